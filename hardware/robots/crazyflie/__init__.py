@@ -1,0 +1,59 @@
+"""Crazyflie 2.1 Brushless (Bitcraze), flown by collective thrust and body rates.
+
+Mass, inertia, rotor arm, propeller radius, thrust range, torque ratio, thrust lag and drag are the identified values of
+configuration `cf21B_500` in the PyPI package drone-models 0.1.0 (MIT, `data/params.toml`, `so_rpy_rotor/params.toml`).
+"""
+
+from math import acos, hypot
+from pathlib import Path
+
+from hardware.spec import GRAVITY, Channel, FlightModel, RobotSpec
+
+MASS_KG = 0.04338
+ROTOR_ARM_M = 0.035355  # rotor axis to body x and to body y
+PROPELLER_RADIUS_M = 0.0275
+THRUST_MIN_N = 4 * 0.02136263065537499  # all four rotors idling
+THRUST_MAX_N = 4 * 0.2
+ROTOR_TIME_CONSTANT_S = 0.02055366
+MAX_RATE_RAD_S = 6.0  # roll and pitch set-point; half of the firmware's default limit of 720 deg/s, rounded down
+MAX_YAW_RATE_RAD_S = 3.0
+HOVER_THRUST_N = MASS_KG * GRAVITY
+
+_DRONE_MODELS = "drone-models 0.1.0, cf21B_500"
+
+SPEC = RobotSpec(
+    name="crazyflie",
+    kind="drone",
+    mjcf=Path(__file__).with_name("crazyflie.xml"),
+    base_body="base",
+    joint_names=(),
+    channels=(
+        Channel("thrust", "N", THRUST_MIN_N, THRUST_MAX_N, "collective thrust along body z"),
+        Channel("roll_rate", "rad/s", -MAX_RATE_RAD_S, MAX_RATE_RAD_S, "angular velocity about body x"),
+        Channel("pitch_rate", "rad/s", -MAX_RATE_RAD_S, MAX_RATE_RAD_S, "angular velocity about body y"),
+        Channel("yaw_rate", "rad/s", -MAX_YAW_RATE_RAD_S, MAX_YAW_RATE_RAD_S, "angular velocity about body z"),
+    ),
+    mass_kg=MASS_KG,
+    radius_m=hypot(ROTOR_ARM_M, ROTOR_ARM_M) + PROPELLER_RADIUS_M,
+    control_hz=50.0,
+    sensor_hz=100.0,
+    fallback="hover-land",
+    flight=FlightModel(
+        hover_thrust_n=HOVER_THRUST_N,
+        rotor_time_constant_s=ROTOR_TIME_CONSTANT_S,
+        rate_time_constant_s=2 * ROTOR_TIME_CONSTANT_S,
+        max_tilt_rad=acos(HOVER_THRUST_N / (0.8 * THRUST_MAX_N)),
+    ),
+    sources={
+        "mass, inertia": f"{_DRONE_MODELS} (identified; with battery and marker deck)",
+        "rotor arm, propeller radius": f"{_DRONE_MODELS}",
+        "thrust range": f"{_DRONE_MODELS}: 0.0214 N to 0.2 N a rotor",
+        "rotor time constant": f"{_DRONE_MODELS}, so_rpy_rotor: thrust_time_coef",
+        "torque limits": f"{_DRONE_MODELS}: thrust range, arm and thrust2torque = 0.00593893 m; see crazyflie.xml",
+        "drag": f"{_DRONE_MODELS}: drag_matrix",
+        "rate time constant": "critically damped rate loop through the rotor lag: both poles at 1 / (2 tau)",
+        "rate limits": "crazyflie-firmware default rate limit 720 deg/s, halved for a policy",
+        "max tilt": "keeps height at 80 % of full thrust",
+        "sensor rate": "motion-capture positioning as commonly run with Crazyswarm2, 100 Hz",
+    },
+)
