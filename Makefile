@@ -1,0 +1,44 @@
+# `make demo` is the whole way on a fresh clone; `make test` is what has to pass before a change is in.
+# PYTHON picks the interpreter (3.11 to 3.13), VENV the environment, ARGS go to the demo: make demo ARGS="--quick"
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+BIN := $(VENV)/bin
+SOURCES := hardware deploy sim policies ros_nodes phalanx
+PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
+
+.PHONY: demo test quick lint clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/.installed
+	@$(BIN)/phalanx demo $(ARGS)
+
+# pytest runs the quick demo too (tests/test_demo.py), so the whole way cannot break unseen.
+test: lint
+	@$(BIN)/python -m pytest
+
+quick: lint
+	@$(BIN)/python -m pytest -m "not slow"
+
+lint: $(VENV)/.installed-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
+	@$(BIN)/lint-imports
+	@$(BIN)/mypy
+
+$(VENV)/.installed: $(PACKAGING) | $(BIN)/python
+	@echo "Installing phalanx into $(VENV); this takes a few minutes the first time ..."
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[all]"
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[all,dev]"
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+		{ echo "phalanx needs Python 3.11 to 3.13; $$($(PYTHON) --version) is too old or too new: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info runs .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""The command: every subcommand is a few lines that call the packages beside it."""

@@ -1,0 +1,5 @@
+"""Entry point of the `phalanx` command."""
+
+
+def main() -> None:
+    """Run the command line."""
