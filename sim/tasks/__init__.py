@@ -1,0 +1,22 @@
+"""Tasks by name: one file each and one line here."""
+
+from difflib import get_close_matches
+
+from sim.task import TaskCfg
+from sim.tasks.swarm_swap import SWARM_SWAP
+
+_TASKS = {task.name: task for task in (SWARM_SWAP,)}
+
+
+def task_names() -> list[str]:
+    """Names of all tasks, sorted."""
+    return sorted(_TASKS)
+
+
+def load_task(name: str) -> TaskCfg:
+    """The task called `name`; ValueError names what exists and the nearest match."""
+    if name not in _TASKS:
+        near = get_close_matches(name, _TASKS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown task {name!r}; known tasks: {', '.join(task_names())}{hint}")
+    return _TASKS[name]

@@ -1,0 +1,118 @@
+"""swarm-swap: Crazyflies on a circle fly through one middle to the opposite point and hover there."""
+
+from math import pi
+
+import torch
+
+from hardware import load_robot
+from sim import randomisation
+from sim.task import (
+    ActionCfg,
+    CommandCfg,
+    MemoryTerm,
+    Noise,
+    ObservationCfg,
+    RandomTerm,
+    RewardTerm,
+    Start,
+    TaskCfg,
+    Term,
+)
+from sim.terms import observations, rewards, terminations
+
+ROBOT = load_robot("crazyflie")
+assert ROBOT.flight is not None
+HOVER_N = ROBOT.flight.hover_thrust_n
+COLLISION_M = 2 * ROBOT.radius_m
+SPACE = {"low_m": (-2.5, -2.5, 0.1), "high_m": (2.5, 2.5, 2.5)}  # leaving it is a failure; its floor is 10 cm up
+ELLIPSOID = {"separation_m": 0.40, "downwash_ratio": 2.0}  # kept free around each robot, wider than the shield's own
+
+
+def start(generator: torch.Generator, worlds: int, robots: int) -> Start:
+    """Robots spread over a circle of random radius and phase, at random heights and headings; goals opposite.
+
+    The circle widens with the team, so that neighbours start at least 0.5 m apart.
+    """
+
+    def uniform(low: float, high: float, *shape: int) -> torch.Tensor:
+        return low + (high - low) * torch.rand(worlds, *shape, generator=generator)
+
+    least = max(0.7, 0.32 / torch.sin(torch.tensor(pi / max(robots, 2))).item())
+    radius = uniform(least, least + 0.5, 1)
+    jitter = 0.3 * pi / max(robots, 3)
+    angle = 2 * pi * torch.arange(robots) / robots + uniform(0.0, 2 * pi, 1) + uniform(-jitter, jitter, robots)
+    height, goal_height = uniform(0.8, 1.4, robots), uniform(0.8, 1.4, robots)
+    x, y = radius * angle.cos(), radius * angle.sin()
+    yaw = uniform(-pi, pi, robots)
+    none = torch.zeros_like(yaw)
+    return Start(
+        pos=torch.stack([x, y, height], dim=-1),
+        quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+        lin_vel=uniform(-0.2, 0.2, robots, 3),
+        command={"goal_pos": torch.stack([-x, -y, goal_height], dim=-1)},
+    )
+
+
+SWARM_SWAP = TaskCfg(
+    name="swarm-swap",
+    summary="Crazyflies on a circle fly through the same middle to the opposite point and hover there",
+    robot=ROBOT.name,
+    num_agents=4,
+    episode_s=8.0,
+    commands={
+        "goal_pos": CommandCfg((-2.5, -2.5, 0.2), (2.5, 2.5, 2.4), "m", "world", "where to fly and hover"),
+    },
+    observation=ObservationCfg(
+        own={
+            "goal_offset": Term(observations.goal_offset, {"limit_m": 1.0}),
+            "base_lin_vel": Term(observations.base_lin_vel),
+            "projected_gravity": Term(observations.projected_gravity),
+            "base_ang_vel": Term(observations.base_ang_vel),
+            "goal_offset_sum": Term(observations.remembered_vector, {"name": "goal_offset_sum"}),
+            "last_action": Term(observations.remembered, {"name": "last_action"}),
+        },
+        peer={
+            "peer_pos": Term(observations.peer_pos),
+            "peer_vel": Term(observations.peer_vel),
+            "peer_distance": Term(observations.peer_distance),
+        },
+        memory={
+            "last_action": MemoryTerm(observations.last_action, initial=(0.0, 0.0, 0.0, 0.0)),
+            "goal_offset_sum": MemoryTerm(
+                observations.goal_offset_sum,
+                {"dt_s": 1.0 / ROBOT.control_hz, "limit_m": 0.15, "decay_s": 2.0},
+                initial=(0.0, 0.0, 0.0),
+            ),
+        },
+        peer_range_m=2.5,
+        max_peers=8,
+    ),
+    action=ActionCfg(centre=(HOVER_N, 0.0, 0.0, 0.0), scale=(0.7 * HOVER_N, 4.0, 4.0, 2.0)),
+    start=start,
+    rewards={
+        "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 1.0}, weight=0.4),
+        "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.15}, weight=0.6),
+        "goal_speed": RewardTerm(rewards.goal_speed, {"limit_m_s": 1.5, "slow_m": 0.5}, weight=0.4),
+        "crowding": RewardTerm(rewards.crowding, ELLIPSOID, weight=-2.0),
+        "closing_in": RewardTerm(rewards.closing_in, {**ELLIPSOID, "brake_m_s2": 2.0}, weight=-0.3),
+        "speeding": RewardTerm(rewards.speeding, {"limit_m_s": 1.8}, weight=-0.5),
+        "action_change": RewardTerm(rewards.action_change, weight=-0.05),
+        "spin": RewardTerm(rewards.spin, weight=-0.005),
+        "failed": RewardTerm(rewards.failed, {"separation_m": COLLISION_M, **SPACE}, weight=-10.0),
+    },
+    failures={
+        "collision": Term(terminations.collided, {"distance_m": COLLISION_M}),
+        "outside": Term(terminations.outside, SPACE),
+    },
+    success=Term(terminations.reached, {"distance_m": 0.2}),
+    success_hold_s=1.0,
+    noise=Noise(pos_m=0.003, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05),
+    randomisation={
+        "mass": RandomTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
+        "thrust": RandomTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
+        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
+        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+        "network_delay": RandomTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
+    },
+    ppo={},
+)

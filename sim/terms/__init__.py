@@ -1,0 +1,1 @@
+"""Observation, reward and termination terms: small pure functions that tasks name and parametrise."""

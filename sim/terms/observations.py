@@ -1,0 +1,77 @@
+"""What a policy sees. Own terms map (state, command, memory) to (..., k), peer terms (state, peers) to (..., P, k)."""
+
+from collections.abc import Mapping
+
+import torch
+
+from hardware.rotation import rotate_inverse
+from hardware.types import Peers, RobotState
+
+Tensor = torch.Tensor
+Named = Mapping[str, Tensor]
+
+
+def goal_offset(state: RobotState, command: Named, memory: Named, limit_m: float) -> Tensor:
+    """Vector to the goal, (..., 3) m, body; shortened to `limit_m` so that far goals all look alike."""
+    offset = command["goal_pos"] - state.base_pos
+    length = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
+    return rotate_inverse(state.base_quat, offset * (limit_m / length.clamp(min=limit_m)))
+
+
+def base_lin_vel(state: RobotState, command: Named, memory: Named) -> Tensor:
+    """Velocity of the base, (..., 3) m/s, body."""
+    return state.base_lin_vel
+
+
+def base_ang_vel(state: RobotState, command: Named, memory: Named) -> Tensor:
+    """Angular velocity of the base, (..., 3) rad/s, body."""
+    return state.base_ang_vel
+
+
+def projected_gravity(state: RobotState, command: Named, memory: Named) -> Tensor:
+    """Direction of gravity, (..., 3) unit vector, body: attitude without heading."""
+    w, x, y, z = state.base_quat.unbind(-1)
+    return torch.stack([2 * (w * y - x * z), -2 * (y * z + w * x), 2 * (x * x + y * y) - 1], dim=-1)
+
+
+def remembered(state: RobotState, command: Named, memory: Named, name: str) -> Tensor:
+    """A memory as it is, (..., k)."""
+    return memory[name]
+
+
+def remembered_vector(state: RobotState, command: Named, memory: Named, name: str) -> Tensor:
+    """A remembered world vector, (..., 3), body."""
+    return rotate_inverse(state.base_quat, memory[name])
+
+
+def peer_pos(state: RobotState, peers: Peers) -> Tensor:
+    """Where each peer is by now, (..., P, 3) m, body: what it said, carried on by its velocity for its age."""
+    now = peers.pos + peers.lin_vel * peers.age.unsqueeze(-1)
+    return rotate_inverse(state.base_quat.unsqueeze(-2), now - state.base_pos.unsqueeze(-2))
+
+
+def peer_vel(state: RobotState, peers: Peers) -> Tensor:
+    """Velocity of each peer relative to the robot's own, (..., P, 3) m/s, body."""
+    quat = state.base_quat.unsqueeze(-2)
+    return rotate_inverse(quat, peers.lin_vel) - state.base_lin_vel.unsqueeze(-2)
+
+
+def peer_distance(state: RobotState, peers: Peers) -> Tensor:
+    """Distance to where each peer is by now, (..., P, 1) m."""
+    return torch.linalg.vector_norm(peer_pos(state, peers), dim=-1, keepdim=True)
+
+
+def last_action(old: Tensor, state: RobotState, command: Named, action: Tensor) -> Tensor:
+    """Memory of the last action, (..., U) in [-1, 1]."""
+    return action
+
+
+def goal_offset_sum(
+    old: Tensor, state: RobotState, command: Named, action: Tensor, dt_s: float, limit_m: float, decay_s: float
+) -> Tensor:
+    """Leaky sum of the vector to the goal, (..., 3) m s, world: lets a policy cancel a steady error of mass or thrust.
+
+    Each component of the vector counts for at most `limit_m`, so that flying far does not wind it up.
+    """
+    error = (command["goal_pos"] - state.base_pos).clamp(-limit_m, limit_m)
+    return old + dt_s * (error - old / decay_s)

@@ -1,0 +1,78 @@
+"""Reward terms: (W, N), one value for each robot of each world, from the true state; weights live in the task."""
+
+import torch
+
+from hardware.rotation import rotate
+from sim.task import Transition
+
+Tensor = torch.Tensor
+
+
+def near_goal(t: Transition, scale_m: float) -> Tensor:
+    """exp(-distance to goal / scale): 1 at the goal."""
+    return torch.exp(-_goal_distance(t) / scale_m)
+
+
+def at_goal(t: Transition, scale_m: float) -> Tensor:
+    """exp(-(distance / scale)^2): only the last centimetres count."""
+    return torch.exp(-((_goal_distance(t) / scale_m) ** 2))
+
+
+def goal_speed(t: Transition, limit_m_s: float, slow_m: float) -> Tensor:
+    """Speed towards the goal over the limit, clipped to +-1; fades inside `slow_m` so that nobody overshoots for it."""
+    offset = t.command["goal_pos"] - t.state.base_pos
+    distance = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
+    closing = (_lin_vel_w(t) * offset / distance.clamp(min=1e-6)).sum(-1)
+    return (closing / limit_m_s).clamp(-1.0, 1.0) * (distance.squeeze(-1) / slow_m).clamp(max=1.0)
+
+
+def speeding(t: Transition, limit_m_s: float) -> Tensor:
+    """Speed above the limit, m/s."""
+    return (torch.linalg.vector_norm(t.state.base_lin_vel, dim=-1) - limit_m_s).clamp(min=0.0)
+
+
+def action_change(t: Transition) -> Tensor:
+    """Squared change of the action, summed over channels."""
+    return ((t.action - t.last_action) ** 2).sum(-1)
+
+
+def spin(t: Transition) -> Tensor:
+    """Squared angular velocity, (rad/s)^2."""
+    return (t.state.base_ang_vel**2).sum(-1)
+
+
+def crowding(t: Transition, separation_m: float, downwash_ratio: float) -> Tensor:
+    """How deep the robot is in the worst neighbour's ellipsoid: 0 outside, 1 at its centre."""
+    return (1.0 - ellipsoid_distance(t.offset, separation_m, downwash_ratio)).clamp(min=0.0).amax(-1)
+
+
+def closing_in(t: Transition, separation_m: float, downwash_ratio: float, brake_m_s2: float) -> Tensor:
+    """Speed, m/s, by which the robot closes in on its worst neighbour faster than both could still brake."""
+    scale = torch.tensor([1.0, 1.0, 1.0 / downwash_ratio])
+    offset, rel_vel = t.offset * scale, t.rel_vel * scale
+    distance = torch.linalg.vector_norm(offset, dim=-1).clamp(min=1e-6)
+    closing = -(offset * rel_vel).sum(-1) / distance
+    allowed = torch.sqrt(2.0 * brake_m_s2 * (distance - separation_m).clamp(min=0.0))
+    excess = (closing - allowed).clamp(min=0.0)
+    return torch.where(torch.isinf(t.distance), 0.0, excess).amax(-1)
+
+
+def failed(t: Transition, separation_m: float, low_m: tuple[float, ...], high_m: tuple[float, ...]) -> Tensor:
+    """1 for a robot that collided or left its space."""
+    inside = ((t.state.base_pos > torch.tensor(low_m)) & (t.state.base_pos < torch.tensor(high_m))).all(-1)
+    return (~inside | (t.distance.amin(-1) < separation_m)).float()
+
+
+def ellipsoid_distance(offset: Tensor, separation_m: float, downwash_ratio: float) -> Tensor:
+    """(..., N, N, 3) m offsets -> (..., N, N): 1 on the surface of the pair's ellipsoid; inf on the diagonal."""
+    scale = torch.tensor([1.0, 1.0, 1.0 / downwash_ratio]) / separation_m
+    distance = torch.linalg.vector_norm(offset * scale, dim=-1)
+    return distance + torch.diag(torch.full((offset.shape[-2],), torch.inf))
+
+
+def _goal_distance(t: Transition) -> Tensor:
+    return torch.linalg.vector_norm(t.command["goal_pos"] - t.state.base_pos, dim=-1)
+
+
+def _lin_vel_w(t: Transition) -> Tensor:
+    return rotate(t.state.base_quat, t.state.base_lin_vel)

@@ -1,0 +1,23 @@
+"""Failures and successes: (W, N) bool, one for each robot of each world, from the true state."""
+
+import torch
+
+from sim.task import Transition
+
+Tensor = torch.Tensor
+
+
+def collided(t: Transition, distance_m: float) -> Tensor:
+    """Closer to another robot's centre than two robot radii."""
+    return t.distance.amin(-1) < distance_m
+
+
+def outside(t: Transition, low_m: tuple[float, ...], high_m: tuple[float, ...]) -> Tensor:
+    """Outside the box, world; its floor is what the robot crashes into."""
+    pos = t.state.base_pos
+    return ((pos < torch.tensor(low_m)) | (pos > torch.tensor(high_m))).any(-1)
+
+
+def reached(t: Transition, distance_m: float) -> Tensor:
+    """Within `distance_m` of the goal."""
+    return torch.linalg.vector_norm(t.command["goal_pos"] - t.state.base_pos, dim=-1) < distance_m
