@@ -1,0 +1,36 @@
+"""`phalanx doctor`: is this installation able to train and to fly?"""
+
+from dataclasses import asdict
+
+from rich.markup import escape
+
+from phalanx.console import err, out, print_json
+
+MARK = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]fail[/]"}
+
+
+def doctor(json: bool = False) -> int:
+    """Check versions, names, ROS 2 over real DDS, and how punctual this machine is; exits 1 when something is broken.
+
+    Args:
+        json: Print one JSON object on stdout.
+    """
+    from phalanx.doctor import examine
+
+    with err.status("examining (three seconds) ..."):
+        checks = examine()
+    broken = [check for check in checks if check.status == "fail"]
+    if json:
+        print_json({"healthy": not broken, "checks": [asdict(check) for check in checks]})
+        return 1 if broken else 0
+    group = ""
+    for check in checks:
+        if check.group != group:
+            group = check.group
+            out.print(f"\n[bold]{group}[/]")
+        out.print(f"  {MARK[check.status]} {check.name:<22} {escape(check.found)}")
+        if check.hint:
+            out.print(f"       [dim]-> {escape(check.hint)}[/]")
+    warned = sum(check.status == "warn" for check in checks)
+    out.print(f"\n{len(checks)} checks, {len(broken)} broken, {warned} worth a look")
+    return 1 if broken else 0
