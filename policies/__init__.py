@@ -1,0 +1,1 @@
+"""What learns: networks, PPO, training with exact resume, export and evaluation."""

@@ -1,0 +1,121 @@
+"""Experience of one iteration, and how it is collected."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from policies.gae import gae, next_values
+from policies.nan_guard import NanGuard
+from policies.networks import Actor, Critic
+from policies.ppo import PPOCfg, Samples, log_prob
+
+
+@dataclass
+class Episodes:
+    """Running return of every world's episode, and what the episodes that ended in this rollout came to."""
+
+    running: Tensor  # (W,) return so far, mean over the robots
+    returns: list[Tensor] = field(default_factory=list)
+    success: list[Tensor] = field(default_factory=list)
+    collision: list[Tensor] = field(default_factory=list)
+    length: list[Tensor] = field(default_factory=list)
+    terms: dict[str, Tensor] = field(default_factory=dict)  # sum over the rollout's steps, worlds and robots
+
+    def clear(self) -> None:
+        """Forget the last rollout; running returns go on."""
+        for column in (self.returns, self.success, self.collision, self.length):
+            column.clear()
+        self.terms.clear()
+
+    def add(self, reward: Tensor, ended: Tensor, info: dict[str, Any]) -> None:
+        """One step: reward (W, N), ended (W,) and the info of `TeamEnv.step`."""
+        self.running += reward.mean(-1)
+        for name, value in info["reward_terms"].items():
+            self.terms[name] = self.terms.get(name, 0.0) + value.sum()
+        if ended.any():
+            self.returns.append(self.running[ended])
+            self.success.append(info["success"][ended].float())
+            self.collision.append(info["collision"][ended].float())
+            self.length.append(info["episode_length"][ended].float())
+            self.running[ended] = 0.0
+
+    def summary(self, steps: int) -> dict[str, float]:
+        """Means over the episodes that ended, and of each reward term per step; `steps` = T x W x N."""
+        out = {f"reward/{name}": float(total) / steps for name, total in self.terms.items()}
+        if self.returns:
+            out["mean_return"] = float(torch.cat(self.returns).mean())
+            out["success_rate"] = float(torch.cat(self.success).mean())
+            out["collision_rate"] = float(torch.cat(self.collision).mean())
+            out["episode_steps"] = float(torch.cat(self.length).mean())
+        return out
+
+
+class Rollout:
+    """Preallocated [T, W, N] buffers of one iteration."""
+
+    def __init__(self, num_steps: int, obs: Tensor, action_dim: int) -> None:
+        worlds, agents, _ = obs.shape
+        self.obs = obs.new_zeros(num_steps, *obs.shape)
+        self.action = obs.new_zeros(num_steps, worlds, agents, action_dim)
+        self.log_prob = obs.new_zeros(num_steps, worlds, agents)
+        self.reward = obs.new_zeros(num_steps, worlds, agents)
+        self.terminated = torch.zeros(num_steps, worlds, dtype=torch.bool, device=obs.device)
+        self.truncated = torch.zeros_like(self.terminated)
+        self.terminal_obs: list[Tensor] = []
+
+    @torch.no_grad()
+    def collect(
+        self, env: Any, actor: Actor, obs: Tensor, generator: torch.Generator, episodes: Episodes, guard: NanGuard
+    ) -> Tensor:
+        """Fill the buffers from `env`, starting at `obs` (W, N, D); returns the observation after the last step."""
+        self.terminal_obs.clear()
+        episodes.clear()
+        std, log_std = actor.log_std.exp(), actor.log_std
+        for t in range(self.obs.shape[0]):
+            self.obs[t] = obs
+            mean = actor(obs)
+            noise = torch.randn(mean.shape, generator=generator, device=mean.device)
+            torch.add(mean, noise * std, out=self.action[t])
+            self.log_prob[t] = log_prob(self.action[t], mean, log_std)
+            obs, reward, terminated, truncated, info = env.step(self.action[t])
+            guard.check_step(env, obs, reward, info, self.action[t])
+            self.reward[t], self.terminated[t], self.truncated[t] = reward, terminated, truncated
+            truncated = truncated & ~terminated
+            if truncated.any():
+                self.terminal_obs.append(info["terminal_obs"][truncated])
+            episodes.add(reward, terminated | truncated, info)
+        return obs
+
+    @torch.no_grad()
+    def samples(self, actor: Actor, critic: Critic, last_obs: Tensor, cfg: PPOCfg) -> Samples:
+        """Advantages, and everything flattened to (T x W, N, ...) with the observations normalised once."""
+        steps, worlds, agents, _ = self.obs.shape
+        features = actor.features(self.obs.flatten(0, 1))
+        values = _in_chunks(critic, features).reshape(steps, worlds, agents)
+        last_value = critic.value(actor.features(last_obs))
+        truncated = self.truncated & ~self.terminated
+        ends = torch.cat(self.terminal_obs) if self.terminal_obs else last_obs[:0]
+        following = next_values(values, last_value, truncated, critic.value(actor.features(ends)))
+        ended = (self.terminated | truncated)[..., None]
+        advantages, returns = gae(
+            self.reward, values, following, self.terminated[..., None], ended, cfg.gamma, cfg.gae_lambda
+        )
+        return Samples(
+            features=features,
+            action=self.action.flatten(0, 1),
+            log_prob=self.log_prob.flatten(0, 1),
+            value=values.flatten(0, 1),
+            advantage=advantages.flatten(0, 1),
+            returns=returns.flatten(0, 1),
+        )
+
+
+def _in_chunks(critic: Critic, features: Any, rows: int = 4096) -> Tensor:
+    """Values of many features in pieces that stay in the processor's cache."""
+    total = features.own.shape[0]
+    pieces = [slice(i, i + rows) for i in range(0, total, rows)]
+    return torch.cat(
+        [critic.value(type(features)(features.own[s], features.peers[:, s], features.valid[:, s])) for s in pieces]
+    )
