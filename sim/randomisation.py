@@ -15,8 +15,7 @@ def mass(world: World, worlds: torch.Tensor, generator: torch.Generator, scale: 
     body = world.scene.base_body
     mass_kg, inertia = model.body_mass[body] * factor, model.body_inertia[body] * factor[..., None]
     for row, index in enumerate(worlds.tolist()):
-        world.physics.models[index].body_mass[body] = mass_kg[row]
-        world.physics.models[index].body_inertia[body] = inertia[row]
+        world.physics.set_masses(index, body, mass_kg[row], inertia[row])
 
 
 def thrust(world: World, worlds: torch.Tensor, generator: torch.Generator, scale: Range) -> None:

@@ -1,5 +1,6 @@
 """W worlds of N robots: what actuators really do with a command, and what sensors and the network really report."""
 
+import numpy as np
 import torch
 
 from hardware.rotation import multiply, rotate_inverse
@@ -110,10 +111,10 @@ class World:
         """Everything that a bitwise continuation needs."""
         names = ("strength", "actuator_delay", "sensor_delay", "network_delay", "history", "sent")
         body = self.scene.base_body
-        masses = torch.tensor([[model.body_mass[body], *model.body_inertia[body].T] for model in self.physics.models])
+        masses = np.array([[model.body_mass[body], *model.body_inertia[body].T] for model in self.physics.models])
         return {name: getattr(self, name).clone() for name in names} | {
             "physics": self.physics.state_dict(),
-            "masses": masses,
+            "masses": torch.from_numpy(masses),
         }
 
     def load_state_dict(self, state: dict) -> None:
@@ -122,8 +123,8 @@ class World:
             setattr(self, name, state[name].clone())
         self.physics.load_state_dict(state["physics"])
         body = self.scene.base_body
-        for model, rows in zip(self.physics.models, state["masses"].numpy(), strict=True):
-            model.body_mass[body], model.body_inertia[body] = rows[0], rows[1:].T
+        for index, rows in enumerate(state["masses"].numpy()):
+            self.physics.set_masses(index, body, rows[0], rows[1:].T)
 
 
 def _to_state(rows: Tensor, age: Tensor) -> RobotState:

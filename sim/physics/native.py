@@ -27,6 +27,7 @@ class NativePhysics:
         threads = num_threads or len(os.sched_getaffinity(0))
         self._rollout = Rollout(nthread=threads)
         self._data = [mujoco.MjData(model) for _ in range(threads)]
+        self._scratch = mujoco.MjData(model)
         size = mujoco.mj_stateSize(model, FULL)
         self._start = np.zeros((num_worlds, size))
         self._path = np.zeros((num_worlds, steps_per_control, size))
@@ -43,6 +44,15 @@ class NativePhysics:
         state = np.concatenate([np.zeros((len(ids), 1)), qpos.numpy(), qvel.numpy(), act.numpy()], axis=1)
         self._start[ids] = state
         self._path[ids] = state[:, None]
+
+    def set_masses(self, world: int, bodies: np.ndarray, mass_kg: np.ndarray, inertia: np.ndarray) -> None:
+        """Give `bodies` (N,) of one world masses (N,) kg and principal inertias (N, 3) kg m^2.
+
+        The constants that MuJoCo derives from mass are renewed too: with stale ones contacts explode.
+        """
+        model = self.models[world]
+        model.body_mass[bodies], model.body_inertia[bodies] = mass_kg, inertia
+        mujoco.mj_setConst(model, self._scratch)
 
     def step(self, ctrl: torch.Tensor) -> None:
         """Advance every world under ctrl (W, n, nu), n as given at construction."""
