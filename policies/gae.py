@@ -4,15 +4,15 @@ import torch
 from torch import Tensor
 
 
-def next_values(values: Tensor, last_value: Tensor, truncated: Tensor, terminal_values: Tensor) -> Tensor:
+def next_values(values: Tensor, last_value: Tensor, ended: Tensor, terminal_values: Tensor) -> Tensor:
     """Value of the state that each step really led to, [T, ...].
 
-    values [T, ...] of the observations acted on; last_value [...] of the one after the last step; truncated [T, ...]
-    bool; terminal_values [k] of the true last observations of the k truncated entries, in index order. Without them a
-    time limit would be bootstrapped with the value of the next episode's start.
+    values [T, ...] of the observations acted on; last_value [...] of the one after the last step; ended [T, ...] bool;
+    terminal_values [k] of the true last observations of the k ended entries, in index order. Without them a time limit
+    would be bootstrapped with the value of the next episode's start.
     """
     following = torch.cat([values[1:], last_value[None]])
-    following[truncated] = terminal_values
+    following[ended] = terminal_values
     return following
 
 

@@ -19,15 +19,14 @@ class Episodes:
     running: Tensor  # (W,) return so far, mean over the robots
     returns: list[Tensor] = field(default_factory=list)
     success: list[Tensor] = field(default_factory=list)
-    collision: list[Tensor] = field(default_factory=list)
     length: list[Tensor] = field(default_factory=list)
+    failures: dict[str, list[Tensor]] = field(default_factory=dict)  # of any robot of the world
     terms: dict[str, Tensor] = field(default_factory=dict)  # sum over the rollout's steps, worlds and robots
 
     def clear(self) -> None:
         """Forget the last rollout; running returns go on."""
-        for column in (self.returns, self.success, self.collision, self.length):
-            column.clear()
-        self.terms.clear()
+        for column in (self.returns, self.success, self.length, self.failures, self.terms):
+            column.clear()  # type: ignore[attr-defined]
 
     def add(self, reward: Tensor, ended: Tensor, info: dict[str, Any]) -> None:
         """One step: reward (W, N), ended (W,) and the info of `TeamEnv.step`."""
@@ -37,7 +36,8 @@ class Episodes:
         if ended.any():
             self.returns.append(self.running[ended])
             self.success.append(info["success"][ended].float())
-            self.collision.append(info["collision"][ended].float())
+            for name, failed in info["failures"].items():
+                self.failures.setdefault(name, []).append(failed[ended].any(-1).float())
             self.length.append(info["episode_length"][ended].float())
             self.running[ended] = 0.0
 
@@ -47,7 +47,7 @@ class Episodes:
         if self.returns:
             out["mean_return"] = float(torch.cat(self.returns).mean())
             out["success_rate"] = float(torch.cat(self.success).mean())
-            out["collision_rate"] = float(torch.cat(self.collision).mean())
+            out |= {f"failure/{name}": float(torch.cat(column).mean()) for name, column in self.failures.items()}
             out["episode_steps"] = float(torch.cat(self.length).mean())
         return out
 
@@ -61,8 +61,8 @@ class Rollout:
         self.action = obs.new_zeros(num_steps, worlds, agents, action_dim)
         self.log_prob = obs.new_zeros(num_steps, worlds, agents)
         self.reward = obs.new_zeros(num_steps, worlds, agents)
-        self.terminated = torch.zeros(num_steps, worlds, dtype=torch.bool, device=obs.device)
-        self.truncated = torch.zeros_like(self.terminated)
+        self.terminated = torch.zeros(num_steps, worlds, agents, dtype=torch.bool, device=obs.device)
+        self.ended = torch.zeros_like(self.terminated)
         self.terminal_obs: list[Tensor] = []
 
     @torch.no_grad()
@@ -81,11 +81,11 @@ class Rollout:
             self.log_prob[t] = log_prob(self.action[t], mean, log_std)
             obs, reward, terminated, truncated, info = env.step(self.action[t])
             guard.check_step(env, obs, reward, info, self.action[t])
-            self.reward[t], self.terminated[t], self.truncated[t] = reward, terminated, truncated
-            truncated = truncated & ~terminated
-            if truncated.any():
-                self.terminal_obs.append(info["terminal_obs"][truncated])
-            episodes.add(reward, terminated | truncated, info)
+            self.reward[t], self.terminated[t], self.ended[t] = reward, terminated, terminated | truncated
+            worlds = self.ended[t].any(-1)
+            if worlds.any():
+                self.terminal_obs.append(info["terminal_obs"][worlds])
+            episodes.add(reward, worlds, info)
         return obs
 
     @torch.no_grad()
@@ -95,13 +95,10 @@ class Rollout:
         features = actor.features(self.obs.flatten(0, 1))
         values = _in_chunks(critic, features).reshape(steps, worlds, agents)
         last_value = critic.value(actor.features(last_obs))
-        truncated = self.truncated & ~self.terminated
         ends = torch.cat(self.terminal_obs) if self.terminal_obs else last_obs[:0]
-        following = next_values(values, last_value, truncated, critic.value(actor.features(ends)))
-        ended = (self.terminated | truncated)[..., None]
-        advantages, returns = gae(
-            self.reward, values, following, self.terminated[..., None], ended, cfg.gamma, cfg.gae_lambda
-        )
+        terminal_values = critic.value(actor.features(ends)).flatten()
+        following = next_values(values, last_value, self.ended, terminal_values)
+        advantages, returns = gae(self.reward, values, following, self.terminated, self.ended, cfg.gamma, cfg.gae_lambda)
         return Samples(
             features=features,
             action=self.action.flatten(0, 1),
