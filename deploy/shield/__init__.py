@@ -1,0 +1,19 @@
+"""The safety shield: the last word on every command, in a process that is not the policy's, the same code in simulation.
+
+It takes the policy for an adversary. What it guarantees, in numbers and under which assumptions, stands in `filter`.
+"""
+
+from deploy.shield.filter import FilterInfo, filter_command
+from deploy.shield.params import ShieldParams, ShieldParamsError, make_shield_params
+from deploy.shield.rows import constraint_rows, row_names, safe_margin
+
+__all__ = [
+    "FilterInfo",
+    "ShieldParams",
+    "ShieldParamsError",
+    "constraint_rows",
+    "filter_command",
+    "make_shield_params",
+    "row_names",
+    "safe_margin",
+]
