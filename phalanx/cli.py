@@ -9,7 +9,7 @@ import tyro
 
 from phalanx.commands import COMMANDS
 
-DESCRIPTION = (
+DESCRIPTION = "Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."
     """Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."""
 )
 

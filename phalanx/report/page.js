@@ -1,0 +1,139 @@
+"use strict";
+// Puts the page together from result.json and the recorded flight.
+
+const { title, result, flight } = JSON.parse(document.getElementById("data").textContent);
+const page = document.getElementById("page");
+
+const number = (value, digits = 3) => (value === null || value === undefined ? "n/a" : short(+value.toPrecision(digits)));
+const percent = (value) => (value === null || value === undefined ? "n/a" : `${+(100 * value).toFixed(1)} %`);
+const seconds = (value) => (value >= 180 ? `${Math.floor(value / 60)}:${String(Math.floor(value % 60)).padStart(2, "0")} min` : `${number(value)} s`);
+
+function card(heading, about, parent = page) {
+  const element = html("section", { class: "card" }, `<header><h2>${heading}</h2>${about ? `<p>${about}</p>` : ""}</header>`);
+  parent.append(element);
+  return element;
+}
+function within(parent, kind = "div") { const element = document.createElement(kind); parent.append(element); return element; }
+
+function head() {
+  const failed = result.gates.filter((gate) => !gate.passed);
+  const ran = result.started_utc ? `${result.started_utc.replace("T", " ").slice(0, 16)} UTC` : "";
+  page.append(html("div", { class: "top" }, `<span class="brand">phalanx</span><span>${escapeText([result.task, result.quick ? "quick run" : "full run", `seed ${result.seed}`, ran].join(" · "))}</span>`));
+  page.append(html("div", { class: `verdict ${result.success ? "pass" : "fail"}` }, result.success ? `All ${result.gates.length} gates passed` : `${failed.length} of ${result.gates.length} gates failed`));
+  page.append(html("h1", {}, escapeText(title)));
+  page.append(html("p", { class: "lead" }, result.success
+    ? "The policy was trained in parallel simulation, exported to one file, proven against its own probes and then flown in ROS 2, each robot behind a safety shield in a process of its own."
+    : `What fell short: ${failed.map((gate) => `${escapeText(gate.name)} (${escapeText(gate.value)}, wanted ${escapeText(gate.wanted)})`).join("; ")}.`));
+}
+
+function tiles() {
+  const { train, parity, ros, shield } = result;
+  const four = (result.verify || {}).teams || {};
+  const team = four[ros ? ros.robots : 4] || Object.values(four)[0];
+  const all = [];
+  if (train) all.push([seconds(train.wall_s), `to learn, ${number(train.env_steps)} steps`]);
+  if (team) all.push([percent(team.success_rate), "held-out success, shielded"]);
+  if (parity) all.push([parity.max_abs === 0 ? "0" : parity.max_abs.toExponential(1), "largest difference sim to file"]);
+  if (ros) {
+    all.push([`${number(ros.min_separation_m)}<small>m</small>`, "closest approach in ROS 2"]);
+    all.push([`${number(ros.sensor_to_command_ms.p99)}<small>ms</small>`, "sensor to command, p99"]);
+    all.push([`${number(ros.kill_to_fallback_ms)}<small>ms</small>`, "from kill to fallback"]);
+  }
+  if (shield) all.push([`${shield.violations}`, "separation violations"]);
+  page.append(html("div", { class: "tiles" }, all.map(([big, small]) => `<div class="tile"><b>${big}</b><span>${small}</span></div>`).join("")));
+}
+
+function replay() {
+  const clock = new Clock(flight.t[0], flight.t[flight.t.length - 1]);
+  const stage = html("section", { class: "stage" }, `
+    <canvas aria-label="replay of the flight; drag to turn"></canvas>
+    <div class="hud"><div class="who">${flight.names.map((name, k) => `<span style="--c:${robotColour(k)}">${escapeText(name)}<i></i></span>`).join("")}</div><div class="now"></div></div>
+    <div class="controls"><button class="play">Play</button><div class="track"><input type="range" min="${clock.from}" max="${clock.to}" step="0.01" aria-label="time"></div>
+    ${Object.keys(VIEWS).map((name) => `<button class="view" aria-pressed="${name === "3D"}">${name}</button>`).join("")}</div>`);
+  page.append(stage);
+  const view = makeReplay(stage.querySelector("canvas"), flight, clock);
+  const [play, slider, now] = [".play", "input", ".now"].map((selector) => stage.querySelector(selector));
+  const modes = [...stage.querySelectorAll(".who i")];
+  for (const event of flight.events) {
+    const share = (event.t - clock.from) / (clock.to - clock.from);
+    stage.querySelector(".track").append(html("i", { class: "tick", style: `left:${(100 * share).toFixed(2)}%`, title: event.text }));
+  }
+  play.addEventListener("click", () => clock.toggle());
+  slider.addEventListener("input", () => { clock.pause(); clock.seek(+slider.value); });
+  for (const button of stage.querySelectorAll(".view")) {
+    button.addEventListener("click", () => {
+      view.look(button.textContent);
+      for (const other of stage.querySelectorAll(".view")) other.setAttribute("aria-pressed", other === button);
+    });
+  }
+  clock.listen((t) => {
+    const k = index(flight.t, t);
+    const gap = flight.separation[k];
+    slider.value = t; play.textContent = clock.playing ? "Pause" : "Play";
+    now.innerHTML = `<b>${t.toFixed(1)} s</b>${gap === undefined ? "" : `<br><span class="${gap < 1.6 * flight.limit ? "near" : ""}">closest pair ${gap.toFixed(2)} m</span>`}`;
+    modes.forEach((slot, robot) => { const mode = flight.modeNames[flight.mode[k][robot]]; slot.textContent = mode.toLowerCase(); slot.style.color = modeColour(mode); slot.style.opacity = mode === "NOMINAL" ? 0.6 : 1; });
+  });
+  const closest = flight.separation.indexOf(Math.min(...flight.separation));
+  clock.seek(closest >= 0 ? flight.t[closest] : clock.from);
+  return clock;
+}
+
+function flightFigures(clock) {
+  const marks = flight.events.map((event) => ({ x: event.t, label: event.text }));
+  if (flight.separation.length) {
+    const least = Math.min(...flight.separation);
+    const about = `The closest pair came within ${number(least)} m; below ${number(flight.limit)} m two robots touch. Click or drag to move the replay.`;
+    lineChart(within(card("Separation", about)), [{ points: flight.t.map((t, k) => [t, flight.separation[k]]), colour: "var(--accent)" }],
+      { xLabel: "time, s", yLabel: "centre distance of the closest pair, m", limit: { y: flight.limit, label: `collision ${number(flight.limit)} m` }, marks, clock });
+  }
+  const shield = card("Shield", "One lane a robot. Colour is the shield's mode, the line how strongly it changed what the policy asked for.");
+  const used = [...new Set(flight.mode.flat())].map((k) => flight.modeNames[k]);
+  shield.append(html("div", { class: "legend" }, used.map((name) => `<span style="--c:${modeColour(name)}">${escapeText(name.toLowerCase())}</span>`).join("")));
+  laneChart(within(shield), flight, clock);
+}
+
+function learning(parent) {
+  const curve = result.train.return_curve;
+  const box = card("Learning", `${number(result.train.env_steps)} environment steps in ${seconds(result.train.wall_s)}, ${number(result.train.steps_per_s)} steps/s with everything on.`, parent);
+  if (curve.length > 1) lineChart(within(box), [{ points: curve.map((row) => [row[0], row[1]]), colour: "var(--accent)" }], { xLabel: "environment steps", yLabel: "mean return of an episode" });
+}
+
+function heldOut(parent) {
+  const box = card("Held-out starts", "Starts that training never saw, with the randomisation on. Team size differs from training on purpose.", parent);
+  const rows = Object.entries(result.verify.teams).map(([size, team]) => `<tr><td>${size}</td>
+    <td><span class="bar"><i style="width:${100 * team.success_rate}%"></i></span>${percent(team.success_rate)}</td>
+    <td class="num">${percent(team.collision_rate)}</td><td class="num ${team.shielded_collision_rate > 0 ? "fail-mark" : "pass-mark"}">${percent(team.shielded_collision_rate)}</td>
+    <td class="num">${number(team.min_separation_m)} m</td></tr>`).join("");
+  box.append(html("div", { class: "scroll" }, `<table><tr><th>team</th><th>success</th><th class="num">collisions, bare</th><th class="num">with shield</th><th class="num">closest</th></tr>${rows}</table>`));
+}
+
+function timing() {
+  const two = within(page); two.className = "two";
+  const period = flight.controlPeriodMs;
+  histogramChart(within(card("Sensor to command", "From the moment of the measurement to the command that left the shield.", two)), flight.latency,
+    { unit: "ms", xLabel: "latency, ms", limit: { x: period, label: "one control period" } });
+  histogramChart(within(card("Period error", `How far each control period was from ${number(period)} ms. Counts on a square-root scale; the last bar holds the tail.`, two)), flight.period,
+    { unit: "us", xLabel: "absolute error, us" });
+}
+
+function ending() {
+  const gates = card("Gates", "What this run had to reach. The command exits non-zero and names the gate when one is missed.");
+  gates.append(html("div", { class: "scroll" }, `<table><tr><th style="width:64px"></th><th>gate</th><th class="num">measured</th><th class="num">wanted</th></tr>${result.gates.map((gate) =>
+    `<tr><td class="${gate.passed ? "pass" : "fail"}-mark">${gate.passed ? "pass" : "fail"}</td><td>${escapeText(gate.name)}</td><td class="num">${escapeText(gate.value)}</td><td class="num">${escapeText(gate.wanted)}</td></tr>`).join("")}</table>`));
+  const run = card("This run", "");
+  const facts = { seed: result.seed, "whole run": seconds(result.wall_s), ...(result.machine || {}), ...(result.files || {}) };
+  const table = (values) => `<div class="scroll"><table>${Object.entries(values).map(([name, value]) => `<tr><td class="soft">${escapeText(name)}</td><td><code>${escapeText(value)}</code></td></tr>`).join("")}</table></div>`;
+  run.append(html("div", {}, table(facts)));
+  run.append(html("details", {}, `<summary>Versions</summary>${table(result.versions || {})}`));
+  if (result.command) run.append(html("p", { class: "soft", style: "margin-top:10px" }, `The same run again: <code>${escapeText(result.command)}</code>`));
+}
+
+head();
+tiles();
+if (flight) flightFigures(replay());
+const two = within(page);
+two.className = "two";
+if (result.train) learning(two);
+if (result.verify) heldOut(two);
+if (flight) timing();
+ending();

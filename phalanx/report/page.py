@@ -1,0 +1,83 @@
+"""The report page: one HTML file with data, style and drawing code inside; it asks no server for anything."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phalanx.report.flight import Flight
+
+HERE = Path(__file__).parent
+SCRIPTS = ("svg.js", "charts.js", "replay.js", "page.js")
+REPLAY_HZ = 25.0
+HISTOGRAM_BINS = 48
+
+
+def render_page(result: Mapping[str, Any], flight: Flight | None, title: str) -> str:
+    """HTML of the report on `result` (the content of result.json) and the recorded `flight`."""
+    data = {"title": title, "result": result, "flight": None if flight is None else flight_data(flight)}
+    page = (HERE / "page.html").read_text(encoding="utf-8")
+    parts = {
+        "{{TITLE}}": title,
+        "{{STYLE}}": (HERE / "style.css").read_text(encoding="utf-8"),
+        "{{SCRIPT}}": "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        "{{DATA}}": json.dumps(_without_nan(data), separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
+    }
+    for mark, text in parts.items():
+        page = page.replace(mark, text)
+    return page
+
+
+def flight_data(flight: Flight) -> dict[str, Any]:
+    """What replay and charts need, rounded to what a screen can show (mm, ms)."""
+    thin = flight.thinned(REPLAY_HZ)
+    separation = thin.separation_m()
+    return {
+        "names": list(thin.names),
+        "t": _rounded(thin.t, 3),
+        "pos": _rounded(thin.pos, 3),
+        "goal": _rounded(thin.goal, 3),
+        "mode": thin.mode.astype(int).tolist(),
+        "modeNames": list(thin.mode_names),
+        "intervention": _rounded(thin.intervention, 3),
+        "separation": _rounded(separation, 4) if np.isfinite(separation).all() else [],
+        "limit": thin.limit_m,
+        "radius": thin.radius_m,
+        "events": [{"t": e.t, "robot": e.robot, "kind": e.kind, "text": e.text} for e in thin.events],
+        "latency": histogram(flight.latency_ms, top=flight.control_period_ms),
+        "period": histogram(np.abs(flight.period_error_us)),
+        "controlPeriodMs": flight.control_period_ms,
+    }
+
+
+def histogram(samples: np.ndarray, top: float | None = None) -> dict[str, Any]:
+    """Counts up to `top` (or the 99.5th percentile); the last bin also holds what lies beyond, so no tail is hidden."""
+    if not len(samples):
+        return {"edges": [], "counts": [], "p50": None, "p99": None, "max": None}
+    p50, p99 = (float(np.percentile(samples, q)) for q in (50, 99))
+    high = max(top or 0.0, 1.25 * p99, 1e-9)
+    edges = np.linspace(0.0, high, HISTOGRAM_BINS + 1)
+    counts, _ = np.histogram(np.minimum(samples, high), edges)
+    return {
+        "edges": _rounded(edges, 4),
+        "counts": counts.tolist(),
+        "p50": p50,
+        "p99": p99,
+        "max": float(samples.max()),
+    }
+
+
+def _rounded(values: np.ndarray, digits: int) -> list:
+    return np.round(np.asarray(values, dtype=float), digits).tolist()
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN; a number that could not be measured becomes null."""
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
