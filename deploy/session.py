@@ -1,0 +1,37 @@
+"""ONNX Runtime sessions as a control loop needs them: one thread, nothing that spins, nothing that prints."""
+
+from collections.abc import Mapping
+
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+_FATAL = 4  # the caller reports errors; onnxruntime's own log lines would come on top
+
+
+class ModelError(ValueError):
+    """ONNX Runtime cannot load or run the model; the message is its first line of explanation."""
+
+
+def open_session(model: bytes) -> ort.InferenceSession:
+    """A session on one CPU thread. Raises ModelError when `model` is not a sound ONNX file."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = _FATAL
+    # A thread that spins between periods takes the core away from the shield and the middleware.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    try:
+        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions have no common base but Exception
+        raise ModelError(f"is not a sound ONNX file: {str(error).splitlines()[0]}") from error
+
+
+def run_session(session: ort.InferenceSession, inputs: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    """Every graph input by name in, every graph output by name out. Raises ModelError when the graph cannot run."""
+    names = [output.name for output in session.get_outputs()]
+    try:
+        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+    except Exception as error:  # as above
+        raise ModelError(f"cannot run: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,115 @@
+import json
+from dataclasses import replace
+
+import pytest
+from bundle_fixture import GOAL, make_contract
+
+from deploy.contract import FORMAT, CommandSpec, Contract, ContractError, MemorySpec, TeamSpec
+from deploy.contract_rules import check_rules
+
+
+def edited(*path_and_value) -> str:
+    """The sample contract's JSON with the entry at `path` set (or deleted, for `...`)."""
+    *path, last, value = path_and_value
+    data = json.loads(make_contract().to_json())
+    place = data
+    for part in path:
+        place = place[part]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return json.dumps(data)
+
+
+def test_a_contract_survives_json_unchanged():
+    contract = make_contract()
+    assert Contract.from_json(contract.to_json()) == contract
+    assert Contract.from_json(contract.to_json()).to_json() == contract.to_json()
+
+
+@pytest.mark.parametrize("value", [1 / 3, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, 0.02055366])
+def test_numbers_keep_every_bit(value):
+    contract = make_contract(shield={"x": value}, team=TeamSpec(4, value, 8), control_dt_s=value)
+    read = Contract.from_json(contract.to_json())
+    assert (read.shield["x"], read.team.peer_range_m, read.control_dt_s) == (value, value, value)
+
+
+@pytest.mark.parametrize(
+    ("path_and_value", "names"),
+    [
+        (("robot", "mass_kg", "0.04"), "contract.robot.mass_kg: '0.04' is not of type 'number'"),
+        (("robot", "channels", 1, "low", None), "contract.robot.channels[1].low"),
+        (("robot", "channels", 2, "unit", "deg/s"), "contract.robot.channels[2].unit"),
+        (("inputs", 0, "dtype", "float64"), "contract.inputs[0].dtype: 'float64' is not one of"),
+        (("inputs", 0, "shape", [3]), "contract.inputs[0].shape[0]"),
+        (("control_dt_s", 0), "contract.control_dt_s"),
+        (("control_dt_s", True), "contract.control_dt_s"),
+        (("team", "max_peers", ...), "contract.team: 'max_peers' is a required property"),
+        (("team", "trained_wiht", 4), "contract.team: Additional properties"),
+        (("provenance", "trained_at_utc", "yesterday"), "contract.provenance.trained_at_utc"),
+        (("format", "phalanx-policy/2"), "contract.format: 'phalanx-policy/2' is not a version"),
+        (("format", ...), "contract.format: None is not a version"),
+        (("robot", "channels", 0, "low", 99.0), "contract.robot.channels: thrust: low 99.0 is not below"),
+        (("inputs", 0, "frame", "body"), "contract.inputs.base_pos.frame: 'body' is not 'world'"),
+        (("inputs", 0, "shape", ["batch", 2]), "contract.inputs.base_pos.shape"),
+        (("inputs", 0, "name", "base_position"), "contract.inputs: 'base_position' is neither"),
+        (("inputs", 1, "name", "base_pos"), "contract.inputs: 'base_pos' appears 2 times"),
+        (("inputs", 7, ...), "contract.inputs: ['peers_pos', 'peers_lin_vel', 'peers_age'] without ['peers_valid']"),
+        (("outputs", 0, ...), "contract.outputs: 'target' is missing"),
+        (("outputs", 0, "shape", ["batch", 3]), "contract.outputs.target.shape"),
+        (("outputs", 3, "name", "hidden"), "contract.memory.last_action: 'last_action_out' is not among the outputs"),
+        (("memory", 0, "output", "next_action"), "contract.memory.last_action: output is 'next_action'"),
+        (("memory", 0, "initial", [0, 0, 0]), "contract.memory.last_action.initial: has shape (3,), not (4,)"),
+        (("memory", 0, "initial", [0, [0], 0, 0]), "contract.memory.last_action.initial: has shape None"),
+        (("commands", 0, "high", [3, 3]), "contract.commands.goal_pos: has (3, 2) limits"),
+        (("commands", 0, "high", [3, 3, 0.1]), "contract.commands.goal_pos: 2: low 0.2 is not below high 0.1"),
+        (("commands", 0, "unit", "cm"), "contract.commands.goal_pos.unit: 'cm' is not 'm'"),
+        (("commands", 0, "name", "goal"), "contract.inputs: 'goal_pos' is neither"),
+    ],
+)
+def test_a_bad_field_is_named_in_one_line(path_and_value, names):
+    with pytest.raises(ContractError) as error:
+        Contract.from_json(edited(*path_and_value))
+    assert str(error.value).startswith(names)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"x"', "7", "\x00"])
+def test_what_is_not_a_contract_is_refused(text):
+    with pytest.raises(ContractError, match=r"^contract"):
+        Contract.from_json(text)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_not_finite_are_refused(number):
+    text = make_contract().to_json().replace("0.04338", number)
+    with pytest.raises(ContractError, match="must be finite"):
+        Contract.from_json(text)
+    with pytest.raises(ContractError, match="JSON"):
+        make_contract(control_dt_s=float("nan")).to_json()
+
+
+def test_writing_checks_as_strictly_as_reading():
+    with pytest.raises(ContractError, match="is neither a sensor input"):
+        make_contract(commands=()).to_json()
+    with pytest.raises(ContractError, match=r"contract\.team\.max_peers"):
+        make_contract(team=TeamSpec(4, 5.0, -1)).to_json()
+
+
+def test_a_sensor_input_cannot_be_given_by_the_operator():
+    command = CommandSpec("base_pos", ("batch", 3), "m", "world", "where it is", (0.0,) * 3, (1.0,) * 3)
+    with pytest.raises(ContractError, match="names of sensor inputs"):
+        check_rules(make_contract(commands=(*make_contract().commands, command)))
+
+
+def test_an_input_has_one_giver():
+    contract = make_contract()
+    memory = MemorySpec("goal_pos", "goal_pos_out", (0.0, 0.0, 0.0))
+    outputs = (*contract.outputs, replace(GOAL, name="goal_pos_out"))
+    with pytest.raises(ContractError, match=r"memory\.goal_pos: is also a command"):
+        check_rules(replace(contract, memory=(*contract.memory, memory), outputs=outputs))
+
+
+def test_the_format_has_a_name_and_a_version():
+    assert json.loads(make_contract().to_json())["format"] == FORMAT == "phalanx-policy/1"
