@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from hardware.types import Peers, RobotState
+
 FORMAT = "phalanx-checkpoint/1"
 FILE = "checkpoint.pt"
 
@@ -32,7 +34,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise CheckpointError(f"no checkpoint at {path}")
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals([RobotState, Peers]):
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise CheckpointError(f"{path} is not a readable checkpoint: {str(error).splitlines()[0]}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:

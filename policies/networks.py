@@ -38,7 +38,7 @@ class PeerAttention(nn.Module):
 
     def forward(self, own: Tensor, peers: Tensor, valid: Tensor) -> Tensor:
         """own (..., query_dim), peers (P, ..., peer_dim), valid (P, ...) of 0/1 -> pooled (..., embed)."""
-        values = elu(self.encode(peers))
+        values = elu(self.encode(peers), inplace=True)
         query = self.query(own)
         scores = (values * query).sum(-1) + (valid - 1.0) * ABSENT
         null = self.null_score.expand(query.shape[:-1])[None]
@@ -59,11 +59,11 @@ class Trunk(nn.Module):
 
     def forward(self, features: Features) -> Tensor:
         """Features of (..., N) robots -> (..., N, hidden); only a team trunk lets the N robots see one another."""
-        own = elu(self.own(features.own))
+        own = elu(self.own(features.own), inplace=True)
         pooled = self.peers(own, features.peers, features.valid)
-        joint = elu(self.joint(torch.cat([own, pooled], dim=-1)))
+        joint = elu(self.joint(torch.cat([own, pooled], dim=-1)), inplace=True)
         if self.team is None:
-            return elu(self.last(joint))
+            return elu(self.last(joint), inplace=True)
         others = (joint.sum(-2, keepdim=True) - joint) / max(joint.shape[-2] - 1, 1)
         return elu(self.last(joint) + self.team(others))
 

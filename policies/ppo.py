@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from policies.networks import Actor, Critic, Features
+from policies.parallel import Workers
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,10 @@ class PPOCfg:
     init_std: float = 0.6
     min_std: float = 0.05
     optimiser: Literal["adam", "sgd"] = "adam"
+    threads: int = 2  # pieces of a minibatch worked on at once; not read off the machine, for it changes the last bits
 
     def __post_init__(self) -> None:
-        for name in ("num_steps", "epochs", "minibatch", "hidden", "peer_embed"):
+        for name in ("num_steps", "epochs", "minibatch", "hidden", "peer_embed", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"ppo.{name} = {getattr(self, name)}: at least 1")
         for name in ("gamma", "gae_lambda"):
@@ -116,6 +118,7 @@ def update(
     samples: Samples,
     cfg: PPOCfg,
     generator: torch.Generator,
+    workers: Workers,
     fraction: float = 0.0,
 ) -> dict[str, float]:
     """Several epochs over `samples`; returns means of the losses, kl, lr, explained variance.
@@ -137,22 +140,42 @@ def update(
         order = torch.randperm(rows, generator=generator, device=samples.log_prob.device)
         # A last, smaller minibatch would be as loud as a full one: its rows wait for the next epoch's permutation.
         for start in range(0, rows - size + 1, size):
-            total, parts = loss(actor, critic, samples.rows(order[start : start + size]), cfg)
-            optimiser.zero_grad(set_to_none=True)
-            total.backward()
+            parts = _gradients(actor, critic, params, samples, order[start : start + size], cfg, workers)
             if cfg.max_grad_norm is not None:
                 torch.nn.utils.clip_grad_norm_(params, cfg.max_grad_norm)
             optimiser.step()
             with torch.no_grad():
                 actor.log_std.clamp_(min=log(cfg.min_std))
             for name, value in parts.items():
-                sums[name] = sums.get(name, torch.zeros(())) + value.detach()
+                sums[name] = sums.get(name, torch.zeros(())) + value
             epoch_kl, batches, count = epoch_kl + parts["kl"], batches + 1, count + 1
         if cfg.schedule == "adaptive":
             _adapt_lr(optimiser, float(epoch_kl) / batches, cfg)
     means = {name: float(value) / count for name, value in sums.items()}
     std = float(actor.log_std.detach().exp().mean())
     return means | {"lr": optimiser.param_groups[0]["lr"], "action_std": std, "explained_variance": float(explained)}
+
+
+def _gradients(
+    actor: Actor,
+    critic: Critic,
+    params: list[torch.nn.Parameter],
+    samples: Samples,
+    index: Tensor,
+    cfg: PPOCfg,
+    workers: Workers,
+) -> dict[str, Tensor]:
+    """Set the gradients of a minibatch's loss, its pieces worked on in parallel; returns the parts of the loss."""
+
+    def piece(rows: slice) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+        total, parts = loss(actor, critic, samples.rows(index[rows]), cfg)
+        share = (rows.stop - rows.start) / len(index)
+        return torch.autograd.grad(total * share, params), {k: v.detach() * share for k, v in parts.items()}
+
+    pieces = workers.over_rows(piece, len(index))
+    for i, parameter in enumerate(params):
+        parameter.grad = sum(grads[i] for grads, _ in pieces)  # type: ignore[assignment]
+    return {name: sum(parts[name] for _, parts in pieces) for name in pieces[0][1]}  # type: ignore[misc]
 
 
 def _standardise(samples: Samples, critic: Critic, cfg: PPOCfg) -> Samples:

@@ -1,5 +1,6 @@
 """Experience of one iteration, and how it is collected."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from policies.gae import gae, next_values
 from policies.nan_guard import NanGuard
 from policies.networks import Actor, Critic
+from policies.parallel import Workers
 from policies.ppo import PPOCfg, Samples, log_prob
 
 
@@ -67,7 +69,14 @@ class Rollout:
 
     @torch.no_grad()
     def collect(
-        self, env: Any, actor: Actor, obs: Tensor, generator: torch.Generator, episodes: Episodes, guard: NanGuard
+        self,
+        env: Any,
+        actor: Actor,
+        obs: Tensor,
+        generator: torch.Generator,
+        episodes: Episodes,
+        guard: NanGuard,
+        workers: Workers,
     ) -> Tensor:
         """Fill the buffers from `env`, starting at `obs` (W, N, D); returns the observation after the last step."""
         self.terminal_obs.clear()
@@ -75,7 +84,7 @@ class Rollout:
         std, log_std = actor.log_std.exp(), actor.log_std
         for t in range(self.obs.shape[0]):
             self.obs[t] = obs
-            mean = actor(obs)
+            mean = _over_rows(actor, obs, workers)
             noise = torch.randn(mean.shape, generator=generator, device=mean.device)
             torch.add(mean, noise * std, out=self.action[t])
             self.log_prob[t] = log_prob(self.action[t], mean, log_std)
@@ -89,18 +98,20 @@ class Rollout:
         return obs
 
     @torch.no_grad()
-    def samples(self, actor: Actor, critic: Critic, last_obs: Tensor, cfg: PPOCfg) -> Samples:
+    def samples(self, actor: Actor, critic: Critic, last_obs: Tensor, cfg: PPOCfg, workers: Workers) -> Samples:
         """Advantages, and everything flattened to (T x W, N, ...) with the observations normalised once."""
         steps, worlds, agents, _ = self.obs.shape
-        features = actor.features(self.obs.flatten(0, 1))
-        values = _in_chunks(critic, features).reshape(steps, worlds, agents)
-        last_value = critic.value(actor.features(last_obs))
+        def value(obs: Tensor) -> Tensor:
+            return critic.value(actor.features(obs))
+
+        values = _over_rows(value, self.obs.flatten(0, 1), workers).reshape(steps, worlds, agents)
+        last_value = value(last_obs)
         ends = torch.cat(self.terminal_obs) if self.terminal_obs else last_obs[:0]
-        terminal_values = critic.value(actor.features(ends)).flatten()
+        terminal_values = value(ends).flatten()
         following = next_values(values, last_value, self.ended, terminal_values)
         advantages, returns = gae(self.reward, values, following, self.terminated, self.ended, cfg.gamma, cfg.gae_lambda)
         return Samples(
-            features=features,
+            features=actor.features(self.obs.flatten(0, 1)),
             action=self.action.flatten(0, 1),
             log_prob=self.log_prob.flatten(0, 1),
             value=values.flatten(0, 1),
@@ -109,10 +120,11 @@ class Rollout:
         )
 
 
-def _in_chunks(critic: Critic, features: Any, rows: int = 4096) -> Tensor:
-    """Values of many features in pieces that stay in the processor's cache."""
-    total = features.own.shape[0]
-    pieces = [slice(i, i + rows) for i in range(0, total, rows)]
-    return torch.cat(
-        [critic.value(type(features)(features.own[s], features.peers[:, s], features.valid[:, s])) for s in pieces]
-    )
+def _over_rows(func: Callable[[Tensor], Tensor], obs: Tensor, workers: Workers) -> Tensor:
+    """`func` of observations (S, N, D), piece by piece on the workers; they do not inherit no_grad from the caller."""
+
+    def piece(rows: slice) -> Tensor:
+        with torch.no_grad():
+            return func(obs[rows])
+
+    return torch.cat(workers.over_rows(piece, len(obs)))

@@ -17,6 +17,7 @@ from policies.checkpoint import FILE, CheckpointError, load_checkpoint, restore_
 from policies.logs import Logs
 from policies.nan_guard import NanGuard
 from policies.networks import Actor, Critic
+from policies.parallel import Workers, single_threaded_torch
 from policies.ppo import PPOCfg
 from policies.rollout import Episodes, Rollout
 
@@ -81,6 +82,7 @@ class Trainer:
         self.rollout = Rollout(hyper.num_steps, self.obs, action_dim)
         self.episodes = Episodes(running=self.obs.new_zeros(self.obs.shape[0]))
         self.guard = NanGuard(cfg.out)
+        self.workers = Workers(hyper.threads)
         self.curve: list[dict[str, float]] = []
         self.iteration = self.agent_steps = 0
 
@@ -93,11 +95,13 @@ class Trainer:
         """One rollout and one update; `fraction` of the training is over. Returns the iteration's numbers."""
         began = time.perf_counter()
         self.obs = self.rollout.collect(
-            self.env, self.actor, self.obs, self.generator, self.episodes, self.guard
+            self.env, self.actor, self.obs, self.generator, self.episodes, self.guard, self.workers
         )
         collected = time.perf_counter()
-        samples = self.rollout.samples(self.actor, self.critic, self.obs, self.hyper)
-        losses = ppo.update(self.actor, self.critic, self.optimiser, samples, self.hyper, self.generator, fraction)
+        samples = self.rollout.samples(self.actor, self.critic, self.obs, self.hyper, self.workers)
+        losses = ppo.update(
+            self.actor, self.critic, self.optimiser, samples, self.hyper, self.generator, self.workers, fraction
+        )
         self.guard.check_update(losses, (("actor", self.actor), ("critic", self.critic)), samples=asdict(samples))
         # Only now: while the samples were taken and learned from, the statistics had to stand still.
         self.actor.normaliser.update(self.rollout.obs)
@@ -178,7 +182,7 @@ def train(
     logs = Logs(cfg.out)
     began, before = time.perf_counter(), trainer.agent_steps
     try:
-        with _interrupt() as interrupted:
+        with _interrupt() as interrupted, single_threaded_torch():
             while True:
                 wall_s = time.perf_counter() - began
                 fraction = _fraction(cfg, trainer.agent_steps, wall_s)
@@ -193,6 +197,7 @@ def train(
             save_checkpoint(path, trainer.state_dict())
     finally:
         logs.close()
+        trainer.workers.close()
     wall_s = time.perf_counter() - began
     done = fraction >= 1
     message = f"trained {trainer.agent_steps:,} agent steps in {wall_s:.0f} s"

@@ -15,18 +15,18 @@ class PointTeam:
     obs_layout = ObsLayout(own_dim=4, peer_dim=2)
     action_dim = 2
 
-    def __init__(self, num_envs: int = 16, num_agents: int = 2, seed: int = 0, episode_steps: int = 20) -> None:
-        self.num_envs, self.num_agents, self.episode_steps = num_envs, num_agents, episode_steps
+    def __init__(self, num_worlds: int = 16, num_agents: int = 2, seed: int = 0, episode_steps: int = 20) -> None:
+        self.num_worlds, self.num_agents, self.episode_steps = num_worlds, num_agents, episode_steps
         self.generator = torch.Generator().manual_seed(seed)
-        self.pos = torch.zeros(num_envs, num_agents, 2)
-        self.vel = torch.zeros(num_envs, num_agents, 2)
-        self.clock = torch.zeros(num_envs, dtype=torch.long)
+        self.pos = torch.zeros(num_worlds, num_agents, 2)
+        self.vel = torch.zeros(num_worlds, num_agents, 2)
+        self.clock = torch.zeros(num_worlds, dtype=torch.long)
 
     def reset(self, seed: int | None = None) -> Tensor:
         """All worlds start afresh; observation (W, N, D)."""
         if seed is not None:
             self.generator.manual_seed(seed)
-        self._start(torch.ones(self.num_envs, dtype=torch.bool))
+        self._start(torch.ones(self.num_worlds, dtype=torch.bool))
         return self._observe()
 
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
@@ -37,14 +37,14 @@ class PointTeam:
         self.clock += 1
         distance = self.pos.norm(dim=-1)
         terms = {"distance": -distance, "effort": -0.01 * action.square().sum(-1)}
-        terminated = (distance > 3.0).any(-1)
-        truncated = (self.clock >= self.episode_steps) & ~terminated
-        ended = terminated | truncated
+        terminated = distance > 3.0
+        ended = terminated.any(-1) | (self.clock >= self.episode_steps)
+        truncated = ended[:, None] & ~terminated
         info = {
             "reward_terms": terms,
             "terminal_obs": self._observe(),
+            "failures": {"left_arena": terminated},
             "success": (distance < 0.3).all(-1),
-            "collision": terminated,
             "min_separation_m": self._separation(),
             "episode_length": self.clock.clone(),
         }
