@@ -10,8 +10,6 @@ import tyro
 from phalanx.commands import COMMANDS
 
 DESCRIPTION = "Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."
-    """Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."""
-)
 
 BAD_INPUT = 2
 INTERRUPTED = 130

@@ -5,8 +5,15 @@ import sys
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import TimeRemainingColumn as EtaColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -19,15 +26,15 @@ def print_json(value: Any) -> None:
 
 
 def make_progress() -> Progress:
-    """A progress display with bar, elapsed time and ETA, on stderr so that stdout stays clean."""
+    """A progress display with bar, elapsed time and ETA, on stderr so that stdout stays clean; tasks need `note=""`."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=28),
-        MofNCompleteColumn(),
+        TaskProgressColumn(),
         TimeElapsedColumn(),
         TextColumn("eta"),
-        EtaColumn(),
+        TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
         console=err,
     )

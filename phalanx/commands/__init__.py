@@ -1,11 +1,17 @@
 """One small file per subcommand; each imports what it calls only when it is called, so that `--help` stays quick."""
 
+from phalanx.commands.bench import bench
 from phalanx.commands.doctor import doctor
+from phalanx.commands.inspect import inspect
 from phalanx.commands.robots import robots
 from phalanx.commands.tasks import tasks
+from phalanx.commands.train import train
 
 COMMANDS = {
     "tasks": tasks,
     "robots": robots,
+    "train": train,
+    "inspect": inspect,
+    "bench": bench,
     "doctor": doctor,
 }

@@ -30,5 +30,5 @@ def _row(task) -> dict:
         "robot": task.robot,
         "num_agents": task.num_agents,
         "episode_s": task.episode_s,
-        "summary": getattr(task, "summary", ""),
+        "summary": task.summary,
     }

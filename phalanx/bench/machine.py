@@ -1,0 +1,39 @@
+"""What a figure was measured on."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+LIBRARIES = ("phalanx", "numpy", "mujoco", "torch", "onnxruntime", "daqp", "ros-jazzy-rclpy", "ros-rmw-fastrtps-cpp")
+
+
+def versions() -> dict[str, str]:
+    """Python and the libraries that decide about speed, as installed; absent ones are left out."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, str]:
+    """Processor, cores that this process may use, load of the last minute, system."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "processor": _processor(),
+        "cores": str(cores),
+        "load_1min": f"{os.getloadavg()[0]:.2f}",
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

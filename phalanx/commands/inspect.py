@@ -1,0 +1,26 @@
+"""`phalanx inspect`: what a policy file expects, does and comes from."""
+
+import json as jsonlib
+
+from phalanx.console import print_json
+from phalanx.options import PolicyFile
+
+
+def inspect(file: PolicyFile, json: bool = False) -> int:
+    """Show the contract of a policy file so that a person understands the policy.
+
+    Args:
+        file: Policy file, such as zoo/swarm-swap.onnx.
+        json: Print the contract itself, with fingerprint, on stdout.
+    """
+    from deploy.bundle import load_bundle, self_test
+    from phalanx.contract_view import show_contract
+
+    bundle = load_bundle(file)
+    error = self_test(bundle, str(file))
+    if json:
+        contract = jsonlib.loads(bundle.contract.to_json())
+        print_json({"fingerprint": bundle.fingerprint, "probe_error": error, "contract": contract})
+    else:
+        show_contract(bundle.contract, bundle.fingerprint, error, file)
+    return 0

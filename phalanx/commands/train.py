@@ -1,0 +1,75 @@
+"""`phalanx train`: learn a task, with a checkpoint that resumes exactly."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from phalanx.console import err, make_progress, out, print_json
+from phalanx.options import Count, OutFolder, Seconds, TaskName
+
+
+def train(
+    task: TaskName,
+    out_dir: OutFolder = None,
+    seed: int = 0,
+    num_envs: int = 512,
+    num_agents: Count = None,
+    steps: int = 4_000_000,
+    wall_budget_s: Seconds = None,
+    team_critic: bool = False,
+    shield: bool = False,
+    resume: bool = False,
+    json: bool = False,
+) -> int:
+    """Train the robots of a task. Ctrl-C ends after the running iteration and leaves a checkpoint to resume from.
+
+    Args:
+        task: Which task; see `phalanx tasks`.
+        out_dir: Folder for checkpoint and TensorBoard logs; runs/TASK when not given.
+        seed: Same seed, same run, bitwise on a CPU.
+        num_envs: Worlds in parallel.
+        num_agents: Robots in a world; as the task says when not given.
+        steps: Agent steps to train for: control periods x worlds x robots.
+        wall_budget_s: End earlier, after so many seconds.
+        team_critic: MAPPO, the critic sees the whole team; else IPPO.
+        shield: Train behind the safety shield.
+        resume: Go on from the checkpoint in the folder.
+        json: Print the result as JSON on stdout.
+    """
+    from sim.tasks import load_task
+
+    load_task(task)  # a typing error is answered before torch is loaded
+    from policies.train import TrainCfg
+    from policies.train import train as run
+
+    folder = out_dir or Path("runs") / task
+    cfg = TrainCfg(
+        task=task,
+        out=folder,
+        num_envs=num_envs,
+        num_agents=num_agents,
+        total_steps=steps,
+        wall_budget_s=wall_budget_s,
+        seed=seed,
+        team_critic=team_critic,
+        shield=shield,
+        resume=resume,
+    )
+    with make_progress() as progress:
+        bar = progress.add_task(f"train {task}", total=1.0, note="")
+        result = run(cfg, on_progress=lambda n: progress.update(bar, completed=n["fraction"], note=note(n)))
+    if json:
+        print_json({name: str(v) if isinstance(v, Path) else v for name, v in asdict(result).items()})
+    else:
+        err.print(result.message)
+        out.print(f"next: phalanx export {folder} --out {task}.onnx")
+    return 0 if result.finished else 130
+
+
+def note(numbers: dict[str, float]) -> str:
+    """The few numbers of an iteration that a person watches."""
+    parts = [f"{numbers['steps_per_s'] / 1e3:.0f} k steps/s"]
+    if "success_rate" in numbers:
+        parts.insert(0, f"success {100 * numbers['success_rate']:.0f} %")
+    if "mean_return" in numbers:
+        parts.insert(0, f"return {numbers['mean_return']:.1f}")
+    return "  ".join(parts)
