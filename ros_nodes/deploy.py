@@ -1,0 +1,172 @@
+"""A whole mission in ROS 2 on this machine: simulated robots, and for each a policy and a shield in processes of their own."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
+
+from deploy.bundle import load_bundle
+from deploy.robot_match import check_robot
+from deploy.shield import ShieldParams, make_shield_params
+from hardware import load_robot
+from ros_nodes.bringup import BringUpError, node_names
+from ros_nodes.mission import Mission, plan_swap
+from ros_nodes.mission_node import MissionNode, bring_up
+from ros_nodes.processes import OLD_SWITCH, Processes, ProcessError, free_domain_id, ros_environment
+from ros_nodes.results import figures, load_recording, save_flight
+
+CONFIG = Path(__file__).with_name("config") / "team.yaml"
+BRING_UP_S = 30.0
+SETTLE_S = 1.5  # between the last activation and the first goals: activation ramps run out
+WATCH_S = 0.05
+PROGRESS_S = 0.2
+Progress = Callable[[dict[str, Any]], None]
+
+
+class DeployError(RuntimeError):
+    """The mission could not be flown to its end; one line that says why."""
+
+
+def run_mission(
+    bundle_path: Path | str,
+    out_dir: Path | str,
+    robots: int = 4,
+    duration_s: float = 18.0,
+    kill_after_s: float | None = 11.0,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Fly the swap mission with the policy file and return its figures (see results.figures).
+
+    One policy is killed `kill_after_s` after the start, None for none. `on_progress` gets a dict with `phase`
+    ("start", "bring-up", "mission", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`,
+    `event`. Leaves in `out_dir`: bag/ (MCAP), flight.npz, mission.json, params.yaml, logs/ and series/.
+    BundleError or ValueError for a bundle or figures that cannot fly, DeployError when a process fails.
+    """
+    out = Path(out_dir).resolve()
+    bundle = load_bundle(bundle_path)
+    contract = bundle.contract
+    spec = load_robot(contract.robot.name)
+    check_robot(contract, spec)
+    params = make_shield_params(spec, **contract.shield)
+    mission = plan_swap(robots, duration_s, kill_after_s, seed)
+    out.mkdir(parents=True, exist_ok=True)
+    for old in ("bag", "series", "logs"):
+        if (out / old).exists():
+            raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")
+    params_file = out / "params.yaml"
+    params_file.write_text(json.dumps(_parameters(mission, Path(bundle_path).resolve(), out, params, seed), indent=1))
+    report = on_progress or (lambda progress: None)
+    start_ns, killed_ns = _fly(mission, out, params_file, report)
+    report({"phase": "evaluate"})
+    recording = load_recording(out / "series", mission, start_ns, killed_ns)
+    result = {**figures(recording, spec, params), "seed": seed, "fingerprint": bundle.fingerprint, "bag": str(out / "bag")}
+    save_flight(out / "flight.npz", recording, spec)
+    (out / "mission.json").write_text(json.dumps(result, indent=1))
+    return result
+
+
+def _fly(mission: Mission, out: Path, params_file: Path, report: Progress) -> tuple[int, int | None]:
+    """Start everything, fly, end everything; when the mission began and the policy was killed (ns, ROS clock)."""
+    domain_id = free_domain_id()
+    environment = ros_environment(domain_id)
+    report({"phase": "start", "domain_id": domain_id})
+    with (
+        Processes([CONFIG, params_file], out / "logs", environment) as processes,
+        _operator(mission, domain_id, environment) as (node, executor),
+    ):
+        processes.start("recorder", "recorder_node")
+        processes.start("simulated_robots", "simulated_robots_node")
+        for name in mission.names:
+            processes.start(f"{name}_shield", "shield_node", namespace=name)
+            processes.start(f"{name}_policy", "policy_node", namespace=name)
+        report({"phase": "bring-up"})
+        try:
+            bring_up(node, executor, node_names(mission.names, True, True), BRING_UP_S, processes.check)
+            return _conduct(mission, node, processes, report)
+        except BringUpError as error:
+            said = processes.last_line(error.node.strip("/").replace("/", "_"))
+            raise DeployError(f"{error}: {said}") from error
+        except ProcessError as error:
+            raise DeployError(str(error)) from error
+
+
+def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: Progress) -> tuple[int, int | None]:
+    """Goals, the kill, and a watching eye, in the mission's time."""
+    time.sleep(SETTLE_S)
+    start_ns, killed_ns = time.time_ns(), None
+    begin = time.monotonic()
+    waiting, next_report = list(mission.legs), 0.0
+    while (now := time.monotonic() - begin) < mission.duration_s:
+        event = ""
+        if waiting and now >= waiting[0].start_s:
+            leg = waiting.pop(0)
+            for name, goal in zip(mission.names, leg.goals, strict=True):
+                node.send_goal(name, goal)
+            event = "goals"
+        if mission.kill_s is not None and killed_ns is None and now >= mission.kill_s:
+            killed_ns = processes.kill(f"{mission.names[mission.kill_robot]}_policy")
+            event = f"policy of {mission.names[mission.kill_robot]} killed"
+        processes.check()
+        node.look()
+        if event or now >= next_report:
+            next_report = now + PROGRESS_S
+            report(
+                {
+                    "phase": "mission",
+                    "t_s": now,
+                    "duration_s": mission.duration_s,
+                    "positions": node.positions.copy(),
+                    "modes": list(node.modes),
+                    "event": event,
+                }
+            )
+        time.sleep(WATCH_S)
+    return start_ns, killed_ns
+
+
+@contextmanager
+def _operator(mission: Mission, domain_id: int, environment: Mapping[str, str]):
+    """The mission node in this process, in a context of its own."""
+    before = {name: os.environ.get(name) for name in (*environment, OLD_SWITCH)}
+    os.environ.pop(OLD_SWITCH, None)
+    os.environ.update(environment)  # the middleware reads them when the context begins
+    context = rclpy.Context()
+    try:
+        rclpy.init(context=context, domain_id=domain_id, signal_handler_options=SignalHandlerOptions.NO)
+        node = MissionNode(mission.names, context=context)
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        yield node, executor
+        executor.shutdown()
+        node.destroy_node()
+    finally:
+        context.try_shutdown()
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _parameters(mission: Mission, bundle: Path, out: Path, params: ShieldParams, seed: int) -> dict[str, Any]:
+    """The parameter file of this mission's nodes, beyond what config/team.yaml says; JSON is YAML."""
+    team = {"team": list(mission.names)}
+    series = {"series_dir": str(out / "series")}
+    shield = {f"shield.{name}": list(v) if isinstance(v, tuple) else v for name, v in asdict(params).items()}
+    starts = [float(value) for value in mission.starts.ravel()]
+    nodes = {
+        "/**/policy": {**team, **series, "bundle": str(bundle)},
+        "/**/shield": {**team, **series, **shield},
+        "/simulated_robots": {**team, **series, "starts": starts, "seed": seed},
+        "/recorder": {**team, "bag": str(out / "bag")},
+    }
+    return {node: {"ros__parameters": values} for node, values in nodes.items()}

@@ -1,0 +1,99 @@
+"""Control loops: a thread on absolute deadlines, and what a process does to keep them."""
+
+import ctypes
+import gc
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+PR_SET_TIMERSLACK = 29
+
+
+@dataclass(slots=True)
+class Tick:
+    """One cycle of a loop; times of the monotonic clock."""
+
+    deadline_ns: int
+    woke_ns: int
+    skipped: int  # cycles left out before this one because their time had passed
+
+
+class Deadlines:
+    """Deadlines `period_s` apart that do not move: what is late is skipped, never made up for in a bunch."""
+
+    def __init__(self, period_s: float, first_ns: int | None = None):
+        """`first_ns` on the monotonic clock, default now."""
+        self.period_ns = round(period_s * 1e9)
+        if self.period_ns <= 0:
+            raise ValueError(f"loop period {period_s} s: must be positive")
+        self._next_ns = time.monotonic_ns() if first_ns is None else first_ns
+
+    def wait(self) -> Tick:
+        """Sleep until the next deadline that has not gone by for a whole period."""
+        skipped = max(0, (time.monotonic_ns() - self._next_ns) // self.period_ns)
+        deadline = self._next_ns + skipped * self.period_ns
+        while (remaining := deadline - time.monotonic_ns()) > 0:
+            time.sleep(remaining * 1e-9)
+        self._next_ns = deadline + self.period_ns
+        return Tick(deadline, time.monotonic_ns(), skipped)
+
+
+class LoopThread:
+    """Runs `body(stopped)` in a thread of its own until `stop`; an exception in it goes to `on_error`."""
+
+    def __init__(self, name: str, body: Callable[[threading.Event], None], on_error: Callable[[Exception], None]):
+        self._stopped = threading.Event()
+        self._body = body
+        self._on_error = on_error
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 2.0) -> None:
+        """Ask the body to end and wait for it; TimeoutError when it does not."""
+        self._stopped.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                raise TimeoutError(f"loop {self._thread.name!r} did not end within {timeout_s} s")
+
+    def _run(self) -> None:
+        reduce_timer_slack()
+        try:
+            self._body(self._stopped)
+        except Exception as error:
+            self._on_error(error)
+
+
+def prepare_process(priority: int) -> str:
+    """Short interpreter switches, and real-time scheduling of all threads at `priority` (0: ordinary) where it is granted.
+
+    Threads that start later inherit it. Returns one line on what was granted.
+    """
+    sys.setswitchinterval(0.0005)
+    if priority <= 0:
+        return "ordinary scheduling"
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(priority))
+    except (AttributeError, OSError) as error:
+        return f"ordinary scheduling: SCHED_FIFO {priority} not granted ({error})"
+    return f"SCHED_FIFO {priority}"
+
+
+def freeze_garbage() -> None:
+    """No pauses for garbage collection from here on; what a loop allocates has no cycles and is freed by counting."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def reduce_timer_slack() -> None:
+    """Let this thread's sleeps end when they should: Linux adds up to 50 us by default."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)

@@ -1,0 +1,133 @@
+"""What all nodes share: lifecycle transitions that cannot throw, and one way to run."""
+
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.signals import SignalHandlerOptions
+
+from ros_nodes.loop import LoopThread, freeze_garbage, prepare_process
+from ros_nodes.parameters import declare_priority
+from ros_nodes.processes import die_with_parent
+from ros_nodes.series import SeriesWriter
+
+SIGNAL_CHECK_S = 0.1  # a Python signal handler runs only between waits
+
+
+class ManagedNode(LifecycleNode):
+    """A lifecycle node. Subclasses fill `configure`, `run` (the loop, in its own thread) and `release`.
+
+    An exception that leaves a transition callback would take the node with it, so each is reported in one line and becomes FAILURE.
+    """
+
+    def __init__(self, name: str, default_priority: int):
+        super().__init__(name)
+        self._loop: LoopThread | None = None
+        self._priority = declare_priority(self, default_priority)
+        self.failed = False
+
+    def configure(self) -> None:
+        """Read parameters, load, connect; ValueError with one line when that cannot be."""
+        raise NotImplementedError
+
+    def run(self, stopped: threading.Event) -> None:
+        """The loop; returns soon after `stopped` is set."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Undo `configure`; called with the loop stopped, also when `configure` ended half way."""
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        result = self._guard(self.configure)
+        if result != TransitionCallbackReturn.SUCCESS:
+            self._guard(self.release)
+        return result
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        def activate() -> None:
+            freeze_garbage()
+            self.get_logger().debug(prepare_process(self._priority))
+            self._loop = LoopThread(self.get_name(), self.run, self._loop_failed)
+            self._loop.start()
+
+        super().on_activate(state)  # publishers first: the loop may publish at once
+        return self._guard(activate)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        result = self._guard(self._stop_loop)
+        super().on_deactivate(state)
+        return result
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guard(self.release)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guard(self.stop)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guard(self.stop)
+
+    def stop(self) -> None:
+        """End the loop and release everything, from any state."""
+        self._stop_loop()
+        self.release()
+
+    def series(self, folder: str, columns: tuple[str, ...], capacity: int, what: str = "") -> SeriesWriter | None:
+        """A series writer called after this node (and `what`), or None without a folder."""
+        if not folder:
+            return None
+        name = "_".join([*self.get_fully_qualified_name().strip("/").split("/"), *filter(None, [what])])
+        return SeriesWriter(Path(folder) / f"{name}.npy", columns, capacity)
+
+    def _stop_loop(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.stop()
+
+    def _guard(self, action: Callable[[], None]) -> TransitionCallbackReturn:
+        try:
+            action()
+        except (ValueError, OSError) as error:
+            self.get_logger().error(str(error))
+            return TransitionCallbackReturn.FAILURE
+        except Exception:
+            self.get_logger().error(traceback.format_exc())
+            return TransitionCallbackReturn.FAILURE
+        return TransitionCallbackReturn.SUCCESS
+
+    def _loop_failed(self, error: Exception) -> None:
+        """A loop that fails ends the process: silence is what watchdogs and shields understand."""
+        self.get_logger().fatal("".join(traceback.format_exception(error)))
+        self.failed = True
+
+
+def run_node(make: Callable[[], ManagedNode]) -> int:
+    """Entry point of a node's process: serve until SIGINT or SIGTERM or a failed loop; returns the exit code.
+
+    The executor in the main thread sees services only (topics are polled by the loop), so it sleeps while the robot moves.
+    """
+    die_with_parent()
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    # With rclpy's own handlers a signal would close the publishers under a loop that is still running.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        node = make()
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        rclpy.shutdown()
+        return 2
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    while not (ended.is_set() or node.failed):
+        executor.spin_once(timeout_sec=SIGNAL_CHECK_S)
+    node.stop()
+    rclpy.shutdown()
+    return 1 if node.failed else 0

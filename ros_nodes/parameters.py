@@ -1,0 +1,46 @@
+"""Parameters that describe themselves: every one has a text, a range where there is one, and is fixed once the node runs."""
+
+from typing import Any
+
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.node import Node
+
+MAX_PRIORITY = 80
+
+
+def declare(node: Node, name: str, default: Any, description: str, low: float | None = None, high: float | None = None) -> Any:
+    """Declare `name` on `node` and return its value; `low` and `high` bound a number, in the unit that the name tells."""
+    descriptor = ParameterDescriptor(description=description, read_only=True)
+    if low is not None and high is not None:
+        if isinstance(default, int):
+            descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=0)]
+        else:
+            descriptor.floating_point_range = [FloatingPointRange(from_value=float(low), to_value=float(high), step=0.0)]
+    return node.declare_parameter(name, default, descriptor).value
+
+
+def declare_team(node: Node) -> tuple[str, list[str]]:
+    """Parameters `robot_name` and `team`: this robot and the names of the others."""
+    own = node.get_namespace().strip("/")
+    name = declare(node, "robot_name", own, "Name of this robot: its namespace and tf prefix.")
+    team = declare(node, "team", [name], "Names of all robots of the team; this one may be among them.")
+    if not name:
+        raise ValueError("parameter 'robot_name' is empty and the node has no namespace to take it from")
+    return name, [other for other in team if other != name]
+
+
+def declare_priority(node: Node, default: int) -> int:
+    """Parameter `realtime_priority`."""
+    return declare(
+        node,
+        "realtime_priority",
+        default,
+        "SCHED_FIFO priority of this process, 0 for ordinary scheduling; ordinary too where the system does not grant it.",
+        low=0,
+        high=MAX_PRIORITY,
+    )
+
+
+def declare_series_dir(node: Node) -> str:
+    """Parameter `series_dir`."""
+    return declare(node, "series_dir", "", "Folder for time series of this node (.npy) for reports; empty for none.")

@@ -1,0 +1,130 @@
+"""One robot's policy: measurements and peers in, requested actuator commands out, on absolute deadlines."""
+
+import threading
+import time
+from collections.abc import Mapping
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped
+from sensor_msgs.msg import JointState
+
+from deploy.runtime import PolicyRuntime
+from hardware import load_robot
+from ros_nodes import qos
+from ros_nodes.conversion import CommandConverter, base_frame
+from ros_nodes.listening import OwnState, PeerTable
+from ros_nodes.loop import Deadlines
+from ros_nodes.managed import ManagedNode, run_node
+from ros_nodes.parameters import declare, declare_series_dir, declare_team
+from ros_nodes.polling import Mailbox, Waiter
+
+SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
+SERIES_CAPACITY = 200_000
+Command = Mapping[str, np.ndarray]
+PHASE_S = 0.001  # cycles start this long after a measurement is expected, so that it is fresh and there
+
+
+class PolicyNode(ManagedNode):
+    """Runs one bundle for one robot; publishes `requested`."""
+
+    def __init__(self) -> None:
+        super().__init__("policy", default_priority=0)
+        self.robot_name, self._peer_names = declare_team(self)
+        self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
+        self._bundle = declare(self, "bundle", "", "Policy file (.onnx) to fly.")
+        self._series_dir = declare_series_dir(self)
+        self._max_age_s = declare(
+            self, "max_state_age_s", 0.1, "No request is made from a measurement older than this, s.", low=0.01, high=2.0
+        )
+        self._mailboxes: list[Mailbox] = []
+
+    def configure(self) -> None:
+        spec = load_robot(self._robot_type)
+        self._runtime = PolicyRuntime.load(self._bundle, robot=spec)
+        contract = self._runtime.contract
+        unknown = [command.name for command in contract.commands if command.name != "goal_pos"]
+        if unknown:
+            raise ValueError(f"{self._bundle}: command {unknown[0]!r} has no topic here; known: 'goal_pos' from 'goal'")
+        self._period_s = contract.control_dt_s
+        self._state = OwnState(self, len(spec.joint_names))
+        self._peers = PeerTable(self, self._peer_names)
+        self._goal = Mailbox(self, PoseStamped, "goal", qos.LATCHED)
+        self._mailboxes = [self._state.mailbox, *self._peers.mailboxes, self._goal]
+        self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
+        self._publisher = self.create_lifecycle_publisher(JointState, "requested", qos.command_out(self._period_s))
+        self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
+        self.get_logger().info(f"{self._bundle}: self-test passed, task {contract.task!r}, {1 / self._period_s:g} Hz")
+
+    def release(self) -> None:
+        while self._mailboxes:
+            self._mailboxes.pop().close()
+
+    def run(self, stopped: threading.Event) -> None:
+        self._runtime.reset()
+        if not self._first_measurement(stopped):
+            return
+        command = self._stay_here()
+        deadlines = Deadlines(self._period_s, time.monotonic_ns() + round(PHASE_S * 1e9))
+        last_woke_ns = 0
+        while not stopped.is_set():
+            tick = deadlines.wait()
+            woke_s = time.time()
+            command = self._new_goal() or command
+            self._step(command)
+            if self._series and last_woke_ns:
+                period_error_us = (tick.woke_ns - last_woke_ns - deadlines.period_ns * (1 + tick.skipped)) * 1e-3
+                work_us = (time.monotonic_ns() - tick.woke_ns) * 1e-3
+                age_ms = float(self._state.state.age) * 1e3
+                self._series.add(woke_s, period_error_us, tick.skipped, work_us, age_ms)
+            last_woke_ns = tick.woke_ns
+
+    def _step(self, command: Command) -> None:
+        now_ns = time.time_ns()
+        self._state.update(now_ns)
+        if self._state.state.age > self._max_age_s:
+            return  # blind: the shield knows what to do with silence
+        peers = self._peers.update(now_ns)
+        try:
+            step = self._runtime.step(self._state.state, peers, command)
+        except ValueError as error:
+            self.get_logger().error(str(error), throttle_duration_sec=1.0)
+            return
+        self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
+
+    def _new_goal(self) -> Command | None:
+        """The goal that has just arrived, if it is one that the policy was trained for."""
+        taken = self._goal.take()
+        if taken is None:
+            return None
+        position = taken[0].pose.position
+        command = {"goal_pos": np.array((position.x, position.y, position.z), np.float32)}
+        try:
+            self._runtime.check_command(command)
+        except ValueError as error:
+            self.get_logger().error(f"goal refused: {error}")
+            return None
+        return command
+
+    def _stay_here(self) -> Command:
+        """Before the first goal: hover where the robot is, as far as the policy's range goes."""
+        ranges = {spec.name: (spec.low, spec.high) for spec in self._runtime.contract.commands}
+        here = self._state.state.base_pos
+        return {name: np.clip(here, *bounds).astype(np.float32) for name, bounds in ranges.items()}
+
+    def _first_measurement(self, stopped: threading.Event) -> bool:
+        """Wait for a measurement that is fresh, not one that lay in the queue."""
+        waiter = Waiter(self, [self._state.mailbox])
+        self._state.update(time.time_ns())
+        while not stopped.is_set():
+            if waiter.wait(0.1) and self._state.update(time.time_ns()):
+                return True
+        return False
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node(PolicyNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,32 @@
+"""Quality of service of every topic."""
+
+from rclpy.duration import Duration
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+# Only the newest measurement counts: a lost one is replaced by the next.
+SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+# Late joiners, a restarted node for one, hear the last word.
+LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+# What listens to commands asks for no deadline, so that any publisher can be heard, and refused by content instead.
+COMMAND_IN = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+def command_out(control_dt_s: float) -> QoSProfile:
+    """For publishers of commands: promised every second period at least, and worth nothing after five."""
+    return QoSProfile(
+        depth=1,
+        reliability=ReliabilityPolicy.BEST_EFFORT,
+        deadline=Duration(seconds=2 * control_dt_s),
+        lifespan=Duration(seconds=5 * control_dt_s),
+    )
+
+
+def recording(depth: int, latched: bool) -> QoSProfile:
+    """For the recorder: hears every publisher, keeps `depth` messages until it comes to write them."""
+    return QoSProfile(
+        depth=depth,
+        reliability=ReliabilityPolicy.RELIABLE if latched else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )

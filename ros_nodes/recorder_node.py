@@ -1,0 +1,85 @@
+"""Records all topics of a team as a rosbag2 in MCAP, without deserialising a message."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
+
+from ros_nodes import qos
+from ros_nodes.managed import ManagedNode, run_node
+from ros_nodes.parameters import declare
+from ros_nodes.polling import Mailbox
+from ros_nodes.topics import team_topics
+
+QUEUE = 200  # messages a topic: two seconds of the fastest
+POLL_S = 0.1
+NICENESS = 10  # recording is the first thing to wait when the processor is short
+
+
+class RecorderNode(ManagedNode):
+    """Writes `bag` (a folder) from activation to deactivation."""
+
+    def __init__(self) -> None:
+        super().__init__("recorder", default_priority=0)
+        self._team = declare(self, "team", [""], "Names of the robots.")
+        self._path = declare(self, "bag", "bag", "Folder of the new bag; must not exist.")
+        self._mailboxes: list[Mailbox] = []
+
+    def configure(self) -> None:
+        if Path(self._path).exists():
+            raise ValueError(f"bag {self._path!r} exists already")
+        os.nice(NICENESS - os.nice(0))
+        self._topics = team_topics([name for name in self._team if name])
+        self._mailboxes = [
+            Mailbox(self, kind, topic, qos.recording(QUEUE, latched), raw=True) for topic, (kind, latched) in self._topics.items()
+        ]
+
+    def release(self) -> None:
+        while self._mailboxes:
+            self._mailboxes.pop().close()
+
+    def run(self, stopped: threading.Event) -> None:
+        typestore = get_typestore(Stores.ROS2_JAZZY)
+        with Writer(Path(self._path), version=9, storage_plugin=StoragePlugin.MCAP) as bag:
+            connections = {}
+            for topic, (kind, latched) in self._topics.items():
+                name = f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
+                connections[topic] = bag.add_connection(
+                    topic, name, typestore=typestore, offered_qos_profiles=[_offered(latched)]
+                )
+            ending = False
+            while not ending:
+                ending = stopped.is_set()  # after the end is asked for, what has arrived is still written
+                for mailbox in self._mailboxes:
+                    while (taken := mailbox.take()) is not None:
+                        bag.write(connections[mailbox.topic], taken[1], taken[0])
+                time.sleep(0 if ending else POLL_S)
+
+
+def _offered(latched: bool) -> Qos:
+    """The quality of service that players shall offer."""
+    forever = QosTime(2147483647, 4294967295)
+    return Qos(
+        QosHistory.KEEP_LAST,
+        1,
+        QosReliability.RELIABLE if latched else QosReliability.BEST_EFFORT,
+        QosDurability.TRANSIENT_LOCAL if latched else QosDurability.VOLATILE,
+        forever,
+        forever,
+        QosLiveliness.AUTOMATIC,
+        forever,
+        False,
+    )
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node(RecorderNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

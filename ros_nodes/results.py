@@ -1,0 +1,197 @@
+"""From the time series that a mission left behind to its figures."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deploy.shield import Mode, ShieldParams
+from hardware.spec import RobotSpec
+from ros_nodes.mission import HOLD_S, SETTLED_M, Mission
+from ros_nodes.series import read_series
+
+MODES = tuple(mode.name for mode in Mode)
+FALLBACK = tuple(MODES.index(name) for name in ("HOLD", "LAND", "OFF", "ESTOP") if name in MODES)
+TOUCHDOWN_M_S = 1.0  # a landing faster than this is a crash
+Series = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The series of one mission; times in s since its start, `killed_s` None when no policy was killed."""
+
+    mission: Mission
+    time_s: np.ndarray  # (T,)
+    pos: np.ndarray  # (T, N, 3) m, world, the truth
+    commands: Series
+    policies: list[Series]
+    shields: list[Series]
+    killed_s: float | None
+
+
+def load_recording(folder: Path, mission: Mission, start_ns: int, killed_ns: int | None) -> Recording:
+    """Read what the nodes wrote to `folder`; the mission began at `start_ns` (ROS clock)."""
+
+    def read(name: str, clock: str = "time_s") -> Series:
+        series = read_series(folder / f"{name}.npy")
+        series[clock] = series[clock] - start_ns * 1e-9
+        keep = (series[clock] >= 0.0) & (series[clock] <= mission.duration_s)
+        return {column: values[keep] for column, values in series.items()}
+
+    truth = read("simulated_robots_truth")
+    pos = np.stack([np.stack([truth[f"{name}_{axis}"] for axis in "xyz"], axis=-1) for name in mission.names], axis=1)
+    return Recording(
+        mission,
+        truth["time_s"],
+        pos,
+        read("simulated_robots_commands"),
+        [read(f"{name}_policy") for name in mission.names],
+        [read(f"{name}_shield") for name in mission.names],
+        None if killed_ns is None else (killed_ns - start_ns) * 1e-9,
+    )
+
+
+def figures(recording: Recording, spec: RobotSpec, params: ShieldParams) -> dict[str, Any]:
+    """The mission's result as plain JSON values; keys end in their unit."""
+    mission = recording.mission
+    violations = _violations(recording.pos, params)
+    latency = recording.commands["sensor_to_command_ms"]
+    period_error = np.abs(np.concatenate([series["period_error_us"] for series in recording.policies]))
+    filtered = [np.isin(series["mode"], [MODES.index("FILTERED")]) for series in recording.shields]
+    legs = _legs_flown(recording)
+    least = _pair_distance(recording.pos).min() if len(mission.names) > 1 else None
+    result: dict[str, Any] = {
+        "robots": len(mission.names),
+        "control_hz": round(_rate_hz(recording), 2),
+        "mission_success": bool(all(legs) and violations == 0 and _apart(least, 2 * spec.radius_m)),
+        "legs": legs,
+        "min_separation_m": None if least is None else float(least),
+        "sensor_to_command_ms": _percentiles(latency),
+        "period_error_us": _percentiles(period_error),
+        "missed_cycles": int(sum(series["skipped"].sum() for series in recording.policies)),
+        "cycles": int(sum(len(series["skipped"]) for series in recording.policies)),
+        "kill_to_fallback_ms": _kill_to_fallback_ms(recording),
+        "landed_safely": _landed_safely(recording, params) if recording.killed_s is not None else None,
+        "shield": {
+            "interventions": int(sum(series.sum() for series in filtered)),
+            "cycles": int(sum(len(series) for series in filtered)),
+            "work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.shields])),
+            "violations": violations,
+        },
+        "policy_work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.policies])),
+    }
+    return result
+
+
+def save_flight(path: Path, recording: Recording, spec: RobotSpec) -> None:
+    """One .npz with all that a report draws: truth at 50 Hz, modes, interventions, latencies, period errors, events."""
+    mission = recording.mission
+    t = np.arange(0.0, recording.time_s[-1], 1 / spec.control_hz)
+    at = np.searchsorted(recording.time_s, t)
+    mode, push = np.zeros((len(t), len(mission.names)), int), np.zeros((len(t), len(mission.names)))
+    for index, series in enumerate(recording.shields):
+        row = np.clip(np.searchsorted(series["time_s"], t, side="right") - 1, 0, None)
+        mode[:, index], push[:, index] = series["mode"][row], series["intervention"][row]
+    np.savez_compressed(
+        path,
+        names=np.array(mission.names),
+        t=t,
+        pos=recording.pos[at].astype(np.float32),
+        goal=mission.legs[-1].goals,
+        limit_m=2 * spec.radius_m,
+        radius_m=spec.radius_m,
+        mode=mode,
+        mode_names=np.array(MODES),
+        intervention=np.nan_to_num(push).astype(np.float32),
+        events=json.dumps(_events(recording)),
+        latency_ms=recording.commands["sensor_to_command_ms"].astype(np.float32),
+        period_error_us=np.concatenate([series["period_error_us"] for series in recording.policies]).astype(np.float32),
+        control_period_ms=1e3 / spec.control_hz,
+    )
+
+
+def _events(recording: Recording) -> list[dict[str, Any]]:
+    """What happened when: t s, robot, kind, text."""
+    mission = recording.mission
+    events = [{"t": leg.start_s, "robot": "", "kind": "goal", "text": "new goals"} for leg in mission.legs]
+    if recording.killed_s is not None:
+        name = mission.names[mission.kill_robot]
+        events.append({"t": recording.killed_s, "robot": name, "kind": "kill", "text": f"policy of {name} killed"})
+    for name, series in zip(mission.names, recording.shields, strict=True):
+        for row in np.flatnonzero(np.diff(series["mode"])) + 1:
+            now = MODES[int(series["mode"][row])]
+            if int(series["mode"][row]) in FALLBACK:
+                kind = "landed" if now == "OFF" else "fallback"
+                events.append({"t": float(series["time_s"][row]), "robot": name, "kind": kind, "text": f"{name}: {now}"})
+    return sorted(events, key=lambda event: event["t"])
+
+
+def _legs_flown(recording: Recording) -> list[bool]:
+    """Of each leg, whether every robot with a living policy was at its goal for its last second."""
+    mission, flown = recording.mission, []
+    for leg, end_s in zip(mission.legs, mission.ends_s(), strict=True):
+        window = (recording.time_s > end_s - HOLD_S) & (recording.time_s <= end_s)
+        off = np.linalg.norm(recording.pos[window] - leg.goals, axis=-1)
+        living = [
+            index
+            for index in range(len(mission.names))
+            if recording.killed_s is None or index != mission.kill_robot or end_s < recording.killed_s
+        ]
+        flown.append(bool(window.any() and (off[:, living] < SETTLED_M).all()))
+    return flown
+
+
+def _pair_distance(pos: np.ndarray, vertical_scale: float = 1.0) -> np.ndarray:
+    """(T, pairs) distance of centres, m, z divided by `vertical_scale`."""
+    first, second = np.triu_indices(pos.shape[1], 1)
+    return np.linalg.norm((pos[:, first] - pos[:, second]) / np.array([1.0, 1.0, vertical_scale]), axis=-1)
+
+
+def _violations(pos: np.ndarray, params: ShieldParams) -> int:
+    """How often a pair entered the ellipsoid that the shield promises to keep free."""
+    inside = _pair_distance(pos, params.downwash_ratio) < params.separation_m
+    return int((inside[1:] & ~inside[:-1]).sum() + inside[:1].sum())
+
+
+def _apart(least: float | None, limit_m: float) -> bool:
+    return least is None or bool(least > limit_m)
+
+
+def _rate_hz(recording: Recording) -> float:
+    """The slowest robot's requests per second while its policy lived."""
+    rates = []
+    for series in recording.policies:
+        t = series["time_s"]
+        rates.append((len(t) - 1) / (t[-1] - t[0]) if len(t) > 1 else 0.0)
+    return float(min(rates))
+
+
+def _kill_to_fallback_ms(recording: Recording) -> float | None:
+    """From the SIGKILL to the first fallback command; None when there was no kill or no fallback."""
+    if recording.killed_s is None:
+        return None
+    shield = recording.shields[recording.mission.kill_robot]
+    after = (shield["time_s"] > recording.killed_s) & np.isin(shield["mode"], FALLBACK)
+    return float((shield["time_s"][after][0] - recording.killed_s) * 1e3) if after.any() else None
+
+
+def _landed_safely(recording: Recording, params: ShieldParams) -> bool:
+    """Whether the killed robot came down at a bearable speed, stays down, and its shield says so."""
+    robot = recording.mission.kill_robot
+    height = recording.pos[:, robot, 2] - params.ground_z_m
+    down = height < params.landed_height_m
+    if not down[-1] or recording.shields[robot]["mode"][-1] != MODES.index("OFF"):
+        return False
+    touch = int(np.argmax(down))
+    before = max(0, touch - 25)
+    speed = (height[before] - height[touch]) / max(recording.time_s[touch] - recording.time_s[before], 1e-3)
+    return bool(speed < TOUCHDOWN_M_S)
+
+
+def _percentiles(values: np.ndarray) -> dict[str, float | None]:
+    if not len(values):
+        return {"p50": None, "p99": None, "max": None}
+    p50, p99 = np.percentile(values, [50, 99])
+    return {"p50": round(float(p50), 3), "p99": round(float(p99), 3), "max": round(float(values.max()), 3)}

@@ -1,0 +1,162 @@
+"""One robot's shield, in a process of its own: has the last word on every command, and speaks when the policy is silent."""
+
+import threading
+import time
+from dataclasses import fields
+
+from diagnostic_msgs.msg import DiagnosticArray
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+from deploy.shield import Shield, make_shield_params
+from hardware import load_robot
+from hardware.types import ActuatorCommand
+from ros_nodes import qos
+from ros_nodes.conversion import CommandConverter, MessageError, base_frame
+from ros_nodes.diagnostics import ShieldStatus
+from ros_nodes.listening import OwnState, PeerTable
+from ros_nodes.managed import ManagedNode, run_node
+from ros_nodes.parameters import declare, declare_series_dir, declare_team
+from ros_nodes.polling import Mailbox, Waiter
+
+SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
+SERIES_CAPACITY = 200_000
+MISSING_AFTER = 1.25  # periods after the last request at which the next one counts as missing
+FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
+
+
+class ShieldNode(ManagedNode):
+    """Filters `requested` into `command`; services `shield/reset` and `shield/estop`, diagnostics on `status`."""
+
+    def __init__(self) -> None:
+        super().__init__("shield", default_priority=0)
+        self.robot_name, self._peer_names = declare_team(self)
+        self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
+        self._status_hz = declare(self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is told at once.", low=0.1, high=50.0)
+        self._series_dir = declare_series_dir(self)
+        self._mailboxes: list[Mailbox] = []
+        self._asked: str | None = None
+        self.create_service(Trigger, "shield/reset", self._on_reset)
+        self.create_service(Trigger, "shield/estop", self._on_estop)
+        self._declared = False
+
+    def configure(self) -> None:
+        spec = load_robot(self._robot_type)
+        self._params = self._declare_shield_params(spec)
+        self._shield = Shield(self._params, spec)
+        self._state = OwnState(self, len(spec.joint_names))
+        self._peers = PeerTable(self, self._peer_names)
+        self._requested = Mailbox(self, JointState, "requested", qos.COMMAND_IN)
+        self._mailboxes = [self._state.mailbox, *self._peers.mailboxes, self._requested]
+        self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
+        self._publisher = self.create_lifecycle_publisher(
+            JointState, "command", qos.command_out(self._params.control_dt_s)
+        )
+        self._status_publisher = self.create_lifecycle_publisher(DiagnosticArray, "status", qos.LATCHED)
+        self._status = ShieldStatus(self.robot_name, 1 / self._status_hz)
+        self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
+
+    def release(self) -> None:
+        while self._mailboxes:
+            self._mailboxes.pop().close()
+
+    def run(self, stopped: threading.Event) -> None:
+        period_s = self._params.control_dt_s
+        waiter = Waiter(self, [self._requested])
+        self._shield.reset()
+        self._request: ActuatorCommand | None = None
+        self._request_ns = 0
+        deadline_s = time.monotonic() + period_s
+        earliest_s = 0.0
+        while not stopped.is_set():
+            now_s = time.monotonic()
+            if now_s < earliest_s:
+                time.sleep(earliest_s - now_s)
+            arrived = waiter.wait(deadline_s - time.monotonic()) and self._take_request()
+            now_s = time.monotonic()
+            if not arrived and now_s < deadline_s:
+                continue
+            self._step(now_s, arrived)
+            earliest_s = now_s + FLOOD * period_s
+            # A missed request moves the deadline by exactly one period, so that commands keep their rhythm without a policy.
+            deadline_s = now_s + MISSING_AFTER * period_s if arrived else max(deadline_s + period_s, earliest_s)
+
+    def _take_request(self) -> bool:
+        """Read a request that can be one; garbage counts as silence."""
+        taken = self._requested.take()
+        if taken is None:
+            return False
+        try:
+            request, stamp_ns = self._converter.read(taken[0])
+        except MessageError as error:
+            self._status.reject(str(error))
+            return False
+        if stamp_ns > time.time_ns() + round(self._params.control_dt_s * 1e9):
+            self._status.reject("request stamped in the future")
+            return False
+        self._request, self._request_ns = request, stamp_ns
+        return True
+
+    def _step(self, now_s: float, arrived: bool) -> None:
+        now_ns = time.time_ns()
+        self._state.update(now_ns)
+        peers = self._peers.update(now_ns)
+        self._serve_requests_of_people()
+        state = self._state.state if self._state.stamp_ns else None
+        age_s = (now_ns - self._request_ns) * 1e-9
+        command, report = self._shield.step(now_s, state, peers, self._request, age_s)
+        stamp_ns = self._request_ns if arrived else self._state.stamp_ns or now_ns
+        self._publisher.publish(self._converter.write(command, stamp_ns))
+        if self._status.update(now_s, report, age_s):
+            self._status_publisher.publish(self._status.message(now_ns))
+        if self._series:
+            work_us = (time.monotonic() - now_s) * 1e6
+            self._series.add(
+                now_ns * 1e-9, report.mode.value, report.margin, report.intervention, age_s * 1e3, work_us, arrived
+            )
+
+    def _serve_requests_of_people(self) -> None:
+        """Services run in the executor's thread and the shield in this one: they meet in one attribute."""
+        asked, self._asked = self._asked, None
+        if asked == "reset":
+            self._shield.reset()
+            self._request = None
+        elif asked == "estop":
+            self._shield.estop()
+
+    def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        return self._ask("reset", response)
+
+    def _on_estop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        return self._ask("estop", response)
+
+    def _ask(self, what: str, response: Trigger.Response) -> Trigger.Response:
+        running = self._loop is not None
+        if running:
+            self._asked = what
+        response.success = running
+        response.message = f"{what}: next cycle" if running else f"{what}: the shield is not active"
+        return response
+
+    def _declare_shield_params(self, spec):
+        """Every field of ShieldParams is a parameter `shield.<field>`, by default what the robot's specification gives."""
+        defaults = make_shield_params(spec)
+        values = {}
+        for field in fields(defaults):
+            default = getattr(defaults, field.name)
+            value = list(default) if isinstance(default, tuple) else default
+            name = f"shield.{field.name}"
+            if not self.has_parameter(name):
+                declare(self, name, value, f"ShieldParams.{field.name}, see deploy/shield/params.py.")
+            given = self.get_parameter(name).value
+            values[field.name] = tuple(given) if isinstance(default, tuple) else given
+        return make_shield_params(spec, **values)
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node(ShieldNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
