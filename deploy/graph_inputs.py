@@ -19,7 +19,7 @@ def fill(buffer: NDArray, value: Any, label: str) -> None:
     value = np.asarray(value)
     if value.shape != buffer.shape:
         raise InputError(f"{label}: has shape {value.shape}, not {buffer.shape}")
-    if not np.can_cast(value.dtype, buffer.dtype, "same_kind"):
+    if value.dtype != buffer.dtype and not np.can_cast(value.dtype, buffer.dtype, "same_kind"):
         raise InputError(f"{label}: is {value.dtype}, not {buffer.dtype}")
     buffer[...] = value
 

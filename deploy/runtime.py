@@ -118,14 +118,15 @@ class PolicyRuntime:
         return run_session(self._session, batch_inputs(self.contract, inputs))
 
     def _fill_peers(self, state: RobotState, peers: Peers) -> None:
-        heard = [np.asarray(getattr(peers, field)) for field, _ in self._peers]
-        for (field, buffer), value in zip(self._peers, heard, strict=True):
-            if value.shape != (len(heard[0]), *buffer.shape[1:]):
-                raise InputError(f"peers.{field}: has shape {value.shape}, not {(len(heard[0]), *buffer.shape[1:])}")
+        slots = [np.asarray(getattr(peers, field)) for field, _ in self._peers]
+        pos, *_, valid = slots
+        for (field, buffer), value in zip(self._peers, slots, strict=True):
+            if value.shape != (*pos.shape[:1], *buffer.shape[1:]):
+                raise InputError(f"peers.{field}: has shape {value.shape}, not {(*pos.shape[:1], *buffer.shape[1:])}")
         team = self.contract.team
-        shown = nearest_peers(state.base_pos, peers.pos, peers.valid, team.peer_range_m, team.max_peers)
-        for (_, buffer), value in zip(self._peers, heard, strict=True):
-            buffer[: shown.size] = value[shown]
+        shown = nearest_peers(np.asarray(state.base_pos), pos, valid, team.peer_range_m, team.max_peers)
+        for (_, buffer), value in zip(self._peers, slots, strict=True):
+            buffer[: shown.size] = value.take(shown, axis=0)
             buffer[shown.size :] = 0
 
 

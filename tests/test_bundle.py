@@ -1,0 +1,239 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes, save_policy
+
+from deploy.bundle import BundleError, load_bundle, save_bundle, self_test
+from deploy.contract import TensorSpec
+from deploy.probes import ProbeError, Probes, ProbeSequence, check_probes, probes_from_bytes, probes_to_bytes, replay
+from deploy.seal import seal
+
+
+@pytest.fixture(scope="module")
+def policy_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bundle") / "policy.onnx"
+    save_policy(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def exported():
+    policy, contract = TeamPolicy(), make_contract()
+    return export_onnx(policy, contract), contract, record_probes(policy, contract)
+
+
+def resealed(path, **metadata) -> bytes:
+    """The policy file with other metadata and a seal that fits, as a faulty exporter would write it."""
+    model = onnx.load(path)
+    entries = {entry.key: entry.value for entry in model.metadata_props} | metadata
+    del model.metadata_props[:]
+    for key, value in entries.items():
+        if value is not None and key not in ("phalanx.fingerprint", "phalanx.bytes"):
+            model.metadata_props.add(key=key, value=value)
+    return seal(model.SerializeToString())
+
+
+def refusal(path, data: bytes) -> str:
+    path.write_bytes(data)
+    with pytest.raises(BundleError) as error:
+        load_bundle(path)
+    message = str(error.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    return message.removeprefix(f"{path}: ")
+
+
+def test_what_was_saved_is_what_is_loaded(policy_file, exported):
+    _, contract, probes = exported
+    bundle = load_bundle(policy_file)
+    assert bundle.contract == contract
+    assert bundle.model_bytes == policy_file.read_bytes()
+    assert len(bundle.fingerprint) == 64
+    for found, saved in zip(bundle.probes.sequences, probes.sequences, strict=True):
+        for part in ("memory", "inputs", "outputs"):
+            for name, value in getattr(saved, part).items():
+                np.testing.assert_array_equal(getattr(found, part)[name], value)
+    assert self_test(bundle) < 1e-6
+
+
+def test_the_same_policy_gives_the_same_file(policy_file, exported, tmp_path):
+    fingerprint = save_bundle(*exported, tmp_path / "again.onnx")
+    assert (tmp_path / "again.onnx").read_bytes() == policy_file.read_bytes()
+    assert fingerprint == load_bundle(policy_file).fingerprint
+
+
+def test_a_loaded_bundle_can_be_saved_again(policy_file, tmp_path):
+    bundle = load_bundle(policy_file)
+    fingerprint = save_bundle(bundle.model_bytes, bundle.contract, bundle.probes, tmp_path / "copy.onnx")
+    assert fingerprint == bundle.fingerprint
+
+
+def test_any_onnx_tool_reads_the_file(policy_file):
+    model = onnx.load(policy_file)
+    onnx.checker.check_model(model)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(metadata["phalanx.contract"])["robot"]["name"] == "crazyflie"
+    assert metadata["phalanx.fingerprint"] == load_bundle(policy_file).fingerprint
+
+
+def test_any_flipped_byte_is_noticed(policy_file, tmp_path):
+    data = policy_file.read_bytes()
+    rng = np.random.default_rng(0)
+    places = [*range(200), *rng.integers(0, len(data), 800), len(data) - 1]
+    for place in map(int, places):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        refusal(tmp_path / "damaged.onnx", bytes(damaged))
+
+
+def test_any_truncation_is_noticed_and_called_by_its_name(policy_file, tmp_path):
+    data = policy_file.read_bytes()
+    lengths = [*range(1, 200), *np.random.default_rng(1).integers(200, len(data), 200), len(data) - 1]
+    for length in map(int, lengths):
+        assert "is truncated" in refusal(tmp_path / "short.onnx", data[:length])
+    assert refusal(tmp_path / "short.onnx", b"") == "is empty"
+
+
+@pytest.mark.parametrize("extra", [b"\x00", b"more", b"\n"])
+def test_appended_bytes_are_noticed(policy_file, tmp_path, extra):
+    assert "damaged or edited" in refusal(tmp_path / "long.onnx", policy_file.read_bytes() + extra)
+
+
+def test_files_that_are_no_policy_are_named_so(exported, tmp_path):
+    path = tmp_path / "other.onnx"
+    assert refusal(path, b"#!/bin/sh\n").startswith("is not a phalanx policy file")
+    assert refusal(path, exported[0]).startswith("is not a phalanx policy file")
+    assert refusal(path, seal(b"not a graph")).startswith("is not a sound ONNX file")
+
+
+def test_a_missing_file_and_a_folder_are_named_so(tmp_path):
+    with pytest.raises(BundleError, match=r"nowhere\.onnx: no such file$"):
+        load_bundle(tmp_path / "nowhere.onnx")
+    with pytest.raises(BundleError, match=r"cannot be read: Is a directory$"):
+        load_bundle(tmp_path)
+
+
+def test_saving_with_another_program_breaks_the_seal(policy_file, tmp_path):
+    model = onnx.load(policy_file)
+    model.producer_name = "someone"
+    assert "damaged or edited" in refusal(tmp_path / "edited.onnx", model.SerializeToString())
+
+
+def test_metadata_must_be_there_and_of_a_known_version(policy_file, tmp_path):
+    path = tmp_path / "faulty.onnx"
+    text = {e.key: e.value for e in onnx.load(policy_file).metadata_props}["phalanx.contract"]
+    assert refusal(path, resealed(policy_file, **{"phalanx.contract": None})) == "carries no phalanx.contract"
+    assert refusal(path, resealed(policy_file, **{"phalanx.probes": None})) == "carries no phalanx.probes"
+    assert refusal(path, resealed(policy_file, **{"phalanx.probes": "??"})).startswith("probes are not base64")
+    assert refusal(path, resealed(policy_file, **{"phalanx.probes": "AAAA"})).startswith("probes cannot be read")
+    newer = text.replace("phalanx-policy/1", "phalanx-policy/2")
+    assert "'phalanx-policy/2' is not a version" in refusal(path, resealed(policy_file, **{"phalanx.contract": newer}))
+
+
+@pytest.mark.parametrize(
+    ("field", "change", "complaint"),
+    [
+        ("inputs", lambda t: replace(t, dtype="bool") if t.name == "goal_pos" else t, "commands.goal_pos.dtype"),
+        ("outputs", lambda t: replace(t, shape=("batch", 12)) if t.name == "obs" else t, "outputs.obs.shape"),
+        ("outputs", lambda t: replace(t, shape=("batch", 13, 1)) if t.name == "obs" else t, "outputs.obs.shape"),
+    ],
+)
+def test_a_contract_that_does_not_describe_the_graph_is_refused(exported, tmp_path, field, change, complaint):
+    onnx_bytes, contract, probes = exported
+    contract = replace(contract, **{field: tuple(map(change, getattr(contract, field)))})
+    with pytest.raises(BundleError, match=complaint):
+        save_bundle(onnx_bytes, contract, probes, tmp_path / "policy.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_inputs_that_only_one_side_has_are_refused(exported, tmp_path):
+    onnx_bytes, contract, probes = exported
+    without = replace(contract, inputs=tuple(t for t in contract.inputs if t.name != "base_ang_vel"))
+    with pytest.raises(BundleError, match="the graph has 'base_ang_vel', the contract does not"):
+        save_bundle(onnx_bytes, without, probes, tmp_path / "policy.onnx")
+    robot = replace(contract.robot, joint_names=("elbow",))
+    joint = TensorSpec("joint_pos", ("batch", 1), "float32", "rad", "joint", "angle")
+    more = replace(contract, robot=robot, inputs=(*contract.inputs, joint))
+    with pytest.raises(BundleError, match="'joint_pos' is not in the graph"):
+        save_bundle(onnx_bytes, more, probes, tmp_path / "policy.onnx")
+
+
+def test_a_graph_with_a_fixed_batch_is_refused(exported, tmp_path):
+    onnx_bytes, contract, probes = exported
+    model = onnx.load_from_string(onnx_bytes)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    with pytest.raises(BundleError, match=r"base_pos\.shape: \('batch', 3\), but the graph has \(1, 3\)"):
+        save_bundle(model.SerializeToString(), contract, probes, tmp_path / "policy.onnx")
+
+
+def test_nan_weights_are_named(exported, tmp_path):
+    policy = TeamPolicy()
+    policy.head.bias.data[2] = float("nan")
+    with pytest.raises(BundleError, match=r"weight 'head\.bias' holds NaN"):
+        save_bundle(export_onnx(policy, exported[1]), *exported[1:], tmp_path / "policy.onnx")
+
+
+def test_probes_of_another_policy_are_refused_on_saving_and_at_start(exported, tmp_path, monkeypatch):
+    onnx_bytes, contract, _ = exported
+    other = record_probes(TeamPolicy(seed=1), contract)
+    path = tmp_path / "policy.onnx"
+    path.write_bytes(b"the old file")
+    with pytest.raises(BundleError, match="does not reproduce its probes: off by"):
+        save_bundle(onnx_bytes, contract, other, path)
+    assert path.read_bytes() == b"the old file"
+    assert list(tmp_path.iterdir()) == [path]
+    monkeypatch.setattr("deploy.bundle.self_test", lambda *_: 0.0)  # an exporter that does not look
+    save_bundle(onnx_bytes, contract, other, path)
+    with pytest.raises(BundleError, match="does not reproduce its probes: off by"):
+        self_test(load_bundle(path))
+
+
+def test_probes_that_prove_nothing_are_refused(exported):
+    _, contract, probes = exported
+    one, three, twelve = probes.sequences
+    for sequences, complaint in (
+        ((), "there are no probes"),
+        ((one, three), r"probes cover \[1, 3\] peers; they need 1 and more than 3"),
+        ((three, twelve), r"probes cover \[3, 12\] peers"),
+        ((replace(one, outputs={"target": one.outputs["target"]}), twelve), "probe 0 outputs: has"),
+        ((replace(one, memory={"last_action": np.zeros((2, 4), np.float32)}), twelve), "probe 0 inputs base_pos: has"),
+        ((one, replace(twelve, outputs=twelve.outputs | {"obs": twelve.outputs["obs"] * np.nan})), "probe 1 .* finite"),
+    ):
+        with pytest.raises(ProbeError, match=complaint):
+            check_probes(Probes(sequences), contract)
+
+
+def test_replay_reports_the_largest_error_and_never_hides_nan():
+    x = np.arange(6, dtype=np.float32).reshape(3, 2, 1)
+    zero = np.zeros((2, 1), np.float32)
+    total = {"sum_out": np.cumsum(x, axis=0)}
+    probes = Probes((ProbeSequence({"sum": zero}, {"x": x}, total),))
+
+    def adder(offset):
+        return lambda inputs: {"sum_out": inputs["sum"] + inputs["x"] + offset}
+
+    assert replay(adder(0), probes) == 0
+    assert replay(adder(0.5), probes) == 1.5  # memory carries the error through three steps
+    assert replay(adder(np.nan), probes) == np.inf
+    assert replay(lambda inputs: {"sum_out": inputs["sum"][:1]}, probes) == np.inf
+
+
+def test_probes_survive_bytes(exported):
+    probes = exported[2]
+    assert probes_to_bytes(probes_from_bytes(probes_to_bytes(probes))) == probes_to_bytes(probes)
+
+
+def test_loading_and_flying_needs_no_trainer(policy_file):
+    code = (
+        "import sys; from deploy.runtime import PolicyRuntime; from hardware import load_robot\n"
+        f"PolicyRuntime.load({str(policy_file)!r}, load_robot('crazyflie'))\n"
+        "print([m for m in ('torch', 'jax', 'mujoco', 'onnx', 'scipy', 'rclpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert done.stderr == ""
