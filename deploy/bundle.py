@@ -5,12 +5,12 @@ import binascii
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import onnxruntime as ort
 
 from deploy.contract import Contract, ContractError
 from deploy.graph_match import check_graph
+from deploy.onnx_edit import finished_model
 from deploy.probes import ProbeError, Probes, check_probes, probes_from_bytes, probes_to_bytes, replay
 from deploy.seal import SealError, check_seal, seal
 from deploy.session import ModelError, open_session, run_session
@@ -67,9 +67,9 @@ def save_bundle(onnx_bytes: bytes, contract: Contract, probes: Probes, path: Pat
             CONTRACT_KEY: contract.to_json(),
             PROBES_KEY: base64.b64encode(probes_to_bytes(probes)).decode("ascii"),
         }
-    except ContractError as error:
+        data = seal(finished_model(onnx_bytes, metadata))
+    except (ContractError, ModelError) as error:
         raise BundleError(f"{path}: {error}") from error
-    data = seal(_with_metadata(onnx_bytes, metadata, str(path)))
     bundle = _open_bundle(data, str(path))
     self_test(bundle, str(path))
     _write_atomically(data, Path(path))
@@ -93,36 +93,6 @@ def _open_bundle(data: bytes, name: str) -> Bundle:
     except (SealError, ModelError, ContractError, ProbeError) as error:
         raise BundleError(f"{name}: {error}") from error
     return Bundle(data, contract, probes, fingerprint, session)
-
-
-def _with_metadata(onnx_bytes: bytes, metadata: dict[str, str], name: str) -> bytes:
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        model = onnx.load_from_string(onnx_bytes)
-    except DecodeError as error:
-        raise BundleError(f"{name}: the exported bytes are not ONNX: {error}") from error
-    _check_weights(model, name)
-    kept = [entry for entry in model.metadata_props if not entry.key.startswith("phalanx.")]
-    del model.metadata_props[:]
-    model.metadata_props.extend(kept)
-    for key, value in metadata.items():
-        model.metadata_props.add(key=key, value=value)
-    return model.SerializeToString(deterministic=True)
-
-
-def _check_weights(model: Any, name: str) -> None:
-    """All in this file, and not NaN; infinities pass because attention masks are made of them."""
-    import numpy as np
-    import onnx
-
-    for tensor in model.graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise BundleError(f"{name}: weight {tensor.name!r} is stored outside of the model")
-        values = onnx.numpy_helper.to_array(tensor)
-        if values.dtype.kind == "f" and np.isnan(values).any():
-            raise BundleError(f"{name}: weight {tensor.name!r} holds NaN")
 
 
 def _write_atomically(data: bytes, path: Path) -> None:

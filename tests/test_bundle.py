@@ -81,6 +81,16 @@ def test_any_onnx_tool_reads_the_file(policy_file):
     assert metadata["phalanx.fingerprint"] == load_bundle(policy_file).fingerprint
 
 
+def test_the_file_says_nothing_about_the_machine_that_trained(exported, tmp_path):
+    onnx_bytes, contract, probes = exported
+    model = onnx.load_from_string(onnx_bytes)
+    model.graph.node[3].doc_string = "/home/someone/policy.py(12): forward"
+    model.graph.node[4].metadata_props.add(key="stack_trace", value="File /home/someone/policy.py, line 12")
+    model.graph.output[0].metadata_props.add(key="stack_trace", value="File /home/someone/policy.py, line 99")
+    save_bundle(model.SerializeToString(), contract, probes, tmp_path / "policy.onnx")
+    assert b"someone" not in (tmp_path / "policy.onnx").read_bytes()
+
+
 def test_any_flipped_byte_is_noticed(policy_file, tmp_path):
     data = policy_file.read_bytes()
     rng = np.random.default_rng(0)
@@ -168,6 +178,16 @@ def test_a_graph_with_a_fixed_batch_is_refused(exported, tmp_path):
     model = onnx.load_from_string(onnx_bytes)
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
     with pytest.raises(BundleError, match=r"base_pos\.shape: \('batch', 3\), but the graph has \(1, 3\)"):
+        save_bundle(model.SerializeToString(), contract, probes, tmp_path / "policy.onnx")
+
+
+def test_what_is_not_one_onnx_file_is_not_saved(exported, tmp_path):
+    onnx_bytes, contract, probes = exported
+    with pytest.raises(BundleError, match="the exported bytes are not ONNX"):
+        save_bundle(b"not a graph", contract, probes, tmp_path / "policy.onnx")
+    model = onnx.load_from_string(onnx_bytes)
+    model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
+    with pytest.raises(BundleError, match="is stored outside of the model"):
         save_bundle(model.SerializeToString(), contract, probes, tmp_path / "policy.onnx")
 
 
