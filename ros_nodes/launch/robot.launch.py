@@ -1,0 +1,48 @@
+"""One robot: its policy and its shield, each a process of its own, in the robot's namespace.
+
+ros2 launch phalanx robot.launch.py robot_name:=cf1 team:="[cf1, cf2]" bundle:=/path/to/policy.onnx
+"""
+
+import sys
+from pathlib import Path
+
+from ament_index_python.packages import get_package_share_directory
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, ExecuteProcess
+from launch.substitutions import LaunchConfiguration
+
+CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Both nodes come up unconfigured; the mission node, or `ros2 lifecycle set`, takes them from there."""
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument("robot_name", description="Namespace and tf prefix of the robot."),
+            DeclareLaunchArgument("team", description="Names of all robots, as a YAML list."),
+            DeclareLaunchArgument("bundle", description="Policy file (.onnx)."),
+            DeclareLaunchArgument("params", default_value=str(CONFIG), description="Parameter file."),
+            _node("shield_node"),
+            _node("policy_node", "-p", ["bundle:=", LaunchConfiguration("bundle")]),
+        ]
+    )
+
+
+def _node(module: str, *more: object) -> ExecuteProcess:
+    """`python -m` rather than an installed executable: the same call that `phalanx deploy` makes."""
+    return ExecuteProcess(
+        cmd=[
+            sys.executable,
+            "-m",
+            f"ros_nodes.{module}",
+            "--ros-args",
+            "--params-file",
+            LaunchConfiguration("params"),
+            "-r",
+            ["__ns:=/", LaunchConfiguration("robot_name")],
+            "-p",
+            ["team:=", LaunchConfiguration("team")],
+            *more,
+        ],
+        output="screen",
+    )
