@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from deploy.shield import filter_command, make_shield_params
 from hardware import load_robot
 from hardware.rotation import rotate
 from sim.observe import decode, initial_memory, observe, remember
@@ -46,11 +47,7 @@ class TeamEnv:
         self.control_dt = 1.0 / self.robot.control_hz
         scene = build_scene(self.robot, self.num_agents)
         self.world = World(scene, num_worlds, self.control_dt, task.observation.max_peers, task.observation.peer_range_m)
-        self.shield = None
-        if shield:
-            from deploy.shield import make_shield_params
-
-            self.shield = make_shield_params(self.robot, **task.shield)
+        self.shield = make_shield_params(self.robot, **task.shield) if shield else None
         self.randomisation = task.randomisation if randomise else {}
         self.noise = task.noise if randomise else type(task.noise)()
         self.generator = torch.Generator()
@@ -92,16 +89,15 @@ class TeamEnv:
         """One control step under action (W, N, U), clipped to [-1, 1].
 
         Returns obs (W, N, D), reward (W, N), terminated (W, N) bool, truncated (W, N) bool and info: `terminal_obs`
-        (W, N, D), `reward_terms` {name: (W, N) weighted}, `failures` {name: (W, N) bool}, and for each world, meaningful
-        where it ended: `success`, `min_separation_m`, `episode_length`, `interventions` (steps x robots), each (W,).
+        (W, N, D), `reward_terms` {name: (W, N) weighted}, `failures` {name: (W, N) bool}, `ended` (W,) bool, and for each
+        world, meaningful where it ended: `success`, `min_separation_m`, `episode_length`, `interventions` (steps x
+        robots), each (W,).
         """
         task = self.task
         action = action.clamp(-1.0, 1.0)
         before = self.memory["last_action"] if "last_action" in self.memory else action
         command = decode(task.action, action)
         if self.shield is not None:
-            from deploy.shield import filter_command
-
             target, info = filter_command(self.shield, self.robot, *self.measured, command.target)
             self.shielded += info.intervention > 0
             command.target = target
@@ -124,6 +120,7 @@ class TeamEnv:
             "terminal_obs": obs,
             "reward_terms": terms,
             "failures": failures,
+            "ended": ended,
             "success": ~failed & (self.held >= self.hold_steps).all(-1),
             "min_separation_m": self.min_separation.clone(),
             "episode_length": self.steps.clone(),

@@ -1,0 +1,1 @@
+"""TeamEnv behind the interfaces of other learning libraries; importing one needs that library."""
