@@ -8,6 +8,7 @@ from lifecycle_msgs.srv import ChangeState
 from rclpy.client import Client
 from rclpy.executors import Executor
 from rclpy.node import Node
+from rclpy.task import Future
 
 CONFIGURE = Transition.TRANSITION_CONFIGURE
 ACTIVATE = Transition.TRANSITION_ACTIVATE
@@ -49,7 +50,7 @@ class BringUp:
                 self._clients[name] = self._node.create_client(ChangeState, f"{name}/change_state")
         request = ChangeState.Request(transition=Transition(id=transition))
         waiting = list(names)
-        calls = {}
+        calls: dict[str, Future] = {}
         while waiting or not all(call.done() for call in calls.values()):
             for name in [name for name in waiting if self._clients[name].service_is_ready()]:
                 waiting.remove(name)
@@ -57,7 +58,7 @@ class BringUp:
             self._executor.spin_once(timeout_sec=0.02)
             check()
             if time.monotonic() > until:
-                name = next((name for name in names if name in waiting or not calls[name].done()))
+                name = next(name for name in names if name in waiting or not calls[name].done())
                 what = "was not found" if name in waiting else "did not answer"
                 raise BringUpError(f"node {name} {what} within {timeout_s:g} s ({_WORDS[transition]})", name)
         for name, call in calls.items():

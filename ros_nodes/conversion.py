@@ -113,7 +113,7 @@ def odometry_of(robot: str) -> Odometry:
 
 
 class CommandConverter:
-    """ActuatorCommand <-> sensor_msgs/JointState with named channels; N and N m are efforts, rad/s velocities, rad positions."""
+    """ActuatorCommand <-> JointState with named channels; N and N m are efforts, rad/s velocities, rad positions."""
 
     def __init__(self, channels: Sequence[Channel], frame_id: str = ""):
         """`channels` in command order."""
@@ -126,7 +126,7 @@ class CommandConverter:
             setattr(self._message, field, [float("nan")] * len(channels))  # NaN: not commanded in this unit
 
     def write(self, command: ActuatorCommand, time_ns: int) -> JointState:
-        """The message for `command` (U,), stamped with the measurement that it was computed from; valid until the next call."""
+        """The message for `command` (U,), stamped with the measurement behind it; valid until the next call."""
         for index, (field, value) in enumerate(zip(self._fields, command.target.tolist(), strict=True)):
             getattr(self._message, field)[index] = value
         set_stamp(self._message.header.stamp, time_ns)

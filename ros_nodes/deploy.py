@@ -1,4 +1,4 @@
-"""A whole mission in ROS 2 on this machine: simulated robots, and for each a policy and a shield in processes of their own."""
+"""A whole mission in ROS 2 on this machine: simulated robots, and for each a policy process and a shield process."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from hardware import load_robot
 from ros_nodes.bringup import BringUpError, node_names
 from ros_nodes.mission import Mission, plan_swap
 from ros_nodes.mission_node import MissionNode, bring_up
-from ros_nodes.processes import OLD_SWITCH, Processes, ProcessError, free_domain_id, ros_environment
+from ros_nodes.processes import OLD_SWITCH, ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.results import figures, load_recording, save_flight
 
 CONFIG = Path(__file__).with_name("config") / "team.yaml"
@@ -68,7 +68,12 @@ def run_mission(
     start_ns, killed_ns = _fly(mission, out, params_file, report)
     report({"phase": "evaluate"})
     recording = load_recording(out / "series", mission, start_ns, killed_ns)
-    result = {**figures(recording, spec, params), "seed": seed, "fingerprint": bundle.fingerprint, "bag": str(out / "bag")}
+    result = {
+        **figures(recording, spec, params),
+        "seed": seed,
+        "fingerprint": bundle.fingerprint,
+        "bag": str(out / "bag"),
+    }
     save_flight(out / "flight.npz", recording, spec)
     (out / "mission.json").write_text(json.dumps(result, indent=1))
     return result

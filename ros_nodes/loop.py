@@ -71,9 +71,10 @@ class LoopThread:
 
 
 def prepare_process(priority: int) -> str:
-    """Short interpreter switches, and real-time scheduling of all threads at `priority` (0: ordinary) where it is granted.
+    """Short interpreter switches, and real-time scheduling of all threads where the system grants it.
 
-    Threads that start later inherit it. Returns one line on what was granted.
+    `priority` is SCHED_FIFO's, 0 for ordinary scheduling. Threads that start later inherit it. Returns one line on what
+    was granted.
     """
     sys.setswitchinterval(0.0005)
     if priority <= 0:

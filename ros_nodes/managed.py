@@ -23,7 +23,7 @@ SIGNAL_CHECK_S = 0.1  # a Python signal handler runs only between waits
 class ManagedNode(LifecycleNode):
     """A lifecycle node. Subclasses fill `configure`, `run` (the loop, in its own thread) and `release`.
 
-    An exception that leaves a transition callback would take the node with it, so each is reported in one line and becomes FAILURE.
+    An exception that leaves a transition callback would take the node with it: each is reported and becomes FAILURE.
     """
 
     def __init__(self, name: str, default_priority: int):
@@ -110,7 +110,7 @@ class ManagedNode(LifecycleNode):
 def run_node(make: Callable[[], ManagedNode]) -> int:
     """Entry point of a node's process: serve until SIGINT or SIGTERM or a failed loop; returns the exit code.
 
-    The executor in the main thread sees services only (topics are polled by the loop), so it sleeps while the robot moves.
+    The executor in the main thread sees services only, as the loop polls its topics: it sleeps while the robot moves.
     """
     die_with_parent()
     ended = threading.Event()

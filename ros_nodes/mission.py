@@ -1,4 +1,4 @@
-"""The mission that `phalanx deploy` flies: a team swaps places through one middle, twice, and one policy dies on the way."""
+"""The mission that `phalanx deploy` flies: a team swaps places through one middle, and back; one policy dies midway."""
 
 from dataclasses import dataclass
 
@@ -44,7 +44,9 @@ def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int, p
     if robots < 1:
         raise ValueError(f"a team needs at least one robot, not {robots}")
     if kill_s is not None and not 3.0 <= kill_s <= duration_s - 1.0:
-        raise ValueError(f"kill_after_s = {kill_s:g}: must be from 3 to {duration_s - 1:g} for a mission of {duration_s:g} s")
+        raise ValueError(
+            f"kill_after_s = {kill_s:g}: must be from 3 to {duration_s - 1:g} for a mission of {duration_s:g} s"
+        )
     rng = np.random.default_rng(seed)
     least = max(LEAST_RADIUS_M, NEIGHBOUR_M / 2 / np.sin(np.pi / max(robots, 2)))
     radius = least + 0.5 * rng.random()

@@ -54,7 +54,11 @@ class MissionNode(Node):
 
 
 def bring_up(
-    node: Node, executor: SingleThreadedExecutor, stages: Sequence[Sequence[str]], timeout_s: float, check: Callable[[], None]
+    node: Node,
+    executor: SingleThreadedExecutor,
+    stages: Sequence[Sequence[str]],
+    timeout_s: float,
+    check: Callable[[], None],
 ) -> None:
     """Configure all nodes, then activate them stage by stage. Raises BringUpError, or what `check` raises."""
     driver = BringUp(node, executor)
@@ -67,7 +71,9 @@ def main() -> int:
     """For a launch file: bring the parameter's team up, send `goals` once, and stay for late listeners."""
     rclpy.init()
     node = MissionNode()
-    goals = declare(node, "goals", [0.0], "Goal of each robot: x, y, z in m, world, one after the other; or one 0 for none.")
+    goals = declare(
+        node, "goals", [0.0], "Goal of each robot: x, y, z in m, world, one after the other; or one 0 for none."
+    )
     simulated = declare(node, "simulated", True, "Whether /simulated_robots belongs to the team.")
     recorded = declare(node, "recorded", True, "Whether /recorder belongs to the team.")
     timeout_s = declare(node, "bring_up_timeout_s", 20.0, "Time for each stage of bring-up, s.", low=1.0, high=300.0)

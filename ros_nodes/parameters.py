@@ -1,4 +1,4 @@
-"""Parameters that describe themselves: every one has a text, a range where there is one, and is fixed once the node runs."""
+"""Parameters that describe themselves: each has a text, a range where there is one, and stays once the node runs."""
 
 from typing import Any
 
@@ -8,14 +8,18 @@ from rclpy.node import Node
 MAX_PRIORITY = 80
 
 
-def declare(node: Node, name: str, default: Any, description: str, low: float | None = None, high: float | None = None) -> Any:
-    """Declare `name` on `node` and return its value; `low` and `high` bound a number, in the unit that the name tells."""
+def declare(
+    node: Node, name: str, default: Any, description: str, low: float | None = None, high: float | None = None
+) -> Any:
+    """Declare `name` on `node` and return its value; `low` and `high` bound a number, in the unit of its name."""
     descriptor = ParameterDescriptor(description=description, read_only=True)
     if low is not None and high is not None:
         if isinstance(default, int):
             descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=0)]
         else:
-            descriptor.floating_point_range = [FloatingPointRange(from_value=float(low), to_value=float(high), step=0.0)]
+            descriptor.floating_point_range = [
+                FloatingPointRange(from_value=float(low), to_value=float(high), step=0.0)
+            ]
     return node.declare_parameter(name, default, descriptor).value
 
 
@@ -35,7 +39,7 @@ def declare_priority(node: Node, default: int) -> int:
         node,
         "realtime_priority",
         default,
-        "SCHED_FIFO priority of this process, 0 for ordinary scheduling; ordinary too where the system does not grant it.",
+        "SCHED_FIFO priority of this process where the system grants it; 0 for ordinary scheduling.",
         low=0,
         high=MAX_PRIORITY,
     )

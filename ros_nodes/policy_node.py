@@ -35,7 +35,12 @@ class PolicyNode(ManagedNode):
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) to fly.")
         self._series_dir = declare_series_dir(self)
         self._max_age_s = declare(
-            self, "max_state_age_s", 0.1, "No request is made from a measurement older than this, s.", low=0.01, high=2.0
+            self,
+            "max_state_age_s",
+            0.1,
+            "No request is made from a measurement older than this, s.",
+            low=0.01,
+            high=2.0,
         )
         self._mailboxes: list[Mailbox] = []
 

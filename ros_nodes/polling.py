@@ -1,7 +1,7 @@
 """Subscriptions that a control loop polls itself.
 
-An executor that wakes for each of 400 messages a second costs more than the control. A loop that needs only the newest message
-of a topic takes it from the middleware when it needs it: one microsecond when there is none.
+An executor that wakes for each of 400 messages a second costs more than the control. A loop that needs only the newest
+message of a topic takes it from the middleware when it needs it: one microsecond when there is none.
 """
 
 from collections.abc import Sequence

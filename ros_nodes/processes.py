@@ -65,9 +65,11 @@ class Processes:
         log_dir.mkdir(parents=True, exist_ok=True)
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
-        # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder that happens to be
-        # called like one of our packages must not shadow it.
-        limits = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONSAFEPATH")}
+        # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
+        # directory that happens to be called like one of our packages must not shadow it.
+        limits = {
+            name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONSAFEPATH")
+        }
         inherited = {name: value for name, value in os.environ.items() if name != OLD_SWITCH}
         self._environment = {**inherited, **environment, **limits, "PYTHONPATH": path, PARENT: str(os.getpid())}
         self._running: dict[str, subprocess.Popen[bytes]] = {}

@@ -35,7 +35,8 @@ class RecorderNode(ManagedNode):
         os.nice(NICENESS - os.nice(0))
         self._topics = team_topics([name for name in self._team if name])
         self._mailboxes = [
-            Mailbox(self, kind, topic, qos.recording(QUEUE, latched), raw=True) for topic, (kind, latched) in self._topics.items()
+            Mailbox(self, kind, topic, qos.recording(QUEUE, latched), raw=True)
+            for topic, (kind, latched) in self._topics.items()
         ]
 
     def release(self) -> None:

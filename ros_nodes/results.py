@@ -124,7 +124,9 @@ def _events(recording: Recording) -> list[dict[str, Any]]:
             now = MODES[int(series["mode"][row])]
             if int(series["mode"][row]) in FALLBACK:
                 kind = "landed" if now == "OFF" else "fallback"
-                events.append({"t": float(series["time_s"][row]), "robot": name, "kind": kind, "text": f"{name}: {now}"})
+                events.append(
+                    {"t": float(series["time_s"][row]), "robot": name, "kind": kind, "text": f"{name}: {now}"}
+                )
     return sorted(events, key=lambda event: event["t"])
 
 

@@ -25,9 +25,7 @@ class SeriesWriter:
 
 
 def read_series(path: Path) -> dict[str, np.ndarray]:
-    """Columns (rows,) by name of a file that a SeriesWriter wrote, finished or not; empty when there is no such file."""
-    if not path.exists():
-        return {}
+    """Columns (rows,) by name of a file that a SeriesWriter wrote, finished or not."""
     rows = np.load(path, mmap_mode="r")
     assert rows.dtype.names is not None
     count = int(np.argmax(rows[rows.dtype.names[0]] == 0.0))

@@ -1,4 +1,4 @@
-"""One robot's shield, in a process of its own: has the last word on every command, and speaks when the policy is silent."""
+"""One robot's shield, in a process of its own: the last word on every command, also when the policy is silent."""
 
 import threading
 import time
@@ -32,7 +32,9 @@ class ShieldNode(ManagedNode):
         super().__init__("shield", default_priority=0)
         self.robot_name, self._peer_names = declare_team(self)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
-        self._status_hz = declare(self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is told at once.", low=0.1, high=50.0)
+        self._status_hz = declare(
+            self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is told at once.", low=0.1, high=50.0
+        )
         self._series_dir = declare_series_dir(self)
         self._mailboxes: list[Mailbox] = []
         self._asked: str | None = None
@@ -78,7 +80,7 @@ class ShieldNode(ManagedNode):
                 continue
             self._step(now_s, arrived)
             earliest_s = now_s + FLOOD * period_s
-            # A missed request moves the deadline by exactly one period, so that commands keep their rhythm without a policy.
+            # A missed request moves the deadline by exactly one period: commands keep their rhythm without a policy.
             deadline_s = now_s + MISSING_AFTER * period_s if arrived else max(deadline_s + period_s, earliest_s)
 
     def _take_request(self) -> bool:
@@ -139,7 +141,7 @@ class ShieldNode(ManagedNode):
         return response
 
     def _declare_shield_params(self, spec):
-        """Every field of ShieldParams is a parameter `shield.<field>`, by default what the robot's specification gives."""
+        """Every field of ShieldParams is a parameter `shield.<field>`; defaults come from the robot's specification."""
         defaults = make_shield_params(spec)
         values = {}
         for field in fields(defaults):

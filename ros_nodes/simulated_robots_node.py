@@ -20,32 +20,35 @@ from ros_nodes.polling import Mailbox
 
 GROUND_TRUTH_EVERY = 10  # physics steps
 SERIES_CAPACITY = 200_000
+IMPERFECTION = {  # parameter: default and description
+    "noise.pos_m": (0.003, "Noise of position, standard deviation, m."),
+    "noise.angle_rad": (0.01, "Noise of attitude, standard deviation, rad."),
+    "noise.lin_vel_m_s": (0.02, "Noise of velocity, standard deviation, m/s."),
+    "noise.ang_vel_rad_s": (0.05, "Noise of body rates, standard deviation, rad/s."),
+    "sensor_latency_s": (0.003, "From a measurement to its publication, s."),
+    "sensor_jitter_s": (0.002, "Uniform random addition to sensor_latency_s, s."),
+    "command_latency_s": (0.004, "From a command's arrival to the motors, s."),
+}
 NS = 1_000_000_000
 
 
 class SimulatedRobotsNode(ManagedNode):
-    """Publishes `<robot>/odom` and listens to `<robot>/command`; `/ground_truth` is for the record, no node may use it."""
+    """Publishes `<robot>/odom`, listens to `<robot>/command`; `/ground_truth` is for the record, no node may use it."""
 
     def __init__(self) -> None:
         super().__init__("simulated_robots", default_priority=0)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._team = declare(self, "team", [""], "Names of the robots.")
-        self._starts = declare(self, "starts", [0.0], "Start of each robot: x, y, z in m and yaw in rad, one after the other.")
+        self._starts = declare(
+            self, "starts", [0.0], "Start of each robot: x, y, z in m and yaw in rad, one after the other."
+        )
         self._seed = declare(self, "seed", 0, "Seed of the sensor noise.", low=0, high=2**31 - 1)
         self._physics_hz = declare(self, "physics_hz", 500.0, "Physics steps per second.", low=100.0, high=2000.0)
         self._series_dir = declare_series_dir(self)
 
-        def imperfection(name: str, default: float, high: float, text: str) -> float:
-            return declare(self, name, default, text, low=0.0, high=high)
-
         self._imperfection = {
-            "pos_m": imperfection("noise.pos_m", 0.003, 1.0, "Noise of position, m, standard deviation."),
-            "angle_rad": imperfection("noise.angle_rad", 0.01, 1.0, "Noise of attitude, rad, standard deviation."),
-            "lin_vel_m_s": imperfection("noise.lin_vel_m_s", 0.02, 1.0, "Noise of velocity, m/s, standard deviation."),
-            "ang_vel_rad_s": imperfection("noise.ang_vel_rad_s", 0.05, 1.0, "Noise of body rates, rad/s, standard deviation."),
-            "sensor_latency_s": imperfection("sensor_latency_s", 0.003, 0.2, "Measurement to publication, s."),
-            "sensor_jitter_s": imperfection("sensor_jitter_s", 0.002, 0.2, "Uniform random addition to sensor_latency_s, s."),
-            "command_latency_s": imperfection("command_latency_s", 0.004, 0.2, "Arrival of a command to the motors, s."),
+            name.split(".")[-1]: declare(self, name, default, text, low=0.0, high=1.0)
+            for name, (default, text) in IMPERFECTION.items()
         }
         self._commands: list[Mailbox] = []
 
@@ -55,7 +58,9 @@ class SimulatedRobotsNode(ManagedNode):
         spec = load_robot(self._robot_type)
         names = [name for name in self._team if name]
         if not names or len(self._starts) != 4 * len(names):
-            raise ValueError(f"parameter 'starts' has {len(self._starts)} numbers for {len(names)} robots; needs 4 for each")
+            raise ValueError(
+                f"parameter 'starts' has {len(self._starts)} numbers for {len(names)} robots; needs 4 for each"
+            )
         starts = np.array(self._starts).reshape(-1, 4)
         self._robots = SimulatedTeam(spec, starts, Imperfection(**self._imperfection), 1 / self._physics_hz, self._seed)
         self._sensor_every = max(1, round(self._physics_hz / spec.sensor_hz))

@@ -1,7 +1,6 @@
 """Robots that are not there: native MuJoCo in place of the hardware, with its sensors, its link and its dead-man."""
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mujoco
@@ -11,7 +10,7 @@ from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from sim.scene import build_scene
 
-LEVEL_GAIN = 5.0  # 1/s, body rate per radian of tilt while levelling
+LEVEL_GAIN = 4.0  # 1/s, body rate per radian of tilt while levelling
 LEVEL_AFTER_S = 0.5  # Crazyflie firmware: without a command for this long it levels ...
 OFF_AFTER_S = 2.0  # ... and for this long its motors stop
 RAMP_S = 0.3  # in which they stop
@@ -43,7 +42,7 @@ class SimulatedTeam:
         self._rng = np.random.default_rng(seed)
         self._low, self._high = np.array(spec.command_low), np.array(spec.command_high)
         self._rest = np.zeros(len(spec.channels))
-        self._thrust = spec.channel_names.index("thrust")
+        self._thrust, self._roll, self._pitch = map(spec.channel_names.index, ("thrust", "roll_rate", "pitch_rate"))
         if spec.flight is not None:
             self._rest[self._thrust] = spec.flight.hover_thrust_n
         self._target = np.tile(self._rest, (self.num_robots, 1))
@@ -72,7 +71,9 @@ class SimulatedTeam:
             heard_s = self._heard_s[robot]
             if heard_s is None:
                 self._hold(robot)
-            self._data.ctrl[self._scene.ctrl_index[robot]] = self._actuate(robot, 0.0 if heard_s is None else now_s - heard_s)
+            self._data.ctrl[self._scene.ctrl_index[robot]] = self._actuate(
+                robot, 0.0 if heard_s is None else now_s - heard_s
+            )
         mujoco.mj_step(self._scene.model, self._data)
 
     def measure(self, robot: int) -> RobotState:
@@ -108,12 +109,12 @@ class SimulatedTeam:
         target = np.clip(self._target[robot], self._low, self._high)
         if silence_s < LEVEL_AFTER_S:
             return target
-        _, x, y, _ = self._qpos(robot)[3:7] * np.sign(self._qpos(robot)[3])
         level = np.zeros_like(target)
         level[self._thrust] = target[self._thrust] * np.clip(1.0 - (silence_s - OFF_AFTER_S) / RAMP_S, 0.0, 1.0)
         if silence_s < OFF_AFTER_S + RAMP_S:
-            level[self.spec.channel_names.index("roll_rate")] = -2.0 * LEVEL_GAIN * x
-            level[self.spec.channel_names.index("pitch_rate")] = -2.0 * LEVEL_GAIN * y
+            w, x, y, z = self._qpos(robot)[3:7]
+            up_b = 2 * (x * z - w * y), 2 * (y * z + w * x)  # horizontal part of the world's up in the body
+            level[self._roll], level[self._pitch] = -LEVEL_GAIN * up_b[1], LEVEL_GAIN * up_b[0]
         return level
 
     def _hold(self, robot: int) -> None:

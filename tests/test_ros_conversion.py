@@ -1,0 +1,117 @@
+"""Messages and types mean the same thing on both sides."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+pytest.importorskip("rclpy")
+from sensor_msgs.msg import JointState
+
+from hardware import load_robot
+from hardware.types import ActuatorCommand, RobotState
+from ros_nodes.conversion import (
+    CommandConverter,
+    MessageError,
+    empty_peers,
+    empty_state,
+    odometry_of,
+    read_odometry,
+    read_peer,
+    set_stamp,
+    stamp_ns,
+    write_odometry,
+)
+
+SPEC = load_robot("crazyflie")
+ROTATION = Rotation.from_euler("ZYX", [0.7, -0.4, 0.2])
+VELOCITY_W = np.array([0.3, -1.2, 0.5])
+
+
+def make_state() -> RobotState:
+    x, y, z, w = ROTATION.as_quat()
+    velocity_b = ROTATION.inv().apply(VELOCITY_W)
+    return RobotState(
+        np.empty(0), np.empty(0), np.array([1.0, 2.0, 3.0]), np.array([w, x, y, z]), velocity_b,
+        np.array([0.1, 0.2, 0.3]), np.zeros(()),
+    )  # fmt: skip
+
+
+def test_odometry_carries_xyzw_world_pose_and_a_twist_in_the_child_frame():
+    message = odometry_of("cf7")
+    write_odometry(message, make_state(), 12_000_000_345)
+    q, v = message.pose.pose.orientation, message.twist.twist.linear
+    assert (message.header.frame_id, message.child_frame_id) == ("world", "cf7/base_link")
+    np.testing.assert_allclose([q.x, q.y, q.z, q.w], ROTATION.as_quat())
+    np.testing.assert_allclose(ROTATION.apply([v.x, v.y, v.z]), VELOCITY_W)
+    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (12, 345)
+
+
+def test_odometry_round_trip_is_exact_in_float32():
+    message, state = odometry_of("cf1"), make_state()
+    write_odometry(message, state, 99)
+    read = empty_state(0)
+    assert read_odometry(message, read) == 99
+    for name in ("base_pos", "base_quat", "base_lin_vel", "base_ang_vel"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(state, name).astype(np.float32))
+
+
+def test_a_peer_is_heard_with_its_velocity_in_the_world():
+    message = odometry_of("cf2")
+    write_odometry(message, make_state(), 5)
+    peers = empty_peers(3)
+    assert read_peer(message, peers, 1) == 5
+    np.testing.assert_allclose(peers.pos[1], [1, 2, 3])
+    np.testing.assert_allclose(peers.lin_vel[1], VELOCITY_W, rtol=1e-6)
+    assert not peers.pos[[0, 2]].any()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_peer_that_is_not_finite_is_not_heard(bad):
+    message, peers = odometry_of("cf2"), empty_peers(1)
+    write_odometry(message, make_state(), 5)
+    message.twist.twist.linear.y = bad
+    with pytest.raises(MessageError, match="cf2/base_link"):
+        read_peer(message, peers, 0)
+    assert not peers.pos.any()
+
+
+def test_commands_travel_in_the_field_of_their_unit():
+    target = np.array([0.4, 1.0, -2.0, 3.0], np.float32)
+    message = CommandConverter(SPEC.channels).write(ActuatorCommand(target), 7)
+    assert list(message.name) == ["thrust", "roll_rate", "pitch_rate", "yaw_rate"]
+    assert message.effort[0] == np.float32(0.4) and list(message.velocity[1:]) == [1.0, -2.0, 3.0]
+    assert np.isnan(message.effort[1:]).all() and np.isnan(message.velocity[0]) and len(message.position) == 0
+    command, stamp = CommandConverter(SPEC.channels).read(message)
+    np.testing.assert_array_equal(command.target, target)
+    assert stamp == 7
+
+
+def test_channels_are_found_by_name_not_by_place():
+    message = JointState(
+        name=["yaw_rate", "thrust", "pitch_rate", "roll_rate"], velocity=[3.0, 0.0, 2.0, 1.0], effort=[0.0, 0.4, 0.0, 0.0]
+    )
+    command, _ = CommandConverter(SPEC.channels).read(message)
+    np.testing.assert_allclose(command.target, [0.4, 1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("names", "length", "says"),
+    [
+        ([], 0, "channels none; expected thrust"),
+        (["thrust", "roll_rate", "pitch_rate", "rudder"], 4, "rudder"),
+        (["thrust", "thrust", "pitch_rate", "yaw_rate"], 4, "thrust, thrust"),
+        (list(SPEC.channel_names), 3, "has 3 entries for 4 channels"),
+        (list(SPEC.channel_names), 0, "has 0 entries for 4 channels"),
+    ],
+)
+def test_what_cannot_be_a_command_is_refused_with_a_reason(names, length, says):
+    message = JointState(name=names, effort=[0.4] * length, velocity=[0.0] * length)
+    with pytest.raises(MessageError, match=says):
+        CommandConverter(SPEC.channels).read(message)
+
+
+def test_stamps_keep_every_nanosecond():
+    message = JointState()
+    for time_ns in (0, 1, 999_999_999, 1_795_209_633_967_774_185):
+        set_stamp(message.header.stamp, time_ns)
+        assert stamp_ns(message.header.stamp) == time_ns

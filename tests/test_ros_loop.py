@@ -1,0 +1,73 @@
+"""Deadlines do not move, and what a dying process wrote stays readable."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+from ros_nodes.loop import Deadlines, LoopThread
+from ros_nodes.series import SeriesWriter, read_series
+
+
+def test_work_inside_a_cycle_does_not_move_the_next():
+    deadlines = Deadlines(0.01)
+    ticks = []
+    for _ in range(20):
+        ticks.append(deadlines.wait())
+        time.sleep(0.005)
+    planned = [tick.deadline_ns for tick in ticks]
+    assert set(np.diff(planned)) == {10_000_000}
+    assert all(tick.woke_ns >= tick.deadline_ns for tick in ticks)
+    assert all(tick.skipped == 0 for tick in ticks)
+
+
+def test_late_cycles_are_skipped_and_counted_never_bunched():
+    deadlines = Deadlines(0.01)
+    first = deadlines.wait()
+    time.sleep(0.045)
+    late, after = deadlines.wait(), deadlines.wait()
+    assert late.skipped == 3
+    assert (late.deadline_ns - first.deadline_ns) % 10_000_000 == 0
+    assert after.woke_ns - late.woke_ns > 3_000_000
+    assert after.skipped == 0
+
+
+def test_a_period_must_be_positive():
+    with pytest.raises(ValueError, match=r"-0\.1 s"):
+        Deadlines(-0.1)
+
+
+def test_a_failing_loop_is_reported():
+    heard = []
+
+    def body(stopped: threading.Event) -> None:
+        raise RuntimeError("propeller missing")
+
+    loop = LoopThread("test", body, heard.append)
+    loop.start()
+    loop.stop()
+    assert [str(error) for error in heard] == ["propeller missing"]
+
+
+def test_series_survive_sigkill(tmp_path):
+    code = (
+        "import os, signal; from pathlib import Path; from ros_nodes.series import SeriesWriter\n"
+        f"writer = SeriesWriter(Path({str(tmp_path / 'a.npy')!r}), ('t', 'x'), 1000)\n"
+        "for i in range(5): writer.add(i + 1.0, i * i)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    series = read_series(tmp_path / "a.npy")
+    np.testing.assert_array_equal(series["t"], [1, 2, 3, 4, 5])
+    np.testing.assert_array_equal(series["x"], [0, 1, 4, 9, 16])
+
+
+def test_a_full_series_drops_what_comes_later(tmp_path):
+    writer = SeriesWriter(tmp_path / "a.npy", ("t",), 3)
+    for value in range(1, 6):
+        writer.add(value)
+    np.testing.assert_array_equal(read_series(tmp_path / "a.npy")["t"], [1, 2, 3])

@@ -1,0 +1,97 @@
+"""The simulated robots behave like hardware where that matters to safety."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco")
+from hardware import load_robot
+from ros_nodes.simulated_team import Imperfection, SimulatedTeam
+
+SPEC = load_robot("crazyflie")
+PERFECT = Imperfection(0, 0, 0, 0, 0, 0, 0)
+HOVER = np.array([SPEC.flight.hover_thrust_n, 0.0, 0.0, 0.0])
+DT = 0.002
+
+
+def make_team(imperfection=PERFECT, robots=2) -> SimulatedTeam:
+    starts = np.array([[x, 0.0, 1.0, 0.3] for x in range(robots)])
+    return SimulatedTeam(SPEC, starts, imperfection, DT, seed=1)
+
+
+def fly(team: SimulatedTeam, start_s: float, duration_s: float, command=None) -> float:
+    now_s = start_s
+    while now_s < start_s + duration_s:
+        if command is not None:
+            team.receive(0, command, now_s)
+        now_s += DT
+        team.step(now_s)
+    return now_s
+
+
+def test_a_robot_stays_on_its_stand_until_its_first_command():
+    team = make_team()
+    now_s = fly(team, 0.0, 1.0)
+    np.testing.assert_allclose(team.true_poses()[:, :3], [[0, 0, 1], [1, 0, 1]], atol=1e-3)
+    fly(team, now_s, 1.0, 1.2 * HOVER)
+    assert team.true_poses()[0, 2] > 1.5
+    np.testing.assert_allclose(team.true_poses()[1, :3], [1, 0, 1], atol=1e-3)
+
+
+def test_without_commands_it_levels_and_then_its_motors_stop():
+    team = make_team()
+    now_s = fly(team, 0.0, 0.4, HOVER + [0.0, 0.3, 0.0, 0.0])
+    assert tilt(team) > 0.08
+    now_s = fly(team, now_s, 1.6)
+    assert tilt(team) < 0.03
+    assert team.true_poses()[0, 2] > 0.5
+    fly(team, now_s, 2.0)
+    assert team.true_poses()[0, 2] < 0.1
+
+
+def tilt(team: SimulatedTeam) -> float:
+    _, x, y, _ = team.true_poses()[0, 3:]
+    return 2 * np.hypot(x, y)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_garbage_is_no_command(bad):
+    team = make_team()
+    fly(team, 0.0, 0.1, HOVER)
+    assert not team.receive(0, np.array([bad, 0, 0, 0]), 0.1)
+    fly(team, 0.1, 0.1, np.array([0.4, bad, 0, 0]))
+    assert np.isfinite(team.true_poses()).all()
+
+
+def test_commands_act_late_by_the_link():
+    slow = Imperfection(0, 0, 0, 0, 0, 0, command_latency_s=0.05)
+    team = make_team(slow)
+    fly(team, 0.0, 0.045, 1.5 * HOVER)
+    assert team.true_poses()[0, 2] == 1.0
+    fly(team, 0.045, 0.2, 1.5 * HOVER)
+    assert team.true_poses()[0, 2] > 1.0
+
+
+def test_sensors_have_the_noise_that_was_asked_for():
+    noise = Imperfection(0.01, 0.02, 0.03, 0.04, 0, 0, 0)
+    team = make_team(noise)
+    states = [team.measure(0) for _ in range(2000)]
+    assert np.std([s.base_pos for s in states], axis=0) == pytest.approx(0.01, rel=0.1)
+    assert np.std([s.base_lin_vel for s in states], axis=0) == pytest.approx(0.03, rel=0.1)
+    assert np.std([s.base_ang_vel for s in states], axis=0) == pytest.approx(0.04, rel=0.1)
+    truth = make_team().measure(0).base_quat
+    angle = 2 * np.arccos(np.clip([abs(s.base_quat @ truth) for s in states], 0, 1))
+    assert np.sqrt((angle**2).mean()) == pytest.approx(0.02 * np.sqrt(3), rel=0.1)
+    assert np.mean([s.base_pos for s in states], axis=0) == pytest.approx([0, 0, 1], abs=0.002)
+
+
+def test_measured_velocity_is_in_the_body_frame():
+    team = make_team()
+    fly(team, 0.0, 0.5, HOVER + [0.0, 0.0, 0.4, 0.0])
+    before = team.true_poses()[0].copy()
+    team.step(0.502)
+    velocity_w = (team.true_poses()[0, :3] - before[:3]) / DT
+    w, x, y, z = team.true_poses()[0, 3:]
+    from scipy.spatial.transform import Rotation
+
+    measured_w = Rotation.from_quat([x, y, z, w]).apply(team.measure(0).base_lin_vel)
+    np.testing.assert_allclose(measured_w, velocity_w, atol=0.02)
