@@ -51,6 +51,7 @@ def build_scene(robot: RobotSpec, num_robots: int, timestep_s: float | None = No
         if index == 0:
             spec.option.timestep = timestep_s or child.option.timestep
             spec.option.integrator = child.option.integrator
+        child.option.timestep = spec.option.timestep  # or attaching warns that they differ
         spec.attach(child, prefix=robot_prefix(index), frame=spec.worldbody.add_frame())
     return _index(spec.compile(), robot, num_robots)
 
