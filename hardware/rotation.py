@@ -1,18 +1,19 @@
 """Rotations as wxyz unit quaternions, for NumPy arrays and torch tensors alike; `...` is any batch."""
 
-from array_api_compat import array_namespace
+import numpy as np
+from array_api_compat import array_namespace, device
 
 from hardware.types import Array
 
 
 def rotate(quat: Array, vec: Array) -> Array:
     """Rotate body vectors (..., 3) into the world by `quat` (..., 4) body -> world."""
-    return _sandwich(quat[..., :1], quat[..., 1:], vec)
+    return (_matrix(quat) @ vec[..., None])[..., 0]
 
 
 def rotate_inverse(quat: Array, vec: Array) -> Array:
     """Rotate world vectors (..., 3) into the body by `quat` (..., 4) body -> world."""
-    return _sandwich(quat[..., :1], -quat[..., 1:], vec)
+    return (vec[..., None, :] @ _matrix(quat))[..., 0, :]
 
 
 def multiply(left: Array, right: Array) -> Array:
@@ -43,7 +44,28 @@ def cross(a: Array, b: Array) -> Array:
     )
 
 
-def _sandwich(w: Array, v: Array, vec: Array) -> Array:
-    """v' = v + 2 w (u x v) + 2 u x (u x v), the expanded quaternion sandwich."""
-    t = 2.0 * cross(v, vec)
-    return vec + w * t + cross(v, t)
+def _matrix(quat: Array) -> Array:
+    """Rotation matrices (..., 3, 3), body -> world.
+
+    Each element is linear in the products of two components of the quaternion. As one constant matrix this takes a
+    fifth of the operations of writing it out, which is what a single robot's controller spends its time on.
+    """
+    xp = array_namespace(quat)
+    products = xp.reshape(quat[..., :, None] * quat[..., None, :], (*quat.shape[:-1], 16))
+    elements = products @ xp.asarray(_ELEMENTS, dtype=quat.dtype, device=device(quat))
+    return xp.reshape(elements, (*quat.shape[:-1], 3, 3))
+
+
+def _matrix_elements() -> np.ndarray:
+    """(16, 9): from the products w w, w x, .. z z of a quaternion's components to the elements of its matrix."""
+    elements = np.zeros((4, 4, 3, 3), dtype=np.float32)
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        elements[0, 0, i, i] = elements[1 + i, 1 + i, i, i] = 1.0
+        elements[1 + j, 1 + j, i, i] = elements[1 + k, 1 + k, i, i] = -1.0
+        elements[1 + i, 1 + j, i, j] = elements[1 + i, 1 + j, j, i] = 2.0
+        elements[0, 1 + k, j, i], elements[0, 1 + k, i, j] = 2.0, -2.0
+    return elements.reshape(16, 9)
+
+
+_ELEMENTS = _matrix_elements()
