@@ -1,8 +1,10 @@
 """One small file per subcommand; each imports what it calls only when it is called, so that `--help` stays quick."""
 
 from phalanx.commands.bench import bench
+from phalanx.commands.deploy import deploy
 from phalanx.commands.doctor import doctor
 from phalanx.commands.inspect import inspect
+from phalanx.commands.play import play
 from phalanx.commands.robots import robots
 from phalanx.commands.tasks import tasks
 from phalanx.commands.train import train
@@ -12,6 +14,8 @@ COMMANDS = {
     "robots": robots,
     "train": train,
     "inspect": inspect,
+    "play": play,
+    "deploy": deploy,
     "bench": bench,
     "doctor": doctor,
 }

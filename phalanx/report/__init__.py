@@ -1,6 +1,18 @@
 """What a run leaves behind for people and machines: result.json and a self-contained report.html."""
 
-from phalanx.report.flight import Event, Flight
-from phalanx.report.page import render_page
+from phalanx.report.flight import Event, Flight, load_flight
+from phalanx.report.gates import Gate, judge
+from phalanx.report.page import render_flight, render_page, render_replay
+from phalanx.report.picture import top_view
 
-__all__ = ["Event", "Flight", "render_page"]
+__all__ = [
+    "Event",
+    "Flight",
+    "Gate",
+    "judge",
+    "load_flight",
+    "render_flight",
+    "render_page",
+    "render_replay",
+    "top_view",
+]

@@ -1,6 +1,9 @@
 """A recorded flight, as the report draws it."""
 
-from dataclasses import dataclass, field
+import json
+import zipfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -46,18 +49,29 @@ class Flight:
             return self
         grid = np.arange(self.t[0], self.t[-1], 1.0 / hz)
         keep = np.unique(np.append(np.searchsorted(self.t, grid), [int(self.separation_m().argmin()), len(self.t) - 1]))
-        return Flight(
-            self.names,
-            self.t[keep],
-            self.pos[keep],
-            self.goal,
-            self.limit_m,
-            self.radius_m,
-            self.mode[keep],
-            self.mode_names,
-            self.intervention[keep],
-            self.events,
-            self.latency_ms,
-            self.period_error_us,
-            self.control_period_ms,
+        return replace(
+            self, t=self.t[keep], pos=self.pos[keep], mode=self.mode[keep], intervention=self.intervention[keep]
         )
+
+
+def load_flight(path: Path) -> Flight:
+    """The flight in the .npz that a mission left behind; ValueError when the file is not one."""
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            return Flight(
+                names=tuple(str(name) for name in data["names"]),
+                t=data["t"],
+                pos=data["pos"].astype(float),
+                goal=data["goal"],
+                limit_m=float(data["limit_m"]),
+                radius_m=float(data["radius_m"]),
+                mode=data["mode"],
+                mode_names=tuple(str(name) for name in data["mode_names"]),
+                intervention=data["intervention"],
+                events=tuple(Event(**event) for event in json.loads(str(data["events"]))),
+                latency_ms=data["latency_ms"],
+                period_error_us=data["period_error_us"],
+                control_period_ms=float(data["control_period_ms"]),
+            )
+    except (KeyError, zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(f"{path} is not a recorded flight: {error}") from error

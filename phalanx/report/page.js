@@ -18,11 +18,11 @@ function within(parent, kind = "div") { const element = document.createElement(k
 function head() {
   const failed = result.gates.filter((gate) => !gate.passed);
   const ran = result.started_utc ? `${result.started_utc.replace("T", " ").slice(0, 16)} UTC` : "";
-  page.append(html("div", { class: "top" }, `<span class="brand">phalanx</span><span>${escapeText([result.task, result.quick ? "quick run" : "full run", `seed ${result.seed}`, ran].join(" · "))}</span>`));
-  page.append(html("div", { class: `verdict ${result.success ? "pass" : "fail"}` }, result.success ? `All ${result.gates.length} gates passed` : `${failed.length} of ${result.gates.length} gates failed`));
+  page.append(html("div", { class: "top" }, `<span class="brand">phalanx</span><span>${escapeText([result.task, result.kind, result.seed === undefined ? "" : `seed ${result.seed}`, ran].filter(Boolean).join(" · "))}</span>`));
+  if (result.gates.length) page.append(html("div", { class: `verdict ${result.success ? "pass" : "fail"}` }, result.success ? `All ${result.gates.length} gates passed` : `${failed.length} of ${result.gates.length} gates failed`));
   page.append(html("h1", {}, escapeText(title)));
-  page.append(html("p", { class: "lead" }, result.success
-    ? "The policy was trained in parallel simulation, exported to one file, proven against its own probes and then flown in ROS 2, each robot behind a safety shield in a process of its own."
+  if (result.gates.length) page.append(html("p", { class: "lead" }, result.success
+    ? !result.train ? "Simulated robots over real ROS 2; every policy and every shield is a process of its own." : "The policy was trained in parallel simulation, exported to one file, proven against its own probes and then flown in ROS 2, each robot behind a safety shield in a process of its own."
     : `What fell short: ${failed.map((gate) => `${escapeText(gate.name)} (${escapeText(gate.value)}, wanted ${escapeText(gate.wanted)})`).join("; ")}.`));
 }
 
@@ -40,7 +40,7 @@ function tiles() {
     all.push([`${number(ros.kill_to_fallback_ms)}<small>ms</small>`, "from kill to fallback"]);
   }
   if (shield) all.push([`${shield.violations}`, "separation violations"]);
-  page.append(html("div", { class: "tiles" }, all.map(([big, small]) => `<div class="tile"><b>${big}</b><span>${small}</span></div>`).join("")));
+  if (all.length) page.append(html("div", { class: "tiles" }, all.map(([big, small]) => `<div class="tile"><b>${big}</b><span>${small}</span></div>`).join("")));
 }
 
 function replay() {
@@ -121,10 +121,10 @@ function ending() {
   gates.append(html("div", { class: "scroll" }, `<table><tr><th style="width:64px"></th><th>gate</th><th class="num">measured</th><th class="num">wanted</th></tr>${result.gates.map((gate) =>
     `<tr><td class="${gate.passed ? "pass" : "fail"}-mark">${gate.passed ? "pass" : "fail"}</td><td>${escapeText(gate.name)}</td><td class="num">${escapeText(gate.value)}</td><td class="num">${escapeText(gate.wanted)}</td></tr>`).join("")}</table>`));
   const run = card("This run", "");
-  const facts = { seed: result.seed, "whole run": seconds(result.wall_s), ...(result.machine || {}), ...(result.files || {}) };
+  const facts = { seed: result.seed, ...(result.wall_s ? { "whole run": seconds(result.wall_s) } : {}), ...(result.machine || {}), ...(result.files || {}) };
   const table = (values) => `<div class="scroll"><table>${Object.entries(values).map(([name, value]) => `<tr><td class="soft">${escapeText(name)}</td><td><code>${escapeText(value)}</code></td></tr>`).join("")}</table></div>`;
   run.append(html("div", {}, table(facts)));
-  run.append(html("details", {}, `<summary>Versions</summary>${table(result.versions || {})}`));
+  if (result.versions) run.append(html("details", {}, `<summary>Versions</summary>${table(result.versions)}`));
   if (result.command) run.append(html("p", { class: "soft", style: "margin-top:10px" }, `The same run again: <code>${escapeText(result.command)}</code>`));
 }
 
@@ -135,5 +135,5 @@ const two = within(page);
 two.className = "two";
 if (result.train) learning(two);
 if (result.verify) heldOut(two);
-if (flight) timing();
-ending();
+if (flight && flight.latency.counts.length) timing();
+if (result.gates.length) ending();

@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from phalanx.report.flight import Flight
+from phalanx.report.gates import Gate
 
 HERE = Path(__file__).parent
 SCRIPTS = ("svg.js", "charts.js", "replay.js", "page.js")
@@ -81,3 +83,29 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def render_flight(figures: Mapping[str, Any], flight: Flight) -> str:
+    """HTML of a mission that was flown without training before it; `figures` as `run_mission` returns them."""
+    good = figures["mission_success"] and figures["landed_safely"] is not False
+    gates = [
+        Gate("mission flown: every robot at its goals, nobody touched", figures["mission_success"], "", ""),
+        Gate("separation violations", figures["shield"]["violations"] == 0, str(figures["shield"]["violations"]), "0"),
+    ]
+    if figures["landed_safely"] is not None:
+        gates.append(Gate("robot without policy landed safely", figures["landed_safely"], "", ""))
+    result = {
+        "success": good,
+        "task": f"{figures['robots']} robots",
+        "seed": figures["seed"],
+        "gates": [asdict(gate) for gate in gates],
+        "ros": figures,
+        "shield": figures["shield"],
+        "files": {"policy fingerprint": figures["fingerprint"], "bag": figures["bag"]},
+    }
+    return render_page(result, flight, f"{len(flight.names)} robots in ROS 2, each behind its own shield")
+
+
+def render_replay(flight: Flight, title: str) -> str:
+    """HTML with nothing but the flight: replay, separation and shield."""
+    return render_page({"gates": [], "success": True}, flight, title)

@@ -1,0 +1,92 @@
+"""`phalanx deploy`: fly a policy file in ROS 2."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from phalanx.console import err, make_progress, out, print_json
+from phalanx.options import OutFolder, PolicyFile
+
+
+def deploy(
+    file: PolicyFile,
+    robots: int = 4,
+    duration_s: float = 18.0,
+    kill_after_s: Annotated[float | None, tyro.conf.arg(metavar="SECONDS|None")] = 11.0,
+    seed: int = 0,
+    out_dir: OutFolder = None,
+    json: bool = False,
+) -> int:
+    """Fly the swap mission with simulated robots: real ROS 2, one policy and one shield process for every robot.
+
+    Args:
+        file: Policy file, such as zoo/swarm-swap.onnx.
+        robots: Size of the team; need not be that of training.
+        duration_s: How long the mission lasts.
+        kill_after_s: When one policy process is killed in flight; None to let all live.
+        seed: Decides starts, goals and sensor noise.
+        out_dir: New folder for bag, logs, result and report; a fresh one under runs/deploy when not given.
+        json: Print the figures as JSON on stdout.
+    """
+    from deploy.bundle import load_bundle
+
+    load_bundle(file)  # a bad file is answered before a process is started
+    from phalanx.report import load_flight, render_flight
+    from ros_nodes.deploy import DeployError, run_mission
+
+    folder = out_dir or fresh_folder(Path("runs/deploy"))
+    with make_progress() as progress:
+        bar = progress.add_task("starting", total=duration_s, note="")
+        try:
+            result = run_mission(
+                file, folder, robots, duration_s, kill_after_s, seed, lambda state: progress.update(bar, **shown(state))
+            )
+        except DeployError as error:
+            progress.stop()
+            err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)
+            return 1
+    page = folder / "report.html"
+    page.write_text(render_flight(result, load_flight(folder / "flight.npz")), encoding="utf-8")
+    good = result["mission_success"] and result["landed_safely"] is not False
+    if json:
+        print_json(result)
+    else:
+        _summary(result, page)
+    return 0 if good else 1
+
+
+def fresh_folder(parent: Path) -> Path:
+    """The first of parent/1, parent/2, ... that does not exist."""
+    number = 1
+    while (parent / str(number)).exists():
+        number += 1
+    return parent / str(number)
+
+
+def shown(state: dict) -> dict:
+    """What a progress display shows of a mission's `on_progress` state."""
+    if state["phase"] != "mission":
+        return {"description": state["phase"]}
+    modes = " ".join(str(getattr(mode, "name", mode)).lower() for mode in state["modes"])
+    return {"description": "mission", "completed": state["t_s"], "note": state["event"] or modes}
+
+
+def _summary(result: dict, page: Path) -> None:
+    latency, landed = result["sensor_to_command_ms"], result["landed_safely"]
+    out.print(f"mission            {'flown' if result['mission_success'] else '[red]not flown[/]'}")
+    if result["min_separation_m"] is not None:
+        violations = result["shield"]["violations"]
+        out.print(
+            f"closest approach   {result['min_separation_m']:.2f} m, {violations} violations of the shield's promise"
+        )
+    out.print(
+        f"control rate       {result['control_hz']:.1f} Hz, {result['missed_cycles']} of {result['cycles']} missed"
+    )
+    out.print(f"sensor to command  {latency['p50']:.1f} ms median, {latency['p99']:.1f} ms p99")
+    if landed is not None:
+        fallback = result["kill_to_fallback_ms"]
+        took = "never took over" if fallback is None else f"took over after {fallback:.0f} ms"
+        out.print(f"killed policy      shield {took}; {'landed safely' if landed else '[red]did not land safely[/]'}")
+    out.print(f"report             {page}")
+    out.print(f"bag                {result['bag']}")

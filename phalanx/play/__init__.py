@@ -1,0 +1,1 @@
+"""Watching a policy, or a simple agent, in simulation: as text, picture, replay page or video."""
