@@ -1,6 +1,7 @@
 """Checkpoints: one file with everything that the next iteration depends on, replaced atomically."""
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".tmp")
     with draft.open("wb") as file:
-        torch.save({"format": FORMAT, "rng": global_rng_state(), **content}, file)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        torch.save({"format": FORMAT, "saved_at_utc": now, "rng": global_rng_state(), **content}, file)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)

@@ -37,7 +37,7 @@ class PeerAttention(nn.Module):
         self.null_score = nn.Parameter(torch.zeros(()))
 
     def forward(self, own: Tensor, peers: Tensor, valid: Tensor) -> Tensor:
-        """own (..., query_dim), peers (P, ..., peer_dim), valid (P, ...) of 0/1 -> pooled (..., embed)."""
+        """Own (..., query_dim), peers (P, ..., peer_dim), valid (P, ...) of 0/1 -> pooled (..., embed)."""
         values = elu(self.encode(peers), inplace=True)
         query = self.query(own)
         scores = (values * query).sum(-1) + (valid - 1.0) * ABSENT
@@ -52,7 +52,7 @@ class Trunk(nn.Module):
     def __init__(self, layout: ObsLayout, hidden: int, peer_embed: int, team: bool = False) -> None:
         super().__init__()
         self.own = orthogonal(nn.Linear(layout.own_dim, hidden))
-        self.peers = PeerAttention(layout.peer_dim, hidden, peer_embed)
+        self.peers = PeerAttention(layout.peer_dim, layout.own_dim, peer_embed)
         self.joint = orthogonal(nn.Linear(hidden + peer_embed, hidden))
         self.team = orthogonal(nn.Linear(hidden, hidden)) if team else None
         self.last = orthogonal(nn.Linear(hidden, hidden))
@@ -60,7 +60,7 @@ class Trunk(nn.Module):
     def forward(self, features: Features) -> Tensor:
         """Features of (..., N) robots -> (..., N, hidden); only a team trunk lets the N robots see one another."""
         own = elu(self.own(features.own), inplace=True)
-        pooled = self.peers(own, features.peers, features.valid)
+        pooled = self.peers(*features)
         joint = elu(self.joint(torch.cat([own, pooled], dim=-1)), inplace=True)
         if self.team is None:
             return elu(self.last(joint), inplace=True)

@@ -106,8 +106,7 @@ class Rollout:
 
         values = _over_rows(value, self.obs.flatten(0, 1), workers).reshape(steps, worlds, agents)
         last_value = value(last_obs)
-        ends = torch.cat(self.terminal_obs) if self.terminal_obs else last_obs[:0]
-        terminal_values = value(ends).flatten()
+        terminal_values = value(torch.cat(self.terminal_obs)).flatten() if self.terminal_obs else last_value[:0, 0]
         following = next_values(values, last_value, self.ended, terminal_values)
         advantages, returns = gae(self.reward, values, following, self.terminated, self.ended, cfg.gamma, cfg.gae_lambda)
         return Samples(

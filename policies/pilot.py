@@ -1,0 +1,82 @@
+"""Who flies the robots of an environment: a controller in torch, or a policy file in ONNX Runtime.
+
+Both start from what the robots measure and carry their own memory; neither looks at the environment's observations.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deploy.contract import Contract
+from deploy.runtime import PolicyRuntime
+from deploy.signals import PEER_INPUTS
+from policies.controller import Controller
+
+
+class Pilot(Protocol):
+    """Gives every robot of an environment its action, period after period."""
+
+    def start(self, env: Any) -> None:
+        """An episode begins in every world."""
+
+    def act(self, env: Any) -> tuple[Tensor, Tensor]:
+        """Action (W, N, U) in [-1, 1] for what the robots measure now, and the actuator target (W, N, U) it means."""
+
+
+class TorchPilot:
+    """A controller, as it came from training."""
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+        self.memory: dict[str, Tensor] = {}
+
+    def start(self, env: Any) -> None:
+        """Memory to its initial value."""
+        self.memory = self.controller.initial_memory(env.num_worlds, env.num_agents)
+
+    @torch.no_grad()
+    def act(self, env: Any) -> tuple[Tensor, Tensor]:
+        """See `Pilot.act`."""
+        target, self.memory, _, action = self.controller(*env.measured, env.command, self.memory)
+        return action, target.target
+
+
+class BundlePilot:
+    """A policy file; all robots of all worlds in one batch."""
+
+    def __init__(self, runtime: PolicyRuntime) -> None:
+        self.runtime = runtime
+        self.memory: dict[str, np.ndarray] = {}
+
+    def start(self, env: Any) -> None:
+        """Memory to its initial value."""
+        self.memory = self.runtime.initial_memory(env.num_worlds * env.num_agents)
+
+    def act(self, env: Any) -> tuple[Tensor, Tensor]:
+        """See `Pilot.act`."""
+        outputs = self.runtime.step_batch(graph_inputs(self.runtime.contract, env) | self.memory)
+        self.memory = {m.input: outputs[m.output] for m in self.runtime.contract.memory}
+        shape = (env.num_worlds, env.num_agents, -1)
+        return torch.from_numpy(outputs["action"]).view(shape), torch.from_numpy(outputs["target"]).view(shape)
+
+
+def graph_inputs(contract: Contract, env: Any) -> dict[str, np.ndarray]:
+    """What the robots of `env` measure now as inputs of the graph, one row a robot, without memory."""
+    state, peers = env.measured
+    inputs = {}
+    for name in {tensor.name for tensor in contract.inputs} - {m.input for m in contract.memory}:
+        if name in PEER_INPUTS:
+            value = _padded(getattr(peers, PEER_INPUTS[name]))
+        else:
+            value = env.command[name] if name in env.command else getattr(state, name)
+        inputs[name] = value.flatten(0, 1).numpy()
+    return inputs
+
+
+def _padded(peers: Tensor) -> Tensor:
+    """Peer field (W, N, P, ...) with one empty slot when P = 0: a graph has at least one."""
+    if peers.shape[2]:
+        return peers
+    return peers.new_zeros(*peers.shape[:2], 1, *peers.shape[3:])

@@ -1,0 +1,157 @@
+"""Whether a policy file may fly: probes, parity with the simulated controller, and held-out starts, as named gates."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from deploy.bundle import Bundle, load_bundle, self_test
+from deploy.runtime import PolicyRuntime
+from hardware.types import PEER_FIELDS, STATE_FIELDS, Peers, RobotState
+from policies.checkpoint import FILE
+from policies.evaluate import HELD_OUT_SEED, evaluate
+from policies.export import load_controller
+from policies.pilot import BundlePilot, Pilot, TorchPilot
+from sim.env import make_env
+from sim.tasks import load_task
+
+
+@dataclass(frozen=True)
+class VerifyCfg:
+    """What is flown, and the limits of the gates."""
+
+    num_worlds: int = 256
+    parity_worlds: int = 8
+    teams: tuple[int, ...] = (2, 4, 8)
+    seed: int = HELD_OUT_SEED
+    tolerance: float = 1e-5  # of commands, in their units
+    min_success: float = 0.95  # of the team that was trained, behind the shield
+    max_shielded_collisions: float = 0.0  # rate, in every team
+
+
+def verify(
+    path: Path | str,
+    cfg: VerifyCfg | None = None,
+    run_dir: Path | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Replay, compare and fly the policy file at `path`; plain data with `verdict`, `gates` and all figures.
+
+    With a `run_dir` that holds the checkpoint, parity is between the torch controller and the file; else between the
+    file's batched graph and the runtime as it runs on one robot. `on_progress` hears what is done next. Raises
+    BundleError when the file cannot be loaded at all.
+    """
+    cfg = cfg or VerifyCfg()
+    say = on_progress or (lambda _: None)
+    say("probes")
+    bundle = load_bundle(path)
+    probes = self_test(bundle, str(path))
+    runtime = PolicyRuntime(bundle)
+    task, trained = runtime.contract.task, runtime.contract.team.trained_with
+    load_task(task)
+    say("parity")
+    parity = measure_parity(bundle, run_dir, cfg)
+    teams: dict[str, dict[str, Any]] = {}
+    for robots in cfg.teams:
+        flown = {}
+        for shield in (False, True):
+            say(f"{robots} robots {'with' if shield else 'without'} shield")
+            flown[shield] = asdict(evaluate(runtime, task, cfg.num_worlds, cfg.seed, robots, shield))
+        teams[str(robots)] = _team(flown[False], flown[True])
+    gates = [
+        _gate("probes", probes, "<=", cfg.tolerance),
+        _gate("parity", parity["max_abs"], "<=", cfg.tolerance),
+        *(
+            _gate(f"shielded_success_{name}", team["shielded_success_rate"], ">=", cfg.min_success)
+            for name, team in teams.items()
+            if int(name) == trained
+        ),
+        *(
+            _gate(f"shielded_collisions_{name}", team["shielded_collision_rate"], "<=", cfg.max_shielded_collisions)
+            for name, team in teams.items()
+        ),
+    ]
+    return {
+        "bundle": str(path),
+        "fingerprint": bundle.fingerprint,
+        "task": task,
+        "probes": {"max_abs": probes},
+        "parity": parity,
+        "episodes": cfg.num_worlds,
+        "seed": cfg.seed,
+        "teams": teams,
+        "gates": gates,
+        "failed": [gate["name"] for gate in gates if not gate["passed"]],
+        "verdict": "verified" if all(gate["passed"] for gate in gates) else "refused",
+    }
+
+
+def measure_parity(bundle: Bundle, run_dir: Path | None, cfg: VerifyCfg) -> dict[str, Any]:
+    """Largest difference of commands over whole episodes, both sides fed alike and each carrying its own memory."""
+    runtime = PolicyRuntime(bundle)
+    robots = bundle.contract.team.trained_with
+    reference: Pilot
+    other: Pilot
+    if run_dir is not None and (run_dir / FILE).is_file():
+        worlds, between = cfg.parity_worlds, "torch controller and policy file"
+        reference, other = TorchPilot(load_controller(run_dir)), BundlePilot(runtime)
+    else:
+        worlds, between = 1, "batched policy file and single-robot runtime"
+        reference, other = BundlePilot(runtime), _OneByOne(bundle)
+    env = make_env(bundle.contract.task, worlds, cfg.seed, num_agents=robots)
+    reference.start(env)
+    other.start(env)
+    worst, steps = 0.0, 0
+    flying = torch.ones(worlds, dtype=torch.bool)
+    while flying.any():
+        action, wanted = reference.act(env)
+        _, found = other.act(env)
+        # max of NaN is NaN in torch, so that a NaN on one side cannot pass
+        worst = max(worst, float((wanted - found).abs()[flying].max().nan_to_num(torch.inf)))
+        _, _, terminated, truncated, _ = env.step(action)
+        flying &= ~(terminated | truncated).any(-1)
+        steps += 1
+    return {"max_abs": worst, "between": between, "episodes": worlds, "robots": robots, "steps": steps}
+
+
+class _OneByOne:
+    """A policy file as robots fly it: one runtime each, unbatched, peers selected and padded by the runtime."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.runtimes: list[PolicyRuntime] = []
+
+    def start(self, env: Any) -> None:
+        """A runtime for every robot of the one world."""
+        self.runtimes = [PolicyRuntime(self.bundle) for _ in range(env.num_agents)]
+
+    def act(self, env: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `Pilot.act`."""
+        state, peers = env.measured
+        steps = []
+        for i, runtime in enumerate(self.runtimes):
+            own = RobotState(**{name: getattr(state, name)[0, i].numpy() for name in STATE_FIELDS})
+            heard = Peers(**{name: getattr(peers, name)[0, i].numpy() for name in PEER_FIELDS})
+            steps.append(runtime.step(own, heard, {name: v[0, i].numpy() for name, v in env.command.items()}))
+        action, target = (np.stack(rows)[None] for rows in zip(*((s.action, s.requested.target) for s in steps)))
+        return torch.from_numpy(action), torch.from_numpy(target)
+
+
+def _team(bare: Mapping[str, Any], shielded: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures of one team size without and with the shield; separations without prefix are those of the policy alone."""
+    kept = ("success_rate", "success_interval", "collision_rate", "collision_interval", "min_separation_m")
+    return {
+        **{name: bare[name] for name in kept},
+        **{f"shielded_{name}": shielded[name] for name in kept},
+        "intervention_rate": shielded["intervention_rate"],
+        "mean_return": bare["mean_return"],
+        "shielded_mean_return": shielded["mean_return"],
+    }
+
+
+def _gate(name: str, value: float, sign: str, limit: float) -> dict[str, Any]:
+    passed = value >= limit if sign == ">=" else value <= limit
+    return {"name": name, "value": value, "sign": sign, "limit": limit, "passed": bool(passed)}
