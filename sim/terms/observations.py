@@ -13,9 +13,7 @@ Named = Mapping[str, Tensor]
 
 def goal_offset(state: RobotState, command: Named, memory: Named, limit_m: float) -> Tensor:
     """Vector to the goal, (..., 3) m, body; shortened to `limit_m` so that far goals all look alike."""
-    offset = command["goal_pos"] - state.base_pos
-    length = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
-    return rotate_inverse(state.base_quat, offset * (limit_m / length.clamp(min=limit_m)))
+    return rotate_inverse(state.base_quat, _shortened(command["goal_pos"] - state.base_pos, limit_m))
 
 
 def base_lin_vel(state: RobotState, command: Named, memory: Named) -> Tensor:
@@ -71,7 +69,13 @@ def goal_offset_sum(
 ) -> Tensor:
     """Leaky sum of the vector to the goal, (..., 3) m s, world: lets a policy cancel a steady error of mass or thrust.
 
-    Each component of the vector counts for at most `limit_m`, so that flying far does not wind it up.
+    The vector counts for at most `limit_m`, so that flying far does not wind it up.
     """
-    error = (command["goal_pos"] - state.base_pos).clamp(-limit_m, limit_m)
+    error = _shortened(command["goal_pos"] - state.base_pos, limit_m)
     return old + dt_s * (error - old / decay_s)
+
+
+def _shortened(vector: Tensor, limit_m: float) -> Tensor:
+    """`vector` (..., 3) with its length cut to `limit_m`."""
+    length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
+    return vector * (limit_m / length.clamp(min=limit_m))

@@ -1,0 +1,219 @@
+"""The team environment, as a learner and a sceptic would see it."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from hardware import load_robot
+from sim.env import make_env
+from sim.physics.native import NativePhysics
+from sim.scene import build_scene
+from sim.task import RandomTerm
+from sim.tasks import load_task
+
+HOVER = torch.zeros(4)
+
+
+def run(env, steps: int, seed: int = 0):
+    """Observations and rewards of `steps` random actions."""
+    generator = torch.Generator().manual_seed(seed)
+    out = []
+    for _ in range(steps):
+        action = torch.rand(env.num_worlds, env.num_agents, env.action_dim, generator=generator) * 2 - 1
+        obs, reward, *_ = env.step(action)
+        out.append((obs.clone(), reward.clone()))
+    return out
+
+
+def same(left, right) -> bool:
+    return all(torch.equal(a, c) and torch.equal(b, d) for (a, b), (c, d) in zip(left, right, strict=True))
+
+
+def test_same_seed_same_run_bitwise_and_another_seed_another():
+    first, second, other = (run(make_env("swarm-swap", 8, seed), 120) for seed in (3, 3, 4))
+    assert same(first, second) and not same(first, other)
+
+
+def test_threads_do_not_change_the_physics():
+    scene = build_scene(load_robot("crazyflie"), 2)
+    states = []
+    for threads in (1, 2):
+        physics = NativePhysics(scene, 16, 5, num_threads=threads)
+        qpos = torch.zeros(16, 14, dtype=torch.float64)
+        qpos[:, [2, 9, 3, 10]] = 1.0
+        qpos[:, 7] = torch.linspace(0.08, 0.5, 16)  # some pairs start in contact
+        physics.reset(torch.arange(16), qpos, torch.zeros(16, 12).double(), torch.zeros(16, 8).double())
+        for _ in range(40):
+            physics.step(torch.full((16, 5, scene.model.nu), 0.2, dtype=torch.float64))
+        states.append(physics.trajectory()[0].clone())
+    assert torch.equal(*states)
+
+
+def test_state_dict_continues_bitwise():
+    env = make_env("swarm-swap", 8, 5)
+    run(env, 90)
+    saved = env.state_dict()
+    saved = torch.load(_stored(saved), weights_only=False)
+    expected = run(env, 120, seed=1)
+    twin = make_env("swarm-swap", 8, 99)
+    twin.load_state_dict(saved)
+    assert same(expected, run(twin, 120, seed=1))
+
+
+def _stored(state):
+    import io
+
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    buffer.seek(0)
+    return buffer
+
+
+def test_a_world_that_ends_keeps_its_terminal_observation_and_starts_anew():
+    env = make_env("swarm-swap", 32, 0)
+    env.reset(0)
+    falling = torch.tensor([-1.0, 0, 0, 0]).expand(32, 4, 4)
+    for _ in range(100):
+        obs, _, terminated, truncated, info = env.step(falling)
+        if info["ended"].any():
+            break
+    ended = info["ended"]
+    assert ended.any() and torch.equal(ended, (terminated | truncated).any(-1))
+    assert torch.equal((terminated | truncated).all(-1), ended) and not (terminated & truncated).any()
+    assert not torch.equal(info["terminal_obs"][ended], obs[ended])
+    assert torch.equal(info["terminal_obs"][~ended], obs[~ended])
+    assert not info["success"].any()
+    assert (env.world.truth().base_pos[ended][..., 2] > 0.7).all()
+
+
+def test_time_limit_truncates_and_does_not_terminate():
+    task = dataclasses.replace(load_task("swarm-swap"), episode_s=0.2)
+    env = make_env(task, 4, 0, randomise=False)
+    for step in range(1, 11):
+        _, _, terminated, truncated, info = env.step(HOVER.expand(4, 4, 4))
+        assert truncated.all() == (step == 10) and not terminated.any()
+    assert (info["episode_length"] == 10).all()
+
+
+def test_hovering_at_the_goal_is_success_and_elsewhere_is_not():
+    swap = load_task("swarm-swap")
+
+    def at_goal(generator, worlds, robots):
+        start = swap.start(generator, worlds, robots)
+        start.lin_vel = torch.zeros_like(start.lin_vel)
+        here = start.command["goal_pos"].clone()
+        here[worlds // 2 :] = start.pos[worlds // 2 :]
+        return dataclasses.replace(start, pos=here)
+
+    task = dataclasses.replace(swap, start=at_goal, episode_s=1.6)
+    env = make_env(task, 8, 0, randomise=False)
+    for _ in range(80):
+        *_, info = env.step(HOVER.expand(8, 4, 4))
+    assert info["success"].tolist() == [True] * 4 + [False] * 4
+
+
+def test_a_robot_in_the_same_place_is_a_collision_for_both_and_nobody_else():
+    env = make_env("swarm-swap", 2, 0, randomise=False)
+    start = env.task.start(torch.Generator().manual_seed(0), 2, 4)
+    start.pos[0, 1] = start.pos[0, 0] + torch.tensor([0.1, 0, 0])
+    env.world.reset(torch.arange(2), start)
+    _, _, terminated, truncated, info = env.step(HOVER.expand(2, 4, 4))
+    assert terminated.tolist() == [[True, True, False, False], [False] * 4]
+    assert truncated[0].tolist() == [False, False, True, True]
+    assert info["min_separation_m"][0] < 2 * env.robot.radius_m < info["min_separation_m"][1]
+
+
+def test_an_actuator_delay_delays_by_exactly_that():
+    """The thrust that physics gets is the old one for `delay` of the control period's five steps."""
+    task = dataclasses.replace(load_task("swarm-swap"), randomisation={})
+    env = make_env(task, 6, 0)
+    env.world.actuator_delay[:] = torch.arange(6)
+    env.step(torch.tensor([1.0, 0, 0, 0]).expand(6, 4, 4))
+    thrust = env.world._ctrl[:, :, env.world.scene.ctrl_index[0, 0]]
+    assert (thrust > 0.5).sum(1).tolist() == [5, 4, 3, 2, 1, 0]
+
+
+def test_a_sensor_delay_shows_the_past_and_says_so():
+    task = dataclasses.replace(load_task("swarm-swap"), randomisation={}, noise=type(load_task("swarm-swap").noise)())
+    env = make_env(task, 2, 0, num_agents=2)
+    env.world.sensor_delay[:] = torch.tensor([0, 5])
+    env.step(torch.tensor([1.0, 0, 0, 0]).expand(2, 2, 4))
+    old = env.world.truth().base_pos[1].clone()
+    env.step(torch.tensor([1.0, 0, 0, 0]).expand(2, 2, 4))
+    state, _ = env.measured
+    assert torch.equal(state.base_pos[0], env.world.truth().base_pos[0])
+    assert torch.equal(state.base_pos[1], old) and state.age[1, 0] == pytest.approx(0.02)
+
+
+def test_peers_are_the_nearest_first_and_only_those_in_range():
+    env = make_env("swarm-swap", 1, 0, num_agents=5, randomise=False)
+    start = env.task.start(torch.Generator().manual_seed(0), 1, 5)
+    start.pos[0] = torch.tensor([[0.0, 0, 1], [3.0, 0, 1], [1.0, 0, 1], [0.5, 0, 1], [-2.0, 0, 1]])
+    env.world.reset(torch.arange(1), start)
+    _, peers = env.world.measure(torch.arange(1), env.noise, env.generator)
+    assert peers.pos[0, 0, :, 0].tolist() == [0.5, 1.0, -2.0, 3.0]
+    assert peers.valid[0, 0].tolist() == [True, True, True, False]
+
+
+def test_observation_does_not_depend_on_heading_or_place():
+    """Turn and move a whole team: nobody sees a difference."""
+    env = make_env("swarm-swap", 2, 0, randomise=False)
+    start = env.task.start(torch.Generator().manual_seed(1), 2, 4)
+    turn = torch.tensor([math.cos(0.6), 0.0, 0.0, math.sin(0.6)])
+    from hardware.rotation import multiply, rotate
+
+    shift = torch.tensor([0.3, -0.2, 0.1])
+    start.pos[1] = rotate(turn, start.pos[0]) + shift
+    start.quat[1] = multiply(turn.expand(4, 4), start.quat[0])
+    start.lin_vel[1] = rotate(turn, start.lin_vel[0])
+    start.command["goal_pos"][1] = rotate(turn, start.command["goal_pos"][0]) + shift
+    env.world.reset(torch.arange(2), start)
+    env.command = start.command
+    env.measured = env.world.measure(torch.arange(2), env.noise, env.generator)
+    obs, *_ = env.step(torch.tensor([0.3, 0.5, -0.2, 0.1]).expand(2, 4, 4))
+    torch.testing.assert_close(obs[0], obs[1], atol=2e-4, rtol=0)
+
+
+def test_masses_differ_from_world_to_world_and_stay_in_range():
+    env = make_env("swarm-swap", 64, 0)
+    masses = np.array([m.body_mass[env.world.scene.base_body] for m in env.world.physics.models]) / env.robot.mass_kg
+    low, high = load_task("swarm-swap").randomisation["mass"].params["scale"]
+    assert masses.min() >= low and masses.max() <= high and masses.std() > 0.01
+
+
+def test_nothing_explodes_on_the_floor_with_randomised_masses():
+    env = make_env("swarm-swap", 64, 0)
+    ctrl = torch.zeros_like(env.world._ctrl)
+    for _ in range(150):
+        env.world.physics.step(ctrl)
+    assert env.world.physics.trajectory()[1].abs().max() < 1.0
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"num_envs": 0}, "at least one world, not 0"),
+        ({"num_envs": 2, "num_agents": 0}, "at least one robot, not 0"),
+    ],
+)
+def test_impossible_sizes_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        make_env("swarm-swap", seed=0, **kwargs)
+
+
+def test_impossible_ranges_and_unknown_tasks_are_refused():
+    from sim import randomisation
+
+    task = load_task("swarm-swap")
+    for func, params, message in (
+        (randomisation.mass, {"scale": (1.2, 0.8)}, r"range \(1.2, 0.8\)"),
+        (randomisation.network_delay, {"range_s": (0.0, 0.5)}, r"delay range \(0.0, 0.5\)"),
+    ):
+        bad = dataclasses.replace(task, randomisation={"x": RandomTerm(func, params)})
+        with pytest.raises(ValueError, match=message):
+            make_env(bad, 2, 0)
+    with pytest.raises(ValueError, match="did you mean 'swarm-swap'"):
+        load_task("swarm-swp")
