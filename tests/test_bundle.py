@@ -1,3 +1,4 @@
+import base64
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes
 from deploy.bundle import BundleError, load_bundle, save_bundle, self_test
 from deploy.contract import TensorSpec
 from deploy.probes import ProbeError, Probes, ProbeSequence, check_probes, probes_from_bytes, probes_to_bytes, replay
+from deploy.runtime import PolicyRuntime
 from deploy.seal import seal
 
 
@@ -198,19 +200,57 @@ def test_nan_weights_are_named(exported, tmp_path):
         save_bundle(export_onnx(policy, exported[1]), *exported[1:], tmp_path / "policy.onnx")
 
 
-def test_probes_of_another_policy_are_refused_on_saving_and_at_start(exported, tmp_path, monkeypatch):
-    onnx_bytes, contract, _ = exported
-    other = record_probes(TeamPolicy(seed=1), contract)
+def test_a_graph_with_another_dtype_is_refused(exported, tmp_path):
+    class FloatMask(TeamPolicy):
+        def forward(self, *inputs):
+            return super().forward(*inputs[:7], inputs[7] > 0.5, *inputs[8:])
+
+    inputs = tuple(replace(t, dtype="float32") for t in exported[1].inputs)
+    onnx_bytes = export_onnx(FloatMask(), replace(exported[1], inputs=inputs))
+    with pytest.raises(BundleError, match=r"peers_valid\.dtype: bool, but the graph has tensor\(float\)"):
+        save_bundle(onnx_bytes, *exported[1:], tmp_path / "policy.onnx")
+
+
+def test_probes_of_another_policy_are_not_saved(exported, tmp_path):
+    onnx_bytes, contract, probes = exported
     path = tmp_path / "policy.onnx"
     path.write_bytes(b"the old file")
     with pytest.raises(BundleError, match="does not reproduce its probes: off by"):
-        save_bundle(onnx_bytes, contract, other, path)
+        save_bundle(onnx_bytes, contract, record_probes(TeamPolicy(seed=1), contract), path)
+    with pytest.raises(BundleError, match=r"probes cover \[1\] peers"):
+        save_bundle(onnx_bytes, contract, Probes(probes.sequences[:1]), path)
     assert path.read_bytes() == b"the old file"
     assert list(tmp_path.iterdir()) == [path]
-    monkeypatch.setattr("deploy.bundle.self_test", lambda *_: 0.0)  # an exporter that does not look
-    save_bundle(onnx_bytes, contract, other, path)
-    with pytest.raises(BundleError, match="does not reproduce its probes: off by"):
-        self_test(load_bundle(path))
+
+
+def test_a_policy_that_does_not_reproduce_its_probes_does_not_start(policy_file, exported, tmp_path):
+    other = base64.b64encode(probes_to_bytes(record_probes(TeamPolicy(seed=1), exported[1]))).decode()
+    path = tmp_path / "policy.onnx"
+    path.write_bytes(resealed(policy_file, **{"phalanx.probes": other}))
+    with pytest.raises(BundleError, match=r"policy\.onnx: does not reproduce its probes: off by"):
+        PolicyRuntime.load(path)
+
+
+def test_who_reads_the_old_file_while_it_is_replaced_reads_it_whole(exported, tmp_path):
+    path = tmp_path / "policy.onnx"
+    path.write_bytes(b"the old file")
+    with path.open("rb") as reader:
+        save_bundle(*exported, path)
+        assert reader.read() == b"the old file"
+
+
+def test_a_write_that_fails_leaves_the_old_file(exported, tmp_path, monkeypatch):
+    path = tmp_path / "policy.onnx"
+    path.write_bytes(b"the old file")
+
+    def disk_full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", disk_full)
+    with pytest.raises(OSError, match="No space left"):
+        save_bundle(*exported, path)
+    assert path.read_bytes() == b"the old file"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_probes_that_prove_nothing_are_refused(exported):
