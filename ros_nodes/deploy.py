@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -86,7 +86,7 @@ def _fly(mission: Mission, out: Path, params_file: Path, report: Progress) -> tu
     report({"phase": "start", "domain_id": domain_id})
     with (
         Processes([CONFIG, params_file], out / "logs", environment) as processes,
-        _operator(mission, domain_id, environment) as (node, executor),
+        operator(mission.names, domain_id, environment) as (node, executor),
     ):
         processes.start("recorder", "recorder_node")
         processes.start("simulated_robots", "simulated_robots_node")
@@ -139,7 +139,9 @@ def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: 
 
 
 @contextmanager
-def _operator(mission: Mission, domain_id: int, environment: Mapping[str, str]):
+def operator(
+    team: Sequence[str], domain_id: int, environment: Mapping[str, str]
+) -> Iterator[tuple[MissionNode, SingleThreadedExecutor]]:
     """The mission node in this process, in a context of its own."""
     before = {name: os.environ.get(name) for name in (*environment, OLD_SWITCH)}
     os.environ.pop(OLD_SWITCH, None)
@@ -147,7 +149,7 @@ def _operator(mission: Mission, domain_id: int, environment: Mapping[str, str]):
     context = rclpy.Context()
     try:
         rclpy.init(context=context, domain_id=domain_id, signal_handler_options=SignalHandlerOptions.NO)
-        node = MissionNode(mission.names, context=context)
+        node = MissionNode(team, context=context)
         executor = SingleThreadedExecutor(context=context)
         executor.add_node(node)
         yield node, executor

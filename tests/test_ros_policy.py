@@ -1,0 +1,156 @@
+"""The policy node: what it refuses, and what a mission with real processes leaves behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+from pd_bundle import pd_contract, save_pd_bundle
+from ros_rig import PERIOD_S, Rig
+
+from ros_nodes.bringup import CONFIGURE, BringUpError
+from ros_nodes.deploy import DeployError, run_mission
+
+pytestmark = pytest.mark.ros
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bundle") / "pd.onnx"
+    save_pd_bundle(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def flown(bundle, tmp_path_factory):
+    """One mission of two robots; the first one's policy is killed."""
+    out = tmp_path_factory.mktemp("mission")
+    progress = []
+    result = run_mission(
+        bundle, out, robots=2, duration_s=11.0, kill_after_s=4.0, seed=3, on_progress=lambda p: progress.append(p)
+    )
+    return result, out, progress
+
+
+def test_a_killed_policy_becomes_a_fallback_within_five_periods_and_lands(flown):
+    result, _, _ = flown
+    assert 0 < result["kill_to_fallback_ms"] < 5 * PERIOD_S * 1e3
+    assert result["landed_safely"] is True
+    assert result["shield"]["violations"] == 0
+
+
+def test_commands_are_fresh_and_on_time(flown):
+    result, _, _ = flown
+    assert result["control_hz"] == pytest.approx(50.0, rel=0.02)
+    assert result["sensor_to_command_ms"]["p50"] < 1e3 * PERIOD_S
+    assert result["missed_cycles"] < 0.02 * result["cycles"]
+
+
+def test_the_mission_tells_how_it_goes(flown):
+    result, out, progress = flown
+    assert [p["phase"] for p in progress if p["phase"] != "mission"] == ["start", "bring-up", "evaluate"]
+    assert [p["event"] for p in progress if p.get("event")] == ["goals", "goals", "policy of cf1 killed"]
+    assert np.isfinite(progress[-2]["positions"]).all()
+    assert progress[-2]["modes"][0] in ("LAND", "OFF")
+    assert json.loads((out / "mission.json").read_text()) == result
+    with np.load(out / "flight.npz") as flight:
+        assert flight["pos"].shape == (len(flight["t"]), 2, 3)
+        assert len(flight["latency_ms"]) > 500 and len(flight["period_error_us"]) > 500
+        assert [e["kind"] for e in json.loads(str(flight["events"]))].count("kill") == 1
+
+
+def test_the_bag_is_read_by_rosbags_and_by_mcap(flown):
+    from mcap.reader import make_reader
+    from mcap_ros2.decoder import DecoderFactory
+    from rosbags.highlevel import AnyReader
+
+    _, out, _ = flown
+    with AnyReader([out / "bag"]) as bag:
+        counts = {connection.topic: connection.msgcount for connection in bag.connections}
+        connection = next(c for c in bag.connections if c.topic == "/cf2/command")
+        stamps = [bag.deserialize(raw, connection.msgtype).header.stamp.sec for _, _, raw in bag.messages([connection])]
+    assert len(stamps) == counts["/cf2/command"] > 500
+    assert counts["/cf1/odom"] > 1000 and counts["/ground_truth"] > 400
+    assert counts["/cf1/requested"] < counts["/cf2/requested"]
+    assert counts["/cf1/goal"] == 2 and counts["/cf1/status"] > 10
+    with next((out / "bag").glob("*.mcap")).open("rb") as file:
+        reader = make_reader(file, decoder_factories=[DecoderFactory()])
+        _, _, _, message = next(reader.iter_decoded_messages(topics=["/cf1/odom"]))
+    assert message.header.frame_id == "world" and message.child_frame_id == "cf1/base_link"
+
+
+def test_a_folder_that_holds_a_mission_is_not_written_over(flown, bundle):
+    with pytest.raises(ValueError, match="exists already"):
+        run_mission(bundle, flown[1], robots=2)
+
+
+def test_a_bundle_for_another_robot_is_refused_in_one_line(tmp_path):
+    contract = pd_contract()
+    foreign = tmp_path / "foreign.onnx"
+    save_pd_bundle(foreign, replace(contract, robot=replace(contract.robot, name="hexacopter")))
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=foreign) as rig:
+        rig.processes.start("cf1_policy", "policy_node", namespace="cf1")
+        with pytest.raises(BringUpError, match="/cf1/policy refused to configure"):
+            rig.transition(CONFIGURE, "cf1/policy")
+        rig.processes.check()  # refused, not crashed
+        line = rig.processes.last_line("cf1_policy")
+    assert "hexacopter" in line and "crazyflie" in line
+
+
+def test_a_missing_bundle_is_one_line_and_starts_nothing(tmp_path):
+    with pytest.raises(ValueError, match="no such file"):
+        run_mission(tmp_path / "none.onnx", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_children_die_with_a_parent_that_is_killed(bundle, tmp_path):
+    code = (
+        f"from ros_nodes.deploy import run_mission; run_mission({str(bundle)!r}, {str(tmp_path / 'out')!r}, robots=1)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=tmp_path) as parent:
+        until = time.monotonic() + 15.0
+        while len(mine := children(str(tmp_path))) < 4:
+            assert time.monotonic() < until and parent.poll() is None
+            time.sleep(0.1)
+        time.sleep(0.5)
+        parent.send_signal(signal.SIGKILL)
+    until = time.monotonic() + 5.0
+    while any(Path(f"/proc/{pid}").exists() for pid in mine):
+        assert time.monotonic() < until, children(str(tmp_path))
+        time.sleep(0.1)
+
+
+def children(mark: str) -> list[str]:
+    """Processes of nodes whose command line holds `mark`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_text()
+            except OSError:
+                continue  # it ended meanwhile
+            if mark in command and "ros_nodes." in command and "--ros-args" in command:
+                found.append(entry.name)
+    return found
+
+
+def test_a_process_that_dies_unasked_ends_the_mission_and_is_named(bundle, tmp_path):
+    def sabotage(progress: dict) -> None:
+        if progress.get("t_s", 0.0) > 0.5:
+            for pid in children("__ns:=/cf1"):
+                if "shield_node" in Path(f"/proc/{pid}/cmdline").read_text():
+                    os.kill(int(pid), signal.SIGKILL)
+
+    with pytest.raises(DeployError, match="cf1_shield ended with code -9"):
+        run_mission(bundle, tmp_path / "out", robots=1, kill_after_s=None, on_progress=sabotage)
+    assert not children(str(tmp_path))

@@ -1,0 +1,161 @@
+"""The shield node against a policy that is hostile, a peer that is silent, and its own death."""
+
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+from nav_msgs.msg import Odometry
+from ros_rig import HOVER, SPEC, Rig
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+from hardware.types import ActuatorCommand
+from ros_nodes import qos
+from ros_nodes.conversion import CommandConverter, odometry_of, set_stamp, write_odometry
+
+pytestmark = pytest.mark.ros
+LOW, HIGH = np.float32(SPEC.command_low), np.float32(SPEC.command_high)
+FALLBACK = ("HOLD", "LAND", "OFF")
+
+
+def hover_request(rig: Rig, robot: str = "cf1", goal=(0.0, 0.0, 1.0)) -> tuple[np.ndarray, int]:
+    """What a sane policy would ask for: fly to `goal` and stay; with the measurement's stamp."""
+    state, stamp = rig.state(robot)
+    w, x, y, z = state.base_quat
+    up_b = np.array([2 * (x * z - w * y), 2 * (y * z + w * x)])
+    yaw = 2 * np.arctan2(z, w)
+    turn = np.array([[np.cos(yaw), np.sin(yaw)], [-np.sin(yaw), np.cos(yaw)]])
+    error_b = turn @ (np.array(goal[:2]) - state.base_pos[:2])
+    lean = np.clip(0.25 * error_b - 0.2 * state.base_lin_vel[:2], -0.25, 0.25)
+    climb = 4.0 * (goal[2] - state.base_pos[2]) - 3.0 * state.base_lin_vel[2]
+    thrust = SPEC.mass_kg * (9.81 + climb)
+    return np.float32([thrust, -6.0 * (up_b[1] + lean[1]), 6.0 * (up_b[0] + lean[0]), 0.0]), stamp
+
+
+class Requests:
+    """Publishes requests the way a policy does, or does not."""
+
+    def __init__(self, rig: Rig, robot: str = "cf1"):
+        self._rig = rig
+        self._robot = robot
+        self._publisher = rig.publisher(robot)
+        self._converter = CommandConverter(SPEC.channels)
+
+    def good(self, goal=(0.0, 0.0, 1.0)) -> None:
+        target, stamp = hover_request(self._rig, self._robot, goal)
+        self._publisher.publish(self._converter.write(ActuatorCommand(target), stamp))
+
+    def send(self, target, shift_s: float = 0.0) -> None:
+        stamp = time.time_ns() + round(shift_s * 1e9)
+        self._publisher.publish(self._converter.write(ActuatorCommand(np.float32(target)), stamp))
+
+    def raw(self, message: JointState) -> None:
+        set_stamp(message.header.stamp, time.time_ns())
+        self._publisher.publish(message)
+
+
+def is_sane(command: ActuatorCommand) -> bool:
+    return bool(np.isfinite(command.target).all() and (command.target >= LOW).all() and (command.target <= HIGH).all())
+
+
+@pytest.fixture
+def rig(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as rig:
+        rig.start("simulated_robots", "cf1/shield")
+        yield rig
+
+
+def test_garbage_is_never_forwarded_and_ends_in_a_fallback(rig):
+    requests, names = Requests(rig), list(SPEC.channel_names)
+    rig.watch("cf1", 1.5, lambda t: requests.good())
+    assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
+    garbage = [
+        lambda: requests.send([np.nan, 0, 0, 0]),
+        lambda: requests.send([0.4, np.inf, 0, 0]),
+        lambda: requests.raw(JointState(name=["left_knee"], position=[1.0])),
+        lambda: requests.raw(JointState(name=names, effort=[0.4], velocity=[0.0] * 4)),
+        lambda: requests.raw(JointState()),
+        lambda: requests.send(HOVER, shift_s=3600.0),
+        lambda: requests.send(HOVER, shift_s=-3600.0),
+    ]
+    commands = rig.watch("cf1", 1.0, lambda t: garbage[int(t / 0.02) % len(garbage)]())
+    assert len(commands) > 40
+    assert all(is_sane(command) for command in commands)
+    assert rig.mode("cf1") in FALLBACK
+    assert np.linalg.norm(rig.state("cf1")[0].base_pos - [0, 0, 1]) < 0.4
+
+
+def test_requests_beyond_the_limits_are_cut_to_them_and_a_flood_is_no_flood_of_commands(rig):
+    requests = Requests(rig)
+
+    def flood(t: float) -> None:
+        for _ in range(20):
+            requests.good()
+
+    commands = rig.watch("cf1", 1.5, flood)
+    assert len(commands) < 1.5 * 2.5 * SPEC.control_hz
+    assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
+    commands = rig.watch("cf1", 0.6, lambda t: requests.send([1e9, -1e9, 1e9, 1e9]))
+    assert all(is_sane(command) for command in commands)
+    rig.watch("cf1", 1.0, lambda t: requests.good())
+    low, high = np.array(rig.params.geofence_low), np.array(rig.params.geofence_high)
+    position = rig.state("cf1")[0].base_pos
+    assert (position > low).all() and (position < high).all()
+
+
+def test_estop_stops_and_only_a_person_resets(rig):
+    requests = Requests(rig)
+    rig.watch("cf1", 1.0, lambda t: requests.good())
+    call(rig, "estop")
+    rig.watch("cf1", 0.5, lambda t: requests.good())
+    assert rig.mode("cf1") == "ESTOP"
+    rig.watch("cf1", 0.5, lambda t: requests.good())
+    assert rig.mode("cf1") == "ESTOP"
+    call(rig, "reset")
+    rig.watch("cf1", 0.3, lambda t: requests.good())
+    assert rig.mode("cf1") != "ESTOP"
+
+
+def call(rig: Rig, service: str) -> None:
+    client = rig.node.create_client(Trigger, f"/cf1/shield/{service}")
+    assert client.wait_for_service(5.0)
+    future = client.call_async(Trigger.Request())
+    rig.executor.spin_until_future_complete(future, timeout_sec=2.0)
+    assert future.result().success, future.result().message
+
+
+def test_a_shield_that_dies_in_flight_is_replaced(rig):
+    requests = Requests(rig)
+    rig.watch("cf1", 1.0, lambda t: requests.good())
+    rig.processes.kill("cf1_shield")
+    rig.start("cf1/shield")
+    commands = rig.watch("cf1", 1.5, lambda t: requests.good())
+    assert len(commands) > 40
+    assert all(is_sane(command) for command in commands)
+    state = rig.state("cf1")[0]
+    assert abs(state.base_quat[1]) + abs(state.base_quat[2]) < 0.3
+
+
+def test_a_peer_that_falls_silent_is_kept_clear_of(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], team=["cf1", "cf2"]) as rig:
+        rig.start("simulated_robots", "cf1/shield")
+        requests, peer = Requests(rig), np.array([1.2, 0.0, 1.0])
+        voice = rig.node.create_publisher(Odometry, "/cf2/odom", qos.SENSOR)
+        message, closest = odometry_of("cf2"), [np.inf]
+
+        def act(t: float) -> None:
+            if t < 1.0:  # then it hovers on, and is silent
+                state, _ = rig.state("cf1")
+                state.base_pos[:], state.base_lin_vel[:], state.base_quat[:] = peer, 0.0, (1, 0, 0, 0)
+                write_odometry(message, state, time.time_ns())
+                voice.publish(message)
+            if t > 0.5:
+                requests.good(goal=(1.2, 0.0, 1.0))  # the policy wants to be where the peer is
+            else:
+                requests.good()
+            closest[0] = min(closest[0], float(np.linalg.norm(rig.state("cf1")[0].base_pos - peer)))
+
+        rig.watch("cf1", 5.0, act)
+        assert rig.params.separation_m < closest[0] < 1.1
