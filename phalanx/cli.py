@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     try:
         _check_command(args)
-        code = tyro.extras.subcommand_cli_from_dict(
-            COMMANDS, prog="phalanx", description=DESCRIPTION, args=args, config=(tyro.conf.FlagCreatePairsOff,)
+        code: int = tyro.extras.subcommand_cli_from_dict(
+            dict(COMMANDS), prog="phalanx", description=DESCRIPTION, args=args, config=(tyro.conf.FlagCreatePairsOff,)
         )
     except KeyboardInterrupt:
         code = _complain("interrupted", INTERRUPTED)

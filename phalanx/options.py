@@ -1,7 +1,7 @@
 """Argument types that several subcommands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -12,3 +12,5 @@ OutFile = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FILE")]
 OutFolder = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FOLDER")]
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 Seconds = Annotated[float | None, tyro.conf.arg(metavar="SECONDS")]
+OptionalPolicyFile = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
+Agent = Literal["policy", "zero", "random", "baseline"]

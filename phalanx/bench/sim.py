@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from mujoco.rollout import Rollout
 
-from phalanx.bench.machine import machine, versions
+from phalanx.machine import machine, versions
 from policies.train import TrainCfg, Trainer
 from sim.env import TeamEnv, make_env
 from sim.physics.native import NativePhysics

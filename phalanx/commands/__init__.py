@@ -1,20 +1,28 @@
 """One small file per subcommand; each imports what it calls only when it is called, so that `--help` stays quick."""
 
 from phalanx.commands.bench import bench
+from phalanx.commands.demo import demo
 from phalanx.commands.deploy import deploy
 from phalanx.commands.doctor import doctor
+from phalanx.commands.evaluate import evaluate
+from phalanx.commands.export import export
 from phalanx.commands.inspect import inspect
 from phalanx.commands.play import play
 from phalanx.commands.robots import robots
 from phalanx.commands.tasks import tasks
 from phalanx.commands.train import train
+from phalanx.commands.verify import verify
 
 COMMANDS = {
+    "demo": demo,
     "tasks": tasks,
     "robots": robots,
     "train": train,
-    "inspect": inspect,
+    "eval": evaluate,
     "play": play,
+    "export": export,
+    "inspect": inspect,
+    "verify": verify,
     "deploy": deploy,
     "bench": bench,
     "doctor": doctor,

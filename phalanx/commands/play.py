@@ -1,18 +1,16 @@
 """`phalanx play`: watch a policy or a simple agent in simulation."""
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-import tyro
+from typing import Any
 
 from phalanx.console import err, out, print_json
-from phalanx.options import Count, OutFile
+from phalanx.options import Agent, Count, OptionalPolicyFile, OutFile
 from phalanx.play.renderer import choose_renderer
 
 
 def play(
-    file: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = None,
-    agent: Literal["policy", "zero", "random", "baseline"] = "policy",
+    file: OptionalPolicyFile = None,
+    agent: Agent = "policy",
     task: str = "swarm-swap",
     robots: Count = None,
     episodes: int = 1,
@@ -34,21 +32,17 @@ def play(
         out_file: Where to draw the last episode: .html replay, .svg seen from above, .gif rendered by MuJoCo.
         json: Print one JSON object on stdout.
     """
-    if agent == "policy" and file is None:
-        raise ValueError("which policy? give a file, such as zoo/swarm-swap.onnx, or --agent zero|random|baseline")
     if out_file and out_file.suffix not in (".html", ".svg", ".gif"):
         raise ValueError(f"cannot draw {out_file.suffix or 'that'!r}; known: .html, .svg, .gif")
     if out_file and out_file.suffix == ".gif":
         choose_renderer()  # before MuJoCo is imported, which reads the choice once
-    from phalanx.play.agents import FileAgent, make_agent
     from phalanx.play.episode import play_episode
+    from phalanx.play.pilots import pilot_and_task
 
-    flyer = FileAgent(file) if agent == "policy" and file else None
-    task = flyer.contract.task if flyer else task
+    pilot, task = pilot_and_task(agent, file, task, seed)
     rows = []
     for number in range(seed, seed + episodes):
-        who = FileAgent(file) if flyer and file else make_agent(agent, number)
-        episode = play_episode(task, who, robots, number, shield=not no_shield)
+        episode = play_episode(task, pilot, robots, number, shield=not no_shield)
         separation = float(episode.flight.separation_m().min()) if len(episode.flight.names) > 1 else None
         rows.append(
             {
@@ -64,14 +58,14 @@ def play(
         if not json:
             out.print(_sentence(rows[-1]))
     if out_file:
-        written = draw(out_file, episode, task, "policy" if flyer else agent)
+        written = draw(out_file, episode, task, agent)
         err.print(f"written {written}", markup=False)
     if json:
         print_json({"task": task, "agent": agent, "robots": len(episode.flight.names), "episodes": rows})
     return 0
 
 
-def draw(path: Path, episode, task: str, agent: str) -> Path:
+def draw(path: Path, episode: Any, task: str, agent: str) -> Path:
     """Draw `episode` into `path` by its suffix; a video that cannot be rendered here becomes a picture."""
     from phalanx.play.video import NoRenderer, save_video
     from phalanx.report import render_replay, top_view

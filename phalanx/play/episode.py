@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phalanx.play.agents import Agent
 from phalanx.report import Event, Flight
+from policies.pilot import Pilot
 from sim.env import TeamEnv
 from sim.tasks import load_task
 
@@ -24,9 +24,10 @@ class Episode:
     duration_s: float
 
 
-def play_episode(task: str, agent: Agent, num_agents: int | None, seed: int, shield: bool) -> Episode:
-    """Let `agent` fly one episode of `task` with randomisation on, until it ends."""
+def play_episode(task: str, pilot: Pilot, num_agents: int | None, seed: int, shield: bool) -> Episode:
+    """Let `pilot` fly one episode of `task` with randomisation on, until it ends."""
     env = TeamEnv(load_task(task), 1, seed, num_agents, shield)
+    pilot.start(env)
     pos, attitude, mode = [], [], []
     total, filtered = 0.0, env.shielded.clone()
     goal = env.command["goal_pos"][0].numpy().copy()
@@ -37,7 +38,7 @@ def play_episode(task: str, agent: Agent, num_agents: int | None, seed: int, shi
         attitude.append(truth.base_quat[0].numpy().copy())
         mode.append((env.shielded - filtered)[0].numpy().clip(0, 1))
         filtered = env.shielded.clone()
-        _, reward, terminated, truncated, info = env.step(agent(env))
+        _, reward, terminated, truncated, info = env.step(pilot.act(env)[0])
         total += float(reward.mean())
         if bool((terminated | truncated).any()):
             break

@@ -53,7 +53,7 @@ def judge(result: Mapping[str, Any], learned: bool) -> list[Gate]:
         ),
     ]
     if learned:
-        rate = teams[str(robots)]["success_rate"] if str(robots) in teams else 0.0
+        rate = teams[str(robots)]["shielded_success_rate"] if str(robots) in teams else 0.0
         name = f"success on held-out starts, team of {robots}, with shield"
         gates.insert(0, Gate(name, rate >= SUCCESS_RATE, f"{100 * rate:.1f} %", f">= {100 * SUCCESS_RATE:g} %"))
         gates.append(_yes("mission flown in ROS 2: every robot at its goals, nobody touched", ros["mission_success"]))

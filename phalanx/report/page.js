@@ -31,8 +31,8 @@ function tiles() {
   const four = (result.verify || {}).teams || {};
   const team = four[ros ? ros.robots : 4] || Object.values(four)[0];
   const all = [];
-  if (train) all.push([seconds(train.wall_s), `to learn, ${number(train.env_steps)} steps`]);
-  if (team) all.push([percent(team.success_rate), "held-out success, shielded"]);
+  if (train) all.push([seconds(train.wall_s), `to learn, ${number(train.agent_steps)} steps`]);
+  if (team) all.push([percent(team.shielded_success_rate), "held-out success, shielded"]);
   if (parity) all.push([parity.max_abs === 0 ? "0" : parity.max_abs.toExponential(1), "largest difference sim to file"]);
   if (ros) {
     all.push([`${number(ros.min_separation_m)}<small>m</small>`, "closest approach in ROS 2"]);
@@ -94,17 +94,17 @@ function flightFigures(clock) {
 
 function learning(parent) {
   const curve = result.train.return_curve;
-  const box = card("Learning", `${number(result.train.env_steps)} environment steps in ${seconds(result.train.wall_s)}, ${number(result.train.steps_per_s)} steps/s with everything on.`, parent);
-  if (curve.length > 1) lineChart(within(box), [{ points: curve.map((row) => [row[0], row[1]]), colour: "var(--accent)" }], { xLabel: "environment steps", yLabel: "mean return of an episode" });
+  const box = card("Learning", `${number(result.train.agent_steps)} agent steps in ${seconds(result.train.wall_s)}, ${number(result.train.steps_per_s)} steps/s with everything on.`, parent);
+  if (curve.length > 1) lineChart(within(box), [{ points: curve.filter((row) => row.mean_return !== undefined).map((row) => [row.agent_steps, row.mean_return]), colour: "var(--accent)" }], { xLabel: "agent steps", yLabel: "mean return of an episode" });
 }
 
 function heldOut(parent) {
   const box = card("Held-out starts", "Starts that training never saw, with the randomisation on. Team size differs from training on purpose.", parent);
   const rows = Object.entries(result.verify.teams).map(([size, team]) => `<tr><td>${size}</td>
-    <td><span class="bar"><i style="width:${100 * team.success_rate}%"></i></span>${percent(team.success_rate)}</td>
+    <td><span class="bar"><i style="width:${100 * team.shielded_success_rate}%"></i></span>${percent(team.shielded_success_rate)}</td><td class="num">${percent(team.success_rate)}</td>
     <td class="num">${percent(team.collision_rate)}</td><td class="num ${team.shielded_collision_rate > 0 ? "fail-mark" : "pass-mark"}">${percent(team.shielded_collision_rate)}</td>
-    <td class="num">${number(team.min_separation_m)} m</td></tr>`).join("");
-  box.append(html("div", { class: "scroll" }, `<table><tr><th>team</th><th>success</th><th class="num">collisions, bare</th><th class="num">with shield</th><th class="num">closest</th></tr>${rows}</table>`));
+    <td class="num">${number(team.shielded_min_separation_m)} m</td></tr>`).join("");
+  box.append(html("div", { class: "scroll" }, `<table><tr><th>team</th><th>success</th><th class="num">without shield</th><th class="num">collisions without</th><th class="num">with shield</th><th class="num">closest</th></tr>${rows}</table>`));
 }
 
 function timing() {

@@ -1,0 +1,52 @@
+"""`phalanx demo`: the whole way, end to end."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from phalanx.console import err, out, print_json
+
+EXPECTED_S = {"export": 6.0, "verify": 45.0, "fly": 32.0, "report": 1.0}
+
+
+def demo(
+    quick: bool = False,
+    seed: int = 0,
+    out_dir: Annotated[Path, tyro.conf.arg(name="out", metavar="FOLDER")] = Path("runs/demo"),
+    json: bool = False,
+) -> int:
+    """Train four Crazyflies to cross each other's way, export, verify, and fly them in ROS 2 behind shields.
+
+    Exits 1 and names the gate when one is missed.
+
+    Args:
+        quick: Under two minutes: a training too short to succeed, everything else real.
+        seed: Of training, starts and flight.
+        out_dir: Where policy, bag, result.json and report.html go; an earlier demo there is replaced.
+        json: Print result.json on stdout as well.
+    """
+    from phalanx.demo import DemoCfg, quick_changes, run_demo
+    from phalanx.demo_display import Display
+    from ros_nodes.deploy import DeployError
+
+    cfg = DemoCfg(out=out_dir, seed=seed)
+    if quick:
+        cfg = replace(cfg, **quick_changes())
+    with Display({"train": cfg.train_s} | EXPECTED_S) as display:
+        try:
+            result = run_demo(cfg, display)
+        except DeployError as error:
+            err.print(f"phalanx: flight: {error}; logs are in {out_dir / 'ros' / 'logs'}", markup=False)
+            return 1
+    if json:
+        print_json(result)
+    for gate in result["gates"]:
+        mark = "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
+        err.print(f"{mark}  {gate['name']:<62} {gate['value']:>22}   wanted {gate['wanted']}")
+    failed = [gate["name"] for gate in result["gates"] if not gate["passed"]]
+    err.print(f"\n{'failed: ' + '; '.join(failed) if failed else 'all gates passed'}  ({result['wall_s']:.0f} s)")
+    if not json:
+        out.print(str(out_dir / "report.html"))
+    return 1 if failed else 0

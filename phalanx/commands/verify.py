@@ -1,0 +1,62 @@
+"""`phalanx verify`: may this policy file fly?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from phalanx.console import make_progress, out, print_json
+from phalanx.options import PolicyFile
+
+SIGNS = {">=": "at least", "<=": "at most"}
+
+
+def verify(
+    file: PolicyFile,
+    run: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None,
+    episodes: int = 256,
+    teams: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (2, 4, 8),
+    json: bool = False,
+) -> int:
+    """Replay the probes, compare simulation and file over whole episodes, fly held-out starts; exits 1 when refused.
+
+    Args:
+        file: Policy file.
+        run: Training run that it came from; parity is then measured against the torch controller.
+        episodes: Held-out starts for each team size, with and without shield.
+        teams: Team sizes to fly.
+        json: Print every figure as JSON on stdout.
+    """
+    from deploy.bundle import load_bundle
+
+    load_bundle(file)  # a bad file is answered before torch is loaded
+    from policies.verify import VerifyCfg
+    from policies.verify import verify as check
+
+    with make_progress() as progress:
+        bar = progress.add_task("verify", total=2 + 2 * len(teams), completed=-1, note="")
+        verdict = check(
+            file,
+            VerifyCfg(num_worlds=episodes, teams=teams),
+            run,
+            lambda what: progress.update(bar, advance=1, note=what),
+        )
+    if json:
+        print_json(verdict)
+    else:
+        _show(verdict)
+    return 0 if verdict["verdict"] == "verified" else 1
+
+
+def _show(verdict: dict) -> None:
+    for size, team in verdict["teams"].items():
+        out.print(
+            f"{size} robots   success {100 * team['success_rate']:5.1f} % bare, "
+            f"{100 * team['shielded_success_rate']:5.1f} % shielded   collisions {100 * team['collision_rate']:.1f} % bare, "
+            f"{100 * team['shielded_collision_rate']:.1f} % shielded"
+        )
+    for gate in verdict["gates"]:
+        mark = "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
+        out.print(f"{mark}  {gate['name']:<24} {gate['value']:.3g}, {SIGNS[gate['sign']]} {gate['limit']:g}")
+    colour = "green" if verdict["verdict"] == "verified" else "red"
+    out.print(f"[{colour}]{verdict['verdict']}[/]  {verdict['bundle']}")

@@ -1,0 +1,163 @@
+"""The whole way: train, export, verify, fly in ROS 2, report. Each stage returns its part of result.json."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from phalanx.demo_display import Display
+from phalanx.machine import machine, versions
+from phalanx.report import judge, load_flight, render_page
+
+LEFT_BY_A_RUN = ("train", "ros", "policy.onnx", "result.json", "report.html")
+Say = Callable[[float | None, str], None]  # how far the stage is, 0 to 1, and a note
+NUMBER_WORDS = {1: "One Crazyflie", 2: "Two Crazyflies", 3: "Three Crazyflies", 4: "Four Crazyflies"}
+
+
+@dataclass(frozen=True, slots=True)
+class DemoCfg:
+    """What a run does. Seconds are upper bounds of the training; annealing follows whichever ends first."""
+
+    out: Path
+    seed: int = 0
+    task: str = "swarm-swap"
+    robots: int = 4
+    num_envs: int = 512
+    agent_steps: int = 4_000_000
+    train_s: float = 180.0
+    episodes: int = 256
+    teams: tuple[int, ...] = (2, 4, 8)
+    mission_s: float = 18.0
+    kill_after_s: float = 11.0
+    quick: bool = False
+
+
+def quick_changes() -> dict[str, Any]:
+    """What `--quick` changes: a training too short to succeed, fewer starts, a shorter flight; the rest is as real."""
+    return {"train_s": 20.0, "num_envs": 256, "episodes": 32, "mission_s": 12.0, "kill_after_s": 6.0, "quick": True}
+
+
+def run_demo(cfg: DemoCfg, display: Display) -> dict[str, Any]:
+    """Run all stages, write result.json and report.html into `cfg.out`, and return the content of result.json.
+
+    KeyboardInterrupt leaves what is done; training can be resumed.
+    """
+    began = time.perf_counter()
+    started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    _make_room(cfg.out)
+    policy = cfg.out / "policy.onnx"
+    with display.stage("train") as say:
+        training = _train(cfg, say)
+    with display.stage("export") as say:
+        say(None, str(_export(cfg, policy)))
+    with display.stage("verify") as say:
+        verdict = _verify(cfg, policy, say)
+    with display.stage("fly") as say:
+        figures = _fly(cfg, policy, say)
+    with display.stage("report") as say:
+        result = {
+            "success": False,
+            "kind": "quick run" if cfg.quick else "full run",
+            "task": cfg.task,
+            "seed": cfg.seed,
+            "started_utc": started,
+            "train": training,
+            "parity": verdict["parity"],
+            "verify": {"episodes": verdict["episodes"], "teams": verdict["teams"]},
+            "ros": {name: value for name, value in figures.items() if name != "shield"},
+            "shield": figures["shield"],
+            "wall_s": time.perf_counter() - began,
+            "versions": versions(),
+            "machine": machine(),
+            "files": {"policy": str(policy), "bag": figures["bag"], "checkpoint": str(cfg.out / "train")},
+            "command": f"phalanx demo --seed {cfg.seed}" + (" --quick" if cfg.quick else ""),
+        }
+        gates = judge(result, learned=not cfg.quick)
+        result["success"] = all(gate.passed for gate in gates)
+        result["gates"] = [asdict(gate) for gate in gates]
+        say(None, str(_write(cfg, result)))
+    return result
+
+
+def _make_room(out: Path) -> None:
+    """Remove what an earlier demo left in the folder, and nothing else."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in LEFT_BY_A_RUN:
+        path = out / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _train(cfg: DemoCfg, say: Say) -> dict[str, Any]:
+    from phalanx.commands.train import note
+    from policies.train import TrainCfg, train
+
+    result = train(
+        TrainCfg(
+            task=cfg.task,
+            out=cfg.out / "train",
+            num_envs=cfg.num_envs,
+            num_agents=cfg.robots,
+            total_steps=cfg.agent_steps,
+            wall_budget_s=cfg.train_s,
+            seed=cfg.seed,
+        ),
+        on_progress=lambda numbers: say(numbers["fraction"], note(numbers)),
+    )
+    if not result.finished:
+        raise KeyboardInterrupt(result.message)
+    return {
+        "wall_s": result.wall_s,
+        "env_steps": result.env_steps,
+        "agent_steps": result.agent_steps,
+        "steps_per_s": result.steps_per_s,
+        "return_curve": result.return_curve,
+    }
+
+
+def _export(cfg: DemoCfg, policy: Path) -> Path:
+    from policies.export import export_policy
+
+    return export_policy(cfg.out / "train", policy)
+
+
+def _verify(cfg: DemoCfg, policy: Path, say: Say) -> dict[str, Any]:
+    from policies.verify import VerifyCfg, verify
+
+    steps, done = 2 + 2 * len(cfg.teams), iter(range(100))
+    checks = VerifyCfg(num_worlds=cfg.episodes, teams=cfg.teams)
+    return verify(policy, checks, cfg.out / "train", lambda what: say(next(done) / steps, what))
+
+
+def _fly(cfg: DemoCfg, policy: Path, say: Say) -> dict[str, Any]:
+    from phalanx.commands.deploy import shown
+    from ros_nodes.deploy import run_mission
+
+    def on_progress(state: dict[str, Any]) -> None:
+        words = shown(state)
+        say(words.get("completed", 0.0) / cfg.mission_s, words.get("note") or words["description"])
+
+    return run_mission(
+        policy, cfg.out / "ros", cfg.robots, cfg.mission_s, cfg.kill_after_s, cfg.seed, on_progress=on_progress
+    )
+
+
+def _write(cfg: DemoCfg, result: dict[str, Any]) -> Path:
+    (cfg.out / "result.json").write_text(json.dumps(result, indent=2, allow_nan=False), encoding="utf-8")
+    page = cfg.out / "report.html"
+    page.write_text(render_page(result, load_flight(cfg.out / "ros" / "flight.npz"), title(result)), encoding="utf-8")
+    return page
+
+
+def title(result: dict[str, Any]) -> str:
+    """The report's headline."""
+    robots = result["ros"]["robots"]
+    team = NUMBER_WORDS.get(robots, f"{robots} Crazyflies")
+    if not result["success"]:
+        return f"{team} did not get through every gate"
+    if result["kind"] == "quick run":
+        return f"{team}, a short training, and the whole way to ROS 2"
+    return f"{team} learned to cross each other's way, and flew it in ROS 2"
