@@ -41,7 +41,7 @@ def start(generator: torch.Generator, worlds: int, robots: int) -> Start:
     radius = uniform(least, least + 0.5, 1)
     jitter = 0.3 * pi / max(robots, 3)
     angle = 2 * pi * torch.arange(robots) / robots + uniform(0.0, 2 * pi, 1) + uniform(-jitter, jitter, robots)
-    height, goal_height = uniform(0.8, 1.4, robots), uniform(0.8, 1.4, robots)
+    height, goal_height = uniform(0.9, 1.5, robots), uniform(0.9, 1.5, robots)
     x, y = radius * angle.cos(), radius * angle.sin()
     yaw = uniform(-pi, pi, robots)
     none = torch.zeros_like(yaw)
@@ -65,6 +65,7 @@ SWARM_SWAP = TaskCfg(
     observation=ObservationCfg(
         own={
             "goal_offset": Term(observations.goal_offset, {"limit_m": 1.0}),
+            "base_height": Term(observations.base_height),
             "base_lin_vel": Term(observations.base_lin_vel),
             "projected_gravity": Term(observations.projected_gravity),
             "base_ang_vel": Term(observations.base_ang_vel),
@@ -95,6 +96,7 @@ SWARM_SWAP = TaskCfg(
         "goal_speed": RewardTerm(rewards.goal_speed, {"limit_m_s": 1.5, "slow_m": 0.5}, weight=0.4),
         "crowding": RewardTerm(rewards.crowding, ELLIPSOID, weight=-2.0),
         "closing_in": RewardTerm(rewards.closing_in, {**ELLIPSOID, "brake_m_s2": 2.0}, weight=-0.3),
+        "near_wall": RewardTerm(rewards.near_wall, {"margin_m": 0.4, **SPACE}, weight=-1.0),
         "speeding": RewardTerm(rewards.speeding, {"limit_m_s": 1.8}, weight=-0.5),
         "action_change": RewardTerm(rewards.action_change, weight=-0.05),
         "spin": RewardTerm(rewards.spin, weight=-0.005),

@@ -26,6 +26,11 @@ def base_ang_vel(state: RobotState, command: Named, memory: Named) -> Tensor:
     return state.base_ang_vel
 
 
+def base_height(state: RobotState, command: Named, memory: Named) -> Tensor:
+    """Height of the base above the origin, (..., 1) m, world: how far the floor and the ceiling are."""
+    return state.base_pos[..., 2:]
+
+
 def projected_gravity(state: RobotState, command: Named, memory: Named) -> Tensor:
     """Direction of gravity, (..., 3) unit vector, body: attitude without heading."""
     w, x, y, z = state.base_quat.unbind(-1)

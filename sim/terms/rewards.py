@@ -57,6 +57,13 @@ def closing_in(t: Transition, separation_m: float, downwash_ratio: float, brake_
     return torch.where(torch.isinf(t.distance), 0.0, excess).amax(-1)
 
 
+def near_wall(t: Transition, margin_m: float, low_m: tuple[float, ...], high_m: tuple[float, ...]) -> Tensor:
+    """How deep the robot is in the layer of `margin_m` along the walls of its space: 0 outside, 1 at a wall."""
+    pos = t.state.base_pos
+    room = torch.minimum(pos - torch.tensor(low_m), torch.tensor(high_m) - pos).amin(-1)
+    return (1.0 - room / margin_m).clamp(0.0, 1.0)
+
+
 def failed(t: Transition, separation_m: float, low_m: tuple[float, ...], high_m: tuple[float, ...]) -> Tensor:
     """1 for a robot that collided or left its space."""
     inside = ((t.state.base_pos > torch.tensor(low_m)) & (t.state.base_pos < torch.tensor(high_m))).all(-1)
