@@ -116,5 +116,5 @@ SWARM_SWAP = TaskCfg(
         "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
         "network_delay": RandomTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
     },
-    ppo={},
+    shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
 )
