@@ -60,7 +60,7 @@ def self_test(bundle: Bundle, name: str = "policy") -> float:
 def save_bundle(onnx_bytes: bytes, contract: Contract, probes: Probes, path: Path | str) -> str:
     """Write the policy file, all or nothing, and return its fingerprint; needs the onnx package.
 
-    Raises BundleError, before anything is written, for whatever would make the file be refused when it is loaded.
+    Raises BundleError for whatever would make the file be refused when it is loaded, and leaves an old file as it was.
     """
     try:
         metadata = {
@@ -72,7 +72,10 @@ def save_bundle(onnx_bytes: bytes, contract: Contract, probes: Probes, path: Pat
         raise BundleError(f"{path}: {error}") from error
     bundle = _open_bundle(data, str(path))
     self_test(bundle, str(path))
-    _write_atomically(data, Path(path))
+    try:
+        _write_atomically(data, Path(path))
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be written: {error.strerror}") from error
     return bundle.fingerprint
 
 

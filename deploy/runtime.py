@@ -121,8 +121,9 @@ class PolicyRuntime:
         slots = [np.asarray(getattr(peers, field)) for field, _ in self._peers]
         pos, *_, valid = slots
         for (field, buffer), value in zip(self._peers, slots, strict=True):
-            if value.shape != (*pos.shape[:1], *buffer.shape[1:]):
-                raise InputError(f"peers.{field}: has shape {value.shape}, not {(*pos.shape[:1], *buffer.shape[1:])}")
+            shape = pos.shape[:1] + buffer.shape[1:]
+            if value.shape != shape:
+                raise InputError(f"peers.{field}: has shape {value.shape}, not {shape}")
         team = self.contract.team
         shown = nearest_peers(np.asarray(state.base_pos), pos, valid, team.peer_range_m, team.max_peers)
         for (_, buffer), value in zip(self._peers, slots, strict=True):

@@ -247,10 +247,12 @@ def test_a_write_that_fails_leaves_the_old_file(exported, tmp_path, monkeypatch)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", disk_full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(BundleError, match=r"policy\.onnx: cannot be written: No space left on device$"):
         save_bundle(*exported, path)
     assert path.read_bytes() == b"the old file"
     assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(BundleError, match=r"cannot be written: (Not a directory|File exists)$"):
+        save_bundle(*exported, path / "policy.onnx")
 
 
 def test_probes_that_prove_nothing_are_refused(exported):
