@@ -48,7 +48,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 def global_rng_state() -> dict[str, Any]:
     """State of torch's and NumPy's global generators, as tensors and numbers."""
-    _, keys, position, has_gauss, cached = np.random.get_state()
+    state: Any = np.random.get_state()
+    _, keys, position, has_gauss, cached = state
     numpy_state = [torch.from_numpy(keys.astype(np.int64)), int(position), int(has_gauss), float(cached)]
     return {"torch": torch.get_rng_state(), "numpy": numpy_state}
 

@@ -135,7 +135,10 @@ def _provenance(task: TaskCfg, content: Mapping[str, Any]) -> Provenance:
         env_steps=content["agent_steps"] // content["num_agents"],
         trained_at_utc=content["saved_at_utc"],
         git_commit=_git_commit(),
-        versions={"python": platform.python_version(), **{n: _version(n) for n in ("torch", "mujoco", "numpy", "onnx")}},
+        versions={
+            "python": platform.python_version(),
+            **{n: _version(n) for n in ("torch", "mujoco", "numpy", "onnx")},
+        },
     )
 
 

@@ -47,7 +47,7 @@ def to_onnx(graph: GraphController) -> bytes:
     """The module as an ONNX file with the contract's names; "batch" and "peers" stay free."""
     sizes = {"batch": 3, "peers": 2}
     example = tuple(
-        torch.zeros([sizes.get(d, d) for d in t.shape], dtype=getattr(torch, t.dtype))  # type: ignore[misc]
+        torch.zeros([sizes[d] if isinstance(d, str) else d for d in t.shape], dtype=getattr(torch, t.dtype))
         for t in graph.inputs
     )
     free = {name: torch.export.Dim(name, min=1) for name in sizes}

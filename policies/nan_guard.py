@@ -31,7 +31,9 @@ class NanGuard:
             if len(bad):
                 place = _place(bad[0].tolist())
                 path = self._dump(env=env, obs=obs, reward=reward, action=action, info=info)
-                raise NonFiniteError(f"{name} is not finite in {place} ({len(bad)} values in all); state saved in {path}")
+                raise NonFiniteError(
+                    f"{name} is not finite in {place} ({len(bad)} values in all); state saved in {path}"
+                )
         raise NonFiniteError(f"observations overflow float32; state saved in {self._dump(env=env, obs=obs, info=info)}")
 
     def check_update(self, losses: dict[str, float], modules: Iterable[tuple[str, nn.Module]], **state: Any) -> None:

@@ -57,12 +57,12 @@ class RunningMoments(nn.Module):
         self.count.copy_(total)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Standardise x (..., dim) and clip it to +-CLIP standard deviations."""
-        return ((x - self.mean) * torch.rsqrt(self.var + EPSILON)).clamp(-CLIP, CLIP)
+        """Standardise x (..., dim)."""
+        return (x - self.mean) * torch.rsqrt(self.var.clamp(min=EPSILON))
 
     def inverse(self, x: Tensor) -> Tensor:
-        """Undo `forward` for x (..., dim) that was not clipped."""
-        return x * torch.sqrt(self.var + EPSILON) + self.mean
+        """Undo `forward`."""
+        return x * torch.sqrt(self.var.clamp(min=EPSILON)) + self.mean
 
 
 class ObsNormaliser(nn.Module):
@@ -83,9 +83,9 @@ class ObsNormaliser(nn.Module):
         return obs[..., : self.own_dim], peers[..., : self.peer_dim], peers[..., self.peer_dim]
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Observation (..., D) -> standardised own and peer features and `valid`, as `split`; absent peers are 0."""
+        """Observation (..., D) -> standardised, clipped features and `valid`, as `split`; absent peers are 0."""
         own, peers, valid = self.split(obs)
-        return self.own(own), self.peer(peers) * valid[..., None], valid
+        return self.own(own).clamp(-CLIP, CLIP), self.peer(peers).clamp(-CLIP, CLIP) * valid[..., None], valid
 
     def update(self, obs: Tensor) -> None:
         """Merge a batch of observations (..., D) into the statistics."""

@@ -28,7 +28,7 @@ class Episodes:
     def clear(self) -> None:
         """Forget the last rollout; running returns go on."""
         for column in (self.returns, self.success, self.length, self.failures, self.terms):
-            column.clear()  # type: ignore[attr-defined]
+            column.clear()
 
     def add(self, reward: Tensor, ended: Tensor, info: dict[str, Any]) -> None:
         """One step: reward (W, N), ended (W,) and the info of `TeamEnv.step`."""
@@ -101,6 +101,7 @@ class Rollout:
     def samples(self, actor: Actor, critic: Critic, last_obs: Tensor, cfg: PPOCfg, workers: Workers) -> Samples:
         """Advantages, and everything flattened to (T x W, N, ...) with the observations normalised once."""
         steps, worlds, agents, _ = self.obs.shape
+
         def value(obs: Tensor) -> Tensor:
             return critic.value(actor.features(obs))
 
@@ -108,7 +109,9 @@ class Rollout:
         last_value = value(last_obs)
         terminal_values = value(torch.cat(self.terminal_obs)).flatten() if self.terminal_obs else last_value[:0, 0]
         following = next_values(values, last_value, self.ended, terminal_values)
-        advantages, returns = gae(self.reward, values, following, self.terminated, self.ended, cfg.gamma, cfg.gae_lambda)
+        advantages, returns = gae(
+            self.reward, values, following, self.terminated, self.ended, cfg.gamma, cfg.gae_lambda
+        )
         return Samples(
             features=actor.features(self.obs.flatten(0, 1)),
             action=self.action.flatten(0, 1),

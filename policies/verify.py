@@ -136,12 +136,13 @@ class _OneByOne:
             own = RobotState(**{name: getattr(state, name)[0, i].numpy() for name in STATE_FIELDS})
             heard = Peers(**{name: getattr(peers, name)[0, i].numpy() for name in PEER_FIELDS})
             steps.append(runtime.step(own, heard, {name: v[0, i].numpy() for name, v in env.command.items()}))
-        action, target = (np.stack(rows)[None] for rows in zip(*((s.action, s.requested.target) for s in steps)))
+        pairs = [(step.action, step.requested.target) for step in steps]
+        action, target = (np.stack(rows)[None] for rows in zip(*pairs, strict=True))
         return torch.from_numpy(action), torch.from_numpy(target)
 
 
 def _team(bare: Mapping[str, Any], shielded: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures of one team size without and with the shield; separations without prefix are those of the policy alone."""
+    """Figures of one team size: the policy alone, and with the shield where the name says so."""
     kept = ("success_rate", "success_interval", "collision_rate", "collision_interval", "min_separation_m")
     return {
         **{name: bare[name] for name in kept},

@@ -1,0 +1,155 @@
+"""From training to a verified file: what was trained is what the file does, alone and in teams of any size."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from deploy.bundle import load_bundle
+from deploy.runtime import PolicyRuntime
+from hardware import load_robot
+from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from policies.evaluate import evaluate, wilson
+from policies.export import export_policy, load_controller
+from policies.ppo import PPOCfg
+from policies.train import TrainCfg, train
+from policies.verify import VerifyCfg, measure_parity, verify
+
+PPO = PPOCfg(num_steps=16, epochs=1, minibatch=256)
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory) -> Path:
+    """A short training of the real task, with a head large enough that every weight matters."""
+    folder = tmp_path_factory.mktemp("run")
+    train(TrainCfg(out=folder, num_envs=8, total_steps=8 * 4 * 16 * 2, ppo=PPO))
+    content = load_checkpoint(folder)
+    content["actor"]["head.weight"] *= 30
+    save_checkpoint(folder / "checkpoint.pt", content)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bundle_path(run_dir: Path, tmp_path_factory) -> Path:
+    return export_policy(run_dir, tmp_path_factory.mktemp("bundle") / "policy.onnx")
+
+
+def test_the_contract_says_what_the_task_says(bundle_path: Path):
+    contract = load_bundle(bundle_path).contract
+    assert contract.robot.name == "crazyflie"
+    assert contract.control_dt_s == 0.02
+    assert contract.team.trained_with == 4
+    assert {m.input for m in contract.memory} >= {"last_action"}
+    assert [command.name for command in contract.commands] == ["goal_pos"]
+    assert contract.shield["control_dt_s"] == 0.02
+    assert contract.provenance.env_steps == 8 * 16 * 2
+    assert contract.provenance.seed == 0
+    task = json.loads(contract.to_json())["provenance"]["task_config"]
+    assert task["rewards"]["at_goal"]["func"] == "sim.terms.rewards.at_goal"
+
+
+def test_the_file_names_nothing_of_the_machine_that_made_it(bundle_path: Path):
+    data = bundle_path.read_bytes()
+    assert str(Path(__file__).parents[1]).encode() not in data
+    assert b".py" not in data
+
+
+def test_file_and_controller_agree_over_whole_episodes(bundle_path: Path, run_dir: Path):
+    parity = measure_parity(load_bundle(bundle_path), run_dir, VerifyCfg(parity_worlds=4))
+    assert parity["between"] == "torch controller and policy file"
+    assert parity["steps"] > 20
+    assert parity["max_abs"] < 1e-5
+
+
+def test_a_robot_alone_does_what_the_batch_does(bundle_path: Path, tmp_path: Path):
+    parity = measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg())
+    assert parity["between"] == "batched policy file and single-robot runtime"
+    assert parity["max_abs"] < 1e-5
+
+
+def test_parity_notices_another_policy(bundle_path: Path, run_dir: Path, tmp_path: Path):
+    content = load_checkpoint(run_dir)
+    content["actor"]["trunk.peers.encode.weight"] *= 1.01
+    save_checkpoint(tmp_path / "checkpoint.pt", content)
+    assert measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg(parity_worlds=2))["max_abs"] > 1e-4
+
+
+def test_one_hundred_periods_of_a_pair_and_of_a_crowd(bundle_path: Path, run_dir: Path):
+    controller, runtime = load_controller(run_dir), PolicyRuntime.load(bundle_path, load_robot("crazyflie"))
+    rng = np.random.default_rng(0)
+    for peers in (1, 12):
+        memory_torch = controller.initial_memory(5)
+        memory_file = runtime.initial_memory(5)
+        for _ in range(100):
+            inputs = random_inputs(rng, 5, peers)
+            outputs = runtime.step_batch(inputs | memory_file)
+            memory_file = {m.input: outputs[m.output] for m in runtime.contract.memory}
+            target, memory_torch = torch_step(controller, inputs, memory_torch)
+            assert np.abs(outputs["target"] - target).max() < 1e-5
+
+
+def test_verdict_names_the_gates_that_fail(bundle_path: Path, run_dir: Path):
+    cfg = VerifyCfg(num_worlds=4, parity_worlds=1, teams=(2, 4))
+    result = verify(bundle_path, cfg, run_dir)
+    assert json.loads(json.dumps(result)) == json.loads(json.dumps(result, allow_nan=False))
+    assert result["verdict"] == "refused"  # nobody learns this task in two iterations
+    assert "shielded_success_4" in result["failed"]
+    assert "parity" not in result["failed"]
+    assert {"success_rate", "collision_rate", "shielded_collision_rate", "min_separation_m"} <= result["teams"][
+        "2"
+    ].keys()
+    assert verify(bundle_path, replace(cfg, min_success=0.0, max_shielded_collisions=1.0))["verdict"] == "verified"
+
+
+def test_evaluation_is_the_same_for_controller_and_file_and_honours_the_seed(bundle_path: Path, run_dir: Path):
+    controller = load_controller(run_dir)
+    one, other, seeded = (
+        evaluate(policy, "swarm-swap", num_worlds=8, seed=seed, num_agents=3, randomise=False)
+        for policy, seed in ((controller, 1), (bundle_path, 1), (controller, 2))
+    )
+    assert one.episodes == 8 and one.num_agents == 3
+    assert one.mean_episode_s == pytest.approx(other.mean_episode_s, rel=0.05)
+    assert one.mean_return == pytest.approx(other.mean_return, rel=0.05, abs=0.5)
+    assert one.mean_return != seeded.mean_return
+
+
+def test_wilson_interval():
+    low, high = wilson(250, 256)
+    assert (low, high) == (pytest.approx(0.9498190, abs=1e-6), pytest.approx(0.9892151, abs=1e-6))
+    assert wilson(0, 256)[0] == 0.0
+
+
+def test_no_checkpoint_is_said_in_one_line(tmp_path: Path):
+    with pytest.raises(CheckpointError, match="no checkpoint at"):
+        export_policy(tmp_path / "nowhere", tmp_path / "out.onnx")
+
+
+def random_inputs(rng: np.random.Generator, batch: int, peers: int) -> dict[str, np.ndarray]:
+    quat = rng.normal(size=(batch, 4))
+    values = {
+        "base_pos": rng.uniform(-2, 2, (batch, 3)),
+        "base_quat": quat / np.linalg.norm(quat, axis=-1, keepdims=True),
+        "base_lin_vel": rng.normal(size=(batch, 3)),
+        "base_ang_vel": rng.normal(size=(batch, 3)),
+        "peers_pos": rng.uniform(-2, 2, (batch, peers, 3)),
+        "peers_lin_vel": rng.normal(size=(batch, peers, 3)),
+        "peers_age": rng.uniform(0, 0.1, (batch, peers)),
+        "goal_pos": rng.uniform(-2, 2, (batch, 3)),
+    }
+    return {k: v.astype(np.float32) for k, v in values.items()} | {"peers_valid": rng.random((batch, peers)) < 0.7}
+
+
+def torch_step(controller, inputs, memory):
+    from hardware.types import Peers, RobotState
+
+    given = {name: torch.from_numpy(value) for name, value in inputs.items()}
+    none = torch.zeros(len(given["base_pos"]), 0)
+    names = ("base_pos", "base_quat", "base_lin_vel", "base_ang_vel")
+    state = RobotState(none, none, *(given[name] for name in names), age=torch.zeros(len(none)))
+    peers = Peers(*(given[f"peers_{name}"] for name in ("pos", "lin_vel", "age", "valid")))
+    with torch.no_grad():
+        target, memory, _, _ = controller(state, peers, {"goal_pos": given["goal_pos"]}, memory)
+    return target.target.numpy(), memory

@@ -1,0 +1,68 @@
+"""A number that is not finite stops training, is named, and its state is kept."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from point_team import PointTeam
+
+from policies.nan_guard import NanGuard, NonFiniteError
+from policies.ppo import PPOCfg
+from policies.train import TrainCfg, Trainer, train
+
+PPO = PPOCfg(num_steps=10, minibatch=160, hidden=16, peer_embed=8)
+
+
+class Poisoned(PointTeam):
+    """Goes wrong in world 3, robot 1, at the seventh step."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(8)
+        self.what, self.count = what, 0
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        self.count += 1
+        if self.count == 7:
+            bad = {"reward": info["reward_terms"]["effort"], "obs": obs}[self.what]
+            bad[3, 1] = torch.nan if self.what == "reward" else torch.inf
+            reward = sum(info["reward_terms"].values())
+        return obs, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("reward", "reward term 'effort' is not finite in world 3, robot 1 "),
+        ("obs", "observation is not finite in world 3, robot 1, component 0 "),
+    ],
+)
+def test_the_term_and_the_world_are_named_and_the_state_is_saved(tmp_path: Path, what: str, message: str):
+    with pytest.raises(NonFiniteError, match=message) as error:
+        train(TrainCfg(task="point", out=tmp_path, ppo=PPO), env=Poisoned(what))
+    assert "\n" not in str(error.value)
+    saved = torch.load(tmp_path / "nan_state.pt", weights_only=True)
+    assert not torch.isfinite(saved["info"]["reward_terms"]["effort"] if what == "reward" else saved["obs"]).all()
+    assert saved["env"]["pos"].shape == (8, 2, 2)
+
+
+def test_an_update_that_goes_wrong_is_named(tmp_path: Path):
+    trainer = Trainer(TrainCfg(task="point", out=tmp_path, ppo=PPO), PointTeam(8))
+    trainer.actor.log_std.register_hook(lambda grad: grad * torch.nan)
+    with pytest.raises(NonFiniteError, match="loss/policy is not finite after the update; state saved in"):
+        trainer.iterate(0.0)
+    trainer.workers.close()
+    assert torch.isnan(torch.load(tmp_path / "nan_state.pt", weights_only=True)["actor"]["log_std"]).all()
+
+
+def test_a_parameter_is_named(tmp_path: Path):
+    layer = torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        layer.weight[1, 0] = torch.inf
+    with pytest.raises(NonFiniteError, match=r"parameter critic\.weight is not finite"):
+        NanGuard(tmp_path).check_update({"kl": 0.01}, [("actor", torch.nn.Linear(2, 2)), ("critic", layer)])
+
+
+def test_nothing_is_said_of_a_sound_run(tmp_path: Path):
+    assert train(TrainCfg(task="point", out=tmp_path, total_steps=320, ppo=PPO), env=PointTeam(8)).finished
+    assert not (tmp_path / "nan_state.pt").exists()

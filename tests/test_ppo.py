@@ -1,0 +1,128 @@
+"""PPO: it learns, it is A2C when its extras are off, the same seed gives the same run."""
+
+from dataclasses import replace
+from math import log, pi
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from point_team import PointTeam
+
+from policies import ppo
+from policies.networks import Actor, Critic, Features
+from policies.parallel import Workers
+from policies.ppo import PPOCfg, Samples
+from policies.train import TrainCfg, Trainer, train
+from policies.trainer import hyperparameters
+from sim.task import ObsLayout
+
+QUICK = PPOCfg(num_steps=20, minibatch=320, hidden=32, peer_embed=16)
+
+
+def experience(actor: Actor, rows: int, seed: int) -> Samples:
+    """Random samples of two robots with one peer each, with the log-probabilities that `actor` gives them."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    features = Features(draw(rows, 2, 4), draw(1, rows, 2, 2), torch.ones(1, rows, 2, dtype=torch.float64))
+    action = draw(rows, 2, 3)
+    with torch.no_grad():
+        log_prob = ppo.log_prob(action, actor.mean(features), actor.log_std)
+    return Samples(features, action, log_prob, draw(rows, 2), draw(rows, 2), draw(rows, 2))
+
+
+def test_one_epoch_without_clip_and_normalisation_is_a2c():
+    layout = ObsLayout(4, 2)
+    cfg = PPOCfg(
+        epochs=1, clip=None, normalise_advantage=False, normalise_returns=False, max_grad_norm=None, value_coef=0.5,
+        entropy_coef=0.01, schedule="constant", optimiser="sgd", learning_rate=0.05, minibatch=10**6,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    nets = [net.double() for net in (Actor(layout, 3), Critic(layout), Actor(layout, 3), Critic(layout))]
+    actor, critic, actor_a2c, critic_a2c = nets
+    actor_a2c.load_state_dict(actor.state_dict())
+    critic_a2c.load_state_dict(critic.state_dict())
+    optimiser = ppo.make_optimiser(actor, critic, cfg)
+    optimiser_a2c = torch.optim.SGD([*actor_a2c.parameters(), *critic_a2c.parameters()], lr=0.05)
+    workers = Workers(2)
+    for k in range(5):
+        samples = experience(actor, 50, seed=k)
+        ppo.update(actor, critic, optimiser, samples, cfg, torch.Generator().manual_seed(k), workers)
+
+        gaussian = torch.distributions.Normal(actor_a2c.mean(samples.features), actor_a2c.log_std.exp())
+        score = gaussian.log_prob(samples.action).sum(-1)
+        entropy = gaussian.entropy().sum(-1).mean()
+        value_error = 0.5 * (critic_a2c(samples.features) - samples.returns).square().mean()
+        optimiser_a2c.zero_grad()
+        (-(score * samples.advantage).mean() + 0.5 * value_error - 0.01 * entropy).backward()
+        optimiser_a2c.step()
+    workers.close()
+    for one, other in ((actor, actor_a2c), (critic, critic_a2c)):
+        for (name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
+            assert torch.allclose(a, b, rtol=1e-9, atol=1e-12), name
+
+
+def test_log_prob_is_that_of_a_gaussian():
+    action, mean, log_std = torch.tensor([1.0, 3.0]), torch.tensor([0.0, 3.0]), torch.tensor([0.0, 1.0])
+    assert ppo.log_prob(action, mean, log_std).item() == pytest.approx(-0.5 - 1.0 - log(2 * pi), abs=1e-6)
+
+
+def test_a_ratio_outside_the_clip_gives_no_gradient():
+    torch.manual_seed(0)
+    actor, critic = Actor(ObsLayout(4, 2), 3).double(), Critic(ObsLayout(4, 2)).double()
+    samples = experience(actor, 20, seed=1)
+    samples = replace(samples, log_prob=samples.log_prob - 1.0, advantage=samples.advantage.abs())  # ratio e > 1.2
+    total, _ = ppo.loss(actor, critic, samples, PPOCfg(value_coef=0.0))
+    assert all(float(g.abs().max()) == 0 for g in torch.autograd.grad(total, list(actor.head.parameters())))
+
+
+@pytest.mark.parametrize("team_critic", [False, True])
+def test_it_learns(tmp_path: Path, team_critic: bool):
+    cfg = TrainCfg(task="point", out=tmp_path, total_steps=40_000, team_critic=team_critic, ppo=QUICK)
+    seen: list[dict[str, float]] = []
+    result = train(cfg, on_progress=seen.append, env=PointTeam(32))
+    assert result.finished
+    assert result.return_curve[-1]["mean_return"] > -5 > -10 > result.return_curve[0]["mean_return"]
+    assert result.return_curve[-1]["success_rate"] > 0.9
+    assert result.env_steps == result.agent_steps // 2
+    assert seen[-1]["explained_variance"] > 0.3
+    assert {"reward/distance", "reward/effort", "kl", "lr", "entropy", "success_rate"} <= seen[-1].keys()
+    assert list((tmp_path / "tensorboard").glob("events*"))
+
+
+def test_same_seed_same_run_and_another_seed_another(tmp_path: Path):
+    def run(seed: int) -> tuple[list[dict[str, float]], dict[str, torch.Tensor]]:
+        trainer = Trainer(TrainCfg(task="point", out=tmp_path, seed=seed, ppo=QUICK), PointTeam(16))
+        for _ in range(3):
+            trainer.iterate(0.0)
+        trainer.workers.close()
+        return trainer.curve, trainer.actor.state_dict()
+
+    (curve, weights), (curve_again, weights_again), (other, _) = run(3), run(3), run(4)
+    assert curve == curve_again != other
+    assert all(torch.equal(weights[name], weights_again[name]) for name in weights)
+
+
+def test_statistics_stand_still_while_samples_are_learned_from(tmp_path: Path):
+    trainer = Trainer(TrainCfg(task="point", out=tmp_path, ppo=replace(QUICK, learning_rate=0.0)), PointTeam(16))
+    for _ in range(3):
+        # At a learning rate of 0 nothing but a change of the statistics could move the policy.
+        assert abs(trainer.iterate(0.0)["kl"]) < 1e-6
+    trainer.workers.close()
+    assert trainer.actor.normaliser.own.count == 3 * trainer.steps_per_iteration
+
+
+def test_a_team_of_one_learns_too(tmp_path: Path):
+    result = train(TrainCfg(task="point", out=tmp_path, total_steps=10_000, ppo=QUICK), env=PointTeam(32, num_agents=1))
+    assert result.return_curve[-1]["mean_return"] > result.return_curve[0]["mean_return"]
+
+
+def test_a_task_overrides_hyperparameters_by_name():
+    assert hyperparameters(SimpleNamespace(name="t", ppo={"gamma": 0.9})) == PPOCfg(gamma=0.9)
+    with pytest.raises(ValueError, match=r"task 't' overrides ppo.gama; there are "):
+        hyperparameters(SimpleNamespace(name="t", ppo={"gama": 0.9}))
+    with pytest.raises(ValueError, match=r"ppo.gamma = 1.2: 0 to 1"):
+        PPOCfg(gamma=1.2)

@@ -1,0 +1,142 @@
+"""A run that is killed and resumed is the run that was never killed, to the last bit."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from point_team import PointTeam
+
+from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
+from policies.ppo import PPOCfg
+from policies.train import TrainCfg, TrainResult, train
+from sim.env import make_env
+
+PPO = PPOCfg(num_steps=10, minibatch=160, hidden=16, peer_embed=8)
+SWARM_PPO = PPOCfg(num_steps=8, epochs=1, minibatch=64, hidden=16, peer_embed=8)
+CHILD = """
+import sys, time
+sys.path[:0] = {path!r}
+from test_resume import run
+run({out!r}, on_progress=lambda numbers: print(int(numbers["iteration"]), flush=True) or time.sleep(0.05))
+"""
+
+
+def run(out, resume: bool = False, **kwargs) -> TrainResult:
+    steps = 16 * 2 * 10 * 30  # 30 iterations
+    cfg = TrainCfg(task="point", out=Path(out), total_steps=steps, checkpoint_every=4, resume=resume, ppo=PPO)
+    return train(cfg, env=PointTeam(16), **kwargs)
+
+
+def same(left, right) -> bool:
+    """Equal to the last bit, whatever is nested in it."""
+    if isinstance(left, torch.Tensor):
+        return torch.equal(left, right)
+    if is_dataclass(left) and not isinstance(left, type):
+        return all(same(getattr(left, field.name), getattr(right, field.name)) for field in fields(left))
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return left == right
+
+
+def test_killed_and_resumed_is_bitwise_the_same(tmp_path: Path):
+    whole = run(tmp_path / "whole")
+    script = CHILD.format(path=[str(Path(__file__).parent), *sys.path], out=str(tmp_path / "killed"))
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    for line in child.stdout:
+        if int(line) >= 11:  # three iterations after the last checkpoint
+            child.send_signal(signal.SIGKILL)
+            break
+    assert child.wait() == -signal.SIGKILL
+    before = load_checkpoint(tmp_path / "killed")
+    assert before["iteration"] in (8, 12)
+    resumed = run(tmp_path / "killed", resume=True)
+    assert resumed.return_curve == whole.return_curve
+    one, other = load_checkpoint(whole.path), load_checkpoint(resumed.path)
+    for name in ("actor", "critic", "optimiser", "env", "obs", "generator", "curve", "agent_steps"):
+        assert same(one[name], other[name]), name
+
+
+def test_resume_on_the_real_task_is_bitwise_the_same(tmp_path: Path):
+    def go(folder: str, iterations: int, resume: bool = False) -> TrainResult:
+        steps = iterations * 8 * 4 * 4
+        cfg = TrainCfg(out=tmp_path / folder, num_envs=4, total_steps=steps, resume=resume, ppo=SWARM_PPO)
+        return train(cfg)
+
+    whole, _ = go("whole", 12), go("halves", 6)
+    halves = go("halves", 12, resume=True)
+    one, other = load_checkpoint(whole.path), load_checkpoint(halves.path)
+    for name in ("actor", "critic", "optimiser", "env", "obs", "curve"):
+        assert same(one[name], other[name]), name
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path):
+    started: list[float] = []
+
+    def interrupt(numbers: dict[str, float]) -> None:
+        if not started:
+            started.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+    result = run(tmp_path, on_progress=interrupt)
+    assert not result.finished
+    assert f"phalanx train point --out {tmp_path} --resume" in result.message
+    assert load_checkpoint(tmp_path)["iteration"] == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert run(tmp_path, resume=True).finished
+
+
+def test_a_run_is_not_overwritten_nor_resumed_as_another(tmp_path: Path):
+    run(tmp_path, stop=lambda: True)
+    with pytest.raises(CheckpointError, match="exists: resume that run, or give another folder"):
+        run(tmp_path)
+    other = TrainCfg(task="point", out=tmp_path, seed=5, resume=True, ppo=PPO)
+    with pytest.raises(CheckpointError, match="cannot resume with seed = 5: the checkpoint was made with 0"):
+        train(other, env=PointTeam(16))
+    other = TrainCfg(task="point", out=tmp_path, resume=True, ppo=PPOCfg())
+    with pytest.raises(CheckpointError, match="cannot resume with other hyperparameters: num_steps, minibatch"):
+        train(other, env=PointTeam(16))
+
+
+def test_bad_checkpoints_are_refused_in_one_line(tmp_path: Path):
+    with pytest.raises(CheckpointError, match="no checkpoint at"):
+        load_checkpoint(tmp_path)
+    path = tmp_path / FILE
+    save_checkpoint(path, {"actor": torch.zeros(3)})
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(CheckpointError, match="is not a readable checkpoint") as error:
+        load_checkpoint(path)
+    assert "\n" not in str(error.value)
+    torch.save({"format": "phalanx-checkpoint/0"}, path)
+    with pytest.raises(CheckpointError, match="has format 'phalanx-checkpoint/0'"):
+        load_checkpoint(path)
+
+
+def test_a_checkpoint_cannot_run_code(tmp_path: Path):
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "evil"),)
+
+    torch.save({"format": Evil()}, tmp_path / FILE)
+    with pytest.raises(CheckpointError, match="is not a readable checkpoint"):
+        load_checkpoint(tmp_path)
+    assert not (tmp_path / "evil").exists()
+
+
+def test_environment_state_is_exact():
+    env, twin = (make_env("swarm-swap", 3, seed=seed) for seed in (0, 1))
+    actions = torch.rand(20, 3, 4, 4) * 2 - 1
+    for action in actions[:10]:
+        env.step(action)
+    twin.load_state_dict(env.state_dict())
+    for action in actions[10:]:
+        assert same(list(env.step(action)), list(twin.step(action)))
