@@ -83,7 +83,8 @@ class Trainer:
         losses = ppo.update(
             self.actor, self.critic, self.optimiser, samples, self.hyper, self.generator, self.workers, fraction
         )
-        self.guard.check_update(losses, (("actor", self.actor), ("critic", self.critic)), samples=asdict(samples))
+        seen = {name: getattr(self.rollout, name) for name in ("obs", "action", "log_prob", "reward")}
+        self.guard.check_update(losses, (("actor", self.actor), ("critic", self.critic)), **seen)
         # Only now: while the samples were taken and learned from, the statistics had to stand still.
         self.actor.normaliser.update(self.rollout.obs)
         updated = time.perf_counter()
