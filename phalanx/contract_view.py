@@ -28,7 +28,7 @@ def show_contract(contract: Contract, fingerprint: str, probe_error: float, path
     )
     out.print(
         f"Runs every {1e3 * contract.control_dt_s:g} ms ({1 / contract.control_dt_s:g} Hz). "
-        f"Trained in a team of {team.trained_with}; hears at most {team.max_peers} peers within {team.peer_range_m:g} m.\n"
+        f"Trained in a team of {team.trained_with}; hears the nearest {team.max_peers} within {team.peer_range_m:g} m.\n"
     )
     memory = {m.input for m in contract.memory}
     commands = {c.name for c in contract.commands}
@@ -67,8 +67,8 @@ def shield_words(contract: Contract) -> Table:
     low, high = s["geofence_low"], s["geofence_high"]
     dt_ms = 1e3 * s["control_dt_s"]
     lines = [
-        f"keeps {s['separation_m']:.2f} m between robots ({s['separation_m'] * s['downwash_ratio']:.2f} m one above the "
-        f"other), each doing half of the braking at {s['brake_accel']:g} m/s2",
+        f"keeps {s['separation_m']:.2f} m between robots ({s['separation_m'] * s['downwash_ratio']:.2f} m above one "
+        f"another), each doing half of the braking at {s['brake_accel']:g} m/s2",
         f"stays in x {low[0]:g}..{high[0]:g}, y {low[1]:g}..{high[1]:g}, z {low[2]:g}..{high[2]:g} m, "
         f"below {s['max_speed']:g} m/s and {degrees(s['max_tilt_rad']):.0f} deg of tilt",
         f"takes over when state or policy is silent for {s['act_periods']} periods ({s['act_periods'] * dt_ms:g} ms), "

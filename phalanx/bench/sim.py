@@ -22,7 +22,7 @@ MIN_SPAN_S = 0.4  # a measurement lasts at least this long
 
 
 def bench_sim(task: str, num_envs: int, repeats: int, on_progress: Callable[[], None]) -> dict[str, Any]:
-    """Rates in physics steps of a world per second, and each as a ratio of the raw rate; `on_progress` once a repeat."""
+    """Rates in physics steps of a world a second, and each as a ratio of the raw rate; `on_progress` once a repeat."""
     began = time.perf_counter()
     env = make_env(task, num_envs, seed=0)
     actions = 2.0 * torch.rand(16, num_envs, env.num_agents, env.action_dim) - 1.0

@@ -1,6 +1,5 @@
 """`phalanx export`: from a training run to one policy file."""
 
-
 from phalanx.console import err, out, print_json
 from phalanx.options import OutFile, RunFolder
 

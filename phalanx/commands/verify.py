@@ -51,12 +51,16 @@ def verify(
 def _show(verdict: dict) -> None:
     for size, team in verdict["teams"].items():
         out.print(
-            f"{size} robots   success {100 * team['success_rate']:5.1f} % bare, "
-            f"{100 * team['shielded_success_rate']:5.1f} % shielded   collisions {100 * team['collision_rate']:.1f} % bare, "
-            f"{100 * team['shielded_collision_rate']:.1f} % shielded"
+            f"{size} robots   success {_percent(team['success_rate'])} bare, {_percent(team['shielded_success_rate'])} "
+            f"shielded   collisions {_percent(team['collision_rate'])} bare, "
+            f"{_percent(team['shielded_collision_rate'])} shielded"
         )
     for gate in verdict["gates"]:
         mark = "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
         out.print(f"{mark}  {gate['name']:<24} {gate['value']:.3g}, {SIGNS[gate['sign']]} {gate['limit']:g}")
     colour = "green" if verdict["verdict"] == "verified" else "red"
     out.print(f"[{colour}]{verdict['verdict']}[/]  {verdict['bundle']}")
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:5.1f} %"

@@ -1,4 +1,4 @@
-"""Is this installation able to train, export and fly? Each check is a function that returns what it found and a hint."""
+"""Can this installation train, export and fly? Each check is a function that returns what it found and a hint."""
 
 from phalanx.doctor.check import Check
 from phalanx.doctor.machine import machine_checks

@@ -24,6 +24,6 @@ def _check(package: str, home: Path) -> Check:
     origin = Path(spec.origin) if spec.origin else Path(next(iter(spec.submodule_search_locations or ["?"])))
     found = origin.resolve().parent if origin.name == "__init__.py" else origin.resolve()
     if found != home / package:
-        hint = "another distribution or the working directory owns this name: give phalanx a virtual environment of its own"
+        hint = "another distribution or the working directory owns this name: install into a virtual environment"
         return Check("names", package, "fail", f"comes from {found}", hint)
     return Check("names", package, "ok", f"phalanx {distribution('phalanx').version}")

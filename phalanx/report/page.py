@@ -1,5 +1,6 @@
 """The report page: one HTML file with data, style and drawing code inside; it asks no server for anything."""
 
+import html
 import json
 import math
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ def render_page(result: Mapping[str, Any], flight: Flight | None, title: str) ->
     data = {"title": title, "result": result, "flight": None if flight is None else flight_data(flight)}
     page = (HERE / "page.html").read_text(encoding="utf-8")
     parts = {
-        "{{TITLE}}": title,
+        "{{TITLE}}": html.escape(title),
         "{{STYLE}}": (HERE / "style.css").read_text(encoding="utf-8"),
         "{{SCRIPT}}": "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS),
         "{{DATA}}": json.dumps(_without_nan(data), separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),

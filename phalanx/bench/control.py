@@ -1,0 +1,107 @@
+"""Step times of what runs on a robot: policy runtime, shield, and both, for one robot among neighbours."""
+
+import gc
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deploy.runtime import PolicyRuntime
+from deploy.shield import Shield, make_shield_params
+from hardware import load_robot
+from hardware.types import Peers, RobotState
+from phalanx.machine import machine, versions
+
+STEPS = 2000  # of one measurement
+WARM_UP = 200
+NEIGHBOUR_M = 0.9  # distance of the ring of neighbours: near enough that the shield has something to solve
+CLOSING_M_S = 0.5
+
+
+def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Callable[[], None]) -> dict[str, Any]:
+    """Microseconds a step (p50, p99, max; the median over `repeats`); BundleError when the file cannot be used."""
+    began = time.perf_counter()
+    runtime = PolicyRuntime.load(policy)
+    cold = {"load_and_self_test_s": time.perf_counter() - began}
+    spec = load_robot(runtime.contract.robot.name)
+    shield = Shield(make_shield_params(spec, **runtime.contract.shield), spec)
+    state, peers = _situation(neighbours)
+    command = {c.name: np.array([0.8, 0.0, 1.2], np.float32) for c in runtime.contract.commands}
+    requested = runtime.step(state, peers, command).requested
+    busy = 0
+
+    def policy_step(k: int) -> None:
+        runtime.step(state, peers, command)
+
+    def shield_step(k: int) -> None:
+        nonlocal busy
+        busy += bool(shield.step(k * 0.02, state, peers, requested, 0.005)[1].intervention > 0)
+
+    def both(k: int) -> None:
+        step = runtime.step(state, peers, command)
+        shield.step(k * 0.02, state, peers, step.requested, 0.005)
+
+    layers = {"policy runtime": policy_step, "shield": shield_step, "policy and shield": both}
+    rows: dict[str, list[list[float]]] = {name: [] for name in layers}
+    for _ in range(repeats):
+        for name, call in layers.items():
+            shield.reset()
+            rows[name].append(_percentiles_us(call))
+        on_progress()
+    return {
+        "bench": "control",
+        "policy": str(policy),
+        "neighbours": neighbours,
+        "steps": STEPS,
+        "repeats": repeats,
+        "step_us": {
+            name: dict(zip(("p50", "p99", "max"), np.median(values, axis=0).tolist(), strict=True))
+            for name, values in rows.items()
+        },
+        "shield_intervened_share": busy / (repeats * (STEPS + WARM_UP)),
+        "cold_start": cold,
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def _situation(neighbours: int) -> tuple[RobotState, Peers]:
+    """A robot in hover with a ring of neighbours around it, all coming closer."""
+    angle = 2 * np.pi * np.arange(neighbours) / max(neighbours, 1)
+    around = np.stack([np.cos(angle), np.sin(angle), 0.1 * np.sin(3 * angle)], axis=-1).astype(np.float32)
+    centre = np.array([0.0, 0.0, 1.2], np.float32)
+    state = RobotState(
+        joint_pos=np.zeros(0, np.float32),
+        joint_vel=np.zeros(0, np.float32),
+        base_pos=centre,
+        base_quat=np.array([1.0, 0.0, 0.0, 0.0], np.float32),
+        base_lin_vel=np.array([0.3, 0.0, 0.0], np.float32),
+        base_ang_vel=np.zeros(3, np.float32),
+        age=np.float32(0.005),
+    )
+    peers = Peers(
+        pos=centre + NEIGHBOUR_M * around,
+        lin_vel=-CLOSING_M_S * around,
+        age=np.full(neighbours, 0.01, np.float32),
+        valid=np.ones(neighbours, bool),
+    )
+    return state, peers
+
+
+def _percentiles_us(call: Callable[[int], None]) -> list[float]:
+    """p50, p99 and worst of single calls, us, without the garbage collector, as the control loop runs."""
+    times = np.empty(STEPS)
+    for k in range(WARM_UP):
+        call(k)
+    gc.collect()
+    gc.disable()
+    try:
+        for k in range(STEPS):
+            start = time.perf_counter_ns()
+            call(WARM_UP + k)
+            times[k] = 1e-3 * (time.perf_counter_ns() - start)
+    finally:
+        gc.enable()
+    return [*np.percentile(times, [50, 99]).tolist(), float(times.max())]

@@ -1,0 +1,142 @@
+"""The command as a person types it: in a process of its own, judged by what it prints and how it exits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from bundle_fixture import save_policy
+
+from phalanx.commands import COMMANDS
+
+
+def phalanx(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "phalanx", *args]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("policy") / "policy.onnx"
+    save_policy(path)
+    return path
+
+
+def assert_one_line_error(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 2
+    assert done.stdout == ""
+    lines = [line for line in done.stderr.splitlines() if line.startswith("phalanx: ")]
+    assert len(lines) == 1 and "Traceback" not in done.stderr, done.stderr
+    for word in words:
+        assert word in lines[0]
+
+
+def test_help_is_quick_and_names_every_command():
+    phalanx("--help")  # bytecode is written once
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = phalanx("--help")
+        times.append(time.perf_counter() - start)
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in COMMANDS)
+    assert min(times) < 0.5 or os.getloadavg()[0] > os.cpu_count()
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_explains_itself_and_its_arguments(name):
+    done = phalanx(name, "--help")
+    assert done.returncode == 0
+    assert "usage: phalanx" in done.stdout
+    for line in done.stdout.splitlines():  # every option has a sentence, not only a default
+        assert not line.strip().startswith("(default"), line
+
+
+def test_help_loads_no_heavy_library():
+    code = (
+        "import sys, phalanx.cli; print([m for m in ('torch', 'mujoco', 'rclpy', 'onnxruntime') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_unknown_command_task_and_robot_name_the_nearest():
+    assert_one_line_error(phalanx("trian"), "'trian'", "did you mean 'train'")
+    assert_one_line_error(phalanx("train", "swarm-swop"), "'swarm-swop'", "did you mean 'swarm-swap'")
+    assert_one_line_error(phalanx("play", "--agent", "zero", "--task", "swap"), "'swap'", "swarm-swap")
+
+
+def test_bad_policy_files_are_refused_with_the_reason(policy, tmp_path):
+    assert_one_line_error(phalanx("inspect", str(tmp_path / "none.onnx")), "none.onnx")
+    whole = policy.read_bytes()
+    cut = tmp_path / "cut.onnx"
+    cut.write_bytes(whole[: len(whole) // 2])
+    assert_one_line_error(phalanx("inspect", str(cut)), "cut.onnx")
+    touched = bytearray(whole)
+    touched[len(whole) // 3] ^= 1
+    tampered = tmp_path / "tampered.onnx"
+    tampered.write_bytes(touched)
+    for command in ("inspect", "verify", "deploy"):
+        assert_one_line_error(phalanx(command, str(tampered)), "tampered.onnx")
+
+
+def test_export_of_a_folder_without_checkpoint_says_so(tmp_path):
+    assert_one_line_error(phalanx("export", str(tmp_path)), "checkpoint")
+
+
+def test_json_on_stdout_is_json_and_nothing_else(policy):
+    for args in (["tasks"], ["robots"], ["inspect", str(policy)], ["play", "--agent", "zero", "--robots", "2"]):
+        done = phalanx(*args, "--json")
+        assert done.returncode == 0, done.stderr
+        json.loads(done.stdout)
+
+
+def test_inspect_tells_a_person_what_the_policy_needs_and_does(policy):
+    text = phalanx("inspect", str(policy)).stdout
+    for word in (
+        "swarm-swap",
+        "crazyflie",
+        "50 Hz",
+        "base_lin_vel",
+        "m/s",
+        "goal_pos",
+        "-3..3",
+        "thrust",
+        "last_action",
+    ):
+        assert word in text, word
+
+
+def test_play_draws_a_page_and_a_picture(tmp_path):
+    for name in ("flight.html", "flight.svg"):
+        done = phalanx("play", "--agent", "baseline", "--out", str(tmp_path / name))
+        assert done.returncode == 0, done.stderr
+        assert "cf4" in (tmp_path / name).read_text() or name.endswith("svg")
+    assert "polyline" in (tmp_path / "flight.svg").read_text()
+    assert_one_line_error(phalanx("play", "--agent", "zero", "--out", str(tmp_path / "flight.mp3")), ".html")
+
+
+def test_baseline_collides_without_the_shield_and_not_with_it():
+    def least(*args: str) -> float:
+        done = phalanx("play", "--agent", "baseline", "--episodes", "4", "--json", *args)
+        return min(episode["min_separation_m"] for episode in json.loads(done.stdout)["episodes"])
+
+    assert least("--no-shield") < 0.16 < least()
+
+
+def test_interrupted_training_leaves_a_checkpoint_that_resumes(tmp_path):
+    run = tmp_path / "run"
+    args = ["train", "swarm-swap", "--out", str(run), "--num-envs", "8", "--steps", "40000"]
+    process = subprocess.Popen([sys.executable, "-m", "phalanx", *args], stderr=subprocess.PIPE, text=True)
+    while not (run / "tensorboard").exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert (run / "checkpoint.pt").exists()
+    done = phalanx(*args, "--resume", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["finished"] is True

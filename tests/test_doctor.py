@@ -1,0 +1,58 @@
+"""The doctor finds what is wrong, and nothing where nothing is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from phalanx.doctor.machine import wake_up_errors_us
+from phalanx.doctor.names import name_checks
+from phalanx.doctor.versions import _satisfies, version_checks
+
+
+def test_a_foreign_package_of_the_same_name_is_named(tmp_path):
+    (tmp_path / "sim").mkdir()
+    (tmp_path / "sim" / "__init__.py").touch()
+    command = [sys.executable, "-m", "phalanx", "doctor", "--json"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60)
+    found = json.loads(done.stdout)
+    broken = {
+        check["name"]: check for check in found["checks"] if check["status"] == "fail" and check["group"] == "names"
+    }
+    assert done.returncode == 1 and not found["healthy"]
+    assert set(broken) == {"sim"}
+    assert str(tmp_path) in broken["sim"]["found"] and broken["sim"]["hint"]
+
+
+def test_names_and_versions_of_this_installation_are_in_order():
+    assert [check for check in [*name_checks(), *version_checks()] if check.status == "fail"] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "good"),
+    [
+        ("2.13.0+cpu", ">=2.5", True),
+        ("8.4.3", "==8.4.3", True),
+        ("8.4.4", "==8.4.3", False),
+        ("7.2.0", "<7.2,>=7.1", False),
+        ("7.1.6", "<7.2,>=7.1", True),
+        ("1.9", ">=1.10", False),
+    ],
+)
+def test_version_ranges(found, wanted, good):
+    assert _satisfies(found, wanted) is good
+
+
+@pytest.mark.ros
+def test_messages_make_the_round_trip_over_real_dds():
+    from ros_nodes.loopback import round_trips_ms
+
+    times = round_trips_ms(count=20, timeout_s=10.0)
+    assert len(times) == 20 and all(0.0 < t < 1000.0 for t in times)
+
+
+def test_wake_ups_are_never_early():
+    assert min(wake_up_errors_us(duration_s=0.1)) >= 0.0

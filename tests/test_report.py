@@ -1,0 +1,148 @@
+"""The report says what happened: gates, figures, and a page that needs nothing but itself."""
+
+import json
+import re
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from synthetic_run import make_flight
+
+from phalanx.report import judge, load_flight, render_flight, render_page, top_view
+from phalanx.report.page import histogram
+
+TEAM = {"success_rate": 0.9, "shielded_success_rate": 0.98, "collision_rate": 0.02, "shielded_collision_rate": 0.0}
+GOOD = {
+    "parity": {"max_abs": 2e-7},
+    "verify": {"teams": {size: dict(TEAM) for size in ("2", "4", "8")}},
+    "ros": {
+        "robots": 4,
+        "control_hz": 49.98,
+        "mission_success": True,
+        "min_separation_m": 0.3,
+        "sensor_to_command_ms": {"p50": 3.0, "p99": 7.0},
+        "kill_to_fallback_ms": 61.0,
+        "landed_safely": True,
+    },
+    "shield": {"interventions": 10, "violations": 0},
+}
+
+
+def failed(result, learned=True):
+    return [gate.name for gate in judge(result, learned) if not gate.passed]
+
+
+def test_a_good_run_passes_every_gate():
+    assert failed(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "word"),
+    [
+        ("parity.max_abs", 1e-5, "parity"),
+        ("parity.max_abs", float("nan"), "parity"),
+        ("verify.teams.4.shielded_success_rate", 0.94, "success"),
+        ("verify.teams.8.shielded_collision_rate", 1 / 256, "collisions"),
+        ("ros.control_hz", 49.0, "control rate"),
+        ("ros.sensor_to_command_ms.p99", 20.0, "sensor to command"),
+        ("ros.kill_to_fallback_ms", 100.0, "kill to fallback"),
+        ("ros.kill_to_fallback_ms", None, "kill to fallback"),
+        ("ros.landed_safely", False, "landed"),
+        ("ros.mission_success", False, "mission"),
+        ("shield.violations", 1, "violations"),
+    ],
+)
+def test_each_gate_closes_on_its_own_figure(path, value, word):
+    result = deepcopy(GOOD)
+    *parents, last = path.split(".")
+    place = result
+    for name in parents:
+        place = place[name]
+    place[last] = value
+    (name,) = failed(result)
+    assert word in name
+
+
+def test_a_short_training_is_not_judged_by_its_skill_but_by_its_safety():
+    result = deepcopy(GOOD)
+    result["verify"]["teams"]["4"]["shielded_success_rate"] = 0.0
+    result["ros"]["mission_success"] = False
+    assert failed(result, learned=False) == []
+    result["shield"]["violations"] = 1
+    assert failed(result, learned=False) != []
+
+
+def test_separation_is_that_of_the_closest_pair():
+    flight = make_flight()
+    moment = flight.separation_m().argmin()
+    brute = min(np.linalg.norm(flight.pos[moment, i] - flight.pos[moment, j]) for i in range(4) for j in range(i))
+    assert flight.separation_m()[moment] == pytest.approx(brute)
+    assert flight.thinned(5.0).separation_m().min() == pytest.approx(brute)  # thinning must not hide it
+
+
+def test_a_robot_alone_has_no_separation_and_still_a_page():
+    flight = make_flight()
+    alone = replace(
+        flight,
+        names=("cf1",),
+        pos=flight.pos[:, :1],
+        goal=flight.goal[:1],
+        mode=flight.mode[:, :1],
+        intervention=flight.intervention[:, :1],
+    )
+    assert np.isinf(alone.separation_m()).all()
+    assert "Infinity" not in render_page({"gates": [], "success": True}, alone, "alone")
+    assert "closest" not in top_view(alone)
+
+
+def test_histograms_hide_no_tail():
+    samples = np.concatenate([np.full(990, 1.0), np.full(10, 500.0)])
+    drawn = histogram(samples, top=20.0)
+    assert sum(drawn["counts"]) == 1000
+    assert drawn["counts"][-1] >= 10 and drawn["max"] == 500.0
+
+
+def test_the_page_carries_everything_and_asks_nobody():
+    result = {**GOOD, "success": True, "gates": [], "train": None, "title": "</script><b>x</b>"}
+    page = render_page(result, make_flight(), "swap </script><img src=x>")
+    assert len(page) < 5_000_000
+    assert "<img" not in page.split('id="data">')[0]
+    assert not re.search(r"(src|href)\s*=\s*[\"']?https?:", page) and "@import" not in page
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert data and json.loads(data[1])["flight"]["names"] == ["cf1", "cf2", "cf3", "cf4"]
+
+
+def test_a_flight_survives_its_file(tmp_path):
+    flight = make_flight()
+    path = tmp_path / "flight.npz"
+    arrays = {name: getattr(flight, name) for name in ("t", "pos", "goal", "mode", "intervention", "latency_ms")}
+    np.savez(
+        path,
+        **arrays,
+        period_error_us=flight.period_error_us,
+        names=np.array(flight.names),
+        mode_names=np.array(flight.mode_names),
+        limit_m=flight.limit_m,
+        radius_m=flight.radius_m,
+        control_period_ms=20.0,
+        events=json.dumps([{"t": e.t, "robot": e.robot, "kind": e.kind, "text": e.text} for e in flight.events]),
+    )
+    again = load_flight(path)
+    assert again.events == flight.events and again.names == flight.names
+    assert np.array_equal(again.pos, flight.pos)
+    np.savez(path, t=flight.t)
+    with pytest.raises(ValueError, match="not a recorded flight"):
+        load_flight(path)
+
+
+def test_a_flown_mission_has_a_page_of_its_own():
+    figures = {
+        **GOOD["ros"],
+        "shield": {"violations": 0, "interventions": 3},
+        "seed": 1,
+        "fingerprint": "ab",
+        "bag": "bag",
+        "period_error_us": {"p50": 1.0, "p99": 2.0},
+    }
+    assert "4 robots in ROS 2" in render_flight(figures, make_flight())
