@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         _check_command(args)
         code: int = tyro.extras.subcommand_cli_from_dict(
-            dict(COMMANDS), prog="phalanx", description=DESCRIPTION, args=args, config=(tyro.conf.FlagCreatePairsOff,)
+            COMMANDS, prog="phalanx", description=DESCRIPTION, args=args, config=(tyro.conf.FlagCreatePairsOff,)
         )
     except KeyboardInterrupt:
         code = _complain("interrupted", INTERRUPTED)

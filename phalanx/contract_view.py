@@ -28,7 +28,7 @@ def show_contract(contract: Contract, fingerprint: str, probe_error: float, path
     )
     out.print(
         f"Runs every {1e3 * contract.control_dt_s:g} ms ({1 / contract.control_dt_s:g} Hz). "
-        f"Trained in a team of {team.trained_with}; hears the nearest {team.max_peers} within {team.peer_range_m:g} m.\n"
+        f"Trained in a team of {team.trained_with}; hears the nearest {team.max_peers} in {team.peer_range_m:g} m.\n"
     )
     memory = {m.input for m in contract.memory}
     commands = {c.name for c in contract.commands}

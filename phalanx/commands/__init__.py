@@ -1,5 +1,7 @@
 """One small file per subcommand; each imports what it calls only when it is called, so that `--help` stays quick."""
 
+from collections.abc import Callable
+
 from phalanx.commands.bench import bench
 from phalanx.commands.demo import demo
 from phalanx.commands.deploy import deploy
@@ -13,7 +15,7 @@ from phalanx.commands.tasks import tasks
 from phalanx.commands.train import train
 from phalanx.commands.verify import verify
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., int]] = {
     "demo": demo,
     "tasks": tasks,
     "robots": robots,
