@@ -23,7 +23,7 @@ from deploy.shield.attitude import (
 )
 from deploy.shield.batched import solve_rows_batched
 from deploy.shield.params import ShieldParams
-from deploy.shield.rows import constraint_rows, predict_state, safe_margin
+from deploy.shield.rows import constraint_rows, predict_state, safe_margin, split_bounds
 from deploy.shield.solve import solve_rows_numpy
 from hardware.spec import FlightModel, RobotSpec
 from hardware.types import Array, Peers, RobotState
@@ -69,8 +69,15 @@ def filter_command(
         sent = clamped
     else:
         push = tie_break(xp, params, rows, excess, peers.pos.shape[-2])
-        accel, feasible, active = _solve(xp, params, state, rows, bound, wanted + push, ~allowed)
-        accel = xp.where(allowed[..., None], wanted, accel)
+        vel = predict_state(params, state)[1]
+        if rows.ndim == 2:
+            accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push)
+        else:
+            part = ~allowed
+            accel, feasible = xp.asarray(wanted, copy=True), xp.ones_like(allowed)
+            active = xp.zeros_like(bound, dtype=xp.bool)
+            solution = _solve(xp, params, vel[part], rows[part], bound[part], (wanted + push)[part])
+            accel[part], feasible[part], active[part] = solution
         turn, lift = missing_turn(xp, ahead, lift_of(xp, accel))
         rates = request[..., 1:] + turn / rate_authority_s(params, flight)
         filtered = xp.concat([(spec.mass_kg * lift)[..., None], rates], axis=-1)
@@ -122,26 +129,33 @@ def _predicted_attitude(
 
 
 def _solve(
-    xp: Any, params: ShieldParams, state: RobotState, rows: Array, bound: Array, request: Array, needed: Array
+    xp: Any, params: ShieldParams, vel: Array, rows: Array, bound: Array, request: Array
 ) -> tuple[Array, Array, Array]:
-    """Acceleration, feasible, active rows; DAQP for one robot, the batched method on those `needed` of a batch."""
-    if isinstance(rows, np.ndarray) and rows.ndim == 2:
-        accel, feasible, multipliers = solve_rows_numpy(rows, bound, request)
-        if not feasible:
-            accel = _backup(xp, params, state, rows, bound)
-        return accel, np.bool_(feasible), (multipliers > 0.0) & feasible
-    accel, feasible = xp.zeros_like(request), xp.ones_like(needed)
-    active = xp.zeros_like(bound, dtype=xp.bool)
-    part, solved, multipliers = solve_rows_batched(rows[needed], bound[needed], request[needed])
-    accel[needed], feasible[needed], active[needed] = part, solved, (multipliers > 0.0) & solved[:, None]
-    if not bool(solved.all()):
+    """Acceleration, feasible, active rows for B robots. See `_solve_one`, which does it for one robot by DAQP."""
+    accel, feasible, multipliers = solve_rows_batched(rows, bound, request)
+    if not bool(feasible.all()):
         lost = ~feasible
-        accel[lost] = _backup(xp, params, state, rows, bound)[lost]
-    return accel, feasible, active
+        room, peers = split_bounds(xp, bound[lost])
+        settled, _, _ = solve_rows_batched(rows[lost], room, request[lost])
+        accel[lost], feasible[lost], multipliers[lost] = solve_rows_batched(rows[lost], peers, settled)
+    if not bool(feasible.all()):
+        lost = ~feasible
+        accel[lost] = backup_acceleration(xp, params, rows[lost], bound[lost], vel[lost])
+    return accel, feasible, (multipliers > 0.0) & feasible[:, None]
 
 
-def _backup(xp: Any, params: ShieldParams, state: RobotState, rows: Array, bound: Array) -> Array:
-    return backup_acceleration(xp, params, rows, bound, predict_state(params, state)[1])
+def _solve_one(
+    params: ShieldParams, vel: np.ndarray, rows: np.ndarray, bound: np.ndarray, request: np.ndarray
+) -> tuple[np.ndarray, Any, np.ndarray]:
+    """Acceleration, feasible, active rows: all rows; else peers before fence and speed; else the backup."""
+    accel, feasible, multipliers = solve_rows_numpy(rows, bound, request)
+    if not feasible:
+        room, peers = split_bounds(np, bound)
+        settled, _, _ = solve_rows_numpy(rows, room, request)
+        accel, feasible, multipliers = solve_rows_numpy(rows, peers, settled)
+    if not feasible:
+        accel = backup_acceleration(np, params, rows, bound, vel)
+    return accel, np.bool_(feasible), (multipliers > 0.0) & feasible
 
 
 def _least_margin(xp: Any, params: ShieldParams, state: RobotState, peers: Peers) -> Array:

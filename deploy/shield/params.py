@@ -40,6 +40,7 @@ class ShieldParams:
     max_speed: float  # m/s
     geofence_low: tuple[float, float, float]  # m, world
     geofence_high: tuple[float, float, float]  # m, world
+    fence_buffer_m: float  # the fence acts this much earlier: what a thrust error of 10 % can push against it
     fence_brake_accel: float  # m/s^2
 
     # Supervision.
@@ -100,7 +101,8 @@ def make_shield_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         "max_speed": 2.5,
         "geofence_low": (-3.0, -3.0, 0.1),
         "geofence_high": (3.0, 3.0, 3.0),
-        "fence_brake_accel": 3.0,
+        "fence_buffer_m": 0.15,
+        "fence_brake_accel": 4.0,
         "warn_periods": 2,
         "act_periods": 3,
         "max_jump_m": 0.5,

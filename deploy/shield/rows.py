@@ -43,6 +43,19 @@ def constraint_rows(params: ShieldParams, state: RobotState, peers: Peers) -> tu
     return xp.concat([a for a, _ in blocks], axis=-2), xp.concat([b for _, b in blocks], axis=-1)
 
 
+def split_bounds(xp: Any, bound: Array) -> tuple[Array, Array]:
+    """Bounds (..., M) twice, for when they cannot all be met: without the peers' rows, and without fence and speed.
+
+    A fence can be broken for a moment, a peer cannot: first the one, then from there the other.
+    """
+    row = np.arange(bound.shape[-1])
+    first = bound.shape[-1] - len(FENCE_NAMES) - len(LIMIT_NAMES)
+    is_peer, is_room = row < first, (row >= first) & (row <= first + len(FENCE_NAMES))
+    if not isinstance(bound, np.ndarray):
+        is_peer, is_room = (xp.asarray(x, device=bound.device) for x in (is_peer, is_room))
+    return xp.where(is_peer, NO_LIMIT, bound), xp.where(is_room, NO_LIMIT, bound)
+
+
 def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
     """Scaled distance over the guaranteed one, minus 1, for `pos` (..., 3) and `peers_pos` (..., P, 3) m: (..., P).
 
@@ -88,27 +101,41 @@ def pair_rows(params: ShieldParams, pos: Array, vel: Array, peers: Peers) -> tup
     distance = xp.sqrt((diff * diff).sum(-1) + 1e-12)
     normal = diff / distance[..., None]
     opening = (normal * diff_vel).sum(-1)
-    # Turning around each other opens the distance too; only so much of it is believed as a robot can undo by braking.
-    turning = xp.clip(((diff_vel * diff_vel).sum(-1) - opening * opening) / distance, 0.0, params.brake_accel)
+    # Turning around each other opens the distance too. It gets no credit: estimated from noisy and differently old
+    # velocities it was what adversaries used to spiral into the ellipsoid.
     reach = params.separation_m + params.buffer_m + 0.5 * params.peer_accel * age * age
     allowed, slope = braking_curve(xp, distance - reach, 2.0 * params.brake_accel, params.approach_gain)
-    duty = 0.5 * (params.barrier_gain * (opening + allowed) + slope * opening + turning)
-    rows = -normal * scale
-    length = xp.sqrt((rows * rows).sum(-1) + 1e-12)
+    half = 0.5 * (params.barrier_gain * (opening + allowed) + slope * opening)
+    away = normal * scale
+    length = xp.sqrt((away * away).sum(-1) + 1e-12)
     valid = peers.valid
-    rows = xp.where(valid[..., None], rows / length[..., None], 0.0)
-    return rows, xp.where(valid, duty / length, NO_LIMIT)
+    # Both brake for the fence as one, or the one behind would push the one in front through it.
+    own, other = fence_push(params, pos, vel)[..., None, :], fence_push(params, peer_pos, peer_vel)
+    shared = xp.clip(xp.maximum(own, other), 0.0, None) + xp.clip(xp.minimum(own, other), None, 0.0)
+    half = half - (away * shared).sum(-1)
+    return xp.where(valid[..., None], -away / length[..., None], 0.0), xp.where(valid, half / length, NO_LIMIT)
 
 
 def fence_rows(params: ShieldParams, pos: Array, vel: Array) -> tuple[Array, Array]:
     """Six rows that keep a box in the world; never ask for more than `fence_brake_accel`, so that they can be met."""
+    return _spread(array_namespace(pos), _FENCE, pos), _fence_bound(params, pos, vel)
+
+
+def fence_push(params: ShieldParams, pos: Array, vel: Array) -> Array:
+    """The acceleration (..., 3) m/s^2 that the fence asks of a robot at `pos`, `vel`; zero where it leaves it free."""
+    xp = array_namespace(pos)
+    bound = xp.clip(_fence_bound(params, pos, vel), None, 0.0)
+    return bound[..., :3] - bound[..., 3:]
+
+
+def _fence_bound(params: ShieldParams, pos: Array, vel: Array) -> Array:
     xp = array_namespace(pos)
     low, high = constant(xp, np.array([params.geofence_low, params.geofence_high]), pos)
-    distance = xp.concat([high - pos, pos - low], axis=-1)
+    distance = xp.concat([high - pos, pos - low], axis=-1) - params.fence_buffer_m
     speed = xp.concat([vel, -vel], axis=-1)
     allowed, slope = braking_curve(xp, distance, params.fence_brake_accel, params.approach_gain)
     bound = params.barrier_gain * (allowed - speed) - slope * speed
-    return _spread(xp, _FENCE, pos), xp.clip(bound, -params.fence_brake_accel, None)
+    return xp.clip(bound, -params.fence_brake_accel, None)
 
 
 def speed_rows(params: ShieldParams, vel: Array) -> tuple[Array, Array]:
