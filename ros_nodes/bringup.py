@@ -62,8 +62,8 @@ class BringUp:
 class _Remote:
     """One node on its way to a state.
 
-    It is asked for its state first, again and again, and sent the transition once it has answered: a call to a node that
-    was killed, and whose successor is just starting, goes to the dead one and is never answered.
+    It is asked for its state, again and again, and sent the transition once it has answered: a call to a node that was
+    killed, and whose successor is just starting, goes to the dead one and is never answered.
     """
 
     def __init__(self, node: Node, name: str):
@@ -78,7 +78,7 @@ class _Remote:
         self._until_s = 0.0
 
     def step(self) -> bool:
-        """Send or read the next message; True when the node is where it shall be. Raises BringUpError when it refuses."""
+        """Send or read the next message; True once the node is where it shall be, BringUpError when it refuses."""
         if self._call is not None and self._call.done():
             answer = self._call.result()
             if self._changing:

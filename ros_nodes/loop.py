@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import os
 import sys
 import threading
 import time
@@ -68,23 +67,6 @@ class LoopThread:
             self._body(self._stopped)
         except Exception as error:
             self._on_error(error)
-
-
-def prepare_process(priority: int) -> str:
-    """Short interpreter switches, and real-time scheduling of all threads where the system grants it.
-
-    `priority` is SCHED_FIFO's, 0 for ordinary scheduling. Threads that start later inherit it. Returns one line on what
-    was granted.
-    """
-    sys.setswitchinterval(0.0005)
-    if priority <= 0:
-        return "ordinary scheduling"
-    try:
-        for thread in os.listdir("/proc/self/task"):
-            os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(priority))
-    except (AttributeError, OSError) as error:
-        return f"ordinary scheduling: SCHED_FIFO {priority} not granted ({error})"
-    return f"SCHED_FIFO {priority}"
 
 
 def freeze_garbage() -> None:

@@ -12,9 +12,10 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 
-from ros_nodes.loop import LoopThread, freeze_garbage, prepare_process
-from ros_nodes.parameters import declare_priority
+from ros_nodes.loop import LoopThread, freeze_garbage
+from ros_nodes.parameters import declare_niceness
 from ros_nodes.processes import die_with_parent
+from ros_nodes.scheduling import schedule_process
 from ros_nodes.series import SeriesWriter
 
 SIGNAL_CHECK_S = 0.1  # a Python signal handler runs only between waits
@@ -26,10 +27,10 @@ class ManagedNode(LifecycleNode):
     An exception that leaves a transition callback would take the node with it: each is reported and becomes FAILURE.
     """
 
-    def __init__(self, name: str, default_priority: int):
+    def __init__(self, name: str):
         super().__init__(name)
         self._loop: LoopThread | None = None
-        self._priority = declare_priority(self, default_priority)
+        self._niceness = declare_niceness(self)
         self.failed = False
 
     def configure(self) -> None:
@@ -52,7 +53,7 @@ class ManagedNode(LifecycleNode):
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         def activate() -> None:
             freeze_garbage()
-            self.get_logger().debug(prepare_process(self._priority))
+            self.get_logger().info(schedule_process(self._niceness))
             self._loop = LoopThread(self.get_name(), self.run, self._loop_failed)
             self._loop.start()
 

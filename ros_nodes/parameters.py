@@ -5,8 +5,6 @@ from typing import Any
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
 
-MAX_PRIORITY = 80
-
 
 def declare(
     node: Node, name: str, default: Any, description: str, low: float | None = None, high: float | None = None
@@ -33,16 +31,10 @@ def declare_team(node: Node) -> tuple[str, list[str]]:
     return name, [other for other in team if other != name]
 
 
-def declare_priority(node: Node, default: int) -> int:
-    """Parameter `realtime_priority`."""
-    return declare(
-        node,
-        "realtime_priority",
-        default,
-        "SCHED_FIFO priority of this process where the system grants it; 0 for ordinary scheduling.",
-        low=0,
-        high=MAX_PRIORITY,
-    )
+def declare_niceness(node: Node) -> int:
+    """Parameter `niceness`."""
+    text = "Niceness of this process while active; below 0 it goes before others, where the system grants that."
+    return declare(node, "niceness", 0, text, low=-20, high=19)
 
 
 def declare_series_dir(node: Node) -> str:

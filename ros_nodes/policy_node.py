@@ -23,13 +23,14 @@ SERIES_CAPACITY = 200_000
 Command = Mapping[str, np.ndarray]
 PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
 PHASE_S = 0.0005  # cycles start this long after four of five of them would have come in
+GRACE_S = 0.003  # a cycle waits this long for a measurement that is late, rather than use one that is a period older
 
 
 class PolicyNode(ManagedNode):
     """Runs one bundle for one robot; publishes `requested`."""
 
     def __init__(self) -> None:
-        super().__init__("policy", default_priority=0)
+        super().__init__("policy")
         self.robot_name, self._peer_names = declare_team(self)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) to fly.")
@@ -53,6 +54,7 @@ class PolicyNode(ManagedNode):
             raise ValueError(f"{self._bundle}: command {unknown[0]!r} has no topic here; known: 'goal_pos' from 'goal'")
         self._period_s = contract.control_dt_s
         self._state = OwnState(self, len(spec.joint_names))
+        self._waiter = Waiter(self, [self._state.mailbox])
         self._peers = PeerTable(self, self._peer_names)
         self._goal = Mailbox(self, PoseStamped, "goal", qos.LATCHED)
         self._mailboxes = [self._state.mailbox, *self._peers.mailboxes, self._goal]
@@ -88,6 +90,9 @@ class PolicyNode(ManagedNode):
     def _step(self, command: Command) -> None:
         now_ns = time.time_ns()
         self._state.update(now_ns)
+        if self._state.state.age > self._usual_age_s + GRACE_S and self._waiter.wait(GRACE_S):
+            now_ns = time.time_ns()
+            self._state.update(now_ns)
         if self._state.state.age > self._max_age_s:
             return  # blind: the shield knows what to do with silence
         peers = self._peers.update(now_ns)
@@ -123,16 +128,16 @@ class PolicyNode(ManagedNode):
 
         Without it a cycle would wait, on average, for half a sensor period with a measurement that grows old.
         """
-        waiter = Waiter(self, [self._state.mailbox])
         self._state.update(time.time_ns())  # what lay in the queue says nothing about delay
         lags_ns: list[int] = []
         while len(lags_ns) < PHASE_SAMPLES:
             if stopped.is_set():
                 return None
-            if waiter.wait(0.1) and self._state.update(time.time_ns()):
+            if self._waiter.wait(0.1) and self._state.update(time.time_ns()):
                 lags_ns.append(time.time_ns() - self._state.stamp_ns)
-        measured_ns = time.monotonic_ns() - (time.time_ns() - self._state.stamp_ns)
         usual_ns = sorted(lags_ns)[PHASE_SAMPLES * 4 // 5]  # not the slowest: start-up is a busy moment
+        self._usual_age_s = usual_ns * 1e-9 + PHASE_S
+        measured_ns = time.monotonic_ns() - (time.time_ns() - self._state.stamp_ns)
         return measured_ns + usual_ns + round(PHASE_S * 1e9)
 
 

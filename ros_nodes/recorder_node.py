@@ -1,6 +1,5 @@
 """Records all topics of a team as a rosbag2 in MCAP, without deserialising a message."""
 
-import os
 import threading
 import time
 from pathlib import Path
@@ -17,14 +16,13 @@ from ros_nodes.topics import team_topics
 
 QUEUE = 200  # messages a topic: two seconds of the fastest
 POLL_S = 0.1
-NICENESS = 10  # recording is the first thing to wait when the processor is short
 
 
 class RecorderNode(ManagedNode):
     """Writes `bag` (a folder) from activation to deactivation."""
 
     def __init__(self) -> None:
-        super().__init__("recorder", default_priority=0)
+        super().__init__("recorder")
         self._team = declare(self, "team", [""], "Names of the robots.")
         self._path = declare(self, "bag", "bag", "Folder of the new bag; must not exist.")
         self._mailboxes: list[Mailbox] = []
@@ -32,7 +30,6 @@ class RecorderNode(ManagedNode):
     def configure(self) -> None:
         if Path(self._path).exists():
             raise ValueError(f"bag {self._path!r} exists already")
-        os.nice(NICENESS - os.nice(0))
         self._topics = team_topics([name for name in self._team if name])
         self._mailboxes = [
             Mailbox(self, kind, topic, qos.recording(QUEUE, latched), raw=True)

@@ -29,7 +29,7 @@ class ShieldNode(ManagedNode):
     """Filters `requested` into `command`; services `shield/reset` and `shield/estop`, diagnostics on `status`."""
 
     def __init__(self) -> None:
-        super().__init__("shield", default_priority=0)
+        super().__init__("shield")
         self.robot_name, self._peer_names = declare_team(self)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._status_hz = declare(

@@ -36,7 +36,7 @@ class SimulatedRobotsNode(ManagedNode):
     """Publishes `<robot>/odom`, listens to `<robot>/command`; `/ground_truth` is for the record, no node may use it."""
 
     def __init__(self) -> None:
-        super().__init__("simulated_robots", default_priority=0)
+        super().__init__("simulated_robots")
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._team = declare(self, "team", [""], "Names of the robots.")
         self._starts = declare(

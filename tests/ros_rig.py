@@ -38,7 +38,9 @@ class Rig:
             "/**/policy": {"team": team, "bundle": str(bundle)},
             "/**/shield": {"team": team, "series_dir": str(folder / "series")},
             "/simulated_robots": {
-                "team": self.names, "starts": [float(x) for start in starts for x in start], "series_dir": str(folder / "series"),
+                "team": self.names,
+                "starts": [float(x) for start in starts for x in start],
+                "series_dir": str(folder / "series"),
             },
         }  # fmt: skip
         file = folder / "params.yaml"

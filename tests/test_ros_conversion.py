@@ -88,7 +88,9 @@ def test_commands_travel_in_the_field_of_their_unit():
 
 def test_channels_are_found_by_name_not_by_place():
     message = JointState(
-        name=["yaw_rate", "thrust", "pitch_rate", "roll_rate"], velocity=[3.0, 0.0, 2.0, 1.0], effort=[0.0, 0.4, 0.0, 0.0]
+        name=["yaw_rate", "thrust", "pitch_rate", "roll_rate"],
+        velocity=[3.0, 0.0, 2.0, 1.0],
+        effort=[0.0, 0.4, 0.0, 0.0],
     )
     command, _ = CommandConverter(SPEC.channels).read(message)
     np.testing.assert_allclose(command.target, [0.4, 1.0, 2.0, 3.0])

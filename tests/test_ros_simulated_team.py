@@ -39,7 +39,7 @@ def test_a_robot_stays_on_its_stand_until_its_first_command():
 
 def test_without_commands_it_levels_and_then_its_motors_stop():
     team = make_team()
-    now_s = fly(team, 0.0, 0.4, HOVER + [0.0, 0.3, 0.0, 0.0])
+    now_s = fly(team, 0.0, 0.4, HOVER + np.array([0.0, 0.3, 0.0, 0.0]))
     assert tilt(team) > 0.08
     now_s = fly(team, now_s, 1.6)
     assert tilt(team) < 0.03
@@ -86,7 +86,7 @@ def test_sensors_have_the_noise_that_was_asked_for():
 
 def test_measured_velocity_is_in_the_body_frame():
     team = make_team()
-    fly(team, 0.0, 0.5, HOVER + [0.0, 0.0, 0.4, 0.0])
+    fly(team, 0.0, 0.5, HOVER + np.array([0.0, 0.0, 0.4, 0.0]))
     before = team.true_poses()[0].copy()
     team.step(0.502)
     velocity_w = (team.true_poses()[0, :3] - before[:3]) / DT
