@@ -1,7 +1,6 @@
 """A whole mission in ROS 2 on this machine: simulated robots, and for each a policy process and a shield process."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,18 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import rclpy
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.signals import SignalHandlerOptions
 
 from deploy.bundle import load_bundle
 from deploy.robot_match import check_robot
 from deploy.shield import ShieldParams, make_shield_params
 from hardware import load_robot
 from ros_nodes.bringup import BringUpError, node_names
+from ros_nodes.context import quiet_context
 from ros_nodes.mission import Mission, plan_swap
 from ros_nodes.mission_node import MissionNode, bring_up
-from ros_nodes.processes import OLD_SWITCH, ProcessError, Processes, free_domain_id, ros_environment
+from ros_nodes.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.results import figures, load_recording, save_flight
 
 CONFIG = Path(__file__).with_name("config") / "team.yaml"
@@ -142,26 +140,14 @@ def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: 
 def operator(
     team: Sequence[str], domain_id: int, environment: Mapping[str, str]
 ) -> Iterator[tuple[MissionNode, SingleThreadedExecutor]]:
-    """The mission node in this process, in a context of its own."""
-    before = {name: os.environ.get(name) for name in (*environment, OLD_SWITCH)}
-    os.environ.pop(OLD_SWITCH, None)
-    os.environ.update(environment)  # the middleware reads them when the context begins
-    context = rclpy.Context()
-    try:
-        rclpy.init(context=context, domain_id=domain_id, signal_handler_options=SignalHandlerOptions.NO)
+    """The mission node in this process, and the executor that spins it."""
+    with quiet_context(domain_id, environment) as context:
         node = MissionNode(team, context=context)
         executor = SingleThreadedExecutor(context=context)
         executor.add_node(node)
         yield node, executor
         executor.shutdown()
         node.destroy_node()
-    finally:
-        context.try_shutdown()
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _parameters(mission: Mission, bundle: Path, out: Path, params: ShieldParams, seed: int) -> dict[str, Any]:

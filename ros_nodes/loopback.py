@@ -1,54 +1,43 @@
-"""A round trip over real DDS between two nodes of this process: does messaging work on this machine, and how fast?"""
+"""Do messages really travel between two nodes on this machine, and how fast?"""
 
 import time
 
 import rclpy
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import qos_profile_sensor_data
-from std_msgs.msg import UInt32
+from nav_msgs.msg import Odometry
 
-DISCOVERY_PAUSE_S = 0.02
-
-
-def round_trips_ms(count: int, timeout_s: float) -> list[float]:
-    """Send `count` messages there and back, one after the other; milliseconds each.
-
-    Raises TimeoutError when the nodes do not hear each other within `timeout_s`.
-    """
-    context = Context()
-    rclpy.init(context=context)
-    near, far = (rclpy.create_node(f"phalanx_loopback_{side}", context=context) for side in ("near", "far"))
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(near)
-    executor.add_node(far)
-    heard: list[int] = []
-    back = far.create_publisher(UInt32, "phalanx/loopback/back", qos_profile_sensor_data)
-    far.create_subscription(UInt32, "phalanx/loopback/there", back.publish, qos_profile_sensor_data)
-    near.create_subscription(
-        UInt32, "phalanx/loopback/back", lambda msg: heard.append(msg.data), qos_profile_sensor_data
-    )
-    there = near.create_publisher(UInt32, "phalanx/loopback/there", qos_profile_sensor_data)
-    deadline = time.monotonic() + timeout_s
-    times = []
-    try:
-        while not (there.get_subscription_count() and back.get_subscription_count()):
-            _spin(executor, deadline, DISCOVERY_PAUSE_S)
-        for number in range(count):
-            start = time.perf_counter()
-            there.publish(UInt32(data=number))
-            while number not in heard:
-                _spin(executor, deadline, DISCOVERY_PAUSE_S)
-            times.append(1e3 * (time.perf_counter() - start))
-    finally:
-        executor.shutdown()
-        near.destroy_node()
-        far.destroy_node()
-        rclpy.shutdown(context=context)
-    return times
+from ros_nodes import qos
+from ros_nodes.context import quiet_context
+from ros_nodes.polling import Mailbox, Waiter
+from ros_nodes.processes import free_domain_id, ros_environment
 
 
-def _spin(executor: SingleThreadedExecutor, deadline: float, pause_s: float) -> None:
-    if time.monotonic() > deadline:
-        raise TimeoutError("two nodes on this machine do not hear each other")
-    executor.spin_once(timeout_sec=pause_s)
+def round_trips_ms(count: int = 100, timeout_s: float = 5.0) -> list[float]:
+    """Times, ms, of `count` messages to another DDS participant and back. TimeoutError when one does not return."""
+    domain_id = free_domain_id()
+    environment = ros_environment(domain_id)
+    with quiet_context(domain_id, environment) as near, quiet_context(domain_id, environment) as far:
+        here, there = rclpy.create_node("here", context=near), rclpy.create_node("there", context=far)
+        go = here.create_publisher(Odometry, "go", qos.SENSOR)
+        come = there.create_publisher(Odometry, "come", qos.SENSOR)
+        arrived, returned = Mailbox(there, Odometry, "go", qos.SENSOR), Mailbox(here, Odometry, "come", qos.SENSOR)
+        at_there, at_here = Waiter(there, [arrived]), Waiter(here, [returned])
+        until = time.monotonic() + timeout_s
+        counts = [end.get_subscription_count for end in (go, come)]
+        counts += [end.subscription.get_publisher_count for end in (arrived, returned)]
+        while not all(count_ends() for count_ends in counts):
+            if time.monotonic() > until:
+                raise TimeoutError(f"two nodes did not discover each other within {timeout_s:g} s")
+            time.sleep(0.01)
+        message, times = Odometry(), []
+        for _ in range(count):
+            begin = time.perf_counter()
+            go.publish(message)
+            if not at_there.wait(timeout_s):
+                raise TimeoutError(f"a message did not arrive within {timeout_s:g} s")
+            arrived.take()
+            come.publish(message)
+            if not at_here.wait(timeout_s):
+                raise TimeoutError(f"a message did not return within {timeout_s:g} s")
+            returned.take()
+            times.append((time.perf_counter() - begin) * 1e3)
+        return times

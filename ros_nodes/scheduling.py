@@ -1,7 +1,7 @@
 """What a process may ask of the scheduler so that its control loop wakes on time.
 
-Not SCHED_FIFO: where ordinary work is waiting, recent kernels halt it for 50 ms in a row, once a second, to let that
-work through. Three control periods of silence make a shield land its robot. A low niceness with short slices has no such
+Not SCHED_FIFO: where ordinary work waits, recent kernels halt it for 50 ms in a row, once a second, to let that work
+through. Three control periods of silence make a shield land its robot. A low niceness with short slices has no such
 cliff.
 """
 
