@@ -12,7 +12,7 @@ from deploy.bundle import load_bundle
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from policies.evaluate import evaluate, wilson
+from policies.evaluate import evaluate
 from policies.export import export_policy, load_controller
 from policies.ppo import PPOCfg
 from policies.train import TrainCfg, train
@@ -114,12 +114,6 @@ def test_evaluation_is_the_same_for_controller_and_file_and_honours_the_seed(bun
     assert one.mean_episode_s == pytest.approx(other.mean_episode_s, rel=0.05)
     assert one.mean_return == pytest.approx(other.mean_return, rel=0.05, abs=0.5)
     assert one.mean_return != seeded.mean_return
-
-
-def test_wilson_interval():
-    low, high = wilson(250, 256)
-    assert (low, high) == (pytest.approx(0.9498190, abs=1e-6), pytest.approx(0.9892151, abs=1e-6))
-    assert wilson(0, 256)[0] == 0.0
 
 
 def test_no_checkpoint_is_said_in_one_line(tmp_path: Path):

@@ -17,7 +17,7 @@ from policies.ppo import PPOCfg
 from policies.train import TrainCfg, TrainResult, train
 from sim.env import make_env
 
-PPO = PPOCfg(num_steps=10, minibatch=160, hidden=16, peer_embed=8)
+PPO = PPOCfg(num_steps=7, minibatch=112, hidden=16, peer_embed=8)  # checkpoints fall into the middle of episodes
 SWARM_PPO = PPOCfg(num_steps=8, epochs=1, minibatch=64, hidden=16, peer_embed=8)
 CHILD = """
 import sys, time
@@ -28,7 +28,7 @@ run({out!r}, on_progress=lambda numbers: print(int(numbers["iteration"]), flush=
 
 
 def run(out, resume: bool = False, **kwargs) -> TrainResult:
-    steps = 16 * 2 * 10 * 30  # 30 iterations
+    steps = 16 * 2 * 7 * 30  # 30 iterations
     cfg = TrainCfg(task="point", out=Path(out), total_steps=steps, checkpoint_every=4, resume=resume, ppo=PPO)
     return train(cfg, env=PointTeam(16), **kwargs)
 

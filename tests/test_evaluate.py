@@ -1,0 +1,49 @@
+"""Evaluation counts one episode a world, the first."""
+
+import pytest
+import torch
+
+from policies.evaluate import fly, wilson
+from sim.env import make_env
+
+
+class Drift:
+    """Tilts every world's robots by another amount, so that worlds end at different times and some end twice."""
+
+    def start(self, env) -> None:
+        self.action = torch.zeros(env.num_worlds, env.num_agents, env.action_dim)
+        self.action[..., 1] = torch.linspace(0.01, 1.0, env.num_worlds)[:, None]
+
+    def act(self, env) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.action, self.action
+
+
+def test_only_the_first_episode_of_a_world_counts():
+    worlds = 6
+    env, pilot = make_env("swarm-swap", worlds, seed=4, num_agents=3), Drift()
+    pilot.start(env)
+    first: dict[int, tuple[int, bool, float]] = {}
+    ends = 0
+    total = torch.zeros(worlds)
+    while len(first) < worlds:
+        _, reward, terminated, truncated, info = env.step(pilot.act(env)[0])
+        open_worlds = [w for w in range(worlds) if w not in first]
+        total[open_worlds] += reward.mean(-1)[open_worlds]
+        for w in (terminated | truncated).any(-1).nonzero().flatten().tolist():
+            ends += 1
+            outcome = int(info["episode_length"][w]), bool(info["failures"]["collision"][w].any())
+            first.setdefault(w, (*outcome, float(info["min_separation_m"][w])))
+    assert ends > worlds  # some world did end twice
+
+    result = fly(pilot, make_env("swarm-swap", worlds, seed=4, num_agents=3))
+    lengths, collisions, separations = zip(*first.values(), strict=True)
+    assert result.mean_episode_s == pytest.approx(0.02 * sum(lengths) / worlds)
+    assert result.collision_rate == pytest.approx(sum(collisions) / worlds)
+    assert result.min_separation_m == pytest.approx(min(separations))
+    assert result.mean_return == pytest.approx(float(total.mean()), rel=1e-5)
+    assert result.success_rate == 0.0 and not result.shield and result.episodes == worlds
+
+
+def test_wilson_interval():
+    assert wilson(250, 256) == (pytest.approx(0.9498190, abs=1e-6), pytest.approx(0.9892151, abs=1e-6))
+    assert wilson(0, 256)[0] == 0.0
