@@ -4,6 +4,9 @@ import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
 
 import tyro
 
@@ -27,12 +30,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits 0 when all is well, 1 when a gate fails, 2 on bad input, 130 on Ctrl-C."""
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        _check_command(args)
-        code: int = tyro.extras.subcommand_cli_from_dict(
-            COMMANDS, prog="phalanx", description=DESCRIPTION, args=args, config=(tyro.conf.FlagCreatePairsOff,)
-        )
-    except KeyboardInterrupt:
-        code = _complain("interrupted", INTERRUPTED)
+        code = _dispatch(args)
+        sys.stdout.flush()
+    except KeyboardInterrupt as pressed:
+        code = _complain(str(pressed) or "interrupted", INTERRUPTED)
     except ModuleNotFoundError as error:
         code = _complain(_missing(error), BAD_INPUT)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -43,12 +44,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _check_command(args: Sequence[str]) -> None:
-    """Raise ValueError with the nearest command's name when there is no such command."""
-    if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+def _dispatch(args: list[str]) -> int:
+    """Run the subcommand that `args` begin with, or explain what there is."""
+    if args and args[0] in COMMANDS:
+        markers = (tyro.conf.FlagCreatePairsOff,)
+        return tyro.cli(COMMANDS[args[0]], prog=f"phalanx {args[0]}", args=args[1:], config=markers)
+    if args and not args[0].startswith("-"):
         near = get_close_matches(args[0], COMMANDS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown command {args[0]!r}{hint} Commands: {', '.join(COMMANDS)}")
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown command {args[0]!r}; {hint}known commands: {', '.join(COMMANDS)}")
+    summaries: list[Any] = [
+        Annotated[Any, tyro.conf.subcommand(name, constructor=call, description=(call.__doc__ or "").splitlines()[0])]
+        for name, call in COMMANDS.items()
+    ]
+    tyro.cli(reduce(or_, summaries), prog="phalanx", description=DESCRIPTION, args=args or ["--help"])
+    return 0
 
 
 def _complain(message: str, code: int) -> int:
@@ -61,6 +71,7 @@ def _complain(message: str, code: int) -> int:
 
 def _missing(error: ModuleNotFoundError) -> str:
     name = (error.name or "").split(".")[0]
-    if name not in EXTRA_OF:
+    extra = next((extra for extra, names in EXTRAS.items() if name in names), None)
+    if extra is None:
         return f"{error}; run `phalanx doctor`"
-    return f"this command needs {name}, which is not installed: pip install 'phalanx[{EXTRA_OF[name]}]'"
+    return f"this command needs {name}, which is not installed: pip install 'phalanx[{extra}]'"

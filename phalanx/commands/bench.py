@@ -25,7 +25,9 @@ def bench(
     repeats: int = 5,
     json: bool = False,
 ) -> int:
-    """Measure speed: `sim` for physics, environment and training, `control` for runtime, shield and loop.
+    """Measure speed on this machine.
+
+    `sim`: physics, environment and training. `control`: policy runtime, shield and both together.
 
     Args:
         what: What to measure.

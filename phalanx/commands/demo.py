@@ -17,9 +17,9 @@ def demo(
     out_dir: Annotated[Path, tyro.conf.arg(name="out", metavar="FOLDER")] = Path("runs/demo"),
     json: bool = False,
 ) -> int:
-    """Train four Crazyflies to cross each other's way, export, verify, and fly them in ROS 2 behind shields.
+    """The whole way: train four Crazyflies, export, verify, fly them in ROS 2, report.
 
-    Exits 1 and names the gate when one is missed.
+    They learn to cross each other's way; in flight one policy is killed. Exits 1 and names the gate when one is missed.
 
     Args:
         quick: Under two minutes: a training too short to succeed, everything else real.

@@ -18,7 +18,9 @@ def deploy(
     out_dir: OutFolder = None,
     json: bool = False,
 ) -> int:
-    """Fly the swap mission with simulated robots: real ROS 2, one policy and one shield process for every robot.
+    """Fly a policy file in ROS 2.
+
+    The swap mission with simulated robots: one policy and one shield process for every robot; exits 1 when it fails.
 
     Args:
         file: Policy file, such as zoo/swarm-swap.onnx.

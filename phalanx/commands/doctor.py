@@ -10,7 +10,9 @@ MARK = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]fail[/]
 
 
 def doctor(json: bool = False) -> int:
-    """Check versions, names, ROS 2 over real DDS, and how punctual this machine is; exits 1 when something is broken.
+    """Check this installation and this machine.
+
+    Versions, package names, ROS 2 over real DDS, how punctual the machine is; exits 1 when something is broken.
 
     Args:
         json: Print one JSON object on stdout.

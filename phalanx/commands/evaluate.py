@@ -19,7 +19,9 @@ def evaluate(
     shield: bool = False,
     json: bool = False,
 ) -> int:
-    """Fly one episode in each of many held-out worlds, with randomisation on; rates come with 95 % intervals.
+    """Fly held-out starts in simulation and count successes and collisions.
+
+    One episode in each of many worlds, with randomisation on; rates come with 95 % intervals.
 
     Args:
         file: Policy file; needed by the agent "policy".

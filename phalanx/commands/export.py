@@ -5,7 +5,9 @@ from phalanx.options import OutFile, RunFolder
 
 
 def export(run: RunFolder, out_file: OutFile = None, json: bool = False) -> int:
-    """Write the policy of a training run as one file that carries its contract and its probes.
+    """Write the policy of a training run as one file.
+
+    It carries its contract and its probes, and is loaded again and checked before this command ends.
 
     Args:
         run: Folder of a training run, or a checkpoint file.

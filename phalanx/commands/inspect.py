@@ -7,7 +7,7 @@ from phalanx.options import PolicyFile
 
 
 def inspect(file: PolicyFile, json: bool = False) -> int:
-    """Show the contract of a policy file so that a person understands the policy.
+    """Explain a policy file: what it is given, what it answers, where it comes from.
 
     Args:
         file: Policy file, such as zoo/swarm-swap.onnx.

@@ -19,7 +19,7 @@ def play(
     out_file: OutFile = None,
     json: bool = False,
 ) -> int:
-    """Fly episodes in simulation and say how they went; the last one as a page, a picture or a video.
+    """Watch a policy in simulation: as text, replay page, picture or video.
 
     Args:
         file: Policy file; needed by the agent "policy".

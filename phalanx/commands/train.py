@@ -20,7 +20,9 @@ def train(
     resume: bool = False,
     json: bool = False,
 ) -> int:
-    """Train the robots of a task. Ctrl-C ends after the running iteration and leaves a checkpoint to resume from.
+    """Train the robots of a task.
+
+    Ctrl-C ends after the running iteration and leaves a checkpoint to resume from.
 
     Args:
         task: Which task; see `phalanx tasks`.

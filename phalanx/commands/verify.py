@@ -18,7 +18,9 @@ def verify(
     teams: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (2, 4, 8),
     json: bool = False,
 ) -> int:
-    """Replay the probes, compare simulation and file over whole episodes, fly held-out starts; exits 1 when refused.
+    """Say whether a policy file may fly.
+
+    Replays the probes, compares simulation and file over whole episodes, flies held-out starts; exits 1 when refused.
 
     Args:
         file: Policy file.
