@@ -16,14 +16,7 @@ DESCRIPTION = "Train teams of robots in simulation, export each policy as one fi
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-EXTRA_OF = {
-    "torch": "train",
-    "mujoco": "train",
-    "onnx": "train",
-    "onnxscript": "train",
-    "rclpy": "ros",
-    "rosbags": "ros",
-}
+EXTRAS = {"train": ("torch", "mujoco", "onnx", "onnxscript", "tensorboard", "scipy"), "ros": ("rclpy", "rosbags")}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
