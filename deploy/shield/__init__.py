@@ -6,11 +6,15 @@ It takes the policy for an adversary. What it guarantees, in numbers and under w
 from deploy.shield.filter import FilterInfo, filter_command
 from deploy.shield.params import ShieldParams, ShieldParamsError, make_shield_params
 from deploy.shield.rows import constraint_rows, row_names, safe_margin
+from deploy.shield.supervisor import Mode, Shield, ShieldReport
 
 __all__ = [
     "FilterInfo",
+    "Mode",
+    "Shield",
     "ShieldParams",
     "ShieldParamsError",
+    "ShieldReport",
     "constraint_rows",
     "filter_command",
     "make_shield_params",

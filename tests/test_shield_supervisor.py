@@ -1,0 +1,211 @@
+"""The supervisor as an adversary, a broken sensor and a dead policy meet it; flown in real physics where it flies."""
+
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+
+from deploy.shield import Mode, Shield, make_shield_params
+from hardware import ActuatorCommand, Peers, RobotState, load_robot
+from hardware.rotation import rotate_inverse
+from sim.scene import build_scene
+
+SPEC = load_robot("crazyflie")
+PARAMS = make_shield_params(SPEC)
+HOVER = np.array([SPEC.flight.hover_thrust_n, 0, 0, 0], np.float32)
+DT = PARAMS.control_dt_s
+NOBODY = Peers(np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(1), np.zeros(1, bool))
+
+
+class Flight:
+    """One Crazyflie in MuJoCo under one shield, stepped at the control rate."""
+
+    def __init__(self, pos=(0.0, 0.0, 1.0), thrust_scale: float = 1.0):
+        self.scene = build_scene(SPEC, 1)
+        self.data = mujoco.MjData(self.scene.model)
+        self.data.qpos[:4] = (*pos, 1.0)
+        self.data.act[0] = HOVER[0]
+        self.thrust_scale = thrust_scale
+        self.shield = Shield(PARAMS, SPEC)
+        self.now_s = 100.0
+        self.modes: list[Mode] = []
+
+    def state(self) -> RobotState:
+        q, v = self.data.qpos[:7], self.data.qvel[:6]
+        none = np.empty(0)
+        return RobotState(
+            none, none, q[:3].copy(), q[3:].copy(), rotate_inverse(q[3:], v[:3]), v[3:].copy(), np.zeros(())
+        )
+
+    def step(self, request=HOVER, age_s: float = 0.01, state="true", peers=NOBODY, dt_s: float = DT):
+        self.now_s += dt_s
+        state = self.state() if isinstance(state, str) else state
+        requested = None if request is None else ActuatorCommand(np.asarray(request, np.float32))
+        command, report = self.shield.step(self.now_s, state, peers, requested, age_s)
+        assert np.isfinite(command.target).all()
+        assert (command.target >= np.float32(SPEC.command_low)).all()
+        assert (command.target <= np.float32(SPEC.command_high)).all()
+        self.data.ctrl[:4] = command.target * [self.thrust_scale, 1, 1, 1]
+        for _ in range(5):
+            mujoco.mj_step(self.scene.model, self.data)
+        self.modes.append(report.mode)
+        return command.target, report
+
+    def fly(self, seconds: float, **kwargs):
+        return [self.step(**kwargs) for _ in range(round(seconds / DT))][-1]
+
+    def after_ramp(self):
+        self.fly(PARAMS.ramp_s + 0.1)
+        assert self.modes[-1] is Mode.NOMINAL
+        return self
+
+
+def test_before_the_first_request_it_holds_the_robot_where_it_is():
+    flight = Flight()
+    _, report = flight.fly(2.0, request=None)
+    assert report.mode is Mode.HOLD and "waiting" in report.reason
+    assert np.linalg.norm(flight.state().base_pos - [0, 0, 1]) < 0.02
+
+
+def test_a_safe_request_passes_bit_by_bit_after_the_ramp():
+    flight = Flight().after_ramp()
+    request = np.float32([0.43219, 0.1234567, -0.0765432, 0.3333333])
+    sent, report = flight.step(request)
+    assert sent.tobytes() == request.tobytes() and report.mode is Mode.NOMINAL and report.intervention == 0
+
+
+def test_activation_fades_the_policy_in():
+    flight = Flight()
+    sent, _ = flight.step(np.float32([0.6, 0, 0, 3.0]))
+    assert abs(sent[3]) < 0.5
+    assert flight.fly(PARAMS.ramp_s + 0.1, request=np.float32([0.43, 0, 0, 3.0]))[0][3] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "reason"),
+    [
+        ({"request": None}, "no request"),
+        ({"request": [np.nan, 0, 0, 0]}, "request not finite"),
+        ({"request": [0.4, 0, 0]}, r"shape \(3,\)"),
+        ({"age_s": 0.5}, "request 500 ms old"),
+        ({"age_s": -1.0}, "request -1000 ms old"),
+    ],
+)
+def test_a_policy_without_good_requests_is_replaced_within_four_periods_and_landed_for_good(kwargs, reason):
+    flight = Flight().after_ramp()
+    for periods in range(1, 10):
+        _, report = flight.step(**kwargs)
+        if report.mode is Mode.HOLD:
+            break
+    assert periods <= PARAMS.act_periods + 1
+    import re
+
+    assert re.search(reason, report.reason)
+    flight.fly(1.0, **kwargs)
+    assert np.linalg.norm(flight.state().base_pos - [0, 0, 1]) < 0.1
+    flight.fly(7.0)  # good requests again: latched all the same
+    assert flight.modes[-1] is Mode.OFF and Mode.LAND in flight.modes
+    assert flight.state().base_pos[2] < 0.05
+    flight.shield.reset()
+    assert flight.step()[1].mode is not Mode.OFF
+
+
+@pytest.mark.parametrize("thrust_scale", [0.92, 1.05])
+def test_it_lands_with_worn_or_fresh_rotors(thrust_scale):
+    flight = Flight(thrust_scale=thrust_scale).after_ramp()
+    flight.fly(9.0, request=None)
+    assert flight.modes[-1] is Mode.OFF and flight.state().base_pos[2] < 0.05
+
+
+def test_a_short_gap_of_requests_is_bridged():
+    flight = Flight().after_ramp()
+    for _ in range(PARAMS.act_periods - 1):
+        assert flight.step(None)[1].mode in (Mode.NOMINAL, Mode.FILTERED)
+    assert flight.step()[1].mode is Mode.NOMINAL
+
+
+def broken(state: RobotState, **fields) -> RobotState:
+    return replace(state, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"base_pos": np.array([np.nan, 0, 1])}, "state not finite"),
+        ({"base_quat": np.zeros(4)}, "unit length"),
+        ({"age": np.array(0.3)}, "state 300 ms old"),
+        ({"base_pos": np.array([5.0, 0, 1])}, "position jumped"),
+        ({"base_lin_vel": np.zeros(2)}, "shape"),
+    ],
+)
+def test_a_bad_state_is_never_used_and_when_it_lasts_the_robot_sinks_level_and_stops(fields, reason):
+    flight = Flight().after_ramp()
+    before, _ = flight.step()
+    once, report = flight.step(state=broken(flight.state(), **fields))
+    assert report.mode is Mode.NOMINAL and np.array_equal(before, once)
+    for _ in range(PARAMS.act_periods + 1):
+        sent, report = flight.step(state=broken(flight.state(), **fields))
+    assert report.mode is Mode.LAND and reason in report.reason
+    assert (sent[1:] == 0).all() and 0.85 < sent[0] / HOVER[0] < 1
+    # a jump is forgotten after a while: the place may be right and the memory wrong; everything else stays bad
+    if "jumped" not in reason:
+        flight.fly(5.0, state=broken(flight.state(), **fields))
+        assert flight.modes[-1] is Mode.OFF
+
+
+@pytest.mark.parametrize("jump_s", [-5.0, 60.0])
+def test_a_jumped_clock_trips_the_fallback_and_the_robot_still_lands(jump_s):
+    flight = Flight().after_ramp()
+    _, report = flight.step(dt_s=jump_s)
+    assert report.mode is Mode.HOLD and "clock jumped" in report.reason
+    flight.fly(8.0)
+    assert flight.modes[-1] is Mode.OFF and flight.state().base_pos[2] < 0.05
+
+
+def test_a_peer_that_babbles_trips_the_fallback_and_stays_where_it_was_last_seen():
+    flight = Flight().after_ramp()
+    close = Peers(np.array([[0.5, 0.0, 1.0]]), np.zeros((1, 3)), np.zeros(1), np.ones(1, bool))
+    flight.step(peers=close)
+    margin = flight.step(peers=close)[1].margin
+    babbling = replace(close, pos=np.array([[np.nan, 0.0, 1.0]]))
+    _, report = flight.step(peers=babbling)
+    assert report.mode is Mode.HOLD and report.reason == "peers not finite"
+    assert report.margin == pytest.approx(margin, abs=0.05)
+
+
+def test_while_landing_it_still_keeps_away_from_a_peer_below():
+    flight = Flight(pos=(0.0, 0.0, 1.5)).after_ramp()
+    below = Peers(np.array([[0.02, 0.0, 0.6]]), np.zeros((1, 3)), np.zeros(1), np.ones(1, bool))
+    flight.fly(2.0, request=None, peers=below)
+    for _ in range(150):
+        flight.step(None, peers=below)
+        offset = flight.state().base_pos - below.pos[0]
+        scaled = np.linalg.norm(offset * [1, 1, 1 / PARAMS.downwash_ratio]) / PARAMS.separation_m
+        assert scaled > 0.95
+
+
+def test_emergency_stop_is_at_once_and_latched():
+    flight = Flight().after_ramp()
+    flight.shield.estop()
+    sent, report = flight.step()
+    assert report.mode is Mode.ESTOP and sent[0] == np.float32(SPEC.command_low[0])
+    assert flight.fly(1.0)[1].mode is Mode.ESTOP
+
+
+def test_a_full_throttle_adversary_stays_inside_the_fence():
+    rng = np.random.default_rng(0)
+    low, high = np.array(PARAMS.geofence_low), np.array(PARAMS.geofence_high)
+    flight = Flight().after_ramp()
+    request = HOVER
+    for step in range(1500):
+        if step % 25 == 0:
+            request = (
+                rng.choice([SPEC.command_low, SPEC.command_high], axis=0)
+                if step % 50
+                else rng.uniform(SPEC.command_low, SPEC.command_high)
+            )
+        flight.step(request)
+        pos = flight.state().base_pos
+        assert (pos > low - 0.05).all() and (pos < high + 0.05).all()
+    assert Mode.FILTERED in flight.modes and Mode.HOLD not in flight.modes[50:]
