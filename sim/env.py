@@ -38,7 +38,13 @@ class TeamEnv:
     """
 
     def __init__(
-        self, task: TaskCfg, num_worlds: int, seed: int, num_agents: int | None = None, shield: bool = False, randomise: bool = True
+        self,
+        task: TaskCfg,
+        num_worlds: int,
+        seed: int,
+        num_agents: int | None = None,
+        shield: bool = False,
+        randomise: bool = True,
     ):
         """`shield` puts the safety filter between action and actuators; without `randomise` nothing but the start varies."""
         self.task, self.num_worlds = task, num_worlds
@@ -46,7 +52,9 @@ class TeamEnv:
         self.robot = load_robot(task.robot)
         self.control_dt = 1.0 / self.robot.control_hz
         scene = build_scene(self.robot, self.num_agents)
-        self.world = World(scene, num_worlds, self.control_dt, task.observation.max_peers, task.observation.peer_range_m)
+        self.world = World(
+            scene, num_worlds, self.control_dt, task.observation.max_peers, task.observation.peer_range_m
+        )
         self.shield = make_shield_params(self.robot, **task.shield) if shield else None
         self.randomisation = task.randomisation if randomise else {}
         self.noise = task.noise if randomise else type(task.noise)()
@@ -66,7 +74,9 @@ class TeamEnv:
     def obs_layout(self) -> ObsLayout:
         """How an observation is laid out."""
         state, peers = self.measured
-        own = sum(t.func(state, self.command, self.memory, **t.params).shape[-1] for t in self.task.observation.own.values())
+        own = sum(
+            t.func(state, self.command, self.memory, **t.params).shape[-1] for t in self.task.observation.own.values()
+        )
         peer = sum(t.func(state, peers, **t.params).shape[-1] for t in self.task.observation.peer.values())
         return ObsLayout(own, peer)
 
@@ -85,6 +95,10 @@ class TeamEnv:
         self.measured = self.world.measure(self._all, self.noise, self.generator)
         return observe(self.task.observation, *self.measured, self.command, self.memory)
 
+    def stagger(self) -> None:
+        """Spread the worlds over the length of an episode, so that they do not all end together; for training."""
+        self.steps = torch.randint(0, self.max_steps, (self.num_worlds,), generator=self.generator)
+
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
         """One control step under action (W, N, U), clipped to [-1, 1].
 
@@ -98,9 +112,8 @@ class TeamEnv:
         before = self.memory["last_action"] if "last_action" in self.memory else action
         command = decode(task.action, action)
         if self.shield is not None:
-            target, info = filter_command(self.shield, self.robot, *self.measured, command.target)
-            self.shielded += info.intervention > 0
-            command.target = target
+            command.target, report = filter_command(self.shield, self.robot, *self.measured, command.target)
+            self.shielded += report.intervention > 0
         self.world.step(command)
         now = self.transition(action, before)
         terms = {name: t.weight * t.func(now, **t.params) for name, t in task.rewards.items()}
@@ -116,7 +129,7 @@ class TeamEnv:
         self.memory = remember(task.observation, self.memory, self.measured[0], self.command, action)
         self.measured = self.world.measure(self._all, self.noise, self.generator)
         obs = observe(task.observation, *self.measured, self.command, self.memory)
-        info = {
+        info: dict[str, Any] = {
             "terminal_obs": obs,
             "reward_terms": terms,
             "failures": failures,

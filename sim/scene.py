@@ -41,7 +41,9 @@ def build_scene(robot: RobotSpec, num_robots: int, timestep_s: float | None = No
         raise ValueError(f"a team needs at least one robot, not {num_robots}")
     spec = mujoco.MjSpec()
     spec.modelname = f"{robot.name} x {num_robots}"
-    spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[10, 10, 0.1], rgba=[0.93, 0.94, 0.95, 1])
+    spec.worldbody.add_geom(
+        name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[10, 10, 0.1], rgba=[0.93, 0.94, 0.95, 1]
+    )
     spec.worldbody.add_light(pos=[0, 0, 6], dir=[0, 0, -1])
     for index in range(num_robots):
         child = mujoco.MjSpec.from_file(str(robot.mjcf))
@@ -63,7 +65,9 @@ def _index(model: mujoco.MjModel, robot: RobotSpec, num_robots: int) -> Scene:
         prefix = robot_prefix(index)
         body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, prefix + robot.base_body)
         if body < 0 or model.body_dofnum[body] != 6:
-            raise ValueError(f"{robot.mjcf.name}: no free body {robot.base_body!r}, which the spec of {robot.name!r} names")
+            raise ValueError(
+                f"{robot.mjcf.name}: no free body {robot.base_body!r}, which the spec of {robot.name!r} names"
+            )
         joint = model.body_jntadr[body]
         base_body.append(body)
         qpos_adr.append(model.jnt_qposadr[joint])

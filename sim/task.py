@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hardware.types import Peers, RobotState
+from hardware.types import RobotState
 
 Tensor = torch.Tensor
 
@@ -142,6 +142,3 @@ class ObsLayout:
         own = obs[..., : self.own_dim]
         peers = obs[..., self.own_dim :].reshape(*obs.shape[:-1], -1, self.peer_dim + 1)
         return own, peers[..., :-1], peers[..., -1] > 0.5
-
-
-Observed = tuple[RobotState, Peers]

@@ -62,7 +62,9 @@ class World:
         """One control step under `command.target` (W, N, U): it acts late by each world's actuator delay."""
         target = command.target.clamp(self._low, self._high)
         delay = self.actuator_delay.view(-1, 1, 1, 1)
-        path = torch.where(self._substep < delay, self.sent.unsqueeze(1), target.unsqueeze(1)) * self.strength.unsqueeze(1)
+        path = torch.where(
+            self._substep < delay, self.sent.unsqueeze(1), target.unsqueeze(1)
+        ) * self.strength.unsqueeze(1)
         self._ctrl[:, :, self._ctrl_index] = path.flatten(2).double()
         self.physics.step(self._ctrl)
         self.sent = target
@@ -149,5 +151,3 @@ def _rest_command(scene: Scene) -> list[float]:
 def _spread(addresses, width: int) -> Tensor:
     """(N,) first columns -> (N, width) columns."""
     return torch.from_numpy(addresses).long().unsqueeze(-1) + torch.arange(width)
-
-

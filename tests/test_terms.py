@@ -49,7 +49,9 @@ def test_projected_gravity_is_down_in_the_body():
 
 def test_an_old_message_is_carried_on_by_its_velocity():
     quat = torch.tensor([[1.0, 0, 0, 0]])
-    peers = Peers(torch.tensor([[[1.0, 0, 1]]]), torch.tensor([[[2.0, 0, 0]]]), torch.tensor([[0.1]]), torch.ones(1, 1).bool())
+    peers = Peers(
+        torch.tensor([[[1.0, 0, 1]]]), torch.tensor([[[2.0, 0, 0]]]), torch.tensor([[0.1]]), torch.ones(1, 1).bool()
+    )
     assert observations.peer_pos(state_at(quat), peers)[0, 0].tolist() == pytest.approx([1.2, 0, 1])
 
 
@@ -60,7 +62,9 @@ def test_whoever_is_not_heard_leaves_no_trace_in_the_observation():
     command = {"goal_pos": torch.ones(1, 3)}
 
     def seen(junk: float) -> torch.Tensor:
-        peers = Peers(torch.full((1, 2, 3), junk), torch.full((1, 2, 3), junk), torch.zeros(1, 2), torch.zeros(1, 2).bool())
+        peers = Peers(
+            torch.full((1, 2, 3), junk), torch.full((1, 2, 3), junk), torch.zeros(1, 2), torch.zeros(1, 2).bool()
+        )
         return observe(task.observation, state_at(quat), peers, command, memory)
 
     assert torch.equal(seen(0.0), seen(7.0))

@@ -26,12 +26,12 @@ class TeamVectorEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """obs (W, N, D) and an empty info."""
+        """Obs (W, N, D) and an empty info."""
         super().reset(seed=seed)
         return self.env.reset(seed).numpy().copy(), {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """obs (W, N, D), reward, terminated and truncated (W,), info."""
+        """Obs (W, N, D), reward, terminated and truncated (W,), info."""
         obs, reward, terminated, _, info = self.env.step(torch.as_tensor(actions, dtype=torch.float32))
         failed, ended = terminated.any(-1).numpy(), info["ended"].numpy()
         out: dict[str, Any] = {"success": info["success"].numpy(), "_success": ended}
@@ -54,12 +54,12 @@ class TeamGymEnv(gym.Env):
         self.observation_space, self.action_space = _spaces(self.env)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """obs (N, D) and an empty info."""
+        """Obs (N, D) and an empty info."""
         super().reset(seed=seed)
         return self.env.reset(seed)[0].numpy().copy(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """obs (N, D), reward, terminated, truncated, info; after an end the next call must be `reset`."""
+        """Obs (N, D), reward, terminated, truncated, info; after an end the next call must be `reset`."""
         _, reward, terminated, _, info = self.env.step(torch.as_tensor(action, dtype=torch.float32)[None])
         failed, ended = bool(terminated.any()), bool(info["ended"][0])
         obs = info["terminal_obs"][0].numpy().copy()

@@ -24,7 +24,9 @@ class TeamParallelEnv(ParallelEnv):
         layout = self.env.obs_layout
         size = layout.own_dim + self.env.world.num_peers * (layout.peer_dim + 1)
         self._obs_spaces = {a: gym.spaces.Box(-np.inf, np.inf, (size,), np.float32) for a in self.possible_agents}
-        self._act_spaces = {a: gym.spaces.Box(-1.0, 1.0, (self.env.action_dim,), np.float32) for a in self.possible_agents}
+        self._act_spaces = {
+            a: gym.spaces.Box(-1.0, 1.0, (self.env.action_dim,), np.float32) for a in self.possible_agents
+        }
 
     def observation_space(self, agent: str) -> gym.Space:
         """Box (D,)."""
@@ -34,7 +36,9 @@ class TeamParallelEnv(ParallelEnv):
         """Box (U,) in [-1, 1]."""
         return self._act_spaces[agent]
 
-    def reset(self, seed: int | None = None, options: dict | None = None) -> tuple[dict[str, np.ndarray], dict[str, dict]]:
+    def reset(
+        self, seed: int | None = None, options: dict | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, dict]]:
         """First observations and empty infos, by agent."""
         self.agents = list(self.possible_agents)
         return self._by_agent(self.env.reset(seed)[0]), {agent: {} for agent in self.agents}

@@ -68,7 +68,7 @@ class NativePhysics:
         self._start[:] = self._path[:, -1]
 
     def trajectory(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """qpos (W, n, nq) and qvel (W, n, nv), float64 views that the next `step` overwrites."""
+        """Qpos (W, n, nq) and qvel (W, n, nv), float64 views that the next `step` overwrites."""
         path = torch.from_numpy(self._path)
         return path[..., self._qpos], path[..., self._qvel]
 
