@@ -4,7 +4,7 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
-from deploy.shield import Mode, ShieldReport
+from deploy.shield.supervisor import Mode, ShieldReport
 from ros_nodes.conversion import base_frame, set_stamp
 
 LEVELS = {"NOMINAL": DiagnosticStatus.OK, "FILTERED": DiagnosticStatus.OK, "ESTOP": DiagnosticStatus.ERROR}

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from deploy.shield import Mode, ShieldParams
+from deploy.shield import ShieldParams
+from deploy.shield.supervisor import Mode
 from hardware.spec import RobotSpec
 from ros_nodes.mission import HOLD_S, SETTLED_M, Mission
 from ros_nodes.series import read_series

@@ -8,7 +8,8 @@ from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from deploy.shield import Shield, make_shield_params
+from deploy.shield import make_shield_params
+from deploy.shield.supervisor import Shield
 from hardware import load_robot
 from hardware.types import ActuatorCommand
 from ros_nodes import qos
@@ -104,10 +105,11 @@ class ShieldNode(ManagedNode):
         self._state.update(now_ns)
         peers = self._peers.update(now_ns)
         self._serve_requests_of_people()
-        state = self._state.state if self._state.stamp_ns else None
+        if not self._state.stamp_ns:
+            return  # there is no robot yet: it shall not be set free by a command that knows nothing of it
         age_s = (now_ns - self._request_ns) * 1e-9
-        command, report = self._shield.step(now_s, state, peers, self._request, age_s)
-        stamp_ns = self._request_ns if arrived else self._state.stamp_ns or now_ns
+        command, report = self._shield.step(now_s, self._state.state, peers, self._request, age_s)
+        stamp_ns = self._request_ns if arrived else self._state.stamp_ns
         self._publisher.publish(self._converter.write(command, stamp_ns))
         if self._status.update(now_s, report, age_s):
             self._status_publisher.publish(self._status.message(now_ns))
