@@ -46,7 +46,7 @@ class TeamEnv:
         shield: bool = False,
         randomise: bool = True,
     ):
-        """`shield` puts the safety filter between action and actuators; without `randomise` nothing but the start varies."""
+        """`shield` puts the safety filter before the actuators; without `randomise` nothing but the start varies."""
         self.task, self.num_worlds = task, num_worlds
         self.num_agents = task.num_agents if num_agents is None else num_agents
         self.robot = load_robot(task.robot)
@@ -87,6 +87,7 @@ class TeamEnv:
         w, n = self.num_worlds, self.num_agents
         self.steps = torch.zeros(w, dtype=torch.long)
         self.held = torch.zeros(w, n, dtype=torch.long)
+        self.last_action = torch.zeros(w, n, self.action_dim)
         self.memory = initial_memory(self.task.observation, (w, n))
         self.command = {name: torch.zeros(w, n, len(c.low)) for name, c in self.task.commands.items()}
         self.min_separation = torch.full((w,), torch.inf)
@@ -103,23 +104,23 @@ class TeamEnv:
         """One control step under action (W, N, U), clipped to [-1, 1].
 
         Returns obs (W, N, D), reward (W, N), terminated (W, N) bool, truncated (W, N) bool and info: `terminal_obs`
-        (W, N, D), `reward_terms` {name: (W, N) weighted}, `failures` {name: (W, N) bool}, `ended` (W,) bool, and for each
-        world, meaningful where it ended: `success`, `min_separation_m`, `episode_length`, `interventions` (steps x
-        robots), each (W,).
+        (W, N, D), `reward_terms` {name: (W, N) weighted}, `failures` {name: (W, N) bool}, `ended` (W,) bool, and for
+        each world, meaningful where it ended: `success`, `min_separation_m`, `episode_length`, `interventions` (steps
+        x robots), each (W,).
         """
         task = self.task
         action = action.clamp(-1.0, 1.0)
-        before = self.memory["last_action"] if "last_action" in self.memory else action
         command = decode(task.action, action)
         if self.shield is not None:
             command.target, report = filter_command(self.shield, self.robot, *self.measured, command.target)
             self.shielded += report.intervention > 0
         self.world.step(command)
-        now = self.transition(action, before)
+        now = self.transition(action)
         terms = {name: t.weight * t.func(now, **t.params) for name, t in task.rewards.items()}
         reward = torch.stack(list(terms.values())).sum(0)
         failures = {name: t.func(now, **t.params) for name, t in task.failures.items()}
         terminated = torch.stack(list(failures.values())).any(0)
+        self.last_action = action
         self.steps += 1
         self.held = torch.where(task.success.func(now, **task.success.params), self.held + 1, 0)
         self.min_separation = torch.minimum(self.min_separation, now.distance.flatten(1).amin(-1))
@@ -143,13 +144,15 @@ class TeamEnv:
             obs = self._renew(ended.nonzero().squeeze(-1), obs)
         return obs, reward, terminated, truncated, info
 
-    def transition(self, action: Tensor, last_action: Tensor) -> Transition:
+    def transition(self, action: Tensor) -> Transition:
         """The true situation after a step."""
         state = self.world.truth()
         pos, vel = state.base_pos, rotate(state.base_quat, state.base_lin_vel)
         offset = pos[:, None] - pos[:, :, None]
         distance = torch.linalg.vector_norm(offset, dim=-1) + self._diagonal
-        return Transition(state, self.command, action, last_action, offset, vel[:, None] - vel[:, :, None], distance)
+        return Transition(
+            state, self.command, action, self.last_action, offset, vel[:, None] - vel[:, :, None], distance
+        )
 
     def _renew(self, worlds: Tensor, obs: Tensor) -> Tensor:
         """Restart `worlds` (K,) and return the observations with theirs replaced by first ones."""
@@ -178,6 +181,7 @@ class TeamEnv:
             term.func(self.world, worlds, self.generator, **term.params)
         self.steps[worlds] = 0
         self.held[worlds] = 0
+        self.last_action[worlds] = 0.0
         self.shielded[worlds] = 0
         self.min_separation[worlds] = torch.inf
 
@@ -189,7 +193,7 @@ class TeamEnv:
             "memory": dict(self.memory),
             "command": dict(self.command),
             "measured": self.measured,
-            **{name: getattr(self, name) for name in ("steps", "held", "shielded", "min_separation")},
+            **{name: getattr(self, name) for name in ("steps", "held", "last_action", "shielded", "min_separation")},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -197,5 +201,5 @@ class TeamEnv:
         self.world.load_state_dict(state["world"])
         self.generator.set_state(state["generator"])
         self.memory, self.command, self.measured = dict(state["memory"]), dict(state["command"]), state["measured"]
-        for name in ("steps", "held", "shielded", "min_separation"):
+        for name in ("steps", "held", "last_action", "shielded", "min_separation"):
             setattr(self, name, state[name].clone())

@@ -35,7 +35,7 @@ class MemoryTerm(Term):
 
 @dataclass(frozen=True)
 class RandomTerm:
-    """`func(world, worlds, generator, **params)` draws new values for `worlds` at their reset; see sim/randomisation.py."""
+    """`func(world, worlds, generator, **params)` draws values for `worlds` at their reset; see sim/randomisation.py."""
 
     func: Callable[..., None]
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Start:
 
 @dataclass
 class Transition:
-    """What reward, termination and success terms may look at: the truth, without noise or delay (W worlds, N robots)."""
+    """What reward, failure and success terms may look at: the truth, without noise or delay (W worlds, N robots)."""
 
     state: RobotState  # (W, N, ...)
     command: Mapping[str, Tensor]  # (W, N, size)

@@ -15,7 +15,7 @@ from sim.task import TaskCfg
 class TeamVectorEnv(VectorEnv):
     """W worlds at once. Worlds that end restart in the same step; `final_obs` holds what they saw last."""
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012 - the base class declares it so
 
     def __init__(self, task: TaskCfg | str, num_envs: int, num_agents: int | None = None, **options: Any):
         """`options` go to `sim.env.make_env`."""
@@ -46,7 +46,7 @@ class TeamVectorEnv(VectorEnv):
 class TeamGymEnv(gym.Env):
     """One world, for code that expects a plain `gymnasium.Env`."""
 
-    metadata = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - the base class declares it so
 
     def __init__(self, task: TaskCfg | str, num_agents: int | None = None, **options: Any):
         """`options` go to `sim.env.make_env`."""
