@@ -19,6 +19,7 @@ class Episodes:
     """Running return of every world's episode, and what the episodes that ended in this rollout came to."""
 
     running: Tensor  # (W,) return so far, mean over the robots
+    whole: Tensor  # (W,) bool: seen from its start; the first ones, staggered, are not
     returns: list[Tensor] = field(default_factory=list)
     success: list[Tensor] = field(default_factory=list)
     length: list[Tensor] = field(default_factory=list)

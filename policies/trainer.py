@@ -56,13 +56,15 @@ class Trainer:
         self.env = env if env is not None else _env_of(cfg)
         self.hyper = cfg.ppo or hyperparameters(getattr(self.env, "task", None))
         self.obs = self.env.reset(cfg.seed)
+        self.env.stagger()
         layout, action_dim, hyper = self.env.obs_layout, self.env.action_dim, self.hyper
         self.actor = Actor(layout, action_dim, hyper.hidden, hyper.peer_embed, hyper.init_std)
         self.critic = Critic(layout, "team" if cfg.team_critic else "own", hyper.hidden, hyper.peer_embed)
         self.optimiser = ppo.make_optimiser(self.actor, self.critic, hyper)
         self.generator = torch.Generator(device=self.obs.device).manual_seed(cfg.seed)
         self.rollout = Rollout(hyper.num_steps, self.obs, action_dim)
-        self.episodes = Episodes(running=self.obs.new_zeros(self.obs.shape[0]))
+        worlds = self.obs.shape[0]
+        self.episodes = Episodes(self.obs.new_zeros(worlds), torch.zeros(worlds, dtype=torch.bool))
         self.guard = NanGuard(cfg.out)
         self.workers = Workers(hyper.threads)
         self.curve: list[dict[str, float]] = []
@@ -108,7 +110,7 @@ class Trainer:
             "generator": self.generator.get_state(),
             "env": self.env.state_dict(),
             "obs": self.obs,
-            "running_return": self.episodes.running,
+            "episodes": [self.episodes.running, self.episodes.whole],
             "curve": self.curve,
             "iteration": self.iteration,
             "agent_steps": self.agent_steps,
@@ -129,7 +131,7 @@ class Trainer:
         self.generator.set_state(state["generator"])
         self.env.load_state_dict(state["env"])
         self.obs = state["obs"]
-        self.episodes.running = state["running_return"]
+        self.episodes.running, self.episodes.whole = state["episodes"]
         self.curve = list(state["curve"])
         self.iteration, self.agent_steps = state["iteration"], state["agent_steps"]
         restore_global_rng(state["rng"])

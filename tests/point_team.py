@@ -29,6 +29,10 @@ class PointTeam:
         self._start(torch.ones(self.num_worlds, dtype=torch.bool))
         return self._observe()
 
+    def stagger(self) -> None:
+        """Spread the worlds over the length of an episode."""
+        self.clock = torch.randint(0, self.episode_steps, (self.num_worlds,), generator=self.generator)
+
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
         """Push each point by action (W, N, 2), clipped to [-1, 1]."""
         action = action.clamp(-1, 1)

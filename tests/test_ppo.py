@@ -85,7 +85,8 @@ def test_it_learns(tmp_path: Path, team_critic: bool):
     seen: list[dict[str, float]] = []
     result = train(cfg, on_progress=seen.append, env=PointTeam(32))
     assert result.finished
-    assert result.return_curve[-1]["mean_return"] > -5 > -10 > result.return_curve[0]["mean_return"]
+    returns = [point["mean_return"] for point in result.return_curve if "mean_return" in point]
+    assert returns[-1] > -5 > -7 > returns[0]
     assert result.return_curve[-1]["success_rate"] > 0.9
     assert result.env_steps == result.agent_steps // 2
     assert seen[-1]["explained_variance"] > 0.3
@@ -117,7 +118,8 @@ def test_statistics_stand_still_while_samples_are_learned_from(tmp_path: Path):
 
 def test_a_team_of_one_learns_too(tmp_path: Path):
     result = train(TrainCfg(task="point", out=tmp_path, total_steps=10_000, ppo=QUICK), env=PointTeam(32, num_agents=1))
-    assert result.return_curve[-1]["mean_return"] > result.return_curve[0]["mean_return"]
+    returns = [point["mean_return"] for point in result.return_curve if "mean_return" in point]
+    assert returns[-1] > returns[0] + 1
 
 
 def test_a_task_overrides_hyperparameters_by_name():
