@@ -8,16 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from deploy.shield.arrays import at_least, constant
 from deploy.shield.params import ShieldParams
 from hardware.spec import GRAVITY, FlightModel
 from hardware.types import Array
 
 MIN_LIFT = 0.2 * GRAVITY  # m/s^2, least upward thrust that an acceleration may be turned into: the rotors cannot pull
-
-
-def constant(xp: Any, values: np.ndarray, like: Array) -> Array:
-    """`values` as an array of the kind, type and device of `like`."""
-    return values if isinstance(like, np.ndarray) else xp.asarray(values, dtype=like.dtype, device=like.device)
 
 
 def rotation_matrix(xp: Any, quat: Array) -> Array:
@@ -56,7 +52,7 @@ def acceleration_of(xp: Any, mass_kg: float, thrust: Array, thrust_axis_w: Array
 def lift_of(xp: Any, accel_w: Array) -> Array:
     """Specific thrust (..., 3) m/s^2, world, that gives `accel_w`; never downwards."""
     lift = accel_w + constant(xp, _GRAVITY_W, accel_w)
-    return xp.concat([lift[..., :2], xp.clip(lift[..., 2:], MIN_LIFT, None)], axis=-1)
+    return xp.concat([lift[..., :2], at_least(lift[..., 2:], MIN_LIFT)], axis=-1)
 
 
 def missing_turn(xp: Any, rot: Array, lift_w: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Projection of many robots' accelerations onto their constraint rows: a batched dual active-set method for dimension 3.
+"""Projection of many accelerations onto their constraint rows: a batched dual active-set method for dimension 3.
 
 Goldfarb and Idnani's dual method (Math. Programming 27, 1983) with a unit Hessian. It starts at the request, which is
 optimal without constraints, and takes in the most violated row; a row whose multiplier would turn negative leaves.
@@ -10,6 +10,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
+from deploy.shield.arrays import at_least
 from hardware.types import Array
 
 VIOLATION_TOL = 1e-9  # m/s^2, on rows of unit length
@@ -61,16 +62,16 @@ def _dual_steps(xp: Any, rows: Array, bound: Array, request: Array, feasible: Ar
         free = normal - (shares[..., None, :] @ normals)[..., 0, :]
         room = (free * free).sum(-1)
         # Full step: onto the row's plane. Partial step: until the first active row would start to pull.
-        full = xp.where(room > PARALLEL_TOL, violation / xp.clip(room, PARALLEL_TOL, None), _FAR)
+        full = xp.where(room > PARALLEL_TOL, violation / at_least(room, PARALLEL_TOL), _FAR)
         limits = xp.where(held & (shares > 1e-12), weights / xp.where(shares > 1e-12, shares, 1.0), _FAR)
         leaving = xp.argmin(limits, axis=-1)
         partial = limits[index, leaving]
         step = xp.minimum(full, partial)
         stuck = live & (step >= _FAR)
         feasible, live = feasible & ~stuck, live & ~stuck
-        step = xp.where(live, xp.clip(step, 0.0, None), 0.0)
+        step = xp.where(live, at_least(step, 0.0), 0.0)
         accel = accel - xp.where((room > PARALLEL_TOL)[:, None], step[:, None] * free, 0.0)
-        weights = xp.where(held, xp.clip(weights - step[:, None] * shares, 0.0, None), weights)
+        weights = xp.where(held, at_least(weights - step[:, None] * shares, 0.0), weights)
         entering_weight = xp.where(pending, entering_weight, 0.0) + step
         is_full = live & (full <= partial)
         free_slot = xp.argmax(xp.astype(active < 0, xp.int64), axis=-1)

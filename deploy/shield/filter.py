@@ -1,8 +1,15 @@
 """filter_command: the command that is sent in place of the requested one, for one robot or a batch of worlds x robots.
 
-Guarantee. Robots that all run this filter keep their centres outside each other's ellipsoid (`separation_m` across,
-`downwash_ratio * separation_m` up and down) whatever commands are requested, as long as each state is measured within
-5 mm (one sigma) and `latency_s` covers the way from measurement to acceleration. It is not certified.
+What is guaranteed, and when. Two to eight Crazyflies that all run this filter with the default parameters keep every two
+centres at least `separation_m` (0.25 m) apart across and `downwash_ratio` times that (0.62 m) up and down, stay inside the
+geofence and above the floor, whatever commands are requested, if
+- positions are known to 5 mm and velocities to 0.03 m/s (one sigma), states are at most two control periods old and peers
+  at most three;
+- a command takes at most 20 ms to the motors, and thrust over mass is within 10 % of the nominal one;
+- they start outside each other's ellipsoid, slower than `max_speed`.
+A peer that is silent for longer is given more room (`peer_accel` age^2 / 2, up to `peer_age_cap_s`), on the assumption that
+its own shield brings it to a hover. This is an engineering margin shown by simulation against adversaries
+(tests/test_shield_adversary.py), not a certificate.
 """
 
 from dataclasses import dataclass
@@ -11,9 +18,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from deploy.shield.arrays import at_least, at_most, constant, dot, norm
 from deploy.shield.attitude import (
     acceleration_of,
-    constant,
     lift_of,
     missing_turn,
     predicted_turn,
@@ -23,13 +30,14 @@ from deploy.shield.attitude import (
 )
 from deploy.shield.batched import solve_rows_batched
 from deploy.shield.params import ShieldParams
-from deploy.shield.rows import constraint_rows, predict_state, safe_margin, split_bounds
+from deploy.shield.rows import predict_state, rows_ahead, safe_margin, split_bounds
 from deploy.shield.solve import solve_rows_numpy
-from hardware.spec import FlightModel, RobotSpec
+from hardware.spec import RobotSpec
 from hardware.types import Array, Peers, RobotState
 
 ROW_TOL = 1e-6  # m/s^2, by which a request may exceed a row and still count as allowed
-BACKUP_STEPS = 12
+BACKUP_STEPS = 12  # of gradient descent; more change the backup by less than the noise of a measurement
+_TO_THE_RIGHT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
 @dataclass(slots=True)
@@ -48,8 +56,9 @@ def filter_command(
     """Filter `target` (..., 4) = thrust N, body rates rad/s; returns (sent (..., 4), FilterInfo).
 
     A request that meets every row is sent as it is (clamped to its channel); another one is replaced by the command for
-    the nearest acceleration that does. Where none does, or the request is not finite, the backup is sent: the
-    acceleration that brakes and violates the rows least. Raises ValueError for a robot that is not a multirotor.
+    the nearest acceleration that does. Where none does, the backup is sent: the acceleration that brakes and violates
+    the rows least. A request that is not finite counts as level flight. Only a state that is not finite gives an answer
+    that means nothing: check it before. Raises ValueError for a robot that is not a multirotor.
     """
     flight = spec.flight
     if flight is None:
@@ -57,38 +66,34 @@ def filter_command(
     xp = array_namespace(target)
     clamped = clamp(spec, target)
     finite = xp.isfinite(target).all(-1)
-    rows, bound = constraint_rows(params, state, peers)
-    neutral = constant(xp, np.array([flight.hover_thrust_n, 0.0, 0.0, 0.0]), bound)
-    request = xp.where(finite[..., None], xp.astype(clamped, xp.float64), neutral)
-    ahead = _predicted_attitude(xp, params, flight, state, request[..., 1:])
+    rot = rotation_matrix(xp, xp.astype(state.base_quat, xp.float64))
+    pos, vel = predict_state(xp, params, state, rot)
+    rows, bound = rows_ahead(xp, params, pos, vel, peers)
+    level = constant(xp, np.array([flight.hover_thrust_n, 0.0, 0.0, 0.0]), bound)
+    request = xp.where(finite[..., None], xp.astype(clamped, xp.float64), level)
+    rate, age = xp.astype(state.base_ang_vel, xp.float64), xp.astype(state.age, xp.float64)
+    ahead = rot @ turn_matrix(xp, predicted_turn(params, flight, rate, request[..., 1:], age))
     wanted = acceleration_of(xp, spec.mass_kg, request[..., 0], ahead[..., :, 2])
-    excess = (rows @ wanted[..., None])[..., 0] - bound
+    excess = dot(rows, wanted[..., None, :]) - bound
     allowed = finite & (excess <= ROW_TOL).all(-1)
-    accel, feasible, active = wanted, xp.ones_like(allowed), xp.zeros_like(excess, dtype=xp.bool)
-    if bool(allowed.all()):
-        sent = clamped
-    else:
+    margin = _least_margin(xp, params, state, peers)
+    if allowed.ndim == 0 and not allowed:
         push = tie_break(xp, params, rows, excess, peers.pos.shape[-2])
-        vel = predict_state(params, state)[1]
-        if rows.ndim == 2:
-            accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push)
-        else:
-            part = ~allowed
-            accel, feasible = xp.asarray(wanted, copy=True), xp.ones_like(allowed)
-            active = xp.zeros_like(bound, dtype=xp.bool)
-            solution = _solve(xp, params, vel[part], rows[part], bound[part], (wanted + push)[part])
-            accel[part], feasible[part], active[part] = solution
-        turn, lift = missing_turn(xp, ahead, lift_of(xp, accel))
-        rates = request[..., 1:] + turn / rate_authority_s(params, flight)
-        filtered = xp.concat([(spec.mass_kg * lift)[..., None], rates], axis=-1)
-        sent = xp.where(allowed[..., None], clamped, clamp(spec, xp.astype(filtered, target.dtype)))
-    change = accel - wanted
-    return sent, FilterInfo(
-        margin=_least_margin(xp, params, state, peers),
-        active=active,
-        feasible=feasible,
-        intervention=xp.sqrt((change * change).sum(-1)),
+        accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push)
+        sent = _command(xp, params, spec, ahead, request, accel).astype(target.dtype)
+        return sent, FilterInfo(margin, active, feasible, norm(xp, accel - wanted))
+    info = FilterInfo(margin, xp.zeros_like(excess, dtype=xp.bool), xp.ones_like(allowed), xp.zeros_like(bound[..., 0]))
+    if bool(allowed.all()):
+        return clamped, info
+    part = ~allowed
+    push = tie_break(xp, params, rows[part], excess[part], peers.pos.shape[-2])
+    accel, info.feasible[part], info.active[part] = _solve_many(
+        xp, params, vel[part], rows[part], bound[part], wanted[part] + push
     )
+    info.intervention[part] = norm(xp, accel - wanted[part])
+    sent = xp.asarray(clamped, copy=True)
+    sent[part] = xp.astype(_command(xp, params, spec, ahead[part], request[part], accel), target.dtype)
+    return sent, info
 
 
 def clamp(spec: RobotSpec, target: Array) -> Array:
@@ -103,35 +108,32 @@ def tie_break(xp: Any, params: ShieldParams, rows: Array, excess: Array, num_pee
 
     It moves the request, never the rows, so it costs no safety; everybody keeping right is consistent without talking.
     """
-    weight = params.tie_break_accel * xp.clip(excess[..., :num_peers], 0.0, 1.0)
-    toward = rows[..., :num_peers, :]
-    push_x, push_y = (weight * toward[..., 1]).sum(-1), -(weight * toward[..., 0]).sum(-1)
-    return xp.stack([push_x, push_y, 0.0 * push_x], axis=-1)
+    weight = params.tie_break_accel * at_most(at_least(excess[..., :num_peers], 0.0), 1.0)
+    return (weight[..., None, :] @ rows[..., :num_peers, :])[..., 0, :] @ constant(xp, _TO_THE_RIGHT, rows)
 
 
 def backup_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Array, vel: Array) -> Array:
     """Where the rows (..., M, 3) cannot all be met: brake, then descend on the summed squares of the violations."""
-    speed = xp.sqrt((vel * vel).sum(-1) + 1e-12)[..., None]
-    accel = -vel * (params.brake_accel / xp.clip(speed, 0.5, None))
+    accel = -vel * (params.brake_accel / at_least(norm(xp, vel), 0.5))[..., None]
     for _ in range(BACKUP_STEPS):
-        violation = xp.clip((rows @ accel[..., None])[..., 0] - bound, 0.0, None)
+        violation = at_least(dot(rows, accel[..., None, :]) - bound, 0.0)
         count = xp.astype(violation > 0.0, xp.float64).sum(-1)
-        accel = accel - (violation[..., None, :] @ rows)[..., 0, :] / xp.clip(count, 1.0, None)[..., None]
+        accel = accel - (violation[..., None, :] @ rows)[..., 0, :] / at_least(count, 1.0)[..., None]
     return accel
 
 
-def _predicted_attitude(
-    xp: Any, params: ShieldParams, flight: FlightModel, state: RobotState, rate_command: Array
-) -> Array:
-    rate, age = xp.astype(state.base_ang_vel, xp.float64), xp.astype(state.age, xp.float64)
-    turned = turn_matrix(xp, predicted_turn(params, flight, rate, rate_command, age))
-    return rotation_matrix(xp, xp.astype(state.base_quat, xp.float64)) @ turned
+def _command(xp: Any, params: ShieldParams, spec: RobotSpec, ahead: Array, request: Array, accel: Array) -> Array:
+    """The request (..., 4), turned so that after the look-ahead, at attitude `ahead` now, `accel` (..., 3) results."""
+    assert spec.flight is not None
+    turn, lift = missing_turn(xp, ahead, lift_of(xp, accel))
+    rates = request[..., 1:] + turn / rate_authority_s(params, spec.flight)
+    return clamp(spec, xp.concat([(spec.mass_kg * lift)[..., None], rates], axis=-1))
 
 
-def _solve(
+def _solve_many(
     xp: Any, params: ShieldParams, vel: Array, rows: Array, bound: Array, request: Array
 ) -> tuple[Array, Array, Array]:
-    """Acceleration, feasible, active rows for B robots. See `_solve_one`, which does it for one robot by DAQP."""
+    """Acceleration, feasible, active rows for B robots: all rows; else peers before fence and speed; else the backup."""
     accel, feasible, multipliers = solve_rows_batched(rows, bound, request)
     if not bool(feasible.all()):
         lost = ~feasible
@@ -147,7 +149,7 @@ def _solve(
 def _solve_one(
     params: ShieldParams, vel: np.ndarray, rows: np.ndarray, bound: np.ndarray, request: np.ndarray
 ) -> tuple[np.ndarray, Any, np.ndarray]:
-    """Acceleration, feasible, active rows: all rows; else peers before fence and speed; else the backup."""
+    """`_solve_many` for one robot, by DAQP."""
     accel, feasible, multipliers = solve_rows_numpy(rows, bound, request)
     if not feasible:
         room, peers = split_bounds(np, bound)
@@ -159,5 +161,6 @@ def _solve_one(
 
 
 def _least_margin(xp: Any, params: ShieldParams, state: RobotState, peers: Peers) -> Array:
-    margin = xp.where(peers.valid, safe_margin(params, state.base_pos, peers.pos), xp.inf)
-    return xp.min(margin, axis=-1) if peers.pos.shape[-2] else xp.full_like(state.base_pos[..., 0], xp.inf)
+    if not peers.pos.shape[-2]:
+        return xp.full_like(state.base_pos[..., 0], xp.inf)
+    return xp.min(xp.where(peers.valid, safe_margin(params, state.base_pos, peers.pos), xp.inf), axis=-1)

@@ -1,17 +1,19 @@
 """The constraint rows A a <= b on a robot's world acceleration, one definition for NumPy and torch.
 
-Every function returns (A (..., K, 3), b (..., K)) in m/s^2. To add a constraint, write one such function and name it in
-`constraint_rows` and `row_names`. All rows are written for the state `latency_s` ahead, where an acceleration asked for now
-becomes real. Arithmetic is float64.
+A is (..., K, 3) with rows of unit length, b is (..., K) in m/s^2. To add a constraint, write one function that returns such
+a pair and name it in `constraint_rows` and `row_names`. All rows are written for the state `latency_s` ahead, where an
+acceleration asked for now becomes real. Arithmetic is float64.
 """
 
+from functools import lru_cache
 from math import cos, pi, sin, tan
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.attitude import constant, rotation_matrix
+from deploy.shield.arrays import at_least, at_most, constant, dot, norm
+from deploy.shield.attitude import rotation_matrix
 from deploy.shield.params import ShieldParams
 from hardware.spec import GRAVITY
 from hardware.types import Array, Peers, RobotState
@@ -19,10 +21,9 @@ from hardware.types import Array, Peers, RobotState
 NO_LIMIT = 1e6  # m/s^2, bound of a row that must never act (a finite number, because solvers dislike infinity)
 FENCE_NAMES = ("fence_high_x", "fence_high_y", "fence_high_z", "fence_low_x", "fence_low_y", "fence_low_z")
 LIMIT_NAMES = ("speed", *(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
-_HORIZONTAL = np.array([1.0, 1.0, 0.0])
 _FENCE = np.concatenate([np.eye(3), -np.eye(3)])
-_COMPASS = np.array([[cos(k * pi / 4), sin(k * pi / 4), 0.0] for k in range(8)])
-_UP = np.array([[0.0, 0.0, 1.0]] * 8)
+_SIGN = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
+_HORIZONTAL = np.array([1.0, 1.0, 0.0])
 
 
 def row_names(num_peers: int) -> tuple[str, ...]:
@@ -33,14 +34,28 @@ def row_names(num_peers: int) -> tuple[str, ...]:
 def constraint_rows(params: ShieldParams, state: RobotState, peers: Peers) -> tuple[Array, Array]:
     """All rows for one robot or a batch: (A (..., P + 17, 3), b (..., P + 17)), A a <= b with a in m/s^2, world."""
     xp = array_namespace(state.base_pos)
-    pos, vel = predict_state(params, state)
-    blocks = (
-        pair_rows(params, pos, vel, peers),
-        fence_rows(params, pos, vel),
-        speed_rows(params, vel),
-        envelope_rows(params, pos),
+    rot = rotation_matrix(xp, xp.astype(state.base_quat, xp.float64))
+    return rows_ahead(xp, params, *predict_state(xp, params, state, rot), peers)
+
+
+def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, peers: Peers) -> tuple[Array, Array]:
+    """`constraint_rows` for a robot already predicted to `pos` (..., 3) m, `vel` (..., 3) m/s, float64."""
+    peer_pos, peer_vel, age = predict_peers(xp, params, peers)
+    everybody = xp.concat([pos[..., None, :], peer_pos], axis=-2), xp.concat([vel[..., None, :], peer_vel], axis=-2)
+    fences = fence_bound(xp, params, *everybody)
+    pair_a, pair_b = pair_rows(xp, params, pos, vel, peer_pos, peer_vel, age, fence_push(fences))
+    valid = peers.valid
+    speed_a, speed_b = speed_rows(xp, params, vel)
+    envelope_a, envelope_b = _envelope(params.max_tilt_rad, params.max_climb_accel, params.max_descent_accel)
+    batch = pos.shape[:-1]
+    rows = (
+        xp.where(valid[..., None], pair_a, 0.0),
+        _spread(xp, _FENCE, batch, pos),
+        speed_a,
+        _spread(xp, envelope_a, batch, pos),
     )
-    return xp.concat([a for a, _ in blocks], axis=-2), xp.concat([b for _, b in blocks], axis=-1)
+    bounds = (xp.where(valid, pair_b, NO_LIMIT), fences[..., 0, :], speed_b, _spread(xp, envelope_b, batch, pos))
+    return xp.concat(rows, axis=-2), xp.concat(bounds, axis=-1)
 
 
 def split_bounds(xp: Any, bound: Array) -> tuple[Array, Array]:
@@ -62,20 +77,24 @@ def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
     Dimensionless; negative inside the ellipsoid (separation_m, separation_m, downwash_ratio * separation_m).
     """
     xp = array_namespace(pos)
-    diff = (pos[..., None, :] - peers_pos) * _scale(xp, params, pos)
-    return xp.sqrt((diff * diff).sum(-1)) / params.separation_m - 1.0
+    return norm(xp, (pos[..., None, :] - peers_pos) * _scale(xp, params, pos)) / params.separation_m - 1.0
 
 
-def predict_state(params: ShieldParams, state: RobotState) -> tuple[Array, Array]:
-    """World position (..., 3) m and velocity (..., 3) m/s, `latency_s` + age ahead, with the present tilt kept."""
-    xp = array_namespace(state.base_pos)
-    rot = rotation_matrix(xp, xp.astype(state.base_quat, xp.float64))
+def predict_state(xp: Any, params: ShieldParams, state: RobotState, rot: Array) -> tuple[Array, Array]:
+    """World position (..., 3) m and velocity (..., 3) m/s, `latency_s` + age ahead, with the tilt of `rot` kept."""
     vel = (rot @ xp.astype(state.base_lin_vel, xp.float64)[..., None])[..., 0]
     ahead = (xp.astype(state.age, xp.float64) + params.latency_s)[..., None]
     # Thrust is not measured; the one that carries the weight at this tilt is the least surprising guess.
-    accel = rot[..., :, 2] * (GRAVITY / xp.clip(rot[..., 2:, 2], 0.5, 1.0)) * constant(xp, _HORIZONTAL, rot)
-    pos = xp.astype(state.base_pos, xp.float64) + (vel + 0.5 * ahead * accel) * ahead
-    return pos, vel + ahead * accel
+    gain = ahead * GRAVITY / at_least(rot[..., 2:, 2], 0.5)
+    change = rot[..., :, 2] * gain * constant(xp, _HORIZONTAL, rot)
+    return xp.astype(state.base_pos, xp.float64) + (vel + 0.5 * change) * ahead, vel + change
+
+
+def predict_peers(xp: Any, params: ShieldParams, peers: Peers) -> tuple[Array, Array, Array]:
+    """Peers `latency_s` + age ahead at constant velocity: position (..., P, 3), velocity, capped age (..., P)."""
+    age = at_most(xp.astype(peers.age, xp.float64), params.peer_age_cap_s)
+    vel = xp.astype(peers.lin_vel, xp.float64)
+    return xp.astype(peers.pos, xp.float64) + vel * (age + params.latency_s)[..., None], vel, age
 
 
 def braking_curve(xp: Any, distance: Array, brake: float, gain: float) -> tuple[Array, Array]:
@@ -85,80 +104,73 @@ def braking_curve(xp: Any, distance: Array, brake: float, gain: float) -> tuple[
     would be infinite: there the speed is negative, which asks for moving apart.
     """
     knee = 0.5 * brake / gain**2
-    root = xp.sqrt(2.0 * brake * xp.clip(distance - knee, knee, None))
+    root = xp.sqrt(2.0 * brake * at_least(distance - knee, knee))
     return xp.minimum(gain * distance, root), brake / root
 
 
-def pair_rows(params: ShieldParams, pos: Array, vel: Array, peers: Peers) -> tuple[Array, Array]:
-    """One barrier row per peer slot, with this robot's half of the duty; padding slots get a row that never acts."""
-    xp = array_namespace(pos)
+def pair_rows(
+    xp: Any, params: ShieldParams, pos: Array, vel: Array, peer_pos: Array, peer_vel: Array, age: Array, pushes: Array
+) -> tuple[Array, Array]:
+    """One barrier row per peer: (A (..., P, 3), b (..., P)), with this robot's half of the duty.
+
+    h = opening speed + braking_curve(distance - reach) on coordinates whose z is divided by `downwash_ratio`; the row is
+    half of dh/dt >= -barrier_gain h (Wang, Ames, Egerstedt, 2017). `pushes` (..., 1 + P, 3) m/s^2 is what the fence asks
+    of the robot and of each peer. Circling opens the distance too, but earns no credit: estimated from noisy velocities of
+    different ages it is what adversaries spiral in on.
+    """
     scale = _scale(xp, params, pos)
-    age = xp.clip(xp.astype(peers.age, xp.float64), 0.0, params.peer_age_cap_s)
-    peer_vel = xp.astype(peers.lin_vel, xp.float64)
-    peer_pos = xp.astype(peers.pos, xp.float64) + peer_vel * (age + params.latency_s)[..., None]
     diff = (pos[..., None, :] - peer_pos) * scale
-    diff_vel = (vel[..., None, :] - peer_vel) * scale
-    distance = xp.sqrt((diff * diff).sum(-1) + 1e-12)
-    normal = diff / distance[..., None]
-    opening = (normal * diff_vel).sum(-1)
-    # Turning around each other opens the distance too. It gets no credit: estimated from noisy and differently old
-    # velocities it was what adversaries used to spiral into the ellipsoid.
-    reach = params.separation_m + params.buffer_m + 0.5 * params.peer_accel * age * age
+    distance = norm(xp, diff)
+    away = diff / distance[..., None] * scale
+    opening = dot(away, vel[..., None, :] - peer_vel)
+    reach = params.separation_m + params.buffer_m + (0.5 * params.peer_accel) * age * age
     allowed, slope = braking_curve(xp, distance - reach, 2.0 * params.brake_accel, params.approach_gain)
     half = 0.5 * (params.barrier_gain * (opening + allowed) + slope * opening)
-    away = normal * scale
-    length = xp.sqrt((away * away).sum(-1) + 1e-12)
-    valid = peers.valid
     # Both brake for the fence as one, or the one behind would push the one in front through it.
-    own, other = fence_push(params, pos, vel)[..., None, :], fence_push(params, peer_pos, peer_vel)
-    shared = xp.clip(xp.maximum(own, other), 0.0, None) + xp.clip(xp.minimum(own, other), None, 0.0)
-    half = half - (away * shared).sum(-1)
-    return xp.where(valid[..., None], -away / length[..., None], 0.0), xp.where(valid, half / length, NO_LIMIT)
+    own, other = pushes[..., :1, :], pushes[..., 1:, :]
+    shared = at_least(xp.maximum(own, other), 0.0) + at_most(xp.minimum(own, other), 0.0)
+    length = norm(xp, away)
+    return -away / length[..., None], (half - dot(away, shared)) / length
 
 
-def fence_rows(params: ShieldParams, pos: Array, vel: Array) -> tuple[Array, Array]:
-    """Six rows that keep a box in the world; never ask for more than `fence_brake_accel`, so that they can be met."""
-    return _spread(array_namespace(pos), _FENCE, pos), _fence_bound(params, pos, vel)
+def fence_bound(xp: Any, params: ShieldParams, pos: Array, vel: Array) -> Array:
+    """Bounds (..., 6) m/s^2 of +a and -a that keep `pos` (..., 3) in the geofence's box.
 
-
-def fence_push(params: ShieldParams, pos: Array, vel: Array) -> Array:
-    """The acceleration (..., 3) m/s^2 that the fence asks of a robot at `pos`, `vel`; zero where it leaves it free."""
-    xp = array_namespace(pos)
-    bound = xp.clip(_fence_bound(params, pos, vel), None, 0.0)
-    return bound[..., :3] - bound[..., 3:]
-
-
-def _fence_bound(params: ShieldParams, pos: Array, vel: Array) -> Array:
-    xp = array_namespace(pos)
-    low, high = constant(xp, np.array([params.geofence_low, params.geofence_high]), pos)
-    distance = xp.concat([high - pos, pos - low], axis=-1) - params.fence_buffer_m
-    speed = xp.concat([vel, -vel], axis=-1)
+    They never ask for more than `fence_brake_accel`, so that they can always be met.
+    """
+    corners = np.array([*params.geofence_high, *(-x for x in params.geofence_low)]) - params.fence_buffer_m
+    sign = constant(xp, _SIGN, pos)
+    speed = xp.concat([vel, vel], axis=-1) * sign
+    distance = constant(xp, corners, pos) - xp.concat([pos, pos], axis=-1) * sign
     allowed, slope = braking_curve(xp, distance, params.fence_brake_accel, params.approach_gain)
-    bound = params.barrier_gain * (allowed - speed) - slope * speed
-    return xp.clip(bound, -params.fence_brake_accel, None)
+    return at_least(params.barrier_gain * (allowed - speed) - slope * speed, -params.fence_brake_accel)
 
 
-def speed_rows(params: ShieldParams, vel: Array) -> tuple[Array, Array]:
+def fence_push(bound: Array) -> Array:
+    """The acceleration (..., 3) m/s^2 that fence bounds (..., 6) ask for; zero where they leave the robot free."""
+    demand = at_most(bound, 0.0)
+    return demand[..., :3] - demand[..., 3:]
+
+
+def speed_rows(xp: Any, params: ShieldParams, vel: Array) -> tuple[Array, Array]:
     """One row that lets the speed approach `max_speed` no faster than exponentially."""
-    xp = array_namespace(vel)
-    speed = xp.sqrt((vel * vel).sum(-1) + 1e-12)[..., None]
+    speed = norm(xp, vel)[..., None]
     bound = params.barrier_gain * (params.max_speed - speed)
-    return (vel / speed)[..., None, :], xp.clip(bound, -params.fence_brake_accel, None)
+    return (vel / speed)[..., None, :], at_least(bound, -params.fence_brake_accel)
 
 
-def envelope_rows(params: ShieldParams, pos: Array) -> tuple[Array, Array]:
-    """What thrust and tilt can give: an eight-sided cone of `max_tilt_rad` and the climb and descent limits."""
-    xp = array_namespace(pos)
-    slope = tan(params.max_tilt_rad)
-    rows = np.concatenate([_COMPASS - slope * _UP, _UP[:1], -_UP[:1]])
-    bound = np.array([GRAVITY * slope] * 8 + [params.max_climb_accel, params.max_descent_accel])
-    return _spread(xp, rows, pos), xp.broadcast_to(constant(xp, bound, pos), (*pos.shape[:-1], 10))
+@lru_cache(maxsize=64)
+def _envelope(max_tilt_rad: float, climb: float, descent: float) -> tuple[np.ndarray, np.ndarray]:
+    """What thrust and tilt can give: an eight-sided cone of tilt and the climb and descent limits (10 rows)."""
+    c, s = cos(max_tilt_rad), sin(max_tilt_rad)
+    cone = [(c * cos(k * pi / 4), c * sin(k * pi / 4), -s) for k in range(8)]
+    return np.array([*cone, (0, 0, 1), (0, 0, -1)]), np.array([GRAVITY * c * tan(max_tilt_rad)] * 8 + [climb, descent])
 
 
-def _spread(xp: Any, rows: np.ndarray, pos: Array) -> Array:
-    """Constant rows (K, 3), repeated for every robot of the batch `pos` (..., 3)."""
-    return rows if pos.ndim == 1 else xp.broadcast_to(constant(xp, rows, pos), (*pos.shape[:-1], *rows.shape))
+def _spread(xp: Any, values: np.ndarray, batch: tuple[int, ...], like: Array) -> Array:
+    """Constant `values`, repeated for every robot of the batch."""
+    return xp.broadcast_to(constant(xp, values, like), (*batch, *values.shape)) if batch else constant(xp, values, like)
 
 
-def _scale(xp: Any, params: ShieldParams, pos: Array) -> Array:
-    return constant(xp, np.array([1.0, 1.0, 1.0 / params.downwash_ratio]), pos)
+def _scale(xp: Any, params: ShieldParams, like: Array) -> Array:
+    return constant(xp, np.array([1.0, 1.0, 1.0 / params.downwash_ratio]), like)

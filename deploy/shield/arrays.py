@@ -1,0 +1,34 @@
+"""The few array operations that NumPy and torch name differently, or that array_api_compat makes slow on small arrays."""
+
+from typing import Any
+
+import numpy as np
+
+from hardware.types import Array
+
+_NUMPY = (np.ndarray, np.generic)
+
+
+def constant(xp: Any, values: np.ndarray, like: Array) -> Array:
+    """`values` as an array of the kind, type and device of `like`; the values themselves for NumPy."""
+    return values if isinstance(like, _NUMPY) else xp.asarray(values, dtype=like.dtype, device=like.device)
+
+
+def at_least(x: Array, low: float) -> Array:
+    """max(x, low), elementwise; NaN stays NaN."""
+    return np.maximum(x, low) if isinstance(x, _NUMPY) else x.clamp(min=low)
+
+
+def at_most(x: Array, high: float) -> Array:
+    """min(x, high), elementwise; NaN stays NaN."""
+    return np.minimum(x, high) if isinstance(x, _NUMPY) else x.clamp(max=high)
+
+
+def dot(a: Array, b: Array) -> Array:
+    """Scalar product over the last axis."""
+    return np.vecdot(a, b) if isinstance(a, _NUMPY) else (a * b).sum(-1)
+
+
+def norm(xp: Any, a: Array) -> Array:
+    """Euclidean length over the last axis, never quite zero, so that one may divide by it."""
+    return xp.sqrt(dot(a, a) + 1e-12)
