@@ -15,9 +15,9 @@ from policies.parallel import Workers
 class PPOCfg:
     """Hyperparameters; a task overrides them by name in `TaskCfg.ppo`."""
 
-    num_steps: int = 32  # control periods per iteration
+    num_steps: int = 16  # control periods per iteration
     epochs: int = 4
-    minibatch: int = 8192  # agent steps
+    minibatch: int = 4096  # agent steps
     gamma: float = 0.99
     gae_lambda: float = 0.95
     clip: float | None = 0.2  # of the probability ratio; None for a plain policy gradient
