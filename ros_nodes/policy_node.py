@@ -23,7 +23,7 @@ SERIES_CAPACITY = 200_000
 Command = Mapping[str, np.ndarray]
 PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
 PHASE_S = 0.0005  # cycles start this long after four of five of them would have come in
-GRACE_S = 0.003  # a cycle waits this long for a measurement that is late, rather than use one that is a period older
+GRACE_S = 0.006  # a cycle waits this long for a measurement that is late, rather than use one that is a period older
 
 
 class PolicyNode(ManagedNode):
