@@ -10,6 +10,7 @@ from torch import Tensor
 
 from deploy.runtime import PolicyRuntime
 from policies.controller import Controller
+from policies.parallel import single_threaded_torch
 from policies.pilot import BundlePilot, Pilot, TorchPilot
 from sim.env import make_env
 from sim.task import TaskCfg
@@ -62,6 +63,7 @@ def make_pilot(policy: Controller | PolicyRuntime | Pilot | Path | str) -> Pilot
     return BundlePilot(policy) if isinstance(policy, PolicyRuntime) else policy
 
 
+@single_threaded_torch()
 def fly(pilot: Pilot, env: Any) -> EvalResult:
     """The first episode of every world of a freshly started `env`."""
     pilot.start(env)

@@ -14,6 +14,7 @@ from hardware.types import PEER_FIELDS, STATE_FIELDS, Peers, RobotState
 from policies.checkpoint import FILE
 from policies.evaluate import HELD_OUT_SEED, evaluate
 from policies.export import load_controller
+from policies.parallel import single_threaded_torch
 from policies.pilot import BundlePilot, Pilot, TorchPilot
 from sim.env import make_env
 from sim.tasks import load_task
@@ -89,6 +90,7 @@ def verify(
     }
 
 
+@single_threaded_torch()
 def measure_parity(bundle: Bundle, run_dir: Path | None, cfg: VerifyCfg) -> dict[str, Any]:
     """Largest difference of commands over whole episodes, both sides fed alike and each carrying its own memory."""
     runtime = PolicyRuntime(bundle)

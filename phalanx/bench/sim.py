@@ -14,6 +14,7 @@ import torch
 from mujoco.rollout import Rollout
 
 from phalanx.machine import machine, versions
+from policies.parallel import single_threaded_torch
 from policies.train import TrainCfg, Trainer
 from sim.env import TeamEnv, make_env
 from sim.physics.native import NativePhysics
@@ -21,6 +22,7 @@ from sim.physics.native import NativePhysics
 MIN_SPAN_S = 0.4  # a measurement lasts at least this long
 
 
+@single_threaded_torch()
 def bench_sim(task: str, num_envs: int, repeats: int, on_progress: Callable[[], None]) -> dict[str, Any]:
     """Rates in physics steps of a world a second, and each as a ratio of the raw rate; `on_progress` once a repeat."""
     began = time.perf_counter()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phalanx.report import Event, Flight
+from policies.parallel import single_threaded_torch
 from policies.pilot import Pilot
 from sim.env import TeamEnv
 from sim.tasks import load_task
@@ -24,6 +25,7 @@ class Episode:
     duration_s: float
 
 
+@single_threaded_torch()
 def play_episode(task: str, pilot: Pilot, num_agents: int | None, seed: int, shield: bool) -> Episode:
     """Let `pilot` fly one episode of `task` with randomisation on, until it ends."""
     env = TeamEnv(load_task(task), 1, seed, num_agents, shield)
