@@ -130,5 +130,7 @@ def run_node(make: Callable[[], ManagedNode]) -> int:
     while not (ended.is_set() or node.failed):
         executor.spin_once(timeout_sec=SIGNAL_CHECK_S)
     node.stop()
+    executor.shutdown()
+    node.destroy_node()  # or the middleware leaves its shared memory behind
     rclpy.shutdown()
     return 1 if node.failed else 0

@@ -14,6 +14,7 @@ from random import Random
 PARENT = "PHALANX_PARENT_PID"
 PR_SET_PDEATHSIG = 1
 OLD_SWITCH = "ROS_LOCALHOST_ONLY"  # would override ROS_AUTOMATIC_DISCOVERY_RANGE
+PORTS_PER_DOMAIN = 250
 HIGHEST_DOMAIN = 101  # above, the ports of a domain run into those that Linux hands out
 
 
@@ -37,7 +38,7 @@ def free_domain_id() -> int:
     for domain in domains:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
-                probe.bind(("", 7400 + 250 * domain + 10))  # the first participant's discovery port
+                probe.bind(("", _first_port(domain) + 10))  # the first participant's discovery port
             except OSError:
                 continue
             return domain
@@ -50,8 +51,6 @@ def ros_environment(domain_id: int) -> dict[str, str]:
         "ROS_DOMAIN_ID": str(domain_id),
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
         "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp",
-        # Loopback sockets instead of shared memory: a SIGKILL cannot leave a lock behind that stops others.
-        "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4",
     }
 
 
@@ -62,6 +61,7 @@ class Processes:
         """All nodes read `params_files`, of which the later win; what they print goes to `log_dir`/<name>.log."""
         self._params_files = list(params_files)
         self._log_dir = log_dir
+        self._domain_id = int(environment["ROS_DOMAIN_ID"])
         log_dir.mkdir(parents=True, exist_ok=True)
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
@@ -136,6 +136,20 @@ class Processes:
         until = time.monotonic() + timeout_s
         for process in processes:
             _reap(process, max(0.0, until - time.monotonic()))
+        _sweep_shared_memory(self._domain_id)
+
+
+def _sweep_shared_memory(domain_id: int) -> None:
+    """Remove the mailboxes that Fast DDS processes which were killed have left in a domain that is ours alone."""
+    first = _first_port(domain_id)
+    for number in range(first, first + PORTS_PER_DOMAIN):
+        for name in (f"fastrtps_port{number}", f"fastrtps_port{number}_el", f"sem.fastrtps_port{number}_mutex"):
+            Path("/dev/shm", name).unlink(missing_ok=True)
+
+
+def _first_port(domain_id: int) -> int:
+    """DDS ports are a function of the domain."""
+    return 7400 + PORTS_PER_DOMAIN * domain_id
 
 
 def _reap(process: subprocess.Popen[bytes], timeout_s: float) -> None:
