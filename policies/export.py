@@ -38,13 +38,13 @@ PROBE_STEPS = 8  # control periods of each probe
 PROBE_LEAD = 40  # control periods flown before it, so that robots are moving and memory is not fresh
 
 
-def export_policy(checkpoint: Path, out: Path) -> Path:
+def export_policy(checkpoint: Path, out: Path, task: TaskCfg | None = None) -> Path:
     """Write the policy of a checkpoint (file or run directory) as one policy file and load it again to check it.
 
-    Raises CheckpointError or BundleError.
+    `task` is needed when it is not one that `load_task` knows. Raises CheckpointError or BundleError.
     """
     content = load_checkpoint(checkpoint)
-    controller = load_controller(checkpoint)
+    controller = load_controller(checkpoint, task)
     contract = make_contract(controller, content)
     graph = GraphController(controller, contract.inputs, contract.outputs)
     save_bundle(to_onnx(graph), contract, record_probes(graph, contract), out)
@@ -52,13 +52,13 @@ def export_policy(checkpoint: Path, out: Path) -> Path:
     return out
 
 
-def load_controller(checkpoint: Path) -> Controller:
+def load_controller(checkpoint: Path, task: TaskCfg | None = None) -> Controller:
     """The controller of a checkpoint (file or run directory), ready to fly. Raises CheckpointError."""
     content = load_checkpoint(checkpoint)
     own, peer, actions = content["layout"]
     actor = Actor(ObsLayout(own, peer), actions, content["ppo"]["hidden"], content["ppo"]["peer_embed"])
     actor.load_state_dict(content["actor"])
-    return Controller(load_task(content["config"]["task"]), actor).eval()
+    return Controller(task or load_task(content["config"]["task"]), actor).eval()
 
 
 def make_contract(controller: Controller, content: Mapping[str, Any]) -> Contract:

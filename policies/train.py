@@ -11,7 +11,6 @@ from typing import Any
 
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.logs import Logs
-from policies.parallel import single_threaded_torch
 from policies.trainer import TrainCfg, Trainer, hyperparameters
 
 __all__ = ["TrainCfg", "TrainResult", "Trainer", "hyperparameters", "train"]
@@ -49,7 +48,7 @@ def train(
     logs = Logs(cfg.out)
     began, before = time.perf_counter(), trainer.agent_steps
     try:
-        with _interrupt() as interrupted, single_threaded_torch():
+        with _interrupt() as interrupted:
             while True:
                 wall_s = time.perf_counter() - began
                 fraction = _fraction(cfg, trainer.agent_steps, wall_s)

@@ -12,7 +12,7 @@ from policies import ppo
 from policies.checkpoint import CheckpointError, restore_global_rng
 from policies.nan_guard import NanGuard
 from policies.networks import Actor, Critic
-from policies.parallel import Workers
+from policies.parallel import Workers, single_threaded_torch
 from policies.ppo import PPOCfg
 from policies.rollout import Episodes, Rollout
 from sim.env import make_env
@@ -77,6 +77,10 @@ class Trainer:
 
     def iterate(self, fraction: float) -> dict[str, float]:
         """One rollout and one update; `fraction` of the training is over. Returns the iteration's numbers."""
+        with single_threaded_torch():
+            return self._iterate(fraction)
+
+    def _iterate(self, fraction: float) -> dict[str, float]:
         began = time.perf_counter()
         args = (self.env, self.actor, self.obs, self.generator, self.episodes, self.guard, self.workers)
         self.obs = self.rollout.collect(*args)
