@@ -8,11 +8,11 @@ from rich.progress import TaskID
 from phalanx.console import make_progress
 
 STAGES = {
-    "train": "1 train    parallel simulation",
-    "export": "2 export   one file",
-    "verify": "3 verify   probes, parity, held-out starts",
-    "fly": "4 fly      ROS 2, one policy killed in flight",
-    "report": "5 report   result.json, report.html",
+    "train": ("1 train", "in parallel simulation"),
+    "export": ("2 export", "one file with contract and probes"),
+    "verify": ("3 verify", "probes, parity, held-out starts"),
+    "fly": ("4 fly", "in ROS 2; one policy is killed in flight"),
+    "report": ("5 report", "result.json and report.html"),
 }
 
 
@@ -23,7 +23,8 @@ class Display:
         self._seconds = seconds
         self._progress = make_progress()
         self._rows: dict[str, TaskID] = {
-            name: self._progress.add_task(text, start=False, total=1.0, note="") for name, text in STAGES.items()
+            name: self._progress.add_task(text, start=False, total=1.0, note=what)
+            for name, (text, what) in STAGES.items()
         }
         self._whole = self._progress.add_task("[bold]whole way[/]", total=sum(seconds.values()), note="")
         self._done_s = 0.0
@@ -46,7 +47,7 @@ class Display:
                 part = min(max(fraction, 0.0), 1.0)
                 self._progress.update(row, completed=part)
                 self._progress.update(self._whole, completed=self._done_s + part * expected)
-            self._progress.update(row, note=f"[dim]{note}[/]")
+            self._progress.update(row, note=note)
 
         yield say
         self._done_s += expected

@@ -101,7 +101,7 @@ function learning(parent) {
 function heldOut(parent) {
   const box = card("Held-out starts", "Starts that training never saw, with the randomisation on. Team size differs from training on purpose.", parent);
   const rows = Object.entries(result.verify.teams).map(([size, team]) => `<tr><td>${size}</td>
-    <td><span class="bar"><i style="width:${100 * team.shielded_success_rate}%"></i></span>${percent(team.shielded_success_rate)}</td><td class="num">${percent(team.success_rate)}</td>
+    <td class="whole"><span class="bar"><i style="width:${100 * team.shielded_success_rate}%"></i></span>${percent(team.shielded_success_rate)}</td><td class="num">${percent(team.success_rate)}</td>
     <td class="num">${percent(team.collision_rate)}</td><td class="num ${team.shielded_collision_rate > 0 ? "fail-mark" : "pass-mark"}">${percent(team.shielded_collision_rate)}</td>
     <td class="num">${number(team.shielded_min_separation_m)} m</td></tr>`).join("");
   box.append(html("div", { class: "scroll" }, `<table><tr><th>team</th><th>success</th><th class="num">without shield</th><th class="num">collisions without</th><th class="num">with shield</th><th class="num">closest</th></tr>${rows}</table>`));

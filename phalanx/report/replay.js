@@ -80,10 +80,10 @@ function makeReplay(canvas, flight, clock) {
     context.globalAlpha = 1; context.beginPath(); context.arc(x, y, r * 0.6, 0, 7); context.fill();
   }
 
-  function label(p, content, colour) {
+  function label(p, content, colour, level) {
     const [x, y] = project(p);
     context.font = "600 12px system-ui, sans-serif"; context.fillStyle = colour; context.textAlign = x > 0.75 * width ? "right" : "left";
-    context.fillText(content, x + (x > 0.75 * width ? -12 : 12), y - 10);
+    context.fillText(content, x + (x > 0.75 * width ? -12 : 12), y - 10 - 15 * level);
   }
 
   function draw(t) {
@@ -104,6 +104,7 @@ function makeReplay(canvas, flight, clock) {
     });
     const order = flight.names.map((_, k) => k).sort((a, b) => project(flight.pos[now][b])[2] - project(flight.pos[now][a])[2]);
     for (const k of order) robot(flight.pos[now][k], robotColour(k), near.has(k));
+    let level = 0;
     for (const event of flight.events) {
       const k = flight.names.indexOf(event.robot);
       if (k < 0 || event.t > t) continue;
@@ -112,7 +113,7 @@ function makeReplay(canvas, flight, clock) {
       context.strokeStyle = event.kind === "kill" ? "#ff6b5e" : "#ffd08a"; context.lineWidth = 2; context.globalAlpha = fresh ? 1 : 0.55;
       context.beginPath(); context.moveTo(x - 5, y - 5); context.lineTo(x + 5, y + 5); context.moveTo(x + 5, y - 5); context.lineTo(x - 5, y + 5); context.stroke();
       context.globalAlpha = 1;
-      if (fresh) label(spot, event.text, context.strokeStyle);
+      if (fresh) label(spot, event.text, context.strokeStyle, level++);
     }
   }
 
