@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
 from ros_nodes import qos
@@ -83,10 +84,8 @@ def main() -> int:
     if len(goals) == 3 * len(node.team):
         for name, goal in zip(node.team, np.array(goals).reshape(-1, 3), strict=True):
             node.send_goal(name, goal)
-    try:
+    with suppress(KeyboardInterrupt, ExternalShutdownException):
         executor.spin()
-    except (KeyboardInterrupt, rclpy.executors.ExternalShutdownException):
-        node.get_logger().info("mission node ends; the shields keep their robots")
     return 0
 
 

@@ -8,9 +8,10 @@ from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from deploy.shield import make_shield_params
+from deploy.shield import ShieldParams, make_shield_params
 from deploy.shield.supervisor import Shield
 from hardware import load_robot
+from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
 from ros_nodes import qos
 from ros_nodes.conversion import CommandConverter, MessageError, base_frame
@@ -41,7 +42,6 @@ class ShieldNode(ManagedNode):
         self._asked: str | None = None
         self.create_service(Trigger, "shield/reset", self._on_reset)
         self.create_service(Trigger, "shield/estop", self._on_estop)
-        self._declared = False
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
@@ -142,7 +142,7 @@ class ShieldNode(ManagedNode):
         response.message = f"{what}: next cycle" if running else f"{what}: the shield is not active"
         return response
 
-    def _declare_shield_params(self, spec):
+    def _declare_shield_params(self, spec: RobotSpec) -> ShieldParams:
         """Every field of ShieldParams is a parameter `shield.<field>`; defaults come from the robot's specification."""
         defaults = make_shield_params(spec)
         values = {}
