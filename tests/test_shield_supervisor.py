@@ -89,6 +89,7 @@ def test_activation_fades_the_policy_in():
         ({"request": None}, "no request"),
         ({"request": [np.nan, 0, 0, 0]}, "request not finite"),
         ({"request": [0.4, 0, 0]}, r"shape \(3,\)"),
+        ({"request": [1e9, 0, 0, 0]}, r"thrust = 1e\+09 outside 0.0855 .. 0.8"),
         ({"age_s": 0.5}, "request 500 ms old"),
         ({"age_s": -1.0}, "request -1000 ms old"),
     ],
@@ -132,7 +133,6 @@ def broken(state: RobotState, **fields) -> RobotState:
         ({"base_pos": np.array([np.nan, 0, 1])}, "state not finite"),
         ({"base_quat": np.zeros(4)}, "unit length"),
         ({"age": np.array(0.3)}, "state 300 ms old"),
-        ({"base_pos": np.array([5.0, 0, 1])}, "position jumped"),
         ({"base_lin_vel": np.zeros(2)}, "shape"),
     ],
 )
@@ -144,11 +144,49 @@ def test_a_bad_state_is_never_used_and_when_it_lasts_the_robot_sinks_level_and_s
     for _ in range(PARAMS.act_periods + 1):
         sent, report = flight.step(state=broken(flight.state(), **fields))
     assert report.mode is Mode.LAND and reason in report.reason
-    assert (sent[1:] == 0).all() and 0.85 < sent[0] / HOVER[0] < 1
-    # a jump is forgotten after a while: the place may be right and the memory wrong; everything else stays bad
-    if "jumped" not in reason:
-        flight.fly(5.0, state=broken(flight.state(), **fields))
-        assert flight.modes[-1] is Mode.OFF
+    assert np.abs(sent[1:]).max() < 0.1 and 0.85 < sent[0] / HOVER[0] < 1
+    flight.fly(5.0, state=broken(flight.state(), **fields))
+    assert flight.modes[-1] is Mode.OFF
+
+
+def test_a_robot_that_loses_its_state_in_a_fast_turn_levels_out_from_memory():
+    flight = Flight(pos=(0.0, 0.0, 1.5)).after_ramp()
+    flight.fly(0.3, request=np.float32([0.45, 0, 2.0, 0]))
+    assert rotate_inverse(flight.data.qpos[3:7], np.array([0, 0, 1.0]))[2] < 0.93  # more than 20 degrees
+    flight.fly(0.5, state=None)
+    assert flight.modes[-1] is Mode.LAND
+    assert rotate_inverse(flight.data.qpos[3:7], np.array([0, 0, 1.0]))[2] > 0.99
+
+
+def test_a_jump_is_not_believed_once_but_a_lasting_one_is_where_the_robot_now_holds():
+    flight = Flight().after_ramp()
+    elsewhere = [broken(flight.state(), base_pos=np.array([2.0, 0, 1.0]))]
+    assert flight.step(state=elsewhere[0])[1].mode is Mode.NOMINAL
+    assert flight.step()[1].mode is Mode.NOMINAL
+    for _ in range(PARAMS.act_periods + 1):
+        _, report = flight.step(state=broken(flight.state(), base_pos=np.array([2.0, 0, 1.0])))
+    assert report.mode is Mode.HOLD and "position jumped by 2.00 m" in report.reason
+
+
+def test_a_measurement_that_overtook_another_is_dropped():
+    flight = Flight().after_ramp()
+    overtaken = broken(flight.state(), age=np.array(0.05), base_pos=np.array([0.3, 0.0, 1.0]))
+    sent, report = flight.step(state=overtaken)
+    assert report.mode is Mode.NOMINAL and flight.shield._state.base_pos[0] < 0.1
+    for _ in range(PARAMS.act_periods + 1):
+        _, report = flight.step(state=overtaken, dt_s=0.0)
+    assert report.mode is Mode.NOMINAL  # time stands still: nothing is late
+    for _ in range(PARAMS.act_periods + 1):
+        _, report = flight.step(state=broken(overtaken, age=np.array(10.0)))
+    assert report.mode is Mode.LAND
+
+
+def test_on_the_ground_it_waits_with_idle_motors_and_takes_off_when_asked():
+    flight = Flight(pos=(0.0, 0.0, 0.018))
+    sent, report = flight.fly(1.0, request=None)
+    assert report.mode is Mode.OFF and sent[0] == np.float32(SPEC.command_low[0])
+    flight.fly(2.0, request=np.float32([1.05 * HOVER[0], 0, 0, 0]))
+    assert flight.modes[-1] in (Mode.NOMINAL, Mode.FILTERED) and flight.state().base_pos[2] > 0.3
 
 
 @pytest.mark.parametrize("jump_s", [-5.0, 60.0])
@@ -166,9 +204,11 @@ def test_a_peer_that_babbles_trips_the_fallback_and_stays_where_it_was_last_seen
     flight.step(peers=close)
     margin = flight.step(peers=close)[1].margin
     babbling = replace(close, pos=np.array([[np.nan, 0.0, 1.0]]))
-    _, report = flight.step(peers=babbling)
+    assert flight.step(peers=babbling)[1].mode in (Mode.NOMINAL, Mode.FILTERED)
+    for _ in range(PARAMS.act_periods):
+        _, report = flight.step(peers=babbling)
     assert report.mode is Mode.HOLD and report.reason == "peers not finite"
-    assert report.margin == pytest.approx(margin, abs=0.05)
+    assert report.margin == pytest.approx(margin, abs=0.1)
 
 
 def test_while_landing_it_still_keeps_away_from_a_peer_below():

@@ -1,4 +1,4 @@
-"""The few array operations that NumPy and torch name differently, or that array_api_compat makes slow on small arrays."""
+"""The few operations that NumPy and torch name differently, or that array_api_compat makes slow on small arrays."""
 
 from typing import Any
 
@@ -22,6 +22,11 @@ def at_least(x: Array, low: float) -> Array:
 def at_most(x: Array, high: float) -> Array:
     """min(x, high), elementwise; NaN stays NaN."""
     return np.minimum(x, high) if isinstance(x, _NUMPY) else x.clamp(max=high)
+
+
+def double(x: Array) -> Array:
+    """`x` in float64."""
+    return x.astype(np.float64) if isinstance(x, _NUMPY) else x.double()
 
 
 def dot(a: Array, b: Array) -> Array:

@@ -29,7 +29,7 @@ def turn_matrix(xp: Any, rotation: Array) -> Array:
 
 
 def rate_authority_s(params: ShieldParams, flight: FlightModel) -> float:
-    """Seconds of a commanded body rate that have become angle after the look-ahead; the measured rate supplies the rest.
+    """Seconds of a commanded body rate that are angle after the look-ahead; the measured rate supplies the rest.
 
     Integral of the step response of 1 / (T s + 1)^2 over the look-ahead without its dead time.
     """
@@ -45,7 +45,7 @@ def predicted_turn(params: ShieldParams, flight: FlightModel, rate: Array, rate_
 
 
 def acceleration_of(xp: Any, mass_kg: float, thrust: Array, thrust_axis_w: Array) -> Array:
-    """World acceleration (..., 3) m/s^2 of collective `thrust` (...) N along `thrust_axis_w` (..., 3), drag neglected."""
+    """World acceleration (..., 3) m/s^2 of `thrust` (...) N along `thrust_axis_w` (..., 3), drag neglected."""
     return thrust[..., None] * thrust_axis_w / mass_kg - constant(xp, _GRAVITY_W, thrust_axis_w)
 
 
@@ -58,8 +58,8 @@ def lift_of(xp: Any, accel_w: Array) -> Array:
 def missing_turn(xp: Any, rot: Array, lift_w: Array) -> tuple[Array, Array]:
     """What is missing at attitude `rot` (..., 3, 3) for the specific thrust `lift_w` (..., 3) m/s^2, world.
 
-    Returns the body-frame rotation vector (..., 3) rad, without yaw, that aligns the thrust axis, and the specific thrust
-    (...) m/s^2 along the present axis.
+    Returns the body-frame rotation vector (..., 3) rad, without yaw, that aligns the thrust axis, and the specific
+    thrust (...) m/s^2 along the present axis.
     """
     lift_b = (lift_w[..., None, :] @ rot)[..., 0, :]
     x, y, z = lift_b[..., 0], lift_b[..., 1], lift_b[..., 2]

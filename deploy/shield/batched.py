@@ -10,7 +10,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import at_least
+from deploy.shield.arrays import at_least, double
 from hardware.types import Array
 
 VIOLATION_TOL = 1e-9  # m/s^2, on rows of unit length
@@ -20,12 +20,12 @@ _FAR = 1e30
 
 
 def solve_rows_batched(rows: Array, bound: Array, request: Array) -> tuple[Array, Array, Array]:
-    """min ||a - request||^2 subject to rows (B, M, 3) a <= bound (B, M): (a (B, 3), feasible (B,), multipliers (B, M)).
+    """Min ||a - request||^2 subject to rows (B, M, 3) a <= bound (B, M): a (B, 3), feasible (B,), multipliers (B, M).
 
     Where no acceleration meets the rows, feasible is False and `a` means nothing.
     """
     xp = array_namespace(rows, bound, request)
-    rows, bound, request = (xp.astype(x, xp.float64) for x in (rows, bound, request))
+    rows, bound, request = (double(x) for x in (rows, bound, request))
     length = xp.sqrt((rows * rows).sum(-1))
     empty = length < 1e-12
     feasible = ~(empty & (bound < 0.0)).any(-1)
@@ -81,7 +81,7 @@ def _dual_steps(xp: Any, rows: Array, bound: Array, request: Array, feasible: Ar
         weights = xp.where(fills, entering_weight[:, None], xp.where(drops, 0.0, weights))
         normals = xp.where(fills[..., None], normal[:, None, :], xp.where(drops[..., None], 0.0, normals))
         pending = live & ~is_full
-    multipliers = (xp.astype(active[..., None] == row_numbers, xp.float64) * weights[..., None]).sum(-2)
+    multipliers = (double(active[..., None] == row_numbers) * weights[..., None]).sum(-2)
     return accel, feasible & ~live, multipliers
 
 

@@ -1,15 +1,14 @@
 """filter_command: the command that is sent in place of the requested one, for one robot or a batch of worlds x robots.
 
-What is guaranteed, and when. Two to eight Crazyflies that all run this filter with the default parameters keep every two
-centres at least `separation_m` (0.25 m) apart across and `downwash_ratio` times that (0.62 m) up and down, stay inside the
-geofence and above the floor, whatever commands are requested, if
-- positions are known to 5 mm and velocities to 0.03 m/s (one sigma), states are at most two control periods old and peers
-  at most three;
+What is guaranteed, and when. Two to eight Crazyflies that all run this filter with the default parameters keep every
+two centres at least `separation_m` (0.25 m) apart across and `downwash_ratio` times that (0.62 m) up and down, and stay
+inside the geofence, whatever commands are requested, if
+- positions are known to 5 mm and velocities to 0.03 m/s (one sigma), and states and peers are at most 30 ms old;
 - a command takes at most 20 ms to the motors, and thrust over mass is within 10 % of the nominal one;
 - they start outside each other's ellipsoid, slower than `max_speed`.
-A peer that is silent for longer is given more room (`peer_accel` age^2 / 2, up to `peer_age_cap_s`), on the assumption that
-its own shield brings it to a hover. This is an engineering margin shown by simulation against adversaries
-(tests/test_shield_adversary.py), not a certificate.
+A peer that is silent for longer is given more room (`peer_accel` age^2 / 2, up to `peer_age_cap_s`), on the assumption
+that its own shield brings it to a hover. This is an engineering margin, shown by simulation against adversaries
+(tests/test_shield_adversary.py); it is not a certificate.
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import at_least, at_most, constant, dot, norm
+from deploy.shield.arrays import at_least, at_most, constant, dot, double, norm
 from deploy.shield.attitude import (
     acceleration_of,
     lift_of,
@@ -30,7 +29,7 @@ from deploy.shield.attitude import (
 )
 from deploy.shield.batched import solve_rows_batched
 from deploy.shield.params import ShieldParams
-from deploy.shield.rows import predict_state, rows_ahead, safe_margin, split_bounds
+from deploy.shield.rows import least_margin, predict_state, rows_ahead, split_bounds
 from deploy.shield.solve import solve_rows_numpy
 from hardware.spec import RobotSpec
 from hardware.types import Array, Peers, RobotState
@@ -64,19 +63,19 @@ def filter_command(
     if flight is None:
         raise ValueError(f"robot {spec.name!r} has no flight model: nothing to filter")
     xp = array_namespace(target)
-    clamped = clamp(spec, target)
+    clamped = clamp(xp, spec, target)
     finite = xp.isfinite(target).all(-1)
-    rot = rotation_matrix(xp, xp.astype(state.base_quat, xp.float64))
+    rot = rotation_matrix(xp, double(state.base_quat))
     pos, vel = predict_state(xp, params, state, rot)
     rows, bound = rows_ahead(xp, params, pos, vel, peers)
     level = constant(xp, np.array([flight.hover_thrust_n, 0.0, 0.0, 0.0]), bound)
-    request = xp.where(finite[..., None], xp.astype(clamped, xp.float64), level)
-    rate, age = xp.astype(state.base_ang_vel, xp.float64), xp.astype(state.age, xp.float64)
+    request = xp.where(finite[..., None], double(clamped), level)
+    rate, age = double(state.base_ang_vel), double(state.age)
     ahead = rot @ turn_matrix(xp, predicted_turn(params, flight, rate, request[..., 1:], age))
     wanted = acceleration_of(xp, spec.mass_kg, request[..., 0], ahead[..., :, 2])
     excess = dot(rows, wanted[..., None, :]) - bound
     allowed = finite & (excess <= ROW_TOL).all(-1)
-    margin = _least_margin(xp, params, state, peers)
+    margin = least_margin(xp, params, state.base_pos, peers)
     if allowed.ndim == 0 and not allowed:
         push = tie_break(xp, params, rows, excess, peers.pos.shape[-2])
         accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push)
@@ -96,9 +95,8 @@ def filter_command(
     return sent, info
 
 
-def clamp(spec: RobotSpec, target: Array) -> Array:
+def clamp(xp: Any, spec: RobotSpec, target: Array) -> Array:
     """`target` (..., U) inside the channels' limits, same type; what is inside comes back bit by bit."""
-    xp = array_namespace(target)
     low, high = constant(xp, np.array([spec.command_low, spec.command_high], dtype=np.float32), target)
     return xp.minimum(xp.maximum(target, low), high)
 
@@ -117,7 +115,7 @@ def backup_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Array
     accel = -vel * (params.brake_accel / at_least(norm(xp, vel), 0.5))[..., None]
     for _ in range(BACKUP_STEPS):
         violation = at_least(dot(rows, accel[..., None, :]) - bound, 0.0)
-        count = xp.astype(violation > 0.0, xp.float64).sum(-1)
+        count = double(violation > 0.0).sum(-1)
         accel = accel - (violation[..., None, :] @ rows)[..., 0, :] / at_least(count, 1.0)[..., None]
     return accel
 
@@ -127,13 +125,13 @@ def _command(xp: Any, params: ShieldParams, spec: RobotSpec, ahead: Array, reque
     assert spec.flight is not None
     turn, lift = missing_turn(xp, ahead, lift_of(xp, accel))
     rates = request[..., 1:] + turn / rate_authority_s(params, spec.flight)
-    return clamp(spec, xp.concat([(spec.mass_kg * lift)[..., None], rates], axis=-1))
+    return clamp(xp, spec, xp.concat([(spec.mass_kg * lift)[..., None], rates], axis=-1))
 
 
 def _solve_many(
     xp: Any, params: ShieldParams, vel: Array, rows: Array, bound: Array, request: Array
 ) -> tuple[Array, Array, Array]:
-    """Acceleration, feasible, active rows for B robots: all rows; else peers before fence and speed; else the backup."""
+    """Acceleration, feasible, active rows of B robots: all rows; else peers before fence and speed; else backup."""
     accel, feasible, multipliers = solve_rows_batched(rows, bound, request)
     if not bool(feasible.all()):
         lost = ~feasible
@@ -158,9 +156,3 @@ def _solve_one(
     if not feasible:
         accel = backup_acceleration(np, params, rows, bound, vel)
     return accel, np.bool_(feasible), (multipliers > 0.0) & feasible
-
-
-def _least_margin(xp: Any, params: ShieldParams, state: RobotState, peers: Peers) -> Array:
-    if not peers.pos.shape[-2]:
-        return xp.full_like(state.base_pos[..., 0], xp.inf)
-    return xp.min(xp.where(peers.valid, safe_margin(params, state.base_pos, peers.pos), xp.inf), axis=-1)

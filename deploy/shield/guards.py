@@ -3,9 +3,12 @@
 import numpy as np
 
 from deploy.shield.params import ShieldParams
+from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
 QUAT_NORM_TOL = 0.05  # attitude filters stay far inside; a zeroed or mixed-up message does not
+ORDER_TOL_S = 0.002  # clocks that stamp and clocks that compare may differ by this much from step to step
+RANGE_TOL = 0.1  # of a channel's range: a policy's output beyond it did not come from its contract
 
 
 def check_state(params: ShieldParams, state: RobotState | None) -> str:
@@ -20,32 +23,49 @@ def check_state(params: ShieldParams, state: RobotState | None) -> str:
         return "state not finite"
     if abs(float(flat[3:7] @ flat[3:7]) - 1.0) > 2 * QUAT_NORM_TOL:
         return "quaternion not of unit length"
-    age_s = float(state.age)
-    if not -params.control_dt_s <= age_s <= params.act_periods * params.control_dt_s:
-        return f"state {1e3 * age_s:.0f} ms old"
-    return ""
+    return check_age(params, "state", float(state.age))
 
 
-def check_jump(params: ShieldParams, state: RobotState, expected_pos: np.ndarray) -> str:
-    """Distance of the measured position to `expected_pos` (3,) m, world."""
-    jump_m = float(np.linalg.norm(state.base_pos - expected_pos))
-    return f"position jumped by {jump_m:.2f} m" if jump_m > params.max_jump_m else ""
+def check_age(params: ShieldParams, what: str, age_s: float) -> str:
+    """Age between one period in the future and the deadline; NaN is neither."""
+    if -params.control_dt_s <= age_s <= params.act_periods * params.control_dt_s:
+        return ""
+    return f"{what} {1e3 * age_s:.0f} ms old"
+
+
+def check_order(stamp_s: float, last_stamp_s: float) -> str:
+    """Measurements come in the order in which they were taken."""
+    return "state older than the one before" if stamp_s < last_stamp_s - ORDER_TOL_S else ""
+
+
+def check_jump(params: ShieldParams, state: RobotState, last_pos: np.ndarray, elapsed_s: float) -> str:
+    """Distance of the measured position to the one `elapsed_s` before, at `last_pos` (3,) m, world."""
+    jump_m = float(np.linalg.norm(state.base_pos - last_pos))
+    return f"position jumped by {jump_m:.2f} m" if jump_m > params.max_jump_m + 2 * params.max_speed * elapsed_s else ""
 
 
 def check_peers(peers: Peers) -> str:
-    """Finiteness of what the valid slots say."""
-    said = np.concatenate([peers.pos, peers.lin_vel, peers.age[..., None]], axis=-1)
-    return "" if np.isfinite(said[peers.valid]).all() else "peers not finite"
+    """Shapes, and finiteness of what the valid slots say."""
+    slots = np.shape(peers.valid)
+    if len(slots) != 1 or np.shape(peers.pos) != (*slots, 3) or np.shape(peers.lin_vel) != (*slots, 3):
+        return f"peers have shapes {np.shape(peers.pos)}, {np.shape(peers.lin_vel)}, {slots}"
+    if np.shape(peers.age) != slots:
+        return f"peers' ages have shape {np.shape(peers.age)} where {slots} is due"
+    # Sums of finite numbers are finite, and those of others are not: one array instead of three.
+    told = peers.pos.sum(-1) + peers.lin_vel.sum(-1) + peers.age
+    return "" if np.isfinite(told[peers.valid]).all() else "peers not finite"
 
 
-def check_request(params: ShieldParams, requested: ActuatorCommand | None, age_s: float, channels: int) -> str:
-    """Presence, shape, finiteness and age of what the policy asks for."""
+def check_request(params: ShieldParams, spec: RobotSpec, requested: ActuatorCommand | None, age_s: float) -> str:
+    """Presence, shape, finiteness, range and age of what the policy asks for."""
     if requested is None:
         return "no request"
-    if np.shape(requested.target) != (channels,):
-        return f"request has shape {np.shape(requested.target)} where ({channels},) is due"
-    if not np.isfinite(requested.target).all():
-        return "request not finite"
-    if not -params.control_dt_s <= age_s <= params.act_periods * params.control_dt_s:
-        return f"request {1e3 * age_s:.0f} ms old"
-    return ""
+    target = requested.target
+    if np.shape(target) != (len(spec.channels),):
+        return f"request has shape {np.shape(target)} where ({len(spec.channels)},) is due"
+    for value, channel in zip(target.tolist(), spec.channels, strict=True):
+        slack = RANGE_TOL * (channel.high - channel.low)
+        if not channel.low - slack <= value <= channel.high + slack:
+            finite = "request not finite" if not np.isfinite(value) else ""
+            return finite or f"request {channel.name} = {value:.3g} outside {channel.low:.3g} .. {channel.high:.3g}"
+    return check_age(params, "request", age_s)

@@ -46,7 +46,7 @@ class ShieldParams:
     # Supervision.
     warn_periods: int  # age of an input, in control periods, that is reported
     act_periods: int  # ... and that trips the fallback
-    max_jump_m: float  # m, farther than this from the predicted position is not a measurement of the same flight
+    max_jump_m: float  # m, farther than this from the position before is not a measurement of the same flight
     clock_jump_s: float  # s, a longer step of the clock trips the fallback
     ramp_s: float  # s, from holding to the policy's command after activation
     hold_s: float  # s, hover in place before landing

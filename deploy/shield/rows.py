@@ -1,7 +1,7 @@
 """The constraint rows A a <= b on a robot's world acceleration, one definition for NumPy and torch.
 
-A is (..., K, 3) with rows of unit length, b is (..., K) in m/s^2. To add a constraint, write one function that returns such
-a pair and name it in `constraint_rows` and `row_names`. All rows are written for the state `latency_s` ahead, where an
+A is (..., K, 3) with rows of unit length, b is (..., K) in m/s^2. To add a constraint, write one function that returns
+such a pair and name it in `rows_ahead` and `row_names`. All rows are written for the state `latency_s` ahead, where an
 acceleration asked for now becomes real. Arithmetic is float64.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import at_least, at_most, constant, dot, norm
+from deploy.shield.arrays import at_least, at_most, constant, dot, double, norm
 from deploy.shield.attitude import rotation_matrix
 from deploy.shield.params import ShieldParams
 from hardware.spec import GRAVITY
@@ -34,7 +34,7 @@ def row_names(num_peers: int) -> tuple[str, ...]:
 def constraint_rows(params: ShieldParams, state: RobotState, peers: Peers) -> tuple[Array, Array]:
     """All rows for one robot or a batch: (A (..., P + 17, 3), b (..., P + 17)), A a <= b with a in m/s^2, world."""
     xp = array_namespace(state.base_pos)
-    rot = rotation_matrix(xp, xp.astype(state.base_quat, xp.float64))
+    rot = rotation_matrix(xp, double(state.base_quat))
     return rows_ahead(xp, params, *predict_state(xp, params, state, rot), peers)
 
 
@@ -76,25 +76,35 @@ def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
 
     Dimensionless; negative inside the ellipsoid (separation_m, separation_m, downwash_ratio * separation_m).
     """
-    xp = array_namespace(pos)
+    return _margin(array_namespace(pos), params, pos, peers_pos)
+
+
+def least_margin(xp: Any, params: ShieldParams, pos: Array, peers: Peers) -> Array:
+    """The smallest `safe_margin` (...) of the valid peers; infinite where there are none."""
+    if not peers.pos.shape[-2]:
+        return xp.full_like(pos[..., 0], xp.inf)
+    return xp.min(xp.where(peers.valid, _margin(xp, params, pos, peers.pos), xp.inf), axis=-1)
+
+
+def _margin(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
     return norm(xp, (pos[..., None, :] - peers_pos) * _scale(xp, params, pos)) / params.separation_m - 1.0
 
 
 def predict_state(xp: Any, params: ShieldParams, state: RobotState, rot: Array) -> tuple[Array, Array]:
     """World position (..., 3) m and velocity (..., 3) m/s, `latency_s` + age ahead, with the tilt of `rot` kept."""
-    vel = (rot @ xp.astype(state.base_lin_vel, xp.float64)[..., None])[..., 0]
-    ahead = (xp.astype(state.age, xp.float64) + params.latency_s)[..., None]
+    vel = (rot @ double(state.base_lin_vel)[..., None])[..., 0]
+    ahead = (double(state.age) + params.latency_s)[..., None]
     # Thrust is not measured; the one that carries the weight at this tilt is the least surprising guess.
     gain = ahead * GRAVITY / at_least(rot[..., 2:, 2], 0.5)
     change = rot[..., :, 2] * gain * constant(xp, _HORIZONTAL, rot)
-    return xp.astype(state.base_pos, xp.float64) + (vel + 0.5 * change) * ahead, vel + change
+    return double(state.base_pos) + (vel + 0.5 * change) * ahead, vel + change
 
 
 def predict_peers(xp: Any, params: ShieldParams, peers: Peers) -> tuple[Array, Array, Array]:
     """Peers `latency_s` + age ahead at constant velocity: position (..., P, 3), velocity, capped age (..., P)."""
-    age = at_most(xp.astype(peers.age, xp.float64), params.peer_age_cap_s)
-    vel = xp.astype(peers.lin_vel, xp.float64)
-    return xp.astype(peers.pos, xp.float64) + vel * (age + params.latency_s)[..., None], vel, age
+    age = at_most(double(peers.age), params.peer_age_cap_s)
+    vel = double(peers.lin_vel)
+    return double(peers.pos) + vel * (age + params.latency_s)[..., None], vel, age
 
 
 def braking_curve(xp: Any, distance: Array, brake: float, gain: float) -> tuple[Array, Array]:
@@ -113,10 +123,10 @@ def pair_rows(
 ) -> tuple[Array, Array]:
     """One barrier row per peer: (A (..., P, 3), b (..., P)), with this robot's half of the duty.
 
-    h = opening speed + braking_curve(distance - reach) on coordinates whose z is divided by `downwash_ratio`; the row is
-    half of dh/dt >= -barrier_gain h (Wang, Ames, Egerstedt, 2017). `pushes` (..., 1 + P, 3) m/s^2 is what the fence asks
-    of the robot and of each peer. Circling opens the distance too, but earns no credit: estimated from noisy velocities of
-    different ages it is what adversaries spiral in on.
+    h = opening speed + braking_curve(distance - reach) on coordinates whose z is divided by `downwash_ratio`; the row
+    is half of dh/dt >= -barrier_gain h (Wang, Ames, Egerstedt, 2017). `pushes` (..., 1 + P, 3) m/s^2 is what the fence
+    asks of the robot and of each peer. Circling opens the distance too, but earns no credit: estimated from noisy
+    velocities of different ages it is what adversaries spiral in on.
     """
     scale = _scale(xp, params, pos)
     diff = (pos[..., None, :] - peer_pos) * scale

@@ -8,7 +8,7 @@ _OPTIMAL = 1
 
 
 def solve_rows_numpy(rows: np.ndarray, bound: np.ndarray, request: np.ndarray) -> tuple[np.ndarray, bool, np.ndarray]:
-    """min ||a - request||^2 subject to rows (M, 3) a <= bound (M): (a (3,) m/s^2, feasible, multipliers (M,)).
+    """Min ||a - request||^2 subject to rows (M, 3) a <= bound (M): a (3,) m/s^2, feasible, multipliers (M,).
 
     Where no acceleration meets the rows, feasible is False and `a` means nothing.
     """
