@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 
 from nav_msgs.msg import Odometry
-from rclpy.node import Node
 
 from hardware.types import Peers, RobotState
 from ros_nodes import qos
 from ros_nodes.conversion import MessageError, empty_peers, empty_state, read_odometry, read_peer
-from ros_nodes.polling import Mailbox
+from ros_nodes.managed import ManagedNode
 
 
 class OwnState:
     """The newest measurement of this robot."""
 
-    def __init__(self, node: Node, num_joints: int):
-        self.mailbox = Mailbox(node, Odometry, "odom", qos.SENSOR)
+    def __init__(self, node: ManagedNode, num_joints: int):
+        self.mailbox = node.listen(Odometry, "odom", qos.SENSOR)
         self.state: RobotState = empty_state(num_joints)
         self.stamp_ns = 0
 
@@ -32,15 +31,15 @@ class OwnState:
 class PeerTable:
     """The newest word of every other robot; those never heard are not valid."""
 
-    def __init__(self, node: Node, names: Sequence[str]):
-        self.mailboxes = [Mailbox(node, Odometry, f"/{name}/odom", qos.SENSOR) for name in names]
+    def __init__(self, node: ManagedNode, names: Sequence[str]):
+        self._mailboxes = [node.listen(Odometry, f"/{name}/odom", qos.SENSOR) for name in names]
         self.peers: Peers = empty_peers(len(names))
         self.rejected = 0
         self._stamps_ns = [0] * len(names)
 
     def update(self, now_ns: int) -> Peers:
         """Take what has arrived and let ages be those at `now_ns` (ROS clock)."""
-        for slot, mailbox in enumerate(self.mailboxes):
+        for slot, mailbox in enumerate(self._mailboxes):
             taken = mailbox.take()
             if taken is not None:
                 try:

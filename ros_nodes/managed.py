@@ -9,11 +9,13 @@ from pathlib import Path
 
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
+from rclpy.qos import QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.loop import LoopThread, freeze_garbage
 from ros_nodes.parameters import declare_niceness
+from ros_nodes.polling import Mailbox
 from ros_nodes.processes import die_with_parent
 from ros_nodes.scheduling import schedule_process
 from ros_nodes.series import SeriesWriter
@@ -22,7 +24,7 @@ SIGNAL_CHECK_S = 0.1  # a Python signal handler runs only between waits
 
 
 class ManagedNode(LifecycleNode):
-    """A lifecycle node. Subclasses fill `configure`, `run` (the loop, in its own thread) and `release`.
+    """A lifecycle node. Subclasses fill `configure` and `run`, the loop, which has a thread of its own.
 
     An exception that leaves a transition callback would take the node with it: each is reported and becomes FAILURE.
     """
@@ -31,6 +33,8 @@ class ManagedNode(LifecycleNode):
         super().__init__(name)
         self._loop: LoopThread | None = None
         self._niceness = declare_niceness(self)
+        self._mailboxes: list[Mailbox] = []
+        self._advertised: list[LifecyclePublisher] = []
         self.failed = False
 
     def configure(self) -> None:
@@ -41,13 +45,20 @@ class ManagedNode(LifecycleNode):
         """The loop; returns soon after `stopped` is set."""
         raise NotImplementedError
 
-    def release(self) -> None:
-        """Undo `configure`; called with the loop stopped, also when `configure` ended half way."""
+    def listen(self, message_type: type, topic: str, profile: QoSProfile, raw: bool = False) -> Mailbox:
+        """A polled subscription until clean-up."""
+        self._mailboxes.append(Mailbox(self, message_type, topic, profile, raw))
+        return self._mailboxes[-1]
+
+    def advertise(self, message_type: type, topic: str, profile: QoSProfile) -> LifecyclePublisher:
+        """A publisher until clean-up, silent while the node is not active."""
+        self._advertised.append(self.create_lifecycle_publisher(message_type, topic, profile))
+        return self._advertised[-1]
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         result = self._guard(self.configure)
         if result != TransitionCallbackReturn.SUCCESS:
-            self._guard(self.release)
+            self._guard(self._release)
         return result
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -66,7 +77,7 @@ class ManagedNode(LifecycleNode):
         return result
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._guard(self.release)
+        return self._guard(self._release)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         return self._guard(self.stop)
@@ -77,7 +88,7 @@ class ManagedNode(LifecycleNode):
     def stop(self) -> None:
         """End the loop and release everything, from any state."""
         self._stop_loop()
-        self.release()
+        self._release()
 
     def series(self, folder: str, columns: tuple[str, ...], capacity: int, what: str = "") -> SeriesWriter | None:
         """A series writer called after this node (and `what`), or None without a folder."""
@@ -90,6 +101,13 @@ class ManagedNode(LifecycleNode):
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.stop()
+
+    def _release(self) -> None:
+        """Undo `configure`; the loop is not running."""
+        while self._mailboxes:
+            self._mailboxes.pop().close()
+        while self._advertised:
+            self.destroy_lifecycle_publisher(self._advertised.pop())
 
     def _guard(self, action: Callable[[], None]) -> TransitionCallbackReturn:
         try:

@@ -16,7 +16,7 @@ from ros_nodes.listening import OwnState, PeerTable
 from ros_nodes.loop import Deadlines
 from ros_nodes.managed import ManagedNode, run_node
 from ros_nodes.parameters import declare, declare_series_dir, declare_team
-from ros_nodes.polling import Mailbox, Waiter
+from ros_nodes.polling import Waiter
 
 SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
 SERIES_CAPACITY = 200_000
@@ -43,7 +43,6 @@ class PolicyNode(ManagedNode):
             low=0.01,
             high=2.0,
         )
-        self._mailboxes: list[Mailbox] = []
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
@@ -56,16 +55,11 @@ class PolicyNode(ManagedNode):
         self._state = OwnState(self, len(spec.joint_names))
         self._waiter = Waiter(self, [self._state.mailbox])
         self._peers = PeerTable(self, self._peer_names)
-        self._goal = Mailbox(self, PoseStamped, "goal", qos.LATCHED)
-        self._mailboxes = [self._state.mailbox, *self._peers.mailboxes, self._goal]
+        self._goal = self.listen(PoseStamped, "goal", qos.LATCHED)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
-        self._publisher = self.create_lifecycle_publisher(JointState, "requested", qos.command_out(self._period_s))
+        self._publisher = self.advertise(JointState, "requested", qos.command_out(self._period_s))
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
         self.get_logger().info(f"{self._bundle}: self-test passed, task {contract.task!r}, {1 / self._period_s:g} Hz")
-
-    def release(self) -> None:
-        while self._mailboxes:
-            self._mailboxes.pop().close()
 
     def run(self, stopped: threading.Event) -> None:
         self._runtime.reset()

@@ -11,7 +11,6 @@ from rosbags.typesys import Stores, get_typestore
 from ros_nodes import qos
 from ros_nodes.managed import ManagedNode, run_node
 from ros_nodes.parameters import declare
-from ros_nodes.polling import Mailbox
 from ros_nodes.topics import team_topics
 
 QUEUE = 200  # messages a topic: two seconds of the fastest
@@ -25,20 +24,15 @@ class RecorderNode(ManagedNode):
         super().__init__("recorder")
         self._team = declare(self, "team", [""], "Names of the robots.")
         self._path = declare(self, "bag", "bag", "Folder of the new bag; must not exist.")
-        self._mailboxes: list[Mailbox] = []
 
     def configure(self) -> None:
         if Path(self._path).exists():
             raise ValueError(f"bag {self._path!r} exists already")
         self._topics = team_topics([name for name in self._team if name])
-        self._mailboxes = [
-            Mailbox(self, kind, topic, qos.recording(QUEUE, latched), raw=True)
+        self._inbox = [
+            self.listen(kind, topic, qos.recording(QUEUE, latched), raw=True)
             for topic, (kind, latched) in self._topics.items()
         ]
-
-    def release(self) -> None:
-        while self._mailboxes:
-            self._mailboxes.pop().close()
 
     def run(self, stopped: threading.Event) -> None:
         typestore = get_typestore(Stores.ROS2_JAZZY)
@@ -52,7 +46,7 @@ class RecorderNode(ManagedNode):
             ending = False
             while not ending:
                 ending = stopped.is_set()  # after the end is asked for, what has arrived is still written
-                for mailbox in self._mailboxes:
+                for mailbox in self._inbox:
                     while (taken := mailbox.take()) is not None:
                         bag.write(connections[mailbox.topic], taken[1], taken[0])
                 time.sleep(0 if ending else POLL_S)

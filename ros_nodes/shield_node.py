@@ -19,7 +19,7 @@ from ros_nodes.diagnostics import ShieldStatus
 from ros_nodes.listening import OwnState, PeerTable
 from ros_nodes.managed import ManagedNode, run_node
 from ros_nodes.parameters import declare, declare_series_dir, declare_team
-from ros_nodes.polling import Mailbox, Waiter
+from ros_nodes.polling import Waiter
 
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
 SERIES_CAPACITY = 200_000
@@ -38,7 +38,6 @@ class ShieldNode(ManagedNode):
             self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is told at once.", low=0.1, high=50.0
         )
         self._series_dir = declare_series_dir(self)
-        self._mailboxes: list[Mailbox] = []
         self._asked: str | None = None
         self.create_service(Trigger, "shield/reset", self._on_reset)
         self.create_service(Trigger, "shield/estop", self._on_estop)
@@ -49,19 +48,12 @@ class ShieldNode(ManagedNode):
         self._shield = Shield(self._params, spec)
         self._state = OwnState(self, len(spec.joint_names))
         self._peers = PeerTable(self, self._peer_names)
-        self._requested = Mailbox(self, JointState, "requested", qos.COMMAND_IN)
-        self._mailboxes = [self._state.mailbox, *self._peers.mailboxes, self._requested]
+        self._requested = self.listen(JointState, "requested", qos.COMMAND_IN)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
-        self._publisher = self.create_lifecycle_publisher(
-            JointState, "command", qos.command_out(self._params.control_dt_s)
-        )
-        self._status_publisher = self.create_lifecycle_publisher(DiagnosticArray, "status", qos.LATCHED)
+        self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
+        self._status_publisher = self.advertise(DiagnosticArray, "status", qos.LATCHED)
         self._status = ShieldStatus(self.robot_name, 1 / self._status_hz)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
-
-    def release(self) -> None:
-        while self._mailboxes:
-            self._mailboxes.pop().close()
 
     def run(self, stopped: threading.Event) -> None:
         period_s = self._params.control_dt_s

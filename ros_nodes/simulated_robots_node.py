@@ -16,7 +16,6 @@ from ros_nodes.conversion import WORLD_FRAME, CommandConverter, MessageError, od
 from ros_nodes.loop import Deadlines
 from ros_nodes.managed import ManagedNode, run_node
 from ros_nodes.parameters import declare, declare_series_dir
-from ros_nodes.polling import Mailbox
 
 GROUND_TRUTH_EVERY = 10  # physics steps
 SERIES_CAPACITY = 200_000
@@ -50,7 +49,6 @@ class SimulatedRobotsNode(ManagedNode):
             name.split(".")[-1]: declare(self, name, default, text, low=0.0, high=1.0)
             for name, (default, text) in IMPERFECTION.items()
         }
-        self._commands: list[Mailbox] = []
 
     def configure(self) -> None:
         from ros_nodes.simulated_team import Imperfection, SimulatedTeam  # MuJoCo: only here
@@ -65,11 +63,11 @@ class SimulatedRobotsNode(ManagedNode):
         self._robots = SimulatedTeam(spec, starts, Imperfection(**self._imperfection), 1 / self._physics_hz, self._seed)
         self._sensor_every = max(1, round(self._physics_hz / spec.sensor_hz))
         self._odometry = [odometry_of(name) for name in names]
-        self._publishers = [self.create_lifecycle_publisher(Odometry, f"/{name}/odom", qos.SENSOR) for name in names]
-        self._truth_publisher = self.create_lifecycle_publisher(PoseArray, "/ground_truth", qos.SENSOR)
+        self._publishers = [self.advertise(Odometry, f"/{name}/odom", qos.SENSOR) for name in names]
+        self._truth_publisher = self.advertise(PoseArray, "/ground_truth", qos.SENSOR)
         self._truth = PoseArray(poses=[Pose() for _ in names])
         self._truth.header.frame_id = WORLD_FRAME
-        self._commands = [Mailbox(self, JointState, f"/{name}/command", qos.COMMAND_IN) for name in names]
+        self._commands = [self.listen(JointState, f"/{name}/command", qos.COMMAND_IN) for name in names]
         self._converter = CommandConverter(spec.channels)
         self._ignored = 0
         columns = tuple(f"{name}_{axis}" for name in names for axis in "xyz")
@@ -77,10 +75,6 @@ class SimulatedRobotsNode(ManagedNode):
         self._command_series = self.series(
             self._series_dir, ("time_s", "robot", "sensor_to_command_ms"), SERIES_CAPACITY, "commands"
         )
-
-    def release(self) -> None:
-        while self._commands:
-            self._commands.pop().close()
 
     def run(self, stopped: threading.Event) -> None:
         outbox: deque[tuple[int, int, int, RobotState]] = deque()

@@ -16,7 +16,7 @@ pytest.importorskip("rclpy")
 from pd_bundle import pd_contract, save_pd_bundle
 from ros_rig import PERIOD_S, Rig
 
-from ros_nodes.bringup import CONFIGURE, BringUpError
+from ros_nodes.bringup import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
 from ros_nodes.deploy import DeployError, run_mission
 
 pytestmark = pytest.mark.ros
@@ -104,6 +104,22 @@ def test_a_bundle_for_another_robot_is_refused_in_one_line(tmp_path):
         rig.processes.check()  # refused, not crashed
         line = rig.processes.last_line("cf1_policy")
     assert "hexacopter" in line and "crazyflie" in line
+
+
+def test_a_node_goes_through_its_life_twice(bundle, tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=bundle) as rig:
+        rig.start("simulated_robots", "cf1/shield", "cf1/policy")
+        rig.watch("cf1", 1.5)
+        assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
+        for transition in (DEACTIVATE, CLEAN_UP):
+            rig.transition(transition, "cf1/policy", "cf1/shield")
+        rig.watch("cf1", 0.1)  # what was on its way
+        assert rig.watch("cf1", 0.3) == []
+        for transition in (CONFIGURE, ACTIVATE):
+            rig.transition(transition, "cf1/shield", "cf1/policy")
+        assert len(rig.watch("cf1", 1.5)) > 50
+        assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
+        assert len(rig.node.get_publishers_info_by_topic("/cf1/command")) == 1
 
 
 def test_a_missing_bundle_is_one_line_and_starts_nothing(tmp_path):
