@@ -14,6 +14,7 @@ ROBOT = load_robot("crazyflie")
 GRAVITY = 9.81
 MAX_SPEED = 0.8  # m/s towards the goal
 MAX_ACCEL = 3.0  # m/s^2, horizontal
+LEVEL_M = 0.7  # peers further above or below are left alone
 KEEP_M = 0.9  # peers nearer than this are steered around
 
 
@@ -59,9 +60,10 @@ class PdPolicy(nn.Module):
 
     def _steer(self, base_pos, peers_pos, peers_valid):
         away = base_pos[:, None] - peers_pos
+        level = (away[..., 2:].abs() < LEVEL_M) & peers_valid[..., None]  # a landed one is not in the way
         away = away * self.horizontal
         distance = away.norm(dim=-1, keepdim=True).clamp(min=0.05)
-        strength = (KEEP_M - distance).clamp(min=0.0) / KEEP_M * peers_valid[..., None]
+        strength = (KEEP_M - distance).clamp(min=0.0) / KEEP_M * level
         right = torch.stack([away[..., 1], -away[..., 0], torch.zeros_like(away[..., 0])], dim=-1)
         return ((1.2 * away - 1.2 * right) / distance * strength).sum(1)
 
