@@ -23,9 +23,12 @@ from ros_nodes.results import figures, load_recording, save_flight
 
 CONFIG = Path(__file__).with_name("config") / "team.yaml"
 BRING_UP_S = 30.0
-SETTLE_S = 1.5  # between the last activation and the first goals: activation ramps run out
+ARM_S = 12.0
+STEADY_S = 0.7  # every policy has to fly its robot for this long before the mission begins
+RESET_AFTER_S = 1.0
 WATCH_S = 0.05
 PROGRESS_S = 0.2
+POLICY_FLIES = ("NOMINAL", "FILTERED")
 Progress = Callable[[dict[str, Any]], None]
 
 
@@ -94,6 +97,7 @@ def _fly(mission: Mission, out: Path, params_file: Path, report: Progress) -> tu
         report({"phase": "bring-up"})
         try:
             bring_up(node, executor, node_names(mission.names, True, True), BRING_UP_S, processes.check)
+            _arm(mission, node, executor, processes)
             return _conduct(mission, node, processes, report)
         except BringUpError as error:
             said = processes.last_line(error.node.strip("/").replace("/", "_"))
@@ -102,9 +106,28 @@ def _fly(mission: Mission, out: Path, params_file: Path, report: Progress) -> tu
             raise DeployError(str(error)) from error
 
 
+def _arm(mission: Mission, node: MissionNode, executor: SingleThreadedExecutor, processes: Processes) -> None:
+    """Wait until all policies may fly; a shield that tripped in the bustle of start-up is reset, as by a person."""
+    begin = steady_since = time.monotonic()
+    flying_since = dict.fromkeys(mission.names, begin)
+    while (now := time.monotonic()) - steady_since < STEADY_S:
+        node.look()
+        processes.check()
+        executor.spin_once(timeout_sec=WATCH_S)
+        for name, mode in zip(mission.names, node.modes, strict=True):
+            if mode in POLICY_FLIES:
+                flying_since[name] = now
+                continue
+            steady_since = now
+            if now - begin > ARM_S:
+                raise DeployError(f"{name}: its shield does not let the policy fly (mode {mode})")
+            if now - flying_since[name] > RESET_AFTER_S:
+                flying_since[name] = now
+                node.reset_shield(name)
+
+
 def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: Progress) -> tuple[int, int | None]:
     """Goals, the kill, and a watching eye, in the mission's time."""
-    time.sleep(SETTLE_S)
     start_ns, killed_ns = time.time_ns(), None
     begin = time.monotonic()
     waiting, next_report = list(mission.legs), 0.0

@@ -12,6 +12,7 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from std_srvs.srv import Trigger
 
 from ros_nodes import qos
 from ros_nodes.bringup import ACTIVATE, CONFIGURE, BringUp, node_names
@@ -30,6 +31,7 @@ class MissionNode(Node):
         self._goals = {name: self.create_publisher(PoseStamped, f"/{name}/goal", qos.LATCHED) for name in self.team}
         self._odometry = {name: Mailbox(self, Odometry, f"/{name}/odom", qos.SENSOR) for name in self.team}
         self._status = {name: Mailbox(self, DiagnosticArray, f"/{name}/status", qos.LATCHED) for name in self.team}
+        self._reset = {name: self.create_client(Trigger, f"/{name}/shield/reset") for name in self.team}
         self.positions = np.full((len(self.team), 3), np.nan)
         self.modes = ["?"] * len(self.team)
 
@@ -41,6 +43,10 @@ class MissionNode(Node):
         p = message.pose.position
         p.x, p.y, p.z = np.asarray(position, float).tolist()
         self._goals[robot].publish(message)
+
+    def reset_shield(self, robot: str) -> None:
+        """Free the shield of `robot` from a latched fallback; whether it heard shows in `modes`."""
+        self._reset[robot].call_async(Trigger.Request())
 
     def look(self) -> None:
         """Bring `positions` (N, 3) and `modes` up to date."""
