@@ -61,11 +61,12 @@ def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, peers: Pee
 def split_bounds(xp: Any, bound: Array) -> tuple[Array, Array]:
     """Bounds (..., M) twice, for when they cannot all be met: without the peers' rows, and without fence and speed.
 
-    A fence can be broken for a moment, a peer cannot: first the one, then from there the other.
+    A fence can be broken for a moment, a peer cannot: first the one, then from there the other. The lower fence stays,
+    because there is a floor below it, and squeezed robots would dodge downwards.
     """
-    row = np.arange(bound.shape[-1])
-    first = bound.shape[-1] - len(FENCE_NAMES) - len(LIMIT_NAMES)
-    is_peer, is_room = row < first, (row >= first) & (row <= first + len(FENCE_NAMES))
+    names = row_names(bound.shape[-1] - len(FENCE_NAMES) - len(LIMIT_NAMES))
+    is_peer = np.array([name.startswith("peer") for name in names])
+    is_room = np.array([name == "speed" or (name in FENCE_NAMES and name != "fence_low_z") for name in names])
     if not isinstance(bound, np.ndarray):
         is_peer, is_room = (xp.asarray(x, device=bound.device) for x in (is_peer, is_room))
     return xp.where(is_peer, NO_LIMIT, bound), xp.where(is_room, NO_LIMIT, bound)

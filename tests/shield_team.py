@@ -1,0 +1,150 @@
+"""A team of Crazyflies in MuJoCo whose policies are adversaries, as noisy, late and unequal as hardware. For tests."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import torch
+
+from deploy.shield import ShieldParams, filter_command, safe_margin
+from hardware import Peers, RobotState, load_robot
+from hardware.rotation import multiply, rotate_inverse
+from sim.scene import build_scene
+
+torch.set_num_threads(1)
+SPEC = load_robot("crazyflie")
+LOW, HIGH = np.array(SPEC.command_low), np.array(SPEC.command_high)
+STEPS = 5  # physics steps of 4 ms per control period
+MEASURED_AFTER = 3  # of them: measurements are 8 ms old when they are used
+POS_NOISE_M, VEL_NOISE, QUAT_NOISE, RATE_NOISE = 0.005, 0.03, 0.005, 0.02  # one sigma
+
+
+@dataclass
+class Measured:
+    """What the robots know, each (worlds, robots, ...)."""
+
+    pos: np.ndarray
+    quat: np.ndarray
+    lin_vel_w: np.ndarray
+    rate: np.ndarray
+
+
+@dataclass
+class Outcome:
+    """What physics, not measurements, says about a run."""
+
+    distance_m: float  # least between two centres
+    margin: float  # least, in the shield's unit
+    violations: int  # samples of pairs inside the ellipsoid
+    fence_m: float  # farthest outside the geofence; negative inside
+    floor_m: float  # lowest centre
+    infeasible: float  # share of commands that were backups
+    track: np.ndarray  # (steps, worlds, robots, 3) m
+
+
+Policy = Callable[[Measured, int], np.ndarray]
+
+
+def steer(now: Measured, accel_w: np.ndarray) -> np.ndarray:
+    """Command (..., 4) of a pilot who wants `accel_w` (..., 3) m/s^2 and knows no limit."""
+    lift = rotate_inverse(now.quat, accel_w + np.array([0.0, 0.0, 9.81]))
+    side = np.linalg.norm(lift[..., :2], axis=-1) + 1e-9
+    gain = 12.0 * np.arctan2(side, lift[..., 2]) / side
+    thrust = SPEC.mass_kg * np.maximum(lift[..., 2], 0.0)
+    return np.stack([thrust, -lift[..., 1] * gain, lift[..., 0] * gain, np.zeros_like(side)], axis=-1)
+
+
+def random_starts(rng: np.random.Generator, worlds: int, robots: int, spread_m: float = 1.2) -> np.ndarray:
+    """Positions (worlds, robots, 3) at least 0.45 m apart across or 1.1 m in height."""
+    starts = np.empty((worlds, robots, 3))
+    for world in starts:
+        for index in range(robots):
+            while True:
+                world[index] = rng.uniform([-spread_m, -spread_m, 0.6], [spread_m, spread_m, 2.0])
+                gaps = np.linalg.norm((world[:index] - world[index]) / [1, 1, 2.5], axis=-1)
+                if (gaps > 0.45).all():
+                    break
+    return starts
+
+
+def fly(params: ShieldParams, policy: Policy, starts: np.ndarray, seconds: float, rng: np.random.Generator) -> Outcome:
+    """Fly `starts` (worlds, robots, 3) for `seconds`, everybody's command through the filter."""
+    worlds, robots = starts.shape[:2]
+    scene = build_scene(SPEC, robots)
+    model, ctrl = scene.model, scene.ctrl_index
+    datas = [mujoco.MjData(model) for _ in range(worlds)]
+    qpos, qvel = scene.qpos_adr[:, None] + np.arange(7), scene.qvel_adr[:, None] + np.arange(6)
+    strength = rng.uniform(0.9, 1.1, (worlds, robots))
+    delay = rng.integers(0, STEPS + 1, worlds)
+    for data, start in zip(datas, starts, strict=True):
+        data.qpos[qpos] = np.concatenate([start, np.tile([1.0, 0, 0, 0], (robots, 1))], axis=1)
+        data.act[scene.act_index[:, 0]] = SPEC.flight.hover_thrust_n
+    others = np.array([[j for j in range(robots) if j != i] for i in range(robots)])
+    sent = np.tile([SPEC.flight.hover_thrust_n, 0, 0, 0], (worlds, robots, 1))
+
+    def truth() -> tuple[np.ndarray, np.ndarray]:
+        return np.stack([d.qpos[qpos] for d in datas]), np.stack([d.qvel[qvel] for d in datas])
+
+    def measure() -> Measured:
+        q, v = truth()
+        tilt = np.concatenate([np.ones((worlds, robots, 1)), rng.normal(0, QUAT_NOISE, (worlds, robots, 3))], axis=-1)
+        quat = multiply(q[..., 3:], tilt)
+        return Measured(
+            q[..., :3] + rng.normal(0, POS_NOISE_M, starts.shape),
+            quat / np.linalg.norm(quat, axis=-1, keepdims=True),
+            v[..., :3] + rng.normal(0, VEL_NOISE, starts.shape),
+            v[..., 3:] + rng.normal(0, RATE_NOISE, starts.shape),
+        )
+
+    low, high = np.array(params.geofence_low), np.array(params.geofence_high)
+    out = Outcome(np.inf, np.inf, 0, -np.inf, np.inf, 0.0, np.empty((round(seconds / 0.02), worlds, robots, 3)))
+    now = before = measure()
+    for step in range(len(out.track)):
+        heard, age = (now, 0.008) if step % 3 else (before, 0.028)  # every third word of the others is lost
+        last, (sent, infeasible) = sent, _filtered(params, now, heard, age, others, policy(now, step))
+        out.infeasible += infeasible / len(out.track)
+        for part in ((0, MEASURED_AFTER), (MEASURED_AFTER, STEPS)):
+            for world, data in enumerate(datas):
+                for tick in range(*part):
+                    command = sent[world] if tick >= delay[world] else last[world]
+                    data.ctrl[ctrl] = command * np.stack([strength[world], *np.ones((3, robots))], axis=-1)
+                    mujoco.mj_step(model, data)
+            if part[0] == 0:
+                before, now = now, measure()
+            pos = truth()[0][..., :3]
+            margin = safe_margin(params, pos, pos[:, others])
+            out.distance_m = min(out.distance_m, np.linalg.norm(pos[:, :, None] - pos[:, others], axis=-1).min())
+            out.margin = min(out.margin, margin.min())
+            out.violations += int((margin < 0.0).sum()) // 2
+            out.fence_m = max(out.fence_m, (pos - high).max(), (low - pos).max())
+            out.floor_m = min(out.floor_m, pos[..., 2].min())
+        out.track[step] = pos
+    return out
+
+
+def _filtered(
+    params: ShieldParams, now: Measured, heard: Measured, age_s: float, others: np.ndarray, request: np.ndarray
+) -> tuple[np.ndarray, float]:
+    def tensor(values: np.ndarray) -> torch.Tensor:
+        return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float32)
+
+    pair = (*now.pos.shape[:2], others.shape[1])
+    nothing = torch.zeros(*pair[:2], 0)
+    state = RobotState(
+        nothing,
+        nothing,
+        tensor(now.pos),
+        tensor(now.quat),
+        tensor(rotate_inverse(now.quat, now.lin_vel_w)),
+        tensor(now.rate),
+        torch.full(pair[:2], 0.008),
+    )
+    peers = Peers(
+        tensor(heard.pos[:, others]),
+        tensor(heard.lin_vel_w[:, others]),
+        torch.full(pair, age_s),
+        torch.ones(pair, dtype=torch.bool),
+    )
+    sent, info = filter_command(params, SPEC, state, peers, tensor(request))
+    return sent.double().numpy(), float((~info.feasible).double().mean())

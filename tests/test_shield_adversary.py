@@ -1,0 +1,113 @@
+"""Teams whose policies try to collide, in real physics with noise, delay and unequal rotors: nobody touches anybody."""
+
+import numpy as np
+import pytest
+from shield_team import HIGH, LOW, SPEC, Measured, fly, random_starts, steer
+
+from deploy.shield import make_shield_params
+
+PARAMS = make_shield_params(SPEC)
+TOUCH_M = 2 * SPEC.radius_m
+
+
+class Adversaries:
+    """One way of attacking per world, by its number modulo the number of ways."""
+
+    def __init__(self, rng: np.random.Generator):
+        self.rng = rng
+        self.held = np.zeros(0)
+        self.ways = [
+            self.chase_the_nearest,
+            self.hunt_the_first,
+            self.meet_in_the_middle,
+            self.chase_with_full_deflection,
+            self.anything,
+            self.flee_and_attack,
+            self.nothing_real,
+            self.full_thrust,
+        ]
+
+    def __call__(self, now: Measured, step: int) -> np.ndarray:
+        request = np.empty((*now.pos.shape[:2], 4))
+        for number, way in enumerate(self.ways):
+            rows = slice(number, None, len(self.ways))
+            part = Measured(now.pos[rows], now.quat[rows], now.lin_vel_w[rows], now.rate[rows])
+            request[rows] = way(part, step)
+        return request
+
+    def chase_the_nearest(self, now, step):
+        return self.toward(now, self.nearest(now))
+
+    def hunt_the_first(self, now, step):
+        goal = np.repeat(now.pos[:, :1], now.pos.shape[1], axis=1)
+        goal[:, 0] = self.nearest(now)[:, 0]
+        return self.toward(now, goal)
+
+    def meet_in_the_middle(self, now, step):
+        return self.toward(now, np.array([0.0, 0.0, 1.3]))
+
+    def chase_with_full_deflection(self, now, step):
+        request = self.toward(now, self.nearest(now))
+        request[..., 0], request[..., 1:] = HIGH[0], HIGH[1:] * np.sign(request[..., 1:])
+        return request
+
+    def anything(self, now, step):
+        if step % 10 == 0:
+            self.held = self.rng.uniform(LOW, HIGH, (*now.pos.shape[:2], 4))
+        return self.held
+
+    def flee_and_attack(self, now, step):
+        return self.toward(now, self.nearest(now), 15.0 if step // 25 % 2 else -15.0)
+
+    def nothing_real(self, now, step):
+        return np.full((*now.pos.shape[:2], 4), np.nan)
+
+    def full_thrust(self, now, step):
+        return np.broadcast_to([HIGH[0], 0.0, 0.0, 0.0], (*now.pos.shape[:2], 4))
+
+    @staticmethod
+    def toward(now, goal, accel=15.0):
+        way = goal - now.pos
+        return steer(now, accel * way / (np.linalg.norm(way, axis=-1, keepdims=True) + 1e-6))
+
+    @staticmethod
+    def nearest(now):
+        gap = np.linalg.norm(now.pos[:, :, None] - now.pos[:, None], axis=-1) + 1e9 * np.eye(now.pos.shape[1])
+        return np.take_along_axis(now.pos, gap.argmin(-1)[..., None], axis=1)
+
+
+@pytest.mark.parametrize(("robots", "seconds"), [(2, 10.0), (4, 20.0), (8, 20.0)])
+def test_adversaries_do_not_touch_each_other_the_fence_or_the_floor(robots, seconds):
+    rng = np.random.default_rng(robots)
+    result = fly(PARAMS, Adversaries(rng), random_starts(rng, 8, robots), seconds, rng)
+    print(f"{robots} robots: {result}")
+    assert result.distance_m > TOUCH_M
+    assert result.margin > 0.0 and result.violations == 0
+    assert result.fence_m < 0.0 and result.floor_m > 0.05
+
+
+def test_without_the_shield_the_same_adversaries_do_touch():
+    rng = np.random.default_rng(2)
+    harmless = make_shield_params(SPEC, separation_m=1e-3, buffer_m=0.0, barrier_gain=1e3, approach_gain=1e3)
+    result = fly(harmless, Adversaries(rng), random_starts(rng, 8, 4), 5.0, rng)
+    assert result.distance_m < TOUCH_M
+
+
+@pytest.mark.parametrize(("robots", "within_s"), [(4, 4.5), (8, 8.0)])
+def test_opposite_places_on_a_circle_are_swapped_without_waiting_for_each_other(robots, within_s):
+    rng = np.random.default_rng(0)
+    angle = np.arange(robots) * 2 * np.pi / robots
+    circle = np.stack([1.5 * np.cos(angle), 1.5 * np.sin(angle), np.full(robots, 1.3)], axis=-1)
+    starts = np.repeat(circle[None], 3, axis=0)
+    starts[1:] += rng.normal(0, 0.05, starts[1:].shape)
+    goals = starts * [-1, -1, 1]
+
+    def pilot(now: Measured, step: int) -> np.ndarray:
+        way = goals - now.pos
+        length = np.linalg.norm(way, axis=-1, keepdims=True) + 1e-9
+        wanted = way / length * np.minimum(1.5 * length, 1.8)
+        return steer(now, np.clip(2.5 * (wanted - now.lin_vel_w), -5.0, 5.0))
+
+    result = fly(PARAMS, pilot, starts, within_s, rng)
+    assert np.linalg.norm(result.track[-1] - goals, axis=-1).max() < 0.4
+    assert result.violations == 0

@@ -1,0 +1,160 @@
+"""The constraint rows against brute force: what they allow never breaks the barrier, what they forbid would."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from deploy.shield import ShieldParamsError, constraint_rows, make_shield_params, row_names, safe_margin
+from deploy.shield.rows import braking_curve, fence_bound
+from hardware import Peers, RobotState, load_robot
+
+SPEC = load_robot("crazyflie")
+PARAMS = make_shield_params(SPEC)
+WIDE = make_shield_params(SPEC, geofence_low=(-99, -99, -99), geofence_high=(99, 99, 99))
+LEVEL = np.array([1.0, 0, 0, 0])
+
+
+def robot(pos, vel=(0, 0, 0), quat=LEVEL) -> RobotState:
+    none = np.empty(0)
+    return RobotState(none, none, np.array(pos, float), np.array(quat), np.array(vel, float), np.zeros(3), np.zeros(()))
+
+
+def peers(pos, vel=None, age=0.0, valid=True) -> Peers:
+    pos = np.atleast_2d(np.array(pos, float))
+    vel = np.zeros_like(pos) if vel is None else np.atleast_2d(np.array(vel, float))
+    return Peers(pos, vel, np.full(len(pos), age), np.full(len(pos), valid))
+
+
+def barrier(params, pos, vel, peer_pos, peer_vel) -> float:
+    """The barrier h by its definition, from positions and velocities at the same instant."""
+    scale = np.array([1, 1, 1 / params.downwash_ratio])
+    diff, diff_vel = (pos - peer_pos) * scale, (vel - peer_vel) * scale
+    distance = np.linalg.norm(diff)
+    reach = params.separation_m + params.buffer_m
+    allowed, _ = braking_curve(np, np.array(distance - reach), 2 * params.brake_accel, params.approach_gain)
+    return float(diff @ diff_vel / distance + allowed)
+
+
+def test_two_robots_inside_their_halves_keep_the_barrier_and_outside_them_break_it():
+    rng = np.random.default_rng(0)
+    dt, tried = 1e-6, 0
+    params = replace(WIDE, latency_s=1e-9)
+    for _ in range(200):
+        pos, peer_pos = rng.uniform(-0.6, 0.6, (2, 3)) * [1, 1, 2]
+        vel, peer_vel = rng.normal(0, 0.7, (2, 3))
+        if safe_margin(params, pos, peer_pos[None])[0] < 0.1:
+            continue
+        own = [x[0] for x in constraint_rows(params, robot(pos, vel), peers(peer_pos, peer_vel))]
+        other = [x[0] for x in constraint_rows(params, robot(peer_pos, peer_vel), peers(pos, vel))]
+        before = barrier(params, pos, vel, peer_pos, peer_vel)
+        for accel, peer_accel in rng.normal(0, 6, (50, 2, 3)):
+            after = barrier(
+                params,
+                pos + vel * dt,
+                vel + accel * dt,
+                peer_pos + peer_vel * dt,
+                peer_vel + peer_accel * dt,
+            )
+            kept = (after - before) / dt >= -params.barrier_gain * before - 1e-3
+            if own[0] @ accel <= own[1] and other[0] @ peer_accel <= other[1]:
+                assert kept
+                tried += 1
+            # Rows give no credit for circling, so only a straight approach is forbidden exactly at the bound.
+    assert tried > 500
+    head_on = [robot([0, 0, 1], [0.8, 0, 0]), peers([[0.7, 0, 1]], [[-0.8, 0, 0]])]
+    row, bound = (x[0] for x in constraint_rows(params, *head_on))
+    before = barrier(params, np.array([0, 0, 1]), np.array([0.8, 0, 0]), np.array([0.7, 0, 1]), np.array([-0.8, 0, 0]))
+    for over, kept in ((-0.01, True), (0.01, False)):
+        push = (bound + over) * row * dt
+        after = barrier(
+            params,
+            np.array([0.8 * dt, 0, 1]),
+            np.array([0.8, 0, 0]) + push,
+            np.array([0.7 - 0.8 * dt, 0, 1]),
+            np.array([-0.8, 0, 0]) - push,
+        )
+        assert ((after - before) / dt >= -params.barrier_gain * before) == kept
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_braking_for_the_fence_stops_inside_it_from_any_speed_that_the_rows_allow(axis):
+    for start in np.linspace(0.2, 2.5, 5):
+        pos, vel, dt = np.array([0.0, 0.0, 1.5]), np.zeros(3), 0.002
+        pos[axis] = PARAMS.geofence_high[axis] - start
+        for _ in range(3000):
+            bound = fence_bound(np, PARAMS, pos, vel)[axis]
+            vel[axis] += dt * min(6.0, bound)
+            pos = pos + dt * vel
+            assert pos[axis] < PARAMS.geofence_high[axis] - PARAMS.fence_buffer_m + 1e-3
+
+
+def test_speed_tilt_climb_and_descent_rows_mean_what_they_are_called():
+    rows, bound = constraint_rows(WIDE, robot([0, 0, 1], [WIDE.max_speed, 0, 0]), peers(np.zeros((0, 3))))
+    named = {name: (row, limit) for name, row, limit in zip(row_names(0), rows, bound, strict=True)}
+    assert named["speed"][0] == pytest.approx([1, 0, 0]) and named["speed"][1] == pytest.approx(0.0, abs=1e-5)
+    assert named["climb"][1] == WIDE.max_climb_accel and named["descent"][1] == WIDE.max_descent_accel
+    rng = np.random.default_rng(1)
+    for accel in rng.uniform(-6, 6, (2000, 3)):
+        lift = accel + np.array([0, 0, 9.81])
+        tilt = np.arctan2(np.linalg.norm(lift[:2]), lift[2])
+        allowed = all(named[f"tilt_{45 * k}"][0] @ accel <= named[f"tilt_{45 * k}"][1] for k in range(8))
+        # The cone has eight sides: exact in their middles, 8 % more slope at their edges.
+        if tilt < WIDE.max_tilt_rad:
+            assert allowed
+        if np.tan(tilt) > 1.09 * np.tan(WIDE.max_tilt_rad):
+            assert not allowed
+
+
+def test_latency_a_moving_robot_is_judged_where_it_will_be():
+    late = replace(WIDE, latency_s=0.1)
+    prompt = replace(WIDE, latency_s=1e-9)
+    now = constraint_rows(late, robot([0, 0, 1], [1, 0, 0]), peers([1, 0, 1], [-1, 0, 0]))
+    then = constraint_rows(prompt, robot([0.1, 0, 1], [1, 0, 0]), peers([0.9, 0, 1], [-1, 0, 0]))
+    np.testing.assert_allclose(now[1][0], then[1][0], atol=1e-6)
+
+
+def test_an_old_peer_is_given_more_room_up_to_a_limit_and_padding_none():
+    bounds = [
+        constraint_rows(WIDE, robot([0, 0, 1]), peers([0.6, 0, 1], age=age))[1][0] for age in (0.0, 0.1, 0.3, 5.0)
+    ]
+    assert bounds[0] > bounds[1] > bounds[2] == bounds[3]
+    rows, bound = constraint_rows(WIDE, robot([0, 0, 1]), peers([0.01, 0, 1], valid=False))
+    assert (rows[0] == 0).all() and bound[0] > 1e3
+
+
+def test_the_fence_is_shared_the_one_behind_brakes_with_the_one_in_front():
+    front, behind = [2.5, 0, 1.5], [2.0, 0, 1.5]
+    vel = [1.5, 0, 0]
+    near = constraint_rows(PARAMS, robot(behind, vel), peers(front, vel))[1][0]
+    far = constraint_rows(WIDE, robot(behind, vel), peers(front, vel))[1][0]
+    assert near < far - 2.0
+
+
+def test_numpy_and_torch_write_the_same_rows():
+    rng = np.random.default_rng(4)
+    state = robot(rng.uniform(-1, 1, 3), rng.normal(size=3), [0.98, 0.1, -0.1, 0.139])
+    others = peers(rng.uniform(-1, 1, (5, 3)), rng.normal(size=(5, 3)), age=0.03)
+    rows, bound = constraint_rows(PARAMS, state, others)
+
+    def batch(value):
+        return type(value)(
+            *(torch.as_tensor(getattr(value, name))[None].repeat_interleave(3, 0) for name in value.__slots__)
+        )
+
+    many_rows, many_bound = constraint_rows(PARAMS, batch(state), batch(others))
+    assert many_rows.shape == (3, len(row_names(5)), 3)
+    np.testing.assert_allclose(many_rows[1], rows, atol=1e-12)
+    np.testing.assert_allclose(many_bound[1], bound, atol=1e-12)
+
+
+def test_bad_parameters_are_named():
+    with pytest.raises(ShieldParamsError, match=r"unknown shield parameter 'separation'; known: .*separation_m"):
+        make_shield_params(SPEC, separation=1.0)
+    with pytest.raises(ShieldParamsError, match=r"barrier_gain = -1\.0: must be greater than 0"):
+        make_shield_params(SPEC, barrier_gain=-1.0)
+    with pytest.raises(ShieldParamsError, match="low must be below high"):
+        make_shield_params(SPEC, geofence_low=(0, 0, 5))
+    with pytest.raises(ShieldParamsError, match="no flight model"):
+        make_shield_params(replace(SPEC, name="arm", flight=None))
