@@ -24,6 +24,11 @@ def at_most(x: Array, high: float) -> Array:
     return np.minimum(x, high) if isinstance(x, _NUMPY) else x.clamp(max=high)
 
 
+def least(x: Array) -> Array:
+    """The smallest value over the last axis."""
+    return np.minimum.reduce(x, axis=-1) if isinstance(x, _NUMPY) else x.amin(-1)
+
+
 def double(x: Array) -> Array:
     """`x` in float64."""
     return x.astype(np.float64) if isinstance(x, _NUMPY) else x.double()

@@ -68,15 +68,19 @@ def filter_command(
     rot = rotation_matrix(xp, double(state.base_quat))
     pos, vel = predict_state(xp, params, state, rot)
     rows, bound = rows_ahead(xp, params, pos, vel, peers)
-    level = constant(xp, np.array([flight.hover_thrust_n, 0.0, 0.0, 0.0]), bound)
-    request = xp.where(finite[..., None], double(clamped), level)
+    request = double(clamped)
+    if not bool(finite.all()):
+        level = constant(xp, np.array([flight.hover_thrust_n, 0.0, 0.0, 0.0]), bound)
+        request = xp.where(finite[..., None], request, level)
     rate, age = double(state.base_ang_vel), double(state.age)
     ahead = rot @ turn_matrix(xp, predicted_turn(params, flight, rate, request[..., 1:], age))
     wanted = acceleration_of(xp, spec.mass_kg, request[..., 0], ahead[..., :, 2])
     excess = dot(rows, wanted[..., None, :]) - bound
     allowed = finite & (excess <= ROW_TOL).all(-1)
     margin = least_margin(xp, params, state.base_pos, peers)
-    if allowed.ndim == 0 and not allowed:
+    if allowed.ndim == 0:
+        if allowed:
+            return clamped, FilterInfo(margin, np.zeros(bound.shape, dtype=bool), np.True_, np.float64(0.0))
         push = tie_break(xp, params, rows, excess, peers.pos.shape[-2])
         accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push)
         sent = _command(xp, params, spec, ahead, request, accel).astype(target.dtype)

@@ -84,7 +84,7 @@ def make_shield_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         "control_dt_s": 1.0 / spec.control_hz,
         "separation_m": 1.6 * 2 * spec.radius_m,
         "downwash_ratio": 2.5,
-        "buffer_m": 0.06,
+        "buffer_m": 0.08,
         "brake_accel": 2.0,
         "approach_gain": 3.0,
         "barrier_gain": 5.0,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import at_least, at_most, constant, dot, double, norm
+from deploy.shield.arrays import at_least, at_most, constant, dot, double, least, norm
 from deploy.shield.attitude import rotation_matrix
 from deploy.shield.params import ShieldParams
 from hardware.spec import GRAVITY
@@ -22,7 +22,6 @@ NO_LIMIT = 1e6  # m/s^2, bound of a row that must never act (a finite number, be
 FENCE_NAMES = ("fence_high_x", "fence_high_y", "fence_high_z", "fence_low_x", "fence_low_y", "fence_low_z")
 LIMIT_NAMES = ("speed", *(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
 _FENCE = np.concatenate([np.eye(3), -np.eye(3)])
-_SIGN = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
 _HORIZONTAL = np.array([1.0, 1.0, 0.0])
 
 
@@ -84,7 +83,7 @@ def least_margin(xp: Any, params: ShieldParams, pos: Array, peers: Peers) -> Arr
     """The smallest `safe_margin` (...) of the valid peers; infinite where there are none."""
     if not peers.pos.shape[-2]:
         return xp.full_like(pos[..., 0], xp.inf)
-    return xp.min(xp.where(peers.valid, _margin(xp, params, pos, peers.pos), xp.inf), axis=-1)
+    return least(xp.where(peers.valid, _margin(xp, params, pos, peers.pos), xp.inf))
 
 
 def _margin(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
@@ -149,10 +148,9 @@ def fence_bound(xp: Any, params: ShieldParams, pos: Array, vel: Array) -> Array:
 
     They never ask for more than `fence_brake_accel`, so that they can always be met.
     """
-    corners = np.array([*params.geofence_high, *(-x for x in params.geofence_low)]) - params.fence_buffer_m
-    sign = constant(xp, _SIGN, pos)
-    speed = xp.concat([vel, vel], axis=-1) * sign
-    distance = constant(xp, corners, pos) - xp.concat([pos, pos], axis=-1) * sign
+    both_ways = constant(xp, _FENCE.T, pos)
+    corners = constant(xp, _corners(params.geofence_low, params.geofence_high, params.fence_buffer_m), pos)
+    speed, distance = vel @ both_ways, corners - pos @ both_ways
     allowed, slope = braking_curve(xp, distance, params.fence_brake_accel, params.approach_gain)
     return at_least(params.barrier_gain * (allowed - speed) - slope * speed, -params.fence_brake_accel)
 
@@ -171,6 +169,11 @@ def speed_rows(xp: Any, params: ShieldParams, vel: Array) -> tuple[Array, Array]
 
 
 @lru_cache(maxsize=64)
+def _corners(low: tuple[float, ...], high: tuple[float, ...], buffer_m: float) -> np.ndarray:
+    return np.array([*high, *(-x for x in low)]) - buffer_m
+
+
+@lru_cache(maxsize=64)
 def _envelope(max_tilt_rad: float, climb: float, descent: float) -> tuple[np.ndarray, np.ndarray]:
     """What thrust and tilt can give: an eight-sided cone of tilt and the climb and descent limits (10 rows)."""
     c, s = cos(max_tilt_rad), sin(max_tilt_rad)
@@ -184,4 +187,9 @@ def _spread(xp: Any, values: np.ndarray, batch: tuple[int, ...], like: Array) ->
 
 
 def _scale(xp: Any, params: ShieldParams, like: Array) -> Array:
-    return constant(xp, np.array([1.0, 1.0, 1.0 / params.downwash_ratio]), like)
+    return constant(xp, _stretch(params.downwash_ratio), like)
+
+
+@lru_cache(maxsize=64)
+def _stretch(downwash_ratio: float) -> np.ndarray:
+    return np.array([1.0, 1.0, 1.0 / downwash_ratio])
