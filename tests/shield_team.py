@@ -44,6 +44,9 @@ class Outcome:
 
 
 Policy = Callable[[Measured, int], np.ndarray]
+# From what each robot measured, what it heard of the others and what its policy requests, to the commands sent and the
+# share of backups among them.
+Guard = Callable[[Measured, Peers, np.ndarray], tuple[np.ndarray, float]]
 
 
 def steer(now: Measured, accel_w: np.ndarray) -> np.ndarray:
@@ -68,8 +71,16 @@ def random_starts(rng: np.random.Generator, worlds: int, robots: int, spread_m: 
     return starts
 
 
-def fly(params: ShieldParams, policy: Policy, starts: np.ndarray, seconds: float, rng: np.random.Generator) -> Outcome:
-    """Fly `starts` (worlds, robots, 3) for `seconds`, everybody's command through the filter."""
+def fly(
+    params: ShieldParams,
+    policy: Policy,
+    starts: np.ndarray,
+    seconds: float,
+    rng: np.random.Generator,
+    guard: Guard | None = None,
+) -> Outcome:
+    """Fly `starts` (worlds, robots, 3) for `seconds`, everybody's command through the filter or through `guard`."""
+    guard = guard or filtered_with(params)
     worlds, robots = starts.shape[:2]
     scene = build_scene(SPEC, robots)
     model, ctrl = scene.model, scene.ctrl_index
@@ -102,7 +113,9 @@ def fly(params: ShieldParams, policy: Policy, starts: np.ndarray, seconds: float
     now = before = measure()
     for step in range(len(out.track)):
         heard, age = (now, 0.008) if step % 3 else (before, 0.028)  # every third word of the others is lost
-        last, (sent, infeasible) = sent, _filtered(params, now, heard, age, others, policy(now, step))
+        pair = heard.pos[:, others].shape[:-1]
+        peers = Peers(heard.pos[:, others], heard.lin_vel_w[:, others], np.full(pair, age), np.ones(pair, dtype=bool))
+        last, (sent, infeasible) = sent, guard(now, peers, policy(now, step))
         out.infeasible += infeasible / len(out.track)
         for part in ((0, MEASURED_AFTER), (MEASURED_AFTER, STEPS)):
             for world, data in enumerate(datas):
@@ -123,28 +136,24 @@ def fly(params: ShieldParams, policy: Policy, starts: np.ndarray, seconds: float
     return out
 
 
-def _filtered(
-    params: ShieldParams, now: Measured, heard: Measured, age_s: float, others: np.ndarray, request: np.ndarray
-) -> tuple[np.ndarray, float]:
-    def tensor(values: np.ndarray) -> torch.Tensor:
-        return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float32)
+def filtered_with(params: ShieldParams) -> Guard:
+    """The filter alone, for all worlds and robots at once."""
 
-    pair = (*now.pos.shape[:2], others.shape[1])
-    nothing = torch.zeros(*pair[:2], 0)
-    state = RobotState(
-        nothing,
-        nothing,
-        tensor(now.pos),
-        tensor(now.quat),
-        tensor(rotate_inverse(now.quat, now.lin_vel_w)),
-        tensor(now.rate),
-        torch.full(pair[:2], 0.008),
-    )
-    peers = Peers(
-        tensor(heard.pos[:, others]),
-        tensor(heard.lin_vel_w[:, others]),
-        torch.full(pair, age_s),
-        torch.ones(pair, dtype=torch.bool),
-    )
-    sent, info = filter_command(params, SPEC, state, peers, tensor(request))
-    return sent.double().numpy(), float((~info.feasible).double().mean())
+    def guard(now: Measured, peers: Peers, request: np.ndarray) -> tuple[np.ndarray, float]:
+        state = state_of(now)
+        tensors = [
+            type(value)(*(torch.as_tensor(getattr(value, name)) for name in value.__slots__))
+            for value in (state, peers)
+        ]
+        sent, info = filter_command(params, SPEC, *tensors, torch.as_tensor(request, dtype=torch.float32))
+        return sent.double().numpy(), float((~info.feasible).double().mean())
+
+    return guard
+
+
+def state_of(now: Measured) -> RobotState:
+    """What the robots know of themselves, in the stack's own type."""
+    batch = now.pos.shape[:-1]
+    none = np.zeros((*batch, 0))
+    vel_b = rotate_inverse(now.quat, now.lin_vel_w)
+    return RobotState(none, none, now.pos, now.quat, vel_b, now.rate, np.full(batch, 0.008))

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from shield_team import HIGH, LOW, SPEC, Measured, fly, random_starts, steer
+from shield_team import HIGH, LOW, SPEC, Measured, fly, random_starts, state_of, steer
 
-from deploy.shield import make_shield_params
+from deploy.shield import Mode, Shield, make_shield_params
+from hardware import ActuatorCommand
 
 PARAMS = make_shield_params(SPEC)
 TOUCH_M = 2 * SPEC.radius_m
@@ -87,10 +88,12 @@ def test_adversaries_do_not_touch_each_other_the_fence_or_the_floor(robots, seco
 
 
 def test_without_the_shield_the_same_adversaries_do_touch():
+    def no_guard(now, peers, request):
+        return np.nan_to_num(request).clip(LOW, HIGH), 0.0
+
     rng = np.random.default_rng(2)
-    harmless = make_shield_params(SPEC, separation_m=1e-3, buffer_m=0.0, barrier_gain=1e3, approach_gain=1e3)
-    result = fly(harmless, Adversaries(rng), random_starts(rng, 8, 4), 5.0, rng)
-    assert result.distance_m < TOUCH_M
+    result = fly(PARAMS, Adversaries(rng), random_starts(rng, 8, 4), 4.0, rng, no_guard)
+    assert result.distance_m < TOUCH_M and result.fence_m > 0.0
 
 
 @pytest.mark.parametrize(("robots", "within_s"), [(4, 4.5), (8, 8.0)])
@@ -111,3 +114,33 @@ def test_opposite_places_on_a_circle_are_swapped_without_waiting_for_each_other(
     result = fly(PARAMS, pilot, starts, within_s, rng)
     assert np.linalg.norm(result.track[-1] - goals, axis=-1).max() < 0.4
     assert result.violations == 0
+
+
+def test_a_robot_whose_policy_dies_lands_among_others_that_hunt_it():
+    rng = np.random.default_rng(3)
+    adversaries = Adversaries(rng)
+    starts = random_starts(rng, 1, 4)
+    shields = [Shield(PARAMS, SPEC) for _ in range(4)]
+    modes: list[list[Mode]] = []
+
+    def guard(now, peers, request):
+        step = len(modes)
+        state, sent, reports = state_of(now), np.empty((1, 4, 4)), []
+        for index, shield in enumerate(shields):
+            own = type(state)(*(getattr(state, name)[0, index] for name in state.__slots__))
+            others = type(peers)(*(getattr(peers, name)[0, index] for name in peers.__slots__))
+            alive = index != 0 or step < 100
+            wanted = ActuatorCommand(request[0, index].clip(LOW, HIGH)) if alive else None
+            command, report = shield.step(0.02 * step, own, others, wanted, 0.01)
+            sent[0, index] = command.target
+            reports.append(report.mode)
+        modes.append(reports)
+        return sent, 0.0
+
+    result = fly(PARAMS, adversaries.hunt_the_first, starts, 14.0, rng, guard)
+    first = [reports[0] for reports in modes]
+    assert all(mode in (Mode.NOMINAL, Mode.FILTERED) for mode in first[:100])
+    assert first[104] is Mode.HOLD and Mode.LAND in first and first[-1] is Mode.OFF
+    assert result.track[-1, 0, 0, 2] < 0.05
+    assert result.distance_m > TOUCH_M and result.margin > -0.1
+    assert all(mode in (Mode.NOMINAL, Mode.FILTERED) for reports in modes for mode in reports[1:])
