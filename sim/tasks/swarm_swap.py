@@ -116,5 +116,6 @@ SWARM_SWAP = TaskCfg(
         "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
         "network_delay": RandomTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
     },
+    ppo={"gamma": 0.98, "gae_lambda": 0.9},  # a second ahead is what a crossing needs
     shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
 )
