@@ -29,7 +29,12 @@ class Rig:
     """`starts` (N, 4) of simulated robots cf1, cf2, ...; a context manager."""
 
     def __init__(
-        self, folder: Path, starts: list[list[float]], bundle: Path | None = None, team: list[str] | None = None
+        self,
+        folder: Path,
+        starts: list[list[float]],
+        bundle: Path | None = None,
+        team: list[str] | None = None,
+        parameters: dict[str, dict] | None = None,
     ):
         self.names = [f"cf{i + 1}" for i in range(len(starts))]
         team = team or self.names
@@ -42,7 +47,7 @@ class Rig:
                 "starts": [float(x) for start in starts for x in start],
                 "series_dir": str(folder / "series"),
             },
-        }  # fmt: skip
+        } | (parameters or {})
         file = folder / "params.yaml"
         file.write_text(json.dumps({node: {"ros__parameters": v} for node, v in values.items()}))
         domain_id = free_domain_id()

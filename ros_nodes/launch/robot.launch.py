@@ -1,4 +1,4 @@
-"""One robot: its policy and its shield, each a process of its own, in the robot's namespace.
+"""One robot: its policy, its shield and its driver, each a process of its own, in the robot's namespace.
 
 ros2 launch phalanx robot.launch.py robot_name:=cf1 team:="[cf1, cf2]" bundle:=/path/to/policy.onnx
 """
@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
-from launch import LaunchDescription
+from launch import Condition, LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteProcess
+from launch.conditions import LaunchConfigurationNotEquals
 from launch.substitutions import LaunchConfiguration
 
 CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
@@ -22,13 +23,25 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("team", description="Names of all robots, as a YAML list."),
             DeclareLaunchArgument("bundle", description="Policy file (.onnx)."),
             DeclareLaunchArgument("params", default_value=str(CONFIG), description="Parameter file."),
+            DeclareLaunchArgument(
+                "driver", default_value="", description="Driver class, module:Class; empty for none."
+            ),
+            DeclareLaunchArgument("options", default_value="{}", description="Options of the driver, a JSON object."),
             _node("shield_node"),
             _node("policy_node", "-p", ["bundle:=", LaunchConfiguration("bundle")]),
+            _node(
+                "driver_node",
+                "-p",
+                ["driver:=", LaunchConfiguration("driver")],
+                "-p",
+                ["options:='", LaunchConfiguration("options"), "'"],
+                condition=LaunchConfigurationNotEquals("driver", ""),
+            ),
         ]
     )
 
 
-def _node(module: str, *more: object) -> ExecuteProcess:
+def _node(module: str, *more: object, condition: Condition | None = None) -> ExecuteProcess:
     """`python -m` rather than an installed executable: the same call that `phalanx deploy` makes."""
     return ExecuteProcess(
         cmd=[
@@ -44,5 +57,6 @@ def _node(module: str, *more: object) -> ExecuteProcess:
             ["team:=", LaunchConfiguration("team")],
             *more,
         ],
+        condition=condition,
         output="screen",
     )

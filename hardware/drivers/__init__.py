@@ -1,0 +1,43 @@
+"""Drivers: the last few lines before a real robot. One file a vendor; its SDK is imported in `connect`, nowhere else."""
+
+import importlib
+from typing import Any, Protocol
+
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand, RobotState
+
+
+class DriverError(ValueError):
+    """A robot that cannot be reached or a driver that cannot be loaded; one line says which and why."""
+
+
+class Driver(Protocol):
+    """One robot. A driver class is made with `(spec, **options)`; calls come from one thread."""
+
+    def connect(self) -> None:
+        """Open the link and arm the device's own watchdog; DriverError when that cannot be."""
+
+    def read(self) -> RobotState:
+        """The newest measurement (no batch); `age` says how old it is, s. Never waits for a newer one."""
+
+    def write(self, command: ActuatorCommand) -> ActuatorCommand:
+        """Send set-points (U,) and return what was really sent, after the device's own limits."""
+
+    def stop(self) -> None:
+        """Bring the robot to rest as its hardware can, and close the link. May be called again, and in any state."""
+
+
+def load_driver(path: str, spec: RobotSpec, **options: Any) -> Driver:
+    """An unconnected driver of the class at `path` ("package.module:Class"); DriverError when there is none."""
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise DriverError(f"driver {path!r}: expected 'package.module:Class'")
+    try:
+        driver = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise DriverError(f"driver {path!r}: {error}") from error
+    try:
+        made: Driver = driver(spec, **options)
+    except TypeError as error:
+        raise DriverError(f"driver {path!r} with options {options}: {error}") from error
+    return made

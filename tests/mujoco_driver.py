@@ -1,0 +1,46 @@
+"""A driver whose robot is one Crazyflie in MuJoCo, stepped in real time whenever it is asked something."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand, RobotState
+from ros_nodes.simulated_team import Imperfection, SimulatedTeam
+
+STEP_S = 0.002
+
+
+class MujocoDriver:
+    """`log` gets a line when the robot is stopped."""
+
+    def __init__(self, spec: RobotSpec, log: str):
+        self._team = SimulatedTeam(
+            spec, np.array([[0.0, 0.0, 1.0, 0.0]]), Imperfection(0, 0, 0, 0, 0, 0, 0), STEP_S, seed=0
+        )
+        self._spec, self._log = spec, Path(log)
+        self._now_s: float | None = None
+
+    def connect(self) -> None:
+        self._now_s = time.monotonic()
+
+    def read(self) -> RobotState:
+        self._catch_up()
+        return self._team.measure(0)
+
+    def write(self, command: ActuatorCommand) -> ActuatorCommand:
+        self._catch_up()
+        target = np.clip(command.target, self._spec.command_low, self._spec.command_high)
+        self._team.receive(0, target, self._now_s)
+        return ActuatorCommand(target)
+
+    def stop(self) -> None:
+        if self._now_s is not None:
+            self._log.write_text(f"stopped at {self._team.true_poses()[0, 2]:.3f} m")
+        self._now_s = None
+
+    def _catch_up(self) -> None:
+        while self._now_s < time.monotonic():
+            self._now_s += STEP_S
+            self._team.step(self._now_s)

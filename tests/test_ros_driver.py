@@ -1,0 +1,64 @@
+"""The driver node as a real process: a shield flies a robot through its driver, and dies."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy")
+from ros_rig import HOVER, SPEC, Rig
+
+from hardware.drivers import DriverError, load_driver
+from hardware.types import ActuatorCommand
+from ros_nodes.bringup import CONFIGURE, BringUpError
+from ros_nodes.conversion import CommandConverter
+
+pytestmark = pytest.mark.ros
+
+
+def rig(folder, driver: str, **options) -> Rig:
+    """A rig whose only robot is behind a driver node."""
+    parameters = {"/**/driver": {"driver": driver, "options": json.dumps(options)}}
+    return Rig(folder, starts=[[0.0, 0.0, 1.0, 0.0]], parameters=parameters)
+
+
+def test_a_shield_flies_a_robot_through_its_driver_and_silence_stops_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    log = tmp_path / "stopped"
+    with rig(tmp_path, "mujoco_driver:MujocoDriver", log=str(log)) as team:
+        team.start("cf1/driver", "cf1/shield")
+        publisher, converter = team.publisher("cf1"), CommandConverter(SPEC.channels)
+
+        def request(_: float) -> None:
+            publisher.publish(converter.write(ActuatorCommand(HOVER), team.state("cf1")[1]))
+
+        team.watch("cf1", 2.0, request)
+        assert team.mode("cf1") in ("NOMINAL", "FILTERED")
+        assert abs(team.state("cf1")[0].base_pos[2] - 1.0) < 0.1
+        team.processes.kill("cf1_shield")
+        until = time.monotonic() + 3.0
+        while not log.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert log.exists(), "the driver went on flying the last command"
+
+
+def test_a_driver_that_is_not_there_is_refused_in_one_line(tmp_path):
+    with rig(tmp_path, "no_such_module:Driver") as team:
+        team.processes.start("cf1_driver", "driver_node", namespace="cf1")
+        with pytest.raises(BringUpError, match="/cf1/driver refused to configure"):
+            team.transition(CONFIGURE, "cf1/driver")
+        assert "no_such_module" in team.processes.last_line("cf1_driver")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nonsense", "expected 'package.module:Class'"),
+        ("hardware.drivers:Nothing", "no attribute 'Nothing'"),
+        ("mujoco_driver:MujocoDriver", "missing 1 required positional argument: 'log'"),
+    ],
+)
+def test_errors_name_the_driver(path, message):
+    with pytest.raises(DriverError, match=message):
+        load_driver(path, SPEC)
