@@ -27,8 +27,8 @@ class DemoCfg:
     task: str = "swarm-swap"
     robots: int = 4
     num_envs: int = 512
-    agent_steps: int = 4_000_000
-    train_s: float = 180.0
+    agent_steps: int = 2_000_000
+    train_s: float = 150.0
     episodes: int = 256
     teams: tuple[int, ...] = (2, 4, 8)
     mission_s: float = 18.0

@@ -8,7 +8,7 @@ import tyro
 
 from phalanx.console import err, out, print_json
 
-EXPECTED_S = {"export": 6.0, "verify": 45.0, "fly": 32.0, "report": 1.0}
+EXPECTED_S = {"train": 80.0, "export": 6.0, "verify": 40.0, "fly": 30.0, "report": 1.0}  # two idle cores
 
 
 def demo(
@@ -34,7 +34,7 @@ def demo(
     cfg = DemoCfg(out=out_dir, seed=seed)
     if quick:
         cfg = replace(cfg, **quick_changes())
-    with Display({"train": cfg.train_s} | EXPECTED_S) as display:
+    with Display(EXPECTED_S | ({"train": cfg.train_s, "verify": 12.0} if quick else {})) as display:
         try:
             result = run_demo(cfg, display)
         except DeployError as error:

@@ -13,7 +13,7 @@ def train(
     seed: int = 0,
     num_envs: int = 512,
     num_agents: Count = None,
-    steps: int = 4_000_000,
+    steps: int = 2_000_000,
     wall_budget_s: Seconds = None,
     team_critic: bool = False,
     shield: bool = False,
