@@ -2,7 +2,7 @@
 
 What is guaranteed, and when. Two to eight Crazyflies that all run this filter with the default parameters keep every
 two centres at least `separation_m` (0.25 m) apart across and `downwash_ratio` times that (0.62 m) up and down, and stay
-inside the geofence, whatever commands are requested, if
+inside the geofence (to 0.05 m where eight crowd at its lower face), whatever commands are requested, if
 - positions are known to 5 mm and velocities to 0.03 m/s (one sigma), and states and peers are at most 30 ms old;
 - a command takes at most 20 ms to the motors, and thrust over mass is within 10 % of the nominal one;
 - they start outside each other's ellipsoid, slower than `max_speed`.
