@@ -6,7 +6,7 @@ import numpy as np
 
 LEAST_RADIUS_M = 0.7
 NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
-HEIGHT_M = (0.8, 1.4)
+HEIGHT_M = (0.9, 1.5)
 SETTLED_M = 0.3  # a robot within this of its goal is there
 HOLD_S = 1.0  # ... and has to be for this long before a leg ends
 KILL_INTO_LEG_S = 0.8  # the policy dies this long after the way back has begun
