@@ -1,4 +1,4 @@
-"""Drivers: the last few lines before a real robot. One file a vendor; its SDK is imported in `connect`, nowhere else."""
+"""Drivers: the last few lines before a real robot. One file a vendor; its SDK is imported in `connect` alone."""
 
 import importlib
 from typing import Any, Protocol
