@@ -4,7 +4,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from deploy.contract import TensorSpec
+from deploy.signals import TensorSpec
 
 _ALIGN = 16  # float32 values: 64 bytes, one cache line, what onnxruntime's kernels like best
 

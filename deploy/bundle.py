@@ -9,6 +9,7 @@ from pathlib import Path
 import onnxruntime as ort
 
 from deploy.contract import Contract, ContractError
+from deploy.contract_json import contract_from_json, contract_to_json
 from deploy.graph_match import check_graph
 from deploy.onnx_edit import finished_model
 from deploy.probes import ProbeError, Probes, check_probes, probes_from_bytes, probes_to_bytes, replay
@@ -64,7 +65,7 @@ def save_bundle(onnx_bytes: bytes, contract: Contract, probes: Probes, path: Pat
     """
     try:
         metadata = {
-            CONTRACT_KEY: contract.to_json(),
+            CONTRACT_KEY: contract_to_json(contract),
             PROBES_KEY: base64.b64encode(probes_to_bytes(probes)).decode("ascii"),
         }
         data = seal(finished_model(onnx_bytes, metadata))
@@ -87,7 +88,7 @@ def _open_bundle(data: bytes, name: str) -> Bundle:
         for key in (CONTRACT_KEY, PROBES_KEY):
             if key not in metadata:
                 raise BundleError(f"{name}: carries no {key}")
-        contract = Contract.from_json(metadata[CONTRACT_KEY])
+        contract = contract_from_json(metadata[CONTRACT_KEY])
         check_graph(session, contract)
         probes = probes_from_bytes(base64.b64decode(metadata[PROBES_KEY], validate=True))
         check_probes(probes, contract)

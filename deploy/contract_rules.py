@@ -5,12 +5,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from deploy.contract import Contract, ContractError, MemorySpec, TensorSpec
+from deploy.contract import Contract, ContractError, MemorySpec
 from deploy.signals import (
     MEMORY_OUTPUT_SUFFIX,
     PEER_INPUTS,
     REQUIRED_OUTPUTS,
     STATE_INPUTS,
+    TensorSpec,
     peer_signals,
     state_signals,
 )

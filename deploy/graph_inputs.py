@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deploy.contract import CommandSpec, Contract, TensorSpec
-from deploy.signals import PEER_INPUTS
+from deploy.contract import CommandSpec, Contract
+from deploy.signals import PEER_INPUTS, TensorSpec
 
 
 class InputError(ValueError):

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import onnxruntime as ort
 
-from deploy.contract import Contract, ContractError, TensorSpec
+from deploy.contract import Contract, ContractError
+from deploy.signals import TensorSpec
 
 _ONNX_TYPES = {"float32": "tensor(float)", "bool": "tensor(bool)"}
 

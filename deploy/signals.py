@@ -1,6 +1,6 @@
 """The vocabulary of raw quantities that a policy may ask a robot for: name, shape, unit and frame of each."""
 
-from deploy.contract import TensorSpec
+from dataclasses import dataclass
 
 TARGET = "target"  # output (batch, U): the actuator command
 OBS = "obs"  # output (batch, D): what the network saw
@@ -10,6 +10,18 @@ MEMORY_OUTPUT_SUFFIX = "_out"
 
 STATE_INPUTS = ("joint_pos", "joint_vel", "base_pos", "base_quat", "base_lin_vel", "base_ang_vel")
 PEER_INPUTS = {"peers_pos": "pos", "peers_lin_vel": "lin_vel", "peers_age": "age", "peers_valid": "valid"}  # -> Peers
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One named input or output of the graph; `shape` starts with "batch" and may hold "peers"."""
+
+    name: str
+    shape: tuple[int | str, ...]
+    dtype: str  # "float32" or "bool"
+    unit: str
+    frame: str
+    meaning: str
 
 
 def state_signals(num_joints: int) -> tuple[TensorSpec, ...]:

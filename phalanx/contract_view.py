@@ -8,7 +8,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from deploy.contract import Contract, TensorSpec
+from deploy.contract import Contract
+from deploy.signals import TensorSpec
 from phalanx.console import out
 
 SHIELD_FIELDS = (

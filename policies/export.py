@@ -11,19 +11,11 @@ from typing import Any
 import numpy as np
 
 from deploy.bundle import save_bundle
-from deploy.contract import (
-    CommandSpec,
-    Contract,
-    MemorySpec,
-    Provenance,
-    TeamSpec,
-    TensorSpec,
-    robot_interface,
-)
+from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, robot_interface
 from deploy.probes import Probes, ProbeSequence, record_sequence
 from deploy.runtime import PolicyRuntime
 from deploy.shield import make_shield_params
-from deploy.signals import MEMORY_OUTPUT_SUFFIX, peer_signals, state_signals
+from deploy.signals import MEMORY_OUTPUT_SUFFIX, TensorSpec, peer_signals, state_signals
 from hardware import load_robot
 from policies.checkpoint import load_checkpoint
 from policies.controller import Controller

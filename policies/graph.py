@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deploy.contract import TensorSpec
 from deploy.probes import StepFn
-from deploy.signals import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS, STATE_INPUTS
+from deploy.signals import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS, STATE_INPUTS, TensorSpec
 from hardware.types import Peers, RobotState
 from policies.controller import Controller
 

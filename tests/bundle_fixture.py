@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from deploy.bundle import save_bundle
-from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, TensorSpec, robot_interface
+from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, robot_interface
 from deploy.probes import Probes, StepFn, record_sequence
-from deploy.signals import peer_signals, state_signals
+from deploy.signals import TensorSpec, peer_signals, state_signals
 from hardware import load_robot
 
 WIDTH = 64

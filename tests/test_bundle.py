@@ -10,10 +10,10 @@ import pytest
 from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes, save_policy
 
 from deploy.bundle import BundleError, load_bundle, save_bundle, self_test
-from deploy.contract import TensorSpec
 from deploy.probes import ProbeError, Probes, ProbeSequence, check_probes, probes_from_bytes, probes_to_bytes, replay
 from deploy.runtime import PolicyRuntime
 from deploy.seal import seal
+from deploy.signals import TensorSpec
 
 
 @pytest.fixture(scope="module")

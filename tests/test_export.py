@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from deploy.bundle import load_bundle
+from deploy.contract_json import contract_to_json
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
@@ -47,7 +48,7 @@ def test_the_contract_says_what_the_task_says(bundle_path: Path):
     assert contract.shield["control_dt_s"] == 0.02
     assert contract.provenance.env_steps == 8 * 16 * 2
     assert contract.provenance.seed == 0
-    task = json.loads(contract.to_json())["provenance"]["task_config"]
+    task = json.loads(contract_to_json(contract))["provenance"]["task_config"]
     assert task["rewards"]["at_goal"]["func"] == "sim.terms.rewards.at_goal"
 
 

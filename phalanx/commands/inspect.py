@@ -14,12 +14,13 @@ def inspect(file: PolicyFile, json: bool = False) -> int:
         json: Print the contract itself, with fingerprint, on stdout.
     """
     from deploy.bundle import load_bundle, self_test
+    from deploy.contract_json import contract_to_json
     from phalanx.contract_view import show_contract
 
     bundle = load_bundle(file)
     error = self_test(bundle, str(file))
     if json:
-        contract = jsonlib.loads(bundle.contract.to_json())
+        contract = jsonlib.loads(contract_to_json(bundle.contract))
         print_json({"fingerprint": bundle.fingerprint, "probe_error": error, "contract": contract})
     else:
         show_contract(bundle.contract, bundle.fingerprint, error, file)
