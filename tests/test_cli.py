@@ -140,3 +140,28 @@ def test_interrupted_training_leaves_a_checkpoint_that_resumes(tmp_path):
     done = phalanx(*args, "--resume", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["finished"] is True
+
+
+def test_a_missing_library_names_the_extra_to_install():
+    code = "import sys; sys.modules['torch'] = None; from phalanx.cli import main; main(['train', 'swarm-swap'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert_one_line_error(done, "torch", "phalanx[train]")
+
+
+@pytest.mark.ros
+def test_an_interrupted_flight_leaves_no_process_behind(tmp_path):
+    zoo = Path(__file__).parent.parent / "zoo" / "swarm-swap.onnx"
+    out = tmp_path / "flight"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "phalanx", "deploy", str(zoo), "--robots", "2", "--out", str(out)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while len(list((out / "logs").glob("*.log"))) < 6:  # recorder, robots, and two for each of two robots
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) == 6
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
