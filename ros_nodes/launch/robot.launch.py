@@ -9,8 +9,8 @@ from pathlib import Path
 from ament_index_python.packages import get_package_share_directory
 from launch import Condition, LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteProcess
-from launch.conditions import LaunchConfigurationNotEquals
-from launch.substitutions import LaunchConfiguration
+from launch.conditions import IfCondition
+from launch.substitutions import LaunchConfiguration, NotEqualsSubstitution
 
 CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
 
@@ -35,7 +35,7 @@ def generate_launch_description() -> LaunchDescription:
                 ["driver:=", LaunchConfiguration("driver")],
                 "-p",
                 ["options:='", LaunchConfiguration("options"), "'"],
-                condition=LaunchConfigurationNotEquals("driver", ""),
+                condition=IfCondition(NotEqualsSubstitution(LaunchConfiguration("driver"), "")),
             ),
         ]
     )
