@@ -29,6 +29,11 @@ class BoundGraph:
         self._session.run_with_iobinding(self._binding)
 
 
+def all_finite(flat: NDArray) -> bool:
+    """Whether every float of an array is finite; looking for a zero byte takes half the time of `ndarray.all`."""
+    return 0 not in np.isfinite(flat).tobytes()
+
+
 def _allocate(tensors: tuple[TensorSpec, ...], sizes: dict[str, int]) -> tuple[dict[str, NDArray], NDArray]:
     """A zeroed buffer per tensor; the float32 ones are views of one flat array, which can be checked in one go."""
     shapes = {t.name: tuple(sizes[d] if isinstance(d, str) else d for d in t.shape) for t in tensors}

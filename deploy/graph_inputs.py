@@ -1,6 +1,7 @@
 """Inputs checked against the contract before they reach the graph, so that errors speak the contract's names."""
 
 from collections.abc import Mapping
+from operator import le
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,16 @@ def check_names(found: Mapping[str, Any], needed: Mapping[str, Any], what: str) 
         raise InputError(f"{what}: got {sorted(found)}, the policy needs {sorted(needed)}")
 
 
-def check_range(spec: CommandSpec, value: NDArray, low: NDArray, high: NDArray) -> None:
-    """Raise InputError unless the float32 `value` (n,) is within the float32 limits of `spec`; NaN never is."""
-    if not ((value >= low) & (value <= high)).all():
-        raise InputError(f"command {spec.name}: {value.tolist()} {spec.unit} is outside of {spec.low} to {spec.high}")
+def float32_limits(spec: CommandSpec) -> tuple[list[float], list[float]]:
+    """Lowest and highest (n,) as float32, as the value will be: 0.2 must not fall below a limit of 0.2 by rounding."""
+    return np.array(spec.low, np.float32).tolist(), np.array(spec.high, np.float32).tolist()
+
+
+def check_range(spec: CommandSpec, value: NDArray, limits: tuple[list[float], list[float]]) -> None:
+    """Raise InputError unless the float32 `value` (n,) is within the `float32_limits` of `spec`; NaN never is."""
+    numbers, (low, high) = value.tolist(), limits  # for a few numbers plain Python takes a third of NumPy's time
+    if not (all(map(le, low, numbers)) and all(map(le, numbers, high))):
+        raise InputError(f"command {spec.name}: {numbers} {spec.unit} is outside of {spec.low} to {spec.high}")
 
 
 def batch_inputs(contract: Contract, inputs: Mapping[str, Any]) -> dict[str, NDArray]:

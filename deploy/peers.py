@@ -20,11 +20,15 @@ def nearest_peers(base_pos: NDArray, peers_pos: NDArray, valid: NDArray, range_m
     heard = valid.nonzero()[0]
     if not heard.size:
         return heard
-    offset = peers_pos.take(heard, axis=0) - base_pos
+    everyone = heard.size == valid.size
+    offset = (peers_pos if everyone else peers_pos.take(heard, axis=0)) - base_pos
     squared = (offset * offset).dot(_SUM_XYZ)
     order = squared.argsort(kind="stable")
     # Sorting puts NaN last, so the last one speaks for all; it is NaN as well when it is our own position that is bad.
-    if not isfinite(squared[order[-1]]) and not np.isfinite(peers_pos[heard]).all():
-        raise InputError("peers.pos: not finite for a valid peer")
-    in_range = squared.take(order) <= range_m * range_m
-    return heard.take(order[in_range][:count])
+    farthest = squared[order[-1]]
+    if not farthest <= range_m * range_m:
+        if not isfinite(farthest) and not np.isfinite(peers_pos[heard]).all():
+            raise InputError("peers.pos: not finite for a valid peer")
+        order = order[squared.take(order) <= range_m * range_m]
+    nearest = order[:count]
+    return nearest if everyone else heard.take(nearest)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deploy.buffers import BoundGraph
+from deploy.buffers import BoundGraph, all_finite
 from deploy.bundle import Bundle, load_bundle, self_test
-from deploy.graph_inputs import InputError, batch_inputs, check_names, check_range, fill
+from deploy.graph_inputs import InputError, batch_inputs, check_names, check_range, fill, float32_limits
 from deploy.peers import nearest_peers
 from deploy.robot_match import check_robot
 from deploy.session import run_session
@@ -44,11 +44,8 @@ class PolicyRuntime:
         rows = {name: buffer[0] for name, buffer in self._graph.inputs.items()}
         self._state = [(name, rows[name]) for name in STATE_INPUTS if name in rows]
         self._peers = [(field, rows[name]) for name, field in PEER_INPUTS.items() if name in rows]
-        # Limits in float32, as the value will be: 0.2 must not fall below a limit of 0.2 by rounding.
-        self._commands = {
-            spec.name: (spec, rows[spec.name], np.array(spec.low, np.float32), np.array(spec.high, np.float32))
-            for spec in contract.commands
-        }
+        self._shown = 0  # peer slots that hold a peer
+        self._commands = {s.name: (s, rows[s.name], float32_limits(s)) for s in contract.commands}
         self._memory = [(rows[m.input], self._graph.outputs[m.output][0]) for m in contract.memory]
         self._results = [self._graph.outputs[name][0] for name in (OBS, ACTION, TARGET)]
         self.reset()
@@ -79,10 +76,10 @@ class PolicyRuntime:
     def check_command(self, command: Mapping[str, Any]) -> None:
         """Raise InputError if `step` would refuse these commands; for where they arrive, before the control loop."""
         check_names(command, self._commands, "command")
-        for name, (spec, buffer, low, high) in self._commands.items():
+        for name, (spec, buffer, limits) in self._commands.items():
             value = np.empty_like(buffer)
             fill(value, command[name], f"command {name}")
-            check_range(spec, value, low, high)
+            check_range(spec, value, limits)
 
     def step(self, state: RobotState, peers: Peers, command: Mapping[str, Any]) -> ControlStep:
         """One control period, unbatched: state fields (n,), peers (P, ...) with any P, commands (n,).
@@ -97,13 +94,13 @@ class PolicyRuntime:
         if self._peers:
             self._fill_peers(state, peers)
         check_names(command, self._commands, "command")
-        for name, (spec, buffer, low, high) in self._commands.items():
+        for name, (spec, buffer, limits) in self._commands.items():
             fill(buffer, command[name], f"command {name}")
-            check_range(spec, buffer, low, high)
-        if not np.isfinite(self._graph.flat_input).all():
+            check_range(spec, buffer, limits)
+        if not all_finite(self._graph.flat_input):
             raise InputError(f"not finite: {_not_finite(self._graph.inputs)}")
         self._graph.run()
-        if not np.isfinite(self._graph.flat_output).all():
+        if not all_finite(self._graph.flat_output):
             raise PolicyOutputError(f"the policy's output is not finite: {_not_finite(self._graph.outputs)}")
         for buffer, output in self._memory:
             buffer[...] = output
@@ -121,14 +118,16 @@ class PolicyRuntime:
         slots = [np.asarray(getattr(peers, field)) for field, _ in self._peers]
         pos, *_, valid = slots
         for (field, buffer), value in zip(self._peers, slots, strict=True):
-            shape = pos.shape[:1] + buffer.shape[1:]
-            if value.shape != shape:
+            if value.shape != (shape := pos.shape[:1] + buffer.shape[1:]):
                 raise InputError(f"peers.{field}: has shape {value.shape}, not {shape}")
         team = self.contract.team
         shown = nearest_peers(np.asarray(state.base_pos), pos, valid, team.peer_range_m, team.max_peers)
+        if shown.size < self._shown:
+            for _, buffer in self._peers:
+                buffer[shown.size : self._shown] = 0
+        self._shown = shown.size
         for (_, buffer), value in zip(self._peers, slots, strict=True):
             buffer[: shown.size] = value.take(shown, axis=0)
-            buffer[shown.size :] = 0
 
 
 def _not_finite(buffers: Mapping[str, NDArray]) -> list[str]:

@@ -16,6 +16,16 @@ def rotate_inverse(quat: Array, vec: Array) -> Array:
     return (vec[..., None, :] @ _matrix(quat))[..., 0, :]
 
 
+def rotate_inverse_each(quat: Array, vecs: Array) -> Array:
+    """Rotate world vectors (..., P, 3) into one body by its `quat` (..., 4) body -> world: one matrix for all P."""
+    return vecs @ _matrix(quat)
+
+
+def down_b(quat: Array) -> Array:
+    """The world's downward axis in the body (..., 3): attitude without heading."""
+    return -_matrix(quat)[..., 2, :]
+
+
 def multiply(left: Array, right: Array) -> Array:
     """Hamilton product (..., 4): the rotation `right` followed by `left`."""
     xp = array_namespace(left, right)

@@ -35,9 +35,8 @@ class GraphController(nn.Module):
         task = self.controller.task
         command = {name: given[name] for name in task.commands}
         memory = {name: given[name] for name in task.observation.memory}
-        target, after, obs, action = self.controller(state, peers, command, memory)
-        own = obs[:, : self.controller.actor.normaliser.own_dim]
-        answers = {"target": target.target, "obs": own, "action": action}
+        target, after, seen, action = self.controller.decide(state, peers, command, memory)
+        answers = {"target": target.target, "obs": seen.own, "action": action}
         answers |= {name + MEMORY_OUTPUT_SUFFIX: value for name, value in after.items()}
         return tuple(answers[tensor.name] for tensor in self.outputs)
 

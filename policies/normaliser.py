@@ -84,7 +84,10 @@ class ObsNormaliser(nn.Module):
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Observation (..., D) -> standardised, clipped features and `valid`, as `split`; absent peers are 0."""
-        own, peers, valid = self.split(obs)
+        return self.standardise(*self.split(obs))
+
+    def standardise(self, own: Tensor, peers: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The parts of an observation, as `split` gives them, to what `forward` gives."""
         return self.own(own).clamp(-CLIP, CLIP), self.peer(peers).clamp(-CLIP, CLIP) * valid[..., None], valid
 
     def update(self, obs: Tensor) -> None:

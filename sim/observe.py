@@ -4,6 +4,7 @@ The environment and the exported controller call these same functions, so that t
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 
@@ -11,14 +12,33 @@ from hardware.types import ActuatorCommand, Peers, RobotState
 from sim.task import ActionCfg, ObservationCfg, Tensor
 
 
+class Seen(NamedTuple):
+    """The parts of an observation."""
+
+    own: Tensor  # (..., own_dim)
+    peers: Tensor  # (..., P, peer_dim), anything finite where absent
+    valid: Tensor  # (..., P) 0 or 1
+
+    def flat(self) -> Tensor:
+        """Observation (..., D): own features, then each peer's (zero where absent) and its flag; see `ObsLayout`."""
+        valid = self.valid.unsqueeze(-1)
+        return torch.cat([self.own, torch.cat([self.peers * valid, valid], dim=-1).flatten(-2)], dim=-1)
+
+
+def see(
+    cfg: ObservationCfg, state: RobotState, peers: Peers, command: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+) -> Seen:
+    """What a robot sees: own terms in order, and each peer's terms in order."""
+    own = torch.cat([t.func(state, command, memory, **t.params) for t in cfg.own.values()], dim=-1)
+    others = torch.cat([t.func(state, peers, **t.params) for t in cfg.peer.values()], dim=-1)
+    return Seen(own, others, peers.valid.to(own.dtype))
+
+
 def observe(
     cfg: ObservationCfg, state: RobotState, peers: Peers, command: Mapping[str, Tensor], memory: Mapping[str, Tensor]
 ) -> Tensor:
-    """Observation (..., D): own terms in order, then each peer's terms and its valid flag; see `ObsLayout`."""
-    own = torch.cat([t.func(state, command, memory, **t.params) for t in cfg.own.values()], dim=-1)
-    valid = peers.valid.unsqueeze(-1).to(own.dtype)
-    seen = torch.cat([t.func(state, peers, **t.params) for t in cfg.peer.values()], dim=-1) * valid
-    return torch.cat([own, torch.cat([seen, valid], dim=-1).flatten(-2)], dim=-1)
+    """Observation (..., D), as `Seen.flat`."""
+    return see(cfg, state, peers, command, memory).flat()
 
 
 def decode(cfg: ActionCfg, action: Tensor) -> ActuatorCommand:

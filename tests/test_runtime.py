@@ -150,6 +150,19 @@ def test_hearing_nobody_is_the_same_as_hearing_one_invalid_peer(runtime):
     assert runtime.step_batch(inputs | runtime.initial_memory(2))["target"].shape == (2, 4)
 
 
+def test_peers_that_fall_silent_are_forgotten(runtime):
+    state, peers, command = robot_view(random_inputs(19, 1, 1, 5))
+    peers.valid[:] = True
+    two = shuffled(peers, [0, 1])
+    expected = runtime.step(state, two, command).requested.target
+    runtime.reset()
+    with_five = runtime.step(state, peers, command).requested.target
+    runtime.reset()
+    np.testing.assert_array_equal(runtime.step(state, two, command).requested.target, expected)
+    assert np.abs(with_five - expected).max() > 1e-6
+    assert not runtime._graph.inputs["peers_pos"][0, 2:].any()
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("field", ["base_pos", "base_quat", "base_lin_vel", "base_ang_vel"])
 def test_a_state_that_is_not_finite_is_named_and_leaves_no_trace(runtime, field, value):

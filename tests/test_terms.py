@@ -47,6 +47,19 @@ def test_projected_gravity_is_down_in_the_body():
     torch.testing.assert_close(got, rotate_inverse(quat, down))
 
 
+def test_peers_are_seen_from_the_body_of_whoever_sees_them():
+    quat = torch.from_numpy(random_quat(6)).reshape(2, 3, 4)
+    pos, vel, own_pos, own_vel = torch.randn(4, 2, 3, 5, 3, dtype=quat.dtype, generator=torch.manual_seed(0))
+    own_pos, own_vel = own_pos[..., 0, :], own_vel[..., 0, :]
+    state = state_at(quat, base_pos=own_pos, base_lin_vel=own_vel)
+    peers = Peers(pos, vel, torch.zeros(2, 3, 5, dtype=quat.dtype), torch.ones(2, 3, 5).bool())
+    for peer in range(5):
+        expected = rotate_inverse(quat, pos[..., peer, :] - own_pos)
+        torch.testing.assert_close(observations.peer_pos(state, peers)[..., peer, :], expected)
+        expected = rotate_inverse(quat, vel[..., peer, :]) - own_vel
+        torch.testing.assert_close(observations.peer_vel(state, peers)[..., peer, :], expected)
+
+
 def test_an_old_message_is_carried_on_by_its_velocity():
     quat = torch.tensor([[1.0, 0, 0, 0]])
     peers = Peers(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from hardware.rotation import rotate_inverse
+from hardware.rotation import down_b, rotate_inverse, rotate_inverse_each
 from hardware.types import Peers, RobotState
 
 Tensor = torch.Tensor
@@ -33,8 +33,7 @@ def base_height(state: RobotState, command: Named, memory: Named) -> Tensor:
 
 def projected_gravity(state: RobotState, command: Named, memory: Named) -> Tensor:
     """Direction of gravity, (..., 3) unit vector, body: attitude without heading."""
-    w, x, y, z = state.base_quat.unbind(-1)
-    return torch.stack([2 * (w * y - x * z), -2 * (y * z + w * x), 2 * (x * x + y * y) - 1], dim=-1)
+    return down_b(state.base_quat)
 
 
 def remembered(state: RobotState, command: Named, memory: Named, name: str) -> Tensor:
@@ -50,13 +49,12 @@ def remembered_vector(state: RobotState, command: Named, memory: Named, name: st
 def peer_pos(state: RobotState, peers: Peers) -> Tensor:
     """Where each peer is by now, (..., P, 3) m, body: what it said, carried on by its velocity for its age."""
     now = peers.pos + peers.lin_vel * peers.age.unsqueeze(-1)
-    return rotate_inverse(state.base_quat.unsqueeze(-2), now - state.base_pos.unsqueeze(-2))
+    return rotate_inverse_each(state.base_quat, now - state.base_pos.unsqueeze(-2))
 
 
 def peer_vel(state: RobotState, peers: Peers) -> Tensor:
     """Velocity of each peer relative to the robot's own, (..., P, 3) m/s, body."""
-    quat = state.base_quat.unsqueeze(-2)
-    return rotate_inverse(quat, peers.lin_vel) - state.base_lin_vel.unsqueeze(-2)
+    return rotate_inverse_each(state.base_quat, peers.lin_vel) - state.base_lin_vel.unsqueeze(-2)
 
 
 def peer_distance(state: RobotState, peers: Peers) -> Tensor:
@@ -77,10 +75,10 @@ def goal_offset_sum(
     The vector counts for at most `limit_m`, so that flying far does not wind it up.
     """
     error = _shortened(command["goal_pos"] - state.base_pos, limit_m)
-    return old + dt_s * (error - old / decay_s)
+    return old * (1.0 - dt_s / decay_s) + error * dt_s
 
 
 def _shortened(vector: Tensor, limit_m: float) -> Tensor:
     """`vector` (..., 3) with its length cut to `limit_m`."""
     length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
-    return vector * (limit_m / length.clamp(min=limit_m))
+    return vector / (length / limit_m).clamp(min=1.0)
