@@ -1,11 +1,19 @@
-"""The few operations that NumPy and torch name differently, or that array_api_compat makes slow on small arrays."""
+"""The few operations that NumPy and torch name differently, or that array_api_compat makes slow on small arrays.
 
+One robot's own vectors are calculated with as columns of Python floats, which take a tenth of the time of NumPy arrays
+of length three; a batch's columns are arrays. The same formula serves both.
+"""
+
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from hardware.types import Array
 
+NEVER_ZERO = 1e-12  # m^2 or the like, under a root that one divides by
 _NUMPY = (np.ndarray, np.generic)
 
 
@@ -14,8 +22,28 @@ def constant(xp: Any, values: np.ndarray, like: Array) -> Array:
     return values if isinstance(like, _NUMPY) else xp.asarray(values, dtype=like.dtype, device=like.device)
 
 
+def columns(x: Array) -> Sequence[Array]:
+    """The entries along the last axis in float64: Python floats of a single NumPy vector, (...) arrays of a batch."""
+    if isinstance(x, np.ndarray):
+        return x.tolist() if x.ndim == 1 else list(np.moveaxis(x.astype(np.float64), -1, 0))
+    return x.double().unbind(-1)
+
+
+def join(entries: Sequence[Array]) -> Array:
+    """The array whose `columns` are `entries`."""
+    first = entries[0]
+    return np.array(entries) if isinstance(first, float) else array_namespace(first).stack(list(entries), -1)
+
+
+def functions(x: Array) -> Any:
+    """The module with sqrt, sin, isfinite ... for `x`, a float or an array."""
+    return math if isinstance(x, float) else array_namespace(x)
+
+
 def at_least(x: Array, low: float) -> Array:
     """max(x, low), elementwise; NaN stays NaN."""
+    if type(x) is float:  # which np.float64 is not
+        return max(x, low)
     return np.maximum(x, low) if isinstance(x, _NUMPY) else x.clamp(min=low)
 
 
@@ -24,14 +52,28 @@ def at_most(x: Array, high: float) -> Array:
     return np.minimum(x, high) if isinstance(x, _NUMPY) else x.clamp(max=high)
 
 
+def choose(condition: Array, x: Array, otherwise: float) -> Array:
+    """`x` where the condition holds, elementwise."""
+    if isinstance(x, float):
+        return x if condition else otherwise
+    return array_namespace(x).where(condition, x, otherwise)
+
+
 def least(x: Array) -> Array:
     """The smallest value over the last axis."""
     return np.minimum.reduce(x, axis=-1) if isinstance(x, _NUMPY) else x.amin(-1)
 
 
+def greatest(x: Array) -> Array:
+    """The largest value over the last axis."""
+    return np.maximum.reduce(x, axis=-1) if isinstance(x, _NUMPY) else x.amax(-1)
+
+
 def double(x: Array) -> Array:
-    """`x` in float64."""
-    return x.astype(np.float64) if isinstance(x, _NUMPY) else x.double()
+    """`x` in float64; a Python float for a NumPy scalar."""
+    if isinstance(x, _NUMPY):
+        return x.astype(np.float64, copy=False) if x.ndim else float(x)
+    return x.double()
 
 
 def dot(a: Array, b: Array) -> Array:
@@ -44,4 +86,4 @@ def dot(a: Array, b: Array) -> Array:
 
 def norm(xp: Any, a: Array) -> Array:
     """Euclidean length over the last axis, never quite zero, so that one may divide by it."""
-    return xp.sqrt(dot(a, a) + 1e-12)
+    return xp.sqrt(dot(a, a) + NEVER_ZERO)

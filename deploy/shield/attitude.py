@@ -1,31 +1,55 @@
-"""From body-rate commands to the acceleration they lead to, and back; NumPy and torch, float64, `...` is any batch.
+"""From body-rate commands to the acceleration they lead to, and back; float64.
 
-Written with matrix products over constant tables because a single robot's time goes into calls, not into arithmetic.
+Vectors are columns (`arrays.columns`): three numbers each, floats for one robot and (...) arrays for a batch. A matrix
+is its nine columns, row by row.
 """
 
+from collections.abc import Sequence
 from math import exp
-from typing import Any
 
-import numpy as np
-
-from deploy.shield.arrays import at_least, constant
+from deploy.shield.arrays import at_least, functions
 from deploy.shield.params import ShieldParams
 from hardware.spec import GRAVITY, FlightModel
 from hardware.types import Array
 
+Columns = Sequence[Array]
 MIN_LIFT = 0.2 * GRAVITY  # m/s^2, least upward thrust that an acceleration may be turned into: the rotors cannot pull
 
 
-def rotation_matrix(xp: Any, quat: Array) -> Array:
-    """Rotation matrix (..., 3, 3) body -> world of a quaternion (..., 4) wxyz."""
-    products = (quat[..., :, None] * quat[..., None, :]).reshape((*quat.shape[:-1], 16))
-    return (products @ constant(xp, _QUAT_TO_MATRIX, quat)).reshape((*quat.shape[:-1], 3, 3))
+def rotation_matrix(quat: Columns) -> Columns:
+    """Rotation matrix (9) body -> world of a quaternion (4) wxyz."""
+    w, x, y, z = quat
+    ww, xx, yy, zz = w * w, x * x, y * y, z * z
+    x2, y2, z2 = 2.0 * x, 2.0 * y, 2.0 * z
+    xy, xz, yz, wx, wy, wz = x * y2, x * z2, y * z2, w * x2, w * y2, w * z2
+    return ww + xx - yy - zz, xy - wz, xz + wy, xy + wz, ww - xx + yy - zz, yz - wx, xz - wy, yz + wx, ww - xx - yy + zz
 
 
-def turn_matrix(xp: Any, rotation: Array) -> Array:
-    """Rotation matrix (..., 3, 3) of a rotation vector (..., 3) rad."""
-    half = 0.5 * xp.sqrt((rotation * rotation).sum(-1) + 1e-18)[..., None]
-    return rotation_matrix(xp, xp.concat([xp.cos(half), rotation * (0.5 * xp.sin(half) / half)], axis=-1))
+def rotated(rot: Columns, vec: Columns) -> Columns:
+    """The body vector (3) in the world."""
+    xx, xy, xz, yx, yy, yz, zx, zy, zz = rot
+    x, y, z = vec
+    return xx * x + xy * y + xz * z, yx * x + yy * y + yz * z, zx * x + zy * y + zz * z
+
+
+def rotated_back(rot: Columns, vec: Columns) -> Columns:
+    """The world vector (3) in the body."""
+    xx, xy, xz, yx, yy, yz, zx, zy, zz = rot
+    return rotated((xx, yx, zx, xy, yy, zy, xz, yz, zz), vec)
+
+
+def thrust_axis(rot: Columns) -> Columns:
+    """The body's z axis (3) in the world."""
+    return rot[2::3]
+
+
+def turn_matrix(turn: Columns) -> Columns:
+    """Rotation matrix (9) of a rotation vector (3) rad."""
+    x, y, z = turn
+    f = functions(x)
+    half = 0.5 * f.sqrt(x * x + y * y + z * z + 1e-18)
+    gain = 0.5 * f.sin(half) / half
+    return rotation_matrix((f.cos(half), gain * x, gain * y, gain * z))
 
 
 def rate_authority_s(params: ShieldParams, flight: FlightModel) -> float:
@@ -38,53 +62,34 @@ def rate_authority_s(params: ShieldParams, flight: FlightModel) -> float:
     return span - 2 * lag + (2 * lag + span) * exp(-span / lag)
 
 
-def predicted_turn(params: ShieldParams, flight: FlightModel, rate: Array, rate_command: Array, age: Array) -> Array:
-    """Body-frame rotation vector (..., 3) rad from the measured attitude to the one after age + look-ahead."""
+def predicted_turn(params: ShieldParams, flight: FlightModel, rate: Columns, command: Columns, age: Array) -> Columns:
+    """Body-frame rotation vector (3) rad from the measured attitude to the one after age + look-ahead."""
     authority = rate_authority_s(params, flight)
-    return rate * (params.lookahead_s - authority + age)[..., None] + rate_command * authority
+    kept = params.lookahead_s - authority + age
+    return [now * kept + then * authority for now, then in zip(rate, command, strict=True)]
 
 
-def acceleration_of(xp: Any, mass_kg: float, thrust: Array, thrust_axis_w: Array) -> Array:
-    """World acceleration (..., 3) m/s^2 of `thrust` (...) N along `thrust_axis_w` (..., 3), drag neglected."""
-    return thrust[..., None] * thrust_axis_w / mass_kg - constant(xp, _GRAVITY_W, thrust_axis_w)
+def acceleration_of(mass_kg: float, thrust: Array, thrust_axis_w: Columns) -> Columns:
+    """World acceleration (3) m/s^2 of `thrust` N along `thrust_axis_w` (3), drag neglected."""
+    x, y, z = thrust_axis_w
+    lift = thrust / mass_kg
+    return x * lift, y * lift, z * lift - GRAVITY
 
 
-def lift_of(xp: Any, accel_w: Array) -> Array:
-    """Specific thrust (..., 3) m/s^2, world, that gives `accel_w`; never downwards."""
-    lift = accel_w + constant(xp, _GRAVITY_W, accel_w)
-    return xp.concat([lift[..., :2], at_least(lift[..., 2:], MIN_LIFT)], axis=-1)
+def lift_of(accel_w: Columns) -> Columns:
+    """Specific thrust (3) m/s^2, world, that gives `accel_w`; never downwards."""
+    x, y, z = accel_w
+    return x, y, at_least(z + GRAVITY, MIN_LIFT)
 
 
-def missing_turn(xp: Any, rot: Array, lift_w: Array) -> tuple[Array, Array]:
-    """What is missing at attitude `rot` (..., 3, 3) for the specific thrust `lift_w` (..., 3) m/s^2, world.
+def missing_turn(lift_b: Columns) -> tuple[Columns, Array]:
+    """What is missing for the specific thrust `lift_b` (3) m/s^2, body.
 
-    Returns the body-frame rotation vector (..., 3) rad, without yaw, that aligns the thrust axis, and the specific
-    thrust (...) m/s^2 along the present axis.
+    Returns the body-frame rotation vector (3) rad, without yaw, that aligns the thrust axis, and the specific thrust
+    m/s^2 along the present axis.
     """
-    lift_b = (lift_w[..., None, :] @ rot)[..., 0, :]
-    x, y, z = lift_b[..., 0], lift_b[..., 1], lift_b[..., 2]
-    side = xp.sqrt(x * x + y * y + 1e-18)
-    gain = xp.atan2(side, z) / side
-    return xp.stack([-y * gain, x * gain, 0.0 * z], axis=-1), z
-
-
-def _quat_to_matrix() -> np.ndarray:
-    table = np.zeros((4, 4, 3, 3))
-    w, x, y, z = range(4)
-    for i, sign in ((w, 1), (x, 1), (y, -1), (z, -1)):
-        table[i, i, 0, 0] = sign
-    for i, sign in ((w, 1), (x, -1), (y, 1), (z, -1)):
-        table[i, i, 1, 1] = sign
-    for i, sign in ((w, 1), (x, -1), (y, -1), (z, 1)):
-        table[i, i, 2, 2] = sign
-    for (i, j), (row, col), sign in (
-        ((x, y), (0, 1), 2), ((w, z), (0, 1), -2), ((x, z), (0, 2), 2), ((w, y), (0, 2), 2),
-        ((x, y), (1, 0), 2), ((w, z), (1, 0), 2), ((y, z), (1, 2), 2), ((w, x), (1, 2), -2),
-        ((x, z), (2, 0), 2), ((w, y), (2, 0), -2), ((y, z), (2, 1), 2), ((w, x), (2, 1), 2),
-    ):  # fmt: skip
-        table[i, j, row, col] = sign
-    return table.reshape(16, 9)
-
-
-_QUAT_TO_MATRIX = _quat_to_matrix()
-_GRAVITY_W = np.array([0.0, 0.0, GRAVITY])
+    x, y, z = lift_b
+    f = functions(x)
+    side = f.sqrt(x * x + y * y + 1e-18)
+    gain = f.atan2(side, z) / side
+    return (-y * gain, x * gain, 0.0 * z), z

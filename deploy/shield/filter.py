@@ -17,14 +17,30 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import at_least, at_most, constant, dot, double, norm
+from deploy.shield.arrays import (
+    at_least,
+    at_most,
+    choose,
+    columns,
+    constant,
+    dot,
+    double,
+    functions,
+    greatest,
+    join,
+    norm,
+)
 from deploy.shield.attitude import (
+    Columns,
     acceleration_of,
     lift_of,
     missing_turn,
     predicted_turn,
     rate_authority_s,
+    rotated,
+    rotated_back,
     rotation_matrix,
+    thrust_axis,
     turn_matrix,
 )
 from deploy.shield.batched import solve_rows_batched
@@ -64,26 +80,24 @@ def filter_command(
         raise ValueError(f"robot {spec.name!r} has no flight model: nothing to filter")
     xp = array_namespace(target)
     clamped = clamp(xp, spec, target)
-    finite = xp.isfinite(target).all(-1)
-    rot = rotation_matrix(xp, double(state.base_quat))
-    pos, vel = predict_state(xp, params, state, rot)
+    total = sum(columns(target), 0.0)  # of finite numbers it is finite, of others not
+    finite = functions(total).isfinite(total)
+    rot = rotation_matrix(columns(state.base_quat))
+    pos, vel = predict_state(params, state, rot)
     rows, bound = rows_ahead(xp, params, pos, vel, peers)
-    request = double(clamped)
-    if not bool(finite.all()):
-        level = constant(xp, np.array([flight.hover_thrust_n, 0.0, 0.0, 0.0]), bound)
-        request = xp.where(finite[..., None], request, level)
-    rate, age = double(state.base_ang_vel), double(state.age)
-    ahead = rot @ turn_matrix(xp, predicted_turn(params, flight, rate, request[..., 1:], age))
-    wanted = acceleration_of(xp, spec.mass_kg, request[..., 0], ahead[..., :, 2])
+    level = (flight.hover_thrust_n, 0.0, 0.0, 0.0)
+    request = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]
+    turn = turn_matrix(predicted_turn(params, flight, columns(state.base_ang_vel), request[1:], double(state.age)))
+    wanted = join(acceleration_of(spec.mass_kg, request[0], rotated(rot, thrust_axis(turn))))
     excess = dot(rows, wanted[..., None, :]) - bound
-    allowed = finite & (excess <= ROW_TOL).all(-1)
+    allowed = finite & (greatest(excess) <= ROW_TOL)
     margin = least_margin(xp, params, state.base_pos, peers)
     if allowed.ndim == 0:
         if allowed:
             return clamped, FilterInfo(margin, np.zeros(bound.shape, dtype=bool), np.True_, np.float64(0.0))
         push = tie_break(xp, params, rows, excess, peers.pos.shape[-2])
         accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push)
-        sent = _command(xp, params, spec, ahead, request, accel).astype(target.dtype)
+        sent = _command(xp, params, spec, rot, turn, request, accel).astype(target.dtype)
         return sent, FilterInfo(margin, active, feasible, norm(xp, accel - wanted))
     info = FilterInfo(margin, xp.zeros_like(excess, dtype=xp.bool), xp.ones_like(allowed), xp.zeros_like(bound[..., 0]))
     if bool(allowed.all()):
@@ -95,7 +109,8 @@ def filter_command(
     )
     info.intervention[part] = norm(xp, accel - wanted[part])
     sent = xp.asarray(clamped, copy=True)
-    sent[part] = xp.astype(_command(xp, params, spec, ahead[part], request[part], accel), target.dtype)
+    rot, turn, request = ([column[part] for column in value] for value in (rot, turn, request))
+    sent[part] = xp.astype(_command(xp, params, spec, rot, turn, request, accel), target.dtype)
     return sent, info
 
 
@@ -124,12 +139,15 @@ def backup_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Array
     return accel
 
 
-def _command(xp: Any, params: ShieldParams, spec: RobotSpec, ahead: Array, request: Array, accel: Array) -> Array:
-    """The request (..., 4), turned so that after the look-ahead, at attitude `ahead` now, `accel` (..., 3) results."""
+def _command(
+    xp: Any, params: ShieldParams, spec: RobotSpec, rot: Columns, turn: Columns, request: Columns, accel: Array
+) -> Array:
+    """The request, changed so that `accel` (..., 3) results after the look-ahead, when `rot` has gone on by `turn`."""
     assert spec.flight is not None
-    turn, lift = missing_turn(xp, ahead, lift_of(xp, accel))
-    rates = request[..., 1:] + turn / rate_authority_s(params, spec.flight)
-    return clamp(xp, spec, xp.concat([(spec.mass_kg * lift)[..., None], rates], axis=-1))
+    authority = rate_authority_s(params, spec.flight)
+    missing, lift = missing_turn(rotated_back(turn, rotated_back(rot, lift_of(columns(accel)))))
+    rates = [rate + angle / authority for rate, angle in zip(request[1:], missing, strict=True)]
+    return clamp(xp, spec, join([spec.mass_kg * lift, *rates]))
 
 
 def _solve_many(

@@ -1,6 +1,6 @@
 """Checks of what reaches the shield. Each returns why the input cannot be used, or an empty string."""
 
-from math import dist, isfinite
+from math import dist, hypot, isfinite
 
 import numpy as np
 
@@ -20,10 +20,10 @@ def check_state(params: ShieldParams, state: RobotState | None) -> str:
     for value, size in ((state.base_pos, 3), (state.base_quat, 4), (state.base_lin_vel, 3), (state.base_ang_vel, 3)):
         if value.shape != (size,):
             return f"state has shape {value.shape} where ({size},) is due"
-    quat = state.base_quat
-    if not isfinite(state.base_pos.sum() + state.base_lin_vel.sum() + state.base_ang_vel.sum() + quat.sum()):
+    quat = state.base_quat.tolist()
+    if not isfinite(sum([*state.base_pos.tolist(), *state.base_lin_vel.tolist(), *state.base_ang_vel.tolist(), *quat])):
         return "state not finite"
-    if abs(float(quat @ quat) - 1.0) > 2 * QUAT_NORM_TOL:
+    if abs(hypot(*quat) ** 2 - 1.0) > 2 * QUAT_NORM_TOL:
         return "quaternion not of unit length"
     return check_age(params, "state", float(state.age))
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import at_least, at_most, constant, dot, double, least, norm
-from deploy.shield.attitude import rotation_matrix
+from deploy.shield.arrays import NEVER_ZERO, at_least, at_most, columns, constant, dot, double, join, least, norm
+from deploy.shield.attitude import Columns, rotated, rotation_matrix, thrust_axis
 from deploy.shield.params import ShieldParams
 from hardware.spec import GRAVITY
 from hardware.types import Array, Peers, RobotState
@@ -22,9 +22,9 @@ NO_LIMIT = 1e6  # m/s^2, bound of a row that must never act (a finite number, be
 FENCE_NAMES = ("fence_high_x", "fence_high_y", "fence_high_z", "fence_low_x", "fence_low_y", "fence_low_z")
 LIMIT_NAMES = ("speed", *(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
 _FENCE = np.concatenate([np.eye(3), -np.eye(3)])
-_HORIZONTAL = np.array([1.0, 1.0, 0.0])
 
 
+@lru_cache(maxsize=64)
 def row_names(num_peers: int) -> tuple[str, ...]:
     """Names of the rows of `constraint_rows`, in order."""
     return tuple(f"peer_{i}" for i in range(num_peers)) + FENCE_NAMES + LIMIT_NAMES
@@ -33,8 +33,7 @@ def row_names(num_peers: int) -> tuple[str, ...]:
 def constraint_rows(params: ShieldParams, state: RobotState, peers: Peers) -> tuple[Array, Array]:
     """All rows for one robot or a batch: (A (..., P + 17, 3), b (..., P + 17)), A a <= b with a in m/s^2, world."""
     xp = array_namespace(state.base_pos)
-    rot = rotation_matrix(xp, double(state.base_quat))
-    return rows_ahead(xp, params, *predict_state(xp, params, state, rot), peers)
+    return rows_ahead(xp, params, *predict_state(params, state, rotation_matrix(columns(state.base_quat))), peers)
 
 
 def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, peers: Peers) -> tuple[Array, Array]:
@@ -63,9 +62,7 @@ def split_bounds(xp: Any, bound: Array) -> tuple[Array, Array]:
     A fence can be broken for a moment, a peer cannot: first the one, then from there the other. The lower fence stays,
     because there is a floor below it, and squeezed robots would dodge downwards.
     """
-    names = row_names(bound.shape[-1] - len(FENCE_NAMES) - len(LIMIT_NAMES))
-    is_peer = np.array([name.startswith("peer") for name in names])
-    is_room = np.array([name == "speed" or (name in FENCE_NAMES and name != "fence_low_z") for name in names])
+    is_peer, is_room = _kinds(bound.shape[-1] - len(FENCE_NAMES) - len(LIMIT_NAMES))
     if not isinstance(bound, np.ndarray):
         is_peer, is_room = (xp.asarray(x, device=bound.device) for x in (is_peer, is_room))
     return xp.where(is_peer, NO_LIMIT, bound), xp.where(is_room, NO_LIMIT, bound)
@@ -76,28 +73,38 @@ def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
 
     Dimensionless; negative inside the ellipsoid (separation_m, separation_m, downwash_ratio * separation_m).
     """
-    return _margin(array_namespace(pos), params, pos, peers_pos)
+    xp = array_namespace(pos)
+    return _margin(xp, params, _scaled_square(xp, params, pos, peers_pos))
 
 
 def least_margin(xp: Any, params: ShieldParams, pos: Array, peers: Peers) -> Array:
     """The smallest `safe_margin` (...) of the valid peers; infinite where there are none."""
     if not peers.pos.shape[-2]:
         return xp.full_like(pos[..., 0], xp.inf)
-    return least(xp.where(peers.valid, _margin(xp, params, pos, peers.pos), xp.inf))
+    nearest = least(xp.where(peers.valid, _scaled_square(xp, params, pos, peers.pos), xp.inf))
+    return _margin(xp, params, nearest)
 
 
-def _margin(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
-    return norm(xp, (pos[..., None, :] - peers_pos) * _scale(xp, params, pos)) / params.separation_m - 1.0
+def _scaled_square(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
+    diff = (pos[..., None, :] - peers_pos) * _scale(xp, params, pos)
+    return dot(diff, diff)
 
 
-def predict_state(xp: Any, params: ShieldParams, state: RobotState, rot: Array) -> tuple[Array, Array]:
+def _margin(xp: Any, params: ShieldParams, scaled_square: Array) -> Array:
+    return xp.sqrt(scaled_square + NEVER_ZERO) / params.separation_m - 1.0
+
+
+def predict_state(params: ShieldParams, state: RobotState, rot: Columns) -> tuple[Array, Array]:
     """World position (..., 3) m and velocity (..., 3) m/s, `latency_s` + age ahead, with the tilt of `rot` kept."""
-    vel = (rot @ double(state.base_lin_vel)[..., None])[..., 0]
-    ahead = (double(state.age) + params.latency_s)[..., None]
+    x, y, z = columns(state.base_pos)
+    vx, vy, vz = rotated(rot, columns(state.base_lin_vel))
+    axis_x, axis_y, axis_z = thrust_axis(rot)
+    ahead = double(state.age) + params.latency_s
     # Thrust is not measured; the one that carries the weight at this tilt is the least surprising guess.
-    gain = ahead * GRAVITY / at_least(rot[..., 2:, 2], 0.5)
-    change = rot[..., :, 2] * gain * constant(xp, _HORIZONTAL, rot)
-    return double(state.base_pos) + (vel + 0.5 * change) * ahead, vel + change
+    gain = ahead * GRAVITY / at_least(axis_z, 0.5)
+    dx, dy = axis_x * gain, axis_y * gain
+    pos = join((x + (vx + 0.5 * dx) * ahead, y + (vy + 0.5 * dy) * ahead, z + vz * ahead))
+    return pos, join((vx + dx, vy + dy, vz))
 
 
 def predict_peers(xp: Any, params: ShieldParams, peers: Peers) -> tuple[Array, Array, Array]:
@@ -166,6 +173,14 @@ def speed_rows(xp: Any, params: ShieldParams, vel: Array) -> tuple[Array, Array]
     speed = norm(xp, vel)[..., None]
     bound = params.barrier_gain * (params.max_speed - speed)
     return (vel / speed)[..., None, :], at_least(bound, -params.fence_brake_accel)
+
+
+@lru_cache(maxsize=64)
+def _kinds(num_peers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows (M,) are a peer's, and which are fence or speed but not the floor."""
+    names = row_names(num_peers)
+    is_peer = np.array([name.startswith("peer") for name in names])
+    return is_peer, np.array([name == "speed" or (name in FENCE_NAMES and name != "fence_low_z") for name in names])
 
 
 @lru_cache(maxsize=64)

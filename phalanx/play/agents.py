@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import array_api_compat.torch as xp
 import torch
 from torch import Tensor
 
-from deploy.shield.attitude import lift_of, missing_turn, rotation_matrix
+from deploy.shield.arrays import columns
+from deploy.shield.attitude import lift_of, missing_turn, rotated_back, rotation_matrix
 from hardware.rotation import rotate
 from sim.observe import decode
 
@@ -50,8 +50,8 @@ def _baseline(env: Any) -> Tensor:
     far = torch.linalg.vector_norm(offset, dim=-1, keepdim=True).clamp_min(1e-6)
     pull = offset * (REACH_M / far).clamp_max(1.0)
     vel = rotate(state.base_quat, state.base_lin_vel)
-    lift = lift_of(xp, (POSITION_GAIN * pull - VELOCITY_GAIN * vel).double())
-    turn, thrust = missing_turn(xp, rotation_matrix(xp, state.base_quat.double()), lift)
-    target = torch.cat([(env.robot.mass_kg * thrust).unsqueeze(-1), TURN_GAIN * turn], dim=-1)
+    lift = lift_of(columns(POSITION_GAIN * pull - VELOCITY_GAIN * vel))
+    turn, thrust = missing_turn(rotated_back(rotation_matrix(columns(state.base_quat)), lift))
+    target = torch.stack([env.robot.mass_kg * thrust, *(TURN_GAIN * angle for angle in turn)], dim=-1)
     centre, scale = torch.tensor(env.task.action.centre), torch.tensor(env.task.action.scale)
     return ((target - centre) / scale).float().clamp(-1.0, 1.0)
