@@ -28,7 +28,7 @@ class DemoCfg:
     robots: int = 4
     num_envs: int = 512
     agent_steps: int = 2_000_000
-    train_s: float = 150.0
+    train_s: float = 240.0
     episodes: int = 256
     teams: tuple[int, ...] = (2, 4, 8)
     mission_s: float = 18.0
@@ -113,7 +113,8 @@ def _train(cfg: DemoCfg, say: Say) -> dict[str, Any]:
         "wall_s": result.wall_s,
         "env_steps": result.env_steps,
         "agent_steps": result.agent_steps,
-        "steps_per_s": result.steps_per_s,
+        "steps_per_s": result.env_steps / result.wall_s,
+        "agent_steps_per_s": result.steps_per_s,
         "return_curve": result.return_curve,
     }
 
