@@ -24,8 +24,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def print_json(value: Any) -> None:
     """Write `value` to stdout as indented JSON with full precision; NaN is refused, since JSON has none."""
-    json.dump(value, sys.stdout, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")  # all of it or nothing
 
 
 class _Bar(BarColumn):

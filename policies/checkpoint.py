@@ -38,8 +38,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     try:
         with torch.serialization.safe_globals([RobotState, Peers]):
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise CheckpointError(f"{path} is not a readable checkpoint: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # whatever torch raises on bytes that are none of its own
+        raise CheckpointError(f"{path} is not a checkpoint of phalanx, or damaged") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
         raise CheckpointError(f"{path} has format {found!r}, this version reads {FORMAT!r}")

@@ -30,8 +30,8 @@ class EvalResult:
     collision_rate: float  # episodes in which two robots touched
     collision_interval: tuple[float, float]
     failure_rates: Mapping[str, float]  # each way of failing, of any robot
-    min_separation_m: float  # least distance between two centres in any episode
-    mean_min_separation_m: float  # mean over the episodes
+    min_separation_m: float | None  # least distance between two centres in any episode; None for a team of one
+    mean_min_separation_m: float | None  # mean over the episodes
     mean_return: float  # of an episode, mean over the robots
     mean_episode_s: float
     intervention_rate: float  # share of the robots' steps in which the shield changed the command
@@ -101,8 +101,8 @@ def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResul
         collision_rate=float(collisions.mean()),
         collision_interval=wilson(int(collisions.sum()), count),
         failure_rates={name: float(value.mean()) for name, value in failures.items()},
-        min_separation_m=float(worlds["min_separation_m"].min()),
-        mean_min_separation_m=float(worlds["min_separation_m"].mean()),
+        min_separation_m=float(worlds["min_separation_m"].min()) if env.num_agents > 1 else None,
+        mean_min_separation_m=float(worlds["min_separation_m"].mean()) if env.num_agents > 1 else None,
         mean_return=float(total.mean()),
         mean_episode_s=float(steps.mean()) * env.control_dt,
         intervention_rate=float(worlds["interventions"].sum() / (steps.sum() * env.num_agents)),

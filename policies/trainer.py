@@ -28,7 +28,7 @@ class TrainCfg:
     out: Path = Path("runs/train")  # checkpoint, logs and dumps go here
     num_envs: int = 512
     num_agents: int | None = None  # None: as the task says
-    total_steps: int = 4_000_000  # agent steps: control periods x worlds x robots
+    total_steps: int = 2_000_000  # agent steps: control periods x worlds x robots
     wall_budget_s: float | None = None  # ends training earlier; annealing then follows the time
     seed: int = 0
     team_critic: bool = False  # MAPPO: the critic sees the whole team; else IPPO

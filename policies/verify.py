@@ -11,7 +11,6 @@ import torch
 from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.runtime import PolicyRuntime
 from hardware.types import PEER_FIELDS, STATE_FIELDS, Peers, RobotState
-from policies.checkpoint import FILE
 from policies.evaluate import HELD_OUT_SEED, evaluate
 from policies.export import load_controller
 from policies.parallel import single_threaded_torch
@@ -32,6 +31,11 @@ class VerifyCfg:
     min_success: float = 0.95  # of the team that was trained, behind the shield
     max_shielded_collisions: float = 0.0  # rate, in every team
 
+    def __post_init__(self) -> None:
+        for name, values in (("num_worlds", (self.num_worlds,)), ("teams", self.teams)):
+            if min(values, default=0) < 1:
+                raise ValueError(f"{name} = {min(values, default=0)}: at least 1")
+
 
 def verify(
     path: Path | str,
@@ -41,9 +45,10 @@ def verify(
 ) -> dict[str, Any]:
     """Replay, compare and fly the policy file at `path`; plain data with `verdict`, `gates` and all figures.
 
-    With a `run_dir` that holds the checkpoint, parity is between the torch controller and the file; else between the
-    file's batched graph and the runtime as it runs on one robot. `on_progress` hears what is done next. Raises
-    BundleError when the file cannot be loaded at all.
+    With `run_dir`, a run or its checkpoint, parity is between the torch controller and the file; else between the
+    file's batched graph and the runtime as it runs on one robot. The team size of training is flown also when
+    `cfg.teams` leaves it out. `on_progress` hears what is done next. Raises BundleError when the file cannot be loaded at all and
+    CheckpointError when the run cannot.
     """
     cfg = cfg or VerifyCfg()
     say = on_progress or (lambda _: None)
@@ -53,10 +58,11 @@ def verify(
     runtime = PolicyRuntime(bundle)
     task, trained = runtime.contract.task, runtime.contract.team.trained_with
     load_task(task)
+    sizes = cfg.teams if trained in cfg.teams else (*cfg.teams, trained)
     say("parity")
     parity = measure_parity(bundle, run_dir, cfg)
     teams: dict[str, dict[str, Any]] = {}
-    for robots in cfg.teams:
+    for robots in sizes:
         flown = {}
         for shield in (False, True):
             say(f"{robots} robots {'with' if shield else 'without'} shield")
@@ -97,7 +103,7 @@ def measure_parity(bundle: Bundle, run_dir: Path | None, cfg: VerifyCfg) -> dict
     robots = bundle.contract.team.trained_with
     reference: Pilot
     other: Pilot
-    if run_dir is not None and (run_dir / FILE).is_file():
+    if run_dir is not None:
         worlds, between = cfg.parity_worlds, "torch controller and policy file"
         reference, other = TorchPilot(load_controller(run_dir)), BundlePilot(runtime)
     else:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 LEAST_RADIUS_M = 0.7
+LARGEST_TEAM = 16  # on the widest circle, 2.2 m: the shield's fence is at 2.4 m
 NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
 HEIGHT_M = (0.9, 1.5)
 SETTLED_M = 0.3  # a robot within this of its goal is there
@@ -43,6 +44,10 @@ def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int, p
     """
     if robots < 1:
         raise ValueError(f"a team needs at least one robot, not {robots}")
+    if robots > LARGEST_TEAM:
+        raise ValueError(f"the mission has room for {LARGEST_TEAM} robots, not {robots}")
+    if not 4.0 <= duration_s <= 600.0:
+        raise ValueError(f"duration_s = {duration_s:g}: must be from 4 to 600")
     if kill_s is not None and not 3.0 <= kill_s <= duration_s - 1.0:
         raise ValueError(
             f"kill_after_s = {kill_s:g}: must be from 3 to {duration_s - 1:g} for a mission of {duration_s:g} s"

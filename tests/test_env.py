@@ -215,5 +215,15 @@ def test_impossible_ranges_and_unknown_tasks_are_refused():
         bad = dataclasses.replace(task, randomisation={"x": RandomTerm(func, params)})
         with pytest.raises(ValueError, match=message):
             make_env(bad, 2, 0)
+    with pytest.raises(ValueError, match="room for 16 robots, not 17"):
+        make_env("swarm-swap", 2, 0, num_agents=17)
     with pytest.raises(ValueError, match="did you mean 'swarm-swap'"):
         load_task("swarm-swp")
+
+
+def test_the_largest_team_starts_inside_its_space_and_apart():
+    task = load_task("swarm-swap")
+    start = task.start(torch.Generator().manual_seed(0), 500, 16)
+    assert (start.pos.abs() < 2.3).all() and (start.command["goal_pos"].abs() < 2.3).all()
+    gap = torch.cdist(start.pos[..., :2], start.pos[..., :2]) + torch.eye(16) * 9
+    assert gap.min() > 0.44

@@ -65,8 +65,8 @@ def test_file_and_controller_agree_over_whole_episodes(bundle_path: Path, run_di
     assert parity["max_abs"] < 1e-5
 
 
-def test_a_robot_alone_does_what_the_batch_does(bundle_path: Path, tmp_path: Path):
-    parity = measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg())
+def test_a_robot_alone_does_what_the_batch_does(bundle_path: Path):
+    parity = measure_parity(load_bundle(bundle_path), None, VerifyCfg())
     assert parity["between"] == "batched policy file and single-robot runtime"
     assert parity["max_abs"] < 1e-5
 
@@ -76,6 +76,19 @@ def test_parity_notices_another_policy(bundle_path: Path, run_dir: Path, tmp_pat
     content["actor"]["trunk.peers.encode.weight"] *= 1.01
     save_checkpoint(tmp_path / "checkpoint.pt", content)
     assert measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg(parity_worlds=2))["max_abs"] > 1e-4
+
+
+def test_a_run_that_is_not_there_is_no_parity(bundle_path: Path, tmp_path: Path):
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg())
+
+
+def test_the_team_that_was_trained_is_flown_even_when_others_are_asked_for(bundle_path: Path):
+    result = verify(bundle_path, VerifyCfg(num_worlds=2, teams=(1,)))
+    assert result["teams"].keys() == {"1", "4"} and "shielded_success_4" in result["failed"]
+    assert result["teams"]["1"]["min_separation_m"] is None
+    with pytest.raises(ValueError, match="teams = 0"):
+        VerifyCfg(teams=(2, 0))
 
 
 def test_one_hundred_periods_of_a_pair_and_of_a_crowd(bundle_path: Path, run_dir: Path):

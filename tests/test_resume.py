@@ -8,6 +8,7 @@ import time
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from point_team import PointTeam
@@ -15,6 +16,7 @@ from point_team import PointTeam
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.ppo import PPOCfg
 from policies.train import TrainCfg, TrainResult, train
+from policies.trainer import Trainer
 from sim.env import make_env
 
 PPO = PPOCfg(num_steps=7, minibatch=112, hidden=16, peer_embed=8)  # checkpoints fall into the middle of episodes
@@ -113,7 +115,7 @@ def test_bad_checkpoints_are_refused_in_one_line(tmp_path: Path):
     save_checkpoint(path, {"actor": torch.zeros(3)})
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(CheckpointError, match="is not a readable checkpoint") as error:
+    with pytest.raises(CheckpointError, match="is not a checkpoint of phalanx, or damaged") as error:
         load_checkpoint(path)
     assert "\n" not in str(error.value)
     torch.save({"format": "phalanx-checkpoint/0"}, path)
@@ -127,7 +129,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path):
             return os.mkdir, (str(tmp_path / "evil"),)
 
     torch.save({"format": Evil()}, tmp_path / FILE)
-    with pytest.raises(CheckpointError, match="is not a readable checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint of phalanx, or damaged"):
         load_checkpoint(tmp_path)
     assert not (tmp_path / "evil").exists()
 
@@ -140,3 +142,14 @@ def test_environment_state_is_exact():
     twin.load_state_dict(env.state_dict())
     for action in actions[10:]:
         assert same(list(env.step(action)), list(twin.step(action)))
+
+
+def test_terms_that_draw_from_the_global_generators_resume_too(tmp_path: Path):
+    cfg = TrainCfg(task="point", out=tmp_path, total_steps=1, ppo=PPO)
+    first = Trainer(cfg, PointTeam(16))
+    save_checkpoint(tmp_path / FILE, first.state_dict())
+    expected = torch.rand(3), np.random.rand(3)
+    second = Trainer(cfg, PointTeam(16))
+    torch.rand(7), np.random.rand(7)
+    second.load_state_dict(load_checkpoint(tmp_path))
+    assert torch.equal(expected[0], torch.rand(3)) and np.array_equal(expected[1], np.random.rand(3))

@@ -76,7 +76,11 @@ def shown(state: dict) -> dict:
 
 def _summary(result: dict, page: Path) -> None:
     latency, landed = result["sensor_to_command_ms"], result["landed_safely"]
-    out.print(f"mission            {'flown' if result['mission_success'] else '[red]not flown[/]'}")
+    legs = ", ".join(
+        f"leg {number} {'at the goals' if reached else '[red]goals not reached[/]'}"
+        for number, reached in enumerate(result["legs"], start=1)
+    )
+    out.print(f"mission            {'flown' if result['mission_success'] else '[red]not flown[/]'}: {legs}")
     if result["min_separation_m"] is not None:
         violations = result["shield"]["violations"]
         out.print(

@@ -46,7 +46,7 @@ def evaluate(
         results.append(asdict(result))
         if not json:
             low, high = result.success_interval
-            least = f", closest {result.min_separation_m:.2f} m" if size > 1 else ""
+            least = "" if result.min_separation_m is None else f", closest {result.min_separation_m:.2f} m"
             out.print(
                 f"{size} robots: success {100 * result.success_rate:.1f} % ({100 * low:.1f} to {100 * high:.1f}), "
                 f"collisions {100 * result.collision_rate:.1f} %{least}, return {result.mean_return:.1f}, "

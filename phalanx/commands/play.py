@@ -32,6 +32,8 @@ def play(
         out_file: Where to draw the last episode: .html replay, .svg seen from above, .gif rendered by MuJoCo.
         json: Print one JSON object on stdout.
     """
+    if episodes < 1:
+        raise ValueError(f"episodes = {episodes}: at least 1")
     if out_file and out_file.suffix not in (".html", ".svg", ".gif"):
         raise ValueError(f"cannot draw {out_file.suffix or 'that'!r}; known: .html, .svg, .gif")
     if out_file and out_file.suffix == ".gif":

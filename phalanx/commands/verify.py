@@ -35,11 +35,12 @@ def verify(
     from policies.verify import VerifyCfg
     from policies.verify import verify as check
 
+    cfg = VerifyCfg(num_worlds=episodes, teams=teams)
     with make_progress() as progress:
         bar = progress.add_task("verify", total=2 + 2 * len(teams), completed=-1, note="")
         verdict = check(
             file,
-            VerifyCfg(num_worlds=episodes, teams=teams),
+            cfg,
             run,
             lambda what: progress.update(bar, advance=1, note=what),
         )
@@ -57,6 +58,7 @@ def _show(verdict: dict) -> None:
             f"shielded   collisions {_percent(team['collision_rate'])} bare, "
             f"{_percent(team['shielded_collision_rate'])} shielded"
         )
+    out.print(f"{verdict['episodes']} held-out starts for each; parity is between {verdict['parity']['between']}")
     for gate in verdict["gates"]:
         mark = "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
         out.print(f"{mark}  {gate['name']:<24} {gate['value']:.3g}, {SIGNS[gate['sign']]} {gate['limit']:g}")

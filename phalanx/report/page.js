@@ -94,7 +94,7 @@ function flightFigures(clock) {
 
 function learning(parent) {
   const curve = result.train.return_curve;
-  const box = card("Learning", `${number(result.train.agent_steps)} agent steps in ${seconds(result.train.wall_s)}, ${number(result.train.steps_per_s)} steps/s with everything on.`, parent);
+  const box = card("Learning", `${number(result.train.agent_steps)} agent steps in ${seconds(result.train.wall_s)}, ${number(result.train.agent_steps_per_s)} agent steps/s with everything on.`, parent);
   if (curve.length > 1) lineChart(within(box), [{ points: curve.filter((row) => row.mean_return !== undefined).map((row) => [row.agent_steps, row.mean_return]), colour: "var(--accent)" }], { xLabel: "agent steps", yLabel: "mean return of an episode" });
 }
 

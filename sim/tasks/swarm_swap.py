@@ -25,14 +25,18 @@ assert ROBOT.flight is not None
 HOVER_N = ROBOT.flight.hover_thrust_n
 COLLISION_M = 2 * ROBOT.radius_m
 SPACE = {"low_m": (-2.5, -2.5, 0.1), "high_m": (2.5, 2.5, 2.5)}  # leaving it is a failure; its floor is 10 cm up
+LARGEST_TEAM = 16  # on the widest circle, 2.2 m, that leaves 0.3 m to the walls
 ELLIPSOID = {"separation_m": 0.40, "downwash_ratio": 2.0}  # kept free around each robot, wider than the shield's own
 
 
 def start(generator: torch.Generator, worlds: int, robots: int) -> Start:
     """Robots spread over a circle of random radius and phase, at random heights and headings; goals opposite.
 
-    The circle widens with the team, so that neighbours start at least 0.5 m apart.
+    The circle widens with the team, so that neighbours start at least 0.44 m apart. ValueError for a team that it would
+    take out of the space.
     """
+    if robots > LARGEST_TEAM:
+        raise ValueError(f"swarm-swap has room for {LARGEST_TEAM} robots, not {robots}")
 
     def uniform(low: float, high: float, *shape: int) -> torch.Tensor:
         return low + (high - low) * torch.rand(worlds, *shape, generator=generator)

@@ -1,0 +1,33 @@
+"""What a rollout keeps of episodes that end inside it."""
+
+import dataclasses
+
+import torch
+
+from policies.ppo import PPOCfg
+from policies.train import TrainCfg
+from policies.trainer import Trainer
+from sim.env import make_env
+from sim.tasks import load_task
+
+
+def test_ends_are_kept_as_they_were_seen_and_not_as_the_next_episode_begins(tmp_path):
+    task = dataclasses.replace(load_task("swarm-swap"), episode_s=0.2)  # ten control periods
+    env = make_env(task, 3, 0)
+    ppo = PPOCfg(num_steps=25, minibatch=64, hidden=16, peer_embed=8)
+    trainer = Trainer(TrainCfg(out=tmp_path, num_envs=3, ppo=ppo), env)
+    step, seen = env.step, []
+
+    def watched(action):
+        result = step(action)
+        ended = result[4]["ended"]
+        seen.append((result[0][ended].clone(), result[4]["terminal_obs"][ended].clone()))
+        return result
+
+    env.step = watched
+    trainer.iterate(0.0)
+    first, last = (torch.cat(parts) for parts in zip(*seen, strict=True))
+    assert len(last) >= 6
+    kept = torch.cat(trainer.rollout.terminal_obs)
+    assert torch.equal(kept, last) and not torch.equal(kept, first)
+    assert int(trainer.rollout.ended.all(-1).sum()) == len(last)
