@@ -34,13 +34,6 @@ def multiply(left: Array, right: Array) -> Array:
     return xp.concat([scalar, w1 * v2 + w2 * v1 + cross(v1, v2)], axis=-1)
 
 
-def body_z_w(quat: Array) -> Array:
-    """The body's z axis in the world (..., 3): where a multirotor's thrust points."""
-    xp = array_namespace(quat)
-    w, x, y, z = quat[..., 0], quat[..., 1], quat[..., 2], quat[..., 3]
-    return xp.stack([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)], axis=-1)
-
-
 def cross(a: Array, b: Array) -> Array:
     """Cross product (..., 3); broadcasts, and is the same arithmetic on both array types."""
     xp = array_namespace(a, b)
