@@ -47,8 +47,8 @@ def verify(
 
     With `run_dir`, a run or its checkpoint, parity is between the torch controller and the file; else between the
     file's batched graph and the runtime as it runs on one robot. The team size of training is flown also when
-    `cfg.teams` leaves it out. `on_progress` hears what is done next. Raises BundleError when the file cannot be loaded at all and
-    CheckpointError when the run cannot.
+    `cfg.teams` leaves it out. `on_progress` hears what is done next. Raises BundleError when the file cannot be loaded
+    at all and CheckpointError when the run cannot.
     """
     cfg = cfg or VerifyCfg()
     say = on_progress or (lambda _: None)
