@@ -1,6 +1,6 @@
 """A team: policy and shield of every robot, simulated robots and a bag when asked for, brought up in order.
 
-ros2 launch phalanx team.launch.py bundle:=/path/to/policy.onnx robots:=4 simulated:=true bag:=/tmp/flight
+ros2 launch phalanx team.launch.py bundle:=/path/to/policy.onnx robots:=4 simulated:=true bag:=flight
 """
 
 import sys
