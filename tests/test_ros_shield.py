@@ -131,6 +131,9 @@ def test_a_shield_that_dies_in_flight_is_replaced(rig):
     rig.watch("cf1", 1.0, lambda t: requests.good())
     rig.processes.kill("cf1_shield")
     rig.start("cf1/shield")
+    until = time.monotonic() + 5.0  # until the middleware has told this process of the new shield
+    while not rig.watch("cf1", 0.1, lambda t: requests.good()):
+        assert time.monotonic() < until, "the new shield says nothing"
     commands = rig.watch("cf1", 1.5, lambda t: requests.good())
     assert len(commands) > 40
     assert all(is_sane(command) for command in commands)
