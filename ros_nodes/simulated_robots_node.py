@@ -69,7 +69,6 @@ class SimulatedRobotsNode(ManagedNode):
         self._truth.header.frame_id = WORLD_FRAME
         self._commands = [self.listen(JointState, f"/{name}/command", qos.COMMAND_IN) for name in names]
         self._converter = CommandConverter(spec.channels)
-        self._ignored = 0
         columns = tuple(f"{name}_{axis}" for name in names for axis in "xyz")
         self._truth_series = self.series(self._series_dir, ("time_s", *columns), SERIES_CAPACITY, "truth")
         self._command_series = self.series(
@@ -118,9 +117,8 @@ class SimulatedRobotsNode(ManagedNode):
             try:
                 command, stamp_ns = self._converter.read(message)
             except MessageError:
-                self._ignored += 1
-                continue
-            self._ignored += not self._robots.receive(robot, command.target, now_ns / NS)
+                continue  # as hardware would: what is no command does nothing
+            self._robots.receive(robot, command.target, now_ns / NS)
             if self._command_series:
                 self._command_series.add(arrived_ns / NS, robot, (arrived_ns - stamp_ns) * 1e-6)
 

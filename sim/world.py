@@ -1,16 +1,17 @@
 """W worlds of N robots: what actuators really do with a command, and what sensors and the network really report."""
 
-import numpy as np
 import torch
 
 from hardware.rotation import multiply, rotate_inverse
 from hardware.types import ActuatorCommand, Peers, RobotState
+from sim.physics import Physics
 from sim.physics.native import NativePhysics
 from sim.scene import Scene
 from sim.task import Noise, Start
 
 Tensor = torch.Tensor
 POS, QUAT, LIN, ANG = slice(0, 3), slice(3, 7), slice(7, 10), slice(10, 13)  # columns of the history
+KEPT = ("strength", "actuator_delay", "sensor_delay", "network_delay", "history", "sent")  # beside the physics
 HISTORY = 2  # control steps of history kept, which bounds sensor and network delays
 
 
@@ -27,7 +28,7 @@ class World:
         self.max_delay_steps = self.decimation
         self.peer_range_m = peer_range_m
         self.num_peers = min(max_peers, self.num_robots - 1)
-        self.physics = NativePhysics(scene, num_worlds, self.decimation)
+        self.physics: Physics = NativePhysics(scene, num_worlds, self.decimation)
         w, n, u = num_worlds, self.num_robots, len(scene.robot.channels)
         self.strength = torch.ones(w, n, u)
         self.actuator_delay = torch.zeros(w, dtype=torch.long)
@@ -111,22 +112,13 @@ class World:
 
     def state_dict(self) -> dict:
         """Everything that a bitwise continuation needs."""
-        names = ("strength", "actuator_delay", "sensor_delay", "network_delay", "history", "sent")
-        body = self.scene.base_body
-        masses = np.array([[model.body_mass[body], *model.body_inertia[body].T] for model in self.physics.models])
-        return {name: getattr(self, name).clone() for name in names} | {
-            "physics": self.physics.state_dict(),
-            "masses": torch.from_numpy(masses),
-        }
+        return {name: getattr(self, name).clone() for name in KEPT} | {"physics": self.physics.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
         """Restore `state_dict()`."""
-        for name in ("strength", "actuator_delay", "sensor_delay", "network_delay", "history", "sent"):
+        for name in KEPT:
             setattr(self, name, state[name].clone())
         self.physics.load_state_dict(state["physics"])
-        body = self.scene.base_body
-        for index, rows in enumerate(state["masses"].numpy()):
-            self.physics.set_masses(index, body, rows[0], rows[1:].T)
 
 
 def _to_state(rows: Tensor, age: Tensor) -> RobotState:

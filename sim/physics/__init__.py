@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from sim.scene import Scene
@@ -21,3 +22,12 @@ class Physics(Protocol):
 
     def trajectory(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Positions (W, n, nq) and velocities (W, n, nv) after each physics step of the last control step."""
+
+    def set_masses(self, world: int, bodies: np.ndarray, mass_kg: np.ndarray, inertia: np.ndarray) -> None:
+        """Give `bodies` (N,) of one world masses (N,) kg and principal inertias (N, 3) kg m^2."""
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """All that a bitwise continuation needs, the masses of every world included."""
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Restore `state_dict()`."""

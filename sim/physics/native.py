@@ -73,10 +73,15 @@ class NativePhysics:
         return path[..., self._qpos], path[..., self._qvel]
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """What a bitwise continuation needs, without the models."""
-        return {"start": torch.from_numpy(self._start.copy()), "path": torch.from_numpy(self._path.copy())}
+        """All that a bitwise continuation needs, the masses of every world included."""
+        body = self.scene.base_body
+        masses = np.array([[model.body_mass[body], *model.body_inertia[body].T] for model in self.models])
+        arrays = {"start": self._start.copy(), "path": self._path.copy(), "masses": masses}
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
         """Restore `state_dict()`."""
         self._start[:] = state["start"].numpy()
         self._path[:] = state["path"].numpy()
+        for world, rows in enumerate(state["masses"].numpy()):
+            self.set_masses(world, self.scene.base_body, rows[0], rows[1:].T)
