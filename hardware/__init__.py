@@ -1,7 +1,7 @@
 """What a robot is: specifications, state and command types, drivers."""
 
 from hardware.robots import load_robot, robot_names
-from hardware.spec import Channel, FlightModel, RobotSpec
+from hardware.spec import Channel, FlightModel, Joint, RobotSpec
 from hardware.types import ActuatorCommand, Array, Peers, RobotState
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "Array",
     "Channel",
     "FlightModel",
+    "Joint",
     "Peers",
     "RobotSpec",
     "RobotState",

@@ -15,8 +15,8 @@ Fallback = Literal["hover-land", "hold", "damp"]
 class Channel:
     """One actuator channel: `low` and `high` bound the set-point in `unit`."""
 
-    name: str
-    unit: Literal["N", "rad/s", "rad", "N m"]
+    name: str  # of a joint when the unit is rad or m: the set-point is that joint's position
+    unit: Literal["N", "rad/s", "rad", "m", "N m"]
     low: float
     high: float
     meaning: str
@@ -33,6 +33,23 @@ class FlightModel:
 
 
 @dataclass(frozen=True, slots=True)
+class Joint:
+    """One joint and the PD loop of its drive. For a slide read m for rad and N for N m."""
+
+    name: str
+    low: float  # rad
+    high: float  # rad
+    home: float  # rad, in the pose that the robot rests in
+    max_velocity: float  # rad/s
+    max_acceleration: float  # rad/s^2, with which the drive can brake in any pose
+    max_effort: float  # N m
+    stiffness: float  # N m/rad, 0 for a joint that no channel drives
+    damping: float  # N m s/rad
+    armature: float  # kg m^2, the rotor's inertia seen at the joint
+    friction: float  # N m, dry
+
+
+@dataclass(frozen=True, slots=True)
 class RobotSpec:
     """One robot. Channel order is the order of every actuator command; joint order that of every joint array."""
 
@@ -40,15 +57,29 @@ class RobotSpec:
     kind: Kind
     mjcf: Path
     base_body: str
-    joint_names: tuple[str, ...]
+    joints: tuple[Joint, ...]
     channels: tuple[Channel, ...]
     mass_kg: float
     radius_m: float  # sphere around the base that no part of the robot leaves, m
     control_hz: float
     sensor_hz: float
     fallback: Fallback
+    fixed_base: bool = False  # bolted to the world, else free
+    home_height_m: float = 0.0  # of the base above the floor when the robot stands in its home pose, m
+    frames: Mapping[str, str] = field(default_factory=dict)  # role, such as "tool" or "left_foot" -> site of the MJCF
     flight: FlightModel | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Joint names, in the order of joint arrays."""
+        return tuple(joint.name for joint in self.joints)
+
+    @property
+    def joint_of_channel(self) -> tuple[int, ...]:
+        """For each channel the joint that it positions, -1 where it positions none."""
+        index = {joint.name: i for i, joint in enumerate(self.joints)}
+        return tuple(index[c.name] if c.unit in ("rad", "m") else -1 for c in self.channels)
 
     @property
     def channel_names(self) -> tuple[str, ...]:

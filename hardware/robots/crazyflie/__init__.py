@@ -26,7 +26,7 @@ SPEC = RobotSpec(
     kind="drone",
     mjcf=Path(__file__).with_name("crazyflie.xml"),
     base_body="base",
-    joint_names=(),
+    joints=(),
     channels=(
         Channel("thrust", "N", THRUST_MIN_N, THRUST_MAX_N, "collective thrust along body z"),
         Channel("roll_rate", "rad/s", -MAX_RATE_RAD_S, MAX_RATE_RAD_S, "angular velocity about body x"),
