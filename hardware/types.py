@@ -34,6 +34,17 @@ class Peers:
 
 
 @dataclass(slots=True)
+class ObjectState:
+    """What is known of a tracked thing that is no robot: a load, a box."""
+
+    pos: Array  # (..., 3) m, world
+    quat: Array  # (..., 4) wxyz, body -> world
+    lin_vel: Array  # (..., 3) m/s, body
+    ang_vel: Array  # (..., 3) rad/s, body
+    age: Array  # (...) s since it was measured
+
+
+@dataclass(slots=True)
 class ActuatorCommand:
     """One set-point per actuator channel, in the unit that the robot's spec names."""
 
