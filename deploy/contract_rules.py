@@ -12,6 +12,7 @@ from deploy.signals import (
     REQUIRED_OUTPUTS,
     STATE_INPUTS,
     TensorSpec,
+    object_signals,
     peer_signals,
     state_signals,
 )
@@ -41,20 +42,34 @@ def _check_ranges(field: str, ranges: Iterable[tuple[str, float, float]]) -> Non
 
 
 def _check_signals(contract: Contract) -> None:
-    """Every input has exactly one giver: the robot's sensors, the peers, the operator or the memory."""
+    """Every input has exactly one giver: the robot's sensors, its objects, the peers, the operator or the memory."""
     signals = {s.name: s for s in (*state_signals(len(contract.robot.joint_names)), *peer_signals())}
+    signals |= _objects(contract)
     others = {command.name for command in contract.commands} | {memory.input for memory in contract.memory}
-    reserved = sorted(others & {*STATE_INPUTS, *PEER_INPUTS})
+    reserved = sorted(others & {*STATE_INPUTS, *PEER_INPUTS, *signals})
     _require(not reserved, "commands, memory", f"{reserved} are names of sensor inputs")
     names = [tensor.name for tensor in contract.inputs]
     for tensor in contract.inputs:
         known = tensor.name in signals or tensor.name in others
-        _require(known, "inputs", f"{tensor.name!r} is neither a sensor input, a command nor memory")
+        _require(known, "inputs", f"{tensor.name!r} is neither a sensor input, an object's, a command nor memory")
         if tensor.name in signals:
             _check_signal(tensor, signals[tensor.name])
     peers = [name for name in PEER_INPUTS if name in names]
     missing = [name for name in PEER_INPUTS if name not in names]
     _require(not peers or not missing, "inputs", f"{peers} without {missing}: peers come all four or not at all")
+
+
+def _objects(contract: Contract) -> dict[str, TensorSpec]:
+    """The inputs that the listed objects may fill, by name: each is one object's, and each object is looked at."""
+    inputs = {tensor.name for tensor in contract.inputs}
+    found: dict[str, TensorSpec] = {}
+    for name in contract.objects:
+        signals = {signal.name: signal for signal in object_signals(name)}
+        clash = sorted(signals.keys() & {*STATE_INPUTS, *PEER_INPUTS, *found})
+        _require(not clash, "objects", f"{name!r} would give {clash}, which are others' inputs")
+        _require(bool(signals.keys() & inputs), "objects", f"{name!r} is listed, but no input is about it")
+        found |= signals
+    return found
 
 
 def _check_signal(tensor: TensorSpec, signal: TensorSpec) -> None:

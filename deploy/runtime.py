@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from deploy.graph_inputs import InputError, batch_inputs, check_names, check_ran
 from deploy.peers import nearest_peers
 from deploy.robot_match import check_robot
 from deploy.session import run_session
-from deploy.signals import ACTION, OBS, PEER_INPUTS, STATE_INPUTS, TARGET
+from deploy.signals import ACTION, OBJECT_FIELDS, OBS, PEER_INPUTS, STATE_INPUTS, TARGET
 from hardware.spec import RobotSpec
-from hardware.types import ActuatorCommand, Peers, RobotState
+from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
+
+NO_OBJECTS: Mapping[str, ObjectState] = MappingProxyType({})
 
 
 class PolicyOutputError(ValueError):
@@ -44,6 +47,8 @@ class PolicyRuntime:
         rows = {name: buffer[0] for name, buffer in self._graph.inputs.items()}
         self._state = [(name, rows[name]) for name in STATE_INPUTS if name in rows]
         self._peers = [(field, rows[name]) for name, field in PEER_INPUTS.items() if name in rows]
+        self._objects = [(name, _object_rows(name, rows)) for name in contract.objects]
+        self._own_pos = None if "base_pos" in rows else np.zeros(3, np.float32)  # to find the nearest peers by
         self._shown = 0  # peer slots that hold a peer
         self._commands = {s.name: (s, rows[s.name], float32_limits(s)) for s in contract.commands}
         self._memory = [(rows[m.input], self._graph.outputs[m.output][0]) for m in contract.memory]
@@ -81,18 +86,27 @@ class PolicyRuntime:
             fill(value, command[name], f"command {name}")
             check_range(spec, value, limits)
 
-    def step(self, state: RobotState, peers: Peers, command: Mapping[str, Any]) -> ControlStep:
-        """One control period, unbatched: state fields (n,), peers (P, ...) with any P, commands (n,).
+    def step(
+        self,
+        state: RobotState,
+        peers: Peers,
+        command: Mapping[str, Any],
+        objects: Mapping[str, ObjectState] = NO_OBJECTS,
+    ) -> ControlStep:
+        """One control period, unbatched: state and object fields (n,), peers (P, ...) with any P, commands (n,).
 
-        The policy is shown the nearest `max_peers` valid peers within `peer_range_m`. NaN or infinity in anything that
-        it is shown, a wrong shape, and a missing, unknown or out-of-range command raise InputError; an output that is
-        not finite raises PolicyOutputError. Both leave the memory as it was, and this period has no command.
-        `state.age` is not used: what is too old is for the shield to say.
+        The policy is shown the nearest `max_peers` valid peers within `peer_range_m`, and of state and objects what its
+        contract lists; the rest may be anything. NaN or infinity in what it is shown, a wrong shape, a missing object,
+        and a missing, unknown or out-of-range command raise InputError; an output that is not finite raises
+        PolicyOutputError. Both leave the memory as it was, and this period has no command. No `age` but a peer's is
+        used: what is too old is for the shield to say.
         """
         for name, buffer in self._state:
             fill(buffer, getattr(state, name), name)
         if self._peers:
             self._fill_peers(state, peers)
+        if self._objects:
+            self._fill_objects(objects)
         check_names(command, self._commands, "command")
         for name, (spec, buffer, limits) in self._commands.items():
             fill(buffer, command[name], f"command {name}")
@@ -114,6 +128,13 @@ class PolicyRuntime:
         """
         return run_session(self._session, batch_inputs(self.contract, inputs))
 
+    def _fill_objects(self, objects: Mapping[str, ObjectState]) -> None:
+        for name, rows in self._objects:
+            if name not in objects:
+                raise InputError(f"objects: {name!r} is missing, the policy needs {list(self.contract.objects)}")
+            for field, label, buffer in rows:
+                fill(buffer, getattr(objects[name], field), label)
+
     def _fill_peers(self, state: RobotState, peers: Peers) -> None:
         slots = [np.asarray(getattr(peers, field)) for field, _ in self._peers]
         pos, *_, valid = slots
@@ -121,6 +142,10 @@ class PolicyRuntime:
             if value.shape != (shape := pos.shape[:1] + buffer.shape[1:]):
                 raise InputError(f"peers.{field}: has shape {value.shape}, not {shape}")
         team = self.contract.team
+        if self._own_pos is not None:  # else it has been checked as an input
+            fill(self._own_pos, state.base_pos, "base_pos")
+            if not np.isfinite(self._own_pos).all():
+                raise InputError("not finite: ['base_pos'], by which the nearest peers are found")
         shown = nearest_peers(np.asarray(state.base_pos), pos, valid, team.peer_range_m, team.max_peers)
         if shown.size < self._shown:
             for _, buffer in self._peers:
@@ -128,6 +153,12 @@ class PolicyRuntime:
         self._shown = shown.size
         for (_, buffer), value in zip(self._peers, slots, strict=True):
             buffer[: shown.size] = value.take(shown, axis=0)
+
+
+def _object_rows(name: str, rows: Mapping[str, NDArray]) -> list[tuple[str, str, NDArray]]:
+    """ObjectState field, input name and buffer of what the policy looks at."""
+    inputs = ((field, name + suffix) for suffix, field in OBJECT_FIELDS.items())
+    return [(field, label, rows[label]) for field, label in inputs if label in rows]
 
 
 def _not_finite(buffers: Mapping[str, NDArray]) -> list[str]:

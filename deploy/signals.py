@@ -10,6 +10,7 @@ MEMORY_OUTPUT_SUFFIX = "_out"
 
 STATE_INPUTS = ("joint_pos", "joint_vel", "base_pos", "base_quat", "base_lin_vel", "base_ang_vel")
 PEER_INPUTS = {"peers_pos": "pos", "peers_lin_vel": "lin_vel", "peers_age": "age", "peers_valid": "valid"}  # -> Peers
+OBJECT_FIELDS = {"_pos": "pos", "_quat": "quat", "_lin_vel": "lin_vel", "_ang_vel": "ang_vel"}  # suffix -> ObjectState
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,12 @@ class TensorSpec:
 
 
 def state_signals(num_joints: int) -> tuple[TensorSpec, ...]:
-    """The inputs that a RobotState fills; without joints there are no joint inputs."""
+    """The inputs that a RobotState fills, of which a policy may use any; without joints there are no joint inputs."""
     joints = (
-        TensorSpec("joint_pos", ("batch", num_joints), "float32", "rad", "joint", "joint positions"),
-        TensorSpec("joint_vel", ("batch", num_joints), "float32", "rad/s", "joint", "joint velocities"),
+        TensorSpec("joint_pos", ("batch", num_joints), "float32", "rad", "joint", "joint positions, m for a slide"),
+        TensorSpec(
+            "joint_vel", ("batch", num_joints), "float32", "rad/s", "joint", "their velocities, m/s for a slide"
+        ),
     )
     base = (
         TensorSpec("base_pos", ("batch", 3), "float32", "m", "world", "position of the base"),
@@ -37,6 +40,17 @@ def state_signals(num_joints: int) -> tuple[TensorSpec, ...]:
         TensorSpec("base_ang_vel", ("batch", 3), "float32", "rad/s", "body", "angular velocity of the base"),
     )
     return joints + base if num_joints else base
+
+
+def object_signals(name: str) -> tuple[TensorSpec, ...]:
+    """The inputs that the ObjectState of the object `name` fills, of which a policy may use any."""
+    what = f"of the {name.replace('_', ' ')}"
+    return (
+        TensorSpec(f"{name}_pos", ("batch", 3), "float32", "m", "world", f"position {what}"),
+        TensorSpec(f"{name}_quat", ("batch", 4), "float32", "1", "body to world", f"attitude {what}, quaternion wxyz"),
+        TensorSpec(f"{name}_lin_vel", ("batch", 3), "float32", "m/s", "body", f"linear velocity {what}"),
+        TensorSpec(f"{name}_ang_vel", ("batch", 3), "float32", "rad/s", "body", f"angular velocity {what}"),
+    )
 
 
 def peer_signals() -> tuple[TensorSpec, ...]:

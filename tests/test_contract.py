@@ -7,6 +7,7 @@ from bundle_fixture import GOAL, make_contract
 from deploy.contract import FORMAT, CommandSpec, ContractError, MemorySpec, TeamSpec
 from deploy.contract_json import contract_from_json, contract_to_json
 from deploy.contract_rules import check_rules
+from deploy.signals import object_signals
 
 
 def edited(*path_and_value) -> str:
@@ -110,6 +111,61 @@ def test_an_input_has_one_giver():
     outputs = (*contract.outputs, replace(GOAL, name="goal_pos_out"))
     with pytest.raises(ContractError, match=r"memory\.goal_pos: is also a command"):
         check_rules(replace(contract, memory=(*contract.memory, memory), outputs=outputs))
+
+
+SAMPLE = make_contract().inputs
+
+
+def with_object(name: str, **changes):
+    """The sample contract with all that is known of an object among its inputs."""
+    contract = make_contract()
+    changes = {"objects": (name,), "inputs": (*contract.inputs, *object_signals(name))} | changes
+    return replace(contract, **changes)
+
+
+def test_objects_are_optional_and_survive_json():
+    data = json.loads(contract_to_json(make_contract()))
+    del data["objects"]  # as files were written before there were any
+    assert contract_from_json(json.dumps(data)) == make_contract()
+    contract = with_object("load")
+    assert contract_from_json(contract_to_json(contract)) == contract
+    looks_at_height_only = with_object("load", inputs=(*SAMPLE, object_signals("load")[0]))
+    check_rules(looks_at_height_only)
+
+
+@pytest.mark.parametrize(
+    ("contract", "complaint"),
+    [
+        (with_object("load", objects=()), "'load_pos' is neither"),
+        (with_object("load", objects=("load", "box")), "contract.objects: 'box' is listed, but no input is about it"),
+        (with_object("load", inputs=SAMPLE), "'load' is listed, but no input is about it"),
+        (
+            with_object("base", inputs=SAMPLE),
+            r"contract.objects: 'base' would give \['base_ang_vel', 'base_lin_vel', 'base_pos'",
+        ),
+        (with_object("peers", inputs=SAMPLE), r"contract.objects: 'peers' would give \['peers_lin_vel', 'peers_pos'\]"),
+        (with_object("goal", inputs=SAMPLE), r"commands, memory: \['goal_pos'\] are names of sensor"),
+        (
+            with_object("load", inputs=(*SAMPLE, replace(object_signals("load")[2], frame="world"))),
+            "contract.inputs.load_lin_vel.frame: 'world' is not 'body'",
+        ),
+        (with_object("load.1"), r"contract.objects\[0\]: 'load.1' does not match"),
+    ],
+)
+def test_every_object_input_belongs_to_one_listed_object(contract, complaint):
+    with pytest.raises(ContractError, match=complaint):
+        contract_to_json(contract)
+
+
+def test_a_channel_may_slide():
+    assert contract_from_json(edited("robot", "channels", 3, "unit", "m")).robot.channels[3].unit == "m"
+
+
+def test_a_policy_may_look_at_less_than_the_robot_measures():
+    contract = make_contract()
+    for name in ("base_pos", "base_quat"):
+        check_rules(replace(contract, inputs=tuple(t for t in contract.inputs if t.name != name)))
+    check_rules(replace(contract, inputs=tuple(t for t in contract.inputs if not t.name.startswith("peers_"))))
 
 
 def test_the_format_has_a_name_and_a_version():

@@ -22,7 +22,7 @@ from deploy.graph_inputs import InputError
 from deploy.peers import nearest_peers
 from deploy.robot_match import RobotMismatchError
 from deploy.runtime import PolicyOutputError, PolicyRuntime
-from hardware import Peers, RobotState, load_robot
+from hardware import Joint, Peers, RobotState, load_robot
 
 NO_PEERS = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))
 
@@ -256,7 +256,10 @@ def test_an_output_that_is_not_finite_is_an_error_and_is_not_remembered(tmp_path
     [
         ({"name": "go1"}, "is for robot 'crazyflie', this robot has 'go1'"),
         ({"kind": "manipulator"}, "is for kind 'drone', this robot has 'manipulator'"),
-        ({"joint_names": ("elbow",)}, r"is for joint names \[\], this robot has \['elbow'\]"),
+        (
+            {"joints": (Joint("elbow", -1, 1, 0, 1, 1, 1, 1, 1, 1, 0),)},
+            r"is for joint names \[\], this robot has \['elbow'\]",
+        ),
         ({"channels": load_robot("crazyflie").channels[::-1]}, r"is for channel names \['thrust', 'roll_rate'"),
         ({"control_hz": 100.0}, "is for a control rate of 50 Hz, this robot runs at 100 Hz"),
         (
