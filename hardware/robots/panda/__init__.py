@@ -5,8 +5,8 @@ from pathlib import Path
 
 from hardware.spec import Channel, Joint, RobotSpec
 
-# The fingers mirror each other and both push, so the actuated one carries twice the grasping force: 2 x 70 N, continuous.
-# Its gains reach full force on anything wider than 4 cm; its inertia is an estimate, see `sources`.
+# The fingers mirror each other and both push, so the actuated one carries twice the grasping force of 70 N. Closed on
+# anything wider than 4 cm it reaches that force; its inertia is an estimate, see `sources`.
 _FINGER = Joint(
     "finger",
     low=0.0,
@@ -54,20 +54,20 @@ SPEC = RobotSpec(
     frames={"tool": "tool"},
     sources={
         "kinematics": f"{_FCI}: modified Denavit-Hartenberg table, flange at 0.107 m, hand turned by -45 degrees on it",
-        "tool": "libfranka, default of the Franka Hand: grasp point 0.1034 m beyond the flange, between the finger tips",
+        "tool": "default of the Franka Hand in libfranka: 0.1034 m beyond the flange, between the finger tips",
         "position, velocity, acceleration, torque limits": _FCI,
-        "acceleration of joint2": "7.0 instead of FCI's 7.5 rad/s^2: what 87 N m brake in the worst pose, gravity included",
+        "acceleration of joint2": "7.0 instead of 7.5 rad/s^2: what 87 N m brake in the worst pose, gravity included",
         "mass, centre of mass, inertia of the links": f"{_GAZ}, feasible parameters",
         "mass, inertia of hand and fingers": "franka_description (Franka Robotics), end_effectors/franka_hand",
         "friction": f"{_GAZ}: half of phi_1 of the identified sigmoid, its level at speed",
-        "armature": "reflected rotor inertias that Franka gave for the drives of the FR3, as Drake's franka_description "
+        "armature": "reflected rotor inertias that Franka gave for the FR3, as the README of the Panda in Drake "
         "states them; an estimate for the Panda, whose own are not published",
         "stiffness": "libfranka examples, setDefaultBehavior: joint impedance of the internal controller",
         "damping": "not published; damping ratio 1 at the geometric mean of the inertia at home and outstretched, "
         "which makes 0.7 to 1.4 over the workspace",
         "finger range, speed, force": "Franka Hand data sheet: 80 mm travel, 50 mm/s a finger, 70 N continuous",
-        "finger inertia, gains, acceleration": "estimates: reflected inertia 1 kg a finger, critically damped; "
-        "140 N would brake it at 70 m/s^2",
+        "finger inertia, gains, acceleration": "estimates: the drive is a reflected inertia of 1 kg a finger, "
+        "critically damped; 140 N would brake it at 70 m/s^2",
         "pads": "franka_description, mesh of the finger: 17 x 18 mm; friction 1.0, rubber on dry plastic or wood",
         "reach": "sum of the lengths of the Denavit-Hartenberg table and the hand: an upper bound",
         "sensor rate": "FCI: 1 kHz",

@@ -41,16 +41,17 @@ SPEC = RobotSpec(
         "kinematics": f"{_UR_DH}; base axes as in ROS (REP-103), the table's frame turned by 180 degrees about z",
         "mass, centre of mass of the links": _UR_DH,
         "inertia of the links": f"{_UR_ROS}/physical_parameters.yaml",
-        "mass of the base": f"{_DATA_SHEET}: 20.6 kg in all, less the links; its inertia is that of a cylinder and never acts",
+        "mass of the base": f"{_DATA_SHEET}: 20.6 kg in all, less the links; its inertia never acts",
         "position, velocity limits": f"{_DATA_SHEET}: +-360 degrees and 180 degrees/s",
-        "position limit of the elbow": f"{_UR_ROS}/joint_limits.yaml: +-180 degrees, the upper arm is in the way of more",
+        "position limit of the elbow": f"{_UR_ROS}/joint_limits.yaml: +-180 degrees, then the upper arm is in the way",
         "torque limits": "Universal Robots, 'Max. joint torques': 150 N m, 28 N m in the wrist",
-        "acceleration limits": "not published; what all joints can brake with at once, from full speed in any pose, gravity "
-        "included, without payload, less a quarter",
+        "acceleration limits": "not published; what all joints can brake with at once, from full speed in any pose, "
+        "gravity included, without payload, less a fifth",
         "armature": "not published; an estimate, that of the Panda's drives of the same size and gear (see panda)",
         "friction": "not published; an estimate of what is left after the controller's compensation: a fifth (ur_msgs, "
         "FrictionModelParameters: Coulomb scale 0.8) of about 5 and 1.5 N m",
-        "stiffness": "not published; an estimate, the Panda's documented one scaled by the torque of the joint",
+        "stiffness": "not published; an estimate from the Panda's documented one: scaled by torque in the arm, "
+        "the same in the wrist",
         "damping": "not published; damping ratio 1 at the geometric mean of the inertia at home and outstretched",
         "reach": "sum of the lengths of the Denavit-Hartenberg table: an upper bound",
         "sensor rate": "UR real-time data exchange (RTDE) of the e-Series: 500 Hz",
