@@ -3,7 +3,7 @@
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamS
 from deploy.probes import Probes, ProbeSequence, record_sequence
 from deploy.runtime import PolicyRuntime
 from deploy.shield import make_shield_params
-from deploy.signals import MEMORY_OUTPUT_SUFFIX, TensorSpec, peer_signals, state_signals
+from deploy.signals import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS, TensorSpec, object_signals, peer_signals, state_signals
 from hardware import load_robot
 from policies.checkpoint import load_checkpoint
 from policies.controller import Controller
@@ -39,7 +39,10 @@ def export_policy(checkpoint: Path, out: Path, task: TaskCfg | None = None) -> P
     controller = load_controller(checkpoint, task)
     contract = make_contract(controller, content)
     graph = GraphController(controller, contract.inputs, contract.outputs)
-    save_bundle(to_onnx(graph), contract, record_probes(graph, contract), out)
+    onnx_bytes, used = to_onnx(graph)
+    contract = replace(contract, inputs=tuple(tensor for tensor in contract.inputs if tensor.name in used))
+    graph = GraphController(controller, contract.inputs, contract.outputs)
+    save_bundle(onnx_bytes, contract, record_probes(graph, contract), out)
     PolicyRuntime.load(out, load_robot(controller.task.robot))
     return out
 
@@ -47,14 +50,14 @@ def export_policy(checkpoint: Path, out: Path, task: TaskCfg | None = None) -> P
 def load_controller(checkpoint: Path, task: TaskCfg | None = None) -> Controller:
     """The controller of a checkpoint (file or run directory), ready to fly. Raises CheckpointError."""
     content = load_checkpoint(checkpoint)
-    own, peer, actions = content["layout"]
-    actor = Actor(ObsLayout(own, peer), actions, content["ppo"]["hidden"], content["ppo"]["peer_embed"])
+    layout, sizes = ObsLayout(**content["layout"]), content["ppo"]
+    actor = Actor(layout, content["action_dim"], sizes["hidden"], sizes["peer_embed"])
     actor.load_state_dict(content["actor"])
     return Controller(task or load_task(content["config"]["task"]), actor).eval()
 
 
 def make_contract(controller: Controller, content: Mapping[str, Any]) -> Contract:
-    """What the policy of a checkpoint with `content` promises."""
+    """What the policy of a checkpoint with `content` promises, with every input that it might look at."""
     task = controller.task
     robot = load_robot(task.robot)
     obs = task.observation
@@ -68,7 +71,8 @@ def make_contract(controller: Controller, content: Mapping[str, Any]) -> Contrac
     )
     inputs = (
         *state_signals(len(robot.joint_names)),
-        *peer_signals(),
+        *(signal for name in task.scene.objects for signal in object_signals(name)),
+        *(peer_signals() if obs.peer else ()),
         *(TensorSpec(c.name, c.shape, "float32", c.unit, c.frame, c.meaning) for c in commands),
         *memory,
     )
@@ -89,6 +93,7 @@ def make_contract(controller: Controller, content: Mapping[str, Any]) -> Contrac
         outputs=outputs,
         memory=tuple(MemorySpec(n, n + MEMORY_OUTPUT_SUFFIX, t.initial) for n, t in obs.memory.items()),
         commands=commands,
+        objects=task.scene.objects,
         team=TeamSpec(content["num_agents"], obs.peer_range_m, obs.max_peers),
         shield=asdict(make_shield_params(robot, **task.shield)),
         provenance=_provenance(task, content),
@@ -96,9 +101,11 @@ def make_contract(controller: Controller, content: Mapping[str, Any]) -> Contrac
 
 
 def record_probes(graph: GraphController, contract: Contract) -> Probes:
-    """Flights of a pair, of the team as trained, and of a larger team than that, as the torch module answers them."""
+    """Flights of the team as trained and, where robots hear each other, of a pair and of a larger team than that."""
     trained = contract.team.trained_with
-    return Probes(tuple(_probe(graph, contract, robots) for robots in (2, trained, 2 * trained + 1)))
+    hears = any(tensor.name in PEER_INPUTS for tensor in contract.inputs)
+    sizes = (2, trained, 2 * trained + 1) if hears else (trained,)
+    return Probes(tuple(_probe(graph, contract, robots) for robots in sizes))
 
 
 def _probe(graph: GraphController, contract: Contract, robots: int) -> ProbeSequence:
@@ -114,7 +121,7 @@ def _probe(graph: GraphController, contract: Contract, robots: int) -> ProbeSequ
         env.step(pilot.act(env)[0])
     inputs = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     # Slots that hold nobody are part of every flight, whether or not someone was out of range in this one.
-    if inputs["peers_valid"].shape[-1] > 1:
+    if "peers_valid" in inputs and inputs["peers_valid"].shape[-1] > 1:
         inputs["peers_valid"][PROBE_STEPS // 2 :, :, -1] = False
     return record_sequence(step_function(graph), inputs, memory)
 

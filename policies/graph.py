@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from deploy.probes import StepFn
-from deploy.signals import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS, STATE_INPUTS, TensorSpec
-from hardware.types import Peers, RobotState
+from deploy.signals import (
+    MEMORY_OUTPUT_SUFFIX,
+    PEER_INPUTS,
+    STATE_INPUTS,
+    TensorSpec,
+    object_signals,
+    state_signals,
+)
+from hardware import load_robot
+from hardware.types import ObjectState, Peers, RobotState
 from policies.controller import Controller
+from sim.task import Percept
 
 OPSET = 18
 
@@ -24,25 +34,48 @@ class GraphController(nn.Module):
         self.controller = controller
         self.inputs, self.outputs = inputs, outputs
 
+    @property
+    def measurements(self) -> set[str]:
+        """Inputs that sensors give, of the robot itself and of objects."""
+        task = self.controller.task
+        return {t.name for t in self.inputs} - {*PEER_INPUTS, *task.commands, *task.observation.memory}
+
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """One control period: values in the order of `inputs` -> in the order of `outputs`."""
         given = {tensor.name: value for tensor, value in zip(self.inputs, values, strict=True)}
-        batch = given["base_pos"].shape[0]
-        # What this robot has none of (joints) or the graph does not ask for (age) is empty or zero.
-        fields = {name: given.get(name, given["base_pos"][:, :0]) for name in STATE_INPUTS}
-        state = RobotState(**fields, age=given["base_pos"].new_zeros(batch))
-        peers = Peers(**{field: given[name] for name, field in PEER_INPUTS.items()})
-        task = self.controller.task
-        command = {name: given[name] for name in task.commands}
-        memory = {name: given[name] for name in task.observation.memory}
-        target, after, seen, action = self.controller.decide(state, peers, command, memory)
+        target, after, seen, action = self.controller.decide(self._percept(given))
         answers = {"target": target.target, "obs": seen.own, "action": action}
         answers |= {name + MEMORY_OUTPUT_SUFFIX: value for name, value in after.items()}
         return tuple(answers[tensor.name] for tensor in self.outputs)
 
+    def _percept(self, given: Mapping[str, Tensor]) -> Percept:
+        """What the controller is given; zero where the graph has no such input, for then nobody looks at it."""
+        task, like = self.controller.task, next(iter(given.values()))
 
-def to_onnx(graph: GraphController) -> bytes:
-    """The module as an ONNX file with the contract's names; "batch" and "peers" stay free."""
+        def take(signal: TensorSpec) -> Tensor:
+            absent = torch.zeros(like.shape[0], *(d for d in signal.shape[1:] if isinstance(d, int)))
+            return given.get(signal.name, absent)
+
+        age = torch.zeros(like.shape[0])
+        state = {signal.name: take(signal) for signal in state_signals(len(load_robot(task.robot).joint_names))}
+        state = {name: state.get(name, torch.zeros(like.shape[0], 0)) for name in STATE_INPUTS}
+        objects = {
+            name: ObjectState(*(take(signal) for signal in object_signals(name)), age) for name in task.scene.objects
+        }
+        none = torch.zeros(like.shape[0], 0, 3)
+        peers = Peers(none, none, none[..., 0], none[..., 0].bool())
+        if task.observation.peer:
+            peers = Peers(**{field: given[name] for name, field in PEER_INPUTS.items()})
+        command = {name: given[name] for name in task.commands}
+        memory = {name: given[name] for name in task.observation.memory}
+        return Percept(RobotState(**state, age=age), peers, objects, command, memory)
+
+
+def to_onnx(graph: GraphController) -> tuple[bytes, set[str]]:
+    """The module as an ONNX file with the contract's names, and those of the inputs that it has.
+
+    "batch" and "peers" stay free. Measurements that nothing depends on are left out: a robot need not have them.
+    """
     sizes = {"batch": 3, "peers": 2}
     example = tuple(
         torch.zeros([sizes[d] if isinstance(d, str) else d for d in t.shape], dtype=getattr(torch, t.dtype))
@@ -65,7 +98,16 @@ def to_onnx(graph: GraphController) -> bytes:
             verbose=False,
         )
     assert program is not None
-    return _without_traces(program.model_proto)
+    used = _drop_unused(program.model_proto.graph, graph.measurements)
+    return _without_traces(program.model_proto), used
+
+
+def _drop_unused(graph: Any, names: set[str]) -> set[str]:
+    """Remove those of the inputs `names` of an ONNX graph that no node reads; names of all inputs that stay."""
+    read = {name for node in graph.node for name in node.input}
+    for unused in [tensor for tensor in graph.input if tensor.name in names - read]:
+        graph.input.remove(unused)
+    return {tensor.name for tensor in graph.input}
 
 
 def _without_traces(model: Any) -> bytes:

@@ -18,6 +18,7 @@ class Features(NamedTuple):
     own: Tensor  # (..., own_dim)
     peers: Tensor  # (P, ..., peer_dim), zero where absent
     valid: Tensor  # (P, ...) 0 or 1
+    critic: Tensor  # (..., critic_dim) for the critic only
 
 
 def orthogonal(layer: nn.Linear, gain: float = sqrt(2.0)) -> nn.Linear:
@@ -49,19 +50,20 @@ class PeerAttention(nn.Module):
 class Trunk(nn.Module):
     """Own encoder, peer attention and two joint layers: the body of the actor and of the critic."""
 
-    def __init__(self, layout: ObsLayout, hidden: int, peer_embed: int, team: bool = False) -> None:
+    def __init__(self, own_dim: int, peer_dim: int, hidden: int, peer_embed: int, team: bool = False) -> None:
         super().__init__()
-        self.own = orthogonal(nn.Linear(layout.own_dim, hidden))
-        self.peers = PeerAttention(layout.peer_dim, layout.own_dim, peer_embed)
-        self.joint = orthogonal(nn.Linear(hidden + peer_embed, hidden))
+        self.own = orthogonal(nn.Linear(own_dim, hidden))
+        self.peers = PeerAttention(peer_dim, own_dim, peer_embed) if peer_dim else None
+        self.joint = orthogonal(nn.Linear(hidden + (peer_embed if peer_dim else 0), hidden))
         self.team = orthogonal(nn.Linear(hidden, hidden)) if team else None
         self.last = orthogonal(nn.Linear(hidden, hidden))
 
-    def forward(self, features: Features) -> Tensor:
+    def forward(self, own: Tensor, peers: Tensor, valid: Tensor) -> Tensor:
         """Features of (..., N) robots -> (..., N, hidden); only a team trunk lets the N robots see one another."""
-        own = elu(self.own(features.own), inplace=True)
-        pooled = self.peers(*features)
-        joint = elu(self.joint(torch.cat([own, pooled], dim=-1)), inplace=True)
+        seen = elu(self.own(own), inplace=True)
+        if self.peers is not None:
+            seen = torch.cat([seen, self.peers(own, peers, valid)], dim=-1)
+        joint = elu(self.joint(seen), inplace=True)
         if self.team is None:
             return elu(self.last(joint), inplace=True)
         others = (joint.sum(-2, keepdim=True) - joint) / max(joint.shape[-2] - 1, 1)
@@ -76,7 +78,7 @@ class Actor(nn.Module):
     ) -> None:
         super().__init__()
         self.normaliser = ObsNormaliser(layout)
-        self.trunk = Trunk(layout, hidden, peer_embed)
+        self.trunk = Trunk(layout.own_dim, layout.peer_dim, hidden, peer_embed)
         self.head = orthogonal(nn.Linear(hidden, action_dim), 0.01)
         self.log_std = nn.Parameter(torch.full((action_dim,), log(init_std)))
 
@@ -90,7 +92,7 @@ class Actor(nn.Module):
 
     def mean(self, features: Features) -> Tensor:
         """Features of `features` -> mean action (..., U)."""
-        return self.head(self.trunk(features))
+        return self.head(self.trunk(features.own, features.peers, features.valid))
 
 
 class Critic(nn.Module):
@@ -105,13 +107,15 @@ class Critic(nn.Module):
         super().__init__()
         if kind not in ("own", "team"):
             raise ValueError(f"critic kind {kind!r}: it is 'own' or 'team'")
-        self.trunk = Trunk(layout, hidden, peer_embed, team=kind == "team")
+        own_dim = layout.own_dim + layout.critic_dim
+        self.trunk = Trunk(own_dim, layout.peer_dim, hidden, peer_embed, team=kind == "team")
         self.head = orthogonal(nn.Linear(hidden, 1), 1.0)
         self.returns = RunningMoments(1)
 
     def forward(self, features: Features) -> Tensor:
         """Features of (..., N) robots -> standardised value (..., N)."""
-        return self.head(self.trunk(features)).squeeze(-1)
+        own = torch.cat([features.own, features.critic], dim=-1) if features.critic.shape[-1] else features.own
+        return self.head(self.trunk(own, features.peers, features.valid)).squeeze(-1)
 
     def value(self, features: Features) -> Tensor:
         """Features of (..., N) robots -> value (..., N) in units of reward."""

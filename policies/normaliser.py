@@ -10,7 +10,7 @@ CLIP = 10.0  # standard deviations; keeps one absurd measurement from saturating
 
 
 class ObsLayout(Protocol):
-    """Where own and peer features lie in an observation: [own, P x (peer features, valid)]."""
+    """Where features lie in an observation: [own, critic, P x (peer features, valid)]."""
 
     @property
     def own_dim(self) -> int:
@@ -18,7 +18,11 @@ class ObsLayout(Protocol):
 
     @property
     def peer_dim(self) -> int:
-        """Features of each peer, without its validity flag."""
+        """Features of each peer, without its validity flag; 0 for robots that hear nobody."""
+
+    @property
+    def critic_dim(self) -> int:
+        """Features of the robot that only the critic is shown."""
 
 
 class RunningMoments(nn.Module):
@@ -39,7 +43,7 @@ class RunningMoments(nn.Module):
         """Merge rows (n, dim); `weight` (n,) of 0 or 1 leaves rows out without a copy."""
         if weight is None:
             n = torch.tensor(float(rows.shape[0]), dtype=torch.float64, device=rows.device)
-            if rows.shape[0] == 0:
+            if rows.numel() == 0:
                 return
             var, mean = torch.var_mean(rows, dim=0, correction=0)
         else:
@@ -70,28 +74,35 @@ class ObsNormaliser(nn.Module):
 
     def __init__(self, layout: ObsLayout) -> None:
         super().__init__()
-        self.own_dim, self.peer_dim = layout.own_dim, layout.peer_dim
+        self.own_dim, self.peer_dim, self.critic_dim = layout.own_dim, layout.peer_dim, layout.critic_dim
         self.own = RunningMoments(layout.own_dim)
         self.peer = RunningMoments(layout.peer_dim)
+        self.critic = RunningMoments(layout.critic_dim)
 
-    def split(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Observation (..., D) -> own (..., own_dim), peers (P, ..., peer_dim), valid (P, ...) as 0/1 floats.
+    def split(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Observation (..., D) -> own (..., own_dim), peers (P, ..., peer_dim), valid (P, ...) 0 or 1, critic's own.
 
         Peers lead because every sum over them then runs over contiguous memory: half the cost of a training step.
         """
-        peers = obs[..., self.own_dim :].unflatten(-1, (-1, self.peer_dim + 1)).movedim(-2, 0)
-        return obs[..., : self.own_dim], peers[..., : self.peer_dim], peers[..., self.peer_dim]
+        both = self.own_dim + self.critic_dim
+        peers = obs[..., both:].unflatten(-1, (-1, self.peer_dim + 1)).movedim(-2, 0)
+        own, critic = obs[..., : self.own_dim], obs[..., self.own_dim : both]
+        return own, peers[..., : self.peer_dim], peers[..., self.peer_dim], critic
 
-    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Observation (..., D) -> standardised, clipped features and `valid`, as `split`; absent peers are 0."""
         return self.standardise(*self.split(obs))
 
-    def standardise(self, own: Tensor, peers: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def standardise(
+        self, own: Tensor, peers: Tensor, valid: Tensor, critic: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The parts of an observation, as `split` gives them, to what `forward` gives."""
-        return self.own(own).clamp(-CLIP, CLIP), self.peer(peers).clamp(-CLIP, CLIP) * valid[..., None], valid
+        seen = self.own(own).clamp(-CLIP, CLIP), self.peer(peers).clamp(-CLIP, CLIP) * valid[..., None], valid
+        return *seen, self.critic(critic).clamp(-CLIP, CLIP)
 
     def update(self, obs: Tensor) -> None:
         """Merge a batch of observations (..., D) into the statistics."""
-        own, peers, valid = self.split(obs)
-        self.own.update(own.reshape(-1, self.own_dim))
-        self.peer.update(peers.reshape(-1, self.peer_dim), valid.reshape(-1))
+        own, peers, valid, critic = self.split(obs)
+        self.own.update(own.flatten(0, -2))
+        self.peer.update(peers.flatten(0, -2), valid.flatten())
+        self.critic.update(critic.flatten(0, -2))

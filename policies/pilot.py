@@ -3,6 +3,7 @@
 Both start from what the robots measure and carry their own memory; neither looks at the environment's observations.
 """
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,8 +12,9 @@ from torch import Tensor
 
 from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
-from deploy.signals import PEER_INPUTS
+from deploy.signals import OBJECT_FIELDS, PEER_INPUTS
 from policies.controller import Controller
+from sim.task import Percept
 
 
 class Pilot(Protocol):
@@ -39,7 +41,7 @@ class TorchPilot:
     @torch.no_grad()
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
         """See `Pilot.act`."""
-        target, self.memory, _, action = self.controller(*env.measured, env.command, self.memory)
+        target, self.memory, _, action = self.controller(replace(env.percept, memory=self.memory))
         return action, target.target
 
 
@@ -64,15 +66,24 @@ class BundlePilot:
 
 def graph_inputs(contract: Contract, env: Any) -> dict[str, np.ndarray]:
     """What the robots of `env` measure now as inputs of the graph, one row a robot, without memory."""
-    state, peers = env.measured
+    percept = env.percept
     inputs = {}
     for name in {tensor.name for tensor in contract.inputs} - {m.input for m in contract.memory}:
-        if name in PEER_INPUTS:
-            value = _padded(getattr(peers, PEER_INPUTS[name]))
-        else:
-            value = env.command[name] if name in env.command else getattr(state, name)
+        heard = PEER_INPUTS.get(name)
+        value = _padded(getattr(percept.peers, heard)) if heard else raw_input(percept, name)
         inputs[name] = value.flatten(0, 1).numpy()
     return inputs
+
+
+def raw_input(percept: Percept, name: str) -> Tensor:
+    """The command, the state or the part of an object's state that a graph calls `name`."""
+    if name in percept.command:
+        return percept.command[name]
+    for thing, state in percept.objects.items():
+        field = OBJECT_FIELDS.get(name.removeprefix(thing))
+        if name.startswith(thing) and field is not None:
+            return getattr(state, field)
+    return getattr(percept.state, name)
 
 
 def _padded(peers: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ class PPOCfg:
 class Samples:
     """One iteration's experience: S = T x W rows of N robots."""
 
-    features: Features  # own (S, N, .), peers (P, S, N, .), valid (P, S, N)
+    features: Features  # own (S, N, .), peers (P, S, N, .), valid (P, S, N), critic (S, N, .)
     action: Tensor  # (S, N, U)
     log_prob: Tensor  # (S, N)
     value: Tensor  # (S, N) in units of reward
@@ -60,8 +60,9 @@ class Samples:
 
     def rows(self, index: Tensor) -> "Samples":
         """A minibatch: the rows `index` (m,)."""
-        own, peers, valid = self.features
-        picked = Features(own.index_select(0, index), peers.index_select(1, index), valid.index_select(1, index))
+        own, peers, valid, critic = self.features
+        own, critic = own.index_select(0, index), critic.index_select(0, index)
+        picked = Features(own, peers.index_select(1, index), valid.index_select(1, index), critic)
         columns = {k: getattr(self, k).index_select(0, index) for k in ("action", "log_prob", "value")}
         return replace(
             self,

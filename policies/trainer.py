@@ -106,7 +106,8 @@ class Trainer:
         return {
             "config": {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self.cfg).items()},
             "ppo": asdict(self.hyper),
-            "layout": [self.env.obs_layout.own_dim, self.env.obs_layout.peer_dim, self.env.action_dim],
+            "layout": asdict(self.env.obs_layout),
+            "action_dim": self.env.action_dim,
             "num_agents": self.obs.shape[1],
             "actor": self.actor.state_dict(),
             "critic": self.critic.state_dict(),
@@ -152,4 +153,4 @@ def hyperparameters(task: Any) -> PPOCfg:
 
 
 def _env_of(cfg: TrainCfg) -> Any:
-    return make_env(cfg.task, cfg.num_envs, cfg.seed, num_agents=cfg.num_agents, shield=cfg.shield)
+    return make_env(cfg.task, cfg.num_envs, cfg.seed, num_agents=cfg.num_agents, shield=cfg.shield, curriculum=True)

@@ -1,7 +1,7 @@
 """Whether a policy file may fly: probes, parity with the simulated controller, and held-out starts, as named gates."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from deploy.bundle import Bundle, load_bundle, self_test
+from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
-from hardware.types import PEER_FIELDS, STATE_FIELDS, Peers, RobotState
 from policies.evaluate import HELD_OUT_SEED, evaluate
 from policies.export import load_controller
 from policies.parallel import single_threaded_torch
@@ -25,14 +25,14 @@ class VerifyCfg:
 
     num_worlds: int = 256
     parity_worlds: int = 8
-    teams: tuple[int, ...] = (2, 4, 8)
+    teams: tuple[int, ...] | None = None  # None: as the task says
     seed: int = HELD_OUT_SEED
     tolerance: float = 1e-5  # of commands, in their units
     min_success: float = 0.95  # of the team that was trained, behind the shield
     max_shielded_collisions: float = 0.0  # rate, in every team
 
     def __post_init__(self) -> None:
-        for name, values in (("num_worlds", (self.num_worlds,)), ("teams", self.teams)):
+        for name, values in (("num_worlds", (self.num_worlds,)), ("teams", self.teams or (1,))):
             if min(values, default=0) < 1:
                 raise ValueError(f"{name} = {min(values, default=0)}: at least 1")
 
@@ -57,8 +57,7 @@ def verify(
     probes = self_test(bundle, str(path))
     runtime = PolicyRuntime(bundle)
     task, trained = runtime.contract.task, runtime.contract.team.trained_with
-    load_task(task)
-    sizes = cfg.teams if trained in cfg.teams else (*cfg.teams, trained)
+    sizes = team_sizes(bundle.contract, cfg)
     say("parity")
     parity = measure_parity(bundle, run_dir, cfg)
     teams: dict[str, dict[str, Any]] = {}
@@ -94,6 +93,13 @@ def verify(
         "failed": [gate["name"] for gate in gates if not gate["passed"]],
         "verdict": "verified" if all(gate["passed"] for gate in gates) else "refused",
     }
+
+
+def team_sizes(contract: Contract, cfg: VerifyCfg) -> tuple[int, ...]:
+    """Team sizes to fly: as asked or else as the task says, and always the one that was trained."""
+    sizes = load_task(contract.task).verify_teams if cfg.teams is None else cfg.teams
+    trained = contract.team.trained_with
+    return sizes if trained in sizes else (*sizes, trained)
 
 
 @single_threaded_torch()
@@ -138,15 +144,20 @@ class _OneByOne:
 
     def act(self, env: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """See `Pilot.act`."""
-        state, peers = env.measured
+        state, peers, objects = env.measured
         steps = []
         for i, runtime in enumerate(self.runtimes):
-            own = RobotState(**{name: getattr(state, name)[0, i].numpy() for name in STATE_FIELDS})
-            heard = Peers(**{name: getattr(peers, name)[0, i].numpy() for name in PEER_FIELDS})
-            steps.append(runtime.step(own, heard, {name: v[0, i].numpy() for name, v in env.command.items()}))
+            seen = {name: _row(thing, i) for name, thing in objects.items()}
+            command = {name: v[0, i].numpy() for name, v in env.command.items()}
+            steps.append(runtime.step(_row(state, i), _row(peers, i), command, seen))
         pairs = [(step.action, step.requested.target) for step in steps]
         action, target = (np.stack(rows)[None] for rows in zip(*pairs, strict=True))
         return torch.from_numpy(action), torch.from_numpy(target)
+
+
+def _row(record: Any, robot: int) -> Any:
+    """A state, peers or object (1, N, ...) of torch tensors as that of one robot, in NumPy."""
+    return type(record)(**{f.name: getattr(record, f.name)[0, robot].numpy() for f in fields(record)})
 
 
 def _team(bare: Mapping[str, Any], shielded: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 The environment and the exported controller call these same functions, so that training and deployment cannot differ.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
-from hardware.types import ActuatorCommand, Peers, RobotState
-from sim.task import ActionCfg, ObservationCfg, Tensor
+from hardware.types import ActuatorCommand, RobotState
+from sim.task import ActionCfg, ObservationCfg, Percept, Tensor
 
 
 class Seen(NamedTuple):
@@ -19,41 +19,45 @@ class Seen(NamedTuple):
     peers: Tensor  # (..., P, peer_dim), anything finite where absent
     valid: Tensor  # (..., P) 0 or 1
 
-    def flat(self) -> Tensor:
-        """Observation (..., D): own features, then each peer's (zero where absent) and its flag; see `ObsLayout`."""
+    def flat(self, critic: Tensor | None = None) -> Tensor:
+        """Observation (..., D): own features, the critic's own, each peer's (zero where absent) and its flag."""
         valid = self.valid.unsqueeze(-1)
-        return torch.cat([self.own, torch.cat([self.peers * valid, valid], dim=-1).flatten(-2)], dim=-1)
+        parts = [self.own] if critic is None else [self.own, critic]
+        if valid.shape[-2]:
+            parts.append(torch.cat([self.peers * valid, valid], dim=-1).flatten(-2))
+        return torch.cat(parts, dim=-1) if len(parts) > 1 else self.own
 
 
-def see(
-    cfg: ObservationCfg, state: RobotState, peers: Peers, command: Mapping[str, Tensor], memory: Mapping[str, Tensor]
-) -> Seen:
+def see(cfg: ObservationCfg, percept: Percept) -> Seen:
     """What a robot sees: own terms in order, and each peer's terms in order."""
-    own = torch.cat([t.func(state, command, memory, **t.params) for t in cfg.own.values()], dim=-1)
-    others = torch.cat([t.func(state, peers, **t.params) for t in cfg.peer.values()], dim=-1)
-    return Seen(own, others, peers.valid.to(own.dtype))
+    own = torch.cat([t.func(percept, **t.params) for t in cfg.own.values()], dim=-1)
+    if not cfg.peer:
+        return Seen(own, own[..., None, :0][..., :0, :], own[..., :0])
+    others = torch.cat([t.func(percept, **t.params) for t in cfg.peer.values()], dim=-1)
+    return Seen(own, others, percept.peers.valid.to(own.dtype))
 
 
-def observe(
-    cfg: ObservationCfg, state: RobotState, peers: Peers, command: Mapping[str, Tensor], memory: Mapping[str, Tensor]
-) -> Tensor:
-    """Observation (..., D), as `Seen.flat`."""
-    return see(cfg, state, peers, command, memory).flat()
-
-
-def decode(cfg: ActionCfg, action: Tensor) -> ActuatorCommand:
+def decode(cfg: ActionCfg, action: Tensor, state: RobotState, joint_of_channel: Sequence[int]) -> ActuatorCommand:
     """Actuator set-points (..., U) of a network output (..., U), which is clipped to [-1, 1] first."""
     scale = torch.tensor(cfg.scale, dtype=action.dtype, device=action.device)
     centre = torch.tensor(cfg.centre, dtype=action.dtype, device=action.device)
+    if any(cfg.relative):
+        relative = torch.tensor(cfg.relative, device=action.device)
+        joints = torch.tensor([max(joint, 0) for joint in joint_of_channel], device=action.device)
+        centre = torch.where(relative, state.joint_pos[..., joints], centre)
     return ActuatorCommand(target=centre + scale * action.clamp(-1.0, 1.0))
 
 
-def remember(
-    cfg: ObservationCfg, memory: Mapping[str, Tensor], state: RobotState, command: Mapping[str, Tensor], action: Tensor
-) -> dict[str, Tensor]:
+def encode(cfg: ActionCfg, target: Tensor, state: RobotState, joint_of_channel: Sequence[int]) -> Tensor:
+    """The action (..., U) in [-1, 1] that comes nearest to `target` (..., U): the inverse of `decode`."""
+    centre = decode(cfg, torch.zeros_like(target), state, joint_of_channel).target
+    return ((target - centre) / torch.tensor(cfg.scale, dtype=target.dtype)).clamp(-1.0, 1.0)
+
+
+def remember(cfg: ObservationCfg, percept: Percept, action: Tensor) -> dict[str, Tensor]:
     """Memory for the next step, after `action` (..., U) was taken on what was seen."""
     clipped = action.clamp(-1.0, 1.0)
-    return {name: t.func(memory[name], state, command, clipped, **t.params) for name, t in cfg.memory.items()}
+    return {name: t.func(percept.memory[name], percept, clipped, **t.params) for name, t in cfg.memory.items()}
 
 
 def initial_memory(cfg: ObservationCfg, batch: tuple[int, ...]) -> dict[str, Tensor]:

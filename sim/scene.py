@@ -1,5 +1,6 @@
-"""Compose N robots and a floor into one MuJoCo model."""
+"""Compose robots, a floor and the things around them into one MuJoCo model."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import mujoco
@@ -7,23 +8,48 @@ import numpy as np
 
 from hardware.spec import RobotSpec
 
+BODY, JOINT, ACTUATOR = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_JOINT, mujoco.mjtObj.mjOBJ_ACTUATOR
+PropsFunc = Callable[[mujoco.MjSpec, int], None]  # (scene so far, robots N): adds pillars, loads, cables, ...
+
 
 @dataclass(frozen=True)
-class Scene:
-    """A compiled model and where each robot's quantities lie in its arrays (N robots, U channels)."""
+class GroupIndex:
+    """N like robots, J joints and U channels each, and where their quantities lie in the model's arrays."""
 
-    model: mujoco.MjModel
     robot: RobotSpec
-    qpos_adr: np.ndarray  # (N,) first of the 7 base coordinates in qpos: position, then quaternion wxyz
-    qvel_adr: np.ndarray  # (N,) first of the 6 base velocities in qvel: linear in world, angular in body
+    base_pose: np.ndarray  # (N, 7) m, wxyz: where fixed bases are bolted; unused for free ones
+    base_qpos: np.ndarray  # (N, 7) columns of qpos: position, quaternion wxyz; (N, 0) for fixed bases
+    base_qvel: np.ndarray  # (N, 6) columns of qvel: linear in world, angular in body; (N, 0) for fixed bases
+    joint_qpos: np.ndarray  # (N, J)
+    joint_qvel: np.ndarray  # (N, J)
     ctrl_index: np.ndarray  # (N, U) actuator of each channel
     act_index: np.ndarray  # (N, U) its activation state, -1 where it has none
-    base_body: np.ndarray  # (N,) body of each base
+    base_body: np.ndarray  # (N,)
+    bodies: np.ndarray  # (N, B) every body of each robot, the base first
 
     @property
     def num_robots(self) -> int:
-        """How many robots the scene holds."""
-        return len(self.qpos_adr)
+        """How many robots the group has."""
+        return len(self.base_body)
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """A free body that robots can see, and where it lies in the model's arrays."""
+
+    name: str
+    body: int
+    qpos: np.ndarray  # (7,) columns of qpos
+    qvel: np.ndarray  # (6,) columns of qvel
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A compiled model, its robots and its tracked objects."""
+
+    model: mujoco.MjModel
+    group: GroupIndex
+    objects: tuple[Tracked, ...]
 
 
 def robot_prefix(index: int) -> str:
@@ -31,16 +57,27 @@ def robot_prefix(index: int) -> str:
     return f"robot{index}/"
 
 
-def build_scene(robot: RobotSpec, num_robots: int, timestep_s: float | None = None, visuals: bool = False) -> Scene:
-    """`num_robots` copies of `robot` above one floor.
+def build_scene(
+    robot: RobotSpec,
+    num_robots: int,
+    timestep_s: float | None = None,
+    visuals: bool = False,
+    bases: np.ndarray | None = None,
+    props: PropsFunc | None = None,
+    objects: Sequence[str] = (),
+) -> Scene:
+    """`num_robots` copies of `robot` on one floor, with what `props` adds, of which the free bodies `objects` are seen.
 
-    Without `visuals` everything that can neither collide nor weigh is left out, for speed. `timestep_s` overrides the
-    robot file's. ValueError for an empty team or when the MJCF does not match the spec.
+    `bases` (N, 4) x, y, z m and yaw rad says where fixed bases are bolted, by default a metre apart along y. Without
+    `visuals` everything that can neither collide nor weigh is left out, for speed. `timestep_s` overrides the robot
+    file's. ValueError for an empty team or when the MJCF does not match the spec.
     """
     if num_robots < 1:
         raise ValueError(f"a team needs at least one robot, not {num_robots}")
+    poses = _poses(num_robots, bases)
     spec = mujoco.MjSpec()
     spec.modelname = f"{robot.name} x {num_robots}"
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET  # a state that blows up must be seen to
     spec.worldbody.add_geom(
         name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[10, 10, 0.1], rgba=[0.93, 0.94, 0.95, 1]
     )
@@ -51,39 +88,99 @@ def build_scene(robot: RobotSpec, num_robots: int, timestep_s: float | None = No
             for geom in [g for g in child.geoms if g.contype == 0 and g.conaffinity == 0]:
                 child.delete(geom)
         if index == 0:
-            spec.option.timestep = timestep_s or child.option.timestep
-            spec.option.integrator = child.option.integrator
+            _take_options(spec, child, timestep_s)
+        child.body(robot.base_body).simple = 0  # its centre of mass may be moved in some world
         child.option.timestep = spec.option.timestep  # or attaching warns that they differ
-        spec.attach(child, prefix=robot_prefix(index), frame=spec.worldbody.add_frame())
-    return _index(spec.compile(), robot, num_robots)
+        frame = spec.worldbody.add_frame()
+        if robot.fixed_base:
+            frame.pos, frame.quat = poses[index, :3], poses[index, 3:]
+        spec.attach(child, prefix=robot_prefix(index), frame=frame)
+    if props is not None:
+        props(spec, num_robots)
+    model = spec.compile()
+    return Scene(model, _group(model, robot, poses), tuple(_tracked(model, name) for name in objects))
 
 
-def _index(model: mujoco.MjModel, robot: RobotSpec, num_robots: int) -> Scene:
+def _poses(num_robots: int, bases: np.ndarray | None) -> np.ndarray:
+    """(N, 7) poses from (N, 4) x, y, z, yaw."""
+    if bases is None:
+        bases = np.zeros((num_robots, 4))
+        bases[:, 1] = np.arange(num_robots) - (num_robots - 1) / 2
+    if bases.shape != (num_robots, 4):
+        raise ValueError(f"bases has shape {bases.shape}, not ({num_robots}, 4)")
+    poses = np.zeros((num_robots, 7))
+    poses[:, :3], poses[:, 3], poses[:, 6] = bases[:, :3], np.cos(bases[:, 3] / 2), np.sin(bases[:, 3] / 2)
+    return poses
+
+
+def _take_options(spec: mujoco.MjSpec, child: mujoco.MjSpec, timestep_s: float | None) -> None:
+    """The robot file decides how the whole scene is integrated and solved."""
+    spec.option.timestep = timestep_s or child.option.timestep
+    for name in ("integrator", "solver", "iterations", "ls_iterations", "cone", "impratio", "tolerance"):
+        setattr(spec.option, name, getattr(child.option, name))
+
+
+def _group(model: mujoco.MjModel, robot: RobotSpec, poses: np.ndarray) -> GroupIndex:
     """Find every robot's coordinates by name; ValueError when the MJCF lacks one that the spec promises."""
-    qpos_adr, qvel_adr, base_body, ctrl = [], [], [], []
-    for index in range(num_robots):
+    rows: dict[str, list] = {
+        name: [] for name in ("qpos", "qvel", "joint_qpos", "joint_qvel", "ctrl", "base", "bodies")
+    }
+    for index in range(len(poses)):
         prefix = robot_prefix(index)
-        body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, prefix + robot.base_body)
-        if body < 0 or model.body_dofnum[body] != 6:
+        body = mujoco.mj_name2id(model, BODY, prefix + robot.base_body)
+        free = body >= 0 and model.body_dofnum[body] == 6
+        if body < 0 or free == robot.fixed_base:
+            kind = "fixed" if robot.fixed_base else "free"
             raise ValueError(
-                f"{robot.mjcf.name}: no free body {robot.base_body!r}, which the spec of {robot.name!r} names"
+                f"{robot.mjcf.name}: no {kind} body {robot.base_body!r}, which the spec of {robot.name!r} names"
             )
-        joint = model.body_jntadr[body]
-        base_body.append(body)
-        qpos_adr.append(model.jnt_qposadr[joint])
-        qvel_adr.append(model.jnt_dofadr[joint])
-        ids = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_ACTUATOR, prefix + name) for name in robot.channel_names]
-        if min(ids) < 0:
-            missing = robot.channel_names[ids.index(-1)]
-            raise ValueError(f"{robot.mjcf.name}: no actuator {missing!r}, which the spec of {robot.name!r} names")
-        ctrl.append(ids)
-    ctrl_index = np.array(ctrl)
-    return Scene(
-        model=model,
+        first = model.body_jntadr[body]
+        rows["qpos"].append(model.jnt_qposadr[first] + np.arange(7) if free else np.arange(0))
+        rows["qvel"].append(model.jnt_dofadr[first] + np.arange(6) if free else np.arange(0))
+        joints = [_find(model, robot, JOINT, "joint", prefix, name) for name in robot.joint_names]
+        _check_ranges(model, robot, joints)
+        rows["joint_qpos"].append(model.jnt_qposadr[joints])
+        rows["joint_qvel"].append(model.jnt_dofadr[joints])
+        rows["ctrl"].append([_find(model, robot, ACTUATOR, "actuator", prefix, name) for name in robot.channel_names])
+        rows["base"].append(body)
+        rows["bodies"].append([b for b in range(model.nbody) if model.body(b).name.startswith(prefix)])
+    index_of = {name: np.array(value, dtype=np.int64) for name, value in rows.items()}
+    ctrl = index_of["ctrl"]
+    return GroupIndex(
         robot=robot,
-        qpos_adr=np.array(qpos_adr),
-        qvel_adr=np.array(qvel_adr),
-        ctrl_index=ctrl_index,
-        act_index=model.actuator_actadr[ctrl_index],
-        base_body=np.array(base_body),
+        base_pose=poses,
+        base_qpos=index_of["qpos"],
+        base_qvel=index_of["qvel"],
+        joint_qpos=index_of["joint_qpos"],
+        joint_qvel=index_of["joint_qvel"],
+        ctrl_index=ctrl,
+        act_index=model.actuator_actadr[ctrl],
+        base_body=index_of["base"],
+        bodies=index_of["bodies"],
     )
+
+
+def _find(model: mujoco.MjModel, robot: RobotSpec, kind: mujoco.mjtObj, word: str, prefix: str, name: str) -> int:
+    index = mujoco.mj_name2id(model, kind, prefix + name)
+    if index < 0:
+        raise ValueError(f"{robot.mjcf.name}: no {word} {name!r}, which the spec of {robot.name!r} names")
+    return index
+
+
+def _check_ranges(model: mujoco.MjModel, robot: RobotSpec, joints: list[int]) -> None:
+    """ValueError where a joint may move otherwise than its spec says: the shield would guard the wrong limits."""
+    for joint, spec in zip(joints, robot.joints, strict=True):
+        low, high = model.jnt_range[joint]
+        if abs(low - spec.low) > 1e-6 or abs(high - spec.high) > 1e-6:
+            raise ValueError(
+                f"{robot.mjcf.name}: joint {spec.name!r} has range [{low:g}, {high:g}], "
+                f"the spec of {robot.name!r} says [{spec.low:g}, {spec.high:g}]"
+            )
+
+
+def _tracked(model: mujoco.MjModel, name: str) -> Tracked:
+    body = mujoco.mj_name2id(model, BODY, name)
+    if body < 0 or model.body_dofnum[body] != 6:
+        raise ValueError(f"the scene has no free body {name!r} to track")
+    joint = model.body_jntadr[body]
+    return Tracked(name, body, model.jnt_qposadr[joint] + np.arange(7), model.jnt_dofadr[joint] + np.arange(6))

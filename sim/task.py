@@ -2,13 +2,31 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
-from hardware.types import RobotState
+from hardware import load_robot
+from hardware.kinematics import load_chain
+from hardware.rotation import multiply, rotate
+from hardware.types import ObjectState, Peers, RobotState
+from sim.group import Noise
+from sim.scene import PropsFunc
 
 Tensor = torch.Tensor
+
+
+@dataclass(slots=True)
+class Percept:
+    """All that a robot's policy is given in one control period; the raw inputs of the exported graph."""
+
+    state: RobotState
+    peers: Peers
+    objects: Mapping[str, ObjectState]
+    command: Mapping[str, Tensor]  # (..., n) what the operator asks
+    memory: Mapping[str, Tensor]  # (..., n) what it told itself
 
 
 @dataclass(frozen=True)
@@ -28,36 +46,49 @@ class RewardTerm(Term):
 
 @dataclass(frozen=True)
 class MemoryTerm(Term):
-    """What a policy carries from step to step: `func(old, state, command, action, **params)` returns the new value."""
+    """What a policy carries from step to step: `func(old, percept, action, **params)` returns the new value."""
 
     initial: tuple[float, ...] = ()  # value at the start of an episode, one entry a component
 
 
 @dataclass(frozen=True)
 class RandomTerm:
-    """`func(world, worlds, generator, **params)` draws values for `worlds` at their reset; see sim/randomisation.py."""
+    """`func(world, worlds, generator, **params)` changes something for `worlds` (K,); see sim/randomisation.py.
+
+    It is called at every reset; with `every_s` in the course of an episode instead, again and again, after a time drawn
+    from that range for each world. With (0, 0) it is called in every control step.
+    """
 
     func: Callable[..., None]
     params: Mapping[str, Any] = field(default_factory=dict)
+    every_s: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class ObservationCfg:
-    """What a robot's policy sees: `own` terms, `peer` terms for each robot in range, and what it remembers."""
+    """What a robot's policy sees: `own` terms, `peer` terms for each robot in range, and what it remembers.
+
+    `critic` terms look at the truth and are shown to the critic only. Without `peer` terms robots hear nobody.
+    """
 
     own: Mapping[str, Term]
-    peer: Mapping[str, Term]
-    memory: Mapping[str, MemoryTerm]
-    peer_range_m: float  # farther robots are not heard
-    max_peers: int  # only the nearest count
+    peer: Mapping[str, Term] = field(default_factory=dict)
+    memory: Mapping[str, MemoryTerm] = field(default_factory=dict)
+    critic: Mapping[str, Term] = field(default_factory=dict)
+    peer_range_m: float = 1.0  # farther robots are not heard
+    max_peers: int = 0  # only the nearest count
 
 
 @dataclass(frozen=True)
 class ActionCfg:
-    """target = centre + scale * action, action in [-1, 1]; one entry a channel, in its unit."""
+    """target = centre + scale * action, action in [-1, 1]; one entry a channel, in its unit.
+
+    Channels in `relative` are joints whose centre is where they are measured to be: the action is a small step.
+    """
 
     centre: tuple[float, ...]
     scale: tuple[float, ...]
+    relative: tuple[bool, ...] = ()  # one entry a channel; empty for none
 
 
 @dataclass(frozen=True)
@@ -72,39 +103,106 @@ class CommandCfg:
 
 
 @dataclass(frozen=True)
-class Noise:
-    """Standard deviation of white measurement noise."""
+class SceneCfg:
+    """What stands around the robots."""
 
-    pos_m: float = 0.0
-    angle_rad: float = 0.0
-    lin_vel_m_s: float = 0.0
-    ang_vel_rad_s: float = 0.0
+    props: PropsFunc | None = None  # adds bodies, cables, pillars, ... to the scene
+    objects: tuple[str, ...] = ()  # free bodies that all robots see
+    bases: Callable[[int], np.ndarray] | None = None  # robots N -> (N, 4) x, y, z m, yaw rad of fixed bases
+
+
+@dataclass
+class Draw:
+    """What a start is drawn from: K worlds of N robots."""
+
+    generator: torch.Generator
+    worlds: int
+    robots: int
+    difficulty: Tensor  # (K,) 0 to 1, from the curriculum; 1 without one
+
+    def uniform(self, low: float, high: float, *shape: int) -> Tensor:
+        """(K, *shape), each between `low` and `high`."""
+        return low + (high - low) * torch.rand(self.worlds, *shape, generator=self.generator)
 
 
 @dataclass
 class Start:
-    """Where episodes begin, for K worlds of N robots."""
+    """Where episodes begin, for K worlds of N robots; what a kind of robot has none of is left out."""
 
-    pos: Tensor  # (K, N, 3) m, world
-    quat: Tensor  # (K, N, 4) wxyz
-    lin_vel: Tensor  # (K, N, 3) m/s, world
     command: dict[str, Tensor]  # (K, N, size)
+    pos: Tensor | None = None  # (K, N, 3) m, world; of free bases
+    quat: Tensor | None = None  # (K, N, 4) wxyz
+    lin_vel: Tensor | None = None  # (K, N, 3) m/s, world
+    joint_pos: Tensor | None = None  # (K, N, J) rad; home by default
+    objects: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # name -> pos (K, 3) m, quat (K, 4) wxyz
+    plan: dict[str, Tensor] = field(default_factory=dict)  # (K, N, size) what `motion` needs to move commands
 
 
 @dataclass
 class Transition:
     """What reward, failure and success terms may look at: the truth, without noise or delay (W worlds, N robots)."""
 
+    robot: str
     state: RobotState  # (W, N, ...)
+    last_state: RobotState  # a control step before
+    objects: Mapping[str, ObjectState]  # (W, 1, ...)
     command: Mapping[str, Tensor]  # (W, N, size)
+    target: Tensor  # (W, N, U) what the actuators were told
     action: Tensor  # (W, N, U) in [-1, 1]
     last_action: Tensor  # (W, N, U)
-    offset: Tensor  # (W, N, N, 3) m, world, position of j minus position of i
-    rel_vel: Tensor  # (W, N, N, 3) m/s, world, velocity of j minus velocity of i
-    distance: Tensor  # (W, N, N) m between centres; inf on the diagonal
+    memory: Mapping[str, Tensor]  # (W, N, size)
+    time_s: Tensor  # (W,) since the start of the episode
+    dt_s: float
+
+    @cached_property
+    def lin_vel_w(self) -> Tensor:
+        """Velocity of the bases, (W, N, 3) m/s, world."""
+        return rotate(self.state.base_quat, self.state.base_lin_vel)
+
+    @cached_property
+    def offset(self) -> Tensor:
+        """(W, N, N, 3) m, world: position of j minus position of i."""
+        pos = self.state.base_pos
+        return pos[:, None] - pos[:, :, None]
+
+    @cached_property
+    def rel_vel(self) -> Tensor:
+        """(W, N, N, 3) m/s, world: velocity of j minus velocity of i."""
+        return self.lin_vel_w[:, None] - self.lin_vel_w[:, :, None]
+
+    @cached_property
+    def distance(self) -> Tensor:
+        """(W, N, N) m between the centres of bases; inf on the diagonal."""
+        own = torch.diag(self.offset.new_full((self.offset.shape[1],), torch.inf))
+        return torch.linalg.vector_norm(self.offset, dim=-1) + own
+
+    def frame(self, role: str) -> tuple[Tensor, Tensor]:
+        """Pose of the robots' frame `role` in the world: (W, N, 3) m and (W, N, 4) wxyz."""
+        frames = self.__dict__.setdefault("_frames", {})
+        if role not in frames:
+            frames[role] = frame_pose(self.robot, self.state, role)
+        return frames[role]
 
 
-StartFunc = Callable[[torch.Generator, int, int], Start]
+def frame_pose(robot: str, state: RobotState, role: str) -> tuple[Tensor, Tensor]:
+    """Pose in the world of the frame `role` of a robot in `state`: (..., 3) m and (..., 4) wxyz."""
+    pos, quat = load_chain(load_robot(robot), role).forward(state.joint_pos)
+    return state.base_pos + rotate(state.base_quat, pos), multiply(state.base_quat, quat)
+
+
+StartFunc = Callable[[Draw], Start]
+MotionFunc = Callable[
+    [Mapping[str, Tensor], Tensor], dict[str, Tensor]
+]  # (plan, time_s (W, 1, 1)) -> commands (W, N, .)
+
+
+@dataclass(frozen=True)
+class Curriculum:
+    """Each world's starts grow harder by `up` after a success, easier by `down` after a failure; evaluation is at 1."""
+
+    initial: float = 0.0
+    up: float = 0.1
+    down: float = 0.05
 
 
 @dataclass(frozen=True)
@@ -119,26 +217,28 @@ class TaskCfg:
     commands: Mapping[str, CommandCfg]
     observation: ObservationCfg
     action: ActionCfg
-    start: StartFunc  # (generator, worlds K, robots N) -> Start
+    start: StartFunc
     rewards: Mapping[str, RewardTerm]
     failures: Mapping[str, Term]  # (W, N) bool; a robot that fails ends the episode of its world
     success: Term  # (W, N) bool; must hold for the last `success_hold_s` of the episode
     success_hold_s: float
     noise: Noise
     randomisation: Mapping[str, RandomTerm]
+    num_envs: int = 512  # worlds to train in
+    train_steps: int = 2_000_000  # agent steps to train for: control periods x worlds x robots
     ppo: Mapping[str, Any] = field(default_factory=dict)  # overrides of the algorithm's defaults
     shield: Mapping[str, Any] = field(default_factory=dict)  # overrides of the robot's shield parameters
+    scene: SceneCfg = SceneCfg()
+    motion: MotionFunc | None = None  # moves the commands during an episode
+    curriculum: Curriculum | None = None
+    baseline: Term | None = None  # func(percept, **params) -> target (..., U): a controller that nobody trained
+    verify_teams: tuple[int, ...] = ()  # team sizes that `phalanx verify` flies beside the one of training
 
 
 @dataclass(frozen=True)
 class ObsLayout:
-    """An observation is [own, P x (peer features, valid)], flattened."""
+    """An observation is [own, critic's own, P x (peer features, valid)], flattened."""
 
     own_dim: int
-    peer_dim: int
-
-    def split(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(..., D) -> own (..., own_dim), peers (..., P, peer_dim), valid (..., P) bool."""
-        own = obs[..., : self.own_dim]
-        peers = obs[..., self.own_dim :].reshape(*obs.shape[:-1], -1, self.peer_dim + 1)
-        return own, peers[..., :-1], peers[..., -1] > 0.5
+    peer_dim: int  # 0 for robots that hear nobody
+    critic_dim: int = 0

@@ -1,145 +1,133 @@
-"""W worlds of N robots: what actuators really do with a command, and what sensors and the network really report."""
+"""W worlds of one scene: physics, the robots in it, and what they see of the things around them."""
+
+from collections.abc import Mapping
 
 import torch
 
-from hardware.rotation import multiply, rotate_inverse
-from hardware.types import ActuatorCommand, Peers, RobotState
+from hardware.rotation import rotate_inverse
+from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
+from sim.group import ANG, LIN, POS, QUAT, Noise, RobotGroup, tilted
 from sim.physics import Physics
 from sim.physics.native import NativePhysics
-from sim.scene import Scene
-from sim.task import Noise, Start
+from sim.scene import Scene, Tracked
+from sim.task import Start
 
 Tensor = torch.Tensor
-POS, QUAT, LIN, ANG = slice(0, 3), slice(3, 7), slice(7, 10), slice(10, 13)  # columns of the history
-KEPT = ("strength", "actuator_delay", "sensor_delay", "network_delay", "history", "sent")  # beside the physics
-HISTORY = 2  # control steps of history kept, which bounds sensor and network delays
 
 
 class World:
-    """Physics with delays, noise and per-world parameters around it. The truth and the measurement are kept apart."""
+    """Physics with the imperfections of robots around it. The truth and the measurement are kept apart."""
 
-    def __init__(self, scene: Scene, num_worlds: int, control_dt_s: float, max_peers: int, peer_range_m: float):
+    def __init__(self, scene: Scene, num_worlds: int, control_dt_s: float):
         """`control_dt_s` must be a whole number of the model's time steps."""
-        self.scene, self.num_worlds, self.num_robots = scene, num_worlds, scene.num_robots
-        self.sim_dt = float(scene.model.opt.timestep)
+        self.scene, self.num_worlds = scene, num_worlds
+        self.sim_dt, self.control_dt = float(scene.model.opt.timestep), control_dt_s
         self.decimation = round(control_dt_s / self.sim_dt)
         if abs(self.decimation * self.sim_dt - control_dt_s) > 1e-9:
             raise ValueError(f"control period {control_dt_s} s is no multiple of the time step {self.sim_dt} s")
-        self.max_delay_steps = self.decimation
-        self.peer_range_m = peer_range_m
-        self.num_peers = min(max_peers, self.num_robots - 1)
+        self.max_delay_steps = 2 * self.decimation - 1
         self.physics: Physics = NativePhysics(scene, num_worlds, self.decimation)
-        w, n, u = num_worlds, self.num_robots, len(scene.robot.channels)
-        self.strength = torch.ones(w, n, u)
-        self.actuator_delay = torch.zeros(w, dtype=torch.long)
-        self.sensor_delay = torch.zeros(w, dtype=torch.long)
-        self.network_delay = torch.zeros(w, dtype=torch.long)
-        self.history = torch.zeros(w, HISTORY * self.decimation, n, 13)
-        self._rest = torch.tensor(_rest_command(scene), dtype=torch.float32)
-        self.sent = self._rest.expand(w, n, u).clone()
-        self._ctrl = torch.zeros(w, self.decimation, scene.model.nu, dtype=torch.float64)
-        self._ctrl_index = torch.from_numpy(scene.ctrl_index).flatten()
-        self._pos = _spread(scene.qpos_adr, 7)
-        self._vel = _spread(scene.qvel_adr, 6)
-        self._substep = torch.arange(self.decimation).view(1, -1, 1, 1)
-        self._low = torch.tensor(scene.robot.command_low)
-        self._high = torch.tensor(scene.robot.command_high)
+        self.robots = RobotGroup(scene.group, self.physics, self.decimation)
+        self.num_robots = scene.group.num_robots
+        self.force: Tensor | None = None  # (W, N, 3) N, world, on every free base: wind
+        self._ctrl = torch.zeros(num_worlds, self.decimation, scene.model.nu, dtype=torch.float64)
+        self._force_columns = torch.from_numpy(scene.group.base_qvel[:, :3]).flatten()
+        self._objects = {tracked.name: _columns(tracked, scene.model.nq) for tracked in scene.objects}
 
     def reset(self, worlds: Tensor, start: Start) -> None:
-        """Put `worlds` (K,) at `start`, robots hovering: actuator states at rest command, no past."""
-        model, k = self.scene.model, len(worlds)
-        qpos = torch.zeros(k, model.nq, dtype=torch.float64)
+        """Put `worlds` (K,) at `start`, drives holding what they hold there, with no past."""
+        model, index, k = self.scene.model, self.scene.group, len(worlds)
+        qpos = torch.from_numpy(model.qpos0).expand(k, -1).clone()
         qvel = torch.zeros(k, model.nv, dtype=torch.float64)
         act = torch.zeros(k, model.na, dtype=torch.float64)
-        qpos[:, self._pos] = torch.cat([start.pos, start.quat], dim=-1).double()
-        qvel[:, self._vel[:, :3]] = start.lin_vel.double()
-        act[:, torch.from_numpy(self.scene.act_index)] = self._rest.double()
+        joint_pos = start.joint_pos if start.joint_pos is not None else self.home().expand(k, -1, -1)
+        if not index.robot.fixed_base:
+            assert start.pos is not None and start.quat is not None and start.lin_vel is not None
+            qpos[:, torch.from_numpy(index.base_qpos)] = torch.cat([start.pos, start.quat], dim=-1).double()
+            qvel[:, torch.from_numpy(index.base_qvel[:, :3])] = start.lin_vel.double()
+        if index.robot.joints:
+            qpos[:, torch.from_numpy(index.joint_qpos)] = joint_pos.double()
+            self._close_loops(qpos)
+        for tracked in self.scene.objects:
+            qpos[:, torch.from_numpy(tracked.qpos)] = torch.cat(start.objects[tracked.name], dim=-1).double()
+        driven = torch.from_numpy(index.act_index) >= 0
+        act[:, torch.from_numpy(index.act_index)[driven]] = self.robots.rest_at(joint_pos)[:, driven].double()
         self.physics.reset(worlds, qpos, qvel, act)
-        self.sent[worlds] = self._rest
-        still = torch.zeros_like(start.pos)
-        self.history[worlds] = torch.cat([start.pos, start.quat, start.lin_vel, still], dim=-1).unsqueeze(1)
+        self.robots.restart(worlds, joint_pos)
+        if self.force is not None:
+            self.force[worlds] = 0.0
+
+    def home(self) -> Tensor:
+        """Joint positions (N, J) of the robots' home pose."""
+        return torch.tensor([joint.home for joint in self.robots.robot.joints]).expand(self.num_robots, -1)
 
     def step(self, command: ActuatorCommand) -> None:
-        """One control step under `command.target` (W, N, U): it acts late by each world's actuator delay."""
-        target = command.target.clamp(self._low, self._high)
-        delay = self.actuator_delay.view(-1, 1, 1, 1)
-        path = torch.where(
-            self._substep < delay, self.sent.unsqueeze(1), target.unsqueeze(1)
-        ) * self.strength.unsqueeze(1)
-        self._ctrl[:, :, self._ctrl_index] = path.flatten(2).double()
-        self.physics.step(self._ctrl)
-        self.sent = target
-        qpos, qvel = self.physics.trajectory()
-        self.history = self.history.roll(-self.decimation, dims=1)
-        new = self.history[:, -self.decimation :]
-        new[..., :7] = qpos[:, :, self._pos].float()
-        new[..., 7:] = qvel[:, :, self._vel].float()
+        """One control step under `command.target` (W, N, U)."""
+        self.robots.write(self._ctrl, command.target)
+        force = None
+        if self.force is not None:
+            force = torch.zeros(self.num_worlds, self.scene.model.nv, dtype=torch.float64)
+            force[:, self._force_columns] = self.force.flatten(1).double()
+        self.physics.step(self._ctrl, force)
 
     def truth(self) -> RobotState:
         """The true state of every robot, (W, N, ...), age 0."""
-        return _to_state(self.history[:, -1], torch.zeros(self.num_worlds, self.num_robots))
+        return self.robots.truth()
 
-    def measure(self, worlds: Tensor, noise: Noise, generator: torch.Generator) -> tuple[RobotState, Peers]:
-        """What the robots of `worlds` (K,) sense and hear: late by each world's delays, with white noise."""
-        k, n = len(worlds), self.num_robots
-        own = self._delayed(worlds, self.sensor_delay)
-        jitter = torch.randn(k, n, 18, generator=generator)
-        own[..., POS] += noise.pos_m * jitter[..., 0:3]
-        own[..., QUAT] = _tilt(own[..., QUAT], noise.angle_rad * jitter[..., 3:6])
-        own[..., LIN] += noise.lin_vel_m_s * jitter[..., 6:9]
-        own[..., ANG] += noise.ang_vel_rad_s * jitter[..., 9:12]
-        age = (self.sensor_delay[worlds] * self.sim_dt).unsqueeze(-1).expand(k, n)
-        state = _to_state(own, age)
-        said = self._delayed(worlds, self.network_delay)
-        said[..., POS] += noise.pos_m * jitter[..., 12:15]
-        said[..., LIN] += noise.lin_vel_m_s * jitter[..., 15:18]
-        return state, self._peers(state.base_pos, said, self.network_delay[worlds] * self.sim_dt)
+    def true_objects(self) -> dict[str, ObjectState]:
+        """The true state of every tracked object, (W, 1, ...), age 0."""
+        rows = {name: self.physics.now(columns).unsqueeze(1) for name, columns in self._objects.items()}
+        return {name: _object(row, row.new_zeros(row.shape[:-1])) for name, row in rows.items()}
 
-    def _delayed(self, worlds: Tensor, delay: Tensor) -> Tensor:
-        """Rows (K, N, 13) of the history, `delay` physics steps ago; a copy."""
-        return self.history[worlds, self.history.shape[1] - 1 - delay[worlds]]
+    def measure(
+        self, worlds: Tensor, noise: Noise, generator: torch.Generator, num_peers: int, peer_range_m: float
+    ) -> tuple[RobotState, Peers, dict[str, ObjectState]]:
+        """What the robots of `worlds` (K,) sense of themselves, hear of the team, and see of the objects."""
+        state = self.robots.sense(worlds, noise, generator)
+        peers = self.robots.hear(worlds, state.base_pos, num_peers, peer_range_m, noise, generator)
+        return state, peers, self._see(worlds, noise, generator)
 
-    def _peers(self, own_pos: Tensor, said: Tensor, age: Tensor) -> Peers:
-        """For every robot the others' messages, nearest first, those out of range marked invalid."""
-        k, n, p = len(own_pos), self.num_robots, self.num_peers
-        gap = said[:, None, :, POS] - own_pos[:, :, None]
-        distance = torch.linalg.vector_norm(gap, dim=-1) + torch.diag(torch.full((n,), torch.inf))
-        near, order = distance.sort(dim=-1)
-        row = torch.arange(k).view(-1, 1, 1)
-        heard = said[row, order[..., :p]]
-        valid = near[..., :p] < self.peer_range_m
-        return Peers(heard[..., POS], heard[..., LIN], age.view(-1, 1, 1).expand(k, n, p), valid)
+    def _see(self, worlds: Tensor, noise: Noise, generator: torch.Generator) -> dict[str, ObjectState]:
+        """Objects (K, N, ...), as late as each robot's own state."""
+        seen = {}
+        delay = self.robots.sensor_delay[worlds]
+        for name, columns in self._objects.items():
+            row = self.physics.recall(worlds, delay, columns.expand(self.num_robots, -1))
+            if noise:
+                error = noise.per_column(0) * torch.randn(*row.shape[:2], 12, generator=generator)
+                row[..., POS] += error[..., 0:3]
+                row[..., QUAT] = tilted(row[..., QUAT], error[..., 3:6])
+                row[..., 7:] += error[..., 6:]
+            seen[name] = _object(row, delay * self.sim_dt)
+        return seen
+
+    def _close_loops(self, qpos: Tensor) -> None:
+        """Let joints that mirror another one (MuJoCo's joint equality, offset and slope) start where they belong."""
+        model = self.scene.model
+        for equality in range(model.neq):
+            if model.eq_type[equality] == 2 and model.eq_obj2id[equality] >= 0:  # mjEQ_JOINT
+                first, second = (model.jnt_qposadr[ids[equality]] for ids in (model.eq_obj1id, model.eq_obj2id))
+                offset, slope = model.eq_data[equality, :2]
+                qpos[:, first] = offset + slope * qpos[:, second]
 
     def state_dict(self) -> dict:
         """Everything that a bitwise continuation needs."""
-        return {name: getattr(self, name).clone() for name in KEPT} | {"physics": self.physics.state_dict()}
+        force = None if self.force is None else self.force.clone()
+        return {"force": force, "robots": self.robots.state_dict(), "physics": self.physics.state_dict()}
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: Mapping) -> None:
         """Restore `state_dict()`."""
-        for name in KEPT:
-            setattr(self, name, state[name].clone())
+        self.force = state["force"]
+        self.robots.load_state_dict(state["robots"])
         self.physics.load_state_dict(state["physics"])
 
 
-def _to_state(rows: Tensor, age: Tensor) -> RobotState:
-    """History rows (..., 13) -> RobotState; MuJoCo gives linear velocity in the world, angular in the body."""
+def _columns(tracked: Tracked, nq: int) -> Tensor:
+    """(13,) columns of [qpos, qvel]: pose, then velocities."""
+    return torch.cat([torch.from_numpy(tracked.qpos), nq + torch.from_numpy(tracked.qvel)])
+
+
+def _object(rows: Tensor, age: Tensor) -> ObjectState:
+    """Rows (..., 13) -> ObjectState; MuJoCo gives linear velocity in the world, angular in the body."""
     quat = rows[..., QUAT]
-    none = rows.new_zeros(*rows.shape[:-1], 0)
-    return RobotState(none, none, rows[..., POS], quat, rotate_inverse(quat, rows[..., LIN]), rows[..., ANG], age)
-
-
-def _tilt(quat: Tensor, angle: Tensor) -> Tensor:
-    """`quat` turned by small rotation vectors (..., 3) rad, body."""
-    turned = multiply(quat, torch.cat([torch.ones_like(angle[..., :1]), 0.5 * angle], dim=-1))
-    return turned / torch.linalg.vector_norm(turned, dim=-1, keepdim=True)
-
-
-def _rest_command(scene: Scene) -> list[float]:
-    """The command that holds a robot where it is: hover thrust for a drone, zero elsewhere."""
-    flight = scene.robot.flight
-    return [flight.hover_thrust_n if flight and c.name == "thrust" else 0.0 for c in scene.robot.channels]
-
-
-def _spread(addresses, width: int) -> Tensor:
-    """(N,) first columns -> (N, width) columns."""
-    return torch.from_numpy(addresses).long().unsqueeze(-1) + torch.arange(width)
+    return ObjectState(rows[..., POS], quat, rotate_inverse(quat, rows[..., LIN]), rows[..., ANG], age)

@@ -83,14 +83,14 @@ def fly(
     guard = guard or filtered_with(params)
     worlds, robots = starts.shape[:2]
     scene = build_scene(SPEC, robots)
-    model, ctrl = scene.model, scene.ctrl_index
+    model, ctrl = scene.model, scene.group.ctrl_index
     datas = [mujoco.MjData(model) for _ in range(worlds)]
-    qpos, qvel = scene.qpos_adr[:, None] + np.arange(7), scene.qvel_adr[:, None] + np.arange(6)
+    qpos, qvel = scene.group.base_qpos, scene.group.base_qvel
     strength = rng.uniform(0.9, 1.1, (worlds, robots))
     delay = rng.integers(0, STEPS + 1, worlds)
     for data, start in zip(datas, starts, strict=True):
         data.qpos[qpos] = np.concatenate([start, np.tile([1.0, 0, 0, 0], (robots, 1))], axis=1)
-        data.act[scene.act_index[:, 0]] = SPEC.flight.hover_thrust_n
+        data.act[scene.group.act_index[:, 0]] = SPEC.flight.hover_thrust_n
     others = np.array([[j for j in range(robots) if j != i] for i in range(robots)])
     sent = np.tile([SPEC.flight.hover_thrust_n, 0, 0, 0], (worlds, robots, 1))
 

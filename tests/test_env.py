@@ -11,7 +11,7 @@ from hardware import load_robot
 from sim.env import make_env
 from sim.physics.native import NativePhysics
 from sim.scene import build_scene
-from sim.task import RandomTerm
+from sim.task import Draw, RandomTerm
 from sim.tasks import load_task
 
 HOVER = torch.zeros(4)
@@ -37,6 +37,10 @@ def test_same_seed_same_run_bitwise_and_another_seed_another():
     assert same(first, second) and not same(first, other)
 
 
+def draw(worlds: int, robots: int, seed: int = 0) -> Draw:
+    return Draw(torch.Generator().manual_seed(seed), worlds, robots, torch.ones(worlds))
+
+
 def test_threads_do_not_change_the_physics():
     scene = build_scene(load_robot("crazyflie"), 2)
     states = []
@@ -48,7 +52,7 @@ def test_threads_do_not_change_the_physics():
         physics.reset(torch.arange(16), qpos, torch.zeros(16, 12).double(), torch.zeros(16, 8).double())
         for _ in range(40):
             physics.step(torch.full((16, 5, scene.model.nu), 0.2, dtype=torch.float64))
-        states.append(physics.trajectory()[0].clone())
+        states.append(physics.now(torch.arange(26)))
     assert torch.equal(*states)
 
 
@@ -101,8 +105,9 @@ def test_time_limit_truncates_and_does_not_terminate():
 def test_hovering_at_the_goal_is_success_and_elsewhere_is_not():
     swap = load_task("swarm-swap")
 
-    def at_goal(generator, worlds, robots):
-        start = swap.start(generator, worlds, robots)
+    def at_goal(draw):
+        start = swap.start(draw)
+        worlds = draw.worlds
         start.lin_vel = torch.zeros_like(start.lin_vel)
         here = start.command["goal_pos"].clone()
         here[worlds // 2 :] = start.pos[worlds // 2 :]
@@ -117,7 +122,7 @@ def test_hovering_at_the_goal_is_success_and_elsewhere_is_not():
 
 def test_a_robot_in_the_same_place_is_a_collision_for_both_and_nobody_else():
     env = make_env("swarm-swap", 2, 0, randomise=False)
-    start = env.task.start(torch.Generator().manual_seed(0), 2, 4)
+    start = env.task.start(draw(2, 4))
     start.pos[0, 1] = start.pos[0, 0] + torch.tensor([0.1, 0, 0])
     env.world.reset(torch.arange(2), start)
     _, _, terminated, truncated, info = env.step(HOVER.expand(2, 4, 4))
@@ -130,30 +135,30 @@ def test_an_actuator_delay_delays_by_exactly_that():
     """The thrust that physics gets is the old one for `delay` of the control period's five steps."""
     task = dataclasses.replace(load_task("swarm-swap"), randomisation={})
     env = make_env(task, 6, 0)
-    env.world.actuator_delay[:] = torch.arange(6)
+    env.world.robots.actuator_delay[:] = torch.arange(6).unsqueeze(-1)
     env.step(torch.tensor([1.0, 0, 0, 0]).expand(6, 4, 4))
-    thrust = env.world._ctrl[:, :, env.world.scene.ctrl_index[0, 0]]
+    thrust = env.world._ctrl[:, :, env.world.scene.group.ctrl_index[0, 0]]
     assert (thrust > 0.5).sum(1).tolist() == [5, 4, 3, 2, 1, 0]
 
 
 def test_a_sensor_delay_shows_the_past_and_says_so():
     task = dataclasses.replace(load_task("swarm-swap"), randomisation={}, noise=type(load_task("swarm-swap").noise)())
     env = make_env(task, 2, 0, num_agents=2)
-    env.world.sensor_delay[:] = torch.tensor([0, 5])
+    env.world.robots.sensor_delay[:] = torch.tensor([[0], [5]])
     env.step(torch.tensor([1.0, 0, 0, 0]).expand(2, 2, 4))
     old = env.world.truth().base_pos[1].clone()
     env.step(torch.tensor([1.0, 0, 0, 0]).expand(2, 2, 4))
-    state, _ = env.measured
+    state, *_ = env.measured
     assert torch.equal(state.base_pos[0], env.world.truth().base_pos[0])
     assert torch.equal(state.base_pos[1], old) and state.age[1, 0] == pytest.approx(0.02)
 
 
 def test_peers_are_the_nearest_first_and_only_those_in_range():
     env = make_env("swarm-swap", 1, 0, num_agents=5, randomise=False)
-    start = env.task.start(torch.Generator().manual_seed(0), 1, 5)
+    start = env.task.start(draw(1, 5))
     start.pos[0] = torch.tensor([[0.0, 0, 1], [3.0, 0, 1], [1.0, 0, 1], [0.5, 0, 1], [-2.0, 0, 1]])
     env.world.reset(torch.arange(1), start)
-    _, peers = env.world.measure(torch.arange(1), env.noise, env.generator)
+    _, peers, _ = env.world.measure(torch.arange(1), env.noise, env.generator, 4, 2.5)
     assert peers.pos[0, 0, :, 0].tolist() == [0.5, 1.0, -2.0, 3.0]
     assert peers.valid[0, 0].tolist() == [True, True, True, False]
 
@@ -161,7 +166,7 @@ def test_peers_are_the_nearest_first_and_only_those_in_range():
 def test_observation_does_not_depend_on_heading_or_place():
     """Turn and move a whole team: nobody sees a difference."""
     env = make_env("swarm-swap", 2, 0, randomise=False)
-    start = env.task.start(torch.Generator().manual_seed(1), 2, 4)
+    start = env.task.start(draw(2, 4, seed=1))
     turn = torch.tensor([math.cos(0.6), 0.0, 0.0, math.sin(0.6)])
     from hardware.rotation import multiply, rotate
 
@@ -172,14 +177,16 @@ def test_observation_does_not_depend_on_heading_or_place():
     start.command["goal_pos"][1] = rotate(turn, start.command["goal_pos"][0]) + shift
     env.world.reset(torch.arange(2), start)
     env.command = start.command
-    env.measured = env.world.measure(torch.arange(2), env.noise, env.generator)
+    env.measured = env._measure(torch.arange(2))
     obs, *_ = env.step(torch.tensor([0.3, 0.5, -0.2, 0.1]).expand(2, 4, 4))
     torch.testing.assert_close(obs[0], obs[1], atol=2e-4, rtol=0)
 
 
 def test_masses_differ_from_world_to_world_and_stay_in_range():
     env = make_env("swarm-swap", 64, 0)
-    masses = np.array([m.body_mass[env.world.scene.base_body] for m in env.world.physics.models]) / env.robot.mass_kg
+    masses = (
+        np.array([m.body_mass[env.world.scene.group.base_body] for m in env.world.physics.models]) / env.robot.mass_kg
+    )
     low, high = load_task("swarm-swap").randomisation["mass"].params["scale"]
     assert masses.min() >= low and masses.max() <= high and masses.std() > 0.01
 
@@ -189,7 +196,7 @@ def test_nothing_explodes_on_the_floor_with_randomised_masses():
     ctrl = torch.zeros_like(env.world._ctrl)
     for _ in range(150):
         env.world.physics.step(ctrl)
-    assert env.world.physics.trajectory()[1].abs().max() < 1.0
+    assert env.world.physics.now(torch.arange(28, 52)).abs().max() < 1.0
 
 
 @pytest.mark.parametrize(
@@ -223,7 +230,7 @@ def test_impossible_ranges_and_unknown_tasks_are_refused():
 
 def test_the_largest_team_starts_inside_its_space_and_apart():
     task = load_task("swarm-swap")
-    start = task.start(torch.Generator().manual_seed(0), 500, 16)
+    start = task.start(draw(500, 16))
     assert (start.pos.abs() < 2.3).all() and (start.command["goal_pos"].abs() < 2.3).all()
     gap = torch.cdist(start.pos[..., :2], start.pos[..., :2]) + torch.eye(16) * 9
     assert gap.min() > 0.44

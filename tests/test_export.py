@@ -18,6 +18,7 @@ from policies.export import export_policy, load_controller
 from policies.ppo import PPOCfg
 from policies.train import TrainCfg, train
 from policies.verify import VerifyCfg, measure_parity, verify
+from sim.task import Percept
 
 PPO = PPOCfg(num_steps=16, epochs=1, minibatch=256)
 
@@ -159,5 +160,5 @@ def torch_step(controller, inputs, memory):
     state = RobotState(none, none, *(given[name] for name in names), age=torch.zeros(len(none)))
     peers = Peers(*(given[f"peers_{name}"] for name in ("pos", "lin_vel", "age", "valid")))
     with torch.no_grad():
-        target, memory, _, _ = controller(state, peers, {"goal_pos": given["goal_pos"]}, memory)
+        target, memory, _, _ = controller(Percept(state, peers, {}, {"goal_pos": given["goal_pos"]}, memory))
     return target.target.numpy(), memory

@@ -45,7 +45,7 @@ def test_peers_share_statistics_and_absent_ones_have_no_part():
     assert normaliser.peer.count == len(present)
     assert torch.allclose(normaliser.peer.mean, present.mean(0), atol=1e-4)
     assert torch.allclose(normaliser.peer.var, present.var(0, correction=0), rtol=1e-3)
-    _, seen, valid = normaliser(obs)
+    _, seen, valid, _ = normaliser(obs)
     assert (seen[valid == 0] == 0).all()
 
 

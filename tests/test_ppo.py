@@ -27,7 +27,7 @@ def experience(actor: Actor, rows: int, seed: int) -> Samples:
     def draw(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
-    features = Features(draw(rows, 2, 4), draw(1, rows, 2, 2), torch.ones(1, rows, 2, dtype=torch.float64))
+    features = Features(draw(rows, 2, 4), draw(1, rows, 2, 2), torch.ones(1, rows, 2).double(), draw(rows, 2, 0))
     action = draw(rows, 2, 3)
     with torch.no_grad():
         log_prob = ppo.log_prob(action, actor.mean(features), actor.log_std)

@@ -9,8 +9,8 @@ from scipy.spatial.transform import Rotation
 
 from hardware.rotation import multiply, rotate, rotate_inverse
 from hardware.types import Peers, RobotState
-from sim.observe import decode, initial_memory, observe, remember
-from sim.task import ActionCfg, Transition
+from sim.observe import decode, initial_memory, remember, see
+from sim.task import ActionCfg, Percept, Transition
 from sim.tasks import load_task
 from sim.terms import observations, rewards
 
@@ -39,10 +39,14 @@ def state_at(quat: torch.Tensor, **fields) -> RobotState:
     return dataclasses.replace(RobotState(none, none, zeros, quat, zeros, zeros, zeros[..., 0]), **fields)
 
 
+def percept(state: RobotState, peers: Peers | None = None, command=None, memory=None) -> Percept:
+    return Percept(state, peers, {}, command or {}, memory or {})
+
+
 def test_projected_gravity_is_down_in_the_body():
     quat = torch.from_numpy(random_quat(20))
     down = torch.tensor([0.0, 0.0, -1.0], dtype=quat.dtype).expand(20, 3)
-    got = observations.projected_gravity(state_at(quat), {}, {})
+    got = observations.projected_gravity(percept(state_at(quat)))
     torch.testing.assert_close(got, rotate_inverse(quat, down))
 
 
@@ -54,9 +58,9 @@ def test_peers_are_seen_from_the_body_of_whoever_sees_them():
     peers = Peers(pos, vel, torch.zeros(2, 3, 5, dtype=quat.dtype), torch.ones(2, 3, 5).bool())
     for peer in range(5):
         expected = rotate_inverse(quat, pos[..., peer, :] - own_pos)
-        torch.testing.assert_close(observations.peer_pos(state, peers)[..., peer, :], expected)
+        torch.testing.assert_close(observations.peer_pos(percept(state, peers))[..., peer, :], expected)
         expected = rotate_inverse(quat, vel[..., peer, :]) - own_vel
-        torch.testing.assert_close(observations.peer_vel(state, peers)[..., peer, :], expected)
+        torch.testing.assert_close(observations.peer_vel(percept(state, peers))[..., peer, :], expected)
 
 
 def test_an_old_message_is_carried_on_by_its_velocity():
@@ -64,7 +68,7 @@ def test_an_old_message_is_carried_on_by_its_velocity():
     peers = Peers(
         torch.tensor([[[1.0, 0, 1]]]), torch.tensor([[[2.0, 0, 0]]]), torch.tensor([[0.1]]), torch.ones(1, 1).bool()
     )
-    assert observations.peer_pos(state_at(quat), peers)[0, 0].tolist() == pytest.approx([1.2, 0, 1])
+    assert observations.peer_pos(percept(state_at(quat), peers))[0, 0].tolist() == pytest.approx([1.2, 0, 1])
 
 
 def test_whoever_is_not_heard_leaves_no_trace_in_the_observation():
@@ -77,7 +81,7 @@ def test_whoever_is_not_heard_leaves_no_trace_in_the_observation():
         peers = Peers(
             torch.full((1, 2, 3), junk), torch.full((1, 2, 3), junk), torch.zeros(1, 2), torch.zeros(1, 2).bool()
         )
-        return observe(task.observation, state_at(quat), peers, command, memory)
+        return see(task.observation, percept(state_at(quat), peers, command, memory)).flat()
 
     assert torch.equal(seen(0.0), seen(7.0))
 
@@ -85,12 +89,11 @@ def test_whoever_is_not_heard_leaves_no_trace_in_the_observation():
 def test_actions_outside_the_box_act_and_are_remembered_as_its_border():
     task = load_task("swarm-swap")
     cfg = ActionCfg(centre=(1.0, 0.0), scale=(0.5, 2.0))
-    assert decode(cfg, torch.tensor([9.0, -9.0])).target.tolist() == [1.5, -2.0]
+    still = state_at(torch.tensor([[1.0, 0, 0, 0]]))
+    assert decode(cfg, torch.tensor([9.0, -9.0]), still, (-1, -1)).target.tolist() == [1.5, -2.0]
     memory = remember(
         task.observation,
-        initial_memory(task.observation, (1,)),
-        state_at(torch.tensor([[1.0, 0, 0, 0]])),
-        {"goal_pos": torch.zeros(1, 3)},
+        percept(still, None, {"goal_pos": torch.zeros(1, 3)}, initial_memory(task.observation, (1,))),
         torch.full((1, 4), 5.0),
     )
     assert memory["last_action"].tolist() == [[1.0] * 4]
@@ -101,13 +104,10 @@ def transition(offset_x: float, closing: float) -> Transition:
     quat = torch.tensor([[[1.0, 0, 0, 0]] * 2])
     pos = torch.tensor([[[0.0, 0, 1], [offset_x, 0, 1]]])
     vel = torch.tensor([[[0.0, 0, 0], [-closing, 0, 0]]])
-    offset = pos[:, None] - pos[:, :, None]
-    distance = torch.linalg.vector_norm(offset, dim=-1) + torch.diag(torch.full((2,), torch.inf))
-    action = torch.zeros(1, 2, 4)
+    state, still = state_at(quat, base_pos=pos, base_lin_vel=vel), torch.zeros(1, 2, 4)
     return Transition(
-        state_at(quat, base_pos=pos, base_lin_vel=vel), {"goal_pos": pos}, action, action, offset,
-        vel[:, None] - vel[:, :, None], distance,
-    )  # fmt: skip
+        "crazyflie", state, state, {}, {"goal_pos": pos}, still, still, still, {}, torch.zeros(1), dt_s=0.02
+    )
 
 
 def test_crowding_and_closing_in_by_hand():

@@ -17,6 +17,7 @@ from phalanx.machine import machine, versions
 from policies.parallel import single_threaded_torch
 from policies.train import TrainCfg, Trainer
 from sim.env import TeamEnv, make_env
+from sim.group import rest_command
 from sim.physics.native import NativePhysics
 
 MIN_SPAN_S = 0.4  # a measurement lasts at least this long
@@ -91,19 +92,19 @@ def _physics(env: TeamEnv, substeps: int) -> Callable[[int], Any]:
     physics = NativePhysics(env.world.scene, env.num_worlds, substeps)
     physics.load_state_dict(env.world.physics.state_dict())
     control = torch.from_numpy(np.tile(_hover(env), (env.num_worlds, substeps, 1)))
+    columns = torch.arange(env.world.scene.model.nq + env.world.scene.model.nv)
 
     def step(_: int) -> None:
         physics.step(control)
-        physics.trajectory()
+        physics.now(columns)
 
     return step
 
 
 def _hover(env: TeamEnv) -> np.ndarray:
     """Control (nu,) that keeps every robot near where it is, so that long runs stay in the air."""
-    scene = env.world.scene
-    control = np.zeros(scene.model.nu)
-    control[scene.ctrl_index] = np.array(env.task.action.centre)
+    control = np.zeros(env.world.scene.model.nu)
+    control[env.world.scene.group.ctrl_index] = np.array(rest_command(env.robot))
     return control
 
 

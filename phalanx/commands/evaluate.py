@@ -13,7 +13,7 @@ def evaluate(
     file: OptionalPolicyFile = None,
     agent: Agent = "policy",
     task: str = "swarm-swap",
-    robots: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (4,),
+    robots: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (),
     episodes: int = 256,
     seed: Count = None,
     shield: bool = False,
@@ -27,7 +27,7 @@ def evaluate(
         file: Policy file; needed by the agent "policy".
         agent: Who flies: the policy, nobody (zero), chance (random), or straight at the goal (baseline).
         task: Task of the simple agents; a policy file names its own.
-        robots: Team sizes, one after the other.
+        robots: Team sizes, one after the other; that of the task when not given.
         episodes: Worlds, one episode in each.
         seed: Of the starts; held out from training when not given.
         shield: Put the safety shield between policy and robots.
@@ -36,11 +36,12 @@ def evaluate(
     from phalanx.play.pilots import pilot_and_task
     from policies.evaluate import HELD_OUT_SEED
     from policies.evaluate import evaluate as run
+    from sim.tasks import load_task
 
     start = HELD_OUT_SEED if seed is None else seed
     pilot, task = pilot_and_task(agent, file, task, start)
     results = []
-    for size in robots:
+    for size in robots or (load_task(task).num_agents,):
         with err.status(f"{episodes} episodes of {task} with {size} robots ..."):
             result = run(pilot, task, episodes, start, size, shield)
         results.append(asdict(result))

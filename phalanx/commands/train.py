@@ -11,9 +11,9 @@ def train(
     task: TaskName,
     out_dir: OutFolder = None,
     seed: int = 0,
-    num_envs: int = 512,
+    num_envs: Count = None,
     num_agents: Count = None,
-    steps: int = 2_000_000,
+    steps: Count = None,
     wall_budget_s: Seconds = None,
     team_critic: bool = False,
     shield: bool = False,
@@ -28,9 +28,9 @@ def train(
         task: Which task; see `phalanx tasks`.
         out_dir: Folder for checkpoint and TensorBoard logs; runs/TASK when not given.
         seed: Same seed, same run, bitwise on a CPU.
-        num_envs: Worlds in parallel.
+        num_envs: Worlds in parallel; as the task says when not given.
         num_agents: Robots in a world; as the task says when not given.
-        steps: Agent steps to train for: control periods x worlds x robots.
+        steps: Agent steps to train for, control periods x worlds x robots; as the task says when not given.
         wall_budget_s: End earlier, after so many seconds.
         team_critic: MAPPO, the critic sees the whole team; else IPPO.
         shield: Train behind the safety shield.
@@ -39,7 +39,7 @@ def train(
     """
     from sim.tasks import load_task
 
-    load_task(task)  # a typing error is answered before torch is loaded
+    defaults = load_task(task)
     from policies.train import TrainCfg
     from policies.train import train as run
 
@@ -47,9 +47,9 @@ def train(
     cfg = TrainCfg(
         task=task,
         out=folder,
-        num_envs=num_envs,
+        num_envs=defaults.num_envs if num_envs is None else num_envs,
         num_agents=num_agents,
-        total_steps=steps,
+        total_steps=defaults.train_steps if steps is None else steps,
         wall_budget_s=wall_budget_s,
         seed=seed,
         team_critic=team_critic,

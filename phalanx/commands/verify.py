@@ -15,7 +15,7 @@ def verify(
     file: PolicyFile,
     run: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None,
     episodes: int = 256,
-    teams: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (2, 4, 8),
+    teams: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (),
     json: bool = False,
 ) -> int:
     """Say whether a policy file may fly.
@@ -26,18 +26,18 @@ def verify(
         file: Policy file.
         run: Training run that it came from; parity is then measured against the torch controller.
         episodes: Held-out starts for each team size, with and without shield.
-        teams: Team sizes to fly.
+        teams: Team sizes to fly beside the one that was trained; as the task says when not given.
         json: Print every figure as JSON on stdout.
     """
     from deploy.bundle import load_bundle
 
-    load_bundle(file)  # a bad file is answered before torch is loaded
-    from policies.verify import VerifyCfg
+    bundle = load_bundle(file)  # a bad file is answered before torch is loaded
+    from policies.verify import VerifyCfg, team_sizes
     from policies.verify import verify as check
 
-    cfg = VerifyCfg(num_worlds=episodes, teams=teams)
+    cfg = VerifyCfg(num_worlds=episodes, teams=teams or None)
     with make_progress() as progress:
-        bar = progress.add_task("verify", total=2 + 2 * len(teams), completed=-1, note="")
+        bar = progress.add_task("verify", total=2 + 2 * len(team_sizes(bundle.contract, cfg)), completed=-1, note="")
         verdict = check(
             file,
             cfg,

@@ -14,7 +14,7 @@ def pilot_and_task(agent: str, file: Path | None, task: str, seed: int) -> tuple
     ValueError without a file for "policy" and for an unknown task, BundleError for a bad file.
     """
     if agent != "policy":
-        return make_agent(agent, seed), load_task(task).name
+        return make_agent(agent, seed, load_task(task)), task
     if file is None:
         raise ValueError("which policy? give a file, such as zoo/swarm-swap.onnx, or --agent zero|random|baseline")
     pilot = make_pilot(file)

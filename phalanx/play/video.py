@@ -39,7 +39,7 @@ def save_video(path: Path, episode: Episode, robot: str) -> None:
     frames = []
     times = episode.flight.t
     for step in np.unique(np.searchsorted(times, np.arange(0.0, times[-1], 1.0 / FPS))):
-        for k, first in enumerate(scene.qpos_adr):
+        for k, first in enumerate(scene.group.base_qpos[:, 0]):
             data.qpos[first : first + 3] = episode.flight.pos[step, k]
             data.qpos[first + 3 : first + 7] = episode.attitude[step, k]
         mujoco.mj_forward(scene.model, data)

@@ -67,6 +67,5 @@ class TeamGymEnv(gym.Env):
 
 
 def _spaces(env: TeamEnv) -> tuple[gym.spaces.Box, gym.spaces.Box]:
-    obs_dim = env.obs_layout.own_dim + env.world.num_peers * (env.obs_layout.peer_dim + 1)
-    obs = gym.spaces.Box(-np.inf, np.inf, (env.num_agents, obs_dim), np.float32)
+    obs = gym.spaces.Box(-np.inf, np.inf, (env.num_agents, env.obs_dim), np.float32)
     return obs, gym.spaces.Box(-1.0, 1.0, (env.num_agents, env.action_dim), np.float32)

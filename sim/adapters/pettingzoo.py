@@ -21,8 +21,7 @@ class TeamParallelEnv(ParallelEnv):
         self.render_mode = None
         self.possible_agents = [f"{self.env.robot.name}_{index}" for index in range(self.env.num_agents)]
         self.agents: list[str] = []
-        layout = self.env.obs_layout
-        size = layout.own_dim + self.env.world.num_peers * (layout.peer_dim + 1)
+        size = self.env.obs_dim
         self._obs_spaces = {a: gym.spaces.Box(-np.inf, np.inf, (size,), np.float32) for a in self.possible_agents}
         self._act_spaces = {
             a: gym.spaces.Box(-1.0, 1.0, (self.env.action_dim,), np.float32) for a in self.possible_agents

@@ -2,32 +2,49 @@
 
 from typing import Protocol
 
-import numpy as np
 import torch
 
 from sim.scene import Scene
 
 
 class Physics(Protocol):
-    """Many worlds of one scene (W worlds, n physics steps in a control step)."""
+    """Many worlds of one scene (W worlds, n physics steps in a control step).
+
+    Columns number the entries of [qpos, qvel], so that position and velocity are read in one go.
+    """
 
     scene: Scene
     num_worlds: int
 
     def reset(self, worlds: torch.Tensor, qpos: torch.Tensor, qvel: torch.Tensor, act: torch.Tensor) -> None:
-        """Put `worlds` (K,) into the given states (K, nq), (K, nv), (K, na)."""
+        """Put `worlds` (K,) into the given states (K, nq), (K, nv), (K, na), as if they had always been there."""
 
-    def step(self, ctrl: torch.Tensor) -> None:
-        """Advance every world by n physics steps under ctrl (W, n, nu)."""
+    def step(self, ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
+        """Advance every world by n physics steps under ctrl (W, n, nu) and generalised forces (W, nv)."""
 
-    def trajectory(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Positions (W, n, nq) and velocities (W, n, nv) after each physics step of the last control step."""
+    def now(self, columns: torch.Tensor) -> torch.Tensor:
+        """Entries `columns` (...) of every world's present state: (W, ...) float32."""
 
-    def set_masses(self, world: int, bodies: np.ndarray, mass_kg: np.ndarray, inertia: np.ndarray) -> None:
-        """Give `bodies` (N,) of one world masses (N,) kg and principal inertias (N, 3) kg m^2."""
+    def recall(self, worlds: torch.Tensor, ago: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        """Entries `columns` (N, C) of `worlds` (K,) as they were `ago` (K, N) physics steps before: (K, N, C) float32.
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """All that a bitwise continuation needs, the masses of every world included."""
+        At least one control step and as many physics steps as `ago` asks for, up to 2 n - 1, are remembered.
+        """
 
-    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+    def add_velocity(self, worlds: torch.Tensor, columns: torch.Tensor, change: torch.Tensor) -> None:
+        """Add `change` (K, C) to the entries `columns` (C,) of qvel of `worlds` (K,): a push of no duration."""
+
+    def finite(self) -> torch.Tensor:
+        """Worlds (W,) whose state is still a state: finite, and no faster than anything real."""
+
+    def field(self, name: str) -> torch.Tensor:
+        """A copy of the model's array `name`, such as "body_mass", before any world changed it."""
+
+    def set_field(self, name: str, worlds: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> None:
+        """Give entries `index` (I,) of the model's array `name` the `values` (K, I, ...) in `worlds` (K,)."""
+
+    def state_dict(self) -> dict:
+        """All that a bitwise continuation needs, what fields were changed to included."""
+
+    def load_state_dict(self, state: dict) -> None:
         """Restore `state_dict()`."""

@@ -11,10 +11,14 @@ from mujoco.rollout import Rollout
 from sim.scene import Scene
 
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
+CTRL = int(mujoco.mjtState.mjSTATE_CTRL)
+CTRL_AND_FORCE = CTRL | int(mujoco.mjtState.mjSTATE_QFRC_APPLIED)
+INERTIAL = {"body_mass", "body_inertia", "body_ipos", "dof_armature"}  # MuJoCo derives constants from these
+MAX_SPEED = 1e4  # m/s or rad/s; the contact solver blows up beyond any robot's speed before it overflows
 
 
 class NativePhysics:
-    """`Physics` on `mujoco.rollout`. Each world owns a copy of the model, so that its masses may differ."""
+    """`Physics` on `mujoco.rollout`. Each world owns a copy of the model, so that its fields may differ."""
 
     def __init__(self, scene: Scene, num_worlds: int, steps_per_control: int, num_threads: int | None = None):
         """`steps_per_control` physics steps make one `step`; as many threads as this process may use cores."""
@@ -29,59 +33,96 @@ class NativePhysics:
         self._data = [mujoco.MjData(model) for _ in range(threads)]
         self._scratch = mujoco.MjData(model)
         size = mujoco.mj_stateSize(model, FULL)
-        self._start = np.zeros((num_worlds, size))
-        self._path = np.zeros((num_worlds, steps_per_control, size))
         # FULLPHYSICS is laid out as time, qpos, qvel, act; nothing here has history or plugin state behind them
-        self._qpos = slice(1, 1 + model.nq)
-        self._qvel = slice(1 + model.nq, 1 + model.nq + model.nv)
-        self._act = slice(1 + model.nq + model.nv, 1 + model.nq + model.nv + model.na)
-        if self._act.stop != size:
-            raise ValueError(f"{model.names[:32]!r}: state of {size} numbers where {self._act.stop} were expected")
+        self._act = 1 + model.nq + model.nv
+        if self._act + model.na != size:
+            raise ValueError(f"the model's state has {size} numbers where {self._act + model.na} were expected")
+        self._start = np.zeros((num_worlds, size))
+        # The last two control steps, taking turns: a delayed sensor reads from either, and nothing is ever moved.
+        self._path = np.zeros((2, num_worlds, steps_per_control, size))
+        self._turn = 0
+        self._seen = torch.from_numpy(self._path)
+        self._steps = steps_per_control
+        self._changed: dict[str, None] = {}  # fields that some world has changed
+        self._stale: set[int] = set()  # worlds whose derived constants are out of date
 
     def reset(self, worlds: torch.Tensor, qpos: torch.Tensor, qvel: torch.Tensor, act: torch.Tensor) -> None:
-        """Put `worlds` (K,) into the given states; their trajectory becomes that state at every substep."""
+        """See `Physics.reset`."""
         ids = worlds.numpy()
         state = np.concatenate([np.zeros((len(ids), 1)), qpos.numpy(), qvel.numpy(), act.numpy()], axis=1)
         self._start[ids] = state
-        self._path[ids] = state[:, None]
+        self._path[:, ids] = state[:, None]
 
-    def set_masses(self, world: int, bodies: np.ndarray, mass_kg: np.ndarray, inertia: np.ndarray) -> None:
-        """Give `bodies` (N,) of one world masses (N,) kg and principal inertias (N, 3) kg m^2.
-
-        The constants that MuJoCo derives from mass are renewed too: with stale ones contacts explode.
-        """
-        model = self.models[world]
-        model.body_mass[bodies], model.body_inertia[bodies] = mass_kg, inertia
-        mujoco.mj_setConst(model, self._scratch)
-
-    def step(self, ctrl: torch.Tensor) -> None:
-        """Advance every world under ctrl (W, n, nu), n as given at construction."""
+    def step(self, ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
+        """See `Physics.step`."""
+        for world in self._stale:
+            mujoco.mj_setConst(self.models[world], self._scratch)  # with stale constants contacts explode
+        self._stale.clear()
+        control = ctrl.numpy()
+        if force is not None:
+            held = np.broadcast_to(force.numpy()[:, None], (self.num_worlds, self._steps, force.shape[-1]))
+            control = np.concatenate([control, held], axis=-1)
+        self._turn ^= 1
         self._rollout.rollout(
             self.models,
             self._data,
             self._start,
-            np.ascontiguousarray(ctrl.numpy(), dtype=np.float64),
-            state=self._path,
+            np.ascontiguousarray(control, dtype=np.float64),
+            control_spec=CTRL if force is None else CTRL_AND_FORCE,
+            state=self._path[self._turn],
             skip_checks=True,
-            nstep=self._path.shape[1],
+            nstep=self._steps,
         )
-        self._start[:] = self._path[:, -1]
+        self._start[:] = self._path[self._turn, :, -1]
 
-    def trajectory(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Qpos (W, n, nq) and qvel (W, n, nv), float64 views that the next `step` overwrites."""
-        path = torch.from_numpy(self._path)
-        return path[..., self._qpos], path[..., self._qvel]
+    def now(self, columns: torch.Tensor) -> torch.Tensor:
+        """See `Physics.now`."""
+        return self._seen[self._turn, :, -1][:, columns + 1].float()
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """All that a bitwise continuation needs, the masses of every world included."""
-        body = self.scene.base_body
-        masses = np.array([[model.body_mass[body], *model.body_inertia[body].T] for model in self.models])
-        arrays = {"start": self._start.copy(), "path": self._path.copy(), "masses": masses}
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    def recall(self, worlds: torch.Tensor, ago: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        """See `Physics.recall`."""
+        before = ago >= self._steps
+        turn = torch.where(before, self._turn ^ 1, self._turn)
+        step = self._steps - 1 - ago + self._steps * before
+        return self._seen[turn.unsqueeze(-1), worlds.view(-1, 1, 1), step.unsqueeze(-1), columns + 1].float()
 
-    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
-        """Restore `state_dict()`."""
+    def add_velocity(self, worlds: torch.Tensor, columns: torch.Tensor, change: torch.Tensor) -> None:
+        """See `Physics.add_velocity`."""
+        ids, where = worlds.numpy()[:, None], 1 + self.scene.model.nq + columns.numpy()
+        self._start[ids, where] += change.double().numpy()
+        self._path[self._turn, ids, -1, where] = self._start[ids, where]
+
+    def finite(self) -> torch.Tensor:
+        """See `Physics.finite`."""
+        with np.errstate(invalid="ignore"):
+            fast = np.abs(self._start[:, 1 + self.scene.model.nq : self._act]).max(axis=1, initial=0.0)
+        return torch.from_numpy((fast < MAX_SPEED) & np.isfinite(self._start.sum(axis=1)))
+
+    def field(self, name: str) -> torch.Tensor:
+        """See `Physics.field`."""
+        return torch.from_numpy(np.array(getattr(self.scene.model, name)))
+
+    def set_field(self, name: str, worlds: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> None:
+        """See `Physics.set_field`."""
+        rows, where = values.double().numpy(), index.numpy()
+        for row, world in enumerate(worlds.tolist()):
+            getattr(self.models[world], name)[where] = rows[row]
+        self._changed[name] = None
+        if name in INERTIAL:
+            self._stale.update(worlds.tolist())
+
+    def state_dict(self) -> dict:
+        """See `Physics.state_dict`."""
+        fields = {name: np.stack([getattr(model, name) for model in self.models]) for name in self._changed}
+        arrays = {"start": self._start, "path": self._path, **{f"field/{name}": v for name, v in fields.items()}}
+        return {"turn": self._turn} | {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """See `Physics.load_state_dict`."""
+        self._turn = state["turn"]
         self._start[:] = state["start"].numpy()
         self._path[:] = state["path"].numpy()
-        for world, rows in enumerate(state["masses"].numpy()):
-            self.set_masses(world, self.scene.base_body, rows[0], rows[1:].T)
+        everyone = torch.arange(self.num_worlds)
+        for name, values in state.items():
+            if name.startswith("field/"):
+                self.set_field(name.removeprefix("field/"), everyone, torch.arange(values.shape[1]), values)

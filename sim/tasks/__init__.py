@@ -3,9 +3,10 @@
 from difflib import get_close_matches
 
 from sim.task import TaskCfg
+from sim.tasks.hover import HOVER
 from sim.tasks.swarm_swap import SWARM_SWAP
 
-_TASKS = {task.name: task for task in (SWARM_SWAP,)}
+_TASKS = {task.name: task for task in (HOVER, SWARM_SWAP)}
 
 
 def task_names() -> list[str]:

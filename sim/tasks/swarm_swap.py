@@ -6,11 +6,13 @@ import torch
 
 from hardware import load_robot
 from sim import randomisation
+from sim.baselines import geometric
+from sim.group import Noise
 from sim.task import (
     ActionCfg,
     CommandCfg,
+    Draw,
     MemoryTerm,
-    Noise,
     ObservationCfg,
     RandomTerm,
     RewardTerm,
@@ -29,18 +31,15 @@ LARGEST_TEAM = 16  # on the widest circle, 2.2 m, that leaves 0.3 m to the walls
 ELLIPSOID = {"separation_m": 0.40, "downwash_ratio": 2.0}  # kept free around each robot, wider than the shield's own
 
 
-def start(generator: torch.Generator, worlds: int, robots: int) -> Start:
+def start(draw: Draw) -> Start:
     """Robots spread over a circle of random radius and phase, at random heights and headings; goals opposite.
 
     The circle widens with the team, so that neighbours start at least 0.44 m apart. ValueError for a team that it would
     take out of the space.
     """
+    robots, uniform = draw.robots, draw.uniform
     if robots > LARGEST_TEAM:
         raise ValueError(f"swarm-swap has room for {LARGEST_TEAM} robots, not {robots}")
-
-    def uniform(low: float, high: float, *shape: int) -> torch.Tensor:
-        return low + (high - low) * torch.rand(worlds, *shape, generator=generator)
-
     least = max(0.7, 0.32 / torch.sin(torch.tensor(pi / max(robots, 2))).item())
     radius = uniform(least, least + 0.5, 1)
     jitter = 0.3 * pi / max(robots, 3)
@@ -121,5 +120,7 @@ SWARM_SWAP = TaskCfg(
         "network_delay": RandomTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
     },
     ppo={"gamma": 0.98, "gae_lambda": 0.9},  # a second ahead is what a crossing needs
+    baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name}),
+    verify_teams=(2, 4, 8),
     shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
 )

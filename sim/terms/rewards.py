@@ -2,7 +2,6 @@
 
 import torch
 
-from hardware.rotation import rotate
 from sim.task import Transition
 
 Tensor = torch.Tensor
@@ -22,7 +21,7 @@ def goal_speed(t: Transition, limit_m_s: float, slow_m: float) -> Tensor:
     """Speed towards the goal over the limit, clipped to +-1; fades inside `slow_m` so that nobody overshoots for it."""
     offset = t.command["goal_pos"] - t.state.base_pos
     distance = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
-    closing = (_lin_vel_w(t) * offset / distance.clamp(min=1e-6)).sum(-1)
+    closing = (t.lin_vel_w * offset / distance.clamp(min=1e-6)).sum(-1)
     return (closing / limit_m_s).clamp(-1.0, 1.0) * (distance.squeeze(-1) / slow_m).clamp(max=1.0)
 
 
@@ -79,7 +78,3 @@ def ellipsoid_distance(offset: Tensor, separation_m: float, downwash_ratio: floa
 
 def _goal_distance(t: Transition) -> Tensor:
     return torch.linalg.vector_norm(t.command["goal_pos"] - t.state.base_pos, dim=-1)
-
-
-def _lin_vel_w(t: Transition) -> Tensor:
-    return rotate(t.state.base_quat, t.state.base_lin_vel)

@@ -1,0 +1,1 @@
+"""Controllers that nobody trained: what a learned policy has to beat."""

@@ -1,0 +1,194 @@
+"""A group of like robots in W worlds: what their actuators make of a command, what they sense, and what they hear."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+
+from hardware.rotation import multiply, rotate_inverse
+from hardware.spec import RobotSpec
+from hardware.types import Peers, RobotState
+from sim.physics import Physics
+from sim.scene import GroupIndex
+
+Tensor = torch.Tensor
+POS, QUAT, LIN, ANG = slice(0, 3), slice(3, 7), slice(7, 10), slice(10, 13)  # of a row: base, then joints
+OLDEST_S = 1e3  # a message that is lost before any was heard is heard all the same
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviation of white measurement noise, and of the constant bias that a world's sensors start with."""
+
+    pos_m: float = 0.0
+    angle_rad: float = 0.0
+    lin_vel_m_s: float = 0.0
+    ang_vel_rad_s: float = 0.0
+    joint_pos_rad: float = 0.0
+    joint_vel_rad_s: float = 0.0
+
+    def per_column(self, joints: int) -> Tensor:
+        """(12 + 2 J,): position, rotation vector, velocities, joint positions and velocities."""
+        base = (self.pos_m, self.angle_rad, self.lin_vel_m_s, self.ang_vel_rad_s)
+        columns = [torch.tensor(base).repeat_interleave(3)]
+        columns += [torch.full((joints,), value) for value in (self.joint_pos_rad, self.joint_vel_rad_s)]
+        return torch.cat(columns)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+
+class RobotGroup:
+    """N robots of one `GroupIndex` in W worlds. Rows are (13 + 2 J,): base pose and velocities, joint pos and vel."""
+
+    KEPT = ("strength", "curve", "actuator_delay", "sensor_delay", "network_delay", "dropout", "bias", "sent", "heard")
+
+    def __init__(self, group: GroupIndex, physics: Physics, decimation: int):
+        """All delays start at zero and all actuators at their nominal strength."""
+        self.group, self.robot, self.physics = group, group.robot, physics
+        self.decimation, self.num_robots = decimation, group.num_robots
+        self.dt = float(physics.scene.model.opt.timestep)
+        w, n, u, j = physics.num_worlds, self.num_robots, len(self.robot.channels), len(self.robot.joints)
+        self.num_joints = j
+        self.strength = torch.ones(w, n, u)  # set-points that are forces come out as this share of what was asked
+        self.curve = torch.ones(w, n, 1)  # exponent of the thrust curve: real = high * (asked / high) ** curve
+        self.actuator_delay = torch.zeros(w, n, dtype=torch.long)  # physics steps
+        self.sensor_delay = torch.zeros(w, n, dtype=torch.long)
+        self.network_delay = torch.zeros(w, n, dtype=torch.long)
+        self.dropout = torch.zeros(w)  # share of messages between robots that are lost
+        self.bias = torch.zeros(w, n, 12 + 2 * j)  # rad, m, ...: as Noise.per_column
+        self.rest = torch.tensor(rest_command(self.robot))
+        self.sent = self.rest.expand(w, n, u).clone()
+        self.heard = torch.zeros(w, n, n, 7)  # what robot i last heard of j: position, velocity, age s
+        self._low, self._high = torch.tensor(self.robot.command_low), torch.tensor(self.robot.command_high)
+        self._forces = torch.tensor([channel.unit == "N" for channel in self.robot.channels])
+        self._substep = torch.arange(decimation).view(1, -1, 1, 1)
+        self._ctrl_index = torch.from_numpy(group.ctrl_index).flatten()
+        self._columns = torch.from_numpy(_columns(group, physics.scene.model.nq))
+        self._fixed = torch.from_numpy(group.base_pose).float()
+        self._sensed = torch.ones(12 + 2 * j)
+        self._sensed[:12] = float(not self.robot.fixed_base)  # where a base is bolted down is known exactly
+
+    def write(self, ctrl: Tensor, target: Tensor) -> None:
+        """Put set-points for `target` (W, N, U) into ctrl (W, n, nu): late by the delay, as strong as drives are."""
+        target = target.clamp(self._low, self._high)
+        delay = self.actuator_delay[:, None, :, None]
+        path = torch.where(self._substep < delay, self.sent.unsqueeze(1), target.unsqueeze(1))
+        path = self._bent(path) * self.strength.unsqueeze(1)
+        ctrl[:, :, self._ctrl_index] = path.flatten(2).double()
+        self.sent = target
+
+    def _bent(self, path: Tensor) -> Tensor:
+        """Forces as the thrust curve gives them, path (W, n, N, U)."""
+        if self._forces.any() and (self.curve != 1.0).any():
+            share = (path / self._high).clamp(min=0.0) ** self.curve.unsqueeze(1)
+            return torch.where(self._forces, self._high * share, path)
+        return path
+
+    def truth(self) -> RobotState:
+        """The true state of every robot, (W, N, ...), age 0."""
+        rows = self._with_base(self.physics.now(self._columns))
+        return self._state(rows, rows.new_zeros(rows.shape[:2]))
+
+    def sense(self, worlds: Tensor, noise: Noise, generator: torch.Generator) -> RobotState:
+        """What the robots of `worlds` (K,) measure: late by their delay, with noise and bias."""
+        delay = self.sensor_delay[worlds]
+        rows = self._with_base(self.physics.recall(worlds, delay, self._columns))
+        error = self.bias[worlds]
+        if noise:
+            error = error + noise.per_column(self.num_joints) * torch.randn(error.shape, generator=generator)
+        error = error * self._sensed
+        rows[..., POS] += error[..., 0:3]
+        rows[..., QUAT] = tilted(rows[..., QUAT], error[..., 3:6])
+        rows[..., 7:] += error[..., 6:]
+        return self._state(rows, delay * self.dt)
+
+    def hear(
+        self, worlds: Tensor, own_pos: Tensor, num_peers: int, range_m: float, noise: Noise, generator: torch.Generator
+    ) -> Peers:
+        """What robots at `own_pos` (K, N, 3) hear of the `num_peers` nearest others; those out of range are not valid.
+
+        A message that is lost leaves the last one standing, a control step older.
+        """
+        k, n, p = len(worlds), self.num_robots, num_peers
+        if p == 0:
+            none = own_pos.new_zeros(k, n, 0, 3)
+            return Peers(none, none, none[..., 0], none[..., 0].bool())
+        delay = self.network_delay[worlds]
+        rows = self.physics.recall(worlds, delay, self._columns)
+        said = torch.cat([rows[..., POS], rows[..., LIN]], dim=-1)
+        if noise:
+            said = said + noise.per_column(0)[[0, 1, 2, 6, 7, 8]] * torch.randn(said.shape, generator=generator)
+        new = torch.cat([said, (delay * self.dt).unsqueeze(-1)], dim=-1).unsqueeze(1).expand(k, n, n, 7)
+        if self.dropout.any():
+            lost = torch.rand(k, n, n, 1, generator=generator) < self.dropout[worlds].view(-1, 1, 1, 1)
+            old = self.heard[worlds]
+            old[..., 6] += self.decimation * self.dt
+            new = torch.where(lost & (old[..., 6:] < OLDEST_S), old, new)
+            self.heard[worlds] = new
+        gap = new[..., POS] - own_pos.unsqueeze(-2)
+        distance = torch.linalg.vector_norm(gap, dim=-1) + torch.diag(torch.full((n,), torch.inf))
+        near, order = distance.sort(dim=-1)
+        heard = new.gather(2, order[..., :p].unsqueeze(-1).expand(-1, -1, -1, 7))
+        return Peers(heard[..., 0:3], heard[..., 3:6], heard[..., 6], near[..., :p] < range_m)
+
+    def restart(self, worlds: Tensor, joint_pos: Tensor) -> None:
+        """Forget what was sent and heard in `worlds` (K,): drives are whole again and hold `joint_pos` (K, N, J)."""
+        self.strength[worlds] = 1.0
+        self.sent[worlds] = self.rest_at(joint_pos)
+        self.heard[worlds] = torch.inf
+
+    def rest_at(self, joint_pos: Tensor) -> Tensor:
+        """The command (..., U) that holds robots in `joint_pos` (..., J)."""
+        rest = self.rest.expand(*joint_pos.shape[:-1], -1).clone()
+        for channel, joint in enumerate(self.robot.joint_of_channel):
+            if joint >= 0:
+                rest[..., channel] = joint_pos[..., joint]
+        return rest
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that a bitwise continuation needs."""
+        return {name: getattr(self, name).clone() for name in self.KEPT}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Restore `state_dict()`."""
+        for name in self.KEPT:
+            setattr(self, name, state[name].clone())
+
+    def _with_base(self, rows: Tensor) -> Tensor:
+        """Rows (K, N, 13 + 2 J) of what physics gave, which knows nothing of bases that are bolted down."""
+        if not self.robot.fixed_base:
+            return rows
+        k = len(rows)
+        still = rows.new_zeros(k, self.num_robots, 6)
+        return torch.cat([self._fixed.expand(k, -1, -1), still, rows], dim=-1)
+
+    def _state(self, rows: Tensor, age: Tensor) -> RobotState:
+        """Rows -> RobotState; MuJoCo gives linear velocity in the world, angular in the body."""
+        quat, joints = rows[..., QUAT], rows[..., 13:]
+        lin_vel = rows[..., LIN] if self.robot.fixed_base else rotate_inverse(quat, rows[..., LIN])
+        pos, vel = joints[..., : self.num_joints], joints[..., self.num_joints :]
+        return RobotState(pos, vel, rows[..., POS], quat, lin_vel, rows[..., ANG], age)
+
+
+def rest_command(robot: RobotSpec) -> list[float]:
+    """The command that holds a robot where it is: hover thrust for a drone, the home pose for joints, else zero."""
+    rest = []
+    for channel, joint in zip(robot.channels, robot.joint_of_channel, strict=True):
+        if joint >= 0:
+            rest.append(robot.joints[joint].home)
+        else:
+            rest.append(robot.flight.hover_thrust_n if robot.flight and channel.name == "thrust" else 0.0)
+    return rest
+
+
+def _columns(group: GroupIndex, nq: int) -> np.ndarray:
+    """(N, C) columns of [qpos, qvel] that make a row, the base left out where it is fixed."""
+    parts = [group.base_qpos, nq + group.base_qvel, group.joint_qpos, nq + group.joint_qvel]
+    return np.concatenate(parts, axis=1).astype(np.int64)
+
+
+def tilted(quat: Tensor, angle: Tensor) -> Tensor:
+    """`quat` turned by small rotation vectors (..., 3) rad, body."""
+    turned = multiply(quat, torch.cat([torch.ones_like(angle[..., :1]), 0.5 * angle], dim=-1))
+    return turned / torch.linalg.vector_norm(turned, dim=-1, keepdim=True)

@@ -1,0 +1,106 @@
+"""hover: one Crazyflie flies to a point, from wherever and however it starts, and stays there."""
+
+from math import pi
+
+import torch
+
+from hardware import load_robot
+from sim import randomisation
+from sim.baselines import geometric
+from sim.group import Noise
+from sim.task import (
+    ActionCfg,
+    CommandCfg,
+    Draw,
+    MemoryTerm,
+    ObservationCfg,
+    RandomTerm,
+    RewardTerm,
+    Start,
+    TaskCfg,
+    Term,
+)
+from sim.terms import observations, rewards, terminations
+
+ROBOT = load_robot("crazyflie")
+assert ROBOT.flight is not None
+HOVER_N = ROBOT.flight.hover_thrust_n
+SPACE = {"low_m": (-2.5, -2.5, 0.1), "high_m": (2.5, 2.5, 2.5)}  # leaving it is a failure; its floor is 10 cm up
+
+
+def start(draw: Draw) -> Start:
+    """Anywhere within 1.2 m of the goal, tilted by up to 25 degrees, moving at up to 0.5 m/s along each axis."""
+    n, uniform = draw.robots, draw.uniform
+    goal = torch.stack([uniform(-0.8, 0.8, n), uniform(-0.8, 0.8, n), uniform(0.8, 1.6, n)], dim=-1)
+    offset = uniform(-0.7, 0.7, n, 3)
+    yaw, tilt, towards = uniform(-pi, pi, n), uniform(0.0, 0.44, n), uniform(-pi, pi, n)
+    half, flat = (tilt / 2).sin(), (tilt / 2).cos()
+    # A turn by `tilt` about a level axis, then by `yaw` about the vertical one.
+    quat = [
+        flat * (yaw / 2).cos(),
+        half * (towards + yaw / 2).cos(),
+        half * (towards + yaw / 2).sin(),
+        flat * (yaw / 2).sin(),
+    ]
+    return Start(
+        pos=(goal + offset).clamp(torch.tensor([-2.0, -2.0, 0.5]), torch.tensor([2.0, 2.0, 2.1])),
+        quat=torch.stack(quat, dim=-1),
+        lin_vel=uniform(-0.5, 0.5, n, 3),
+        command={"goal_pos": goal},
+    )
+
+
+HOVER = TaskCfg(
+    name="hover",
+    summary="a Crazyflie flies to a point and stays there, whatever its start",
+    robot=ROBOT.name,
+    num_agents=1,
+    episode_s=5.0,
+    commands={"goal_pos": CommandCfg((-2.5, -2.5, 0.2), (2.5, 2.5, 2.4), "m", "world", "where to fly and hover")},
+    observation=ObservationCfg(
+        own={
+            "goal_offset": Term(observations.goal_offset, {"limit_m": 1.0}),
+            "base_lin_vel": Term(observations.base_lin_vel),
+            "projected_gravity": Term(observations.projected_gravity),
+            "base_ang_vel": Term(observations.base_ang_vel),
+            "goal_offset_sum": Term(observations.remembered_vector, {"name": "goal_offset_sum"}),
+            "last_action": Term(observations.remembered, {"name": "last_action"}),
+        },
+        memory={
+            "last_action": MemoryTerm(observations.last_action, initial=(0.0, 0.0, 0.0, 0.0)),
+            "goal_offset_sum": MemoryTerm(
+                observations.goal_offset_sum,
+                {"dt_s": 1.0 / ROBOT.control_hz, "limit_m": 0.15, "decay_s": 2.0},
+                initial=(0.0, 0.0, 0.0),
+            ),
+        },
+    ),
+    action=ActionCfg(centre=(HOVER_N, 0.0, 0.0, 0.0), scale=(0.7 * HOVER_N, 4.0, 4.0, 2.0)),
+    start=start,
+    rewards={
+        "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 1.0}, weight=0.4),
+        "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.1}, weight=0.6),
+        "goal_speed": RewardTerm(rewards.goal_speed, {"limit_m_s": 1.5, "slow_m": 0.5}, weight=0.4),
+        "action_change": RewardTerm(rewards.action_change, weight=-0.05),
+        "spin": RewardTerm(rewards.spin, weight=-0.005),
+        "outside": RewardTerm(terminations.outside, SPACE, weight=-10.0),
+    },
+    failures={"outside": Term(terminations.outside, SPACE)},
+    success=Term(terminations.reached, {"distance_m": 0.1}),
+    success_hold_s=1.0,
+    noise=Noise(pos_m=0.003, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05),
+    randomisation={
+        "mass": RandomTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
+        "centre_of_mass": RandomTerm(randomisation.centre_of_mass, {"shift_m": (-0.002, 0.002)}),
+        "thrust": RandomTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
+        "thrust_curve": RandomTerm(randomisation.thrust_curve, {"exponent": (0.95, 1.05)}),
+        "battery_sag": RandomTerm(randomisation.battery_sag, {"share": (0.0, 0.01)}, every_s=(1.0, 1.0)),
+        "wind": RandomTerm(randomisation.wind, {"force_n": (0.0, 0.03)}, every_s=(1.0, 3.0)),
+        "sensor_bias": RandomTerm(randomisation.sensor_bias, {"bias": Noise(pos_m=0.002, angle_rad=0.01)}),
+        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
+        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+    },
+    baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name}),
+    ppo={"gamma": 0.98, "gae_lambda": 0.9},
+    shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
+)
