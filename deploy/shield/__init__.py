@@ -3,13 +3,18 @@
 It takes the policy for an adversary. What it guarantees, in numbers and under which assumptions, stands in `filter`.
 """
 
-from deploy.shield.filter import FilterInfo, filter_command
+from deploy.shield.backup import Mode
+from deploy.shield.filter import filter_command
+from deploy.shield.info import FilterInfo
+from deploy.shield.joint_params import JointShieldParams
+from deploy.shield.joints import joint_row_names
 from deploy.shield.params import ShieldParams, ShieldParamsError, make_shield_params
 from deploy.shield.rows import constraint_rows, row_names, safe_margin
-from deploy.shield.supervisor import Mode, Shield, ShieldReport
+from deploy.shield.supervisor import Shield, ShieldReport
 
 __all__ = [
     "FilterInfo",
+    "JointShieldParams",
     "Mode",
     "Shield",
     "ShieldParams",
@@ -17,6 +22,7 @@ __all__ = [
     "ShieldReport",
     "constraint_rows",
     "filter_command",
+    "joint_row_names",
     "make_shield_params",
     "row_names",
     "safe_margin",

@@ -1,5 +1,7 @@
 """filter_command: the command that is sent in place of the requested one, for one robot or a batch of worlds x robots.
 
+This is the filter of multirotors; that of joints, and what it guarantees, is in `joints`.
+
 What is guaranteed, and when. Two to eight Crazyflies that all run this filter with the default parameters keep every
 two centres at least `separation_m` (0.25 m) apart across and `downwash_ratio` times that (0.62 m) up and down, and stay
 inside the geofence (to 0.05 m where eight crowd at its lower face), whatever commands are requested, if
@@ -11,7 +13,6 @@ that its own shield brings it to a hover. This is an engineering margin, shown b
 (tests/test_shield_adversary.py); it is not a certificate.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,9 @@ from deploy.shield.attitude import (
     turn_matrix,
 )
 from deploy.shield.batched import solve_rows_batched
+from deploy.shield.info import FilterInfo
+from deploy.shield.joint_params import JointShieldParams
+from deploy.shield.joints import filter_joints
 from deploy.shield.params import ShieldParams
 from deploy.shield.rows import least_margin, predict_state, rows_ahead, split_bounds
 from deploy.shield.solve import solve_rows_numpy
@@ -55,29 +59,34 @@ BACKUP_STEPS = 12  # of gradient descent; more change the backup by less than th
 _TO_THE_RIGHT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
-@dataclass(slots=True)
-class FilterInfo:
-    """What the filter did. M = P + 17 rows, named by `rows.row_names`."""
-
-    margin: Array  # (...) least scaled distance to a peer over the guaranteed one, minus 1; infinite without peers
-    active: Array  # (..., M) bool, rows that hold the acceleration back
-    feasible: Array  # (...) bool, False where the backup acceleration was sent
-    intervention: Array  # (...) m/s^2, distance from the requested acceleration to the one sent
-
-
 def filter_command(
+    params: ShieldParams | JointShieldParams, spec: RobotSpec, state: RobotState, peers: Peers, target: Array
+) -> tuple[Array, FilterInfo]:
+    """Filter `target` (..., U) in the units of the robot's channels; returns (sent (..., U), FilterInfo).
+
+    Robots with a flight model go through `filter_flight`, all others through `joints.filter_joints`. Raises ValueError
+    for parameters of another class of robot.
+    """
+    if spec.flight is None:
+        if isinstance(params, JointShieldParams):
+            return filter_joints(params, spec, state, target)
+    elif isinstance(params, ShieldParams):
+        return filter_flight(params, spec, state, peers, target)
+    raise ValueError(f"{type(params).__name__} are not the shield parameters of {spec.name!r}, a {spec.kind}")
+
+
+def filter_flight(
     params: ShieldParams, spec: RobotSpec, state: RobotState, peers: Peers, target: Array
 ) -> tuple[Array, FilterInfo]:
-    """Filter `target` (..., 4) = thrust N, body rates rad/s; returns (sent (..., 4), FilterInfo).
+    """Filter `target` (..., 4) = thrust N, body rates rad/s, of multirotors.
 
     A request that meets every row is sent as it is (clamped to its channel); another one is replaced by the command for
     the nearest acceleration that does. Where none does, the backup is sent: the acceleration that brakes and violates
     the rows least. A request that is not finite counts as level flight. Only a state that is not finite gives an answer
-    that means nothing: check it before. Raises ValueError for a robot that is not a multirotor.
+    that means nothing: check it before.
     """
     flight = spec.flight
-    if flight is None:
-        raise ValueError(f"robot {spec.name!r} has no flight model: nothing to filter")
+    assert flight is not None
     xp = array_namespace(target)
     clamped = clamp(xp, spec, target)
     total = sum(columns(target), 0.0)  # of finite numbers it is finite, of others not

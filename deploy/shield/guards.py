@@ -4,6 +4,7 @@ from math import dist, hypot, isfinite
 
 import numpy as np
 
+from deploy.shield.joint_params import JointShieldParams
 from deploy.shield.params import ShieldParams
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
@@ -13,8 +14,8 @@ ORDER_TOL_S = 0.002  # clocks that stamp and clocks that compare may differ by t
 RANGE_TOL = 0.1  # of a channel's range: a policy's output beyond it did not come from its contract
 
 
-def check_state(params: ShieldParams, state: RobotState | None) -> str:
-    """Shape, finiteness, unit quaternion and age of a robot's own state."""
+def check_state(params: ShieldParams | JointShieldParams, state: RobotState | None) -> str:
+    """Shape, finiteness, unit quaternion and age of the base of a robot's own state."""
     if state is None:
         return "no state"
     for value, size in ((state.base_pos, 3), (state.base_quat, 4), (state.base_lin_vel, 3), (state.base_ang_vel, 3)):
@@ -28,7 +29,7 @@ def check_state(params: ShieldParams, state: RobotState | None) -> str:
     return check_age(params, "state", float(state.age))
 
 
-def check_age(params: ShieldParams, what: str, age_s: float) -> str:
+def check_age(params: ShieldParams | JointShieldParams, what: str, age_s: float) -> str:
     """Age between one period in the future and the deadline; NaN is neither."""
     if -params.control_dt_s <= age_s <= params.act_periods * params.control_dt_s:
         return ""
@@ -60,7 +61,9 @@ def check_peers(peers: Peers) -> str:
     return "" if np.isfinite(told[peers.valid]).all() else "peers not finite"
 
 
-def check_request(params: ShieldParams, spec: RobotSpec, requested: ActuatorCommand | None, age_s: float) -> str:
+def check_request(
+    params: ShieldParams | JointShieldParams, spec: RobotSpec, requested: ActuatorCommand | None, age_s: float
+) -> str:
     """Presence, shape, finiteness, range and age of what the policy asks for."""
     if requested is None:
         return "no request"

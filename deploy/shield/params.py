@@ -4,11 +4,9 @@ from dataclasses import dataclass, fields
 from math import cos, radians
 from typing import Any
 
+from deploy.shield.joint_params import JointShieldParams, make_joint_params
+from deploy.shield.params_error import ShieldParamsError
 from hardware.spec import GRAVITY, RobotSpec
-
-
-class ShieldParamsError(ValueError):
-    """A shield parameter has no meaning: names the parameter, the value and what was allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +63,18 @@ class ShieldParams:
             raise ShieldParamsError(f"geofence {self.geofence_low} .. {self.geofence_high}: low must be below high")
 
 
-def make_shield_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
-    """Shield parameters for a multirotor `spec`; keyword `overrides` replace single fields.
+def make_shield_params(spec: RobotSpec, **overrides: Any) -> ShieldParams | JointShieldParams:
+    """Shield parameters for `spec`: JointShieldParams for a robot without a flight model.
 
-    Raises ShieldParamsError for a robot without a flight model, an unknown field or a value out of range.
+    Keyword `overrides` replace single fields. Raises ShieldParamsError for an unknown field or a value out of range.
     """
+    return make_joint_params(spec, **overrides) if spec.flight is None else make_flight_params(spec, **overrides)
+
+
+def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
+    """Shield parameters for a multirotor `spec`; errors as of `make_shield_params`."""
     flight = spec.flight
-    if flight is None:
-        raise ShieldParamsError(f"robot {spec.name!r} has no flight model: this shield is for multirotors")
+    assert flight is not None
     unknown = sorted(set(overrides) - {field.name for field in fields(ShieldParams)})
     if unknown:
         known = ", ".join(field.name for field in fields(ShieldParams))

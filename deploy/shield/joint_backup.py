@@ -1,0 +1,79 @@
+"""What the fallbacks of all robots with joints have in common."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from deploy.shield.backup import Answer, Mode
+from deploy.shield.joint_guards import check_joint_jump, check_joint_state
+from deploy.shield.joint_params import JointShieldParams
+from deploy.shield.joints import joint_limits, joint_row_names
+from hardware.spec import RobotSpec
+from hardware.types import Peers, RobotState
+
+
+class JointBackup:
+    """Before the first request it holds the pose in which the joints were first measured."""
+
+    uses_peers = False
+
+    def __init__(self, params: JointShieldParams, spec: RobotSpec):
+        self.params, self.spec = params, spec
+        self._limits = joint_limits(params, spec)
+        self._names = joint_row_names(spec)
+        home = np.array([spec.joints[index].home for index in spec.joint_of_channel])
+        self._home = self._clip(home)
+        self._step = params.target_speed_share * params.control_dt_s * self._limits.max_velocity
+        self.reset()
+
+    def reset(self) -> None:
+        self._pose: np.ndarray | None = None  # (U,) rad, held before the policy's turn
+
+    def done(self, mode: Mode) -> bool:
+        return False
+
+    def check_state(self, state: RobotState | None) -> str:
+        return check_joint_state(self.params, self.spec, state)
+
+    def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
+        return check_joint_jump(self.params, self.spec, state, last, elapsed_s)
+
+    def check_envelope(self, state: RobotState) -> str:
+        return ""
+
+    def reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
+        """The joints approach their targets as fast as damping and speed limit let them; the base stays."""
+        limits = self._limits
+        joint_pos, joint_vel = state.joint_pos.astype(np.float64), state.joint_vel.astype(np.float64)
+        way = sent - joint_pos[limits.joint]
+        vel = np.clip(way / np.maximum(limits.lead_s, elapsed_s + 1e-3), -limits.max_velocity, limits.max_velocity)
+        joint_vel[limits.joint] = vel
+        joint_pos[limits.joint] += elapsed_s * vel
+        return replace(state, joint_pos=joint_pos, joint_vel=joint_vel)
+
+    def rest(self, state: RobotState | None) -> np.ndarray:
+        return self._home.copy() if state is None else self._clip(self._measured(state))
+
+    def hold(self, state: RobotState) -> np.ndarray:
+        if self._pose is None:
+            self._pose = self._clip(self._measured(state))
+        return self._pose
+
+    def pace(self, request: np.ndarray, sent: np.ndarray) -> np.ndarray:
+        """The request, no farther from the last target than the speed that targets may run at."""
+        paced = np.minimum(np.maximum(request, sent - self._step), sent + self._step)
+        return request if (paced == request).all() else paced.astype(np.float32)
+
+    def wait(self, state: RobotState) -> Answer:
+        return Answer(self.hold(state), Mode.HOLD, self.params)
+
+    def row_names(self, peers: Peers) -> tuple[str, ...]:
+        return self._names
+
+    def _measured(self, state: RobotState) -> np.ndarray:
+        """Positions (U,) rad of the joints, in channel order."""
+        return state.joint_pos[self._limits.joint]
+
+    def _clip(self, target: np.ndarray) -> np.ndarray:
+        low, high = np.array(self.params.position_low), np.array(self.params.position_high)
+        return np.clip(target, low, high).astype(np.float32)
