@@ -1,19 +1,15 @@
-"""The only place where messages and types meet.
+"""Where messages and types meet: poses, twists and stamps here, joints and actuators in `ros_nodes.joint_messages`.
 
 Messages: quaternions xyzw, stamps in two integers, twists of `nav_msgs/Odometry` in the child frame (REP-105, REP-103).
 Types: see hardware.types. A stamp here is integer nanoseconds of the ROS clock.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseArray
 from nav_msgs.msg import Odometry
-from sensor_msgs.msg import JointState
 
-from hardware.spec import Channel
-from hardware.types import ActuatorCommand, Peers, RobotState
+from hardware.types import ObjectState, Peers, RobotState
 
 WORLD_FRAME = "world"
 
@@ -38,13 +34,18 @@ def set_stamp(stamp: Time, time_ns: int) -> None:
 
 
 def empty_state(num_joints: int) -> RobotState:
-    """A state (J joints, no batch) for `read_odometry` to fill; not finite until then."""
+    """A state (J joints, no batch) for messages to fill; not finite until then."""
+    joints, age = (_unknown(num_joints), _unknown(num_joints)), np.array(np.inf, np.float32)
+    return RobotState(*joints, _unknown(3), _unknown(4), _unknown(3), _unknown(3), age)
 
-    def unknown(size: int) -> np.ndarray:
-        return np.full(size, np.nan, np.float32)
 
-    age = np.array(np.inf, np.float32)
-    return RobotState(unknown(num_joints), unknown(num_joints), unknown(3), unknown(4), unknown(3), unknown(3), age)
+def empty_object() -> ObjectState:
+    """An object (no batch) for `read_object` to fill; not finite until then."""
+    return ObjectState(_unknown(3), _unknown(4), _unknown(3), _unknown(3), np.array(np.inf, np.float32))
+
+
+def _unknown(size: int) -> np.ndarray:
+    return np.full(size, np.nan, np.float32)
 
 
 def empty_peers(num_peers: int) -> Peers:
@@ -54,13 +55,22 @@ def empty_peers(num_peers: int) -> Peers:
 
 
 def read_odometry(message: Odometry, state: RobotState) -> int:
+    """Fill the base of `state` (no batch); returns the measurement's stamp in ns."""
+    return _read(message, state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel)
+
+
+def read_object(message: Odometry, state: ObjectState) -> int:
     """Fill `state` (no batch) but for its age; returns the measurement's stamp in ns."""
+    return _read(message, state.pos, state.quat, state.lin_vel, state.ang_vel)
+
+
+def _read(message: Odometry, pos: np.ndarray, quat: np.ndarray, lin_vel: np.ndarray, ang_vel: np.ndarray) -> int:
     pose, twist = message.pose.pose, message.twist.twist
     p, q, v, w = pose.position, pose.orientation, twist.linear, twist.angular
-    state.base_pos[:] = p.x, p.y, p.z
-    state.base_quat[:] = q.w, q.x, q.y, q.z
-    state.base_lin_vel[:] = v.x, v.y, v.z
-    state.base_ang_vel[:] = w.x, w.y, w.z
+    pos[:] = p.x, p.y, p.z
+    quat[:] = q.w, q.x, q.y, q.z
+    lin_vel[:] = v.x, v.y, v.z
+    ang_vel[:] = w.x, w.y, w.z
     return stamp_ns(message.header.stamp)
 
 
@@ -86,14 +96,24 @@ def read_peer(message: Odometry, peers: Peers, slot: int) -> int:
 
 
 def write_odometry(message: Odometry, state: RobotState, time_ns: int) -> None:
+    """Fill pose, twist and stamp of `message` from the base of `state` (no batch); frames stay as they are."""
+    _write(message, state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel)
+    set_stamp(message.header.stamp, time_ns)
+
+
+def write_object(message: Odometry, state: ObjectState, time_ns: int) -> None:
     """Fill pose, twist and stamp of `message` from `state` (no batch); frames stay as they are."""
+    _write(message, state.pos, state.quat, state.lin_vel, state.ang_vel)
+    set_stamp(message.header.stamp, time_ns)
+
+
+def _write(message: Odometry, pos: np.ndarray, quat: np.ndarray, lin_vel: np.ndarray, ang_vel: np.ndarray) -> None:
     pose, twist = message.pose.pose, message.twist.twist
     p, q, v, w = pose.position, pose.orientation, twist.linear, twist.angular
-    p.x, p.y, p.z = state.base_pos.tolist()
-    q.w, q.x, q.y, q.z = state.base_quat.tolist()
-    v.x, v.y, v.z = state.base_lin_vel.tolist()
-    w.x, w.y, w.z = state.base_ang_vel.tolist()
-    set_stamp(message.header.stamp, time_ns)
+    p.x, p.y, p.z = pos.tolist()
+    q.w, q.x, q.y, q.z = quat.tolist()
+    v.x, v.y, v.z = lin_vel.tolist()
+    w.x, w.y, w.z = ang_vel.tolist()
 
 
 def write_poses(message: PoseArray, poses: np.ndarray, time_ns: int) -> None:
@@ -104,50 +124,8 @@ def write_poses(message: PoseArray, poses: np.ndarray, time_ns: int) -> None:
     set_stamp(message.header.stamp, time_ns)
 
 
-def odometry_of(robot: str) -> Odometry:
-    """An Odometry with the frames of `robot`, to be filled again and again."""
-    message = Odometry()
+def odometry_of(child_frame: str) -> Odometry:
+    """An Odometry of `child_frame` in the world, to be filled again and again."""
+    message = Odometry(child_frame_id=child_frame)
     message.header.frame_id = WORLD_FRAME
-    message.child_frame_id = base_frame(robot)
     return message
-
-
-class CommandConverter:
-    """ActuatorCommand <-> JointState with named channels; N and N m are efforts, rad/s velocities, rad positions."""
-
-    def __init__(self, channels: Sequence[Channel], frame_id: str = ""):
-        """`channels` in command order."""
-        self._names = [channel.name for channel in channels]
-        self._fields = [_FIELDS[channel.unit] for channel in channels]
-        self._message = JointState()
-        self._message.header.frame_id = frame_id
-        self._message.name = self._names
-        for field in set(self._fields):
-            setattr(self._message, field, [float("nan")] * len(channels))  # NaN: not commanded in this unit
-
-    def write(self, command: ActuatorCommand, time_ns: int) -> JointState:
-        """The message for `command` (U,), stamped with the measurement behind it; valid until the next call."""
-        for index, (field, value) in enumerate(zip(self._fields, command.target.tolist(), strict=True)):
-            getattr(self._message, field)[index] = value
-        set_stamp(self._message.header.stamp, time_ns)
-        return self._message
-
-    def read(self, message: JointState) -> tuple[ActuatorCommand, int]:
-        """Command (U,) and stamp in ns. MessageError for other channels or lengths; values are not judged here."""
-        names = message.name
-        if names == self._names:
-            order: Sequence[int] = range(len(names))
-        elif sorted(names) == sorted(self._names):
-            order = [names.index(name) for name in self._names]
-        else:
-            raise MessageError(f"channels {', '.join(names)[:120] or 'none'}; expected {', '.join(self._names)}")
-        target = np.empty(len(order), np.float32)
-        for index, (source, field) in enumerate(zip(order, self._fields, strict=True)):
-            values = getattr(message, field)
-            if len(values) != len(order):
-                raise MessageError(f"{field} has {len(values)} entries for {len(order)} channels")
-            target[index] = values[source]
-        return ActuatorCommand(target), stamp_ns(message.header.stamp)
-
-
-_FIELDS = {"N": "effort", "N m": "effort", "rad/s": "velocity", "rad": "position"}

@@ -11,15 +11,18 @@ from typing import Any
 from rclpy.executors import SingleThreadedExecutor
 
 from deploy.bundle import load_bundle
+from deploy.contract import Contract
 from deploy.robot_match import check_robot
-from deploy.shield import ShieldParams, make_shield_params
+from deploy.shield import make_shield_params
 from hardware import load_robot
 from ros_nodes.bringup import BringUpError, node_names
+from ros_nodes.commands import own_topics
 from ros_nodes.context import quiet_context
-from ros_nodes.mission import Mission, plan_swap
-from ros_nodes.mission_node import MissionNode, bring_up
+from ros_nodes.mission import Mission, plan_swap, save_mission, yaw_of
+from ros_nodes.mission_node import Conductor, MissionNode, bring_up
 from ros_nodes.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.results import figures, load_recording, save_flight
+from ros_nodes.verdict import Judge, near_goal
 
 CONFIG = Path(__file__).with_name("config") / "team.yaml"
 BRING_UP_S = 30.0
@@ -27,6 +30,7 @@ ARM_S = 12.0
 STEADY_S = 0.7  # every policy has to fly its robot for this long before the mission begins
 RESET_AFTER_S = 1.0
 WATCH_S = 0.05
+CONDUCT_S = 0.02
 PROGRESS_S = 0.2
 POLICY_FLIES = ("NOMINAL", "FILTERED")
 Progress = Callable[[dict[str, Any]], None]
@@ -45,33 +49,50 @@ def run_mission(
     seed: int = 0,
     on_progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Fly the swap mission with the policy file and return its figures (see results.figures).
+    """Fly the swap mission with the policy file, see `plan_swap` and `conduct`.
 
-    One policy is killed `kill_after_s` after the start, None for none. `on_progress` gets a dict with `phase`
-    ("start", "bring-up", "mission", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`,
-    `event`. Leaves in `out_dir`: bag/ (MCAP), flight.npz, mission.json, params.yaml, logs/ and series/.
-    BundleError or ValueError for a bundle or figures that cannot fly, DeployError when a process fails.
+    One policy is killed `kill_after_s` after the start, None for none.
+    """
+    load_bundle(bundle_path)  # a bad file is answered before a bad number
+    mission = plan_swap(robots, duration_s, kill_after_s, seed)
+    return conduct(bundle_path, out_dir, mission, on_progress=on_progress)
+
+
+def conduct(
+    bundle_path: Path | str,
+    out_dir: Path | str,
+    mission: Mission,
+    judge: Judge = near_goal,
+    on_progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Carry out `mission` with one policy file for all robots and return its figures (see results.figures).
+
+    `judge` says from the truth what was a success. `on_progress` gets a dict with `phase` ("start", "bring-up",
+    "mission", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in
+    `out_dir`: bag/ (MCAP), flight.npz, mission.json (figures), plan.json, params.yaml, logs/ and series/. BundleError
+    or ValueError for a bundle or mission that cannot be, DeployError when a process fails.
     """
     out = Path(out_dir).resolve()
     bundle = load_bundle(bundle_path)
     contract = bundle.contract
-    spec = load_robot(contract.robot.name)
-    check_robot(contract, spec)
+    spec = load_robot(mission.robot)
+    check_robot(contract, spec, str(bundle_path))
+    _check_mission(contract, mission)
     params = make_shield_params(spec, **contract.shield)
-    mission = plan_swap(robots, duration_s, kill_after_s, seed)
     out.mkdir(parents=True, exist_ok=True)
     for old in ("bag", "series", "logs"):
         if (out / old).exists():
             raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")
     params_file = out / "params.yaml"
-    params_file.write_text(json.dumps(_parameters(mission, Path(bundle_path).resolve(), out, params, seed), indent=1))
+    save_mission(mission, out / "plan.json")
+    params_file.write_text(json.dumps(_parameters(mission, Path(bundle_path).resolve(), out, asdict(params)), indent=1))
     report = on_progress or (lambda progress: None)
     start_ns, killed_ns = _fly(mission, out, params_file, report)
     report({"phase": "evaluate"})
     recording = load_recording(out / "series", mission, start_ns, killed_ns)
     result = {
-        **figures(recording, spec, params),
-        "seed": seed,
+        **figures(recording, spec, params, judge),
+        "seed": mission.seed,
         "fingerprint": bundle.fingerprint,
         "bag": str(out / "bag"),
     }
@@ -87,7 +108,7 @@ def _fly(mission: Mission, out: Path, params_file: Path, report: Progress) -> tu
     report({"phase": "start", "domain_id": domain_id})
     with (
         Processes([CONFIG, params_file], out / "logs", environment) as processes,
-        operator(mission.names, domain_id, environment) as (node, executor),
+        operator(mission.names, domain_id, environment, mission.command_names) as (node, executor),
     ):
         processes.start("recorder", "recorder_node")
         processes.start("simulated_robots", "simulated_robots_node")
@@ -130,14 +151,9 @@ def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: 
     """Goals, the kill, and a watching eye, in the mission's time."""
     start_ns, killed_ns = time.time_ns(), None
     begin = time.monotonic()
-    waiting, next_report = list(mission.legs), 0.0
+    conductor, next_report = Conductor(mission, node), 0.0
     while (now := time.monotonic() - begin) < mission.duration_s:
-        event = ""
-        if waiting and now >= waiting[0].start_s:
-            leg = waiting.pop(0)
-            for name, goal in zip(mission.names, leg.goals, strict=True):
-                node.send_goal(name, goal)
-            event = "goals"
+        event = "goals" if conductor.step(now) else ""
         if mission.kill_s is not None and killed_ns is None and now >= mission.kill_s:
             killed_ns = processes.kill(f"{mission.names[mission.kill_robot]}_policy")
             event = f"policy of {mission.names[mission.kill_robot]} killed"
@@ -155,17 +171,28 @@ def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: 
                     "event": event,
                 }
             )
-        time.sleep(WATCH_S)
+        time.sleep(CONDUCT_S)
     return start_ns, killed_ns
+
+
+def _check_mission(contract: Contract, mission: Mission) -> None:
+    """ValueError for a mission that asks for what the policy does not take, or lacks an object that it looks at."""
+    known = [command.name for command in contract.commands]
+    for name in mission.command_names:
+        if name not in known:
+            raise ValueError(f"the mission asks for {name!r}; the policy takes: {', '.join(known) or 'no commands'}")
+    for name in contract.objects:
+        if name not in mission.objects:
+            raise ValueError(f"the policy looks at {name!r}, which the mission has not")
 
 
 @contextmanager
 def operator(
-    team: Sequence[str], domain_id: int, environment: Mapping[str, str]
+    team: Sequence[str], domain_id: int, environment: Mapping[str, str], commands: Sequence[str] = ("goal_pos",)
 ) -> Iterator[tuple[MissionNode, SingleThreadedExecutor]]:
     """The mission node in this process, and the executor that spins it."""
     with quiet_context(domain_id, environment) as context:
-        node = MissionNode(team, context=context)
+        node = MissionNode(team, commands, context=context)
         executor = SingleThreadedExecutor(context=context)
         executor.add_node(node)
         yield node, executor
@@ -173,16 +200,23 @@ def operator(
         node.destroy_node()
 
 
-def _parameters(mission: Mission, bundle: Path, out: Path, params: ShieldParams, seed: int) -> dict[str, Any]:
+def _parameters(mission: Mission, bundle: Path, out: Path, shield: Mapping[str, Any]) -> dict[str, Any]:
     """The parameter file of this mission's nodes, beyond what config/team.yaml says; JSON is YAML."""
-    team = {"team": list(mission.names)}
-    series = {"series_dir": str(out / "series")}
-    shield = {f"shield.{name}": list(v) if isinstance(v, tuple) else v for name, v in asdict(params).items()}
-    starts = [float(value) for value in mission.starts.ravel()]
-    nodes = {
-        "/**/policy": {**team, **series, "bundle": str(bundle)},
-        "/**/shield": {**team, **series, **shield},
-        "/simulated_robots": {**team, **series, "starts": starts, "seed": seed},
-        "/recorder": {**team, "bag": str(out / "bag")},
+    team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
+    robot = {**team, **series, "robot_type": mission.robot}
+    limits = {f"shield.{name}": list(v) if isinstance(v, tuple) else v for name, v in shield.items()}
+    record = {
+        "bag": str(out / "bag"),
+        "joints": bool(mission.joint_pos.shape[1]),
+        "objects": list(mission.objects) or [""],
+        "commands": own_topics(mission.command_names) or [""],
     }
+    nodes: dict[str, dict[str, Any]] = {
+        "/**/policy": {**robot, "bundle": str(bundle)},
+        "/**/shield": {**robot, **limits},
+        "/simulated_robots": {**series, "mission": str(out / "plan.json"), "seed": mission.seed},
+        "/recorder": {**team, **record},
+    }
+    for name, pose in zip(mission.names, mission.base_pose, strict=True):
+        nodes |= {f"/{name}/{node}": {"base_pose": yaw_of(pose)} for node in ("policy", "shield")}
     return {node: {"ros__parameters": values} for node, values in nodes.items()}

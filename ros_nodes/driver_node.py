@@ -1,25 +1,26 @@
-"""One real robot: what its driver measures becomes `odom`, what its shield sends goes to the driver."""
+"""One real robot: what its driver measures becomes `odom` and `joint_states`, what its shield sends goes to it."""
 
 import json
 import threading
 import time
 
-from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
 from hardware import load_robot
 from hardware.drivers import Driver, load_driver
 from ros_nodes import qos
-from ros_nodes.conversion import CommandConverter, MessageError, odometry_of, write_odometry
+from ros_nodes.conversion import MessageError
+from ros_nodes.joint_messages import CommandConverter
 from ros_nodes.loop import Deadlines
 from ros_nodes.managed import ManagedNode, run_node
+from ros_nodes.measurements import Measurements
 from ros_nodes.parameters import declare
 
 NS = 1_000_000_000
 
 
 class DriverNode(ManagedNode):
-    """Publishes `odom` at the robot's sensor rate and obeys `command`; without commands it stops the robot."""
+    """Publishes measurements at the robot's sensor rate and obeys `command`; without commands it stops the robot."""
 
     def __init__(self) -> None:
         super().__init__("driver")
@@ -41,8 +42,7 @@ class DriverNode(ManagedNode):
         self._driver = load_driver(self._path, spec, **options)
         self._driver.connect()
         self._period_s = 1 / spec.sensor_hz
-        self._odometry = odometry_of(self._name)
-        self._publisher = self.advertise(Odometry, "odom", qos.SENSOR)
+        self._measurements = Measurements(self, spec, self._name)
         self._commands = self.listen(JointState, "command", qos.COMMAND_IN)
         self._converter = CommandConverter(spec.channels)
 
@@ -59,8 +59,7 @@ class DriverNode(ManagedNode):
                 driver.stop()
                 raise TimeoutError(f"no command for {self._dead_man_s} s: the robot was stopped")
             state = driver.read()
-            write_odometry(self._odometry, state, time.time_ns() - round(float(state.age) * NS))
-            self._publisher.publish(self._odometry)
+            self._measurements.publish(state, time.time_ns() - round(float(state.age) * NS))
 
     def _obey(self, driver: Driver) -> bool:
         """Pass the newest command on; garbage counts as silence."""

@@ -1,44 +1,118 @@
-"""The mission that `phalanx deploy` flies: a team swaps places through one middle, and back; one policy dies midway."""
+"""A mission: where robots and objects start, what the robots are asked and when, and whose policy dies. A JSON file.
 
-from dataclasses import dataclass
+The simulated robots and the mission node read the same file. `plan_swap` is the mission that needs no simulator to be
+planned: a team swaps places through one middle, and back. Units: m, rad, s; quaternions wxyz; world frame.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import atan2
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+FORMAT = "phalanx-mission/1"
 LEAST_RADIUS_M = 0.7
 LARGEST_TEAM = 16  # on the widest circle, 2.2 m: the shield's fence is at 2.4 m
 NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
 HEIGHT_M = (0.9, 1.5)
-SETTLED_M = 0.3  # a robot within this of its goal is there
-HOLD_S = 1.0  # ... and has to be for this long before a leg ends
+HOLD_S = 1.0  # for this long a robot has to be at its goal before a leg of the swap ends
 KILL_INTO_LEG_S = 0.8  # the policy dies this long after the way back has begun
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
-    """From `start_s` of the mission on, robots fly to `goals` (N, 3) m, world."""
+class MissionError(ValueError):
+    """A mission file cannot be read; one line names the file and says why."""
 
-    start_s: float
-    goals: np.ndarray
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the robots are asked from `t_s` of the mission on."""
+
+    t_s: float
+    commands: Mapping[str, np.ndarray]  # command of the contract -> (N, n)
 
 
 @dataclass(frozen=True, slots=True)
 class Mission:
-    """What is to be flown, all of it decided by the seed."""
+    """What is to be done, all of it decided beforehand; N robots."""
 
+    robot: str  # specification by name
     names: tuple[str, ...]
-    starts: np.ndarray  # (N, 4): x, y, z m and yaw rad
-    legs: tuple[Leg, ...]
+    base_pose: np.ndarray  # (N, 7): position m and quaternion of each base
+    joint_pos: np.ndarray  # (N, J) rad
+    orders: tuple[Order, ...]  # in the order of their times
     duration_s: float
-    kill_s: float | None  # when one policy is killed, None for never
+    checks_s: tuple[float, ...]  # success has to hold for `hold_s` before each of these times
+    hold_s: float
+    task: str = ""  # whose terms judge the mission
+    scene: str = ""  # the task whose scene is set up around the robots; empty for nothing but a floor
+    objects: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (7,) pose
+    kill_s: float | None = None  # when one policy is killed, None for never
     kill_robot: int = 0
+    seed: int = 0
 
-    def ends_s(self) -> tuple[float, ...]:
-        """When each leg ends, s."""
-        return (*(leg.start_s for leg in self.legs[1:]), self.duration_s)
+    @property
+    def command_names(self) -> list[str]:
+        """What the robots are asked for, sorted."""
+        return sorted({name for order in self.orders for name in order.commands})
+
+    @property
+    def legs_s(self) -> tuple[float, ...]:
+        """When each leg begins: at the start, and after each check but the last."""
+        return (0.0, *self.checks_s[:-1])
+
+    def command_at(self, name: str, times_s: np.ndarray) -> np.ndarray:
+        """The command `name` (T, N, n) that was in force at `times_s` (T,); NaN before the first."""
+        orders = [order for order in self.orders if name in order.commands]
+        values = np.stack([np.full_like(orders[0].commands[name], np.nan), *(o.commands[name] for o in orders)])
+        return values[np.searchsorted([order.t_s for order in orders], times_s, side="right")]
+
+
+def yaw_of(pose: np.ndarray) -> list[float]:
+    """x, y, z m and yaw rad of a pose (7,) that stands upright."""
+    return [*pose[:3].tolist(), 2.0 * atan2(pose[6], pose[3])]
+
+
+def save_mission(mission: Mission, path: Path) -> None:
+    """Write the file."""
+    path.write_text(json.dumps({"format": FORMAT, **asdict(mission)}, default=np.ndarray.tolist), encoding="utf-8")
+
+
+def load_mission(path: Path | str) -> Mission:
+    """Read what `save_mission` wrote; MissionError for anything else."""
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        if (found := data.pop("format", None)) != FORMAT:
+            raise MissionError(f"{path}: format {found!r} is not {FORMAT!r}")
+        return _mission(data)
+    except OSError as error:
+        raise MissionError(f"{path}: cannot be read: {error.strerror}") from error
+    except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+        raise MissionError(f"{path}: is not a mission: {error}") from error
+
+
+def _mission(data: dict[str, Any]) -> Mission:
+    names = tuple(data.pop("names"))
+    orders = (Order(order["t_s"], _arrays(order["commands"])) for order in data.pop("orders"))
+    return Mission(
+        names=names,
+        base_pose=np.array(data.pop("base_pose"), float).reshape(len(names), 7),
+        joint_pos=np.array(data.pop("joint_pos"), float).reshape(len(names), -1),
+        orders=tuple(orders),
+        checks_s=tuple(data.pop("checks_s")),
+        objects=_arrays(data.pop("objects")),
+        **data,
+    )
+
+
+def _arrays(data: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return {name: np.array(value, float) for name, value in data.items()}
 
 
 def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int, prefix: str = "cf") -> Mission:
-    """Robots on a circle of random phase, radius, heights and headings; goals opposite, and back.
+    """Crazyflies on a circle of random phase, radius, heights and headings; goals opposite, and back.
 
     ValueError when there are no robots or the times do not fit.
     """
@@ -46,19 +120,38 @@ def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int, p
         raise ValueError(f"a team needs at least one robot, not {robots}")
     if robots > LARGEST_TEAM:
         raise ValueError(f"the mission has room for {LARGEST_TEAM} robots, not {robots}")
-    if not 4.0 <= duration_s <= 600.0:
-        raise ValueError(f"duration_s = {duration_s:g}: must be from 4 to 600")
-    if kill_s is not None and not 3.0 <= kill_s <= duration_s - 1.0:
-        raise ValueError(
-            f"kill_after_s = {kill_s:g}: must be from 3 to {duration_s - 1:g} for a mission of {duration_s:g} s"
-        )
+    check_times(duration_s, kill_s)
     rng = np.random.default_rng(seed)
     least = max(LEAST_RADIUS_M, NEIGHBOUR_M / 2 / np.sin(np.pi / max(robots, 2)))
     radius = least + 0.5 * rng.random()
     angle = 2 * np.pi * (np.arange(robots) / robots + rng.random())
     xy = radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     height, goal_height = rng.uniform(*HEIGHT_M, (2, robots, 1))
-    starts = np.hstack([xy, height, rng.uniform(-np.pi, np.pi, (robots, 1))])
+    yaw = rng.uniform(-np.pi, np.pi, (robots, 1))
+    none = np.zeros_like(yaw)
     back_s = duration_s / 2 if kill_s is None else kill_s - KILL_INTO_LEG_S
-    legs = Leg(0.0, np.hstack([-xy, goal_height])), Leg(back_s, np.hstack([xy, height]))
-    return Mission(tuple(f"{prefix}{i + 1}" for i in range(robots)), starts, legs, duration_s, kill_s)
+    return Mission(
+        robot="crazyflie",
+        names=tuple(f"{prefix}{i + 1}" for i in range(robots)),
+        base_pose=np.hstack([xy, height, np.cos(yaw / 2), none, none, np.sin(yaw / 2)]),
+        joint_pos=np.zeros((robots, 0)),
+        orders=(
+            Order(0.0, {"goal_pos": np.hstack([-xy, goal_height])}),
+            Order(back_s, {"goal_pos": np.hstack([xy, height])}),
+        ),
+        duration_s=duration_s,
+        checks_s=(back_s, duration_s),
+        hold_s=HOLD_S,
+        kill_s=kill_s,
+        seed=seed,
+    )
+
+
+def check_times(duration_s: float, kill_s: float | None) -> None:
+    """ValueError for a mission that is too short or too long, or whose policy would die outside of it."""
+    if not 4.0 <= duration_s <= 600.0:
+        raise ValueError(f"duration_s = {duration_s:g}: must be from 4 to 600")
+    if kill_s is not None and not 3.0 <= kill_s <= duration_s - 1.0:
+        raise ValueError(
+            f"kill_after_s = {kill_s:g}: must be from 3 to {duration_s - 1:g} for a mission of {duration_s:g} s"
+        )

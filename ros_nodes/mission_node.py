@@ -1,48 +1,62 @@
 """The operator's side: brings a team up in order, tells robots where to go, and watches how they are."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.publisher import Publisher
+from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
 from ros_nodes import qos
 from ros_nodes.bringup import ACTIVATE, CONFIGURE, BringUp, node_names
-from ros_nodes.conversion import WORLD_FRAME, set_stamp
+from ros_nodes.commands import own_topics
+from ros_nodes.conversion import WORLD_FRAME, base_frame, set_stamp
+from ros_nodes.mission import Mission, load_mission
 from ros_nodes.parameters import declare
 from ros_nodes.polling import Mailbox
+from ros_nodes.topics import GOAL, VELOCITY, command_topic
+
+REPEAT_S = 0.1  # velocities are said again and again, for a robot forgets them
+WATCH_S = 0.02
 
 
 class MissionNode(Node):
-    """Publishes `<robot>/goal`; keeps each robot's last position and shield mode for whoever watches."""
+    """Publishes what robots are asked; keeps each robot's last position and shield mode for whoever watches."""
 
-    def __init__(self, team: Sequence[str] | None = None, **node_options: Any):
+    def __init__(self, team: Sequence[str] | None = None, commands: Sequence[str] = ("goal_pos",), **node_options: Any):
         """`team` by default from the parameter of that name; `node_options` as for rclpy's Node."""
         super().__init__("mission", **node_options)
         self.team = list(team) if team is not None else declare(self, "team", [""], "Names of the robots.")
-        self._goals = {name: self.create_publisher(PoseStamped, f"/{name}/goal", qos.LATCHED) for name in self.team}
+        self._publishers_of: dict[str, dict[str, Publisher]] = {}
+        self.advertise(commands)
         self._odometry = {name: Mailbox(self, Odometry, f"/{name}/odom", qos.SENSOR) for name in self.team}
         self._status = {name: Mailbox(self, DiagnosticArray, f"/{name}/status", qos.LATCHED) for name in self.team}
         self._reset = {name: self.create_client(Trigger, f"/{name}/shield/reset") for name in self.team}
         self.positions = np.full((len(self.team), 3), np.nan)
         self.modes = ["?"] * len(self.team)
 
-    def send_goal(self, robot: str, position: np.ndarray) -> None:
-        """Tell `robot` to hover at `position` (3,) m, world."""
-        message = PoseStamped()
-        message.header.frame_id = WORLD_FRAME
-        set_stamp(message.header.stamp, time.time_ns())
-        p = message.pose.position
-        p.x, p.y, p.z = np.asarray(position, float).tolist()
-        self._goals[robot].publish(message)
+    def advertise(self, commands: Iterable[str]) -> None:
+        """Get ready to send `commands`, once."""
+        self._publishers_of = {name: self._advertise(name, commands) for name in self.team}
+
+    def send(self, robot: str, commands: Mapping[str, np.ndarray]) -> None:
+        """Ask `robot` for `commands` (n,), by the topics that `ros_nodes.commands` names; goals are in the world."""
+        publishers = self._publishers_of[robot]
+        if commands.keys() & {"goal_pos", "goal_quat"}:
+            publishers[GOAL].publish(_goal(commands))
+        if "velocity" in commands:
+            publishers[VELOCITY].publish(_velocity(robot, commands["velocity"]))
+        for name in own_topics(commands):
+            publishers[name].publish(Float64MultiArray(data=np.asarray(commands[name], float).tolist()))
 
     def reset_shield(self, robot: str) -> None:
         """Free the shield of `robot` from a latched fallback; whether it heard shows in `modes`."""
@@ -59,6 +73,67 @@ class MissionNode(Node):
             if status is not None and status[0].status:
                 self.modes[index] = status[0].status[0].message.split(":")[0]
 
+    def _advertise(self, robot: str, commands: Iterable[str]) -> dict[str, Publisher]:
+        found: dict[str, Publisher] = {}
+        if {*commands} & {"goal_pos", "goal_quat"}:
+            found[GOAL] = self.create_publisher(PoseStamped, f"/{robot}/{GOAL}", qos.LATCHED)
+        if "velocity" in commands:
+            found[VELOCITY] = self.create_publisher(TwistStamped, f"/{robot}/{VELOCITY}", qos.SENSOR)
+        for name in own_topics(commands):
+            topic = f"/{robot}/{command_topic(name)}"
+            found[name] = self.create_publisher(Float64MultiArray, topic, qos.LATCHED)
+        return found
+
+
+class Conductor:
+    """Says the orders of a mission when their time has come."""
+
+    def __init__(self, mission: Mission, node: MissionNode):
+        self._mission, self._node = mission, node
+        self._waiting = list(mission.orders)
+        self._legs_s = list(mission.legs_s)
+        self._velocity: np.ndarray | None = None
+        self._repeat_s = 0.0
+
+    def step(self, now_s: float) -> bool:
+        """Send what is due at `now_s` of the mission; True when a leg has begun."""
+        asked: dict[str, np.ndarray] = {}
+        while self._waiting and self._waiting[0].t_s <= now_s:
+            asked |= self._waiting.pop(0).commands
+        self._velocity = asked.get("velocity", self._velocity)
+        if self._velocity is not None and now_s >= self._repeat_s:
+            asked["velocity"] = self._velocity
+        if asked:
+            self._say(asked, now_s)
+        begun = [leg_s for leg_s in self._legs_s if leg_s <= now_s]
+        self._legs_s = self._legs_s[len(begun) :]
+        return bool(begun)
+
+    def _say(self, commands: Mapping[str, np.ndarray], now_s: float) -> None:
+        self._repeat_s = now_s + REPEAT_S
+        for robot, name in enumerate(self._mission.names):
+            self._node.send(name, {command: values[robot] for command, values in commands.items()})
+
+
+def _goal(commands: Mapping[str, np.ndarray]) -> PoseStamped:
+    message = PoseStamped()
+    message.header.frame_id = WORLD_FRAME
+    set_stamp(message.header.stamp, time.time_ns())
+    p, q = message.pose.position, message.pose.orientation
+    if "goal_pos" in commands:
+        p.x, p.y, p.z = np.asarray(commands["goal_pos"], float).tolist()
+    if "goal_quat" in commands:
+        q.w, q.x, q.y, q.z = np.asarray(commands["goal_quat"], float).tolist()
+    return message
+
+
+def _velocity(robot: str, velocity: np.ndarray) -> TwistStamped:
+    message = TwistStamped()
+    message.header.frame_id = base_frame(robot)
+    set_stamp(message.header.stamp, time.time_ns())
+    message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = np.asarray(velocity, float).tolist()
+    return message
+
 
 def bring_up(
     node: Node,
@@ -74,23 +149,28 @@ def bring_up(
         driver.transition(stage, ACTIVATE, timeout_s, check)
 
 
+def _conduct(mission: Mission, node: MissionNode, executor: SingleThreadedExecutor) -> None:
+    node.advertise(mission.command_names)
+    conductor, begin = Conductor(mission, node), time.monotonic()
+    while (now := time.monotonic() - begin) < mission.duration_s:
+        conductor.step(now)
+        executor.spin_once(timeout_sec=WATCH_S)
+
+
 def main() -> int:
-    """For a launch file: bring the parameter's team up, send `goals` once, and stay for late listeners."""
+    """For a launch file: bring the parameter's team up, say the orders of `mission`, and stay for late listeners."""
     rclpy.init()
-    node = MissionNode()
-    goals = declare(
-        node, "goals", [0.0], "Goal of each robot: x, y, z in m, world, one after the other; or one 0 for none."
-    )
+    node = MissionNode(commands=())
+    path = declare(node, "mission", "", "Mission file (.json) with the orders to the robots; empty for none.")
     simulated = declare(node, "simulated", True, "Whether /simulated_robots belongs to the team.")
     recorded = declare(node, "recorded", True, "Whether /recorder belongs to the team.")
     timeout_s = declare(node, "bring_up_timeout_s", 20.0, "Time for each stage of bring-up, s.", low=1.0, high=300.0)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     bring_up(node, executor, node_names(node.team, simulated, recorded), timeout_s, lambda: None)
-    if len(goals) == 3 * len(node.team):
-        for name, goal in zip(node.team, np.array(goals).reshape(-1, 3), strict=True):
-            node.send_goal(name, goal)
     with suppress(KeyboardInterrupt, ExternalShutdownException):
+        if path:
+            _conduct(load_mission(path), node, executor)
         executor.spin()
     return 0
 

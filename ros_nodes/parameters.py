@@ -31,6 +31,15 @@ def declare_team(node: Node) -> tuple[str, list[str]]:
     return name, [other for other in team if other != name]
 
 
+def declare_base_pose(node: Node) -> list[float]:
+    """Parameter `base_pose`: x, y, z, yaw."""
+    text = "Where a fixed base stands in the world: x, y, z in m and yaw in rad; not used for a robot that moves."
+    pose = [float(value) for value in declare(node, "base_pose", [0.0, 0.0, 0.0, 0.0], text)]
+    if len(pose) != 4:
+        raise ValueError(f"parameter 'base_pose' has {len(pose)} numbers; needs 4: x, y, z, yaw")
+    return pose
+
+
 def declare_niceness(node: Node) -> int:
     """Parameter `niceness`."""
     text = "Niceness of this process while active; below 0 it goes before others, where the system grants that."

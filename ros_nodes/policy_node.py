@@ -2,25 +2,23 @@
 
 import threading
 import time
-from collections.abc import Mapping
 
-import numpy as np
-from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState
 
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from ros_nodes import qos
-from ros_nodes.conversion import CommandConverter, base_frame
-from ros_nodes.listening import OwnState, PeerTable
+from ros_nodes.commands import Command, CommandInbox
+from ros_nodes.conversion import base_frame
+from ros_nodes.joint_messages import CommandConverter
+from ros_nodes.listening import ObjectTable, OwnState, PeerTable
 from ros_nodes.loop import Deadlines
 from ros_nodes.managed import ManagedNode, run_node
-from ros_nodes.parameters import declare, declare_series_dir, declare_team
+from ros_nodes.parameters import declare, declare_base_pose, declare_series_dir, declare_team
 from ros_nodes.polling import Waiter
 
 SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
 SERIES_CAPACITY = 200_000
-Command = Mapping[str, np.ndarray]
 PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
 PHASE_S = 0.0005  # cycles start this long after four of five of them would have come in
 GRACE_S = 0.006  # a cycle waits this long for a measurement that is late, rather than use one that is a period older
@@ -43,19 +41,24 @@ class PolicyNode(ManagedNode):
             low=0.01,
             high=2.0,
         )
+        text = "No request is made while an object that the policy looks at was last heard of longer ago than this, s."
+        self._max_object_age_s = declare(self, "max_object_age_s", 0.5, text, low=0.01, high=10.0)
+        text = "A velocity on `cmd_vel` holds for this long, s; then the robot is told to stand still."
+        self._velocity_timeout_s = declare(self, "cmd_vel_timeout_s", 0.5, text, low=0.05, high=10.0)
+        self._base_pose = declare_base_pose(self)
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
         self._runtime = PolicyRuntime.load(self._bundle, robot=spec)
         contract = self._runtime.contract
-        unknown = [command.name for command in contract.commands if command.name != "goal_pos"]
-        if unknown:
-            raise ValueError(f"{self._bundle}: command {unknown[0]!r} has no topic here; known: 'goal_pos' from 'goal'")
         self._period_s = contract.control_dt_s
-        self._state = OwnState(self, len(spec.joint_names))
-        self._waiter = Waiter(self, [self._state.mailbox])
+        self._state = OwnState(self, spec, self._base_pose)
+        self._waiter = Waiter(self, self._state.mailboxes)
         self._peers = PeerTable(self, self._peer_names)
-        self._goal = self.listen(PoseStamped, "goal", qos.LATCHED)
+        self._objects = ObjectTable(self, contract.objects)
+        self._inbox = CommandInbox(
+            self, contract.commands, self._runtime.check_command, spec, self.robot_name, self._velocity_timeout_s
+        )
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "requested", qos.command_out(self._period_s))
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
@@ -66,14 +69,13 @@ class PolicyNode(ManagedNode):
         first_ns = self._first_deadline_ns(stopped)
         if first_ns is None:
             return
-        command = self._stay_here()
+        self._inbox.start(self._state.state)
         deadlines = Deadlines(self._period_s, first_ns)
         last_woke_ns = 0
         while not stopped.is_set():
             tick = deadlines.wait()
             woke_s = time.time()
-            command = self._new_goal() or command
-            self._step(command)
+            self._step(self._inbox.update(time.time_ns()))
             if self._series and last_woke_ns:
                 period_error_us = (tick.woke_ns - last_woke_ns - deadlines.period_ns * (1 + tick.skipped)) * 1e-3
                 work_us = (time.monotonic_ns() - tick.woke_ns) * 1e-3
@@ -84,38 +86,22 @@ class PolicyNode(ManagedNode):
     def _step(self, command: Command) -> None:
         now_ns = time.time_ns()
         self._state.update(now_ns)
-        if self._state.state.age > self._usual_age_s + GRACE_S and self._waiter.wait(GRACE_S):
+        until_s = time.monotonic() + GRACE_S
+        while self._state.state.age > self._usual_age_s + GRACE_S and self._waiter.wait(until_s - time.monotonic()):
             now_ns = time.time_ns()
             self._state.update(now_ns)
         if self._state.state.age > self._max_age_s:
             return  # blind: the shield knows what to do with silence
-        peers = self._peers.update(now_ns)
+        peers, objects = self._peers.update(now_ns), self._objects.update(now_ns)
+        if unseen := self._objects.too_old(self._max_object_age_s):
+            self.get_logger().error(f"objects not seen: {', '.join(unseen)}", throttle_duration_sec=1.0)
+            return
         try:
-            step = self._runtime.step(self._state.state, peers, command)
+            step = self._runtime.step(self._state.state, peers, command, objects)
         except ValueError as error:
             self.get_logger().error(str(error), throttle_duration_sec=1.0)
             return
         self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
-
-    def _new_goal(self) -> Command | None:
-        """The goal that has just arrived, if it is one that the policy was trained for."""
-        taken = self._goal.take()
-        if taken is None:
-            return None
-        position = taken[0].pose.position
-        command = {"goal_pos": np.array((position.x, position.y, position.z), np.float32)}
-        try:
-            self._runtime.check_command(command)
-        except ValueError as error:
-            self.get_logger().error(f"goal refused: {error}")
-            return None
-        return command
-
-    def _stay_here(self) -> Command:
-        """Before the first goal: hover where the robot is, as far as the policy's range goes."""
-        ranges = {spec.name: (spec.low, spec.high) for spec in self._runtime.contract.commands}
-        here = self._state.state.base_pos
-        return {name: np.clip(here, *bounds).astype(np.float32) for name, bounds in ranges.items()}
 
     def _first_deadline_ns(self, stopped: threading.Event) -> int | None:
         """A time (monotonic clock) just after a measurement will have come in, so that cycles find fresh ones.

@@ -23,12 +23,16 @@ class RecorderNode(ManagedNode):
     def __init__(self) -> None:
         super().__init__("recorder")
         self._team = declare(self, "team", [""], "Names of the robots.")
+        self._joints = declare(self, "joints", False, "Whether the robots have joints.")
+        self._objects = declare(self, "objects", [""], "Names of tracked objects.")
+        self._commands = declare(self, "commands", [""], "Names of commands on `commands/<name>` of each robot.")
         self._path = declare(self, "bag", "bag", "Folder of the new bag; must not exist.")
 
     def configure(self) -> None:
         if Path(self._path).exists():
             raise ValueError(f"bag {self._path!r} exists already")
-        self._topics = team_topics([name for name in self._team if name])
+        team, objects, commands = ([n for n in names if n] for names in (self._team, self._objects, self._commands))
+        self._topics = team_topics(team, self._joints, objects, commands)
         self._inbox = [
             self.listen(kind, topic, qos.recording(QUEUE, latched), raw=True)
             for topic, (kind, latched) in self._topics.items()

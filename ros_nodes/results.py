@@ -10,12 +10,17 @@ import numpy as np
 from deploy.shield import ShieldParams
 from deploy.shield.supervisor import Mode
 from hardware.spec import RobotSpec
-from ros_nodes.mission import HOLD_S, SETTLED_M, Mission
+from ros_nodes.mission import Mission
 from ros_nodes.series import read_series
+from ros_nodes.truth import Truth, read_truth
+from ros_nodes.verdict import Judge, failures, legs_done
 
 MODES = tuple(mode.name for mode in Mode)
-FALLBACK = tuple(MODES.index(name) for name in ("HOLD", "LAND", "OFF", "ESTOP") if name in MODES)
+FALLBACK = tuple(MODES.index(name) for name in ("HOLD", "LAND", "DAMP", "OFF", "ESTOP") if name in MODES)
 TOUCHDOWN_M_S = 1.0  # a landing faster than this is a crash
+BEYOND = 0.01  # rad or m; a joint that is farther beyond its range broke the shield's promise
+AT_REST = 0.1  # rad/s or m/s; slower than this nothing moves
+REST_S = 0.5
 Series = dict[str, np.ndarray]
 
 
@@ -26,6 +31,7 @@ class Recording:
     mission: Mission
     time_s: np.ndarray  # (T,)
     pos: np.ndarray  # (T, N, 3) m, world, the truth
+    truth: Truth  # all of it, but less often
     commands: Series
     policies: list[Series]
     shields: list[Series]
@@ -47,6 +53,7 @@ def load_recording(folder: Path, mission: Mission, start_ns: int, killed_ns: int
         mission,
         truth["time_s"],
         pos,
+        read_truth(read("simulated_robots_state"), mission),
         read("simulated_robots_commands"),
         [read(f"{name}_policy") for name in mission.names],
         [read(f"{name}_shield") for name in mission.names],
@@ -54,27 +61,38 @@ def load_recording(folder: Path, mission: Mission, start_ns: int, killed_ns: int
     )
 
 
-def figures(recording: Recording, spec: RobotSpec, params: ShieldParams) -> dict[str, Any]:
-    """The mission's result as plain JSON values; keys end in their unit."""
-    mission = recording.mission
-    violations = _violations(recording.pos, params)
+def figures(recording: Recording, spec: RobotSpec, params: Any, judge: Judge) -> dict[str, Any]:
+    """The mission's result as plain JSON values; keys end in their unit. `params` are those of the robots' shields.
+
+    `violations` counts how often a shield's promise was broken: drones in each other's ellipsoid, joints out of range.
+    """
+    mission, killed_s = recording.mission, recording.killed_s
+    flies = isinstance(params, ShieldParams)
+    violations = _violations(recording.pos, params) if flies else _joints_beyond(recording.truth, spec)
     latency = recording.commands["sensor_to_command_ms"]
     period_error = np.abs(np.concatenate([series["period_error_us"] for series in recording.policies]))
     filtered = [np.isin(series["mode"], [MODES.index("FILTERED")]) for series in recording.shields]
-    legs = _legs_flown(recording)
-    least = _pair_distance(recording.pos).min() if len(mission.names) > 1 else None
+    verdict = judge(mission, recording.truth)
+    legs = legs_done(mission, recording.truth, verdict, killed_s)
+    failed = failures(mission, recording.truth, verdict, killed_s)
+    least = _pair_distance(recording.pos).min() if flies and len(mission.names) > 1 else None
+    clean = violations == 0 and not any(failed.values()) and _apart(least, 2 * spec.radius_m)
     result: dict[str, Any] = {
+        "task": mission.task,
+        "robot": mission.robot,
         "robots": len(mission.names),
         "control_hz": round(_rate_hz(recording), 2),
-        "mission_success": bool(all(legs) and violations == 0 and _apart(least, 2 * spec.radius_m)),
+        "mission_success": bool(all(legs) and clean),
         "legs": legs,
+        "failures": failed,
         "min_separation_m": None if least is None else float(least),
         "sensor_to_command_ms": _percentiles(latency),
         "period_error_us": _percentiles(period_error),
         "missed_cycles": int(sum(series["skipped"].sum() for series in recording.policies)),
         "cycles": int(sum(len(series["skipped"]) for series in recording.policies)),
         "kill_to_fallback_ms": _kill_to_fallback_ms(recording),
-        "landed_safely": _landed_safely(recording, params) if recording.killed_s is not None else None,
+        "landed_safely": _landed_safely(recording, params) if flies and killed_s is not None else None,
+        "stopped_safely": _stopped_safely(recording) if not flies and killed_s is not None else None,
         "shield": {
             "interventions": int(sum(series.sum() for series in filtered)),
             "cycles": int(sum(len(series) for series in filtered)),
@@ -100,7 +118,7 @@ def save_flight(path: Path, recording: Recording, spec: RobotSpec) -> None:
         names=np.array(mission.names),
         t=t,
         pos=recording.pos[at].astype(np.float32),
-        goal=mission.legs[-1].goals,
+        goal=mission.orders[-1].commands.get("goal_pos", recording.pos[-1]),
         limit_m=2 * spec.radius_m,
         radius_m=spec.radius_m,
         mode=mode,
@@ -116,7 +134,7 @@ def save_flight(path: Path, recording: Recording, spec: RobotSpec) -> None:
 def _events(recording: Recording) -> list[dict[str, Any]]:
     """What happened when: t s, robot, kind, text."""
     mission = recording.mission
-    events = [{"t": leg.start_s, "robot": "", "kind": "goal", "text": "new goals"} for leg in mission.legs]
+    events = [{"t": t, "robot": "", "kind": "goal", "text": "new goals"} for t in mission.legs_s]
     if recording.killed_s is not None:
         name = mission.names[mission.kill_robot]
         events.append({"t": recording.killed_s, "robot": name, "kind": "kill", "text": f"policy of {name} killed"})
@@ -129,21 +147,6 @@ def _events(recording: Recording) -> list[dict[str, Any]]:
                     {"t": float(series["time_s"][row]), "robot": name, "kind": kind, "text": f"{name}: {now}"}
                 )
     return sorted(events, key=lambda event: event["t"])
-
-
-def _legs_flown(recording: Recording) -> list[bool]:
-    """Of each leg, whether every robot with a living policy was at its goal for its last second."""
-    mission, flown = recording.mission, []
-    for leg, end_s in zip(mission.legs, mission.ends_s(), strict=True):
-        window = (recording.time_s > end_s - HOLD_S) & (recording.time_s <= end_s)
-        off = np.linalg.norm(recording.pos[window] - leg.goals, axis=-1)
-        living = [
-            index
-            for index in range(len(mission.names))
-            if recording.killed_s is None or index != mission.kill_robot or end_s < recording.killed_s
-        ]
-        flown.append(bool(window.any() and (off[:, living] < SETTLED_M).all()))
-    return flown
 
 
 def _pair_distance(pos: np.ndarray, vertical_scale: float = 1.0) -> np.ndarray:
@@ -191,6 +194,22 @@ def _landed_safely(recording: Recording, params: ShieldParams) -> bool:
     before = max(0, touch - 25)
     speed = (height[before] - height[touch]) / max(recording.time_s[touch] - recording.time_s[before], 1e-3)
     return bool(speed < TOUCHDOWN_M_S)
+
+
+def _joints_beyond(truth: Truth, spec: RobotSpec) -> int:
+    """How often a joint left its range."""
+    low, high = (np.array([getattr(joint, side) for joint in spec.joints]) for side in ("low", "high"))
+    pos = truth.robots.joint_pos
+    out = (pos < low - BEYOND) | (pos > high + BEYOND)
+    return int((out[1:] & ~out[:-1]).sum() + out[:1].sum())
+
+
+def _stopped_safely(recording: Recording) -> bool:
+    """Whether the robot whose policy was killed ends in a fallback and at rest."""
+    robot, truth = recording.mission.kill_robot, recording.truth
+    late = truth.time_s > truth.time_s[-1] - REST_S
+    speeds = np.concatenate([truth.robots.joint_vel, truth.robots.base_lin_vel], axis=-1)[late, robot]
+    return bool(recording.shields[robot]["mode"][-1] in FALLBACK and np.abs(speeds).max() < AT_REST)
 
 
 def _percentiles(values: np.ndarray) -> dict[str, float | None]:

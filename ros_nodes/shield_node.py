@@ -3,22 +3,24 @@
 import threading
 import time
 from dataclasses import fields
+from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from deploy.shield import ShieldParams, make_shield_params
+from deploy.shield import make_shield_params
 from deploy.shield.supervisor import Shield
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
 from ros_nodes import qos
-from ros_nodes.conversion import CommandConverter, MessageError, base_frame
+from ros_nodes.conversion import MessageError, base_frame
 from ros_nodes.diagnostics import ShieldStatus
+from ros_nodes.joint_messages import CommandConverter
 from ros_nodes.listening import OwnState, PeerTable
 from ros_nodes.managed import ManagedNode, run_node
-from ros_nodes.parameters import declare, declare_series_dir, declare_team
+from ros_nodes.parameters import declare, declare_base_pose, declare_series_dir, declare_team
 from ros_nodes.polling import Waiter
 
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
@@ -38,6 +40,7 @@ class ShieldNode(ManagedNode):
             self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is told at once.", low=0.1, high=50.0
         )
         self._series_dir = declare_series_dir(self)
+        self._base_pose = declare_base_pose(self)
         self._asked: str | None = None
         self.create_service(Trigger, "shield/reset", self._on_reset)
         self.create_service(Trigger, "shield/estop", self._on_estop)
@@ -46,7 +49,7 @@ class ShieldNode(ManagedNode):
         spec = load_robot(self._robot_type)
         self._params = self._declare_shield_params(spec)
         self._shield = Shield(self._params, spec)
-        self._state = OwnState(self, len(spec.joint_names))
+        self._state = OwnState(self, spec, self._base_pose)
         self._peers = PeerTable(self, self._peer_names)
         self._requested = self.listen(JointState, "requested", qos.COMMAND_IN)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
@@ -134,8 +137,8 @@ class ShieldNode(ManagedNode):
         response.message = f"{what}: next cycle" if running else f"{what}: the shield is not active"
         return response
 
-    def _declare_shield_params(self, spec: RobotSpec) -> ShieldParams:
-        """Every field of ShieldParams is a parameter `shield.<field>`; defaults come from the robot's specification."""
+    def _declare_shield_params(self, spec: RobotSpec) -> Any:
+        """Every field of the robot's parameters is a ROS parameter `shield.<field>`, by default as its spec says."""
         defaults = make_shield_params(spec)
         values = {}
         for field in fields(defaults):
@@ -143,7 +146,7 @@ class ShieldNode(ManagedNode):
             value = list(default) if isinstance(default, tuple) else default
             name = f"shield.{field.name}"
             if not self.has_parameter(name):
-                declare(self, name, value, f"ShieldParams.{field.name}, see deploy/shield/params.py.")
+                declare(self, name, value, f"{type(defaults).__name__}.{field.name}, see deploy/shield.")
             given = self.get_parameter(name).value
             values[field.name] = tuple(given) if isinstance(default, tuple) else given
         return make_shield_params(spec, **values)

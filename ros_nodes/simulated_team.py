@@ -6,53 +6,55 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from hardware.spec import RobotSpec
-from hardware.types import RobotState
-from sim.scene import build_scene
-
-LEVEL_GAIN = 4.0  # 1/s, body rate per radian of tilt while levelling
-LEVEL_AFTER_S = 0.5  # Crazyflie firmware: without a command for this long it levels ...
-OFF_AFTER_S = 2.0  # ... and for this long its motors stop
-RAMP_S = 0.3  # in which they stop
+from hardware import load_robot
+from hardware.types import ObjectState, RobotState
+from ros_nodes.dead_man import make_dead_man
+from ros_nodes.mission import Mission, yaw_of
+from sim.scene import Scene, build_scene
 
 
 @dataclass(frozen=True, slots=True)
 class Imperfection:
     """How sensors and link differ from the truth: standard deviations of white noise, and delays."""
 
-    pos_m: float
-    angle_rad: float
-    lin_vel_m_s: float
-    ang_vel_rad_s: float
-    sensor_latency_s: float  # from a measurement to its publication
-    sensor_jitter_s: float  # uniform, on top
-    command_latency_s: float  # from a command's arrival to the motors
+    pos_m: float = 0.0
+    angle_rad: float = 0.0
+    lin_vel_m_s: float = 0.0
+    ang_vel_rad_s: float = 0.0
+    joint_pos_rad: float = 0.0  # m for a slide, as below
+    joint_vel_rad_s: float = 0.0
+    sensor_latency_s: float = 0.0  # from a measurement to its publication
+    sensor_jitter_s: float = 0.0  # uniform, on top
+    command_latency_s: float = 0.0  # from a command's arrival to the motors
 
 
 class SimulatedTeam:
-    """N robots of one kind in one scene, stepped by whoever owns the clock. Times are that clock's, s."""
+    """The robots and the scene of a mission, stepped by whoever owns the clock. Times are that clock's, s.
 
-    def __init__(self, spec: RobotSpec, starts: np.ndarray, imperfection: Imperfection, timestep_s: float, seed: int):
-        """`starts` (N, 4): x, y, z in m and yaw in rad. A robot stays there, as on a stand, until its first command."""
-        self.spec = spec
-        self.num_robots = len(starts)
+    A robot stays where it starts, as on a stand, until its first command.
+    """
+
+    def __init__(self, mission: Mission, imperfection: Imperfection, timestep_s: float, seed: int):
+        """ValueError for a robot, scene or object that is not there."""
+        self.spec = load_robot(mission.robot)
+        self.num_robots = len(mission.names)
         self.imperfection = imperfection
-        self._scene = build_scene(spec, self.num_robots, timestep_s)
+        self._scene = _scene(mission, timestep_s)
+        self._index = self._scene.group
         self._data = mujoco.MjData(self._scene.model)
         self._rng = np.random.default_rng(seed)
-        self._low, self._high = np.array(spec.command_low), np.array(spec.command_high)
-        self._rest = np.zeros(len(spec.channels))
-        self._thrust, self._roll, self._pitch = map(spec.channel_names.index, ("thrust", "roll_rate", "pitch_rate"))
-        if spec.flight is not None:
-            self._rest[self._thrust] = spec.flight.hover_thrust_n
-        self._target = np.tile(self._rest, (self.num_robots, 1))
+        self._low, self._high = np.array(self.spec.command_low), np.array(self.spec.command_high)
+        self._dead_man = make_dead_man(self.spec)
+        self._mission = mission
+        self._rest = np.stack([self._rest_at(joint_pos) for joint_pos in mission.joint_pos])
+        self.target = self._rest.copy()  # (N, U) what the drives were last told
         self._heard_s: list[float | None] = [None] * self.num_robots
         self._on_the_way: list[deque[tuple[float, np.ndarray]]] = [deque() for _ in range(self.num_robots)]
-        self._starts = np.zeros((self.num_robots, 7))
-        self._starts[:, :3] = starts[:, :3]
-        self._starts[:, 3], self._starts[:, 6] = np.cos(starts[:, 3] / 2), np.sin(starts[:, 3] / 2)
         for robot in range(self.num_robots):
-            self._hold(robot)
+            self._put_on_stand(robot)
+        for tracked in self._scene.objects:
+            self._data.qpos[tracked.qpos] = mission.objects[tracked.name]
+        _close_loops(self._scene.model, self._data.qpos)
         mujoco.mj_forward(self._scene.model, self._data)
 
     def receive(self, robot: int, target: np.ndarray, now_s: float) -> bool:
@@ -63,69 +65,115 @@ class SimulatedTeam:
         return True
 
     def step(self, now_s: float) -> None:
-        """Advance all robots by one time step, which ends at `now_s`."""
+        """Advance everything by one time step, which ends at `now_s`."""
         for robot in range(self.num_robots):
             queue = self._on_the_way[robot]
             while queue and queue[0][0] <= now_s:
-                self._heard_s[robot], self._target[robot] = queue.popleft()
+                self._heard_s[robot], target = queue.popleft()
+                self.target[robot] = np.clip(target, self._low, self._high)
             heard_s = self._heard_s[robot]
             if heard_s is None:
-                self._hold(robot)
-            self._data.ctrl[self._scene.ctrl_index[robot]] = self._actuate(
-                robot, 0.0 if heard_s is None else now_s - heard_s
-            )
+                self._put_on_stand(robot)
+                ctrl = self._rest[robot]
+            else:
+                base, joint_pos = self._base(robot)[0], self._data.qpos[self._index.joint_qpos[robot]]
+                ctrl = self._dead_man(self.target[robot], now_s - heard_s, base[3:], joint_pos)
+            self._data.ctrl[self._index.ctrl_index[robot]] = ctrl
         mujoco.mj_step(self._scene.model, self._data)
 
     def measure(self, robot: int) -> RobotState:
-        """What the sensors of `robot` say now: the truth with noise; float64."""
-        qpos, qvel, error = self._qpos(robot), self._qvel(robot), self.imperfection
-        tilt, quat, lin_vel, inverse = np.zeros(4), np.zeros(4), np.zeros(3), np.zeros(4)
-        noise = self._rng.standard_normal(12)
-        tilt[0], tilt[1:] = 1.0, 0.5 * error.angle_rad * noise[:3]
-        mujoco.mju_mulQuat(quat, qpos[3:7], tilt)
-        mujoco.mju_normalize4(quat)
-        mujoco.mju_negQuat(inverse, qpos[3:7])
-        mujoco.mju_rotVecQuat(lin_vel, qvel[:3], inverse)
-        return RobotState(
-            joint_pos=np.empty(0),
-            joint_vel=np.empty(0),
-            base_pos=qpos[:3] + error.pos_m * noise[3:6],
-            base_quat=quat,
-            base_lin_vel=lin_vel + error.lin_vel_m_s * noise[6:9],
-            base_ang_vel=qvel[3:6] + error.ang_vel_rad_s * noise[9:],
-            age=np.zeros(()),
-        )
+        """What the sensors of `robot` say now: the truth with noise; float64. Where a base is bolted is known."""
+        state, error = self.true_state(robot), self.imperfection
+        if not self.spec.fixed_base:
+            self._blur(state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel)
+        state.joint_pos += error.joint_pos_rad * self._rng.standard_normal(len(state.joint_pos))
+        state.joint_vel += error.joint_vel_rad_s * self._rng.standard_normal(len(state.joint_vel))
+        return state
+
+    def measure_object(self, name: str) -> ObjectState:
+        """What a tracker says now of the object `name`."""
+        state = self.true_object(name)
+        self._blur(state.pos, state.quat, state.lin_vel, state.ang_vel)
+        return state
 
     def sensor_delay_s(self) -> float:
         """Delay of the next measurement's publication, s."""
         return self.imperfection.sensor_latency_s + self.imperfection.sensor_jitter_s * self._rng.random()
 
+    def true_state(self, robot: int) -> RobotState:
+        """How `robot` really is; for the record only."""
+        joint_pos = self._data.qpos[self._index.joint_qpos[robot]]
+        joint_vel = self._data.qvel[self._index.joint_qvel[robot]]
+        return RobotState(joint_pos, joint_vel, *_in_body(*self._base(robot)), age=np.zeros(()))
+
+    def true_object(self, name: str) -> ObjectState:
+        """How the object `name` really is; for the record only."""
+        tracked = next(tracked for tracked in self._scene.objects if tracked.name == name)
+        return ObjectState(*_in_body(self._data.qpos[tracked.qpos], self._data.qvel[tracked.qvel]), age=np.zeros(()))
+
     def true_poses(self) -> np.ndarray:
-        """(N, 7): position m, quaternion wxyz; for the record only."""
-        return np.stack([self._qpos(robot) for robot in range(self.num_robots)])
+        """(N, 7): position m, quaternion wxyz of the bases; for the record only."""
+        return np.stack([self._base(robot)[0] for robot in range(self.num_robots)])
 
-    def _actuate(self, robot: int, silence_s: float) -> np.ndarray:
-        """Set-points (U,) of the on-board loops: the last command, or what the firmware does without one."""
-        target = np.clip(self._target[robot], self._low, self._high)
-        if silence_s < LEVEL_AFTER_S:
-            return target
-        level = np.zeros_like(target)
-        level[self._thrust] = target[self._thrust] * np.clip(1.0 - (silence_s - OFF_AFTER_S) / RAMP_S, 0.0, 1.0)
-        if silence_s < OFF_AFTER_S + RAMP_S:
-            w, x, y, z = self._qpos(robot)[3:7]
-            up_b = 2 * (x * z - w * y), 2 * (y * z + w * x)  # horizontal part of the world's up in the body
-            level[self._roll], level[self._pitch] = -LEVEL_GAIN * up_b[1], LEVEL_GAIN * up_b[0]
-        return level
+    def _base(self, robot: int) -> tuple[np.ndarray, np.ndarray]:
+        """Pose (7,), and velocity (6,): linear in the world, angular in the body."""
+        if self.spec.fixed_base:
+            return self._index.base_pose[robot], np.zeros(6)
+        return self._data.qpos[self._index.base_qpos[robot]], self._data.qvel[self._index.base_qvel[robot]]
 
-    def _hold(self, robot: int) -> None:
-        self._qpos(robot)[:] = self._starts[robot]
-        self._qvel(robot)[:] = 0.0
-        self._data.act[self._scene.act_index[robot]] = self._rest
+    def _blur(self, pos: np.ndarray, quat: np.ndarray, lin_vel: np.ndarray, ang_vel: np.ndarray) -> None:
+        error, noise = self.imperfection, self._rng.standard_normal(12)
+        tilt = np.array((1.0, *(0.5 * error.angle_rad * noise[:3])))
+        mujoco.mju_mulQuat(quat, quat.copy(), tilt)
+        mujoco.mju_normalize4(quat)
+        pos += error.pos_m * noise[3:6]
+        lin_vel += error.lin_vel_m_s * noise[6:9]
+        ang_vel += error.ang_vel_rad_s * noise[9:]
 
-    def _qpos(self, robot: int) -> np.ndarray:
-        start = self._scene.qpos_adr[robot]
-        return self._data.qpos[start : start + 7]
+    def _rest_at(self, joint_pos: np.ndarray) -> np.ndarray:
+        """The command (U,) that keeps a robot with `joint_pos` (J,) as it is."""
+        rest = np.zeros(len(self.spec.channels))
+        for channel, joint in enumerate(self.spec.joint_of_channel):
+            if joint >= 0:
+                rest[channel] = joint_pos[joint]
+        if self.spec.flight is not None:
+            rest[self.spec.channel_names.index("thrust")] = self.spec.flight.hover_thrust_n
+        return rest
 
-    def _qvel(self, robot: int) -> np.ndarray:
-        start = self._scene.qvel_adr[robot]
-        return self._data.qvel[start : start + 6]
+    def _put_on_stand(self, robot: int) -> None:
+        index, data = self._index, self._data
+        if not self.spec.fixed_base:
+            data.qpos[index.base_qpos[robot]] = self._mission.base_pose[robot]
+            data.qvel[index.base_qvel[robot]] = 0.0
+        data.qpos[index.joint_qpos[robot]] = self._mission.joint_pos[robot]
+        data.qvel[index.joint_qvel[robot]] = 0.0
+        driven = index.act_index[robot] >= 0
+        data.act[index.act_index[robot][driven]] = self._rest[robot][driven]
+
+
+def _scene(mission: Mission, timestep_s: float) -> Scene:
+    spec = load_robot(mission.robot)
+    bases = np.array([yaw_of(pose) for pose in mission.base_pose])
+    if not mission.scene:
+        return build_scene(spec, len(mission.names), timestep_s, bases=bases)
+    from sim.tasks import load_task  # torch comes with it: only for what needs it
+
+    around = load_task(mission.scene).scene
+    return build_scene(spec, len(mission.names), timestep_s, False, bases, around.props, around.objects)
+
+
+def _in_body(pose: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Position, quaternion, linear and angular velocity in the body of a pose and MuJoCo's velocity of it."""
+    lin_vel, inverse = np.zeros(3), np.zeros(4)
+    mujoco.mju_negQuat(inverse, pose[3:])
+    mujoco.mju_rotVecQuat(lin_vel, velocity[:3], inverse)
+    return pose[:3].copy(), pose[3:].copy(), lin_vel, velocity[3:].copy()
+
+
+def _close_loops(model: mujoco.MjModel, qpos: np.ndarray) -> None:
+    """Let joints that mirror another one start where they belong."""
+    for equality in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_JOINT):
+        if model.eq_obj2id[equality] >= 0:
+            first, second = (model.jnt_qposadr[ids[equality]] for ids in (model.eq_obj1id, model.eq_obj2id))
+            offset, slope = model.eq_data[equality, :2]
+            qpos[first] = offset + slope * qpos[second]

@@ -3,19 +3,42 @@
 from collections.abc import Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import PoseArray, PoseStamped
+from geometry_msgs.msg import PoseArray, PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
 
 GROUND_TRUTH = "/ground_truth"
+GOAL = "goal"
+VELOCITY = "cmd_vel"
 
 
-def team_topics(team: Sequence[str]) -> dict[str, tuple[type, bool]]:
-    """Topic -> (message type, whether it is latched) of the robots in `team`."""
+def object_topic(name: str) -> str:
+    """Where a tracker says how the object `name` moves."""
+    return f"/objects/{name}/odom"
+
+
+def command_topic(name: str) -> str:
+    """Where the operator gives the command `name`, which no message type is made for; in the robot's namespace."""
+    return f"commands/{name}"
+
+
+def team_topics(
+    team: Sequence[str], joints: bool = False, objects: Sequence[str] = (), commands: Sequence[str] = ()
+) -> dict[str, tuple[type, bool]]:
+    """Topic -> (message type, whether it is latched) of the robots in `team`.
+
+    `joints`: whether the robots have any. `commands`: those that go to topics of their own, see `command_topic`.
+    """
     topics: dict[str, tuple[type, bool]] = {GROUND_TRUTH: (PoseArray, False)}
+    topics |= {object_topic(name): (Odometry, False) for name in objects}
     for robot in team:
         topics[f"/{robot}/odom"] = (Odometry, False)
-        topics[f"/{robot}/goal"] = (PoseStamped, True)
+        if joints:
+            topics[f"/{robot}/joint_states"] = (JointState, False)
+        topics[f"/{robot}/{GOAL}"] = (PoseStamped, True)
+        topics[f"/{robot}/{VELOCITY}"] = (TwistStamped, False)
+        topics |= {f"/{robot}/{command_topic(name)}": (Float64MultiArray, True) for name in commands}
         topics[f"/{robot}/requested"] = (JointState, False)
         topics[f"/{robot}/command"] = (JointState, False)
         topics[f"/{robot}/status"] = (DiagnosticArray, True)

@@ -3,7 +3,9 @@
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from nav_msgs.msg import Odometry
@@ -11,11 +13,14 @@ from sensor_msgs.msg import JointState
 
 from deploy.shield import make_shield_params
 from hardware import load_robot
+from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
 from ros_nodes import qos
 from ros_nodes.bringup import ACTIVATE, CONFIGURE, BringUp
-from ros_nodes.conversion import CommandConverter, empty_state, read_odometry
+from ros_nodes.conversion import empty_state, read_odometry
 from ros_nodes.deploy import CONFIG, operator
+from ros_nodes.joint_messages import CommandConverter
+from ros_nodes.mission import Mission, save_mission, yaw_of
 from ros_nodes.mission_node import MissionNode
 from ros_nodes.polling import Mailbox
 from ros_nodes.processes import Processes, free_domain_id, ros_environment
@@ -25,35 +30,59 @@ PERIOD_S = 1 / SPEC.control_hz
 HOVER = np.array([SPEC.flight.hover_thrust_n, 0.0, 0.0, 0.0], np.float32)
 
 
+def standing(starts: list[list[float]], spec: RobotSpec = SPEC, **changes: Any) -> Mission:
+    """Robots that start at `starts` (N, 4) x, y, z m and yaw rad in their home pose, and are asked for nothing."""
+    prefix = "cf" if spec.name == "crazyflie" else spec.name
+    poses = [[x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)] for x, y, z, yaw in starts]
+    mission = Mission(
+        robot=spec.name,
+        names=tuple(f"{prefix}{i + 1}" for i in range(len(starts))),
+        base_pose=np.array(poses),
+        joint_pos=np.array([[joint.home for joint in spec.joints]] * len(starts)),
+        orders=(),
+        duration_s=10.0,
+        checks_s=(10.0,),
+        hold_s=1.0,
+    )
+    return replace(mission, **changes)
+
+
 class Rig:
-    """`starts` (N, 4) of simulated robots cf1, cf2, ...; a context manager."""
+    """The simulated robots of a mission, by default Crazyflies cf1, ... at `starts` (N, 4); a context manager."""
 
     def __init__(
         self,
         folder: Path,
-        starts: list[list[float]],
+        starts: list[list[float]] | None = None,
         bundle: Path | None = None,
         team: list[str] | None = None,
         parameters: dict[str, dict] | None = None,
+        mission: Mission | None = None,
+        commands: list[str] | None = None,
     ):
-        self.names = [f"cf{i + 1}" for i in range(len(starts))]
+        mission = mission or standing(starts)
+        self.spec = load_robot(mission.robot)
+        self.names = list(mission.names)
         team = team or self.names
-        self.params = make_shield_params(SPEC)
+        self.params = make_shield_params(self.spec)
+        save_mission(mission, folder / "plan.json")
+        robot = {"team": team, "robot_type": mission.robot}
         values = {
-            "/**/policy": {"team": team, "bundle": str(bundle)},
-            "/**/shield": {"team": team, "series_dir": str(folder / "series")},
-            "/simulated_robots": {
-                "team": self.names,
-                "starts": [float(x) for start in starts for x in start],
-                "series_dir": str(folder / "series"),
-            },
-        } | (parameters or {})
+            "/**/policy": {**robot, "bundle": str(bundle)},
+            "/**/shield": {**robot, "series_dir": str(folder / "series")},
+            "/**/driver": {"robot_type": mission.robot},
+            "/simulated_robots": {"mission": str(folder / "plan.json"), "series_dir": str(folder / "series")},
+        }
+        for name, pose in zip(mission.names, mission.base_pose, strict=True):
+            values |= {f"/{name}/{node}": {"base_pose": yaw_of(pose)} for node in ("policy", "shield")}
+        for node, more in (parameters or {}).items():
+            values[node] = values.get(node, {}) | more
         file = folder / "params.yaml"
         file.write_text(json.dumps({node: {"ros__parameters": v} for node, v in values.items()}))
         domain_id = free_domain_id()
         environment = ros_environment(domain_id)
         self.processes = Processes([CONFIG, file], folder / "logs", environment)
-        self._operator = operator(team, domain_id, environment)
+        self._operator = operator(team, domain_id, environment, commands or ["goal_pos"])
         self.series = folder / "series"
 
     def __enter__(self) -> "Rig":
@@ -99,7 +128,7 @@ class Rig:
         self, robot: str, duration_s: float, act: Callable[[float], None] = lambda t: None
     ) -> list[ActuatorCommand]:
         """Commands of `robot`'s shield for `duration_s`; `act(t)` is called once a control period."""
-        converter, commands = CommandConverter(SPEC.channels), []
+        converter, commands = CommandConverter(self.spec.channels), []
         begin, cycle = time.monotonic(), 0
         while (now := time.monotonic() - begin) < duration_s:
             if now >= cycle * PERIOD_S:

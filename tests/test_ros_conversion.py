@@ -10,8 +10,8 @@ from sensor_msgs.msg import JointState
 from hardware import load_robot
 from hardware.types import ActuatorCommand, RobotState
 from ros_nodes.conversion import (
-    CommandConverter,
     MessageError,
+    base_frame,
     empty_peers,
     empty_state,
     odometry_of,
@@ -21,6 +21,7 @@ from ros_nodes.conversion import (
     stamp_ns,
     write_odometry,
 )
+from ros_nodes.joint_messages import CommandConverter
 
 SPEC = load_robot("crazyflie")
 ROTATION = Rotation.from_euler("ZYX", [0.7, -0.4, 0.2])
@@ -37,7 +38,7 @@ def make_state() -> RobotState:
 
 
 def test_odometry_carries_xyzw_world_pose_and_a_twist_in_the_child_frame():
-    message = odometry_of("cf7")
+    message = odometry_of(base_frame("cf7"))
     write_odometry(message, make_state(), 12_000_000_345)
     q, v = message.pose.pose.orientation, message.twist.twist.linear
     assert (message.header.frame_id, message.child_frame_id) == ("world", "cf7/base_link")
@@ -47,7 +48,7 @@ def test_odometry_carries_xyzw_world_pose_and_a_twist_in_the_child_frame():
 
 
 def test_odometry_round_trip_is_exact_in_float32():
-    message, state = odometry_of("cf1"), make_state()
+    message, state = odometry_of(base_frame("cf1")), make_state()
     write_odometry(message, state, 99)
     read = empty_state(0)
     assert read_odometry(message, read) == 99
@@ -56,7 +57,7 @@ def test_odometry_round_trip_is_exact_in_float32():
 
 
 def test_a_peer_is_heard_with_its_velocity_in_the_world():
-    message = odometry_of("cf2")
+    message = odometry_of(base_frame("cf2"))
     write_odometry(message, make_state(), 5)
     peers = empty_peers(3)
     assert read_peer(message, peers, 1) == 5
@@ -67,7 +68,7 @@ def test_a_peer_is_heard_with_its_velocity_in_the_world():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_peer_that_is_not_finite_is_not_heard(bad):
-    message, peers = odometry_of("cf2"), empty_peers(1)
+    message, peers = odometry_of(base_frame("cf2")), empty_peers(1)
     write_odometry(message, make_state(), 5)
     message.twist.twist.linear.y = bad
     with pytest.raises(MessageError, match="cf2/base_link"):

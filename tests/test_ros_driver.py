@@ -12,7 +12,7 @@ from ros_rig import HOVER, SPEC, Rig
 from hardware.drivers import DriverError, load_driver
 from hardware.types import ActuatorCommand
 from ros_nodes.bringup import CONFIGURE, BringUpError
-from ros_nodes.conversion import CommandConverter
+from ros_nodes.joint_messages import CommandConverter
 
 pytestmark = pytest.mark.ros
 

@@ -13,7 +13,8 @@ from std_srvs.srv import Trigger
 
 from hardware.types import ActuatorCommand
 from ros_nodes import qos
-from ros_nodes.conversion import CommandConverter, odometry_of, set_stamp, write_odometry
+from ros_nodes.conversion import odometry_of, set_stamp, write_odometry
+from ros_nodes.joint_messages import CommandConverter
 
 pytestmark = pytest.mark.ros
 LOW, HIGH = np.float32(SPEC.command_low), np.float32(SPEC.command_high)
@@ -146,7 +147,7 @@ def test_a_peer_that_falls_silent_is_kept_clear_of(tmp_path):
         rig.start("simulated_robots", "cf1/shield")
         requests, peer = Requests(rig), np.array([1.2, 0.0, 1.0])
         voice = rig.node.create_publisher(Odometry, "/cf2/odom", qos.SENSOR)
-        message, closest = odometry_of("cf2"), [np.inf]
+        message, closest = odometry_of("cf2/base_link"), [np.inf]
 
         def act(t: float) -> None:
             if t < 1.0:  # then it hovers on, and is silent

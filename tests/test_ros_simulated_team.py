@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 
 pytest.importorskip("mujoco")
-from hardware import load_robot
+from ros_rig import SPEC, standing
+
 from ros_nodes.simulated_team import Imperfection, SimulatedTeam
 
-SPEC = load_robot("crazyflie")
-PERFECT = Imperfection(0, 0, 0, 0, 0, 0, 0)
+PERFECT = Imperfection()
 HOVER = np.array([SPEC.flight.hover_thrust_n, 0.0, 0.0, 0.0])
 DT = 0.002
 
 
 def make_team(imperfection=PERFECT, robots=2) -> SimulatedTeam:
-    starts = np.array([[x, 0.0, 1.0, 0.3] for x in range(robots)])
-    return SimulatedTeam(SPEC, starts, imperfection, DT, seed=1)
+    return SimulatedTeam(standing([[x, 0.0, 1.0, 0.3] for x in range(robots)]), imperfection, DT, seed=1)
 
 
 def fly(team: SimulatedTeam, start_s: float, duration_s: float, command=None) -> float:
@@ -63,7 +62,7 @@ def test_garbage_is_no_command(bad):
 
 
 def test_commands_act_late_by_the_link():
-    slow = Imperfection(0, 0, 0, 0, 0, 0, command_latency_s=0.05)
+    slow = Imperfection(command_latency_s=0.05)
     team = make_team(slow)
     fly(team, 0.0, 0.045, 1.5 * HOVER)
     assert team.true_poses()[0, 2] == 1.0
@@ -72,7 +71,7 @@ def test_commands_act_late_by_the_link():
 
 
 def test_sensors_have_the_noise_that_was_asked_for():
-    noise = Imperfection(0.01, 0.02, 0.03, 0.04, 0, 0, 0)
+    noise = Imperfection(0.01, 0.02, 0.03, 0.04)
     team = make_team(noise)
     states = [team.measure(0) for _ in range(2000)]
     assert np.std([s.base_pos for s in states], axis=0) == pytest.approx(0.01, rel=0.1)

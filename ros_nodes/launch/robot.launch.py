@@ -13,6 +13,7 @@ from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, NotEqualsSubstitution
 
 CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
+BASE_POSE = ("-p", ["base_pose:=", LaunchConfiguration("base_pose")])
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -22,13 +23,17 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("robot_name", description="Namespace and tf prefix of the robot."),
             DeclareLaunchArgument("team", description="Names of all robots, as a YAML list."),
             DeclareLaunchArgument("bundle", description="Policy file (.onnx)."),
+            DeclareLaunchArgument("robot_type", default_value="crazyflie", description="Robot specification by name."),
+            DeclareLaunchArgument(
+                "base_pose", default_value="[0.0, 0.0, 0.0, 0.0]", description="Of a fixed base: x, y, z m and yaw rad."
+            ),
             DeclareLaunchArgument("params", default_value=str(CONFIG), description="Parameter file."),
             DeclareLaunchArgument(
                 "driver", default_value="", description="Driver class, module:Class; empty for none."
             ),
             DeclareLaunchArgument("options", default_value="{}", description="Options of the driver, a JSON object."),
-            _node("shield_node"),
-            _node("policy_node", "-p", ["bundle:=", LaunchConfiguration("bundle")]),
+            _node("shield_node", *BASE_POSE),
+            _node("policy_node", "-p", ["bundle:=", LaunchConfiguration("bundle")], *BASE_POSE),
             _node(
                 "driver_node",
                 "-p",
@@ -55,6 +60,8 @@ def _node(module: str, *more: object, condition: Condition | None = None) -> Exe
             ["__ns:=/", LaunchConfiguration("robot_name")],
             "-p",
             ["team:=", LaunchConfiguration("team")],
+            "-p",
+            ["robot_type:=", LaunchConfiguration("robot_type")],
             *more,
         ],
         condition=condition,

@@ -1,0 +1,179 @@
+"""What an operator asks of a robot: which topic each command of a contract comes from, and what holds without one.
+
+| command                         | topic in the robot's namespace | message                                           |
+|---------------------------------|--------------------------------|---------------------------------------------------|
+| goal_pos (3) m, goal_quat (4)   | goal                           | geometry_msgs/PoseStamped, latched                |
+| velocity (3) m/s, m/s, rad/s    | cmd_vel                        | geometry_msgs/TwistStamped, again and again       |
+| any other `<name>` (n)          | commands/<name>                | std_msgs/Float64MultiArray with n numbers, latched|
+
+Latched means reliable and transient-local. A goal is where the robot's `tool` frame shall be, or its base where it has
+no such frame. What is out of the range that the policy was trained for is refused, and what was asked before stays.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from std_msgs.msg import Float64MultiArray
+
+from deploy.contract import CommandSpec
+from hardware.kinematics import load_chain
+from hardware.rotation import multiply, rotate
+from hardware.spec import RobotSpec
+from hardware.types import RobotState
+from ros_nodes import qos
+from ros_nodes.conversion import WORLD_FRAME, MessageError, base_frame
+from ros_nodes.managed import ManagedNode
+from ros_nodes.polling import Mailbox
+from ros_nodes.topics import GOAL, VELOCITY, command_topic
+
+Command = Mapping[str, np.ndarray]
+TOOL = "tool"
+NEVER = 2**63  # ns
+UNIT_WITHIN = 1e-2  # a quaternion whose norm is off by more is a mistake, not rounding
+
+
+@dataclass(slots=True)
+class _Source:
+    mailbox: Mailbox
+    read: Callable[[Any], dict[str, np.ndarray]]
+    lasts_ns: int = NEVER  # after a message, until the safe command is back
+    heard_ns: int = 0
+
+
+def own_topics(commands: Iterable[str]) -> list[str]:
+    """Those of the commands that go to a topic of their own."""
+    return sorted(set(commands) - {"goal_pos", "goal_quat", "velocity"})
+
+
+class CommandInbox:
+    """The commands (n,) float32 of one robot, from messages that `check` accepts; before the first one: stay.
+
+    A velocity holds for `velocity_timeout_s`, for an operator who falls silent has lost hold of the robot.
+    """
+
+    def __init__(
+        self,
+        node: ManagedNode,
+        commands: Sequence[CommandSpec],
+        check: Callable[[Command], None],
+        spec: RobotSpec,
+        robot: str,
+        velocity_timeout_s: float,
+    ):
+        """`check` raises ValueError for commands that the policy refuses. ValueError for a size that no message has."""
+        self._logger = node.get_logger()
+        self._check = check
+        self._commands = {command.name: command for command in commands}
+        self._base_frame = base_frame(robot)
+        self._chain = load_chain(spec, TOOL) if TOOL in spec.frames else None
+        for name, size in (("goal_pos", 3), ("goal_quat", 4), ("velocity", 3)):
+            if name in self._commands and self._commands[name].shape[1] != size:
+                shape = self._commands[name].shape
+                raise ValueError(f"command {name!r}: has shape {shape}, its message has {size} numbers")
+        self._sources = self._listen(node, round(velocity_timeout_s * 1e9))
+        self._safe: dict[str, np.ndarray] = {}
+        self._command: dict[str, np.ndarray] = {}
+
+    def start(self, state: RobotState) -> Command:
+        """Forget what was asked: stay where `state` (no batch) is, as far as the policy's range goes."""
+        self._safe = {name: _clipped(spec, self._here(spec, state)) for name, spec in self._commands.items()}
+        self._command = dict(self._safe)
+        return self._command
+
+    def update(self, now_ns: int) -> Command:
+        """Take what has arrived by `now_ns` (ROS clock)."""
+        for source in self._sources:
+            taken = source.mailbox.take()
+            if taken is not None:
+                self._accept(source, *taken)
+            if source.heard_ns and now_ns - source.heard_ns > source.lasts_ns:
+                source.heard_ns = 0
+                self._command = self._command | {"velocity": self._safe["velocity"]}
+        return self._command
+
+    def _accept(self, source: _Source, message: Any, arrived_ns: int) -> None:
+        try:
+            asked = self._command | source.read(message)
+            self._check(asked)
+        except ValueError as error:
+            self._logger.error(f"{source.mailbox.topic} refused: {error}", throttle_duration_sec=1.0)
+            return
+        self._command, source.heard_ns = asked, arrived_ns
+
+    def _listen(self, node: ManagedNode, velocity_lasts_ns: int) -> list[_Source]:
+        sources = []
+        if self._commands.keys() & {"goal_pos", "goal_quat"}:
+            sources.append(_Source(node.listen(PoseStamped, GOAL, qos.LATCHED), self._goal))
+        if "velocity" in self._commands:
+            mailbox = node.listen(TwistStamped, VELOCITY, qos.SENSOR)
+            sources.append(_Source(mailbox, self._velocity, velocity_lasts_ns))
+        for name in own_topics(self._commands):
+            mailbox = node.listen(Float64MultiArray, command_topic(name), qos.LATCHED)
+            sources.append(_Source(mailbox, partial(_array, name)))
+        return sources
+
+    def _goal(self, message: PoseStamped) -> dict[str, np.ndarray]:
+        p, q = message.pose.position, message.pose.orientation
+        found: dict[str, np.ndarray] = {}
+        if "goal_pos" in self._commands:
+            self._check_frame(message.header.frame_id, self._commands["goal_pos"])
+            found |= _numbers("goal_pos", (p.x, p.y, p.z))
+        if "goal_quat" in self._commands:
+            self._check_frame(message.header.frame_id, self._commands["goal_quat"])
+            found["goal_quat"] = _unit(np.array((q.w, q.x, q.y, q.z)))
+        return found
+
+    def _velocity(self, message: TwistStamped) -> dict[str, np.ndarray]:
+        frame, twist = message.header.frame_id, message.twist
+        if frame not in ("", "base_link", self._base_frame):
+            raise MessageError(f"frame {frame!r}; expected {self._base_frame!r}")
+        return _numbers("velocity", (twist.linear.x, twist.linear.y, twist.angular.z))
+
+    def _check_frame(self, found: str, spec: CommandSpec) -> None:
+        expected = WORLD_FRAME if spec.frame == "world" else self._base_frame
+        if found not in ("", expected):
+            raise MessageError(f"frame {found!r}; expected {expected!r}")
+
+    def _here(self, spec: CommandSpec, state: RobotState) -> np.ndarray:
+        """What asks for no motion."""
+        size = int(spec.shape[1])
+        if spec.name in ("goal_pos", "goal_quat"):
+            pos, quat = np.zeros(3, np.float32), np.array((1.0, 0.0, 0.0, 0.0), np.float32)
+            if self._chain is not None:
+                pos, quat = self._chain.forward(state.joint_pos)
+            if spec.frame == "world":
+                pos = state.base_pos + rotate(state.base_quat, pos)
+                quat = multiply(state.base_quat, quat)
+            return pos if spec.name == "goal_pos" else _upper_half(quat)
+        if spec.frame == "joint" and size == len(state.joint_pos):
+            return state.joint_pos
+        return np.zeros(size)
+
+
+def _clipped(spec: CommandSpec, value: np.ndarray) -> np.ndarray:
+    return np.clip(value, spec.low, spec.high).astype(np.float32)
+
+
+def _numbers(name: str, values: Sequence[float]) -> dict[str, np.ndarray]:
+    return {name: np.array(values, np.float32)}
+
+
+def _array(name: str, message: Float64MultiArray) -> dict[str, np.ndarray]:
+    return _numbers(name, message.data)
+
+
+def _unit(quat: np.ndarray) -> np.ndarray:
+    """A unit quaternion with w >= 0; MessageError when `quat` is far from one."""
+    norm = float(np.linalg.norm(quat))
+    if not abs(norm - 1.0) < UNIT_WITHIN:
+        raise MessageError(f"orientation has norm {norm:g}; expected 1")
+    return _upper_half((quat / norm).astype(np.float32))
+
+
+def _upper_half(quat: np.ndarray) -> np.ndarray:
+    """Of the two quaternions of a turn the one with w >= 0."""
+    return quat if quat[0] >= 0 else -quat
