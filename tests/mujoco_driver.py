@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from ros_rig import standing
 
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
@@ -16,9 +17,7 @@ class MujocoDriver:
     """`log` gets a line when the robot is stopped."""
 
     def __init__(self, spec: RobotSpec, log: str):
-        self._team = SimulatedTeam(
-            spec, np.array([[0.0, 0.0, 1.0, 0.0]]), Imperfection(0, 0, 0, 0, 0, 0, 0), STEP_S, seed=0
-        )
+        self._team = SimulatedTeam(standing([[0.0, 0.0, 1.0, 0.0]], spec), Imperfection(), STEP_S, seed=0)
         self._spec, self._log = spec, Path(log)
         self._now_s: float | None = None
 
