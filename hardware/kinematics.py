@@ -2,7 +2,7 @@
 
 A chain leads from the base body over the joints on the way to a site. Each joint is a link of the chain, with a frame
 that lies at the joint and moves with it; the site is the last link. A link's turn is a quaternion, linear in the cosine
-and sine of half its joint's angle, so that all links together cost a few operations and only their product is a loop.
+and sine of half its joint's angle, so that one matrix product turns all links and only chaining them is a loop.
 """
 
 import xml.etree.ElementTree as ET
@@ -31,8 +31,7 @@ class Chain:
 
     link_joint: np.ndarray  # (L) joint of each link; J for the site, which has none
     joint_link: np.ndarray  # (J) link of each joint; L - 1, the site, for a joint that is not on the way
-    still: np.ndarray  # (L, 4) turn of a link in the one before it, at joint angle 0
-    turned: np.ndarray  # (L, 4) the same at joint angle pi; 0 for slides and the site
+    step: np.ndarray  # (2 L, 16 L): from cosines and sines of half the angles to each link's turn in the one before it
     half: np.ndarray  # (L) 1/2 for a hinge, else 0
     start: np.ndarray  # (3) m, the first link in the base body
     reach: np.ndarray  # (L, 3) m, the next link in this one's frame; 0 for the site
@@ -63,13 +62,14 @@ class Chain:
         none = xp.zeros((*joint_pos.shape[:-1], 1), dtype=joint_pos.dtype, device=device(joint_pos))
         moved = xp.take(xp.concat([joint_pos, none], axis=-1), _index(self.link_joint, joint_pos), axis=-1)
         angle = moved * _constant(self.half, joint_pos)
-        turn = xp.cos(angle)[..., None] * _constant(self.still, joint_pos)
-        turn = turn + xp.sin(angle)[..., None] * _constant(self.turned, joint_pos)
-        step = xp.reshape(turn @ _constant(_FOLLOWED_BY, joint_pos), (*turn.shape, 4))
-        turns = [turn[..., :1, :]]
+        step = xp.concat([xp.cos(angle), xp.sin(angle)], axis=-1) @ _constant(self.step, joint_pos)
+        step = xp.reshape(step, (*moved.shape, 4, 4))
+        turns = [step[..., 0, :1, :]]  # the first row of a step is its quaternion
         for i in range(1, len(self.link_joint)):
             turns.append(turns[-1] @ step[..., i, :, :])
-        reach = _constant(self.reach, joint_pos) + moved[..., None] * _constant(self.slide, joint_pos)
+        reach = xp.broadcast_to(_constant(self.reach, joint_pos), (*moved.shape, 3))
+        if self.slide.any():
+            reach = reach + moved[..., None] * _constant(self.slide, joint_pos)
         return xp.concat(turns, axis=-2), reach
 
 
@@ -130,14 +130,19 @@ def _chain(spec: RobotSpec, way: Sequence[ET.Element]) -> Chain:
     return Chain(
         link_joint=np.array([*joints, len(spec.joints)]),
         joint_link=np.array([link_of.get(joint, site) for joint in range(len(spec.joints))], dtype=np.int64),
-        still=np.stack([*stills, turn]),
-        turned=np.stack([*turneds, np.zeros(4)]),
+        step=_steps(np.stack([*stills, turn]), np.stack([*turneds, np.zeros(4)])),
         half=np.where(np.any(hinge, axis=-1), 0.5, 0.0),
         start=places[0],
         reach=np.stack([*places[1:], np.zeros(3)]),
         hinge=hinge,
         slide=np.stack([*slides, np.zeros(3)]),
     )
+
+
+def _steps(still: np.ndarray, turned: np.ndarray) -> np.ndarray:
+    """(2 L, 16 L) from the turns (L, 4) of the links at joint angles 0 and pi: see `Chain.step`."""
+    matrices = np.stack([still, turned]) @ _FOLLOWED_BY
+    return np.concatenate([(np.eye(len(part))[..., None] * part).reshape(len(part), -1) for part in matrices])
 
 
 def _check_file(spec: RobotSpec, root: ET.Element) -> None:
@@ -173,6 +178,8 @@ def _unit(vector: np.ndarray) -> np.ndarray:
 
 def _constant(values: np.ndarray, like: Array) -> Array:
     """`values` as an array of the kind, type and device of `like`."""
+    if isinstance(like, np.ndarray):
+        return values.astype(like.dtype, copy=False)
     return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
 
 
