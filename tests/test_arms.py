@@ -250,6 +250,27 @@ def test_max_acceleration_is_what_the_torque_brakes_in_any_pose(arm):
             assert inertia[dof, dof] * joint.max_acceleration + load_nm <= joint.max_effort
 
 
+def braking_torque(arm: RobotSpec, model: mujoco.MjModel, q: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Torque (J,) that stops all joints at once from full speed: inertia, Coriolis forces and gravity."""
+    data = at(arm, model, q)
+    for joint, sign in zip(arm.joints, direction, strict=True):
+        data.joint(joint.name).qvel = sign * joint.max_velocity
+        data.joint(joint.name).qacc = -sign * joint.max_acceleration
+    torque = np.zeros(model.nv)
+    mujoco.mj_fwdVelocity(model, data)
+    mujoco.mj_rne(model, data, 1, torque)
+    dofs = [model.joint(joint.name).dofadr[0] for joint in arm.joints]
+    armature = model.dof_armature[dofs] * [joint.max_acceleration for joint in arm.joints]
+    return torque[dofs] - direction * armature
+
+
+def test_the_ur5e_brakes_all_joints_at_once_from_full_speed_in_any_pose():
+    model, rng, limit = load(UR5E), np.random.default_rng(1), [joint.max_effort for joint in UR5E.joints]
+    for q in random_poses(UR5E, 300):
+        direction = rng.choice([-1.0, 1.0], len(q))
+        assert (-direction * braking_torque(UR5E, model, q, direction) <= limit).all()
+
+
 @arms
 def test_gravity_counts_against_the_torque_limit(arm):
     """Stretched out, an arm that may use less than its own weight in its shoulder sinks, as the real one would."""
@@ -315,6 +336,19 @@ def test_the_gripper_lifts_a_cube_and_keeps_it(width_m, mass_kg):
     run(model, data, 3.0)
     assert data.body("cube").xpos[2] > start + 0.06
     assert np.linalg.norm(data.body("cube").xpos - data.site("tool").xpos - in_hand) < 2e-3
+
+
+def test_a_scene_that_sets_only_the_joints_of_the_spec_starts_with_the_gripper_open():
+    from sim.scene import build_scene
+
+    scene = build_scene(PANDA, 2)
+    data = mujoco.MjData(scene.model)
+    data.qpos[scene.group.joint_qpos] = data.ctrl[scene.group.ctrl_index] = [joint.home for joint in PANDA.joints]
+    start = data.qpos.copy()
+    mujoco.mj_forward(scene.model, data)
+    assert data.ncon == 0
+    run(scene.model, data, 1.0)
+    assert abs(data.qpos - start).max() < 1e-3
 
 
 def test_an_open_gripper_lifts_nothing():

@@ -46,7 +46,7 @@ SPEC = RobotSpec(
         "position limit of the elbow": f"{_UR_ROS}/joint_limits.yaml: +-180 degrees, then the upper arm is in the way",
         "torque limits": "Universal Robots, 'Max. joint torques': 150 N m, 28 N m in the wrist",
         "acceleration limits": "not published; what all joints can brake with at once, from full speed in any pose, "
-        "gravity included, without payload, less a fifth",
+        "gravity included, without payload, 10.9, less a quarter",
         "armature": "not published; an estimate, that of the Panda's drives of the same size and gear (see panda)",
         "friction": "not published; an estimate of what is left after the controller's compensation: a fifth (ur_msgs, "
         "FrictionModelParameters: Coulomb scale 0.8) of about 5 and 1.5 N m",
