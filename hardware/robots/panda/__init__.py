@@ -57,8 +57,8 @@ SPEC = RobotSpec(
         "tool": "default of the Franka Hand in libfranka: 0.1034 m beyond the flange, between the finger tips",
         "position, velocity, acceleration, torque limits": _FCI,
         "acceleration of joint2": "7.0 instead of 7.5 rad/s^2: what 87 N m brake in the worst pose, gravity included",
-        "braking": "each joint by itself brakes so in any pose; all at once from full speed, joints 1, 2 and 6 need up to "
-        "1.4 times their torque in one pose of fourteen",
+        "braking": "each joint by itself brakes so in any pose; all at once from full speed, joints 1, 2 and 6 need "
+        "up to 1.4 times their torque in one pose of fourteen",
         "mass, centre of mass, inertia of the links": f"{_GAZ}, feasible parameters",
         "mass, inertia of hand and fingers": "franka_description (Franka Robotics), end_effectors/franka_hand",
         "friction": f"{_GAZ}: half of phi_1 of the identified sigmoid, its level at speed",
