@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
 from hardware import load_robot
-from hardware.kinematics import load_chain
+from hardware.kinematics import Chain, load_chain
 from hardware.rotation import multiply, rotate
 from hardware.types import ObjectState, Peers, RobotState
 from sim.group import Noise
@@ -184,9 +184,15 @@ class Transition:
         return frames[role]
 
 
+@cache
+def chain_of(robot: str, role: str) -> Chain:
+    """The chain from the base of a robot, by name, to its frame `role`."""
+    return load_chain(load_robot(robot), role)
+
+
 def frame_pose(robot: str, state: RobotState, role: str) -> tuple[Tensor, Tensor]:
     """Pose in the world of the frame `role` of a robot in `state`: (..., 3) m and (..., 4) wxyz."""
-    pos, quat = load_chain(load_robot(robot), role).forward(state.joint_pos)
+    pos, quat = chain_of(robot, role).forward(state.joint_pos)
     return state.base_pos + rotate(state.base_quat, pos), multiply(state.base_quat, quat)
 
 
