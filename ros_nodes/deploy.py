@@ -135,13 +135,13 @@ def _arm(mission: Mission, node: MissionNode, executor: SingleThreadedExecutor, 
         node.look()
         processes.check()
         executor.spin_once(timeout_sec=WATCH_S)
-        for name, mode in zip(mission.names, node.modes, strict=True):
+        for name, mode, reason in zip(mission.names, node.modes, node.reasons, strict=True):
             if mode in POLICY_FLIES:
                 flying_since[name] = now
                 continue
             steady_since = now
             if now - begin > ARM_S:
-                raise DeployError(f"{name}: its shield does not let the policy fly (mode {mode})")
+                raise DeployError(f"{name}: its shield does not let the policy fly ({mode}: {reason})")
             if now - flying_since[name] > RESET_AFTER_S:
                 flying_since[name] = now
                 node.reset_shield(name)

@@ -87,9 +87,11 @@ def load_mission(path: Path | str) -> Mission:
         if (found := data.pop("format", None)) != FORMAT:
             raise MissionError(f"{path}: format {found!r} is not {FORMAT!r}")
         return _mission(data)
+    except MissionError:
+        raise
     except OSError as error:
         raise MissionError(f"{path}: cannot be read: {error.strerror}") from error
-    except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise MissionError(f"{path}: is not a mission: {error}") from error
 
 

@@ -43,6 +43,7 @@ class MissionNode(Node):
         self._reset = {name: self.create_client(Trigger, f"/{name}/shield/reset") for name in self.team}
         self.positions = np.full((len(self.team), 3), np.nan)
         self.modes = ["?"] * len(self.team)
+        self.reasons = [""] * len(self.team)  # why a shield is in its mode
 
     def advertise(self, commands: Iterable[str]) -> None:
         """Get ready to send `commands`, once."""
@@ -63,7 +64,7 @@ class MissionNode(Node):
         self._reset[robot].call_async(Trigger.Request())
 
     def look(self) -> None:
-        """Bring `positions` (N, 3) and `modes` up to date."""
+        """Bring `positions` (N, 3), `modes` and `reasons` up to date."""
         for index, name in enumerate(self.team):
             odometry = self._odometry[name].take()
             if odometry is not None:
@@ -71,7 +72,7 @@ class MissionNode(Node):
                 self.positions[index] = p.x, p.y, p.z
             status = self._status[name].take()
             if status is not None and status[0].status:
-                self.modes[index] = status[0].status[0].message.split(":")[0]
+                self.modes[index], _, self.reasons[index] = status[0].status[0].message.partition(": ")
 
     def _advertise(self, robot: str, commands: Iterable[str]) -> dict[str, Publisher]:
         found: dict[str, Publisher] = {}

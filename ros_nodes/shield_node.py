@@ -10,7 +10,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from deploy.shield import make_shield_params
-from deploy.shield.supervisor import Shield
+from deploy.shield.supervisor import Mode, Shield
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
@@ -48,7 +48,7 @@ class ShieldNode(ManagedNode):
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
         self._params = self._declare_shield_params(spec)
-        self._shield = Shield(self._params, spec)
+        self._shield, self._spec = Shield(self._params, spec), spec
         self._state = OwnState(self, spec, self._base_pose)
         self._peers = PeerTable(self, self._peer_names)
         self._requested = self.listen(JointState, "requested", qos.COMMAND_IN)
@@ -105,7 +105,8 @@ class ShieldNode(ManagedNode):
         age_s = (now_ns - self._request_ns) * 1e-9
         command, report = self._shield.step(now_s, self._state.state, peers, self._request, age_s)
         stamp_ns = self._request_ns if arrived else self._state.stamp_ns
-        self._publisher.publish(self._converter.write(command, stamp_ns))
+        if report.mode is not Mode.OFF or not self._spec.joints:  # OFF does not know where the joints are
+            self._publisher.publish(self._converter.write(command, stamp_ns))
         if self._status.update(now_s, report, age_s):
             self._status_publisher.publish(self._status.message(now_ns))
         if self._series:

@@ -12,6 +12,8 @@ from ros_nodes.dead_man import make_dead_man
 from ros_nodes.mission import Mission, yaw_of
 from sim.scene import Scene, build_scene
 
+SLIDE_LEVER_M = 0.02  # a slide is measured at the motor, which moves it by a drum or pinion of about this radius
+
 
 @dataclass(frozen=True, slots=True)
 class Imperfection:
@@ -21,7 +23,7 @@ class Imperfection:
     angle_rad: float = 0.0
     lin_vel_m_s: float = 0.0
     ang_vel_rad_s: float = 0.0
-    joint_pos_rad: float = 0.0  # m for a slide, as below
+    joint_pos_rad: float = 0.0  # of a slide times SLIDE_LEVER_M, as below
     joint_vel_rad_s: float = 0.0
     sensor_latency_s: float = 0.0  # from a measurement to its publication
     sensor_jitter_s: float = 0.0  # uniform, on top
@@ -44,6 +46,8 @@ class SimulatedTeam:
         self._data = mujoco.MjData(self._scene.model)
         self._rng = np.random.default_rng(seed)
         self._low, self._high = np.array(self.spec.command_low), np.array(self.spec.command_high)
+        slides = {channel.name for channel in self.spec.channels if channel.unit == "m"}
+        self._lever = np.array([SLIDE_LEVER_M if name in slides else 1.0 for name in self.spec.joint_names])
         self._dead_man = make_dead_man(self.spec)
         self._mission = mission
         self._rest = np.stack([self._rest_at(joint_pos) for joint_pos in mission.joint_pos])
@@ -86,8 +90,8 @@ class SimulatedTeam:
         state, error = self.true_state(robot), self.imperfection
         if not self.spec.fixed_base:
             self._blur(state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel)
-        state.joint_pos += error.joint_pos_rad * self._rng.standard_normal(len(state.joint_pos))
-        state.joint_vel += error.joint_vel_rad_s * self._rng.standard_normal(len(state.joint_vel))
+        state.joint_pos += error.joint_pos_rad * self._lever * self._rng.standard_normal(len(self._lever))
+        state.joint_vel += error.joint_vel_rad_s * self._lever * self._rng.standard_normal(len(self._lever))
         return state
 
     def measure_object(self, name: str) -> ObjectState:
@@ -175,5 +179,5 @@ def _close_loops(model: mujoco.MjModel, qpos: np.ndarray) -> None:
     for equality in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_JOINT):
         if model.eq_obj2id[equality] >= 0:
             first, second = (model.jnt_qposadr[ids[equality]] for ids in (model.eq_obj1id, model.eq_obj2id))
-            offset, slope = model.eq_data[equality, :2]
-            qpos[first] = offset + slope * qpos[second]
+            offset, slope = model.eq_data[equality, :2]  # of differences from the reference positions
+            qpos[first] = model.qpos0[first] + offset + slope * (qpos[second] - model.qpos0[second])

@@ -8,20 +8,23 @@ pytest.importorskip("rclpy")
 from sensor_msgs.msg import JointState
 
 from hardware import load_robot
-from hardware.types import ActuatorCommand, RobotState
+from hardware.types import ActuatorCommand, ObjectState, RobotState
 from ros_nodes.conversion import (
     MessageError,
     base_frame,
+    empty_object,
     empty_peers,
     empty_state,
     odometry_of,
+    read_object,
     read_odometry,
     read_peer,
     set_stamp,
     stamp_ns,
+    write_object,
     write_odometry,
 )
-from ros_nodes.joint_messages import CommandConverter
+from ros_nodes.joint_messages import CommandConverter, JointConverter
 
 SPEC = load_robot("crazyflie")
 ROTATION = Rotation.from_euler("ZYX", [0.7, -0.4, 0.2])
@@ -118,3 +121,52 @@ def test_stamps_keep_every_nanosecond():
     for time_ns in (0, 1, 999_999_999, 1_795_209_633_967_774_185):
         set_stamp(message.header.stamp, time_ns)
         assert stamp_ns(message.header.stamp) == time_ns
+
+
+def test_joints_travel_by_name_and_further_ones_do_no_harm():
+    converter, state = JointConverter(["turn", "lift"]), empty_state(2)
+    message = JointState(name=["mirror", "lift", "turn"], position=[9.0, 0.2, 0.1], velocity=[9.0, 2.0, 1.0])
+    set_stamp(message.header.stamp, 7)
+    assert converter.read(message, state) == 7
+    np.testing.assert_allclose([state.joint_pos, state.joint_vel], [[0.1, 0.2], [1.0, 2.0]])
+    written = converter.write(state, 8)
+    assert list(written.name) == ["turn", "lift"] and stamp_ns(written.header.stamp) == 8
+    again = empty_state(2)
+    converter.read(written, again)
+    np.testing.assert_array_equal(again.joint_pos, state.joint_pos)
+    np.testing.assert_array_equal(again.joint_vel, state.joint_vel)
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        (JointState(name=["turn"], position=[0.1], velocity=[1.0]), "joint_states: lift missing"),
+        (JointState(name=["turn", "lift"], position=[0.1], velocity=[1.0, 2.0]), "1 positions, 2 velocities, 2 names"),
+        (JointState(name=["turn", "lift"], position=[0.1, 0.2]), "2 positions, 0 velocities, 2 names"),
+    ],
+)
+def test_joints_that_are_not_all_there_leave_the_state_as_it_was(message, says):
+    state = empty_state(2)
+    with pytest.raises(MessageError, match=says):
+        JointConverter(["turn", "lift"]).read(message, state)
+    assert np.isnan(state.joint_pos).all()
+
+
+def test_an_object_travels_like_a_base():
+    state, message, read = make_state(), odometry_of("cube"), empty_object()
+    write_object(message, ObjectState(state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel, 0), 11)
+    assert (message.header.frame_id, message.child_frame_id) == ("world", "cube")
+    assert read_object(message, read) == 11
+    np.testing.assert_array_equal(read.pos, state.base_pos.astype(np.float32))
+    np.testing.assert_array_equal(read.quat, state.base_quat.astype(np.float32))
+    v = message.twist.twist.linear
+    np.testing.assert_allclose(ROTATION.apply([v.x, v.y, v.z]), VELOCITY_W)
+
+
+def test_a_slide_is_commanded_by_position():
+    panda = load_robot("panda")
+    target = np.linspace(0.0, 0.7, len(panda.channels), dtype=np.float32)
+    message = CommandConverter(panda.channels).write(ActuatorCommand(target), 1)
+    assert dict(zip(message.name, message.position, strict=True))["finger"] == target[-1]
+    assert not len(message.velocity) and not len(message.effort)
+    np.testing.assert_array_equal(CommandConverter(panda.channels).read(message)[0].target, target)

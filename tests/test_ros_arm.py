@@ -1,0 +1,145 @@
+"""An arm in ROS 2: its policy looks at a tracked cube, its shield holds it, and it is asked by topics."""
+
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+from nav_msgs.msg import Odometry
+from reach_bundle import CUBE, save_reach_bundle
+from ros_rig import Rig, standing
+from sensor_msgs.msg import JointState
+
+from hardware import load_robot
+from hardware.types import ActuatorCommand, ObjectState
+from ros_nodes import qos
+from ros_nodes.conversion import empty_state, odometry_of, set_stamp, write_object
+from ros_nodes.joint_messages import JointConverter
+from ros_nodes.polling import Mailbox
+from ros_nodes.topics import object_topic
+
+pytestmark = pytest.mark.ros
+SPEC = load_robot("panda")
+HOME = np.array([joint.home for joint in SPEC.joints])
+LAST = max(i for i, channel in enumerate(SPEC.channels) if channel.unit == "rad")
+FLIES = ("NOMINAL", "FILTERED")
+
+
+class Tracker:
+    """Says where a cube lies, at 50 Hz while it is watched."""
+
+    def __init__(self, rig: Rig):
+        self._publisher = rig.node.create_publisher(Odometry, object_topic(CUBE), qos.SENSOR)
+        self._message = odometry_of(CUBE)
+        self.bearing = 0.0
+
+    def say(self, _: float) -> None:
+        pos = 0.5 * np.array([np.cos(self.bearing), np.sin(self.bearing), 0.1])
+        cube = ObjectState(pos, np.array([1.0, 0, 0, 0]), np.zeros(3), np.zeros(3), np.zeros(()))
+        write_object(self._message, cube, time.time_ns())
+        self._publisher.publish(self._message)
+
+
+class Joints:
+    """The newest measured joint positions."""
+
+    def __init__(self, rig: Rig):
+        self._mailbox = Mailbox(rig.node, JointState, f"/{rig.names[0]}/joint_states", qos.SENSOR)
+        self._converter, self._state = JointConverter(SPEC.joint_names), empty_state(len(SPEC.joints))
+
+    def now(self) -> np.ndarray:
+        until = time.monotonic() + 2.0
+        time.sleep(0.05)
+        while (taken := self._mailbox.take()) is None:
+            assert time.monotonic() < until, "no joint states"
+        self._converter.read(taken[0], self._state)
+        return self._state.joint_pos.copy()
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bundle") / "reach.onnx"
+    save_reach_bundle(path, SPEC)
+    return path
+
+
+@pytest.fixture
+def rig(bundle, tmp_path):
+    mission = standing([[0.3, -0.2, 0.0, 0.4]], SPEC)
+    with Rig(tmp_path, bundle=bundle, mission=mission, commands=["lift"]) as rig:
+        rig.start("simulated_robots", "panda1/shield", "panda1/policy")
+        yield rig
+
+
+def settle(rig: Rig, tracker: Tracker, duration_s: float) -> list[ActuatorCommand]:
+    commands = rig.watch("panda1", duration_s, tracker.say)
+    assert rig.mode("panda1") in FLIES, rig.node.reasons
+    return commands
+
+
+def test_an_arm_follows_a_tracked_cube_and_holds_when_nobody_tracks_it(rig):
+    tracker, joints = Tracker(rig), Joints(rig)
+    for tracker.bearing in (0.4, -0.3):
+        settle(rig, tracker, 2.5)
+        assert joints.now()[0] == pytest.approx(tracker.bearing, abs=0.02)
+    rig.watch("panda1", 1.5)  # the tracker is silent
+    assert rig.mode("panda1") == "HOLD"
+    before = joints.now()
+    rig.watch("panda1", 0.5)
+    np.testing.assert_allclose(joints.now(), before, atol=0.01)
+    assert "objects not seen: cube" in rig.processes.last_line("panda1_policy")
+
+
+def test_an_arm_is_asked_by_a_topic_and_refuses_what_it_was_not_trained_for(rig):
+    tracker, joints = Tracker(rig), Joints(rig)
+    rig.node.send("panda1", {"lift": np.array([0.25])})
+    settle(rig, tracker, 2.0)
+    assert joints.now()[LAST] == pytest.approx(HOME[LAST] + 0.25, abs=0.02)
+    for nonsense in (np.array([0.9]), np.array([0.1, 0.1]), np.array([np.nan])):
+        rig.node.send("panda1", {"lift": nonsense})
+        settle(rig, tracker, 0.5)
+    assert joints.now()[LAST] == pytest.approx(HOME[LAST] + 0.25, abs=0.02)
+    assert "commands/lift refused" in rig.processes.last_line("panda1_policy")
+
+
+def test_a_dead_policy_is_a_held_arm_and_so_is_a_dead_shield(rig):
+    tracker, joints = Tracker(rig), Joints(rig)
+    settle(rig, tracker, 1.5)
+    tracker.bearing = 1.2
+    settle(rig, tracker, 0.3)
+    rig.processes.kill("panda1_policy")  # while it turns
+    commands = rig.watch("panda1", 1.0)
+    assert rig.mode("panda1") == "HOLD"
+    assert len(commands) > 40
+    held = joints.now()
+    assert 0.05 < held[0] < 1.1
+    rig.watch("panda1", 0.3)
+    np.testing.assert_allclose(joints.now(), held, atol=0.01)
+    rig.processes.kill("panda1_shield")
+    rig.watch("panda1", 1.0)
+    np.testing.assert_allclose(joints.now(), held, atol=0.01)
+
+
+def test_a_shield_that_is_told_nonsense_about_its_joints_moves_nothing(rig):
+    tracker, joints = Tracker(rig), Joints(rig)
+    settle(rig, tracker, 1.0)
+    before = joints.now()
+    liar = rig.node.create_publisher(JointState, "/panda1/joint_states", qos.SENSOR)
+    lies = [
+        JointState(name=list(SPEC.joint_names), position=[np.nan] * 8, velocity=[0.0] * 8),
+        JointState(name=list(SPEC.joint_names), position=[9.0] * 8, velocity=[0.0] * 8),
+        JointState(name=["left_knee"], position=[1.0], velocity=[0.0]),
+        JointState(name=list(SPEC.joint_names), position=[0.0] * 3, velocity=[0.0] * 8),
+    ]
+
+    def lie(t: float) -> None:
+        tracker.say(t)
+        for message in lies:
+            set_stamp(message.header.stamp, time.time_ns())
+            liar.publish(message)
+
+    commands = rig.watch("panda1", 1.0, lie)
+    low, high = np.float32(SPEC.command_low), np.float32(SPEC.command_high)
+    assert all((low <= c.target).all() and (c.target <= high).all() for c in commands)
+    assert np.abs(joints.now() - before).max() < 0.1
