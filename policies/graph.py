@@ -98,8 +98,9 @@ def to_onnx(graph: GraphController) -> tuple[bytes, set[str]]:
             verbose=False,
         )
     assert program is not None
-    used = _drop_unused(program.model_proto.graph, graph.measurements)
-    return _without_traces(program.model_proto), used
+    model = program.model_proto  # made anew each time that it is asked for
+    used = _drop_unused(model.graph, graph.measurements)
+    return _without_traces(model), used
 
 
 def _drop_unused(graph: Any, names: set[str]) -> set[str]:
