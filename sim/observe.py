@@ -45,13 +45,19 @@ def decode(cfg: ActionCfg, action: Tensor, state: RobotState, joint_of_channel: 
         relative = torch.tensor(cfg.relative, device=action.device)
         joints = torch.tensor([max(joint, 0) for joint in joint_of_channel], device=action.device)
         centre = torch.where(relative, state.joint_pos[..., joints], centre)
-    return ActuatorCommand(target=centre + scale * action.clamp(-1.0, 1.0))
+    offset = scale * action.clamp(-1.0, 1.0)
+    if cfg.basis is not None:
+        offset = (cfg.basis.func(state, **cfg.basis.params) @ offset.unsqueeze(-1)).squeeze(-1)
+    return ActuatorCommand(target=centre + offset)
 
 
 def encode(cfg: ActionCfg, target: Tensor, state: RobotState, joint_of_channel: Sequence[int]) -> Tensor:
     """The action (..., U) in [-1, 1] that comes nearest to `target` (..., U): the inverse of `decode`."""
     centre = decode(cfg, torch.zeros_like(target), state, joint_of_channel).target
-    return ((target - centre) / torch.tensor(cfg.scale, dtype=target.dtype)).clamp(-1.0, 1.0)
+    offset = target - centre
+    if cfg.basis is not None:
+        offset = torch.linalg.solve(cfg.basis.func(state, **cfg.basis.params), offset)
+    return (offset / torch.tensor(cfg.scale, dtype=target.dtype)).clamp(-1.0, 1.0)
 
 
 def remember(cfg: ObservationCfg, percept: Percept, action: Tensor) -> dict[str, Tensor]:

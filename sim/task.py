@@ -83,12 +83,14 @@ class ObservationCfg:
 class ActionCfg:
     """target = centre + scale * action, action in [-1, 1]; one entry a channel, in its unit.
 
-    Channels in `relative` are joints whose centre is where they are measured to be: the action is a small step.
+    Channels in `relative` are joints whose centre is where they are measured to be: the action is a small step. With
+    `basis` (state -> (..., U, U)) scale * action are coordinates along its columns: of a tool, say, instead of joints.
     """
 
     centre: tuple[float, ...]
     scale: tuple[float, ...]
     relative: tuple[bool, ...] = ()  # one entry a channel; empty for none
+    basis: Term | None = None
 
 
 @dataclass(frozen=True)
