@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from deploy.probes import StepFn
 from deploy.signals import (
     MEMORY_OUTPUT_SUFFIX,
+    OBJECT_FIELDS,
     PEER_INPUTS,
     STATE_INPUTS,
     TensorSpec,
@@ -59,9 +60,10 @@ class GraphController(nn.Module):
         age = torch.zeros(like.shape[0])
         state = {signal.name: take(signal) for signal in state_signals(len(load_robot(task.robot).joint_names))}
         state = {name: state.get(name, torch.zeros(like.shape[0], 0)) for name in STATE_INPUTS}
-        objects = {
-            name: ObjectState(*(take(signal) for signal in object_signals(name)), age) for name in task.scene.objects
-        }
+        objects = {}
+        for name in task.scene.objects:
+            parts = zip(OBJECT_FIELDS.values(), object_signals(name), strict=True)
+            objects[name] = ObjectState(**{field: take(signal) for field, signal in parts}, age=age)
         none = torch.zeros(like.shape[0], 0, 3)
         peers = Peers(none, none, none[..., 0], none[..., 0].bool())
         if task.observation.peer:

@@ -41,10 +41,21 @@ class Noise:
 class RobotGroup:
     """N robots of one `GroupIndex` in W worlds. Rows are (13 + 2 J,): base pose and velocities, joint pos and vel."""
 
-    KEPT = ("strength", "curve", "actuator_delay", "sensor_delay", "network_delay", "dropout", "bias", "sent", "heard")
+    KEPT = (
+        "strength",
+        "curve",
+        "actuator_delay",
+        "sensor_delay",
+        "network_delay",
+        "dropout",
+        "bias",
+        "sent",
+        "heard",
+        "force",
+    )
 
-    def __init__(self, group: GroupIndex, physics: Physics, decimation: int):
-        """All delays start at zero and all actuators at their nominal strength."""
+    def __init__(self, group: GroupIndex, physics: Physics, decimation: int, first: int, team: int):
+        """Robots `first` and up of the `team` that hears each other; no delays, actuators at their nominal strength."""
         self.group, self.robot, self.physics = group, group.robot, physics
         self.decimation, self.num_robots = decimation, group.num_robots
         self.dt = float(physics.scene.model.opt.timestep)
@@ -59,7 +70,10 @@ class RobotGroup:
         self.bias = torch.zeros(w, n, 12 + 2 * j)  # rad, m, ...: as Noise.per_column
         self.rest = torch.tensor(rest_command(self.robot))
         self.sent = self.rest.expand(w, n, u).clone()
-        self.heard = torch.zeros(w, n, n, 7)  # what robot i last heard of j: position, velocity, age s
+        self.heard = torch.zeros(w, n, team, 7)  # what robot i last heard of j: position, velocity, age s
+        self.force = torch.zeros(w, n, 3)  # N, world, on every base: wind
+        self._self = torch.zeros(n, team)
+        self._self[torch.arange(n), first + torch.arange(n)] = torch.inf  # nobody is its own peer
         self._low, self._high = torch.tensor(self.robot.command_low), torch.tensor(self.robot.command_high)
         self._forces = torch.tensor([channel.unit == "N" for channel in self.robot.channels])
         self._substep = torch.arange(decimation).view(1, -1, 1, 1)
@@ -68,6 +82,41 @@ class RobotGroup:
         self._fixed = torch.from_numpy(group.base_pose).float()
         self._sensed = torch.ones(12 + 2 * j)
         self._sensed[:12] = float(not self.robot.fixed_base)  # where a base is bolted down is known exactly
+
+    def home(self) -> Tensor:
+        """Joint positions (N, J) of the home pose."""
+        return torch.tensor([joint.home for joint in self.robot.joints]).expand(self.num_robots, -1)
+
+    def place(
+        self,
+        pos: Tensor | None,
+        quat: Tensor | None,
+        lin_vel: Tensor | None,
+        joint_pos: Tensor,
+        qpos: Tensor,
+        qvel: Tensor,
+        act: Tensor,
+    ) -> None:
+        """Write a start into qpos (K, nq), qvel (K, nv) and act (K, na): free bases at rest where nothing is said."""
+        index = self.group
+        if not self.robot.fixed_base:
+            if pos is None or quat is None:
+                raise ValueError(f"a start needs the position and attitude of every {self.robot.name}")
+            qpos[:, torch.from_numpy(index.base_qpos)] = torch.cat([pos, quat], dim=-1).double()
+            if lin_vel is not None:
+                qvel[:, torch.from_numpy(index.base_qvel[:, :3])] = lin_vel.double()
+        qpos[:, torch.from_numpy(index.joint_qpos)] = joint_pos.double()
+        driven = torch.from_numpy(index.act_index) >= 0
+        act[:, torch.from_numpy(index.act_index)[driven]] = self.rest_at(joint_pos)[:, driven].double()
+
+    def add_force(self, force: Tensor | None) -> Tensor | None:
+        """`force` (W, nv) with what blows on these robots; None as long as nothing does."""
+        if self.robot.fixed_base or not self.force.any():
+            return force
+        if force is None:
+            force = torch.zeros(self.num_worlds, self.physics.scene.model.nv, dtype=torch.float64)
+        force[:, torch.from_numpy(self.group.base_qvel[:, :3]).flatten()] = self.force.flatten(1).double()
+        return force
 
     def write(self, ctrl: Tensor, target: Tensor) -> None:
         """Put set-points for `target` (W, N, U) into ctrl (W, n, nu): late by the delay, as strong as drives are."""
@@ -103,40 +152,50 @@ class RobotGroup:
         rows[..., 7:] += error[..., 6:]
         return self._state(rows, delay * self.dt)
 
-    def hear(
-        self, worlds: Tensor, own_pos: Tensor, num_peers: int, range_m: float, noise: Noise, generator: torch.Generator
-    ) -> Peers:
-        """What robots at `own_pos` (K, N, 3) hear of the `num_peers` nearest others; those out of range are not valid.
-
-        A message that is lost leaves the last one standing, a control step older.
-        """
-        k, n, p = len(worlds), self.num_robots, num_peers
-        if p == 0:
-            none = own_pos.new_zeros(k, n, 0, 3)
-            return Peers(none, none, none[..., 0], none[..., 0].bool())
+    def say(self, worlds: Tensor, noise: Noise, generator: torch.Generator) -> Tensor:
+        """What the robots of `worlds` (K,) tell the team, (K, N, 7): position and velocity in the world, age s."""
         delay = self.network_delay[worlds]
-        rows = self.physics.recall(worlds, delay, self._columns)
+        rows = self._with_base(self.physics.recall(worlds, delay, self._columns))
         said = torch.cat([rows[..., POS], rows[..., LIN]], dim=-1)
         if noise:
             said = said + noise.per_column(0)[[0, 1, 2, 6, 7, 8]] * torch.randn(said.shape, generator=generator)
-        new = torch.cat([said, (delay * self.dt).unsqueeze(-1)], dim=-1).unsqueeze(1).expand(k, n, n, 7)
+        return torch.cat([said, (delay * self.dt).unsqueeze(-1)], dim=-1)
+
+    def hear(
+        self, worlds: Tensor, own_pos: Tensor, said: Tensor, num_peers: int, range_m: float, generator: torch.Generator
+    ) -> Peers:
+        """What robots at `own_pos` (K, N, 3) make of what the team of M has `said` (K, M, 7): the nearest `num_peers`.
+
+        Those out of range are not valid. A message that is lost leaves the last one standing, a control step older.
+        """
+        new = said.unsqueeze(1).expand(-1, self.num_robots, -1, -1)
         if self.dropout.any():
-            lost = torch.rand(k, n, n, 1, generator=generator) < self.dropout[worlds].view(-1, 1, 1, 1)
+            lost = torch.rand(*new.shape[:3], 1, generator=generator) < self.dropout[worlds].view(-1, 1, 1, 1)
             old = self.heard[worlds]
             old[..., 6] += self.decimation * self.dt
             new = torch.where(lost & (old[..., 6:] < OLDEST_S), old, new)
             self.heard[worlds] = new
         gap = new[..., POS] - own_pos.unsqueeze(-2)
-        distance = torch.linalg.vector_norm(gap, dim=-1) + torch.diag(torch.full((n,), torch.inf))
-        near, order = distance.sort(dim=-1)
-        heard = new.gather(2, order[..., :p].unsqueeze(-1).expand(-1, -1, -1, 7))
-        return Peers(heard[..., 0:3], heard[..., 3:6], heard[..., 6], near[..., :p] < range_m)
+        near, order = (torch.linalg.vector_norm(gap, dim=-1) + self._self).sort(dim=-1)
+        heard = new.gather(2, order[..., :num_peers].unsqueeze(-1).expand(-1, -1, -1, 7))
+        return Peers(heard[..., 0:3], heard[..., 3:6], heard[..., 6], near[..., :num_peers] < range_m)
 
     def restart(self, worlds: Tensor, joint_pos: Tensor) -> None:
         """Forget what was sent and heard in `worlds` (K,): drives are whole again and hold `joint_pos` (K, N, J)."""
         self.strength[worlds] = 1.0
         self.sent[worlds] = self.rest_at(joint_pos)
         self.heard[worlds] = torch.inf
+        self.force[worlds] = 0.0
+
+    @property
+    def num_worlds(self) -> int:
+        """W."""
+        return self.physics.num_worlds
+
+    @property
+    def max_delay_steps(self) -> int:
+        """How far back physics remembers, in physics steps."""
+        return 2 * self.decimation - 1
 
     def rest_at(self, joint_pos: Tensor) -> Tensor:
         """The command (..., U) that holds robots in `joint_pos` (..., J)."""

@@ -7,155 +7,151 @@ factor on the robot's nominal value.
 import numpy as np
 import torch
 
-from sim.group import Noise
-from sim.world import World
+from sim.group import Noise, RobotGroup
 
 Range = tuple[float, float]
 Tensor = torch.Tensor
 
 
-def mass(world: World, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
+def mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Mass and inertia of each robot, all its bodies by the same factor."""
-    factor = _uniform((len(worlds), world.num_robots), scale, generator)
-    bodies = torch.from_numpy(world.scene.group.bodies)
-    _scale_rows(world, "body_mass", worlds, bodies, factor)
-    _scale_rows(world, "body_inertia", worlds, bodies, factor)
+    factor = _uniform((len(worlds), robots.num_robots), scale, generator)
+    bodies = torch.from_numpy(robots.group.bodies)
+    _scale_rows(robots, "body_mass", worlds, bodies, factor)
+    _scale_rows(robots, "body_inertia", worlds, bodies, factor)
 
 
-def base_mass(world: World, worlds: Tensor, generator: torch.Generator, add_kg: Range) -> None:
+def base_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, add_kg: Range) -> None:
     """Mass added to each robot's base: a payload, another battery; its inertia grows in proportion."""
-    bodies = torch.from_numpy(world.scene.group.base_body)
-    nominal = world.physics.field("body_mass")[bodies].float()
-    factor = 1.0 + _uniform((len(worlds), world.num_robots), add_kg, generator) / nominal
+    bodies = torch.from_numpy(robots.group.base_body)
+    nominal = robots.physics.field("body_mass")[bodies].float()
+    factor = 1.0 + _uniform((len(worlds), robots.num_robots), add_kg, generator) / nominal
     for field in ("body_mass", "body_inertia"):
-        _scale_rows(world, field, worlds, bodies.unsqueeze(-1), factor)
+        _scale_rows(robots, field, worlds, bodies.unsqueeze(-1), factor)
 
 
-def object_mass(world: World, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
+def object_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Mass and inertia of every tracked object."""
-    bodies = torch.tensor([[tracked.body] for tracked in world.scene.objects])
+    bodies = torch.tensor([[tracked.body] for tracked in robots.physics.scene.objects])
     factor = _uniform((len(worlds), len(bodies)), scale, generator)
     for field in ("body_mass", "body_inertia"):
-        _scale_rows(world, field, worlds, bodies, factor)
+        _scale_rows(robots, field, worlds, bodies, factor)
 
 
-def centre_of_mass(world: World, worlds: Tensor, generator: torch.Generator, shift_m: Range) -> None:
+def centre_of_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, shift_m: Range) -> None:
     """Where the centre of mass of each base is, moved along every axis."""
-    bodies = torch.from_numpy(world.scene.group.base_body)
-    nominal = world.physics.field("body_ipos")[bodies].float()
+    bodies = torch.from_numpy(robots.group.base_body)
+    nominal = robots.physics.field("body_ipos")[bodies].float()
     shift = _uniform((len(worlds), len(bodies), 3), shift_m, generator)
-    world.physics.set_field("body_ipos", worlds, bodies, nominal + shift)
+    robots.physics.set_field("body_ipos", worlds, bodies, nominal + shift)
 
 
-def friction(world: World, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
+def friction(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Sliding friction of everything in a world, by the same factor."""
-    nominal = world.physics.field("geom_friction").float()
+    nominal = robots.physics.field("geom_friction").float()
     factor = _uniform((len(worlds), 1), scale, generator)
     values = nominal.expand(len(worlds), -1, -1).clone()
     values[..., 0] *= factor
-    world.physics.set_field("geom_friction", worlds, torch.arange(len(nominal)), values)
+    robots.physics.set_field("geom_friction", worlds, torch.arange(len(nominal)), values)
 
 
-def armature(world: World, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
+def armature(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Rotor inertia of every joint."""
-    _scale_joints(world, "dof_armature", worlds, generator, scale)
+    _scale_joints(robots, "dof_armature", worlds, generator, scale)
 
 
-def joint_friction(world: World, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
+def joint_friction(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Dry friction of every joint."""
-    _scale_joints(world, "dof_frictionloss", worlds, generator, scale)
+    _scale_joints(robots, "dof_frictionloss", worlds, generator, scale)
 
 
-def gains(world: World, worlds: Tensor, generator: torch.Generator, stiffness: Range, damping: Range) -> None:
+def gains(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, stiffness: Range, damping: Range) -> None:
     """Stiffness and damping of every joint's drive, as factors."""
-    channels = _joint_channels(world)
+    channels = _joint_channels(robots)
     count = (len(worlds), len(channels))
     kp, kd = _uniform(count, stiffness, generator), _uniform(count, damping, generator)
-    gain = world.physics.field("actuator_gainprm")[channels].float().expand(len(worlds), -1, -1).clone()
-    bias = world.physics.field("actuator_biasprm")[channels].float().expand(len(worlds), -1, -1).clone()
+    gain = robots.physics.field("actuator_gainprm")[channels].float().expand(len(worlds), -1, -1).clone()
+    bias = robots.physics.field("actuator_biasprm")[channels].float().expand(len(worlds), -1, -1).clone()
     gain[..., 0] *= kp
     bias[..., 1] *= kp
     bias[..., 2] *= kd
-    world.physics.set_field("actuator_gainprm", worlds, channels, gain)
-    world.physics.set_field("actuator_biasprm", worlds, channels, bias)
+    robots.physics.set_field("actuator_gainprm", worlds, channels, gain)
+    robots.physics.set_field("actuator_biasprm", worlds, channels, bias)
 
 
-def motor_strength(world: World, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
+def motor_strength(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """The most that every joint's drive can give."""
-    channels = _joint_channels(world)
-    nominal = world.physics.field("actuator_forcerange")[channels].float()
+    channels = _joint_channels(robots)
+    nominal = robots.physics.field("actuator_forcerange")[channels].float()
     factor = _uniform((len(worlds), len(channels)), scale, generator)
-    world.physics.set_field("actuator_forcerange", worlds, channels, nominal * factor.unsqueeze(-1))
+    robots.physics.set_field("actuator_forcerange", worlds, channels, nominal * factor.unsqueeze(-1))
 
 
-def thrust(world: World, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
+def thrust(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Thrust that the rotors really give, as a share of what was asked: propeller wear, battery."""
-    world.robots.strength[worlds, :, 0] = _uniform((len(worlds), world.num_robots), scale, generator)
+    robots.strength[worlds, :, 0] = _uniform((len(worlds), robots.num_robots), scale, generator)
 
 
-def thrust_curve(world: World, worlds: Tensor, generator: torch.Generator, exponent: Range) -> None:
+def thrust_curve(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, exponent: Range) -> None:
     """Shape of the thrust curve: real thrust = full thrust * (asked / full) ** exponent."""
-    world.robots.curve[worlds, :, 0] = _uniform((len(worlds), world.num_robots), exponent, generator)
+    robots.curve[worlds, :, 0] = _uniform((len(worlds), robots.num_robots), exponent, generator)
 
 
-def battery_sag(world: World, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
+def battery_sag(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
     """Thrust lost, as a share of what is left, each time that it is called: for intervals."""
-    lost = _uniform((len(worlds), world.num_robots), share, generator)
-    world.robots.strength[worlds, :, 0] *= 1.0 - lost
+    lost = _uniform((len(worlds), robots.num_robots), share, generator)
+    robots.strength[worlds, :, 0] *= 1.0 - lost
 
 
-def motor_failure(world: World, worlds: Tensor, generator: torch.Generator, probability: float) -> None:
+def motor_failure(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, probability: float) -> None:
     """With `probability` the drives of one robot of a world stop for good; of each world one at most. For intervals."""
-    strength = world.robots.strength
+    strength = robots.strength
     struck = torch.rand(len(worlds), generator=generator) < probability
     struck &= (strength[worlds] > 0.0).flatten(1).all(-1)
-    robot = torch.randint(0, world.num_robots, (len(worlds),), generator=generator)
+    robot = torch.randint(0, robots.num_robots, (len(worlds),), generator=generator)
     strength[worlds[struck], robot[struck]] = 0.0
 
 
-def wind(world: World, worlds: Tensor, generator: torch.Generator, force_n: Range) -> None:
+def wind(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, force_n: Range) -> None:
     """A steady horizontal force on every base, the same direction for all robots of a world."""
-    if world.force is None:
-        world.force = torch.zeros(world.num_worlds, world.num_robots, 3)
     angle = _uniform((len(worlds), 1), (0.0, 2 * np.pi), generator)
-    force = _uniform((len(worlds), world.num_robots), force_n, generator)
-    world.force[worlds] = torch.stack([force * angle.cos(), force * angle.sin(), 0.0 * force], dim=-1)
+    force = _uniform((len(worlds), robots.num_robots), force_n, generator)
+    robots.force[worlds] = torch.stack([force * angle.cos(), force * angle.sin(), 0.0 * force], dim=-1)
 
 
-def push(world: World, worlds: Tensor, generator: torch.Generator, speed_m_s: Range) -> None:
+def push(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, speed_m_s: Range) -> None:
     """A horizontal knock on every base that changes its velocity at once, in a direction of its own."""
-    columns = torch.from_numpy(world.scene.group.base_qvel[:, :2])
-    angle = _uniform((len(worlds), world.num_robots), (0.0, 2 * np.pi), generator)
-    speed = _uniform((len(worlds), world.num_robots), speed_m_s, generator)
+    columns = torch.from_numpy(robots.group.base_qvel[:, :2])
+    angle = _uniform((len(worlds), robots.num_robots), (0.0, 2 * np.pi), generator)
+    speed = _uniform((len(worlds), robots.num_robots), speed_m_s, generator)
     change = torch.stack([speed * angle.cos(), speed * angle.sin()], dim=-1)
-    world.physics.add_velocity(worlds, columns.flatten(), change.flatten(1))
+    robots.physics.add_velocity(worlds, columns.flatten(), change.flatten(1))
 
 
-def sensor_bias(world: World, worlds: Tensor, generator: torch.Generator, bias: Noise) -> None:
+def sensor_bias(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, bias: Noise) -> None:
     """Constant errors of each robot's sensors, normally distributed."""
-    robots = world.robots
     draw = torch.randn(len(worlds), *robots.bias.shape[1:], generator=generator)
     robots.bias[worlds] = draw * bias.per_column(robots.num_joints)
 
 
-def actuator_delay(world: World, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
+def actuator_delay(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
     """Time from a command's computation until it acts, for each robot; rounded to physics steps."""
-    world.robots.actuator_delay[worlds] = _steps(world, worlds, generator, range_s, world.decimation)
+    robots.actuator_delay[worlds] = _steps(robots, worlds, generator, range_s, robots.decimation)
 
 
-def sensor_delay(world: World, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
+def sensor_delay(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
     """Age of each robot's own state, and of what it sees, when its policy runs; rounded to physics steps."""
-    world.robots.sensor_delay[worlds] = _steps(world, worlds, generator, range_s, world.max_delay_steps)
+    robots.sensor_delay[worlds] = _steps(robots, worlds, generator, range_s, robots.max_delay_steps)
 
 
-def network_delay(world: World, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
+def network_delay(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
     """Age of what each robot is heard to say; rounded to physics steps."""
-    world.robots.network_delay[worlds] = _steps(world, worlds, generator, range_s, world.max_delay_steps)
+    robots.network_delay[worlds] = _steps(robots, worlds, generator, range_s, robots.max_delay_steps)
 
 
-def dropped_messages(world: World, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
+def dropped_messages(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
     """Share of the messages between robots that are lost; the last one heard stands, and ages."""
-    world.robots.dropout[worlds] = _uniform((len(worlds),), share, generator)
+    robots.dropout[worlds] = _uniform((len(worlds),), share, generator)
 
 
 def _uniform(shape: tuple[int, ...], bounds: Range, generator: torch.Generator) -> Tensor:
@@ -165,28 +161,28 @@ def _uniform(shape: tuple[int, ...], bounds: Range, generator: torch.Generator) 
     return low + (high - low) * torch.rand(shape, generator=generator)
 
 
-def _steps(world: World, worlds: Tensor, generator: torch.Generator, range_s: Range, most: int) -> Tensor:
-    steps = (_uniform((len(worlds), world.num_robots), range_s, generator) / world.sim_dt).round().long()
+def _steps(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range, most: int) -> Tensor:
+    steps = (_uniform((len(worlds), robots.num_robots), range_s, generator) / robots.dt).round().long()
     if int(steps.max()) > most or int(steps.min()) < 0:
-        raise ValueError(f"delay range {range_s} s: 0 to {most * world.sim_dt:.3f} s is possible")
+        raise ValueError(f"delay range {range_s} s: 0 to {most * robots.dt:.3f} s is possible")
     return steps
 
 
-def _scale_rows(world: World, field: str, worlds: Tensor, index: Tensor, factor: Tensor) -> None:
+def _scale_rows(robots: RobotGroup, field: str, worlds: Tensor, index: Tensor, factor: Tensor) -> None:
     """Entries `index` (N, B) of a model array times factor (K, N)."""
-    nominal = world.physics.field(field)[index].float()  # (N, B, ...)
+    nominal = robots.physics.field(field)[index].float()  # (N, B, ...)
     factor = factor.view(*factor.shape, *[1] * (nominal.ndim - 1))
-    world.physics.set_field(field, worlds, index.flatten(), (nominal * factor).flatten(1, 2))
+    robots.physics.set_field(field, worlds, index.flatten(), (nominal * factor).flatten(1, 2))
 
 
-def _scale_joints(world: World, field: str, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
-    joints = torch.from_numpy(world.scene.group.joint_qvel).flatten()
+def _scale_joints(robots: RobotGroup, field: str, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
+    joints = torch.from_numpy(robots.group.joint_qvel).flatten()
     factor = _uniform((len(worlds), len(joints)), scale, generator)
-    world.physics.set_field(field, worlds, joints, world.physics.field(field)[joints].float() * factor)
+    robots.physics.set_field(field, worlds, joints, robots.physics.field(field)[joints].float() * factor)
 
 
-def _joint_channels(world: World) -> Tensor:
+def _joint_channels(robots: RobotGroup) -> Tensor:
     """Actuators of all robots that position a joint, (N x ...,)."""
-    index = world.scene.group
+    index = robots.group
     driven = [channel for channel, joint in enumerate(index.robot.joint_of_channel) if joint >= 0]
     return torch.from_numpy(index.ctrl_index[:, driven]).flatten()

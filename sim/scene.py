@@ -48,12 +48,30 @@ class Scene:
     """A compiled model, its robots and its tracked objects."""
 
     model: mujoco.MjModel
-    group: GroupIndex
+    groups: tuple[GroupIndex, ...]
     objects: tuple[Tracked, ...]
+
+    @property
+    def group(self) -> GroupIndex:
+        """The only group of a scene whose robots are all alike."""
+        (group,) = self.groups
+        return group
+
+
+@dataclass(frozen=True)
+class Members:
+    """`count` like robots for a scene.
+
+    `bases` (N, 4) x, y, z m and yaw rad says where fixed bases are bolted, by default a metre apart along y.
+    """
+
+    robot: RobotSpec
+    count: int
+    bases: np.ndarray | None = None
 
 
 def robot_prefix(index: int) -> str:
-    """Prefix of the names of robot `index` in the composed model."""
+    """Prefix of the names of robot `index` in the composed model, counted over all groups."""
     return f"robot{index}/"
 
 
@@ -66,39 +84,61 @@ def build_scene(
     props: PropsFunc | None = None,
     objects: Sequence[str] = (),
 ) -> Scene:
-    """`num_robots` copies of `robot` on one floor, with what `props` adds, of which the free bodies `objects` are seen.
+    """A scene of `num_robots` copies of `robot`; see `compose_scene`."""
+    return compose_scene([Members(robot, num_robots, bases)], timestep_s, visuals, props, objects)
 
-    `bases` (N, 4) x, y, z m and yaw rad says where fixed bases are bolted, by default a metre apart along y. Without
-    `visuals` everything that can neither collide nor weigh is left out, for speed. `timestep_s` overrides the robot
-    file's. ValueError for an empty team or when the MJCF does not match the spec.
+
+def compose_scene(
+    teams: Sequence[Members],
+    timestep_s: float | None = None,
+    visuals: bool = False,
+    props: PropsFunc | None = None,
+    objects: Sequence[str] = (),
+) -> Scene:
+    """Robots on one floor, with what `props` adds, of which robots see the free bodies `objects`.
+
+    Without `visuals` everything that can neither collide nor weigh is left out, for speed. `timestep_s` overrides the
+    robot files'. ValueError for an empty team or when an MJCF does not match its spec.
     """
-    if num_robots < 1:
-        raise ValueError(f"a team needs at least one robot, not {num_robots}")
-    poses = _poses(num_robots, bases)
+    for team in teams:
+        if team.count < 1:
+            raise ValueError(f"a team needs at least one robot, not {team.count}")
     spec = mujoco.MjSpec()
-    spec.modelname = f"{robot.name} x {num_robots}"
+    spec.modelname = ", ".join(f"{team.robot.name} x {team.count}" for team in teams)
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET  # a state that blows up must be seen to
     spec.worldbody.add_geom(
         name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[10, 10, 0.1], rgba=[0.93, 0.94, 0.95, 1]
     )
     spec.worldbody.add_light(pos=[0, 0, 6], dir=[0, 0, -1])
-    for index in range(num_robots):
+    _take_options(spec, [team.robot for team in teams], timestep_s)
+    first, poses = 0, []
+    for team in teams:
+        poses.append(_poses(team.count, team.bases))
+        _attach(spec, team.robot, first, poses[-1], visuals)
+        first += team.count
+    if props is not None:
+        props(spec, first)
+    model = spec.compile()
+    groups, first = [], 0
+    for team, pose in zip(teams, poses, strict=True):
+        groups.append(_group(model, team.robot, pose, first))
+        first += team.count
+    return Scene(model, tuple(groups), tuple(_tracked(model, name) for name in objects))
+
+
+def _attach(spec: mujoco.MjSpec, robot: RobotSpec, first: int, poses: np.ndarray, visuals: bool) -> None:
+    """Copies of `robot`, numbered from `first`, fixed ones at `poses` (N, 7)."""
+    for index, pose in enumerate(poses, first):
         child = mujoco.MjSpec.from_file(str(robot.mjcf))
         if not visuals:
             for geom in [g for g in child.geoms if g.contype == 0 and g.conaffinity == 0]:
                 child.delete(geom)
-        if index == 0:
-            _take_options(spec, child, timestep_s)
         child.body(robot.base_body).simple = 0  # its centre of mass may be moved in some world
         child.option.timestep = spec.option.timestep  # or attaching warns that they differ
         frame = spec.worldbody.add_frame()
         if robot.fixed_base:
-            frame.pos, frame.quat = poses[index, :3], poses[index, 3:]
+            frame.pos, frame.quat = pose[:3], pose[3:]
         spec.attach(child, prefix=robot_prefix(index), frame=frame)
-    if props is not None:
-        props(spec, num_robots)
-    model = spec.compile()
-    return Scene(model, _group(model, robot, poses), tuple(_tracked(model, name) for name in objects))
 
 
 def _poses(num_robots: int, bases: np.ndarray | None) -> np.ndarray:
@@ -113,19 +153,21 @@ def _poses(num_robots: int, bases: np.ndarray | None) -> np.ndarray:
     return poses
 
 
-def _take_options(spec: mujoco.MjSpec, child: mujoco.MjSpec, timestep_s: float | None) -> None:
-    """The robot file decides how the whole scene is integrated and solved."""
-    spec.option.timestep = timestep_s or child.option.timestep
-    for name in ("integrator", "solver", "iterations", "ls_iterations", "cone", "impratio", "tolerance"):
-        setattr(spec.option, name, getattr(child.option, name))
+def _take_options(spec: mujoco.MjSpec, robots: Sequence[RobotSpec], timestep_s: float | None) -> None:
+    """The robot files decide how the scene is integrated and solved; where they differ, the most careful one does."""
+    options = [mujoco.MjSpec.from_file(str(robot.mjcf)).option for robot in robots]
+    spec.option.timestep = timestep_s or min(option.timestep for option in options)
+    spec.option.tolerance = min(option.tolerance for option in options)
+    for name in ("integrator", "solver", "iterations", "ls_iterations", "cone", "impratio"):
+        setattr(spec.option, name, max(getattr(option, name) for option in options))
 
 
-def _group(model: mujoco.MjModel, robot: RobotSpec, poses: np.ndarray) -> GroupIndex:
+def _group(model: mujoco.MjModel, robot: RobotSpec, poses: np.ndarray, first: int) -> GroupIndex:
     """Find every robot's coordinates by name; ValueError when the MJCF lacks one that the spec promises."""
     rows: dict[str, list] = {
         name: [] for name in ("qpos", "qvel", "joint_qpos", "joint_qvel", "ctrl", "base", "bodies")
     }
-    for index in range(len(poses)):
+    for index in range(first, first + len(poses)):
         prefix = robot_prefix(index)
         body = mujoco.mj_name2id(model, BODY, prefix + robot.base_body)
         free = body >= 0 and model.body_dofnum[body] == 6

@@ -110,7 +110,7 @@ class SceneCfg:
 
     props: PropsFunc | None = None  # adds bodies, cables, pillars, ... to the scene
     objects: tuple[str, ...] = ()  # free bodies that all robots see
-    bases: Callable[[int], np.ndarray] | None = None  # robots N -> (N, 4) x, y, z m, yaw rad of fixed bases
+    bases: Callable[[int], np.ndarray] | None = None  # robots N -> (N, 4) x, y, z m, yaw rad, where bases are fixed
 
 
 @dataclass
@@ -155,6 +155,7 @@ class Transition:
     memory: Mapping[str, Tensor]  # (W, N, size)
     time_s: Tensor  # (W,) since the start of the episode
     dt_s: float
+    others: Mapping[str, RobotState] = field(default_factory=dict)  # role -> (W, its N, ...), in a mixed team
 
     @cached_property
     def lin_vel_w(self) -> Tensor:
@@ -213,34 +214,63 @@ class Curriculum:
     down: float = 0.05
 
 
-@dataclass(frozen=True)
-class TaskCfg:
-    """One task, whole: everything that training and evaluation need to know beside the algorithm."""
+@dataclass(frozen=True, kw_only=True)
+class RoleCfg:
+    """What like robots of a team have to do: what they see, what they may do, and what is good."""
 
-    name: str
-    summary: str
     robot: str
     num_agents: int
-    episode_s: float
     commands: Mapping[str, CommandCfg]
     observation: ObservationCfg
     action: ActionCfg
-    start: StartFunc
     rewards: Mapping[str, RewardTerm]
     failures: Mapping[str, Term]  # (W, N) bool; a robot that fails ends the episode of its world
     success: Term  # (W, N) bool; must hold for the last `success_hold_s` of the episode
-    success_hold_s: float
     noise: Noise
     randomisation: Mapping[str, RandomTerm]
-    num_envs: int = 512  # worlds to train in
-    train_steps: int = 2_000_000  # agent steps to train for: control periods x worlds x robots
+    motion: MotionFunc | None = None  # moves the commands during an episode
+    baseline: Term | None = None  # func(percept, **params) -> target (..., U): a controller that nobody trained
     ppo: Mapping[str, Any] = field(default_factory=dict)  # overrides of the algorithm's defaults
     shield: Mapping[str, Any] = field(default_factory=dict)  # overrides of the robot's shield parameters
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeCfg:
+    """What a whole team shares."""
+
+    name: str
+    summary: str
+    episode_s: float
+    success_hold_s: float
     scene: SceneCfg = SceneCfg()
-    motion: MotionFunc | None = None  # moves the commands during an episode
     curriculum: Curriculum | None = None
-    baseline: Term | None = None  # func(percept, **params) -> target (..., U): a controller that nobody trained
+    num_envs: int = 512  # worlds to train in
+    train_steps: int = 2_000_000  # agent steps to train for: control periods x worlds x robots
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskCfg(EpisodeCfg, RoleCfg):
+    """A task for like robots, whole: all that training and evaluation need to know beside the algorithm."""
+
+    start: StartFunc
     verify_teams: tuple[int, ...] = ()  # team sizes that `phalanx verify` flies beside the one of training
+
+    @property
+    def roles(self) -> dict[str, RoleCfg]:
+        """The one role, under the robot's name."""
+        return {self.robot: self}
+
+    def starts(self, draw: Draw) -> dict[str, Start]:
+        """Where each role begins."""
+        return {self.robot: self.start(draw)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedTaskCfg(EpisodeCfg):
+    """A task for unlike robots, each role with its own policy."""
+
+    roles: Mapping[str, RoleCfg]
+    starts: Callable[[Draw], Mapping[str, Start]]  # role -> where it begins
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def test_a_world_that_ends_keeps_its_terminal_observation_and_starts_anew():
     assert not torch.equal(info["terminal_obs"][ended], obs[ended])
     assert torch.equal(info["terminal_obs"][~ended], obs[~ended])
     assert not info["success"].any()
-    assert (env.world.truth().base_pos[ended][..., 2] > 0.7).all()
+    assert (env.now.state.base_pos[ended][..., 2] > 0.7).all()
 
 
 def test_time_limit_truncates_and_does_not_terminate():
@@ -124,7 +124,7 @@ def test_a_robot_in_the_same_place_is_a_collision_for_both_and_nobody_else():
     env = make_env("swarm-swap", 2, 0, randomise=False)
     start = env.task.start(draw(2, 4))
     start.pos[0, 1] = start.pos[0, 0] + torch.tensor([0.1, 0, 0])
-    env.world.reset(torch.arange(2), start)
+    env.world.reset(torch.arange(2), [start])
     _, _, terminated, truncated, info = env.step(HOVER.expand(2, 4, 4))
     assert terminated.tolist() == [[True, True, False, False], [False] * 4]
     assert truncated[0].tolist() == [False, False, True, True]
@@ -146,10 +146,10 @@ def test_a_sensor_delay_shows_the_past_and_says_so():
     env = make_env(task, 2, 0, num_agents=2)
     env.world.robots.sensor_delay[:] = torch.tensor([[0], [5]])
     env.step(torch.tensor([1.0, 0, 0, 0]).expand(2, 2, 4))
-    old = env.world.truth().base_pos[1].clone()
+    old = env.now.state.base_pos[1].clone()
     env.step(torch.tensor([1.0, 0, 0, 0]).expand(2, 2, 4))
     state, *_ = env.measured
-    assert torch.equal(state.base_pos[0], env.world.truth().base_pos[0])
+    assert torch.equal(state.base_pos[0], env.now.state.base_pos[0])
     assert torch.equal(state.base_pos[1], old) and state.age[1, 0] == pytest.approx(0.02)
 
 
@@ -157,8 +157,8 @@ def test_peers_are_the_nearest_first_and_only_those_in_range():
     env = make_env("swarm-swap", 1, 0, num_agents=5, randomise=False)
     start = env.task.start(draw(1, 5))
     start.pos[0] = torch.tensor([[0.0, 0, 1], [3.0, 0, 1], [1.0, 0, 1], [0.5, 0, 1], [-2.0, 0, 1]])
-    env.world.reset(torch.arange(1), start)
-    _, peers, _ = env.world.measure(torch.arange(1), env.noise, env.generator, 4, 2.5)
+    env.world.reset(torch.arange(1), [start])
+    ((_, peers, _),) = env._measured(torch.arange(1))
     assert peers.pos[0, 0, :, 0].tolist() == [0.5, 1.0, -2.0, 3.0]
     assert peers.valid[0, 0].tolist() == [True, True, True, False]
 
@@ -175,9 +175,9 @@ def test_observation_does_not_depend_on_heading_or_place():
     start.quat[1] = multiply(turn.expand(4, 4), start.quat[0])
     start.lin_vel[1] = rotate(turn, start.lin_vel[0])
     start.command["goal_pos"][1] = rotate(turn, start.command["goal_pos"][0]) + shift
-    env.world.reset(torch.arange(2), start)
-    env.command = start.command
-    env.measured = env._measure(torch.arange(2))
+    env.world.reset(torch.arange(2), [start])
+    env.crew.command = start.command
+    env._measure()
     obs, *_ = env.step(torch.tensor([0.3, 0.5, -0.2, 0.1]).expand(2, 4, 4))
     torch.testing.assert_close(obs[0], obs[1], atol=2e-4, rtol=0)
 
