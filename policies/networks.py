@@ -1,5 +1,6 @@
 """Actor and critic: a small encoder of the robot itself, and attention over whichever peers are there."""
 
+from collections.abc import Sequence
 from math import log, sqrt
 from typing import Literal, NamedTuple
 
@@ -71,16 +72,29 @@ class Trunk(nn.Module):
 
 
 class Actor(nn.Module):
-    """Gaussian policy over actions: observation (..., D) -> mean (..., U); `log_std` (U,) does not depend on it."""
+    """Gaussian policy over actions: observation (..., D) -> mean (..., U); `log_std` (U,) does not depend on it.
+
+    Components that are not `driven` move nothing, and no gradient is taken of them.
+    """
+
+    driven: Tensor
 
     def __init__(
-        self, layout: ObsLayout, action_dim: int, hidden: int = 64, peer_embed: int = 32, init_std: float = 0.6
+        self,
+        layout: ObsLayout,
+        action_dim: int,
+        hidden: int = 64,
+        peer_embed: int = 32,
+        init_std: float = 0.6,
+        driven: Sequence[bool] | None = None,
     ) -> None:
         super().__init__()
         self.normaliser = ObsNormaliser(layout)
         self.trunk = Trunk(layout.own_dim, layout.peer_dim, hidden, peer_embed)
         self.head = orthogonal(nn.Linear(hidden, action_dim), 0.01)
         self.log_std = nn.Parameter(torch.full((action_dim,), log(init_std)))
+        counted = torch.ones(action_dim) if driven is None else torch.tensor(driven, dtype=torch.float32)
+        self.register_buffer("driven", counted, persistent=False)
 
     def forward(self, obs: Tensor) -> Tensor:
         """Observation (..., D) -> mean action (..., U), not yet clipped to [-1, 1]."""

@@ -73,11 +73,14 @@ class Samples:
         )
 
 
-def log_prob(action: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """Log density (...) of action (..., U) under the Gaussian of mean (..., U) and log_std (U,)."""
+def log_prob(action: Tensor, mean: Tensor, log_std: Tensor, driven: Tensor | float = 1.0) -> Tensor:
+    """Log density (...) of action (..., U) under the Gaussian of mean (..., U) and log_std (U,).
+
+    Only components where `driven` (U,) is 1 count: what no actuator feels would be noise to learning.
+    """
     scaled = (action - mean) * torch.exp(-log_std)
-    constant = log_std.sum() + 0.5 * log(2 * pi) * action.shape[-1]
-    return -0.5 * scaled.square().sum(-1) - constant
+    constant = (driven * (log_std + 0.5 * log(2 * pi))).sum()
+    return -0.5 * (driven * scaled.square()).sum(-1) - constant
 
 
 def make_optimiser(actor: Actor, critic: Critic, cfg: PPOCfg) -> torch.optim.Optimizer:
@@ -90,7 +93,7 @@ def make_optimiser(actor: Actor, critic: Critic, cfg: PPOCfg) -> torch.optim.Opt
 
 def loss(actor: Actor, critic: Critic, batch: Samples, cfg: PPOCfg) -> tuple[Tensor, dict[str, Tensor]]:
     """PPO loss of a minibatch, and its parts (each a scalar tensor)."""
-    new_log_prob = log_prob(batch.action, actor.mean(batch.features), actor.log_std)
+    new_log_prob = log_prob(batch.action, actor.mean(batch.features), actor.log_std, actor.driven)
     log_ratio = new_log_prob - batch.log_prob
     ratio = log_ratio.exp()
     gain = ratio * batch.advantage
@@ -105,7 +108,7 @@ def loss(actor: Actor, critic: Critic, batch: Samples, cfg: PPOCfg) -> tuple[Ten
         error = torch.maximum(error, (near - batch.returns).square())
     value_error = 0.5 * error.mean()
 
-    entropy = (actor.log_std + 0.5 * log(2 * pi * 2.718281828459045)).sum()
+    entropy = (actor.driven * (actor.log_std + 0.5 * log(2 * pi * 2.718281828459045))).sum()
     total = policy + cfg.value_coef * value_error - cfg.entropy_coef * entropy
     with torch.no_grad():
         kl = (ratio - 1 - log_ratio).mean()
@@ -153,7 +156,7 @@ def update(
         if cfg.schedule == "adaptive":
             _adapt_lr(optimiser, float(epoch_kl) / batches, cfg)
     means = {name: float(value) / count for name, value in sums.items()}
-    std = float(actor.log_std.detach().exp().mean())
+    std = float((actor.driven * actor.log_std.detach().exp()).sum() / actor.driven.sum())
     return means | {"lr": optimiser.param_groups[0]["lr"], "action_std": std, "explained_variance": float(explained)}
 
 

@@ -88,7 +88,7 @@ class Rollout:
             mean = _over_rows(actor, obs, workers)
             noise = torch.randn(mean.shape, generator=generator, device=mean.device)
             torch.add(mean, noise * std, out=self.action[t])
-            self.log_prob[t] = log_prob(self.action[t], mean, log_std)
+            self.log_prob[t] = log_prob(self.action[t], mean, log_std, actor.driven)
             obs, reward, terminated, truncated, info = env.step(self.action[t])
             guard.check_step(env, obs, reward, info, self.action[t])
             self.reward[t], self.terminated[t], self.ended[t] = reward, terminated, terminated | truncated

@@ -58,7 +58,8 @@ class Trainer:
         self.obs = self.env.reset(cfg.seed)
         self.env.stagger()
         layout, action_dim, hyper = self.env.obs_layout, self.env.action_dim, self.hyper
-        self.actor = Actor(layout, action_dim, hyper.hidden, hyper.peer_embed, hyper.init_std)
+        driven = _driven(getattr(self.env, "task", None))
+        self.actor = Actor(layout, action_dim, hyper.hidden, hyper.peer_embed, hyper.init_std, driven)
         self.critic = Critic(layout, "team" if cfg.team_critic else "own", hyper.hidden, hyper.peer_embed)
         self.optimiser = ppo.make_optimiser(self.actor, self.critic, hyper)
         self.generator = torch.Generator(device=self.obs.device).manual_seed(cfg.seed)
@@ -150,6 +151,11 @@ def hyperparameters(task: Any) -> PPOCfg:
     if unknown:
         raise ValueError(f"task {task.name!r} overrides ppo.{unknown[0]}; there are {', '.join(sorted(known))}")
     return replace(PPOCfg(), **overrides)
+
+
+def _driven(task: Any) -> list[bool] | None:
+    """Which components of the action move anything: a task holds the others still by a scale of zero."""
+    return [scale != 0.0 for scale in task.action.scale] if task is not None else None
 
 
 def _env_of(cfg: TrainCfg) -> Any:

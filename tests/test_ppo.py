@@ -70,6 +70,16 @@ def test_log_prob_is_that_of_a_gaussian():
     assert ppo.log_prob(action, mean, log_std).item() == pytest.approx(-0.5 - 1.0 - log(2 * pi), abs=1e-6)
 
 
+def test_a_component_that_moves_nothing_gives_no_gradient():
+    torch.manual_seed(0)
+    actor = Actor(ObsLayout(4, 2), 3, driven=[True, False, True]).double()
+    samples = experience(actor, 20, seed=0)
+    critic = Critic(ObsLayout(4, 2)).double()
+    ppo.loss(actor, critic, samples, PPOCfg(clip=None, entropy_coef=0.1))[0].backward()
+    for grad in (actor.head.weight.grad, actor.log_std.grad):
+        assert grad is not None and (grad[1] == 0).all() and (grad[[0, 2]] != 0).all()
+
+
 def test_a_ratio_outside_the_clip_gives_no_gradient():
     torch.manual_seed(0)
     actor, critic = Actor(ObsLayout(4, 2), 3).double(), Critic(ObsLayout(4, 2)).double()
