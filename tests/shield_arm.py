@@ -105,8 +105,10 @@ class Rig:
     def __init__(self, spec: RobotSpec, worlds: int, rng: np.random.Generator):
         self.spec, self.rng = spec, rng
         self.model = mujoco.MjModel.from_xml_path(str(spec.mjcf))
-        if not spec.fixed_base:
+        if not spec.fixed_base:  # it hangs in the air, and the engine must keep up with limbs that whirl
             self.model.opt.gravity[:] = 0.0
+            self.model.opt.timestep = 0.002
+            self.model.opt.iterations = 50
         # Nothing but joints, limits and drives: what a collision does is not the filter's business.
         self.model.geom_contype[:] = self.model.geom_conaffinity[:] = 0
         self.datas = [mujoco.MjData(self.model) for _ in range(worlds)]
@@ -117,6 +119,8 @@ class Rig:
         for data in self.datas:
             data.qpos[self.qpos] = [j.home for j in spec.joints]
             data.ctrl[self.ctrl] = data.qpos[self.qpos][self.channel]
+        slide = np.array([self.model.joint(name).type[0] == mujoco.mjtJoint.mjJNT_SLIDE for name in spec.joint_names])
+        self.noise = np.where(slide, 0.05, 1.0)
         self.steps = round(1.0 / spec.control_hz / self.model.opt.timestep)
         self.early = round(MEASURED_BEFORE_S / self.model.opt.timestep)
 
@@ -130,8 +134,8 @@ class Rig:
         worlds = len(self.datas)
         level = np.tile([1.0, 0.0, 0.0, 0.0], (worlds, 1))
         none = np.zeros((worlds, 3))
-        pos = pos + self.rng.normal(0, POS_NOISE, pos.shape)
-        vel = vel + self.rng.normal(0, VEL_NOISE, vel.shape)
+        pos = pos + self.rng.normal(0, POS_NOISE, pos.shape) * self.noise
+        vel = vel + self.rng.normal(0, VEL_NOISE, vel.shape) * self.noise
         age = np.full(worlds, self.early * self.model.opt.timestep)
         return RobotState(pos, vel, none, level, none, none, age)
 

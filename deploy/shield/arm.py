@@ -13,7 +13,7 @@ STANDING = 0.05  # of max_velocity: a joint slower than this keeps its target, f
 
 @dataclass(slots=True)
 class Braking:
-    """A straight way in joint space that ends after `stop_s`: q(t) = start + vel (t - t^2 / 2 stop_s)."""
+    """A straight way in joint space that ends after `stop_s`: start + vel (t - t^2 / 2 stop_s)."""
 
     start: np.ndarray  # (U,) rad
     vel: np.ndarray  # (U,) rad/s, zero for joints that stand
@@ -32,13 +32,13 @@ class ArmBackup(JointBackup):
         self._braking = None
 
     def fall_back(self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool) -> Answer:
-        """The target that a joint on the braking way needs at the end of this period."""
+        """The target that a joint on the braking way has at this time."""
         if self._braking is None:
             self._braking = self._brake_from(state, sent)
         else:
             self._braking.time_s += elapsed_s
         way = self._braking
-        time_s = min(way.time_s + self.params.control_dt_s, way.stop_s)
+        time_s = min(way.time_s, way.stop_s)
         left = 1.0 - time_s / way.stop_s
         # The drive damps against standing still: a moving joint's target runs ahead by its speed times damping over
         # stiffness.
@@ -52,7 +52,9 @@ class ArmBackup(JointBackup):
     def _brake_from(self, state: RobotState, sent: np.ndarray) -> Braking:
         vel = state.joint_vel[self._limits.joint].astype(np.float64)
         moves = np.abs(vel) > STANDING * self._limits.max_velocity
-        start = np.where(moves, self._measured(state) + vel * float(state.age), sent)
+        # For one more period the joints go on as they are: no drive can take up full braking at once.
+        ahead_s = float(state.age) + self.params.control_dt_s
+        start = np.where(moves, self._measured(state) + vel * ahead_s, sent)
         vel = np.where(moves, vel, 0.0)
         stop_s = float((np.abs(vel) / self._limits.brake).max())
         return Braking(start, vel, max(stop_s, self.params.control_dt_s))

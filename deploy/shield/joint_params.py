@@ -34,7 +34,7 @@ class JointShieldParams:
     brake_share: float  # of max_acceleration that the braking curve is drawn with
     latency_s: float  # s, from a command's way out to the drive's answer
     approach_gain: float  # effort towards a limit, over the one that the allowed velocity keeps up against damping
-    brake_gain: float  # the same where the allowed velocity is exceeded
+    brake_window: float  # share of max_velocity: exceeding the allowed one by as much calls for the whole effort
     return_share: float  # of max_velocity, with which a joint beyond its limit is brought back at most
     max_power_w: float  # W, mechanical, all joints that drive together
     target_speed_share: float  # of max_velocity, how fast a target may run
@@ -105,13 +105,13 @@ def make_joint_params(spec: RobotSpec, **overrides: Any) -> JointShieldParams:
         "max_velocity": [j.max_velocity for j in joints],
         "max_acceleration": [j.max_acceleration for j in joints],
         "max_effort": [j.max_effort for j in joints],
-        "range_margin": 0.01,
-        "speed_share": 0.95,
+        "range_margin": 0.02,
+        "speed_share": 0.85,
         "effort_share": 0.9,
-        "brake_share": 0.7,
+        "brake_share": 0.6,
         "latency_s": 0.01,
         "approach_gain": 3.0 if loaded else 1.0,
-        "brake_gain": 3.0,
+        "brake_window": 0.03,
         "return_share": 0.1,
         # What drives give together whose torque falls in a straight line from full at rest to none at full speed.
         "max_power_w": 0.25 * sum(j.max_effort * j.max_velocity for j in joints),

@@ -17,6 +17,7 @@ from hardware.spec import RobotSpec
 from hardware.types import Array, RobotState
 
 RANGE_TOL = 0.1  # of a joint's range: what is measured that far beyond it was not measured at that joint
+NO_LIMIT = 1e3  # rad/s, or m/s
 KINDS = ("range", "effort", "braking", "speed", "power")
 _SIDES = np.array([[1.0], [-1.0]])  # up and down: every bound is written once, for the distance along its side
 
@@ -26,7 +27,7 @@ class Limits:
     """The numbers of the filter as arrays (U,) in channel order, made once for a pair of parameters and robot."""
 
     joint: np.ndarray | slice  # of joint arrays, the entries in channel order
-    table: np.ndarray  # (16, U) float64, see `_Row`
+    table: np.ndarray  # (17, U) float64, see `_Row`
     span: float  # rad, the longest range of a joint
     turning: np.ndarray | slice  # channels that the margin is taken over
     lead_s: np.ndarray  # s, by which the target of a joint that moves evenly runs ahead of it
@@ -45,7 +46,7 @@ class _Row:
     LOW, HIGH = 2, 3  # of the joint's range
     MAX_SPEED, EFFORT, STIFFNESS, DAMPING, INVERSE = 4, 5, 6, 7, 8
     BRAKE, BRAKE_TIME, BRAKE_TIME_SQUARED = 9, 10, 11
-    FREE_GAIN, BRAKE_GAIN, BACK, PER_RANGE = 12, 13, 14, 15
+    FREE_GAIN, BRAKE_GAIN, BACK, PER_RANGE, LEAST_SPEED = 12, 13, 14, 15, 16
 
 
 class _Same:
@@ -126,7 +127,8 @@ def allowed_speed(xp: Any, params: JointShieldParams, table: Array, gap: Array) 
     """
     curve = xp.sqrt(table[_Row.BRAKE_TIME_SQUARED] + 2.0 * table[_Row.BRAKE] * at_least(gap, 0.0))
     back = xp.maximum(at_most(gap, 0.0) * (1.0 / reaction_s(params)), table[_Row.BACK])
-    return xp.minimum(curve - table[_Row.BRAKE_TIME], table[_Row.MAX_SPEED]) + back
+    speed = xp.minimum(curve - table[_Row.BRAKE_TIME], table[_Row.MAX_SPEED]) + back
+    return xp.maximum(speed, table[_Row.LEAST_SPEED])
 
 
 def _reach(xp: Any, params: JointShieldParams, table: Array, speed: Array, room: Array) -> tuple[Array, Array]:
@@ -146,8 +148,11 @@ def _reach(xp: Any, params: JointShieldParams, table: Array, speed: Array, room:
 def _within_power(
     xp: Any, params: JointShieldParams, table: Array, target: Array, pos: Array, vel: Array
 ) -> tuple[Array, Array]:
-    """Targets (..., U) whose driving efforts are weakened alike where they would give more than `max_power_w`."""
-    called = (target - pos) * table[_Row.STIFFNESS] - vel * table[_Row.DAMPING]
+    """Targets (..., U) whose driving efforts are weakened alike where they would give more than `max_power_w`.
+
+    The effort is that in the middle of the control period, if the joints go on as they are.
+    """
+    called = (target - pos - (0.5 * params.control_dt_s) * vel) * table[_Row.STIFFNESS] - vel * table[_Row.DAMPING]
     effort = xp.minimum(xp.maximum(called, -table[_Row.EFFORT]), table[_Row.EFFORT])
     power = at_least(effort * vel, 0.0)
     total = power.sum(-1)
@@ -208,7 +213,8 @@ def _limits(params_key: _Same, spec_key: _Same) -> Limits:
         )
     )
     stiffness, damping = np.array([j.stiffness for j in joints]), np.array([j.damping for j in joints])
-    margin = params.range_margin * (high - low)
+    turning = np.array([channel.unit == "rad" for channel in spec.channels])
+    margin = np.where(turning, params.range_margin, 0.0) * (high - low)
     brake = params.brake_share * accel
     allowed_speed = params.speed_share * most_speed
     effort = params.effort_share * most_effort
@@ -218,11 +224,10 @@ def _limits(params_key: _Same, spec_key: _Same) -> Limits:
     table = np.stack(
         [
             high - margin, -(low + margin), low, high, allowed_speed, effort, stiffness, damping, 1.0 / stiffness,
-            brake, brake_time, brake_time**2, free, np.maximum(free, params.brake_gain * damping),
-            -params.return_share * most_speed, 1.0 / (high - low),
+            brake, brake_time, brake_time**2, free, np.maximum(free, effort / (params.brake_window * most_speed)),
+            -params.return_share * most_speed, 1.0 / (high - low), np.where(turning, -NO_LIMIT, NO_LIMIT),
         ]
     )  # fmt: skip
-    turning = np.array([c.unit == "rad" for c in spec.channels])
     return Limits(
         joint=_as_slice(index),
         table=table,

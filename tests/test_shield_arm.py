@@ -1,0 +1,213 @@
+"""The supervisor of arms in real physics: dead policies, broken sensors, emergency stops; it never goes limp."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from shield_arm import three_joint_arm
+from shield_stand import NOBODY, Stand
+
+from deploy.shield import Mode, Shield, make_shield_params
+from hardware import ActuatorCommand, RobotSpec, load_robot
+
+ROBOTS = ("three_joint_arm", "panda", "ur5e")
+
+
+@pytest.fixture
+def arm(tmp_path) -> RobotSpec:
+    return three_joint_arm(tmp_path)
+
+
+def load(name: str, folder) -> RobotSpec:
+    return three_joint_arm(folder) if name == "three_joint_arm" else load_robot(name)
+
+
+def in_motion(spec: RobotSpec) -> Stand:
+    """Half a second into a motion of all joints towards their upper limits."""
+    stand = Stand(spec).after_ramp()
+    stand.run(0.3, request=stand.high)
+    assert (np.abs(stand.vel) > 0.3 * np.array(stand.params.max_velocity)).sum() >= 3
+    return stand
+
+
+def stops_on_its_path(stand: Stand, step, seconds: float) -> None:
+    """All joints brake together and stay; the fastest joint says which way the arm was going."""
+    start, heading, turning = stand.pos, stand.vel, np.array([c.unit == "rad" for c in stand.spec.channels])
+    limits = np.array(stand.params.max_velocity)
+    travelled = []
+    for _ in range(round(seconds / stand.dt_s)):
+        step()
+        travelled.append(stand.pos - start)
+        assert (np.abs(stand.vel) < 1.1 * np.maximum(np.abs(heading), 0.3 * limits))[turning].all()
+    assert (np.abs(stand.vel) < 0.02 * limits)[turning].all()
+    way, direction = travelled[-1][turning], heading[turning] / np.linalg.norm(heading[turning])
+    off_path = way - (way @ direction) * direction
+    assert way @ direction > 0 and np.linalg.norm(off_path) < 0.25 * np.linalg.norm(way)
+    brake = stand.params.brake_share * np.array(stand.params.max_acceleration)[turning]
+    stop_s = (np.abs(heading[turning]) / brake).max()
+    assert (np.abs(way) < np.abs(heading[turning]) * (0.5 * stop_s + 0.12) + 0.02).all()
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_before_the_first_request_it_holds_the_pose_in_which_it_is_found(name, tmp_path):
+    spec = load(name, tmp_path)
+    low, high, home = (np.array([getattr(j, field) for j in spec.joints]) for field in ("low", "high", "home"))
+    pose = home + 0.1 * (0.5 * (low + high) - home)
+    stand = Stand(spec, pose)
+    for _ in range(100):
+        target, report = stand.step(request=None)
+        np.testing.assert_allclose(target, pose[stand.channel], atol=1e-3)
+        assert report.mode is Mode.HOLD and "waiting" in report.reason
+    np.testing.assert_allclose(stand.pos, pose[stand.channel], atol=1e-3)
+
+
+def test_a_robot_that_was_never_measured_is_not_to_be_commanded(arm):
+    shield = Shield(make_shield_params(arm), arm)
+    _, report = shield.step(1.0, None, NOBODY, ActuatorCommand(np.zeros(3, np.float32)), 0.0)
+    assert report.mode is Mode.OFF and report.reason == "no state"
+    shield.estop()
+    assert shield.step(1.02, None, NOBODY, None, 0.0)[1].mode is Mode.OFF
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_activation_starts_from_the_measured_joints_and_ends_at_the_request(name, tmp_path):
+    spec = load(name, tmp_path)
+    stand = Stand(spec)
+    request = stand.home[stand.channel] + 0.1 * (0.5 * (stand.low + stand.high) - stand.home[stand.channel])
+    start = stand.pos
+    first, _ = stand.step(request=request)
+    np.testing.assert_allclose(first, start, atol=1e-3)
+    sent, report = stand.run(3.0, request=request)
+    assert report.mode is Mode.NOMINAL and sent.tobytes() == request.astype(np.float32).tobytes()
+    np.testing.assert_allclose(stand.pos, request, atol=0.01)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_an_arm_whose_policy_dies_brakes_on_its_path_and_holds_for_good(name, tmp_path):
+    stand = in_motion(load(name, tmp_path))
+    while stand.step(request=None)[1].mode is not Mode.HOLD:
+        pass
+    assert stand.modes[-stand.params.act_periods :].count(Mode.HOLD) == 1
+    stops_on_its_path(stand, lambda: stand.step(request=None), 1.2)
+    held = stand.pos
+    _, report = stand.run(2.0)  # good requests again: latched all the same
+    assert report.mode is Mode.HOLD and report.reason == "no request"
+    np.testing.assert_allclose(stand.pos, held, atol=2e-3)
+    stand.shield.reset()
+    assert stand.run(2.0)[1].mode is Mode.NOMINAL
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_an_emergency_stop_brakes_and_holds_and_never_lets_go(name, tmp_path):
+    stand = in_motion(load(name, tmp_path))
+    stand.shield.estop()
+    stops_on_its_path(stand, lambda: stand.step(request=stand.high), 1.2)
+    assert set(stand.modes[-60:]) == {Mode.ESTOP}
+    _, report = stand.run(1.0, request=stand.high)
+    assert report.mode is Mode.ESTOP and report.reason == "emergency stop"
+    assert (np.abs(stand.vel) < 0.01).all()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "reason"),
+    [
+        ({"request": None}, "no request"),
+        ({"request": [np.nan, 0, 0]}, "request not finite"),
+        ({"request": [0.0, 0.0]}, r"shape \(2,\)"),
+        ({"request": [9.0, -1.0, 0.0]}, r"request shoulder = 9 outside -1.8 .. 1.8"),
+        ({"age_s": 0.5}, "request 500 ms old"),
+        ({"age_s": -1.0}, "request -1000 ms old"),
+        ({"dt_s": 5.0}, r"clock jumped by 5\.000 s"),
+        ({"dt_s": -5.0}, r"clock jumped by -5\.000 s"),
+    ],
+)
+def test_bad_requests_and_clocks_end_in_a_hold(arm, kwargs, reason):
+    stand = Stand(arm).after_ramp()
+    held = stand.pos
+    for _ in range(stand.params.act_periods + 1):
+        _, report = stand.step(**kwargs)
+        kwargs.pop("dt_s", None)
+    assert report.mode is Mode.HOLD and re.search(reason, report.reason)
+    stand.run(1.0)
+    np.testing.assert_allclose(stand.pos, held, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"joint_pos": np.float32([np.nan, 0, 0])}, "state not finite"),
+        ({"joint_pos": np.zeros(4, np.float32)}, r"shape \(4,\) where \(3,\) is due"),
+        ({"joint_vel": np.zeros(2, np.float32)}, r"shape \(2,\) where \(3,\) is due"),
+        ({"joint_pos": np.float32([2.4, -1.2, 0])}, "shoulder measured at 2.4 outside -1.8 .. 1.8"),
+        ({"joint_vel": np.float32([0, 0, -40.0])}, "wrist measured at -40 rad/s"),
+        ({"age": np.array(0.3)}, "state 300 ms old"),
+    ],
+)
+def test_a_bad_state_is_bridged_once_and_holds_the_arm_when_it_lasts(arm, fields, reason):
+    stand = Stand(arm).after_ramp()
+    held = stand.pos
+    assert stand.step(state=replace(stand.state(), **fields))[1].mode is Mode.NOMINAL
+    stand.step()
+    for _ in range(stand.params.act_periods + 1):
+        _, report = stand.step(state=replace(stand.state(), **fields))
+    assert report.mode is Mode.HOLD and re.search(reason, report.reason)
+    stand.run(1.0, state=replace(stand.state(), **fields))
+    np.testing.assert_allclose(stand.pos, held, atol=2e-3)
+
+
+def test_an_arm_that_loses_its_encoders_in_motion_comes_to_rest_from_memory(arm):
+    stand = in_motion(arm)
+    start, heading = stand.pos, stand.vel
+    stand.run(1.5, request=stand.high, state=None)
+    assert stand.modes[-1] is Mode.HOLD and (np.abs(stand.vel) < 0.02).all()
+    assert ((stand.pos - start) * np.sign(heading) < 0.25 * np.abs(heading) + 0.1).all()
+
+
+def test_a_jump_is_not_believed_once_but_trips_when_it_lasts(arm):
+    stand = Stand(arm).after_ramp()
+    jumped = replace(stand.state(), joint_pos=stand.state().joint_pos + np.float32([1.0, 0, 0]))
+    assert stand.step(state=jumped)[1].mode is Mode.NOMINAL
+    assert stand.step()[1].mode is Mode.NOMINAL
+    for _ in range(stand.params.act_periods + 1):
+        _, report = stand.step(state=jumped)
+    assert report.mode is Mode.HOLD and "shoulder jumped by 1.00 rad" in report.reason
+
+
+def test_a_measurement_that_overtook_another_is_dropped(arm):
+    stand = Stand(arm).after_ramp()
+    overtaken = replace(stand.state(), age=np.array(0.05), joint_pos=stand.state().joint_pos + np.float32(0.1))
+    sent, report = stand.step(state=overtaken)
+    assert report.mode is Mode.NOMINAL
+    np.testing.assert_allclose(stand.shield._state.joint_pos, stand.home, atol=0.01)
+
+
+def test_late_inputs_are_named_before_they_trip(arm):
+    stand = Stand(arm).after_ramp()
+    report = stand.step(age_s=0.045)[1]
+    assert report.mode is Mode.NOMINAL and report.reason == "request 45 ms old"
+
+
+def test_a_gripper_keeps_its_grasp_while_the_arm_brakes_and_moves_at_its_rated_speed_when_free():
+    spec = load_robot("panda")
+    finger = spec.channel_names.index("finger")
+    stand = Stand(spec).after_ramp()
+    closed = stand.home[stand.channel].copy()
+    closed[finger] = 0.0
+    fastest = 0.0
+    for _ in range(100):
+        stand.step(request=closed)
+        fastest = max(fastest, abs(stand.vel[finger]))
+    assert stand.pos[finger] < 0.002 and fastest < 1.3 * stand.params.max_velocity[finger]
+    stand.run(0.1, request=None)
+    assert stand.modes[-1] is Mode.HOLD and stand.run(1.0, request=None)[0][finger] == 0.0
+
+
+def test_silent_or_babbling_peers_are_no_business_of_an_arm(arm):
+    stand = Stand(arm).after_ramp()
+    babble = replace(NOBODY, pos=np.full((1, 3), np.nan))
+    for _ in range(10):
+        stand.now_s += stand.dt_s
+        request = ActuatorCommand(stand.home.astype(np.float32))
+        _, report = stand.shield.step(stand.now_s, stand.state(), babble, request, 0.01)
+    assert report.mode is Mode.NOMINAL
