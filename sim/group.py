@@ -13,6 +13,7 @@ from sim.scene import GroupIndex
 
 Tensor = torch.Tensor
 POS, QUAT, LIN, ANG = slice(0, 3), slice(3, 7), slice(7, 10), slice(10, 13)  # of a row: base, then joints
+GAINS = ("actuator_gainprm", "actuator_biasprm")
 OLDEST_S = 1e3  # a message that is lost before any was heard is heard all the same
 
 
@@ -43,6 +44,7 @@ class RobotGroup:
 
     KEPT = (
         "strength",
+        "dead",
         "curve",
         "actuator_delay",
         "sensor_delay",
@@ -62,6 +64,7 @@ class RobotGroup:
         w, n, u, j = physics.num_worlds, self.num_robots, len(self.robot.channels), len(self.robot.joints)
         self.num_joints = j
         self.strength = torch.ones(w, n, u)  # set-points that are forces come out as this share of what was asked
+        self.dead = torch.zeros(w, n, dtype=torch.bool)  # robots whose drives have stopped
         self.curve = torch.ones(w, n, 1)  # exponent of the thrust curve: real = high * (asked / high) ** curve
         self.actuator_delay = torch.zeros(w, n, dtype=torch.long)  # physics steps
         self.sensor_delay = torch.zeros(w, n, dtype=torch.long)
@@ -183,6 +186,7 @@ class RobotGroup:
     def restart(self, worlds: Tensor, joint_pos: Tensor) -> None:
         """Forget what was sent and heard in `worlds` (K,): drives are whole again and hold `joint_pos` (K, N, J)."""
         self.strength[worlds] = 1.0
+        self._mend_drives(worlds)
         self.sent[worlds] = self.rest_at(joint_pos)
         self.heard[worlds] = torch.inf
         self.force[worlds] = 0.0
@@ -196,6 +200,26 @@ class RobotGroup:
     def max_delay_steps(self) -> int:
         """How far back physics remembers, in physics steps."""
         return 2 * self.decimation - 1
+
+    def stop_drives(self, worlds: Tensor, robot: Tensor) -> None:
+        """Let the drives of one `robot` (K,) in each of `worlds` (K,) give nothing more until the world restarts."""
+        self.dead[worlds, robot] = True
+        channels = torch.from_numpy(self.group.ctrl_index)[robot]
+        for field in GAINS:
+            width = self.physics.field(field).shape[-1]
+            for world, index in zip(worlds, channels, strict=True):
+                self.physics.set_field(field, world[None], index, torch.zeros(1, len(index), width))
+
+    def _mend_drives(self, worlds: Tensor) -> None:
+        """Give all drives in `worlds` (K,) back their gains where some have been stopped."""
+        worlds = worlds[self.dead[worlds].any(-1)]
+        if len(worlds):
+            index = torch.from_numpy(self.group.ctrl_index).flatten()
+            for field in GAINS:
+                self.physics.set_field(
+                    field, worlds, index, self.physics.field(field)[index].expand(len(worlds), -1, -1)
+                )
+            self.dead[worlds] = False
 
     def rest_at(self, joint_pos: Tensor) -> Tensor:
         """The command (..., U) that holds robots in `joint_pos` (..., J)."""

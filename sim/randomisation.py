@@ -24,7 +24,7 @@ def mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: 
 def base_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, add_kg: Range) -> None:
     """Mass added to each robot's base: a payload, another battery; its inertia grows in proportion."""
     bodies = torch.from_numpy(robots.group.base_body)
-    nominal = robots.physics.field("body_mass")[bodies].float()
+    nominal = robots.physics.field("body_mass")[bodies]
     factor = 1.0 + _uniform((len(worlds), robots.num_robots), add_kg, generator) / nominal
     for field in ("body_mass", "body_inertia"):
         _scale_rows(robots, field, worlds, bodies.unsqueeze(-1), factor)
@@ -41,14 +41,14 @@ def object_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, 
 def centre_of_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, shift_m: Range) -> None:
     """Where the centre of mass of each base is, moved along every axis."""
     bodies = torch.from_numpy(robots.group.base_body)
-    nominal = robots.physics.field("body_ipos")[bodies].float()
+    nominal = robots.physics.field("body_ipos")[bodies]
     shift = _uniform((len(worlds), len(bodies), 3), shift_m, generator)
     robots.physics.set_field("body_ipos", worlds, bodies, nominal + shift)
 
 
 def friction(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Sliding friction of everything in a world, by the same factor."""
-    nominal = robots.physics.field("geom_friction").float()
+    nominal = robots.physics.field("geom_friction")
     factor = _uniform((len(worlds), 1), scale, generator)
     values = nominal.expand(len(worlds), -1, -1).clone()
     values[..., 0] *= factor
@@ -70,8 +70,8 @@ def gains(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, stiffn
     channels = _joint_channels(robots)
     count = (len(worlds), len(channels))
     kp, kd = _uniform(count, stiffness, generator), _uniform(count, damping, generator)
-    gain = robots.physics.field("actuator_gainprm")[channels].float().expand(len(worlds), -1, -1).clone()
-    bias = robots.physics.field("actuator_biasprm")[channels].float().expand(len(worlds), -1, -1).clone()
+    gain = robots.physics.field("actuator_gainprm")[channels].expand(len(worlds), -1, -1).clone()
+    bias = robots.physics.field("actuator_biasprm")[channels].expand(len(worlds), -1, -1).clone()
     gain[..., 0] *= kp
     bias[..., 1] *= kp
     bias[..., 2] *= kd
@@ -82,7 +82,7 @@ def gains(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, stiffn
 def motor_strength(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """The most that every joint's drive can give."""
     channels = _joint_channels(robots)
-    nominal = robots.physics.field("actuator_forcerange")[channels].float()
+    nominal = robots.physics.field("actuator_forcerange")[channels]
     factor = _uniform((len(worlds), len(channels)), scale, generator)
     robots.physics.set_field("actuator_forcerange", worlds, channels, nominal * factor.unsqueeze(-1))
 
@@ -105,11 +105,10 @@ def battery_sag(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, 
 
 def motor_failure(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, probability: float) -> None:
     """With `probability` the drives of one robot of a world stop for good; of each world one at most. For intervals."""
-    strength = robots.strength
     struck = torch.rand(len(worlds), generator=generator) < probability
-    struck &= (strength[worlds] > 0.0).flatten(1).all(-1)
+    struck &= ~robots.dead[worlds].any(-1)
     robot = torch.randint(0, robots.num_robots, (len(worlds),), generator=generator)
-    strength[worlds[struck], robot[struck]] = 0.0
+    robots.stop_drives(worlds[struck], robot[struck])
 
 
 def wind(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, force_n: Range) -> None:
@@ -170,7 +169,7 @@ def _steps(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range
 
 def _scale_rows(robots: RobotGroup, field: str, worlds: Tensor, index: Tensor, factor: Tensor) -> None:
     """Entries `index` (N, B) of a model array times factor (K, N)."""
-    nominal = robots.physics.field(field)[index].float()  # (N, B, ...)
+    nominal = robots.physics.field(field)[index]  # (N, B, ...)
     factor = factor.view(*factor.shape, *[1] * (nominal.ndim - 1))
     robots.physics.set_field(field, worlds, index.flatten(), (nominal * factor).flatten(1, 2))
 
@@ -178,7 +177,7 @@ def _scale_rows(robots: RobotGroup, field: str, worlds: Tensor, index: Tensor, f
 def _scale_joints(robots: RobotGroup, field: str, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     joints = torch.from_numpy(robots.group.joint_qvel).flatten()
     factor = _uniform((len(worlds), len(joints)), scale, generator)
-    robots.physics.set_field(field, worlds, joints, robots.physics.field(field)[joints].float() * factor)
+    robots.physics.set_field(field, worlds, joints, robots.physics.field(field)[joints] * factor)
 
 
 def _joint_channels(robots: RobotGroup) -> Tensor:
