@@ -177,7 +177,7 @@ def test_a_jump_is_not_believed_once_but_trips_when_it_lasts(arm):
 def test_a_measurement_that_overtook_another_is_dropped(arm):
     stand = Stand(arm).after_ramp()
     overtaken = replace(stand.state(), age=np.array(0.05), joint_pos=stand.state().joint_pos + np.float32(0.1))
-    sent, report = stand.step(state=overtaken)
+    _, report = stand.step(state=overtaken)
     assert report.mode is Mode.NOMINAL
     np.testing.assert_allclose(stand.shield._state.joint_pos, stand.home, atol=0.01)
 

@@ -1,0 +1,168 @@
+"""The supervisor of humanoids in real physics: it stands while it can, and damps, never limp, when it falls."""
+
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+from shield_stand import Stand
+
+from deploy.shield import Mode, make_shield_params
+from deploy.shield.joint_guards import check_upright
+from hardware import RobotState, load_robot
+
+ROBOTS = ("g1", "h1")
+
+
+def tilt_rad(stand: Stand) -> float:
+    matrix = np.zeros(9)
+    mujoco.mju_quat2Mat(matrix, stand.data.qpos[3:7])
+    return float(np.arccos(min(matrix[8], 1.0)))
+
+
+def crouch(stand: Stand) -> np.ndarray:
+    """Targets (U,) with bent knees and level feet."""
+    bend = {
+        "knee": 0.3,
+        "hip_pitch": -0.15,
+        "ankle_pitch": -0.15,
+        "left_ankle_joint": -0.15,
+        "right_ankle_joint": -0.15,
+    }
+    extra = [next((by for part, by in bend.items() if part in name), 0.0) for name in stand.spec.channel_names]
+    return stand.home[stand.channel] + np.array(extra)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_it_stands_before_its_first_request_and_under_a_policy_that_stands(name):
+    stand = Stand(load_robot(name))
+    _, report = stand.run(2.0, request=None)
+    assert report.mode is Mode.HOLD and "waiting" in report.reason and tilt_rad(stand) < 0.1
+    stand.run(3.0)
+    assert set(stand.modes[-100:]) == {Mode.NOMINAL} and tilt_rad(stand) < 0.1
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_when_its_policy_dies_in_a_crouch_it_rises_to_its_home_pose_and_stands(name):
+    stand = Stand(load_robot(name)).after_ramp()
+    home, low = stand.home[stand.channel], crouch(stand)
+    for share in np.linspace(0.0, 1.0, 50):
+        stand.step(request=home + share * (low - home))
+    crouched_m = stand.data.qpos[2]
+    before = stand.data.ctrl[stand.ctrl].copy()
+    sent, report = stand.run(stand.dt_s * (stand.params.act_periods), request=None)
+    assert report.mode is Mode.HOLD and report.reason == "no request"
+    np.testing.assert_allclose(sent, before, atol=0.05)  # no step in the targets
+    sent, report = stand.run(3.0, request=None)
+    assert report.mode is Mode.HOLD and tilt_rad(stand) < 0.1 and stand.data.qpos[2] > crouched_m + 0.01
+    np.testing.assert_allclose(sent, home, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_fall_is_foreseen_and_damped_without_ever_letting_go(name):
+    stand = Stand(load_robot(name)).after_ramp()
+    stand.run(0.5)
+    stand.data.qvel[0] = 2.0
+    while stand.step()[1].mode is not Mode.DAMP:
+        assert tilt_rad(stand) < stand.params.max_tilt_rad
+    assert tilt_rad(stand) < 0.6  # the ground is still far
+    began = (len(stand.modes) - 1) * stand.steps
+    _, report = stand.run(4.0)
+    assert report.mode is Mode.DAMP and "falling: tilt" in report.reason
+    effort = np.abs(np.array(stand.torque)).sum(-1)
+    assert effort[began] > 0.5 * effort[began - 1]  # of what it was before
+    falling = effort[began : began + 25 * stand.steps]
+    assert falling.min() > 5.0
+    assert (np.abs(stand.vel) < 0.5).all()  # lies still
+    stand.run(1.0)
+    assert stand.modes[-1] is Mode.DAMP  # until a person resets it
+
+
+def test_damped_joints_are_slower_than_limp_ones():
+    """The limbs of a robot that damps swing less than those of one whose drives are off."""
+
+    def swing(damp: bool) -> float:
+        stand = Stand(load_robot("g1")).after_ramp()
+        stand.model.opt.gravity[:] = 0.0
+        stand.data.qpos[2] = 3.0
+        stand.shield.estop()
+        if not damp:
+            stand.model.actuator_gainprm[:] = stand.model.actuator_biasprm[:] = 0.0
+        stand.run(stand.params.damp_s + 0.2)
+        stand.data.qvel[stand.qvel] = np.where(np.arange(len(stand.qvel)) % 2, 1.0, -1.0)
+        stand.run(0.3)
+        return float(np.square(stand.vel).sum())
+
+    assert swing(damp=True) < 0.3 * swing(damp=False)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_an_emergency_stop_damps_at_once(name):
+    stand = Stand(load_robot(name)).after_ramp()
+    before = np.abs(stand.torque[-1]).sum()
+    stand.shield.estop()
+    _, report = stand.step()
+    assert report.mode is Mode.ESTOP and np.abs(stand.torque[-1]).sum() > 0.5 * before
+    _, report = stand.run(6.0)
+    assert report.mode is Mode.ESTOP
+    lead = stand.data.ctrl[stand.ctrl] - stand.pos
+    low, high = np.array(stand.params.position_low), np.array(stand.params.position_high)
+    inside = (stand.pos > low + 0.05 * (high - low)) & (stand.pos < high - 0.05 * (high - low))
+    assert (np.abs(lead)[inside] < 0.05).all()  # targets follow the joints
+
+
+def test_it_falls_back_to_damping_when_it_lies_at_the_first_request():
+    spec = load_robot("g1")
+    stand = Stand(spec)
+    stand.data.qpos[2:7] = 0.15, np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0
+    _, report = stand.run(0.2, request=None)
+    assert report.mode is Mode.HOLD
+    _, report = stand.step()
+    assert report.mode is Mode.DAMP and "tilt" in report.reason
+
+
+def test_blind_it_keeps_its_last_targets_and_damps_once_it_sees_that_it_has_fallen():
+    stand = Stand(load_robot("g1")).after_ramp()
+    before = stand.data.ctrl[stand.ctrl].copy()
+    _, report = stand.run(1.0, state=None)
+    assert report.mode is Mode.HOLD and report.reason == "no state" and tilt_rad(stand) < 0.1
+    np.testing.assert_allclose(stand.data.ctrl[stand.ctrl], before, atol=1e-3)
+    stand.data.qpos[2:7] = 0.3, np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0
+    assert stand.step()[1].mode is Mode.DAMP
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"base_quat": np.zeros(4)}, "unit length"),
+        ({"base_pos": np.array([np.nan, 0, 1])}, "state not finite"),
+        ({"base_ang_vel": np.zeros(2)}, "shape"),
+        ({"joint_pos": np.zeros(7, np.float32)}, "shape (7,) where (29,) is due"),
+    ],
+)
+def test_a_bad_base_or_joint_state_is_named(fields, reason):
+    stand = Stand(load_robot("g1")).after_ramp()
+    assert stand.step(state=replace(stand.state(), **fields))[1].mode is Mode.NOMINAL
+    stand.step()
+    for _ in range(stand.params.act_periods + 1):
+        _, report = stand.step(state=replace(stand.state(), **fields))
+    assert report.mode is Mode.HOLD and reason in report.reason
+
+
+def test_upright_is_judged_by_tilt_tilt_to_come_and_height():
+    spec = load_robot("g1")
+    params = make_shield_params(spec)
+    none = np.zeros(3)
+
+    def judge(roll=0.0, pitch=0.0, rate=(0.0, 0.0, 0.0), height_m=spec.home_height_m) -> str:
+        quat = np.zeros(4)
+        mujoco.mju_euler2Quat(quat, np.array([roll, pitch, 0.3]), "XYZ")
+        state = RobotState(none, none, np.array([0, 0, height_m]), quat, none, np.array(rate), np.zeros(()))
+        return check_upright(params, spec, state)
+
+    assert judge() == "" and judge(roll=0.5) == "" and judge(pitch=-0.5) == ""
+    assert judge(rate=(0, 0, 9.0)) == ""  # turning round is no fall
+    assert judge(roll=0.9).startswith("tilted 0.9") and judge(pitch=-0.9).startswith("tilted 0.9")
+    assert judge(roll=0.4, rate=(2.5, 0, 0)).startswith("falling") and judge(roll=0.4, rate=(-2.5, 0, 0)) == ""
+    assert judge(pitch=0.4, rate=(0, 2.5, 0)).startswith("falling") and judge(pitch=0.4, rate=(0, -2.5, 0)) == ""
+    assert judge(height_m=0.3).startswith("base 0.30 m above ground")
