@@ -133,7 +133,9 @@ def _attach(spec: mujoco.MjSpec, robot: RobotSpec, first: int, poses: np.ndarray
         if not visuals:
             for geom in [g for g in child.geoms if g.contype == 0 and g.conaffinity == 0]:
                 child.delete(geom)
-        child.body(robot.base_body).simple = 0  # its centre of mass may be moved in some world
+        base = child.body(robot.base_body)
+        if base is not None:  # `_group` says what is missing
+            base.simple = 0  # its centre of mass may be moved in some world
         child.option.timestep = spec.option.timestep  # or attaching warns that they differ
         frame = spec.worldbody.add_frame()
         if robot.fixed_base:
