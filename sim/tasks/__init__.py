@@ -4,9 +4,11 @@ from difflib import get_close_matches
 
 from sim.task import TaskCfg
 from sim.tasks.hover import HOVER
+from sim.tasks.stand import STAND
 from sim.tasks.swarm_swap import SWARM_SWAP
+from sim.tasks.velocity import VELOCITY
 
-_TASKS = {task.name: task for task in (HOVER, SWARM_SWAP)}
+_TASKS = {task.name: task for task in (HOVER, STAND, SWARM_SWAP, VELOCITY)}
 
 
 def task_names() -> list[str]:

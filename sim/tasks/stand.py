@@ -1,0 +1,116 @@
+"""stand: a Unitree G1 stays on its feet although it is pushed, and comes to rest about where it was."""
+
+from math import pi
+
+import torch
+
+from hardware import load_robot
+from sim import randomisation
+from sim.group import Noise
+from sim.task import ActionCfg, Draw, MemoryTerm, ObservationCfg, RandomTerm, RewardTerm, Start, TaskCfg, Term
+from sim.terms import humanoids, observations
+
+ROBOT = load_robot("g1")
+HOME = tuple(joint.home for joint in ROBOT.joints)
+# Reach of the action about home, rad. Arms and hands keep their pose: fewer channels are learned sooner.
+REACH = {
+    "hip_pitch": 0.5,
+    "hip_roll": 0.35,
+    "hip_yaw": 0.25,
+    "knee": 0.6,
+    "ankle_pitch": 0.4,
+    "ankle_roll": 0.25,
+    "waist": 0.2,
+}
+SCALE = tuple(next((reach for part, reach in REACH.items() if part in name), 0.0) for name in ROBOT.joint_names)
+DRIVEN = tuple(index for index, scale in enumerate(SCALE) if scale)
+OF_DRIVEN = {"joints": DRIVEN, "home": tuple(HOME[index] for index in DRIVEN)}
+FALLEN = {"height_m": 0.5, "tilt_rad": 0.9}
+PUSH_M_S = (0.3, 1.0)  # added to the velocity of the whole robot at once, in any horizontal direction
+PUSH_EVERY_S = (2.0, 3.0)
+
+
+def start(draw: Draw) -> Start:
+    """At home above the origin, within 5 cm, facing anywhere, moving at up to 0.2 m/s along each horizontal axis."""
+    n, uniform = draw.robots, draw.uniform
+    yaw = uniform(-pi, pi, n)
+    none = torch.zeros_like(yaw)
+    height = torch.full_like(yaw, ROBOT.home_height_m)
+    home = torch.tensor(HOME)
+    shake = torch.zeros(draw.worlds, n, len(HOME))
+    shake[..., list(DRIVEN)] = uniform(-0.05, 0.05, n, len(DRIVEN))
+    return Start(
+        pos=torch.stack([uniform(-0.05, 0.05, n), uniform(-0.05, 0.05, n), height], dim=-1),
+        quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+        lin_vel=torch.cat([uniform(-0.2, 0.2, n, 2), none.unsqueeze(-1)], dim=-1),
+        joint_pos=home + shake,
+        command={},
+    )
+
+
+STAND = TaskCfg(
+    name="stand",
+    summary="a Unitree G1 stays on its feet under pushes",
+    robot=ROBOT.name,
+    num_agents=1,
+    episode_s=8.0,
+    commands={},
+    observation=ObservationCfg(
+        own={
+            "projected_gravity": Term(observations.projected_gravity),
+            "base_ang_vel": Term(observations.base_ang_vel),
+            "joint_offset": Term(humanoids.joint_offset, OF_DRIVEN),
+            "joint_vel": Term(humanoids.joint_vel, {"joints": DRIVEN}),
+            "last_action": Term(observations.remembered, {"name": "last_action"}),
+        },
+        memory={
+            "last_action": MemoryTerm(humanoids.some_actions, {"channels": DRIVEN}, initial=tuple(0.0 for _ in DRIVEN))
+        },
+        critic={
+            "base_motion": Term(humanoids.base_motion),
+            "place": Term(humanoids.place),
+            "feet": Term(humanoids.feet),
+        },
+    ),
+    action=ActionCfg(centre=HOME, scale=SCALE),
+    start=start,
+    rewards={
+        "balance": RewardTerm(humanoids.balance, {"scale_m": 0.25}, weight=1.0),
+        "pose": RewardTerm(humanoids.pose, {**OF_DRIVEN, "scale_rad": 0.15}, weight=0.7),
+        "alive": RewardTerm(humanoids.alive, weight=0.5),
+        "lean": RewardTerm(humanoids.lean, weight=-2.0),
+        "rocking": RewardTerm(humanoids.rocking, weight=-0.03),
+        "feet_apart": RewardTerm(humanoids.feet_apart, {"least_m": 0.16}, weight=-4.0),
+        "action_change": RewardTerm(humanoids.action_change, {"channels": DRIVEN}, weight=-0.02),
+        "joint_speed": RewardTerm(humanoids.joint_speed, weight=-0.0005),
+        "fallen": RewardTerm(humanoids.fallen, FALLEN, weight=-20.0),
+    },
+    failures={"fallen": Term(humanoids.fallen, FALLEN)},
+    success=Term(humanoids.standing, {"height_m": 0.65, "tilt_rad": 0.5, "distance_m": 1.0}),
+    success_hold_s=0.5,
+    noise=Noise(angle_rad=0.01, ang_vel_rad_s=0.1, joint_pos_rad=0.005, joint_vel_rad_s=0.2),
+    randomisation={
+        "mass": RandomTerm(randomisation.mass, {"scale": (0.9, 1.1)}),
+        "centre_of_mass": RandomTerm(randomisation.centre_of_mass, {"shift_m": (-0.03, 0.03)}),
+        "friction": RandomTerm(randomisation.friction, {"scale": (0.6, 1.3)}),
+        "gains": RandomTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
+        "motor_strength": RandomTerm(randomisation.motor_strength, {"scale": (0.85, 1.0)}),
+        "sensor_bias": RandomTerm(
+            randomisation.sensor_bias, {"bias": Noise(angle_rad=0.01, ang_vel_rad_s=0.02, joint_pos_rad=0.01)}
+        ),
+        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.015)}),
+        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.01)}),
+        "push": RandomTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, every_s=PUSH_EVERY_S),
+    },
+    num_envs=512,
+    train_steps=6_000_000,
+    ppo={
+        "num_steps": 16,
+        "epochs": 5,
+        "minibatch": 2048,
+        "hidden": 128,
+        "init_std": 0.2,
+        "min_std": 0.05,
+        "target_kl": 0.015,
+    },
+)

@@ -1,0 +1,165 @@
+"""velocity: a Unitree G1 walks in any direction on flat ground as it is told, and stands when told so."""
+
+from collections.abc import Mapping
+from math import pi
+
+import torch
+
+from hardware import load_robot
+from sim import randomisation
+from sim.group import Noise
+from sim.task import (
+    ActionCfg,
+    CommandCfg,
+    Curriculum,
+    Draw,
+    MemoryTerm,
+    ObservationCfg,
+    RandomTerm,
+    RewardTerm,
+    Start,
+    TaskCfg,
+    Tensor,
+    Term,
+)
+from sim.terms import humanoids, observations
+
+ROBOT = load_robot("g1")
+HOME = tuple(joint.home for joint in ROBOT.joints)
+# Reach of the action about home, rad. Waist, arms and hands keep their pose: fewer channels are learned sooner.
+REACH = {"hip_pitch": 0.6, "hip_roll": 0.3, "hip_yaw": 0.3, "knee": 0.8, "ankle_pitch": 0.5, "ankle_roll": 0.2}
+SCALE = tuple(next((reach for part, reach in REACH.items() if part in name), 0.0) for name in ROBOT.joint_names)
+LEGS = tuple(index for index, scale in enumerate(SCALE) if scale)
+TURNED = tuple(i for i in LEGS if "roll" in ROBOT.joint_names[i] or "yaw" in ROBOT.joint_names[i])
+OF_LEGS = {"joints": LEGS, "home": tuple(HOME[index] for index in LEGS)}
+LIFT = tuple(  # rad, what lifts a swinging foot; the sole stays level
+    next((lift for part, lift in {"hip_pitch": -0.4, "knee": 0.8, "ankle_pitch": -0.4}.items() if part in name), 0.0)
+    for name in (ROBOT.joint_names[index] for index in LEGS)
+)
+FALLEN = {"height_m": 0.55, "tilt_rad": 0.8}
+FASTEST = (1.0, 0.4, 0.8)  # forward or to the left in m/s, turning left in rad/s
+SLOWEST = (-0.5, -0.4, -0.8)
+GAIT_S = 0.72  # of both steps
+SWING_SHARE = 0.4  # of that, each foot
+SWITCH_S = 5.0  # into the episode the command changes
+
+
+def start(draw: Draw) -> Start:
+    """Standing at the origin and facing anywhere, with two commands: one to begin with, one from `SWITCH_S` on."""
+    n, uniform = draw.robots, draw.uniform
+    yaw = uniform(-pi, pi, n)
+    none = torch.zeros_like(yaw)
+    joint_pos = torch.tensor(HOME).repeat(draw.worlds, n, 1)
+    joint_pos[..., list(LEGS)] += uniform(-0.05, 0.05, n, len(LEGS))
+    first, second = _velocity(draw), _velocity(draw)
+    return Start(
+        pos=torch.stack([none, none, torch.full_like(yaw, ROBOT.home_height_m)], dim=-1),
+        quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+        lin_vel=torch.cat([uniform(-0.2, 0.2, n, 2), none.unsqueeze(-1)], dim=-1),
+        joint_pos=joint_pos,
+        command={"velocity": first},
+        plan={"first": first, "second": second},
+    )
+
+
+def _velocity(draw: Draw) -> Tensor:
+    """Commands (K, N, 3): at first slow and forward, then all over the range; one in eight is to stand."""
+    n, d = draw.robots, draw.difficulty.view(-1, 1, 1)
+    low, high = torch.tensor(SLOWEST), torch.tensor(FASTEST)
+    easy_low, easy_high = torch.tensor((0.3, 0.0, 0.0)), torch.tensor((0.6, 0.0, 0.0))
+    low, high = easy_low + d * (low - easy_low), easy_high + d * (high - easy_high)
+    velocity = low + (high - low) * draw.uniform(0.0, 1.0, n, 3)
+    return velocity * (draw.uniform(0.0, 1.0, n, 1) > 0.125)
+
+
+def change_command(plan: Mapping[str, Tensor], time_s: Tensor) -> dict[str, Tensor]:
+    """The first velocity of the plan, then the second."""
+    return {"velocity": torch.where(time_s < SWITCH_S, plan["first"], plan["second"])}
+
+
+VELOCITY = TaskCfg(
+    name="velocity",
+    summary="a Unitree G1 walks at the velocity that it is told",
+    robot=ROBOT.name,
+    num_agents=1,
+    episode_s=10.0,
+    commands={
+        "velocity": CommandCfg(
+            SLOWEST, FASTEST, "m/s, m/s, rad/s", "heading", "how fast to walk forward and left, and to turn left"
+        )
+    },
+    observation=ObservationCfg(
+        own={
+            "velocity_command": Term(humanoids.velocity_command),
+            "gait_clock": Term(humanoids.gait_clock),
+            "projected_gravity": Term(observations.projected_gravity),
+            "base_ang_vel": Term(observations.base_ang_vel),
+            "joint_offset": Term(humanoids.joint_offset, OF_LEGS),
+            "joint_vel": Term(humanoids.joint_vel, {"joints": LEGS}),
+            "last_action": Term(observations.remembered, {"name": "last_action"}),
+        },
+        memory={
+            "last_action": MemoryTerm(humanoids.some_actions, {"channels": LEGS}, initial=tuple(0.0 for _ in LEGS)),
+            "gait_phase": MemoryTerm(
+                humanoids.gait_phase, {"dt_s": 1.0 / ROBOT.control_hz, "period_s": GAIT_S}, initial=(0.0,)
+            ),
+        },
+        critic={"base_motion": Term(humanoids.base_motion), "feet": Term(humanoids.feet)},
+    ),
+    action=ActionCfg(centre=HOME, scale=SCALE),
+    start=start,
+    motion=change_command,
+    rewards={
+        "velocity": RewardTerm(humanoids.velocity_tracking, {"scale_m_s": 0.4}, weight=1.5),
+        "turn": RewardTerm(humanoids.turn_tracking, {"scale_rad_s": 0.5}, weight=0.7),
+        "stance": RewardTerm(humanoids.stance_matches, {"swing_share": SWING_SHARE}, weight=0.5),
+        "clearance": RewardTerm(humanoids.clearance_error, {"swing_share": SWING_SHARE, "height_m": 0.08}, weight=-0.6),
+        "gait_pose": RewardTerm(
+            humanoids.gait_pose,
+            {**OF_LEGS, "lift": LIFT, "swing_share": SWING_SHARE, "scale_rad": 0.25},
+            weight=0.5,
+        ),
+        "alive": RewardTerm(humanoids.alive, weight=0.3),
+        "lean": RewardTerm(humanoids.lean, weight=-2.0),
+        "height": RewardTerm(humanoids.height_error, {"height_m": 0.77}, weight=-10.0),
+        "rocking": RewardTerm(humanoids.rocking, weight=-0.05),
+        "bouncing": RewardTerm(humanoids.bouncing, weight=-0.5),
+        "turned": RewardTerm(
+            humanoids.joint_error, {"joints": TURNED, "home": tuple(HOME[i] for i in TURNED)}, weight=-0.3
+        ),
+        "foot_slip": RewardTerm(humanoids.foot_slip, weight=-0.2),
+        "feet_apart": RewardTerm(humanoids.feet_apart, {"least_m": 0.16}, weight=-4.0),
+        "action_change": RewardTerm(humanoids.action_change, {"channels": LEGS}, weight=-0.02),
+        "joint_acceleration": RewardTerm(humanoids.joint_acceleration, weight=-0.0002),
+        "fallen": RewardTerm(humanoids.fallen, FALLEN, weight=-10.0),
+    },
+    failures={"fallen": Term(humanoids.fallen, FALLEN)},
+    success=Term(humanoids.tracks, {"speed_m_s": 0.35, "turn_rad_s": 0.8}),
+    success_hold_s=1.0,
+    noise=Noise(angle_rad=0.01, ang_vel_rad_s=0.1, joint_pos_rad=0.005, joint_vel_rad_s=0.2),
+    randomisation={
+        "mass": RandomTerm(randomisation.mass, {"scale": (0.9, 1.1)}),
+        "centre_of_mass": RandomTerm(randomisation.centre_of_mass, {"shift_m": (-0.03, 0.03)}),
+        "friction": RandomTerm(randomisation.friction, {"scale": (0.6, 1.3)}),
+        "gains": RandomTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
+        "motor_strength": RandomTerm(randomisation.motor_strength, {"scale": (0.85, 1.0)}),
+        "sensor_bias": RandomTerm(
+            randomisation.sensor_bias, {"bias": Noise(angle_rad=0.01, ang_vel_rad_s=0.02, joint_pos_rad=0.01)}
+        ),
+        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.015)}),
+        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.01)}),
+        "push": RandomTerm(randomisation.push, {"speed_m_s": (0.0, 0.3)}, every_s=(3.0, 5.0)),
+    },
+    curriculum=Curriculum(up=0.1, down=0.03),
+    num_envs=512,
+    train_steps=60_000_000,
+    ppo={
+        "num_steps": 16,
+        "epochs": 5,
+        "minibatch": 2048,
+        "hidden": 128,
+        "init_std": 0.2,
+        "min_std": 0.05,
+        "target_kl": 0.015,
+    },
+)
