@@ -6,8 +6,9 @@
 | velocity (3) m/s, m/s, rad/s    | cmd_vel                        | geometry_msgs/TwistStamped, again and again       |
 | any other `<name>` (n)          | commands/<name>                | std_msgs/Float64MultiArray with n numbers, latched|
 
-Latched means reliable and transient-local. A goal is where the robot's `tool` frame shall be, or its base where it has
-no such frame. What is out of the range that the policy was trained for is refused, and what was asked before stays.
+Latched means reliable and transient-local. A goal is where the object shall be that the policy looks at, else the
+robot's `tool` frame, else its base. What is out of the range that the policy was trained for is refused, and what was
+asked before stays.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,10 +21,11 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 from std_msgs.msg import Float64MultiArray
 
 from deploy.contract import CommandSpec
+from deploy.runtime import NO_OBJECTS
 from hardware.kinematics import load_chain
 from hardware.rotation import multiply, rotate
 from hardware.spec import RobotSpec
-from hardware.types import RobotState
+from hardware.types import Array, ObjectState, RobotState
 from ros_nodes import qos
 from ros_nodes.conversion import WORLD_FRAME, MessageError, base_frame
 from ros_nodes.managed import ManagedNode
@@ -78,9 +80,9 @@ class CommandInbox:
         self._safe: dict[str, np.ndarray] = {}
         self._command: dict[str, np.ndarray] = {}
 
-    def start(self, state: RobotState) -> Command:
-        """Forget what was asked: stay where `state` (no batch) is, as far as the policy's range goes."""
-        self._safe = {name: _clipped(spec, self._here(spec, state)) for name, spec in self._commands.items()}
+    def start(self, state: RobotState, objects: Mapping[str, ObjectState] = NO_OBJECTS) -> Command:
+        """Forget what was asked: stay where `state` and `objects` (no batch) are, as far as the policy's range goes."""
+        self._safe = {name: _clipped(spec, self._here(spec, state, objects)) for name, spec in self._commands.items()}
         self._command = dict(self._safe)
         return self._command
 
@@ -138,20 +140,27 @@ class CommandInbox:
         if found not in ("", expected):
             raise MessageError(f"frame {found!r}; expected {expected!r}")
 
-    def _here(self, spec: CommandSpec, state: RobotState) -> np.ndarray:
+    def _here(self, spec: CommandSpec, state: RobotState, objects: Mapping[str, ObjectState]) -> np.ndarray:
         """What asks for no motion."""
         size = int(spec.shape[1])
         if spec.name in ("goal_pos", "goal_quat"):
-            pos, quat = np.zeros(3, np.float32), np.array((1.0, 0.0, 0.0, 0.0), np.float32)
-            if self._chain is not None:
-                pos, quat = self._chain.forward(state.joint_pos)
-            if spec.frame == "world":
-                pos = state.base_pos + rotate(state.base_quat, pos)
-                quat = multiply(state.base_quat, quat)
+            pos, quat = self._pose(state, objects, spec.frame == "world")
             return pos if spec.name == "goal_pos" else _upper_half(quat)
         if spec.frame == "joint" and size == len(state.joint_pos):
             return state.joint_pos
         return np.zeros(size)
+
+    def _pose(self, state: RobotState, objects: Mapping[str, ObjectState], in_world: bool) -> tuple[Array, Array]:
+        """Where what a goal is for is now, in the world or in the base."""
+        if len(objects) == 1 and in_world:
+            (thing,) = objects.values()
+            return thing.pos, thing.quat
+        pos, quat = np.zeros(3, np.float32), np.array((1.0, 0.0, 0.0, 0.0), np.float32)
+        if self._chain is not None:
+            pos, quat = self._chain.forward(state.joint_pos)
+        if not in_world:
+            return pos, quat
+        return state.base_pos + rotate(state.base_quat, pos), multiply(state.base_quat, quat)
 
 
 def _clipped(spec: CommandSpec, value: np.ndarray) -> np.ndarray:

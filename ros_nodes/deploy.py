@@ -11,15 +11,14 @@ from typing import Any
 from rclpy.executors import SingleThreadedExecutor
 
 from deploy.bundle import load_bundle
-from deploy.contract import Contract
 from deploy.robot_match import check_robot
 from deploy.shield import make_shield_params
 from hardware import load_robot
 from ros_nodes.bringup import BringUpError, node_names
-from ros_nodes.commands import own_topics
 from ros_nodes.context import quiet_context
-from ros_nodes.mission import Mission, plan_swap, save_mission, yaw_of
+from ros_nodes.mission import Mission, plan_swap, save_mission
 from ros_nodes.mission_node import Conductor, MissionNode, bring_up
+from ros_nodes.mission_setup import check_mission, team_parameters
 from ros_nodes.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.results import figures, load_recording, save_flight
 from ros_nodes.verdict import Judge, near_goal
@@ -77,7 +76,7 @@ def conduct(
     contract = bundle.contract
     spec = load_robot(mission.robot)
     check_robot(contract, spec, str(bundle_path))
-    _check_mission(contract, mission)
+    check_mission(contract, mission)
     params = make_shield_params(spec, **contract.shield)
     out.mkdir(parents=True, exist_ok=True)
     for old in ("bag", "series", "logs"):
@@ -85,7 +84,8 @@ def conduct(
             raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")
     params_file = out / "params.yaml"
     save_mission(mission, out / "plan.json")
-    params_file.write_text(json.dumps(_parameters(mission, Path(bundle_path).resolve(), out, asdict(params)), indent=1))
+    parameters = team_parameters(mission, Path(bundle_path).resolve(), out, asdict(params))
+    params_file.write_text(json.dumps(parameters, indent=1))
     report = on_progress or (lambda progress: None)
     start_ns, killed_ns = _fly(mission, out, params_file, report)
     report({"phase": "evaluate"})
@@ -175,17 +175,6 @@ def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: 
     return start_ns, killed_ns
 
 
-def _check_mission(contract: Contract, mission: Mission) -> None:
-    """ValueError for a mission that asks for what the policy does not take, or lacks an object that it looks at."""
-    known = [command.name for command in contract.commands]
-    for name in mission.command_names:
-        if name not in known:
-            raise ValueError(f"the mission asks for {name!r}; the policy takes: {', '.join(known) or 'no commands'}")
-    for name in contract.objects:
-        if name not in mission.objects:
-            raise ValueError(f"the policy looks at {name!r}, which the mission has not")
-
-
 @contextmanager
 def operator(
     team: Sequence[str], domain_id: int, environment: Mapping[str, str], commands: Sequence[str] = ("goal_pos",)
@@ -198,25 +187,3 @@ def operator(
         yield node, executor
         executor.shutdown()
         node.destroy_node()
-
-
-def _parameters(mission: Mission, bundle: Path, out: Path, shield: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameter file of this mission's nodes, beyond what config/team.yaml says; JSON is YAML."""
-    team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
-    robot = {**team, **series, "robot_type": mission.robot}
-    limits = {f"shield.{name}": list(v) if isinstance(v, tuple) else v for name, v in shield.items()}
-    record = {
-        "bag": str(out / "bag"),
-        "joints": bool(mission.joint_pos.shape[1]),
-        "objects": list(mission.objects) or [""],
-        "commands": own_topics(mission.command_names) or [""],
-    }
-    nodes: dict[str, dict[str, Any]] = {
-        "/**/policy": {**robot, "bundle": str(bundle)},
-        "/**/shield": {**robot, **limits},
-        "/simulated_robots": {**series, "mission": str(out / "plan.json"), "seed": mission.seed},
-        "/recorder": {**team, **record},
-    }
-    for name, pose in zip(mission.names, mission.base_pose, strict=True):
-        nodes |= {f"/{name}/{node}": {"base_pose": yaw_of(pose)} for node in ("policy", "shield")}
-    return {node: {"ros__parameters": values} for node, values in nodes.items()}

@@ -113,7 +113,13 @@ def _arrays(data: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.array(value, float) for name, value in data.items()}
 
 
-def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int, prefix: str = "cf") -> Mission:
+def team_names(robot: str, robots: int) -> tuple[str, ...]:
+    """What the robots of a team are called: cf1, cf2, ... for Crazyflies, panda_1, g1_1, ... for others."""
+    prefix = "cf" if robot == "crazyflie" else f"{robot}_"
+    return tuple(f"{prefix}{i + 1}" for i in range(robots))
+
+
+def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int) -> Mission:
     """Crazyflies on a circle of random phase, radius, heights and headings; goals opposite, and back.
 
     ValueError when there are no robots or the times do not fit.
@@ -134,7 +140,7 @@ def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int, p
     back_s = duration_s / 2 if kill_s is None else kill_s - KILL_INTO_LEG_S
     return Mission(
         robot="crazyflie",
-        names=tuple(f"{prefix}{i + 1}" for i in range(robots)),
+        names=team_names("crazyflie", robots),
         base_pose=np.hstack([xy, height, np.cos(yaw / 2), none, none, np.sin(yaw / 2)]),
         joint_pos=np.zeros((robots, 0)),
         orders=(

@@ -66,10 +66,11 @@ class PolicyNode(ManagedNode):
 
     def run(self, stopped: threading.Event) -> None:
         self._runtime.reset()
+        self._await_objects(stopped)
         first_ns = self._first_deadline_ns(stopped)
         if first_ns is None:
             return
-        self._inbox.start(self._state.state)
+        self._inbox.start(self._state.state, self._objects.objects)
         deadlines = Deadlines(self._period_s, first_ns)
         last_woke_ns = 0
         while not stopped.is_set():
@@ -102,6 +103,16 @@ class PolicyNode(ManagedNode):
             self.get_logger().error(str(error), throttle_duration_sec=1.0)
             return
         self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
+
+    def _await_objects(self, stopped: threading.Event) -> None:
+        """Wait until every object that the policy looks at has been seen."""
+        while not stopped.is_set():
+            self._objects.update(time.time_ns())
+            unseen = self._objects.too_old(self._max_object_age_s)
+            if not unseen:
+                return
+            self.get_logger().error(f"objects not seen: {', '.join(unseen)}", throttle_duration_sec=5.0)
+            stopped.wait(self._period_s)
 
     def _first_deadline_ns(self, stopped: threading.Event) -> int | None:
         """A time (monotonic clock) just after a measurement will have come in, so that cycles find fresh ones.

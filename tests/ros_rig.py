@@ -20,7 +20,7 @@ from ros_nodes.bringup import ACTIVATE, CONFIGURE, BringUp
 from ros_nodes.conversion import empty_state, read_odometry
 from ros_nodes.deploy import CONFIG, operator
 from ros_nodes.joint_messages import CommandConverter
-from ros_nodes.mission import Mission, save_mission, yaw_of
+from ros_nodes.mission import Mission, save_mission, team_names, yaw_of
 from ros_nodes.mission_node import MissionNode
 from ros_nodes.polling import Mailbox
 from ros_nodes.processes import Processes, free_domain_id, ros_environment
@@ -32,11 +32,10 @@ HOVER = np.array([SPEC.flight.hover_thrust_n, 0.0, 0.0, 0.0], np.float32)
 
 def standing(starts: list[list[float]], spec: RobotSpec = SPEC, **changes: Any) -> Mission:
     """Robots that start at `starts` (N, 4) x, y, z m and yaw rad in their home pose, and are asked for nothing."""
-    prefix = "cf" if spec.name == "crazyflie" else spec.name
     poses = [[x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)] for x, y, z, yaw in starts]
     mission = Mission(
         robot=spec.name,
-        names=tuple(f"{prefix}{i + 1}" for i in range(len(starts))),
+        names=team_names(spec.name, len(starts)),
         base_pose=np.array(poses),
         joint_pos=np.array([[joint.home for joint in spec.joints]] * len(starts)),
         orders=(),

@@ -68,13 +68,13 @@ def bundle(tmp_path_factory):
 def rig(bundle, tmp_path):
     mission = standing([[0.3, -0.2, 0.0, 0.4]], SPEC)
     with Rig(tmp_path, bundle=bundle, mission=mission, commands=["lift"]) as rig:
-        rig.start("simulated_robots", "panda1/shield", "panda1/policy")
+        rig.start("simulated_robots", "panda_1/shield", "panda_1/policy")
         yield rig
 
 
 def settle(rig: Rig, tracker: Tracker, duration_s: float) -> list[ActuatorCommand]:
-    commands = rig.watch("panda1", duration_s, tracker.say)
-    assert rig.mode("panda1") in FLIES, rig.node.reasons
+    commands = rig.watch("panda_1", duration_s, tracker.say)
+    assert rig.mode("panda_1") in FLIES, rig.node.reasons
     return commands
 
 
@@ -83,24 +83,24 @@ def test_an_arm_follows_a_tracked_cube_and_holds_when_nobody_tracks_it(rig):
     for tracker.bearing in (0.4, -0.3):
         settle(rig, tracker, 2.5)
         assert joints.now()[0] == pytest.approx(tracker.bearing, abs=0.02)
-    rig.watch("panda1", 1.5)  # the tracker is silent
-    assert rig.mode("panda1") == "HOLD"
+    rig.watch("panda_1", 1.5)  # the tracker is silent
+    assert rig.mode("panda_1") == "HOLD"
     before = joints.now()
-    rig.watch("panda1", 0.5)
+    rig.watch("panda_1", 0.5)
     np.testing.assert_allclose(joints.now(), before, atol=0.01)
-    assert "objects not seen: cube" in rig.processes.last_line("panda1_policy")
+    assert "objects not seen: cube" in rig.processes.last_line("panda_1_policy")
 
 
 def test_an_arm_is_asked_by_a_topic_and_refuses_what_it_was_not_trained_for(rig):
     tracker, joints = Tracker(rig), Joints(rig)
-    rig.node.send("panda1", {"lift": np.array([0.25])})
+    rig.node.send("panda_1", {"lift": np.array([0.25])})
     settle(rig, tracker, 2.0)
     assert joints.now()[LAST] == pytest.approx(HOME[LAST] + 0.25, abs=0.02)
     for nonsense in (np.array([0.9]), np.array([0.1, 0.1]), np.array([np.nan])):
-        rig.node.send("panda1", {"lift": nonsense})
+        rig.node.send("panda_1", {"lift": nonsense})
         settle(rig, tracker, 0.5)
     assert joints.now()[LAST] == pytest.approx(HOME[LAST] + 0.25, abs=0.02)
-    assert "commands/lift refused" in rig.processes.last_line("panda1_policy")
+    assert "commands/lift refused" in rig.processes.last_line("panda_1_policy")
 
 
 def test_a_dead_policy_is_a_held_arm_and_so_is_a_dead_shield(rig):
@@ -108,16 +108,16 @@ def test_a_dead_policy_is_a_held_arm_and_so_is_a_dead_shield(rig):
     settle(rig, tracker, 1.5)
     tracker.bearing = 1.2
     settle(rig, tracker, 0.3)
-    rig.processes.kill("panda1_policy")  # while it turns
-    commands = rig.watch("panda1", 1.0)
-    assert rig.mode("panda1") == "HOLD"
+    rig.processes.kill("panda_1_policy")  # while it turns
+    commands = rig.watch("panda_1", 1.0)
+    assert rig.mode("panda_1") == "HOLD"
     assert len(commands) > 40
     held = joints.now()
     assert 0.05 < held[0] < 1.1
-    rig.watch("panda1", 0.3)
+    rig.watch("panda_1", 0.3)
     np.testing.assert_allclose(joints.now(), held, atol=0.01)
-    rig.processes.kill("panda1_shield")
-    rig.watch("panda1", 1.0)
+    rig.processes.kill("panda_1_shield")
+    rig.watch("panda_1", 1.0)
     np.testing.assert_allclose(joints.now(), held, atol=0.01)
 
 
@@ -125,7 +125,7 @@ def test_a_shield_that_is_told_nonsense_about_its_joints_moves_nothing(rig):
     tracker, joints = Tracker(rig), Joints(rig)
     settle(rig, tracker, 1.0)
     before = joints.now()
-    liar = rig.node.create_publisher(JointState, "/panda1/joint_states", qos.SENSOR)
+    liar = rig.node.create_publisher(JointState, "/panda_1/joint_states", qos.SENSOR)
     lies = [
         JointState(name=list(SPEC.joint_names), position=[np.nan] * 8, velocity=[0.0] * 8),
         JointState(name=list(SPEC.joint_names), position=[9.0] * 8, velocity=[0.0] * 8),
@@ -139,7 +139,7 @@ def test_a_shield_that_is_told_nonsense_about_its_joints_moves_nothing(rig):
             set_stamp(message.header.stamp, time.time_ns())
             liar.publish(message)
 
-    commands = rig.watch("panda1", 1.0, lie)
+    commands = rig.watch("panda_1", 1.0, lie)
     low, high = np.float32(SPEC.command_low), np.float32(SPEC.command_high)
     assert all((low <= c.target).all() and (c.target <= high).all() for c in commands)
     assert np.abs(joints.now() - before).max() < 0.1

@@ -1,0 +1,91 @@
+"""A mission that comes from a task: planned by its start, carried out in ROS 2, judged by its terms."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("rclpy")
+from tool_bundle import save_tool_bundle, tool_contract
+
+from phalanx.mission import judge_of, plan_mission, plan_task
+from ros_nodes.deploy import conduct
+from ros_nodes.mission import Order, load_mission
+from ros_nodes.truth import read_truth, truth_columns
+from sim.tasks import load_task, task_names
+
+pytestmark = pytest.mark.ros
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    torch.set_num_threads(1)
+    path = tmp_path_factory.mktemp("bundle") / "reach.onnx"
+    save_tool_bundle(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def conducted(bundle, tmp_path_factory):
+    """An arm reaches for two poses; then its policy is killed."""
+    out = tmp_path_factory.mktemp("mission")
+    mission, judge = plan_mission(tool_contract(), None, 9.0, 7.0, seed=3)
+    return conduct(bundle, out, mission, judge), out, mission
+
+
+def test_an_arm_reaches_what_the_task_asks_for_until_its_policy_dies(conducted):
+    result, _, mission = conducted
+    assert mission.names == ("panda_1",) and mission.checks_s == (3.0, 6.0, 9.0)
+    assert result["legs"][:2] == [True, True]
+    assert result["stopped_safely"] is True and result["landed_safely"] is None
+    assert result["failures"] == {"low": 0} and result["shield"]["violations"] == 0
+    assert 0 < result["kill_to_fallback_ms"] < 150
+    assert result["control_hz"] == pytest.approx(50.0, rel=0.05)
+
+
+def test_a_mission_of_an_arm_leaves_its_plan_its_figures_and_its_bag(conducted):
+    from rosbags.highlevel import AnyReader
+
+    result, out, mission = conducted
+    assert json.loads((out / "mission.json").read_text()) == result
+    np.testing.assert_array_equal(load_mission(out / "plan.json").joint_pos, mission.joint_pos)
+    with AnyReader([out / "bag"]) as bag:
+        counts = {connection.topic: connection.msgcount for connection in bag.connections}
+    assert counts["/panda_1/joint_states"] > 2000 and counts["/panda_1/goal"] == 3
+    assert counts["/panda_1/command"] > 400 and counts["/panda_1/odom"] > 400
+
+
+def test_what_the_policy_would_refuse_is_refused_before_anything_starts(bundle, tmp_path):
+    mission, judge = plan_mission(tool_contract(), None, None, None, seed=0)
+    far = {"goal_pos": np.array([[0.5, 0.0, 2.0]])}
+    for orders, complaint in (
+        ((Order(0.0, far),), r"asks panda_1 for goal_pos = \[0.5, 0.0, 2.0\]; the policy was trained for"),
+        ((Order(0.0, {"velocity": np.zeros((1, 3))}),), "asks for 'velocity'; the policy takes: goal_pos, goal_quat"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            conduct(bundle, tmp_path / "out", replace(mission, orders=orders), judge)
+    with pytest.raises(ValueError, match="is for robot 'panda', this robot has 'ur5e'"):
+        conduct(bundle, tmp_path / "out", replace(mission, robot="ur5e"), judge)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_every_task_becomes_a_mission_that_its_own_terms_can_judge(name, tmp_path):
+    """The robots stand still at their start for the whole mission: that is judged, and is mostly no success."""
+    task = load_task(name)
+    mission = plan_task(task, task.num_agents, 4.0, None, seed=5)
+    assert plan_task(task, task.num_agents, 4.0, None, seed=5).orders[0].t_s == 0.0
+    assert mission.checks_s[-1] == mission.duration_s >= 4.0
+    time_s = np.arange(0.0, mission.duration_s, 0.02)
+    series = {column: np.zeros(len(time_s)) for column in truth_columns(mission)} | {"time_s": time_s}
+    for robot, name_of in enumerate(mission.names):
+        row = [*mission.base_pose[robot], *np.zeros(6), *mission.joint_pos[robot]]
+        series |= {f"{name_of}_{i}": np.full(len(time_s), value) for i, value in enumerate(row)}
+    for thing, pose in mission.objects.items():
+        series |= {f"{thing}_{i}": np.full(len(time_s), value) for i, value in enumerate(pose)}
+    verdict = judge_of(task)(mission, read_truth(series, mission))
+    assert verdict.success.shape == (len(time_s), len(mission.names))
+    assert all(failed.shape == verdict.success.shape for failed in verdict.failures.values())
+    assert not any(failed[0].any() for failed in verdict.failures.values()), "a start that has already failed"
