@@ -8,7 +8,7 @@ import numpy as np
 
 from deploy.shield.joint_params import JointShieldParams
 from deploy.shield.params import ShieldParams
-from hardware.types import Peers, RobotState
+from hardware.types import ActuatorCommand, Peers, RobotState
 
 
 class Mode(Enum):
@@ -35,7 +35,7 @@ class Answer:
 class Backup(Protocol):
     """One robot's fallback. It keeps what it aims at between steps, and never raises."""
 
-    uses_peers: bool  # whether silent or babbling peers end the policy's turn
+    uses_peers: bool  # whether the filter looks at peers, so that silent or babbling ones end the policy's turn
 
     def reset(self) -> None:
         """Forget where the robot was held."""
@@ -51,6 +51,9 @@ class Backup(Protocol):
 
     def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
         """Why `state` cannot follow `last` after `elapsed_s`, or an empty string."""
+
+    def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
+        """Why the request cannot be used, or an empty string."""
 
     def check_envelope(self, state: RobotState) -> str:
         """Why the policy may not go on from this good state, or an empty string."""

@@ -6,12 +6,12 @@ import numpy as np
 
 from deploy.shield.backup import Answer, Mode
 from deploy.shield.flight import fly_to, motors_idle, reckon, sink_blind
-from deploy.shield.guards import check_jump, check_state
+from deploy.shield.guards import check_jump, check_request, check_state
 from deploy.shield.params import ShieldParams
 from deploy.shield.rows import row_names
 from hardware.rotation import rotate
 from hardware.spec import RobotSpec
-from hardware.types import Peers, RobotState
+from hardware.types import ActuatorCommand, Peers, RobotState
 
 STOP_TIME_S = 0.4  # a robot that trips holds the point it reaches by flying on for this long, braking on the way
 BLIND_S = 4.0  # without a state motors stop after this time: it has sunk to the ground or is beyond help
@@ -47,6 +47,9 @@ class DroneBackup:
 
     def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
         return check_jump(self.params, state, last.base_pos, elapsed_s)
+
+    def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
+        return check_request(self.params, self.spec, requested, age_s)
 
     def check_envelope(self, state: RobotState) -> str:
         return ""

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from deploy.shield.backup import Answer, Mode
-from deploy.shield.joint_guards import check_joint_jump, check_joint_state
+from deploy.shield.joint_guards import check_joint_jump, check_joint_request, check_joint_state
+from deploy.shield.joint_limits import joint_limits
 from deploy.shield.joint_params import JointShieldParams
-from deploy.shield.joints import joint_limits, joint_row_names
+from deploy.shield.joints import joint_row_names
 from hardware.spec import RobotSpec
-from hardware.types import Peers, RobotState
+from hardware.types import ActuatorCommand, Peers, RobotState
 
 
 class JointBackup:
@@ -33,10 +34,13 @@ class JointBackup:
         return False
 
     def check_state(self, state: RobotState | None) -> str:
-        return check_joint_state(self.params, self.spec, state)
+        return check_joint_state(self.params, self.spec, self._limits, state)
 
     def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
-        return check_joint_jump(self.params, self.spec, state, last, elapsed_s)
+        return check_joint_jump(self.params, self.spec, self._limits, state, last, elapsed_s)
+
+    def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
+        return check_joint_request(self.params, self.spec, self._limits, requested, age_s)
 
     def check_envelope(self, state: RobotState) -> str:
         return ""

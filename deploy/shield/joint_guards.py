@@ -1,17 +1,17 @@
 """Checks of the measured state of robots with joints. Each returns why it cannot be used, or an empty string."""
 
-from math import atan2, hypot
+from math import atan2, hypot, isfinite
 
 import numpy as np
 
-from deploy.shield.guards import check_age, check_state
+from deploy.shield.guards import check_age, check_request, check_state
+from deploy.shield.joint_limits import Limits
 from deploy.shield.joint_params import JointShieldParams
-from deploy.shield.joints import joint_limits
 from hardware.spec import RobotSpec
-from hardware.types import RobotState
+from hardware.types import ActuatorCommand, RobotState
 
 
-def check_joint_state(params: JointShieldParams, spec: RobotSpec, state: RobotState | None) -> str:
+def check_joint_state(params: JointShieldParams, spec: RobotSpec, limits: Limits, state: RobotState | None) -> str:
     """Shapes, finiteness, age, joints that the robot cannot have; of free bases also their pose and velocity."""
     if state is None:
         return "no state"
@@ -20,17 +20,16 @@ def check_joint_state(params: JointShieldParams, spec: RobotSpec, state: RobotSt
         if np.shape(value) != (size,):
             return f"state has shape {np.shape(value)} where ({size},) is due"
     # A sum of finite numbers is finite, and one with others is not.
-    if not np.isfinite(state.joint_pos.sum() + state.joint_vel.sum()):
+    if not isfinite(np.add.reduce(state.joint_pos) + np.add.reduce(state.joint_vel)):
         return "state not finite"
     reason = check_age(params, "state", float(state.age)) if spec.fixed_base else check_state(params, state)
-    return reason or _check_sense(params, spec, state)
+    return reason or _check_sense(spec, limits, state)
 
 
 def check_joint_jump(
-    params: JointShieldParams, spec: RobotSpec, state: RobotState, last: RobotState, elapsed_s: float
+    params: JointShieldParams, spec: RobotSpec, limits: Limits, state: RobotState, last: RobotState, elapsed_s: float
 ) -> str:
     """How far the joints are from where they were `elapsed_s` before, in the state `last`."""
-    limits = joint_limits(params, spec)
     jump = np.abs(state.joint_pos - last.joint_pos)[limits.joint]
     far = jump > limits.jump + params.velocity_sense * elapsed_s * limits.max_velocity
     if not far.any():
@@ -59,17 +58,27 @@ def check_upright(params: JointShieldParams, spec: RobotSpec, state: RobotState)
     return f"base {height_m:.2f} m above ground, less than {least_m:.2f}" if height_m < least_m else ""
 
 
-def _check_sense(params: JointShieldParams, spec: RobotSpec, state: RobotState) -> str:
+def check_joint_request(
+    params: JointShieldParams, spec: RobotSpec, limits: Limits, requested: ActuatorCommand | None, age_s: float
+) -> str:
+    """`check_request`, asked only where something is wrong: it looks at one channel after the other."""
+    if requested is not None and np.shape(requested.target) == (len(spec.channels),):
+        low, high = limits.asked
+        if np.logical_and.reduce((low <= requested.target) & (requested.target <= high)):
+            return check_age(params, "request", age_s)
+    return check_request(params, spec, requested, age_s)
+
+
+def _check_sense(spec: RobotSpec, limits: Limits, state: RobotState) -> str:
     """Positions far outside their range and velocities far above their limit are a sensor's fault."""
-    limits = joint_limits(params, spec)
     pos, vel = state.joint_pos[limits.joint], state.joint_vel[limits.joint]
-    outside = np.abs(pos - limits.middle) > limits.reach
-    fast = np.abs(vel) > limits.top_velocity
-    if outside.any():
-        index = int(outside.argmax())
-        low, high = params.position_low[index], params.position_high[index]
-        return f"{spec.channels[index].name} measured at {pos[index]:.3g} outside {low:.3g} .. {high:.3g}"
-    if fast.any():
-        index = int(fast.argmax())
-        return f"{spec.channels[index].name} measured at {vel[index]:.3g} {spec.channels[index].unit}/s"
-    return ""
+    low, high = limits.found
+    wrong = (pos < low) | (pos > high) | (np.abs(vel) > limits.top_velocity)
+    if not np.logical_or.reduce(wrong):
+        return ""
+    index = int(wrong.argmax())
+    channel = spec.channels[index]
+    if low[index] <= pos[index] <= high[index]:
+        return f"{channel.name} measured at {vel[index]:.3g} {channel.unit}/s"
+    joint = spec.joints[spec.joint_of_channel[index]]
+    return f"{channel.name} measured at {pos[index]:.3g} outside {joint.low:.3g} .. {joint.high:.3g}"

@@ -11,7 +11,7 @@ from deploy.shield.arm import ArmBackup
 from deploy.shield.backup import Answer, Backup, Mode
 from deploy.shield.drone import DroneBackup
 from deploy.shield.filter import filter_command
-from deploy.shield.guards import check_age, check_order, check_peers, check_request
+from deploy.shield.guards import check_age, check_order, check_peers
 from deploy.shield.humanoid import HumanoidBackup
 from deploy.shield.joint_params import JointShieldParams
 from deploy.shield.params import ShieldParams
@@ -136,7 +136,7 @@ class Shield:
         return ""
 
     def _take_peers(self, now_s: float, elapsed_s: float, peers: Peers) -> str:
-        reason = check_peers(peers)
+        reason = check_peers(peers) if self._backup.uses_peers else ""
         if not reason:
             self._peers, self._peers_s = peers, now_s
         elif self._peers is not None:
@@ -146,7 +146,7 @@ class Shield:
         return reason
 
     def _take_request(self, now_s: float, requested: ActuatorCommand | None, age_s: float) -> str:
-        reason = check_request(self.params, self.spec, requested, age_s)
+        reason = self._backup.check_request(requested, age_s)
         if reason or requested is None:
             return reason
         if self._request is None:
