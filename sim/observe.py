@@ -46,6 +46,8 @@ def decode(cfg: ActionCfg, action: Tensor, state: RobotState, joint_of_channel: 
         joints = torch.tensor([max(joint, 0) for joint in joint_of_channel], device=action.device)
         centre = torch.where(relative, state.joint_pos[..., joints], centre)
     offset = scale * action.clamp(-1.0, 1.0)
+    if cfg.hold is not None:
+        offset = offset + cfg.hold.func(state, **cfg.hold.params)
     if cfg.basis is not None:
         offset = (cfg.basis.func(state, **cfg.basis.params) @ offset.unsqueeze(-1)).squeeze(-1)
     return ActuatorCommand(target=centre + offset)
@@ -57,7 +59,8 @@ def encode(cfg: ActionCfg, target: Tensor, state: RobotState, joint_of_channel: 
     offset = target - centre
     if cfg.basis is not None:
         offset = torch.linalg.solve(cfg.basis.func(state, **cfg.basis.params), offset)
-    return (offset / torch.tensor(cfg.scale, dtype=target.dtype)).clamp(-1.0, 1.0)
+    scale = torch.tensor(cfg.scale, dtype=target.dtype)
+    return torch.where(scale == 0.0, 0.0, offset / scale).clamp(-1.0, 1.0)
 
 
 def remember(cfg: ObservationCfg, percept: Percept, action: Tensor) -> dict[str, Tensor]:

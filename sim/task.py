@@ -85,12 +85,14 @@ class ActionCfg:
 
     Channels in `relative` are joints whose centre is where they are measured to be: the action is a small step. With
     `basis` (state -> (..., U, U)) scale * action are coordinates along its columns: of a tool, say, instead of joints.
+    `hold` (state -> (..., U)) is added to them: what keeps by itself the coordinates that the task leaves alone.
     """
 
     centre: tuple[float, ...]
     scale: tuple[float, ...]
     relative: tuple[bool, ...] = ()  # one entry a channel; empty for none
     basis: Term | None = None
+    hold: Term | None = None
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from difflib import get_close_matches
 
 from sim.task import TaskCfg
 from sim.tasks.hover import HOVER
+from sim.tasks.push import PUSH
+from sim.tasks.reach import REACH
 from sim.tasks.stand import STAND
 from sim.tasks.swarm_swap import SWARM_SWAP
 from sim.tasks.velocity import VELOCITY
 
-_TASKS = {task.name: task for task in (HOVER, STAND, SWARM_SWAP, VELOCITY)}
+_TASKS = {task.name: task for task in (HOVER, PUSH, REACH, STAND, SWARM_SWAP, VELOCITY)}
 
 
 def task_names() -> list[str]:

@@ -1,0 +1,148 @@
+"""push: a Panda with its gripper closed pushes a puck over the table to a point."""
+
+from functools import lru_cache
+
+import mujoco
+import torch
+
+from hardware import load_robot
+from sim import randomisation
+from sim.baselines.arms import poses
+from sim.group import Noise
+from sim.task import (
+    ActionCfg,
+    CommandCfg,
+    Draw,
+    MemoryTerm,
+    ObservationCfg,
+    RandomTerm,
+    RewardTerm,
+    SceneCfg,
+    Start,
+    TaskCfg,
+    Term,
+)
+from sim.terms import arms, objects, observations
+
+ROBOT = load_robot("panda")
+TOOL, PUCK = {"robot": ROBOT.name}, {"name": "puck"}
+ELBOW = "joint3"
+NONE = (0.0,) * len(ROBOT.channels)
+RADIUS_M, HALF_HEIGHT_M, MASS_KG = 0.05, 0.025, 0.4
+DOWN = (0.0, 1.0, 0.0, 0.0)  # the tool looks straight down, wxyz
+WORK_M = 0.03  # height of the tool at work, where its pads meet the puck's side
+TIP_M = 0.012  # from the middle of the closed finger tips to their corners
+TABLE = ((0.38, -0.25), (0.62, 0.25))  # m, where puck, goal and tool start: x, y
+REACH = {"low_m": (0.25, -0.45, -0.02), "high_m": (0.8, 0.45, 0.08)}
+DRAWS = 16
+
+
+def props(scene: mujoco.MjSpec, robots: int) -> None:
+    """The puck, of wood or plastic: 0.35 on the table, where a condim of 3 does for something that slides."""
+    puck = scene.worldbody.add_body(name="puck", pos=[0.5, 0.0, HALF_HEIGHT_M])
+    puck.add_freejoint()
+    size = [RADIUS_M, HALF_HEIGHT_M, 0.0]
+    puck.add_geom(type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=size, mass=MASS_KG, friction=[0.35, 0.005, 0.0001])
+    scene.geom("floor").friction = [0.35, 0.005, 0.0001]  # of a pair the larger one counts
+    scene.geom("floor").rgba = [0.78, 0.7, 0.6, 1]
+
+
+@lru_cache
+def _ready() -> torch.Tensor:
+    """(B, J) joint positions with the tool at working height, looking down, anywhere over the table."""
+    generator = torch.Generator().manual_seed(0)
+    low, high = (torch.tensor([*corner, height]) for corner, height in zip(TABLE, (WORK_M, WORK_M + 0.05), strict=True))
+    pos = low + (high - low) * torch.rand(1024, 3, generator=generator)
+    joints = poses(ROBOT.name, pos, torch.tensor(DOWN).expand(1024, 4), ELBOW)
+    joints[:, -1] = 0.0
+    return joints
+
+
+def start(draw: Draw) -> Start:
+    """Puck and goal anywhere on the table, 8 to 25 cm apart; the tool anywhere that is not on the puck."""
+    n, (low, high) = draw.robots, (torch.tensor(corner) for corner in TABLE)
+    size = high - low
+    puck = low + size * draw.uniform(0.0, 1.0, 2)
+    goals = low + size * draw.uniform(0.0, 1.0, DRAWS, 2)
+    way = torch.linalg.vector_norm(goals - puck.unsqueeze(1), dim=-1)
+    goal = _first(goals, (way > 0.08) & (way < 0.25))
+    bank = _ready()
+    drawn = torch.randint(0, len(bank), (draw.worlds, DRAWS), generator=draw.generator)
+    tool, _ = arms.forward(ROBOT.name, bank)
+    free = torch.linalg.vector_norm(tool[drawn][..., :2] - puck.unsqueeze(1), dim=-1) > RADIUS_M + 2.5 * TIP_M
+    joints = _first(bank[drawn], free)
+    level = torch.full((draw.worlds, 1), HALF_HEIGHT_M)
+    upright = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(draw.worlds, 4)
+    return Start(
+        command={"goal_pos": torch.cat([goal, level], dim=-1).unsqueeze(1).expand(-1, n, -1)},
+        joint_pos=joints.unsqueeze(1).expand(-1, n, -1),
+        objects={"puck": (torch.cat([puck, level], dim=-1), upright)},
+    )
+
+
+def _first(drawn: torch.Tensor, fits: torch.Tensor) -> torch.Tensor:
+    """Of drawn (K, DRAWS, n) the first that `fits` (K, DRAWS), else the first."""
+    return drawn[torch.arange(len(drawn)), fits.int().argmax(-1)]
+
+
+PUSH = TaskCfg(
+    name="push",
+    summary="a Panda pushes a puck over the table to a point",
+    robot=ROBOT.name,
+    num_agents=1,
+    episode_s=5.0,
+    commands={
+        "goal_pos": CommandCfg(
+            (0.3, -0.4, 0.0), (0.75, 0.4, 0.1), "m", "world", "where the middle of the puck shall be"
+        )
+    },
+    scene=SceneCfg(props=props, objects=("puck",)),
+    observation=ObservationCfg(
+        own={
+            "puck_from_tool": Term(objects.object_from_tool, {**TOOL, **PUCK}),
+            "puck_to_goal": Term(objects.object_to_goal, {**PUCK, "limit_m": 0.2}),
+            "puck_vel": Term(objects.object_vel, PUCK),
+            "tool_pos": Term(arms.tool_pos, TOOL),
+            "tool_turn": Term(arms.tool_turn, {**TOOL, "quat": DOWN}),
+            "joint_offset": Term(arms.joint_offset, TOOL),
+            "joint_vel": Term(arms.joint_vel),
+            "last_action": Term(observations.remembered, {"name": "last_action"}),
+        },
+        memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
+    ),
+    action=ActionCfg(
+        centre=NONE,
+        scale=(0.3, 0.3, 0.1, *NONE[:5]),  # m/s of the tool, which looks straight down; gripper closed
+        relative=(*(True,) * 7, False),
+        basis=Term(arms.tool_basis, {**TOOL, "elbow": ELBOW}),
+        hold=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
+    ),
+    start=start,
+    rewards={
+        "near": RewardTerm(objects.object_near, {**PUCK, "scale_m": 0.1}, weight=0.5),
+        "close": RewardTerm(objects.object_near, {**PUCK, "scale_m": 0.02}, weight=1.0),
+        "towards": RewardTerm(objects.object_speed_to_goal, {**PUCK, "limit_m_s": 0.2}, weight=0.5),
+        "behind": RewardTerm(
+            objects.tool_behind, {**PUCK, "behind_m": RADIUS_M + TIP_M, "scale_m": 0.05, "there_m": 0.02}, weight=0.5
+        ),
+        "off_height": RewardTerm(arms.tool_off_height, {"height_m": WORK_M, "slack_m": 0.01}, weight=-5.0),
+        "action_change": RewardTerm(arms.action_change, {"first": 3}, weight=-0.02),
+        "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
+        "outside": RewardTerm(objects.object_outside, {**PUCK, **REACH}, weight=-20.0),
+    },
+    failures={"outside": Term(objects.object_outside, {**PUCK, **REACH})},
+    success=Term(objects.object_there, {**PUCK, "distance_m": 0.03}),
+    success_hold_s=0.5,
+    noise=Noise(pos_m=0.001, angle_rad=0.005, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
+    randomisation={
+        "object_mass": RandomTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),
+        "friction": RandomTerm(randomisation.friction, {"scale": (0.7, 1.3)}),
+        "gains": RandomTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
+        "sensor_bias": RandomTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
+        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
+        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
+    },
+    num_envs=512,
+    train_steps=3_000_000,
+    ppo={"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "hidden": 128, "minibatch": 2048},
+)

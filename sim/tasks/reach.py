@@ -1,0 +1,106 @@
+"""reach: a Panda brings its tool to a pose, from any other one."""
+
+from math import pi
+
+import torch
+
+from hardware import load_robot
+from sim import randomisation
+from sim.baselines import arms as baselines
+from sim.group import Noise
+from sim.task import (
+    ActionCfg,
+    CommandCfg,
+    Draw,
+    MemoryTerm,
+    ObservationCfg,
+    RandomTerm,
+    RewardTerm,
+    Start,
+    TaskCfg,
+    Term,
+)
+from sim.terms import arms, observations, rewards
+
+ROBOT = load_robot("panda")
+TOOL = {"robot": ROBOT.name}
+NONE = (0.0,) * len(ROBOT.channels)
+# Joint angles, rad, in which the tool is in front of the arm and looks down, more or less; the gripper is open.
+LOW = (-0.9, -0.9, -0.5, -2.7, -0.6, 1.0, pi / 4 - 0.9, 0.04)
+HIGH = (0.9, 0.5, 0.5, -1.4, 0.6, 2.4, pi / 4 + 0.9, 0.04)
+SPACE = ((0.30, -0.5, 0.12), (0.70, 0.5, 0.75))  # m, base: the corners of where the tool starts and shall go
+DRAWS = 16  # of joint angles, of which the first that puts the tool into that space counts
+
+
+def start(draw: Draw) -> Start:
+    """Joints and goal drawn alike: a pose that the arm can take with its tool in `SPACE`."""
+    base = torch.zeros(draw.robots, 3)
+    base[:, 1] = torch.arange(draw.robots) - (draw.robots - 1) / 2
+    pos, quat = arms.forward(ROBOT.name, _comfortable(draw))
+    return Start(command={"goal_pos": pos + base, "goal_quat": quat}, joint_pos=_comfortable(draw))
+
+
+def _comfortable(draw: Draw) -> torch.Tensor:
+    """Joint positions (K, N, J); the middle of the ranges in the rare case that no draw fits."""
+    low, high = torch.tensor(LOW), torch.tensor(HIGH)
+    joints = low + (high - low) * draw.uniform(0.0, 1.0, draw.robots, DRAWS, len(LOW))
+    joints[..., -1, :] = (low + high) / 2
+    tool, _ = arms.forward(ROBOT.name, joints)
+    fits = ((tool > torch.tensor(SPACE[0])) & (tool < torch.tensor(SPACE[1]))).all(-1)
+    fits[..., -1] = True
+    first = fits.int().argmax(-1)[..., None, None].expand(-1, -1, 1, len(LOW))
+    return joints.gather(-2, first).squeeze(-2)
+
+
+REACH = TaskCfg(
+    name="reach",
+    summary="a Panda brings its tool to a pose and keeps it there",
+    robot=ROBOT.name,
+    num_agents=1,
+    episode_s=3.0,
+    commands={
+        "goal_pos": CommandCfg((0.2, -0.6, 0.05), (0.8, 0.6, 0.9), "m", "world", "where the tool shall be"),
+        "goal_quat": CommandCfg((-1.0,) * 4, (1.0,) * 4, "wxyz", "world", "how the tool shall be turned"),
+    },
+    observation=ObservationCfg(
+        own={
+            "tool_to_goal": Term(arms.tool_to_goal, {**TOOL, "limit_m": 0.3}),
+            "joint_offset": Term(arms.joint_offset, TOOL),
+            "joint_vel": Term(arms.joint_vel),
+            "last_action": Term(observations.remembered, {"name": "last_action"}),
+        },
+        memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
+    ),
+    action=ActionCfg(
+        centre=(*NONE[:7], 0.039),
+        scale=(0.5, 0.5, 0.5, 1.5, 1.5, 1.5, 0.5, 0.001),  # m/s, rad/s of the tool, rad/s of the elbow; gripper open
+        relative=(*(True,) * 7, False),
+        basis=Term(arms.tool_basis, {**TOOL, "elbow": "joint3"}),
+    ),
+    start=start,
+    rewards={
+        "near": RewardTerm(arms.tool_near, {"scale_m": 0.3}, weight=0.5),
+        "close": RewardTerm(arms.tool_near, {"scale_m": 0.03}, weight=0.5),
+        "aligned": RewardTerm(arms.tool_aligned, {"scale_rad": 0.6}, weight=0.5),
+        "well_aligned": RewardTerm(arms.tool_aligned, {"scale_rad": 0.1}, weight=0.5),
+        "action_change": RewardTerm(rewards.action_change, weight=-0.02),
+        "joint_speed": RewardTerm(arms.joint_speed, weight=-0.002),
+        "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
+        "low": RewardTerm(arms.tool_low, {"height_m": 0.03}, weight=-20.0),
+    },
+    failures={"low": Term(arms.tool_low, {"height_m": 0.03})},
+    success=Term(arms.tool_there, {"distance_m": 0.02, "angle_rad": pi / 18}),
+    success_hold_s=0.5,
+    noise=Noise(joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
+    randomisation={
+        "gains": RandomTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
+        "joint_friction": RandomTerm(randomisation.joint_friction, {"scale": (0.5, 1.5)}),
+        "sensor_bias": RandomTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
+        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
+        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.008)}),
+    },
+    baseline=Term(baselines.reach, {**TOOL, "gripper_m": (0.04,)}),
+    num_envs=512,
+    train_steps=1_500_000,
+    ppo={"gamma": 0.95, "gae_lambda": 0.9, "init_std": 0.4, "target_kl": 0.02},
+)

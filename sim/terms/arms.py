@@ -1,0 +1,190 @@
+"""Terms for arms: what the tool is asked to do, where it is, and what moves it. Axes are those of the arm's base."""
+
+from functools import lru_cache
+
+import torch
+
+from hardware import load_robot
+from hardware.kinematics import Chain, load_chain
+from hardware.rotation import multiply, rotate_inverse
+from hardware.types import RobotState
+from sim.task import Percept, Transition
+
+Tensor = torch.Tensor
+
+
+def tool_basis(state: RobotState, robot: str, elbow: str | None = None, damping: float = 0.05) -> Tensor:
+    """(..., U, U) basis of actions that move the tool: from m/s and rad/s to steps of joint targets.
+
+    Coordinates are the tool's linear and angular velocity, for an arm of seven joints also the speed of the joint
+    `elbow`, then every other channel as it is. Extended Jacobian (Baillieul, "Kinematic programming alternatives for
+    redundant manipulators", ICRA 1985), inverted with `damping`. A step is the lead that the drive of a joint needs to
+    run at that speed: speed times its damping over its stiffness.
+    """
+    _, lead, _ = drive(robot)
+    steps = torch.tensor(lead).unsqueeze(-1) * tool_inverse(state.joint_pos, robot, elbow, damping)
+    rest = len(load_robot(robot).channels) - len(lead)
+    corner = torch.eye(rest + len(lead))[len(lead) :].expand(*steps.shape[:-2], -1, -1)
+    return torch.cat([torch.nn.functional.pad(steps, (0, rest)), corner], dim=-2)
+
+
+def tool_inverse(joint_pos: Tensor, robot: str, elbow: str | None, damping: float = 0.05) -> Tensor:
+    """(..., A, A) from the tool's velocities and the elbow's to those of the A joints of the arm."""
+    chain, lead, _ = drive(robot)
+    rows = chain.jacobian(joint_pos)[..., : len(lead)]
+    if elbow is not None:
+        extra = torch.eye(len(lead))[load_robot(robot).joint_names.index(elbow)]
+        rows = torch.cat([rows, extra.expand_as(rows[..., :1, :])], dim=-2)
+    if rows.shape[-2] != len(lead):
+        raise ValueError(f"robot {robot!r}: the tool and elbow {elbow!r} are no coordinates for {len(lead)} joints")
+    return rows.mT @ inverse(rows @ rows.mT + damping**2 * torch.eye(rows.shape[-2]))
+
+
+def hold_attitude(state: RobotState, robot: str, quat: tuple[float, ...], elbow: str | None, rate: float) -> Tensor:
+    """(..., U) in the coordinates of `tool_basis`: turns the tool to `quat` wxyz, base, and the elbow home.
+
+    `rate` 1/s is how fast what is missing fades.
+    """
+    spec = load_robot(robot)
+    _, own = forward(robot, state.joint_pos)
+    turn = rate * turn_between(own, torch.tensor(quat).expand_as(own))
+    parts = [torch.zeros_like(turn), turn]
+    if elbow is not None:
+        joint = spec.joint_names.index(elbow)
+        parts.append(rate * (spec.joints[joint].home - state.joint_pos[..., joint : joint + 1]))
+    coordinates = torch.cat(parts, dim=-1)
+    return torch.nn.functional.pad(coordinates, (0, len(spec.channels) - coordinates.shape[-1]))
+
+
+def inverse(matrix: Tensor) -> Tensor:
+    """Inverse of symmetric, positive definite matrices (..., n, n), in operations that ONNX has too."""
+    size = matrix.shape[-1]
+    unit = torch.eye(size, dtype=matrix.dtype)
+    rows = torch.cat([matrix, unit.expand_as(matrix)], dim=-1)
+    for i in range(size):  # Gauss and Jordan; a pivot of such a matrix is never zero
+        pivot = rows[..., i : i + 1, :] / rows[..., i : i + 1, i : i + 1]
+        rows = rows - (rows[..., i : i + 1] - unit[:, i : i + 1]) * pivot
+    return rows[..., size:]
+
+
+@lru_cache
+def drive(robot: str) -> tuple[Chain, tuple[float, ...], tuple[float, ...]]:
+    """Chain to the tool; of each joint of the arm the lead of its target over its speed, s; home of all joints."""
+    spec = load_robot(robot)
+    arm = [joint for channel, joint in zip(spec.channels, spec.joint_of_channel, strict=True) if channel.unit == "rad"]
+    if arm != list(range(len(arm))):
+        raise ValueError(f"robot {robot!r}: its arm is not what its joints and channels begin with")
+    lead = tuple(spec.joints[joint].damping / spec.joints[joint].stiffness for joint in arm)
+    return load_chain(spec, "tool"), lead, tuple(joint.home for joint in spec.joints)
+
+
+def forward(robot: str, joint_pos: Tensor) -> tuple[Tensor, Tensor]:
+    """Pose of the tool in the arm's base at `joint_pos` (..., J): (..., 3) m and (..., 4) wxyz."""
+    return drive(robot)[0].forward(joint_pos)
+
+
+def tool_pose_b(state: RobotState, robot: str) -> tuple[Tensor, Tensor]:
+    """Pose of the tool in the arm's base: (..., 3) m and (..., 4) wxyz."""
+    return forward(robot, state.joint_pos)
+
+
+def joint_offset(p: Percept, robot: str) -> Tensor:
+    """Joint positions from home, (..., J) rad or m."""
+    return p.state.joint_pos - torch.tensor(drive(robot)[2])
+
+
+def joint_vel(p: Percept) -> Tensor:
+    """Joint velocities, (..., J) rad/s or m/s."""
+    return p.state.joint_vel
+
+
+def tool_pos(p: Percept, robot: str) -> Tensor:
+    """Where the tool is, (..., 3) m, base."""
+    return tool_pose_b(p.state, robot)[0]
+
+
+def tool_turn(p: Percept, robot: str, quat: tuple[float, ...]) -> Tensor:
+    """How the tool is turned away from `quat` wxyz, base: `turn_between`, (..., 3)."""
+    _, own = tool_pose_b(p.state, robot)
+    return turn_between(torch.tensor(quat).expand_as(own), own)
+
+
+def tool_to_goal(p: Percept, robot: str, limit_m: float) -> Tensor:
+    """What is missing to `goal_pos` and `goal_quat`, (..., 6), base: m, shortened to `limit_m`, and `turn_between`."""
+    pos, quat = tool_pose_b(p.state, robot)
+    goal = rotate_inverse(p.state.base_quat, p.command["goal_pos"] - p.state.base_pos)
+    upright = multiply(p.state.base_quat * torch.tensor([1.0, -1.0, -1.0, -1.0]), p.command["goal_quat"])
+    return torch.cat([shortened(goal - pos, limit_m), turn_between(quat, upright)], dim=-1)
+
+
+def shortened(vector: Tensor, limit_m: float) -> Tensor:
+    """`vector` (..., 3) with its length cut to `limit_m`."""
+    length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
+    return vector / (length / limit_m).clamp(min=1.0)
+
+
+def turn_between(quat: Tensor, goal: Tensor) -> Tensor:
+    """(..., 3) axis of the short turn from `quat` to `goal` (..., 4), as long as twice the sine of half its angle."""
+    turn = multiply(goal, quat * torch.tensor([1.0, -1.0, -1.0, -1.0]))
+    return torch.where(turn[..., :1] < 0.0, -2.0, 2.0) * turn[..., 1:]
+
+
+def tool_distance(t: Transition) -> Tensor:
+    """From the tool to `goal_pos`, (W, N) m."""
+    return torch.linalg.vector_norm(t.command["goal_pos"] - t.frame("tool")[0], dim=-1)
+
+
+def tool_angle(t: Transition) -> Tensor:
+    """From the tool's attitude to `goal_quat`, (W, N) rad."""
+    half = torch.linalg.vector_norm(turn_between(t.frame("tool")[1], t.command["goal_quat"]), dim=-1) / 2
+    return 2.0 * half.clamp(max=1.0).asin()
+
+
+def tool_near(t: Transition, scale_m: float) -> Tensor:
+    """exp(-distance / scale) of the tool from `goal_pos`."""
+    return torch.exp(-tool_distance(t) / scale_m)
+
+
+def tool_aligned(t: Transition, scale_rad: float) -> Tensor:
+    """exp(-angle / scale) of the tool from `goal_quat`."""
+    return torch.exp(-tool_angle(t) / scale_rad)
+
+
+def tool_there(t: Transition, distance_m: float, angle_rad: float) -> Tensor:
+    """Whether the tool is at the goal, to `distance_m` and `angle_rad`."""
+    return (tool_distance(t) < distance_m) & (tool_angle(t) < angle_rad)
+
+
+def tool_low(t: Transition, height_m: float) -> Tensor:
+    """Whether the tool is below `height_m`, world: about to scrape the table."""
+    return t.frame("tool")[0][..., 2] < height_m
+
+
+def tool_off_height(t: Transition, height_m: float, slack_m: float) -> Tensor:
+    """By how much more than `slack_m` the tool is above or below `height_m`, m, world."""
+    return ((t.frame("tool")[0][..., 2] - height_m).abs() - slack_m).clamp(min=0.0)
+
+
+def tool_turned(t: Transition, quat: tuple[float, ...]) -> Tensor:
+    """Squared sine of the turn from `quat` wxyz, world, to the tool: `turn_between`, squared."""
+    own = t.frame("tool")[1]
+    return (turn_between(torch.tensor(quat).expand_as(own), own) ** 2).sum(-1)
+
+
+def action_change(t: Transition, first: int) -> Tensor:
+    """Squared change of the `first` entries of the action, summed; the others move nothing."""
+    return ((t.action - t.last_action)[..., :first] ** 2).sum(-1)
+
+
+def joint_speed(t: Transition) -> Tensor:
+    """Squared joint velocities, summed, (rad/s)^2."""
+    return (t.state.joint_vel**2).sum(-1)
+
+
+def near_joint_limit(t: Transition, margin_rad: float) -> Tensor:
+    """How deep the joints that turn are in the last `margin_rad` before their limits, summed; 1 each at the limit."""
+    turning = [joint for joint in load_robot(t.robot).joints if joint.max_velocity > 1.0]
+    low, high = (torch.tensor([getattr(joint, side) for joint in turning]) for side in ("low", "high"))
+    pos = t.state.joint_pos[..., : len(turning)]
+    room = torch.minimum(pos - low, high - pos)
+    return (1.0 - room / margin_rad).clamp(min=0.0).sum(-1)
