@@ -1,49 +1,95 @@
-"""A rendered video of an episode, where MuJoCo finds a way to draw without a screen."""
+"""Videos and still pictures of an episode: rendered where MuJoCo finds OpenGL, painted from its shapes elsewhere."""
 
-import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from phalanx.play.episode import Episode
+from phalanx.play.rendered import NoRenderer, rendered
+from phalanx.report.picture import moments
 
-SIZE = (480, 640)
+SIZE = (640, 480)
 FPS = 25
+STRIP = 4  # pictures on a still one
+FRAME_LIMIT = 1500
 
 
-class NoRenderer(RuntimeError):
-    """This machine offers no off-screen OpenGL, or Pillow is not installed."""
-
-
-def save_video(path: Path, episode: Episode, robot: str) -> None:
-    """Write an animated GIF; NoRenderer when this machine cannot draw."""
-    if os.environ.get("MUJOCO_GL") == "disable":
-        raise NoRenderer("neither EGL nor OSMesa is installed")
-    try:
-        import mujoco
-        from PIL import Image
-    except ImportError as error:
-        raise NoRenderer(str(error)) from error
-    from hardware import load_robot
-    from sim.scene import build_scene
-
-    scene = build_scene(load_robot(robot), len(episode.flight.names), visuals=True)
-    data = mujoco.MjData(scene.model)
-    try:
-        renderer = mujoco.Renderer(scene.model, *SIZE)
-    except (RuntimeError, AttributeError, mujoco.FatalError) as error:
-        raise NoRenderer(f"no off-screen OpenGL: {error}") from error
-    camera = mujoco.MjvCamera()
-    camera.lookat[:] = [*episode.flight.goal[:, :2].mean(0), 0.9]
-    camera.distance, camera.elevation, camera.azimuth = 4.2, -28.0, 60.0
-    frames = []
+def save_video(path: Path, episode: Episode, task: str) -> str:
+    """Write a .gif or .mp4; returns how it was drawn. ValueError when a library or program for it is missing."""
     times = episode.flight.t
-    for step in np.unique(np.searchsorted(times, np.arange(0.0, times[-1], 1.0 / FPS))):
-        for k, first in enumerate(scene.group.base_qpos[:, 0]):
-            data.qpos[first : first + 3] = episode.flight.pos[step, k]
-            data.qpos[first + 3 : first + 7] = episode.attitude[step, k]
-        mujoco.mj_forward(scene.model, data)
-        renderer.update_scene(data, camera)
-        frames.append(Image.fromarray(renderer.render()))
-    renderer.close()
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=1000 // FPS, loop=0)
+    steps = np.unique(np.searchsorted(times, np.arange(0.0, times[-1], 1.0 / FPS)))[:FRAME_LIMIT].tolist()
+    frames, how = frames_of(episode, task, steps)
+    if path.suffix == ".mp4":
+        _encode(path, frames)
+    else:
+        _animate(path, frames)
+    return how
+
+
+def save_still(path: Path, episode: Episode, task: str) -> str:
+    """Write a .png: the beginning, moments between and the end, in reading order; returns how it was drawn."""
+    frames, how = frames_of(episode, task, moments(episode.flight, STRIP))
+    images = list(frames)
+    from PIL import Image
+
+    sheet = Image.new("RGB", (2 * SIZE[0], SIZE[1] * ((len(images) + 1) // 2)), "white")
+    for k, image in enumerate(images):
+        sheet.paste(image, (SIZE[0] * (k % 2), SIZE[1] * (k // 2)))
+    sheet.save(path)
+    return how
+
+
+def frames_of(episode: Episode, task: str, steps: list[int]) -> tuple[Iterator[Any], str]:
+    """Images (PIL) of `steps`, one at a time, and how they are made: by MuJoCo, or painted where it cannot draw."""
+    try:
+        import PIL  # noqa: F401
+    except ImportError:
+        raise ValueError("pictures need Pillow, which is not installed: pip install 'phalanx[video]'") from None
+    images = rendered(episode, task, steps, SIZE)
+    try:
+        return chain([next(images)], images), "rendered by MuJoCo"
+    except NoRenderer as error:
+        from phalanx.play.painter import painted
+
+        return painted(episode.flight, steps, SIZE), f"painted from shapes, for want of OpenGL ({error})"
+
+
+def _animate(path: Path, frames: Iterable[Any]) -> None:
+    from PIL import Image
+
+    few = [frame.quantize(192, dither=Image.Dither.NONE) for frame in frames]
+    few[0].save(path, save_all=True, append_images=few[1:], duration=1000 // FPS, loop=0, optimize=False)
+
+
+def _encode(path: Path, frames: Iterable[Any]) -> None:
+    """H.264 by ffmpeg, of the package imageio-ffmpeg or of the system."""
+    size = "x".join(map(str, SIZE))
+    command = [_ffmpeg(), "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(FPS)]
+    command += ["-i", "-", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "23", "-movflags", "+faststart", str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stderr is not None
+        try:
+            for frame in frames:
+                process.stdin.write(frame.tobytes())
+            process.stdin.close()
+        except BrokenPipeError:
+            pass  # it has said why
+        said = process.stderr.read().decode().strip()
+    if process.returncode:
+        raise ValueError(f"ffmpeg could not write {path}: {said}")
+
+
+def _ffmpeg() -> str:
+    try:
+        from imageio_ffmpeg import get_ffmpeg_exe
+    except ImportError:
+        found = shutil.which("ffmpeg")
+        if found is None:
+            raise ValueError("an .mp4 needs ffmpeg: pip install imageio-ffmpeg, or ask for a .gif") from None
+        return found
+    return str(get_ffmpeg_exe())

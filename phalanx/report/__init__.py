@@ -1,16 +1,22 @@
 """What a run leaves behind for people and machines: result.json and a self-contained report.html."""
 
+from phalanx.report.film import Cable, Film, Marker, Shape
 from phalanx.report.flight import Event, Flight, load_flight
 from phalanx.report.gates import Gate, judge
 from phalanx.report.page import render_flight, render_page, render_replay
-from phalanx.report.picture import top_view
+from phalanx.report.picture import picture, top_view
 
 __all__ = [
+    "Cable",
     "Event",
+    "Film",
     "Flight",
     "Gate",
+    "Marker",
+    "Shape",
     "judge",
     "load_flight",
+    "picture",
     "render_flight",
     "render_page",
     "render_replay",

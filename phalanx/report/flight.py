@@ -2,10 +2,13 @@
 
 import json
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+
+from phalanx.report.film import Film
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,8 @@ class Flight:
     names: tuple[str, ...]
     t: np.ndarray  # (T,) s since the flight began, increasing
     pos: np.ndarray  # (T, N, 3) m, world
-    goal: np.ndarray  # (N, 3) m, world
-    limit_m: float  # centre distance below which two robots collide
+    goal: np.ndarray  # (N, 3) m, world; (0, 3) where nobody was sent to a place of its own
+    limit_m: float  # centre distance below which two robots collide; 0 where their distance means nothing
     radius_m: float
     mode: np.ndarray  # (T, N) index into `mode_names`
     mode_names: tuple[str, ...]
@@ -35,13 +38,23 @@ class Flight:
     latency_ms: np.ndarray = field(default_factory=lambda: np.zeros(0))  # measurement to command, one entry a command
     period_error_us: np.ndarray = field(default_factory=lambda: np.zeros(0))  # one entry a control period
     control_period_ms: float = 20.0
+    film: Film | None = None  # of the same moments
+    curves: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (T,): the reward's terms, say
 
     def separation_m(self) -> np.ndarray:
-        """(T,) distance between the centres of the closest pair, m; inf for a robot alone."""
+        """(T,) distance between the centres of the closest pair, m; inf where there is no pair or it means nothing."""
+        if not self.limit_m:
+            return np.full(len(self.t), np.inf)
         offset = self.pos[:, :, None] - self.pos[:, None]
         distance = np.linalg.norm(offset, axis=-1)
         distance[:, np.arange(len(self.names)), np.arange(len(self.names))] = np.inf
         return distance.min(axis=(1, 2))
+
+    def seen(self) -> np.ndarray:
+        """(T, M, 3) m, world: points that a picture has to show at each moment."""
+        if self.film is not None:
+            return np.concatenate([self.film.seen(), self.pos], axis=1)
+        return np.concatenate([self.pos, np.broadcast_to(self.goal, (len(self.t), *self.goal.shape))], axis=1)
 
     def thinned(self, hz: float) -> "Flight":
         """The same flight with at most `hz` moments a second; the closest approach stays in."""
@@ -50,7 +63,13 @@ class Flight:
         grid = np.arange(self.t[0], self.t[-1], 1.0 / hz)
         keep = np.unique(np.append(np.searchsorted(self.t, grid), [int(self.separation_m().argmin()), len(self.t) - 1]))
         return replace(
-            self, t=self.t[keep], pos=self.pos[keep], mode=self.mode[keep], intervention=self.intervention[keep]
+            self,
+            t=self.t[keep],
+            pos=self.pos[keep],
+            mode=self.mode[keep],
+            intervention=self.intervention[keep],
+            film=None if self.film is None else self.film.at(keep),
+            curves={name: values[keep] for name, values in self.curves.items()},
         )
 
 

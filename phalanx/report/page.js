@@ -71,7 +71,7 @@ function replay() {
     const gap = flight.separation[k];
     slider.value = t; play.textContent = clock.playing ? "Pause" : "Play";
     now.innerHTML = `<b>${t.toFixed(1)} s</b>${gap === undefined ? "" : `<br><span class="${gap < 1.6 * flight.limit ? "near" : ""}">closest pair ${gap.toFixed(2)} m</span>`}`;
-    modes.forEach((slot, robot) => { const mode = flight.modeNames[flight.mode[k][robot]]; slot.textContent = mode.toLowerCase(); slot.style.color = modeColour(mode); slot.style.opacity = mode === "NOMINAL" ? 0.6 : 1; });
+    if (flight.modeNames.length) modes.forEach((slot, robot) => { const mode = flight.modeNames[flight.mode[k][robot]]; slot.textContent = mode.toLowerCase(); slot.style.color = modeColour(mode); slot.style.opacity = mode === "NOMINAL" ? 0.6 : 1; });
   });
   const closest = flight.separation.indexOf(Math.min(...flight.separation));
   clock.seek(closest >= 0 ? flight.t[closest] : clock.from);
@@ -86,10 +86,27 @@ function flightFigures(clock) {
     lineChart(within(card("Separation", about)), [{ points: flight.t.map((t, k) => [t, flight.separation[k]]), colour: "var(--accent)" }],
       { xLabel: "time, s", yLabel: "centre distance of the closest pair, m", limit: { y: flight.limit, label: `collision ${number(flight.limit)} m` }, marks, clock });
   }
-  const shield = card("Shield", "One lane a robot. Colour is the shield's mode, the line how strongly it changed what the policy asked for.");
-  const used = [...new Set(flight.mode.flat())].map((k) => flight.modeNames[k]);
-  shield.append(html("div", { class: "legend" }, used.map((name) => `<span style="--c:${modeColour(name)}">${escapeText(name.toLowerCase())}</span>`).join("")));
-  laneChart(within(shield), flight, clock);
+  if (flight.modeNames.length) {
+    const shield = card("Shield", "One lane a robot. Colour is the shield's mode, the line how strongly it changed what the policy asked for.");
+    const used = [...new Set(flight.mode.flat())].map((k) => flight.modeNames[k]);
+    shield.append(html("div", { class: "legend" }, used.map((name) => `<span style="--c:${modeColour(name)}">${escapeText(name.toLowerCase())}</span>`).join("")));
+    laneChart(within(shield), flight, clock);
+  }
+  rewards(clock);
+}
+
+// Each term of the reward over the episode: what the robots were paid for, and what they paid for.
+function rewards(clock) {
+  if (!flight.curves.length) return;
+  const terms = flight.curves.filter((c) => c.values.some((v) => v !== 0));
+  const box = card("Reward", "What each term gave in each control step, mean over the robots.");
+  box.append(html("div", { class: "legend" }, terms.map((c, k) => `<span style="--c:${robotColour(k)}">${escapeText(c.name)}</span>`).join("")));
+  const all = terms.flatMap((c) => c.values).sort((a, b) => a - b);
+  const [least, most] = [0.005, 0.995].map((share) => all[Math.floor(share * (all.length - 1))]);  // a fall is cut short
+  const pad = 0.15 * (most - least) || 0.1, yRange = [least - pad, most + pad];
+  const cut = (v) => Math.min(yRange[1], Math.max(yRange[0], v));
+  lineChart(within(box), terms.map((c, k) => ({ points: flight.t.map((t, i) => [t, cut(c.values[i])]), colour: robotColour(k), width: 1.4 })),
+    { yRange, xLabel: "time, s", yLabel: "reward a step", clock });
 }
 
 function learning(parent) {

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from phalanx.report.film import Film
 from phalanx.report.flight import Flight
+from phalanx.report.framing import framing
 from phalanx.report.gates import Gate
+from phalanx.report.sketch import is_slab
 
 HERE = Path(__file__).parent
-SCRIPTS = ("svg.js", "charts.js", "replay.js", "page.js")
+SCRIPTS = ("svg.js", "charts.js", "film.js", "replay.js", "page.js")
 REPLAY_HZ = 25.0
 HISTOGRAM_BINS = 48
 
@@ -38,6 +41,7 @@ def flight_data(flight: Flight) -> dict[str, Any]:
     """What replay and charts need, rounded to what a screen can show (mm, ms)."""
     thin = flight.thinned(REPLAY_HZ)
     separation = thin.separation_m()
+    centre, size = framing(thin.seen(), thin.t)
     return {
         "names": list(thin.names),
         "t": _rounded(thin.t, 3),
@@ -53,6 +57,32 @@ def flight_data(flight: Flight) -> dict[str, Any]:
         "latency": histogram(flight.latency_ms, top=flight.control_period_ms),
         "period": histogram(np.abs(flight.period_error_us)),
         "controlPeriodMs": flight.control_period_ms,
+        "centre": _rounded(centre, 3),
+        "size": round(size, 3),
+        "film": None if thin.film is None else film_data(thin.film),
+        "curves": [{"name": name, "values": _rounded(values, 4)} for name, values in thin.curves.items()],
+    }
+
+
+def film_data(film: Film) -> dict[str, Any]:
+    """What the replay draws: shapes in the frames of bodies, and at each moment their poses (x, y, z, w, x, y, z)."""
+    return {
+        "poses": _rounded(np.concatenate([film.pos[:, 1:], film.quat[:, 1:]], axis=-1), 3),
+        "shapes": [
+            {
+                "body": shape.body,
+                "points": _rounded(shape.points, 3),
+                "radius": round(shape.radius, 4),
+                "colour": shape.colour,
+                "alpha": round(shape.alpha, 2),
+                "owner": shape.owner,
+                "slab": is_slab(shape),
+                "behind": shape.behind,
+            }
+            for shape in film.shapes
+        ],
+        "cables": [{"bodies": list(c.bodies), "points": _rounded(c.points, 3)} for c in film.cables],
+        "markers": [{"name": m.name, "owner": m.owner, "pos": _rounded(m.pos, 3)} for m in film.markers],
     }
 
 

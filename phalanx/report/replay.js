@@ -32,10 +32,8 @@ function index(times, t) {
 }
 
 function makeReplay(canvas, flight, clock) {
-  const points = flight.pos.flat().concat(flight.goal);
-  const low = [0, 1, 2].map((k) => Math.min(...points.map((p) => p[k]))), high = [0, 1, 2].map((k) => Math.max(...points.map((p) => p[k])));
-  const centre = [(low[0] + high[0]) / 2, (low[1] + high[1]) / 2, 0.5 * high[2]];
-  const size = Math.max(high[0] - low[0], high[1] - low[1], 1.2 * high[2], 1);
+  const size = flight.size;
+  let centre = flight.centre[0];
   const camera = { ...VIEWS["3D"] };
   const context = canvas.getContext("2d");
   let width = 0, height = 0;
@@ -55,6 +53,8 @@ function makeReplay(canvas, flight, clock) {
     context.globalAlpha = 1;
   };
   const circle = (p, radius) => Array.from({ length: 33 }, (_, k) => [p[0] + radius * Math.cos((k * Math.PI) / 16), p[1] + radius * Math.sin((k * Math.PI) / 16), p[2]]);
+
+  const film = flight.film && makeFilmPainter(flight.film, size, context, project, stroke);
 
   function ground() {
     const step = size > 8 ? 2 : size > 3.2 ? 1 : 0.5;
@@ -90,20 +90,24 @@ function makeReplay(canvas, flight, clock) {
     const ratio = window.devicePixelRatio || 1;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    ground();
     const now = index(flight.t, t), tail = index(flight.t, t - TRAIL_S);
+    centre = flight.centre[now];
+    ground();
     const near = new Set();
-    flight.pos[now].forEach((a, i) => flight.pos[now].forEach((b, j) => { if (i !== j && Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]) < 1.6 * flight.limit) near.add(i); }));
+    if (flight.limit) flight.pos[now].forEach((a, i) => flight.pos[now].forEach((b, j) => { if (i !== j && Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]) < 1.6 * flight.limit) near.add(i); }));
     flight.names.forEach((name, k) => {
       const colour = robotColour(k), whole = flight.pos.map((row) => row[k]);
-      stroke([flight.goal[k], [flight.goal[k][0], flight.goal[k][1], 0]], colour, 1, 0.22);
-      stroke(circle(flight.goal[k], 0.13), colour, 1.5, 0.8); stroke(circle(whole[0], 0.05), colour, 1.5, 0.5);
+      if (!film && flight.goal[k]) stroke([flight.goal[k], [flight.goal[k][0], flight.goal[k][1], 0]], colour, 1, 0.22);
+      if (!film && flight.goal[k]) stroke(circle(flight.goal[k], 0.13), colour, 1.5, 0.8);
+      stroke(circle(whole[0], 0.05), colour, 1.5, 0.5);
       stroke(whole, colour, 1, 0.16); stroke(whole.slice(0, now + 1), colour, 1.2, 0.34);
       if (now > tail) stroke(whole.slice(tail, now + 1), colour, 2.4, 0.95);
-      stroke(circle([whole[now][0], whole[now][1], 0], flight.radius), "#ffffff", 1.5, 0.28);
+      if (flight.limit || !film) stroke(circle([whole[now][0], whole[now][1], 0], flight.radius), "#ffffff", 1.5, 0.28);
+      if (film && flight.limit) stroke(circle(whole[now], flight.limit / 2), near.has(k) ? "#ff6b5e" : colour, near.has(k) ? 2 : 1, near.has(k) ? 0.95 : 0.45);
     });
+    if (film) { film.markers(now); film.bodies(now); }
     const order = flight.names.map((_, k) => k).sort((a, b) => project(flight.pos[now][b])[2] - project(flight.pos[now][a])[2]);
-    for (const k of order) robot(flight.pos[now][k], robotColour(k), near.has(k));
+    if (!film) for (const k of order) robot(flight.pos[now][k], robotColour(k), near.has(k));
     let level = 0;
     for (const event of flight.events) {
       const k = flight.names.indexOf(event.robot);

@@ -7,6 +7,10 @@ const robotColour = (index) => ROBOT_COLOURS[index % ROBOT_COLOURS.length];
 const modeColour = (name) => MODE_COLOURS[name] || "#8d94a0";
 
 const escapeText = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" }[c]));
+const mixed = (a, b, share) => {
+  const part = (colour, k) => parseInt(colour.slice(1 + 2 * k, 3 + 2 * k), 16);
+  return `rgb(${[0, 1, 2].map((k) => Math.round((1 - share) * part(a, k) + share * part(b, k))).join(",")})`;
+};
 const html = (tag, attributes = {}, inner = "") => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -21,6 +25,22 @@ const path = (points, colour, width = 1.6, extra = "") =>
   `<path d="M${points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}" fill="none" stroke="${colour}" stroke-width="${width}" stroke-linejoin="round" ${extra}/>`;
 
 const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+
+// Corners of the convex hull of [[x, y], ...]: Andrew's monotone chain.
+function hull(points) {
+  if (points.length < 3) return points;
+  const sorted = [...points].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  const turn = (a, b, c) => (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
+  const half = (line) => {
+    const chain = [];
+    for (const p of line) {
+      while (chain.length > 1 && turn(chain[chain.length - 2], chain[chain.length - 1], p) <= 0) chain.pop();
+      chain.push(p);
+    }
+    return chain.slice(0, -1);
+  };
+  return half(sorted).concat(half(sorted.reverse()));
+}
 
 function ticks(low, high, wanted) {
   const raw = (high - low || 1) / wanted;

@@ -1,0 +1,102 @@
+"""From recorded coordinates to a film: the task's own scene, with everything that is there only to be looked at."""
+
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+
+from hardware import load_robot
+from phalanx.play.shapes import bones_of, shapes_of
+from phalanx.report.film import Cable, Film, Marker
+from sim.scene import Scene, build_scene
+from sim.task import TaskCfg
+
+SITE = int(mujoco.mjtWrap.mjWRAP_SITE)
+
+
+def visual_scene(task: TaskCfg, num_agents: int, dressed: bool = False) -> Scene:
+    """The scene that `TeamEnv` steps, with visuals; its coordinates are the same. `dressed` adds sky, floor and light.
+
+    Compiling it takes a tenth of a second, which is why the environment does not bring it along.
+    """
+
+    def props(spec: mujoco.MjSpec, robots: int) -> None:
+        if task.scene.props is not None:
+            task.scene.props(spec, robots)
+        if dressed:
+            _dress(spec)
+
+    bases = task.scene.bases(num_agents) if task.scene.bases else None
+    return build_scene(
+        load_robot(task.robot), num_agents, visuals=True, bases=bases, props=props, objects=task.scene.objects
+    )
+
+
+def make_film(scene: Scene, qpos: np.ndarray, markers: tuple[Marker, ...] = ()) -> Film:
+    """The film of coordinates `qpos` (T, nq) in `scene`."""
+    model = scene.model
+    data = mujoco.MjData(model)
+    pos, quat = np.empty((len(qpos), model.nbody, 3)), np.empty((len(qpos), model.nbody, 4))
+    for step, row in enumerate(qpos):
+        data.qpos[:] = row
+        mujoco.mj_kinematics(model, data)
+        pos[step], quat[step] = data.xpos, data.xquat
+    moving = np.flatnonzero(model.body_weldid != 0)
+    keep = np.concatenate([[0], moving])
+    number = np.zeros(model.nbody, dtype=int)
+    number[moving] = 1 + np.arange(len(moving))
+    whose = owners(model)
+    found = bones_of(model, whose) + shapes_of(model, whose)
+    shapes = tuple(replace(shape, body=int(number[shape.body])) for shape in found)
+    return Film(pos[:, keep], quat[:, keep], shapes, _cables(model, number), markers)
+
+
+def owners(model: mujoco.MjModel) -> np.ndarray:
+    """(nbody,) index of the robot that each body is part of, -1 for things: by the prefix of its name."""
+    names = [model.body(body).name.split("/") for body in range(model.nbody)]
+    return np.array([int(n[0].removeprefix("robot")) if len(n) > 1 else -1 for n in names])
+
+
+def _cables(model: mujoco.MjModel, number: np.ndarray) -> tuple[Cable, ...]:
+    """Spatial tendons as lines through their sites."""
+    cables = []
+    for tendon in range(model.ntendon):
+        first = model.tendon_adr[tendon]
+        path = range(first, first + model.tendon_num[tendon])
+        sites = [int(model.wrap_objid[k]) for k in path if model.wrap_type[k] == SITE]
+        if sites:
+            bodies = model.site_bodyid[sites]
+            cables.append(Cable(tuple(int(number[body]) for body in bodies), model.site_pos[sites].copy()))
+    return tuple(cables)
+
+
+def _dress(spec: mujoco.MjSpec) -> None:
+    """What makes a scene look like a place: sky, a floor with squares of half a metre, a lamp that casts shadows."""
+    sky, floor = mujoco.mjtTexture.mjTEXTURE_SKYBOX, mujoco.mjtTexture.mjTEXTURE_2D
+    gradient, checker = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT, mujoco.mjtBuiltin.mjBUILTIN_CHECKER
+    spec.add_texture(
+        name="sky", type=sky, builtin=gradient, width=256, height=256, rgb1=[0.93, 0.95, 0.98], rgb2=[0.62, 0.70, 0.80]
+    )
+    spec.add_texture(
+        name="squares",
+        type=floor,
+        builtin=checker,
+        width=256,
+        height=256,
+        rgb1=[0.80, 0.82, 0.84],
+        rgb2=[0.74, 0.76, 0.79],
+    )
+    material = spec.add_material(name="squares", texrepeat=[1, 1], texuniform=True, reflectance=0)
+    material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "squares"
+    spec.geom("floor").material = "squares"
+    spec.geom("floor").rgba = [1, 1, 1, 1]
+    for light in spec.lights:
+        spec.delete(light)
+    lamp = {"pos": [-1.5, -2.0, 8.0], "dir": [0.18, 0.25, -1.0], "diffuse": [0.5, 0.5, 0.5]}
+    spec.worldbody.add_light(type=mujoco.mjtLightType.mjLIGHT_SPOT, cutoff=60.0, exponent=0.0, **lamp)
+    spec.visual.headlight.ambient = [0.35, 0.35, 0.35]
+    spec.visual.headlight.diffuse = [0.35, 0.35, 0.35]
+    spec.visual.headlight.specular = [0.1, 0.1, 0.1]
+    spec.visual.quality.shadowsize = 1024
+    spec.visual.map.znear, spec.visual.map.zfar = 0.02, 60.0
+    spec.visual.rgba.haze = [0.93, 0.95, 0.98, 1]
