@@ -1,6 +1,7 @@
 """Missions of tasks: starts, objects and commands as training draws them, judged by the task's own terms."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,17 +22,24 @@ LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it 
 
 
 def plan_mission(
-    contract: Contract, robots: int | None, duration_s: float | None, kill_after_s: float | None, seed: int
+    contract: Contract,
+    robots: int | None,
+    duration_s: float | None,
+    kill_after_s: float | Literal["auto"] | None,
+    seed: int,
 ) -> tuple[Mission, Judge]:
     """The mission for a policy with `contract`, and what it is judged by; None for what the task says.
 
-    The swap for a policy of swarm-swap, or of a task that is not known here; else the policy's own task. ValueError for
-    figures that do not fit.
+    One policy is killed after `kill_after_s`; "auto" kills in the swap only. The swap is for a policy of
+    swarm-swap, or of a task that is not known here; else it is the policy's own task. ValueError for figures that do
+    not fit.
     """
     if contract.task == SWAP or contract.task not in task_names():
-        return plan_swap(robots or SWAP_ROBOTS, duration_s or SWAP_S, kill_after_s, seed), near_goal
+        kill_s = SWAP_KILL_S if kill_after_s == "auto" else kill_after_s
+        return plan_swap(robots or SWAP_ROBOTS, duration_s or SWAP_S, kill_s, seed), near_goal
     task = load_task(contract.task)
-    return plan_task(task, robots or task.num_agents, duration_s or LEAST_S, kill_after_s, seed), judge_of(task)
+    kill_s = None if kill_after_s == "auto" else kill_after_s
+    return plan_task(task, robots or task.num_agents, duration_s or LEAST_S, kill_s, seed), judge_of(task)
 
 
 def plan_task(task: TaskCfg, robots: int, duration_s: float, kill_s: float | None, seed: int) -> Mission:

@@ -29,12 +29,13 @@ def near_goal(mission: Mission, truth: Truth) -> Verdict:
 
 
 def legs_done(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> list[bool]:
-    """Of each check, whether success held before it for every robot with a living policy."""
+    """Of each check that a policy lives to see, whether success held before it for every robot with a living one."""
     done = []
     for end_s in mission.checks_s:
         window = (truth.time_s > end_s - mission.hold_s) & (truth.time_s <= end_s)
         living = [r for r in range(len(mission.names)) if not _dead(mission, r, end_s, killed_s)]
-        done.append(bool(window.any() and verdict.success[window][:, living].all()))
+        if living:
+            done.append(bool(window.any() and verdict.success[window][:, living].all()))
     return done
 
 

@@ -1,7 +1,7 @@
 """`phalanx deploy`: fly a policy file in ROS 2."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -11,46 +11,46 @@ from phalanx.options import OutFolder, PolicyFile
 
 def deploy(
     file: PolicyFile,
-    robots: int = 4,
-    duration_s: float = 18.0,
-    kill_after_s: Annotated[float | None, tyro.conf.arg(metavar="SECONDS|None")] = 11.0,
+    robots: int | None = None,
+    duration_s: float | None = None,
+    kill_after_s: Annotated[float | Literal["auto"] | None, tyro.conf.arg(metavar="SECONDS|auto|None")] = "auto",
     seed: int = 0,
     out_dir: OutFolder = None,
     json: bool = False,
 ) -> int:
     """Fly a policy file in ROS 2.
 
-    The swap mission with simulated robots: one policy and one shield process for every robot; exits 1 when it fails.
+    The mission of its task with simulated robots: one policy and one shield process each; exits 1 when it fails.
 
     Args:
         file: Policy file, such as zoo/swarm-swap.onnx.
-        robots: Size of the team; need not be that of training.
-        duration_s: How long the mission lasts.
-        kill_after_s: When one policy process is killed in flight; None to let all live.
+        robots: Size of the team; need not be that of training. By default as the task says.
+        duration_s: How long the mission lasts, in whole episodes of the task; 18 s for the swap.
+        kill_after_s: When one policy process is killed; None for never. auto kills in the swap only.
         seed: Decides starts, goals and sensor noise.
         out_dir: New folder for bag, logs, result and report; a fresh one under runs/deploy when not given.
         json: Print the figures as JSON on stdout.
     """
     from deploy.bundle import load_bundle
 
-    load_bundle(file)  # a bad file is answered before a process is started
+    contract = load_bundle(file).contract  # a bad file is answered before a process is started
+    from phalanx.mission import plan_mission
     from phalanx.report import load_flight, render_flight
-    from ros_nodes.deploy import DeployError, run_mission
+    from ros_nodes.deploy import DeployError, conduct
 
+    mission, judge = plan_mission(contract, robots, duration_s, kill_after_s, seed)
     folder = out_dir or fresh_folder(Path("runs/deploy"))
     with make_progress() as progress:
-        bar = progress.add_task("starting", total=duration_s, note="")
+        bar = progress.add_task("starting", total=mission.duration_s, note="")
         try:
-            result = run_mission(
-                file, folder, robots, duration_s, kill_after_s, seed, lambda state: progress.update(bar, **shown(state))
-            )
+            result = conduct(file, folder, mission, judge, lambda state: progress.update(bar, **shown(state)))
         except DeployError as error:
             progress.stop()
             err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)
             return 1
     page = folder / "report.html"
     page.write_text(render_flight(result, load_flight(folder / "flight.npz")), encoding="utf-8")
-    good = result["mission_success"] and result["landed_safely"] is not False
+    good = result["mission_success"] and result["landed_safely"] is not False and result["stopped_safely"] is not False
     if json:
         print_json(result)
     else:
@@ -75,7 +75,7 @@ def shown(state: dict) -> dict:
 
 
 def _summary(result: dict, page: Path) -> None:
-    latency, landed = result["sensor_to_command_ms"], result["landed_safely"]
+    latency, landed, stopped = (result[name] for name in ("sensor_to_command_ms", "landed_safely", "stopped_safely"))
     legs = ", ".join(
         f"leg {number} {'at the goals' if reached else '[red]goals not reached[/]'}"
         for number, reached in enumerate(result["legs"], start=1)
@@ -94,5 +94,8 @@ def _summary(result: dict, page: Path) -> None:
         fallback = result["kill_to_fallback_ms"]
         took = "never took over" if fallback is None else f"took over after {fallback:.0f} ms"
         out.print(f"killed policy      shield {took}; {'landed safely' if landed else '[red]did not land safely[/]'}")
+    if stopped is not None:
+        ended = "shield brought the robot to rest" if stopped else "[red]robot did not come to rest[/]"
+        out.print(f"killed policy      {ended}")
     out.print(f"report             {page}")
     out.print(f"bag                {result['bag']}")
