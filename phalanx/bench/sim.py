@@ -1,116 +1,113 @@
-"""Physics steps a second: MuJoCo alone, our back end, the whole environment, training; one run, taken in turns."""
+"""The whole environment against `mujoco.rollout` alone: rates, ratios, memory and cold start."""
 
-import os
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import mujoco
-import numpy as np
-import torch
-from mujoco.rollout import Rollout
-
+from phalanx.bench.footprint import footprint, per_world
+from phalanx.bench.subject import Subject
+from phalanx.bench.turns import measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
 from policies.parallel import single_threaded_torch
-from policies.train import TrainCfg, Trainer
-from sim.env import TeamEnv, make_env
-from sim.group import rest_command
-from sim.physics.native import NativePhysics
+from sim.tasks import load_task
 
-MIN_SPAN_S = 0.4  # a measurement lasts at least this long
+SPAN_S = 0.4  # a measurement lasts at least this long
 
 
 @single_threaded_torch()
-def bench_sim(task: str, num_envs: int, repeats: int, on_progress: Callable[[], None]) -> dict[str, Any]:
-    """Rates in physics steps of a world a second, and each as a ratio of the raw rate; `on_progress` once a repeat."""
-    began = time.perf_counter()
-    env = make_env(task, num_envs, seed=0)
-    actions = 2.0 * torch.rand(16, num_envs, env.num_agents, env.action_dim) - 1.0
-    env.step(actions[0])
-    cold = {"env_s": time.perf_counter() - began}
-    substeps = env.world.decimation
-    with TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        trainer = Trainer(TrainCfg(task=task, num_envs=num_envs, out=Path(folder)))
-        trainer.iterate(0.0)
-        cold["training_s"] = time.perf_counter() - began
-        per_iteration = trainer.steps_per_iteration // env.num_agents
-        layers: dict[str, tuple[Callable[[int], Any], int]] = {
-            "raw_rollout": (_raw(env, substeps), num_envs),
-            "physics": (_physics(env, substeps), num_envs),
-            "env_random_actions": (lambda k: env.step(actions[k % len(actions)]), num_envs),
-            "training": (lambda k: trainer.iterate(0.0), per_iteration),
-        }
-        rates: dict[str, list[float]] = {name: [] for name in layers}
-        for _ in range(repeats):  # in turns, so that a busy minute of the machine hits all of them
-            for name, (call, worlds) in layers.items():
-                rates[name].append(substeps * worlds * _calls_per_s(call))
-            on_progress()
+def bench_sim(
+    tasks: Sequence[str],
+    batches: Sequence[int],
+    repeats: int,
+    on_progress: Callable[[], None],
+    training: bool = False,
+) -> dict[str, Any]:
+    """Figures of every task at every batch size, the best batch apart; `on_progress` once a task and repeat.
+
+    Raw physics runs the same model from the same states under the same controls, resets included, in batches of the
+    same size. Its worlds share one model, where each of the environment's has its own.
+    """
+    for task in tasks:
+        load_task(task)  # a wrong name shall not cost the measurements before it
     return {
         "bench": "sim",
-        "task": task,
-        "num_envs": num_envs,
-        "num_agents": env.num_agents,
-        "physics_steps_per_control_step": substeps,
         "repeats": repeats,
-        "physics_steps_per_s": {name: statistics.median(values) for name, values in rates.items()},
-        "agent_steps_per_s": {
-            name: statistics.median(rates[name]) * env.num_agents / substeps
-            for name in ("env_random_actions", "training")
-        },
-        "ratio_to_raw": {
-            name: statistics.median(a / b for a, b in zip(values, rates["raw_rollout"], strict=True))
-            for name, values in rates.items()
-        },
-        "cold_start": cold,
+        "tasks": {task: _bench_task(task, batches, repeats, on_progress, training) for task in tasks},
         "versions": versions(),
         "machine": machine(),
     }
 
 
-def _raw(env: TeamEnv, substeps: int) -> Callable[[int], Any]:
-    """`mujoco.rollout` as its documentation calls it, on the same model and control, from the task's own starts."""
-    model = env.world.scene.model
-    threads = len(os.sched_getaffinity(0))
-    models = [model] * env.num_worlds
-    pool, data = Rollout(nthread=threads), [mujoco.MjData(model) for _ in range(threads)]
-    start = env.world.physics.state_dict()["start"].numpy().copy()
-    state = np.zeros((len(start), substeps, start.shape[1]))
-    control = np.tile(_hover(env), (len(start), substeps, 1))
-
-    def step(_: int) -> None:
-        pool.rollout(models, data, start, control, state=state, skip_checks=True, nstep=substeps)
-        start[:] = state[:, -1]
-
-    return step
-
-
-def _physics(env: TeamEnv, substeps: int) -> Callable[[int], Any]:
-    physics = NativePhysics(env.world.scene, env.num_worlds, substeps)
-    physics.load_state_dict(env.world.physics.state_dict())
-    control = torch.from_numpy(np.tile(_hover(env), (env.num_worlds, substeps, 1)))
-    columns = torch.arange(env.world.scene.model.nq + env.world.scene.model.nv)
-
-    def step(_: int) -> None:
-        physics.step(control)
-        physics.now(columns)
-
-    return step
+def _bench_task(
+    task: str, batches: Sequence[int], repeats: int, on_progress: Callable[[], None], training: bool
+) -> dict[str, Any]:
+    footprints = [footprint(task, num_envs) for num_envs in batches]
+    subjects = [Subject(task, num_envs) for num_envs in batches]
+    for _ in range(repeats):
+        for subject in subjects:
+            subject.take_turn(SPAN_S)
+        on_progress()
+    rows = [figures(subject) for subject in subjects]
+    for row, memory in zip(rows, footprints, strict=True):
+        row["peak_rss_bytes"] = memory["peak_rss_bytes"]
+    result = {
+        "robots_per_world": subjects[0].num_robots,
+        "physics": settings(subjects[0]),
+        "batches": rows,
+        "best_batch": max(rows, key=lambda row: row["env_physics_steps_per_s"])["num_envs"],
+        "bytes_per_world": per_world(footprints),
+        "cold_start": {name: footprints[0][name] for name in ("import_s", "make_env_s", "first_step_s")},
+    }
+    return result | ({"training": _training(task)} if training else {})
 
 
-def _hover(env: TeamEnv) -> np.ndarray:
-    """Control (nu,) that keeps every robot near where it is, so that long runs stay in the air."""
-    control = np.zeros(env.world.scene.model.nu)
-    control[env.world.scene.group.ctrl_index] = np.array(rest_command(env.robot))
-    return control
+def figures(subject: Subject) -> dict[str, Any]:
+    """What was measured of `subject`; rates count physics steps of whole worlds.
+
+    `ratio_to_raw` is of rates by the clock on the wall. `ratio_of_cpu_time` counts the CPU seconds that raw physics and
+    the environment spend on the same steps, which says how much work the environment adds. `ratio_if_alone` is what
+    these CPU seconds give on a machine with nothing else to do: physics on all cores, the rest on one.
+    """
+    turns, steps = subject.turns, subject.world.decimation * subject.num_envs
+    alone = [
+        raw.cpu_s / (physics.cpu_s + subject.threads * (env.cpu_s - physics.cpu_s))
+        for raw, env, physics in zip(turns.raw, turns.env, turns.physics, strict=True)
+    ]
+    return {
+        "num_envs": subject.num_envs,
+        "raw_physics_steps_per_s": steps / median_wall(turns.raw),
+        "env_physics_steps_per_s": steps / median_wall(turns.env),
+        "agent_steps_per_s": subject.num_envs * subject.num_robots / median_wall(turns.env),
+        "ratio_to_raw": median_ratio(turns.raw, turns.env),
+        "ratio_of_cpu_time": median_ratio(turns.raw, turns.env, "cpu_s"),
+        "ratio_if_alone": sorted(alone)[len(alone) // 2],
+        "physics_to_raw": median_ratio(turns.raw, turns.physics, "cpu_s"),
+        "contacts_per_world": subject.contacts(),
+    }
 
 
-def _calls_per_s(call: Callable[[int], Any]) -> float:
-    count, began = 0, time.perf_counter()
-    while (span := time.perf_counter() - began) < MIN_SPAN_S:
-        call(count)
-        count += 1
-    return count / span
+def settings(subject: Subject) -> dict[str, Any]:
+    """What decides the cost of a physics step."""
+    model = subject.world.scene.model
+    names = ("nv", "nu", "nbody", "ngeom", "neq", "ntendon")
+    options = ("timestep", "iterations", "ls_iterations", "tolerance")
+    return {
+        "physics_steps_per_control_step": subject.world.decimation,
+        "control_hz": 1.0 / subject.env.control_dt,
+        **{name: int(getattr(model, name)) for name in names},
+        **{name: getattr(model.opt, name) for name in options},
+    }
+
+
+def _training(task: str) -> dict[str, Any]:
+    """Rollout and learning, in the task's own batch."""
+    from policies.train import TrainCfg, Trainer
+
+    num_envs = load_task(task).num_envs
+    with TemporaryDirectory() as folder:
+        trainer = Trainer(TrainCfg(task=task, num_envs=num_envs, out=Path(folder)))
+        first = measure(lambda k: trainer.iterate(0.0), 0.0)
+        cost = measure(lambda k: trainer.iterate(0.0), SPAN_S)
+    rate = trainer.steps_per_iteration / cost.wall_s
+    return {"num_envs": num_envs, "agent_steps_per_s": rate, "first_iteration_s": first.wall_s}

@@ -1,45 +1,52 @@
 """`phalanx bench`: how fast it is on this machine."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
-from rich.table import Table
 
+from phalanx.bench import tables
 from phalanx.console import make_progress, out, print_json
-
-SIM_NAMES = {
-    "raw_rollout": "mujoco.rollout alone",
-    "physics": "our physics back end",
-    "env_random_actions": "whole environment, random actions",
-    "training": "training (rollout and PPO)",
-}
 
 
 def bench(
-    what: Annotated[Literal["sim", "control"], tyro.conf.Positional],
-    task: str = "swarm-swap",
+    what: Annotated[Literal["sim", "scale", "peers", "control"], tyro.conf.Positional],
+    tasks: tuple[str, ...] = (),
+    batches: tuple[int, ...] = (256, 1024, 4096),
+    training: bool = False,
+    teams: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64),
+    robots: int = 1024,
+    batch: int = 1024,
+    peer_batches: tuple[int, ...] = (32, 128, 512),
     policy: Path = Path("zoo/swarm-swap.onnx"),
-    num_envs: int = 512,
     neighbours: int = 8,
     repeats: int = 5,
     json: bool = False,
 ) -> int:
     """Measure speed on this machine.
 
-    `sim`: physics, environment and training. `control`: policy runtime, shield and both together.
+    `sim`: the whole environment against MuJoCo alone. `scale`: what a drone costs in larger and larger teams. `peers`:
+    our environments beside EnvPool's (extra `bench`) and Gymnasium's AsyncVectorEnv. `control`: policy runtime, shield.
 
     Args:
         what: What to measure.
-        task: Task of `sim`.
+        tasks: Tasks of `sim` (hover, swarm-swap, reach, velocity by default) and `peers` (reach, velocity).
+        batches: Worlds in parallel in `sim`; each size is measured.
+        training: In `sim`, measure rollout and learning too.
+        teams: Team sizes of `scale`.
+        robots: Robots in all worlds together, in `scale`.
+        batch: Worlds in parallel of ours in `peers`.
+        peer_batches: Worlds in parallel of EnvPool in `peers`; each size is measured.
         policy: Policy file of `control`.
-        num_envs: Worlds in parallel in `sim`.
         neighbours: Robots around the one that `control` flies.
         repeats: Measurements; the median counts.
         json: Print one JSON object on stdout.
     """
+    chosen = tasks or (("hover", "swarm-swap", "reach", "velocity") if what == "sim" else ("reach", "velocity"))
+    turns = {"sim": repeats * len(chosen), "peers": repeats * len(chosen)}.get(what, repeats)
     with make_progress() as progress:
-        bar = progress.add_task(f"bench {what}", total=repeats, note="")
+        bar = progress.add_task(f"bench {what}", total=turns, note="")
 
         def advance() -> None:
             progress.advance(bar)
@@ -47,7 +54,15 @@ def bench(
         if what == "sim":
             from phalanx.bench.sim import bench_sim
 
-            result = bench_sim(task, num_envs, repeats, advance)
+            result = bench_sim(chosen, batches, repeats, advance, training)
+        elif what == "scale":
+            from phalanx.bench.scale import bench_scale
+
+            result = bench_scale(teams, robots, repeats, advance)
+        elif what == "peers":
+            from phalanx.bench.peers import bench_peers
+
+            result = bench_peers(chosen, batch, peer_batches, repeats, advance)
         else:
             from phalanx.bench.control import bench_control
 
@@ -55,26 +70,14 @@ def bench(
     if json:
         print_json(result)
         return 0
-    out.print(_sim_table(result) if what == "sim" else _control_table(result))
-    out.print(f"[dim]{result['machine']['processor']}, {result['machine']['cores']} cores, median of {repeats}[/]")
+    make: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "sim": tables.sim,
+        "scale": tables.scale,
+        "peers": tables.peers,
+        "control": tables.control,
+    }
+    for table in make[what](result):
+        out.print(table)
+    on = result["machine"]
+    out.print(f"[dim]{on['processor']}, {on['cores']} cores, load {on['load_1min']}, median of {repeats}[/]")
     return 0
-
-
-def _sim_table(result: dict[str, Any]) -> Table:
-    table = Table("", box=None, pad_edge=False)
-    for column in ("physics steps/s", "of raw", "agent steps/s"):
-        table.add_column(column, justify="right")
-    for name, rate in result["physics_steps_per_s"].items():
-        agents = result["agent_steps_per_s"].get(name)
-        ratio = result["ratio_to_raw"][name]
-        table.add_row(SIM_NAMES[name], f"{rate:,.0f}", f"{ratio:.2f}", f"{agents:,.0f}" if agents else "")
-    return table
-
-
-def _control_table(result: dict[str, Any]) -> Table:
-    table = Table("", box=None, pad_edge=False)
-    for column in ("p50", "p99", "worst"):
-        table.add_column(column, justify="right")
-    for name, times in result["step_us"].items():
-        table.add_row(name, *(f"{times[key]:.0f} us" for key in ("p50", "p99", "max")))
-    return table

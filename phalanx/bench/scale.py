@@ -1,0 +1,90 @@
+"""What one drone costs alone and in ever larger teams, all robots of a team in one scene."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from math import ceil, pi, sqrt
+from typing import Any
+
+import torch
+
+from phalanx.bench.sim import SPAN_S, figures
+from phalanx.bench.subject import Subject
+from phalanx.bench.turns import median_wall
+from phalanx.machine import machine, versions
+from policies.parallel import single_threaded_torch
+from sim.task import Draw, Start, TaskCfg, Term
+from sim.tasks import load_task
+
+SPACING_M = 0.8  # of the grid that robots start on: contacts stay few
+WIDE = {"low_m": (-20.0, -20.0, 0.1), "high_m": (20.0, 20.0, 20.0)}
+
+
+@single_threaded_torch()
+def bench_scale(teams: Sequence[int], robots: int, repeats: int, on_progress: Callable[[], None]) -> dict[str, Any]:
+    """Microseconds a robot and control step in `teams` of each size, `robots` of them in all; progress once a repeat.
+
+    `of_smallest` is the cost over that in the smallest team. Teams are measured in turns.
+    """
+    subjects = [Subject(grid_task(), max(1, robots // team), team) for team in teams]
+    for _ in range(repeats):
+        for subject in subjects:
+            subject.take_turn(SPAN_S)
+        on_progress()
+    rows = []
+    for subject in subjects:
+        row = {"team": subject.num_robots, **figures(subject)}
+        for layer in ("raw", "physics", "env"):
+            costs, base = getattr(subject.turns, layer), getattr(subjects[0].turns, layer)
+            count = subject.num_envs * subject.num_robots
+            share = subjects[0].num_envs * subjects[0].num_robots / count
+            row[layer] = {
+                "us_per_robot_step": 1e6 * median_wall(costs) / count,
+                "cpu_us_per_robot_step": 1e6 * _median_cpu(costs) / count,
+                "of_smallest": share * median_wall(costs) / median_wall(base),
+                "cpu_of_smallest": share * _median_cpu(costs) / _median_cpu(base),
+            }
+        rows.append(row)
+    return {"bench": "scale", "repeats": repeats, "rows": rows, "versions": versions(), "machine": machine()}
+
+
+def _median_cpu(costs: list) -> float:
+    return sorted(cost.cpu_s for cost in costs)[len(costs) // 2]
+
+
+def grid_task() -> TaskCfg:
+    """swarm-swap with room for any team: robots start on a grid and want to be a metre higher."""
+    task = load_task("swarm-swap")
+    assert isinstance(task, TaskCfg)
+
+    def widened(terms: Any) -> dict[str, Any]:
+        return {name: _in_wide_space(term) for name, term in terms.items()}
+
+    return dataclasses.replace(
+        task,
+        name="grid",
+        start=_on_a_grid,
+        rewards=widened(task.rewards),
+        failures=widened(task.failures),
+    )
+
+
+def _in_wide_space(term: Term) -> Term:
+    params = {name: WIDE.get(name, value) for name, value in term.params.items()}
+    return dataclasses.replace(term, params=params)
+
+
+def _on_a_grid(draw: Draw) -> Start:
+    """Robots `SPACING_M` apart on a square grid, at heights between 2 and 3 m, with any heading."""
+    robots, uniform = draw.robots, draw.uniform
+    side = ceil(sqrt(robots))
+    index = torch.arange(robots)
+    place = SPACING_M * (torch.stack([index % side, index // side], dim=-1) - (side - 1) / 2)
+    pos = torch.cat([place.expand(draw.worlds, -1, -1), uniform(2.0, 3.0, robots, 1)], dim=-1)
+    yaw = uniform(-pi, pi, robots)
+    none = torch.zeros_like(yaw)
+    return Start(
+        pos=pos,
+        quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+        lin_vel=uniform(-0.2, 0.2, robots, 3),
+        command={"goal_pos": pos + torch.tensor([0.0, 0.0, 1.0])},
+    )
