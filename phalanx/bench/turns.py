@@ -19,7 +19,7 @@ class Cost:
 
 
 def measure(call: Call, span_s: float, least: int = 1, workers: Sequence[int] = ()) -> Cost:
-    """Mean cost of `call(0)`, `call(1)`, ... over `span_s` and `least` calls or more; CPU time with that of `workers`."""
+    """Mean cost of `call(0)`, `call(1)`, ... over `span_s` and `least` calls or more, `workers` included."""
     count, wall, cpu = 0, time.perf_counter(), time.process_time() + _cpu_s(workers)
     while count < least or time.perf_counter() - wall < span_s:
         call(count)
