@@ -57,6 +57,9 @@ class SimulatedTeam:
         for robot in range(self.num_robots):
             self._put_on_stand(robot)
         for tracked in self._scene.objects:
+            if tracked.name not in mission.objects:
+                has = f"the scene of {mission.scene!r} has {tracked.name!r}"
+                raise ValueError(f"{has}; the mission says nothing of where it starts")
             self._data.qpos[tracked.qpos] = mission.objects[tracked.name]
         _close_loops(self._scene.model, self._data.qpos)
         mujoco.mj_forward(self._scene.model, self._data)

@@ -1,0 +1,104 @@
+"""Simulated arms and humanoids, and the things around them, behave like hardware where that matters."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco")
+from ros_rig import standing
+
+from hardware import load_robot
+from phalanx.mission import plan_task
+from ros_nodes.dead_man import DAMP_AFTER_S
+from ros_nodes.simulated_team import SLIDE_LEVER_M, Imperfection, SimulatedTeam
+from ros_nodes.truth import read_truth, truth_columns, truth_row
+from sim.tasks import load_task
+
+PERFECT, DT = Imperfection(), 0.002
+PANDA, G1 = load_robot("panda"), load_robot("g1")
+
+
+def home(spec) -> np.ndarray:
+    return np.array([spec.joints[joint].home for joint in spec.joint_of_channel])
+
+
+def run(team: SimulatedTeam, start_s: float, duration_s: float, command=None) -> float:
+    now_s = start_s
+    while now_s < start_s + duration_s:
+        if command is not None:
+            team.receive(0, command, now_s)
+        now_s += DT
+        team.step(now_s)
+    return now_s
+
+
+def test_an_arm_stands_where_it_is_bolted_and_holds_its_last_target_in_silence():
+    team = SimulatedTeam(standing([[0.4, -0.3, 0.1, 0.7]], PANDA), PERFECT, DT, seed=0)
+    now_s = run(team, 0.0, 0.5)
+    np.testing.assert_allclose(team.measure(0).joint_pos, [joint.home for joint in PANDA.joints], atol=1e-4)
+    target = home(PANDA) + np.array([0.5, 0, 0, 0, 0, 0, 0, -0.02])
+    now_s = run(team, now_s, 1.5, target)
+    run(team, now_s, 3.0)
+    state = team.measure(0)
+    np.testing.assert_allclose(state.joint_pos, target, atol=5e-3)
+    np.testing.assert_allclose(state.base_pos, [0.4, -0.3, 0.1])
+    np.testing.assert_allclose(state.base_quat, [np.cos(0.35), 0, 0, np.sin(0.35)])
+    assert not state.base_lin_vel.any() and not state.base_ang_vel.any()
+
+
+def test_a_humanoid_stands_while_it_is_told_to_and_sinks_without_stiffness_in_silence():
+    team = SimulatedTeam(standing([[0.0, 0.0, G1.home_height_m, 1.0]], G1), PERFECT, DT, seed=0)
+    now_s = run(team, 0.0, 0.3)
+    now_s = run(team, now_s, 2.0, home(G1))
+    assert team.true_poses()[0, 2] > 0.95 * G1.home_height_m
+    now_s = run(team, now_s, DAMP_AFTER_S)
+    before = team.true_poses()[0, 2]
+    assert before > 0.95 * G1.home_height_m
+    now_s = run(team, now_s, 0.4)
+    fallen = before - team.true_poses()[0, 2]
+    assert 0.005 < fallen < 0.5 * 9.81 * 0.4**2 / 2  # it gives way, but does not drop
+    run(team, now_s, 4.0)
+    assert team.true_poses()[0, 2] < 0.6 * G1.home_height_m
+    assert np.isfinite(team.measure(0).joint_pos).all()
+
+
+def test_joints_have_the_noise_that_was_asked_for_and_slides_that_of_their_drum():
+    noise = Imperfection(joint_pos_rad=0.01, joint_vel_rad_s=0.2)
+    team = SimulatedTeam(standing([[0, 0, 0, 0]], PANDA), noise, DT, seed=0)
+    states = [team.measure(0) for _ in range(2000)]
+    lever = np.array([1.0] * 7 + [SLIDE_LEVER_M])
+    np.testing.assert_allclose(np.std([s.joint_pos for s in states], axis=0), 0.01 * lever, rtol=0.1)
+    np.testing.assert_allclose(np.std([s.joint_vel for s in states], axis=0), 0.2 * lever, rtol=0.1)
+    assert np.ptp([s.base_pos for s in states], axis=0).max() == 0.0  # where it is bolted is known
+
+
+def test_things_of_the_task_start_where_the_mission_says_and_are_tracked():
+    mission = plan_task(load_task("push"), 1, 4.0, None, seed=2)
+    team = SimulatedTeam(mission, Imperfection(pos_m=0.01), DT, seed=0)
+    np.testing.assert_allclose(team.true_object("puck").pos, mission.objects["puck"][:3])
+    run(team, 0.0, 0.5)
+    np.testing.assert_allclose(team.true_object("puck").pos, mission.objects["puck"][:3], atol=2e-3)
+    seen = [team.measure_object("puck").pos for _ in range(1000)]
+    assert np.std(seen, axis=0) == pytest.approx(0.01, rel=0.15)
+
+
+def test_an_object_that_is_not_there_is_named():
+    mission = replace(plan_task(load_task("push"), 1, 4.0, None, seed=2), objects={})
+    with pytest.raises(ValueError, match="the scene of 'push' has 'puck'; the mission says nothing of where it starts"):
+        SimulatedTeam(mission, PERFECT, DT, seed=0)
+
+
+def test_what_is_recorded_is_read_as_it_was():
+    mission = plan_task(load_task("push"), 1, 4.0, None, seed=2)
+    team = SimulatedTeam(mission, PERFECT, DT, seed=0)
+    run(team, 0.0, 0.2, home(PANDA))
+    columns, row = truth_columns(mission), truth_row(team, list(mission.objects))
+    series = {name: np.array([value]) for name, value in zip(columns, row, strict=True)}
+    truth = read_truth(series | {"time_s": np.zeros(1)}, mission)
+    state, puck = team.true_state(0), team.true_object("puck")
+    for name in ("joint_pos", "joint_vel", "base_pos", "base_quat"):
+        np.testing.assert_array_equal(getattr(truth.robots, name)[0, 0], getattr(state, name))
+    np.testing.assert_array_equal(truth.objects["puck"].pos[0], puck.pos)
+    np.testing.assert_array_equal(truth.objects["puck"].ang_vel[0], puck.ang_vel)
+    np.testing.assert_array_equal(truth.target[0, 0], team.target[0])
