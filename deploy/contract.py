@@ -88,6 +88,7 @@ class Contract:
     team: TeamSpec
     shield: Mapping[str, Any]
     provenance: Provenance
+    role: str = ""  # whose of the task's roles this is; empty where robots are all alike
     objects: tuple[str, ...] = ()  # tracked things that the policy looks at, see `deploy.signals.object_signals`
     format: str = FORMAT
 

@@ -37,6 +37,11 @@ class Crew:
         self._joints = self.robot.joint_of_channel
 
     @property
+    def num_worlds(self) -> int:
+        """W."""
+        return self.world.num_worlds
+
+    @property
     def action_dim(self) -> int:
         """Channels of one robot, U."""
         return len(self.robot.channels)
