@@ -13,16 +13,39 @@ from hardware.rotation import rotate
 from sim.task import Percept
 
 Tensor = torch.Tensor
-POSITION_GAIN, VELOCITY_GAIN, TURN_GAIN = 2.0, 2.5, 8.0  # 1/s^2, 1/s, 1/s
+POSITION_GAIN, VELOCITY_GAIN, TURN_GAIN = 8.0, 5.0, 8.0  # 1/s^2, 1/s, 1/s
+LOAD_GAIN, SWING_GAIN = 12.0, 0.5  # 1/s^3, 1/s
 REACH_M = 0.8  # a goal farther away pulls no harder
 
 
-def fly_to_goal(p: Percept, robot: str) -> Tensor:
-    """Target (..., 4) of a drone that flies straight to `goal_pos` and knows nothing of the others."""
+def fly_to_goal(p: Percept, robot: str, sum_gain: float = 0.0) -> Tensor:
+    """Target (..., 4) of a drone that flies straight to `goal_pos` and knows nothing of the others.
+
+    `sum_gain` 1/s^3 times the memory `goal_offset_sum` makes up for thrust and weight that are not as they should be.
+    """
     offset = p.command["goal_pos"] - p.state.base_pos
     far = torch.linalg.vector_norm(offset, dim=-1, keepdim=True).clamp_min(1e-6)
     vel = rotate(p.state.base_quat, p.state.base_lin_vel)
-    return accelerate(p, robot, POSITION_GAIN * offset * (REACH_M / far).clamp_max(1.0) - VELOCITY_GAIN * vel)
+    accel = POSITION_GAIN * offset * (REACH_M / far).clamp_max(1.0) - VELOCITY_GAIN * vel
+    if sum_gain:
+        accel = accel + sum_gain * p.memory["goal_offset_sum"]
+    return accelerate(p, robot, accel)
+
+
+def carry_load(p: Percept, robot: str, cable_m: float, reach_m: float) -> Tensor:
+    """Target (..., 4) of a drone that holds its end of a load's cable; its share of the weight it need not know.
+
+    It flies to the point `reach_m` beside the load's goal, at the bearing at which it began, that lies a tight cable
+    above it; the load follows. What the load is short of its goal, summed up, stands for its share of the weight.
+    """
+    load = p.objects["load"]
+    above = torch.tensor([0.0, 0.0, (cable_m**2 - reach_m**2) ** 0.5])
+    offset = p.command["load_goal"] + reach_m * p.memory["bearing"] + above - p.state.base_pos
+    far = torch.linalg.vector_norm(offset, dim=-1, keepdim=True).clamp_min(1e-6)
+    vel = rotate(p.state.base_quat, p.state.base_lin_vel)
+    swing = rotate(load.quat, load.lin_vel) - vel
+    accel = POSITION_GAIN * offset * (REACH_M / far).clamp_max(1.0) - VELOCITY_GAIN * vel
+    return accelerate(p, robot, accel + SWING_GAIN * swing + LOAD_GAIN * p.memory["load_goal_sum"])
 
 
 def accelerate(p: Percept, robot: str, accel_w: Tensor) -> Tensor:

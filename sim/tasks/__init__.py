@@ -4,14 +4,16 @@ from difflib import get_close_matches
 
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks.hover import HOVER
+from sim.tasks.payload_lift import PAYLOAD_LIFT
 from sim.tasks.push import PUSH
 from sim.tasks.reach import REACH
 from sim.tasks.stand import STAND
 from sim.tasks.swarm_swap import SWARM_SWAP
+from sim.tasks.swarm_track import SWARM_TRACK
 from sim.tasks.velocity import VELOCITY
 
 _TASKS: dict[str, TaskCfg | MixedTaskCfg] = {
-    task.name: task for task in (HOVER, PUSH, REACH, STAND, SWARM_SWAP, VELOCITY)
+    task.name: task for task in (HOVER, PAYLOAD_LIFT, PUSH, REACH, STAND, SWARM_SWAP, SWARM_TRACK, VELOCITY)
 }
 
 

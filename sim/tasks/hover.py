@@ -78,8 +78,8 @@ HOVER = TaskCfg(
     action=ActionCfg(centre=(HOVER_N, 0.0, 0.0, 0.0), scale=(0.7 * HOVER_N, 4.0, 4.0, 2.0)),
     start=start,
     rewards={
-        "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 1.0}, weight=0.4),
-        "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.1}, weight=0.6),
+        "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 0.4}, weight=0.6),
+        "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.08}, weight=0.8),
         "goal_speed": RewardTerm(rewards.goal_speed, {"limit_m_s": 1.5, "slow_m": 0.5}, weight=0.4),
         "action_change": RewardTerm(rewards.action_change, weight=-0.05),
         "spin": RewardTerm(rewards.spin, weight=-0.005),
@@ -100,7 +100,8 @@ HOVER = TaskCfg(
         "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
         "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
     },
-    baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name}),
-    ppo={"gamma": 0.98, "gae_lambda": 0.9},
+    baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name, "sum_gain": 16.0}),
+    train_steps=1_400_000,
+    ppo={"gamma": 0.98, "gae_lambda": 0.9, "minibatch": 2048, "init_std": 0.5},
     shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
 )

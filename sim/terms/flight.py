@@ -1,0 +1,159 @@
+"""Terms of drones among things: a load that they carry between them, pillars that they fly around."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from hardware.rotation import rotate, rotate_inverse, rotate_inverse_each
+from sim.task import Percept, Transition
+from sim.terms.rewards import ellipsoid_distance
+
+Tensor = torch.Tensor
+LOAD, LOAD_GOAL = "load", "load_goal"  # the tracked object, and the command that says where it is to be
+
+
+def load_offset(p: Percept) -> Tensor:
+    """Vector from the robot to the load, (..., 3) m, body: its length and direction say how the cable runs."""
+    return rotate_inverse(p.state.base_quat, p.objects[LOAD].pos - p.state.base_pos)
+
+
+def load_velocity(p: Percept) -> Tensor:
+    """Velocity of the load, (..., 3) m/s, body of the robot."""
+    return rotate_inverse(p.state.base_quat, load_velocity_w(p))
+
+
+def load_velocity_w(p: Percept) -> Tensor:
+    """Velocity of the load, (..., 3) m/s, world."""
+    load = p.objects[LOAD]
+    return rotate(load.quat, load.lin_vel)
+
+
+def load_goal_offset(p: Percept, limit_m: float) -> Tensor:
+    """Vector from the load to its goal, (..., 3) m, body of the robot; shortened to `limit_m`."""
+    return rotate_inverse(p.state.base_quat, _shortened(p.command[LOAD_GOAL] - p.objects[LOAD].pos, limit_m))
+
+
+def load_goal_sum(old: Tensor, p: Percept, action: Tensor, dt_s: float, limit_m: float, decay_s: float) -> Tensor:
+    """Leaky sum of the vector from the load to its goal, (..., 3) m s, world: says how heavy the load really is."""
+    error = _shortened(p.command[LOAD_GOAL] - p.objects[LOAD].pos, limit_m)
+    return old * (1.0 - dt_s / decay_s) + error * dt_s
+
+
+def first_bearing(old: Tensor, p: Percept, action: Tensor) -> Tensor:
+    """Level unit vector from the load to the robot when it was first seen, (..., 3), world: a place of one's own."""
+    gap = (p.state.base_pos - p.objects[LOAD].pos) * torch.tensor([1.0, 1.0, 0.0])
+    now = gap / torch.linalg.vector_norm(gap, dim=-1, keepdim=True).clamp(min=1e-3)
+    known = torch.linalg.vector_norm(old, dim=-1, keepdim=True) > 0.5
+    return torch.where(known, old, now)
+
+
+def load_near_goal(t: Transition, scale_m: float) -> Tensor:
+    """exp(-distance of the load to its goal / scale), (W, N): the same for the whole team."""
+    return torch.exp(-load_distance(t) / scale_m)
+
+
+def load_at_goal(t: Transition, scale_m: float) -> Tensor:
+    """exp(-(distance of the load to its goal / scale)^2), (W, N): only the last centimetres count."""
+    return torch.exp(-((load_distance(t) / scale_m) ** 2))
+
+
+def load_speed(t: Transition) -> Tensor:
+    """Speed of the load, (W, N) m/s."""
+    speed = torch.linalg.vector_norm(t.objects[LOAD].lin_vel, dim=-1)
+    return speed.expand(t.state.base_pos.shape[:2])
+
+
+def crowding_above(t: Transition, separation_m: float, downwash_ratio: float) -> Tensor:
+    """How deep a flying robot is in the ellipsoid of the worst flying neighbour, (W, N): 1 at its centre."""
+    apart = torch.where(_both_fly(t), ellipsoid_distance(t.offset, separation_m, downwash_ratio), torch.inf)
+    return (1.0 - apart).clamp(min=0.0).amax(-1)
+
+
+def near_place(t: Transition, reach_m: float, cable_m: float, scale_m: float) -> Tensor:
+    """exp(-distance of the robot to its place / scale), (W, N).
+
+    Its place is `reach_m` beside the load's goal, at the robot's bearing, a tight cable above it.
+    """
+    above = torch.tensor([0.0, 0.0, (cable_m**2 - reach_m**2) ** 0.5])
+    gap = t.command[LOAD_GOAL] + reach_m * t.memory["bearing"] + above - t.state.base_pos
+    return torch.exp(-torch.linalg.vector_norm(gap, dim=-1) / scale_m)
+
+
+def flying(t: Transition) -> Tensor:
+    """Robots above the load, (W, N) bool. One whose motors died hangs on its cable, below the load."""
+    return t.state.base_pos[..., 2] > t.objects[LOAD].pos[..., 2]
+
+
+def collided_in_flight(t: Transition, distance_m: float) -> Tensor:
+    """Two flying robots closer than `distance_m`, (W, N) bool; who hangs on a cable may touch anything."""
+    return torch.where(_both_fly(t), t.distance, torch.inf).amin(-1) < distance_m
+
+
+def load_dropped(t: Transition, height_m: float, after_s: float) -> Tensor:
+    """The load lower than `height_m` when it should have left the floor, `after_s` into the episode, (W, N) bool."""
+    low = t.objects[LOAD].pos[..., 2] < height_m
+    return (low & (t.time_s.unsqueeze(-1) > after_s)).expand(t.state.base_pos.shape[:2])
+
+
+def load_reached(t: Transition, distance_m: float) -> Tensor:
+    """The load within `distance_m` of its goal, (W, N) bool."""
+    return load_distance(t) < distance_m
+
+
+def beyond_walls(t: Transition, low_m: tuple[float, ...], high_m: tuple[float, ...]) -> Tensor:
+    """The robot beyond the walls or the ceiling of its space, (W, N) bool; the floor is where who dies may lie."""
+    pos = t.state.base_pos
+    beyond = (pos[..., :2] < torch.tensor(low_m[:2])) | (pos[..., :2] > torch.tensor(high_m[:2]))
+    return beyond.any(-1) | (pos[..., 2] > high_m[2])
+
+
+def load_distance(t: Transition) -> Tensor:
+    """Distance of the load to its goal, (W, N) m."""
+    return torch.linalg.vector_norm(t.command[LOAD_GOAL] - t.objects[LOAD].pos, dim=-1)
+
+
+def along_curve(plan: Mapping[str, Tensor], time_s: Tensor, duration_s: float) -> Tensor:
+    """Point (W, N, 3) m on the Bezier curve `from`, `via`, `to` after `time_s` (W, 1, 1): gently off and on."""
+    s = (time_s / duration_s).clamp(0.0, 1.0)
+    s = s * s * (3.0 - 2.0 * s)
+    return (1 - s) ** 2 * plan["from"] + 2 * s * (1 - s) * plan["via"] + s**2 * plan["to"]
+
+
+def _both_fly(t: Transition) -> Tensor:
+    fly = flying(t)
+    return fly.unsqueeze(-1) & fly.unsqueeze(-2)
+
+
+def _shortened(vector: Tensor, limit_m: float) -> Tensor:
+    """`vector` (..., 3) with its length cut to `limit_m`."""
+    length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
+    return vector / (length / limit_m).clamp(min=1.0)
+
+
+def pillar_offsets(p: Percept, names: Sequence[str], limit_m: float, nearest: int) -> Tensor:
+    """Level vectors to the axes of the `nearest` pillars, nearest first, (..., 3 x nearest) m, body.
+
+    Beyond `limit_m` a pillar is as good as none: its vector is shortened to that.
+    """
+    axes = torch.stack([p.objects[name].pos for name in names], dim=-2)
+    gap = (axes - p.state.base_pos.unsqueeze(-2)) * torch.tensor([1.0, 1.0, 0.0])
+    distance = torch.linalg.vector_norm(gap, dim=-1)
+    order = distance.topk(nearest, dim=-1, largest=False).indices
+    near = _shortened(gap.gather(-2, order.unsqueeze(-1).expand(*order.shape, 3)), limit_m)
+    return rotate_inverse_each(p.state.base_quat, near).flatten(-2)
+
+
+def near_pillar(t: Transition, names: Sequence[str], clear_m: float) -> Tensor:
+    """How deep the robot is in the layer of `clear_m` around the axis of the nearest pillar, (W, N): 1 at the axis."""
+    return (1.0 - pillar_distance(t, names) / clear_m).clamp(min=0.0)
+
+
+def hit_pillar(t: Transition, names: Sequence[str], distance_m: float) -> Tensor:
+    """Closer to a pillar's axis than `distance_m`, the radii of pillar and robot, (W, N) bool."""
+    return pillar_distance(t, names) < distance_m
+
+
+def pillar_distance(t: Transition, names: Sequence[str]) -> Tensor:
+    """Level distance to the axis of the nearest pillar, (W, N) m."""
+    axes = torch.stack([t.objects[name].pos for name in names], dim=-2)[..., :2]
+    return torch.linalg.vector_norm(axes - t.state.base_pos[..., :2].unsqueeze(-2), dim=-1).amin(-1)

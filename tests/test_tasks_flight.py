@@ -1,0 +1,278 @@
+"""Tasks of drones: where they begin, how they end, that they can be done, and that their policies can be exported."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+
+from deploy.bundle import load_bundle
+from policies.evaluate import EvalResult, fly
+from policies.export import export_policy
+from policies.ppo import PPOCfg
+from policies.train import TrainCfg, train
+from sim.env import TeamEnv, make_env
+from sim.observe import encode
+from sim.task import RandomTerm, TaskCfg
+from sim.tasks.hover import HOVER
+from sim.tasks.payload_lift import CABLE_M, HEIGHT_M, LOAD_RADIUS_M, PAYLOAD_LIFT
+from sim.tasks.swarm_track import CLEAR_M, FOLLOW_S, LARGEST_TEAM, PILLARS, SPACE, SWARM_TRACK, TOUCH_M
+from sim.terms import flight
+
+TASKS = pytest.mark.parametrize("task", [HOVER, PAYLOAD_LIFT, SWARM_TRACK], ids=lambda task: task.name)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+class BaselinePilot:
+    """The task's own controller."""
+
+    def start(self, env: TeamEnv) -> None:
+        """Its memory is the environment's."""
+
+    def act(self, env: TeamEnv) -> tuple[torch.Tensor, torch.Tensor]:
+        """Its target, and the action that gives it."""
+        percept, baseline = env.percept, env.task.baseline
+        target = baseline.func(percept, **baseline.params)
+        return encode(env.task.action, target, percept.state, env.robot.joint_of_channel), target
+
+
+class IdlePilot(BaselinePilot):
+    """Nobody flies."""
+
+    def act(self, env: TeamEnv) -> tuple[torch.Tensor, torch.Tensor]:
+        """Zero."""
+        none = torch.zeros(env.num_worlds, env.num_agents, env.action_dim)
+        return none, none
+
+
+def deaths(probability: float) -> dict[str, RandomTerm]:
+    """The randomisation of payload-lift with motors that die, in each world or in none."""
+    term = PAYLOAD_LIFT.randomisation["motor_failure"]
+    return {**PAYLOAD_LIFT.randomisation, "motor_failure": replace(term, params={"probability": probability})}
+
+
+@cache
+def flown(name: str, **changes: float) -> EvalResult:
+    """Sixteen episodes of a task under its baseline."""
+    tasks = {task.name: task for task in (HOVER, PAYLOAD_LIFT, SWARM_TRACK)}
+    task = tasks[name]
+    if "deaths" in changes:
+        task = replace(task, randomisation=deaths(changes["deaths"]))
+    return fly(BaselinePilot(), make_env(task, 16, 7))
+
+
+def failing(env: TeamEnv) -> list[str]:
+    """Failures that hold now in some world."""
+    terms = env.task.failures
+    return [name for name, term in terms.items() if bool(term.func(env.now, **term.params).any())]
+
+
+def until_dead(task: TaskCfg, worlds: int) -> TeamEnv:
+    """A team under its baseline, a second and a half after one of each world has died."""
+    env, pilot = make_env(task, worlds, 3), BaselinePilot()
+    while float(env.world.robots.strength.amin()) > 0.0 or bool((env.world.robots.strength > 0).all(-1).all(-1).any()):
+        env.step(pilot.act(env)[0])
+        dead = (env.world.robots.strength[..., 0] == 0.0).any(-1)
+        if bool(dead.all()):
+            break
+    for _ in range(75):
+        env.step(pilot.act(env)[0])
+    return env
+
+
+@TASKS
+def test_an_episode_begins_with_nothing_failed_and_goals_that_an_operator_may_give(task: TaskCfg):
+    env = make_env(task, 128, 1)
+    assert failing(env) == []
+    for name, command in task.commands.items():
+        given = env.command[name]
+        assert (given >= torch.tensor(command.low)).all()
+        assert (given <= torch.tensor(command.high)).all()
+
+
+@TASKS
+def test_nobody_succeeds_by_doing_nothing(task: TaskCfg):
+    assert fly(IdlePilot(), make_env(task, 16, 2)).success_rate < 0.1
+
+
+@TASKS
+def test_everything_stays_finite_whatever_the_robots_do(task: TaskCfg):
+    env = make_env(task, 8, 4)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(env.max_steps):
+        action = 2.0 * torch.rand(8, env.num_agents, 4, generator=generator) - 1.0
+        obs, reward, _, _, info = env.step(action)
+        assert obs.isfinite().all()
+        assert reward.isfinite().all()
+        assert not info["failures"]["unstable"].any()
+
+
+@TASKS
+def test_the_same_seed_gives_the_same_flight(task: TaskCfg):
+    def trace() -> torch.Tensor:
+        env = make_env(task, 4, 9)
+        seen = [env.step(torch.full((4, env.num_agents, 4), 0.05))[0] for _ in range(60)]
+        return torch.stack(seen)
+
+    assert torch.equal(trace(), trace())
+
+
+@TASKS
+def test_its_policy_can_be_exported_and_needs_no_more_than_the_robot_has(task: TaskCfg, tmp_path):
+    cfg = TrainCfg(task=task.name, out=tmp_path / "run", num_envs=8, total_steps=1, ppo=PPOCfg(num_steps=4, epochs=1))
+    train(cfg)
+    contract = load_bundle(export_policy(cfg.out, tmp_path / "policy.onnx")).contract
+    inputs = {tensor.name for tensor in contract.inputs}
+    assert any(name.startswith("peers") for name in inputs) == (task is SWARM_TRACK)
+    assert any(name.startswith("load") for name in inputs) == (task is PAYLOAD_LIFT)
+    assert any(name.startswith("pillar") for name in inputs) == (task is SWARM_TRACK)
+
+
+def test_hover_can_be_done_by_a_controller_that_sums_up_its_error():
+    assert flown("hover").success_rate > 0.7
+
+
+def test_a_load_is_carried_by_drones_that_each_know_their_place():
+    result = flown("payload-lift", deaths=0.0)
+    assert result.success_rate > 0.9
+    assert result.collision_rate == 0.0
+
+
+def test_a_load_begins_on_the_floor_or_in_the_air_with_no_cable_too_short():
+    env = make_env(PAYLOAD_LIFT, 128, 5)
+    load = env.now.objects["load"].pos
+    on_floor = load[:, 0, 2] < LOAD_RADIUS_M + 1e-3
+    assert 0.3 < float(on_floor.float().mean()) < 0.7
+    cables = torch.linalg.vector_norm(env.now.state.base_pos - load, dim=-1)
+    assert (cables <= CABLE_M).all()
+    assert (cables > 0.8 * CABLE_M).all()
+    height = env.command["load_goal"][..., 2]
+    assert (height >= HEIGHT_M[0]).all()
+    assert (height <= HEIGHT_M[1]).all()
+
+
+def test_a_cable_holds_the_load_when_it_is_tight_and_pushes_nothing_when_it_is_slack():
+    env = make_env(replace(PAYLOAD_LIFT, randomisation={}), 16, 5, randomise=False)
+    load = env.now.objects["load"].pos[:, 0, 2]
+    air = load > 0.3
+    for _ in range(10):  # 0.2 s: a load that nobody held would be 0.2 m lower
+        env.step(torch.zeros(16, 3, 4))
+    assert (load - env.now.objects["load"].pos[:, 0, 2])[air].max() < 0.16
+    floor = ~air
+    still = torch.linalg.vector_norm(env.now.objects["load"].lin_vel[floor], dim=-1)
+    assert (still < 0.05).all()
+
+
+def test_who_dies_hangs_or_lies_below_the_load_and_is_no_failure_of_its_own():
+    env = until_dead(replace(PAYLOAD_LIFT, randomisation=deaths(1.0)), 16)
+    dead = env.world.robots.strength[..., 0] == 0.0
+    assert (dead.sum(-1) <= 1).all()
+    struck = dead.any(-1)
+    assert float(struck.float().mean()) > 0.8
+    above = flight.flying(env.now)
+    assert not (above & dead).any()
+    length = torch.linalg.vector_norm(env.now.state.base_pos - env.now.objects["load"].pos, dim=-1)
+    assert (length[dead] < 1.15 * CABLE_M).all()
+
+
+def test_a_load_left_on_the_floor_is_a_failure_after_a_while_and_not_before():
+    env = make_env(replace(PAYLOAD_LIFT, randomisation={}), 8, 5)
+    dropped = PAYLOAD_LIFT.failures["dropped"]
+    low = replace(env.now, objects={"load": replace(env.now.objects["load"], pos=torch.full((8, 1, 3), 0.03))})
+    early, late = torch.full((8,), 1.0), torch.full((8,), 3.0)
+    assert not dropped.func(replace(low, time_s=early), **dropped.params).any()
+    assert dropped.func(replace(low, time_s=late), **dropped.params).all()
+
+
+def test_two_that_fly_too_close_collide_and_one_that_hangs_does_not():
+    env = make_env(PAYLOAD_LIFT, 1, 5)
+    pos = env.now.state.base_pos.clone()
+    pos[0, 1] = pos[0, 0] + torch.tensor([0.1, 0.0, 0.0])
+    collision = PAYLOAD_LIFT.failures["collision"]
+    near = replace(env.now, state=replace(env.now.state, base_pos=pos))
+    assert collision.func(near, **collision.params).tolist() == [[True, True, False]]
+    below = env.now.objects["load"].pos[0, 0, 2] - 0.2
+    pos = pos.clone()
+    pos[0, :2, 2] = below
+    hanging = replace(env.now, state=replace(env.now.state, base_pos=pos))
+    assert not collision.func(hanging, **collision.params).any()
+
+
+def test_success_is_the_load_at_its_goal_wherever_the_robots_are():
+    env = make_env(PAYLOAD_LIFT, 4, 5)
+    goal = env.command["load_goal"][:, :1]
+    success = PAYLOAD_LIFT.success
+    for offset, expected in ((0.19, True), (0.21, False)):
+        moved = replace(env.now.objects["load"], pos=goal + torch.tensor([0.0, offset, 0.0]))
+        assert bool(success.func(replace(env.now, objects={"load": moved}), **success.params).all()) == expected
+
+
+def test_each_robot_remembers_the_bearing_at_which_it_began():
+    env, pilot = make_env(replace(PAYLOAD_LIFT, randomisation={}), 4, 5), BaselinePilot()
+    gap = (env.now.state.base_pos - env.now.objects["load"].pos)[..., :2]
+    for _ in range(100):
+        env.step(pilot.act(env)[0])
+    began = gap / torch.linalg.vector_norm(gap, dim=-1, keepdim=True)
+    assert torch.allclose(env.memory["bearing"][..., :2], began, atol=0.05)  # measured, with noise
+
+
+def test_goals_leave_and_arrive_gently():
+    env = make_env(SWARM_TRACK, 64, 6)
+    times = torch.linspace(0.0, SWARM_TRACK.episode_s, 501)
+    path = torch.stack([SWARM_TRACK.motion(env.plan, t.view(1, 1, 1))["goal_pos"] for t in times])
+    assert torch.allclose(path[0], env.plan["from"])
+    assert torch.allclose(path[-1], env.plan["to"])
+    speed = torch.linalg.vector_norm(path.diff(dim=0), dim=-1) / (SWARM_TRACK.episode_s / 500)
+    assert speed[0].max() < 0.05
+    assert speed[round(FOLLOW_S * 50) :].max() < 0.05
+    assert speed.max() < 1.6
+
+
+@pytest.mark.parametrize("robots", [1, 2, 8, LARGEST_TEAM])
+def test_a_team_of_any_size_begins_and_ends_clear_of_pillars_walls_and_one_another(robots: int):
+    env = make_env(SWARM_TRACK, 64, 6, num_agents=robots)
+    assert failing(env) == []
+    assert flight.pillar_distance(env.now, PILLARS).min() >= CLEAR_M
+    last = replace(env.now, state=replace(env.now.state, base_pos=env.plan["to"]))
+    assert flight.pillar_distance(last, PILLARS).min() >= CLEAR_M
+    assert last.distance.min() > 0.45
+    low, high = torch.tensor(SPACE["low_m"]), torch.tensor(SPACE["high_m"])
+    assert ((env.plan["to"] > low + 0.3) & (env.plan["to"] < high - 0.3)).all()
+
+
+def test_a_team_that_the_room_cannot_hold_is_refused():
+    with pytest.raises(ValueError, match="room for 12 robots, not 13"):
+        make_env(SWARM_TRACK, 1, 0, num_agents=13)
+
+
+def test_who_only_looks_at_the_goal_flies_into_a_pillar():
+    result = flown("swarm-track")
+    assert result.failure_rates["pillar"] > 0.8
+    assert result.success_rate < 0.1
+
+
+def test_pillars_are_solid_and_stay_where_they_are():
+    env = make_env(replace(SWARM_TRACK, failures={}, randomisation={}), 16, 6)
+    before = {name: env.now.objects[name].pos.clone() for name in PILLARS}
+    pilot, nearest = BaselinePilot(), torch.full((), 9.0)
+    for _ in range(400):
+        env.step(pilot.act(env)[0])
+        nearest = torch.minimum(nearest, flight.pillar_distance(env.now, PILLARS).min())
+    assert nearest < TOUCH_M  # some flew into one ...
+    assert nearest > 0.11  # ... and none through it: its hull, 9 cm wide, touches 10 cm from the axis at the earliest
+    for name in PILLARS:
+        assert torch.allclose(env.now.objects[name].pos, before[name], atol=1e-3)
+
+
+def test_a_robot_sees_its_nearest_pillars_first_and_far_ones_at_the_limit():
+    env = make_env(SWARM_TRACK, 64, 6)
+    seen = flight.pillar_offsets(env.percept, PILLARS, 1.2, 2).unflatten(-1, (2, 3))
+    distance = torch.linalg.vector_norm(seen, dim=-1)
+    true = flight.pillar_distance(env.now, PILLARS).clamp(max=1.2)
+    assert torch.allclose(distance[..., 0], true, atol=0.05)
+    assert (distance[..., 0] <= distance[..., 1] + 1e-5).all()
+    assert distance.max() <= 1.2 + 1e-5
