@@ -98,7 +98,8 @@ class ObsNormaliser(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The parts of an observation, as `split` gives them, to what `forward` gives."""
         seen = self.own(own).clamp(-CLIP, CLIP), self.peer(peers).clamp(-CLIP, CLIP) * valid[..., None], valid
-        return *seen, self.critic(critic).clamp(-CLIP, CLIP)
+        # A policy that flies is not shown what only the critic sees.
+        return *seen, self.critic(critic).clamp(-CLIP, CLIP) if critic.shape[-1] else critic
 
     def update(self, obs: Tensor) -> None:
         """Merge a batch of observations (..., D) into the statistics."""
