@@ -105,12 +105,14 @@ STAND = TaskCfg(
     num_envs=512,
     train_steps=6_000_000,
     ppo={
+        "gamma": 0.98,
+        "gae_lambda": 0.9,
         "num_steps": 16,
-        "epochs": 5,
-        "minibatch": 2048,
+        "epochs": 4,
+        "minibatch": 4096,
         "hidden": 128,
-        "init_std": 0.2,
+        "init_std": 0.3,
         "min_std": 0.05,
-        "target_kl": 0.015,
+        "target_kl": 0.02,
     },
 )

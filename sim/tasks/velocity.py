@@ -26,7 +26,8 @@ from sim.terms import humanoids, observations
 
 ROBOT = load_robot("g1")
 HOME = tuple(joint.home for joint in ROBOT.joints)
-# Reach of the action about home, rad. Waist, arms and hands keep their pose: fewer channels are learned sooner.
+# Reach of the action about home, rad. Waist, arms and hands keep their pose: fewer
+# channels are learned sooner.
 REACH = {"hip_pitch": 0.6, "hip_roll": 0.3, "hip_yaw": 0.3, "knee": 0.8, "ankle_pitch": 0.5, "ankle_roll": 0.2}
 SCALE = tuple(next((reach for part, reach in REACH.items() if part in name), 0.0) for name in ROBOT.joint_names)
 LEGS = tuple(index for index, scale in enumerate(SCALE) if scale)
@@ -154,12 +155,14 @@ VELOCITY = TaskCfg(
     num_envs=512,
     train_steps=60_000_000,
     ppo={
+        "gamma": 0.98,
+        "gae_lambda": 0.9,
         "num_steps": 16,
-        "epochs": 5,
-        "minibatch": 2048,
+        "epochs": 4,
+        "minibatch": 4096,
         "hidden": 128,
-        "init_std": 0.2,
+        "init_std": 0.3,
         "min_std": 0.05,
-        "target_kl": 0.015,
+        "target_kl": 0.02,
     },
 )

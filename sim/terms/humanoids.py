@@ -192,11 +192,6 @@ def foot_slip(t: Transition) -> Tensor:
     return ((foot_pos(t)[..., 2] < GROUNDED_M) * velocity.square().sum(-1).clamp(max=4.0)).sum(-1)
 
 
-def foot_tilt(t: Transition) -> Tensor:
-    """Squared sine of the soles' tilt against the floor, summed over the feet."""
-    return sum(down_b(t.frame(role)[1])[..., :2].square().sum(-1) for role in ("left_foot", "right_foot"))  # type: ignore[return-value]
-
-
 def feet_apart(t: Transition, least_m: float) -> Tensor:
     """How much closer than `least_m` the feet come sideways, m."""
     left, right = (_in_heading(t.state, foot_pos(t)[..., i, :])[..., 1] for i in (0, 1))
