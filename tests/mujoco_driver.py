@@ -1,4 +1,4 @@
-"""A driver whose robot is one Crazyflie in MuJoCo, stepped in real time whenever it is asked something."""
+"""A driver whose robot is in MuJoCo, stepped in real time whenever it is asked something."""
 
 import time
 from pathlib import Path
@@ -17,7 +17,8 @@ class MujocoDriver:
     """`log` gets a line when the robot is stopped."""
 
     def __init__(self, spec: RobotSpec, log: str):
-        self._team = SimulatedTeam(standing([[0.0, 0.0, 1.0, 0.0]], spec), Imperfection(), STEP_S, seed=0)
+        height_m = spec.home_height_m if spec.joints else 1.0
+        self._team = SimulatedTeam(standing([[0.0, 0.0, height_m, 0.0]], spec), Imperfection(), STEP_S, seed=0)
         self._spec, self._log = spec, Path(log)
         self._now_s: float | None = None
 

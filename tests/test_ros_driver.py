@@ -4,15 +4,21 @@ import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-from ros_rig import HOVER, SPEC, Rig
+from ros_rig import HOVER, SPEC, Rig, standing
+from sensor_msgs.msg import JointState
 
+from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
 from hardware.types import ActuatorCommand
+from ros_nodes import qos
 from ros_nodes.bringup import CONFIGURE, BringUpError
-from ros_nodes.joint_messages import CommandConverter
+from ros_nodes.conversion import empty_state
+from ros_nodes.joint_messages import CommandConverter, JointConverter
+from ros_nodes.polling import Mailbox
 
 pytestmark = pytest.mark.ros
 
@@ -41,6 +47,33 @@ def test_a_shield_flies_a_robot_through_its_driver_and_silence_stops_it(tmp_path
         while not log.exists() and time.monotonic() < until:
             time.sleep(0.05)
         assert log.exists(), "the driver went on flying the last command"
+
+
+def test_an_arm_behind_its_driver_tells_its_joints_and_is_stopped_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    log, panda = tmp_path / "stopped", load_robot("panda")
+    options = {"driver": "mujoco_driver:MujocoDriver", "options": json.dumps({"log": str(log)})}
+    mission = standing([[0.0, 0.0, 0.0, 0.0]], panda)
+    with Rig(tmp_path, mission=mission, parameters={"/**/driver": options}) as team:
+        team.start("panda_1/driver", "panda_1/shield")
+        publisher, converter = team.publisher("panda_1"), CommandConverter(panda.channels)
+        joints, state = JointConverter(panda.joint_names), empty_state(len(panda.joints))
+        mailbox = Mailbox(team.node, JointState, "/panda_1/joint_states", qos.SENSOR)
+        target = np.array([joint.home for joint in panda.joints], np.float32)
+        target[0] += 0.4
+
+        def request(_: float) -> None:
+            if (taken := mailbox.take()) is not None:
+                publisher.publish(converter.write(ActuatorCommand(target), joints.read(taken[0], state)))
+
+        team.watch("panda_1", 2.5, request)
+        assert team.mode("panda_1") in ("NOMINAL", "FILTERED"), team.node.reasons
+        assert state.joint_pos[0] == pytest.approx(0.4, abs=0.02)
+        team.processes.kill("panda_1_shield")
+        until = time.monotonic() + 3.0
+        while not log.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert log.exists(), "the driver went on with the last command"
 
 
 def test_a_driver_that_is_not_there_is_refused_in_one_line(tmp_path):

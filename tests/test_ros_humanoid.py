@@ -1,0 +1,127 @@
+"""A humanoid in ROS 2: told a velocity, held up by its shield when the policy dies, damped when that dies too."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("rclpy")
+from bundle_fixture import export_onnx, make_contract, torch_step
+from ros_rig import Rig, standing
+from torch import nn
+
+from deploy.bundle import save_bundle
+from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
+from deploy.probes import Probes, record_sequence
+from deploy.signals import TensorSpec, state_signals
+from hardware import load_robot
+from hardware.types import ActuatorCommand
+from ros_nodes.joint_messages import CommandConverter
+
+pytestmark = pytest.mark.ros
+SPEC = load_robot("g1")
+HOME = np.array([SPEC.joints[joint].home for joint in SPEC.joint_of_channel], np.float32)
+ARM = SPEC.channel_names.index("left_elbow_joint")
+LIMITS = ((-0.5, -0.4, -0.8), (1.0, 0.4, 0.8))
+VELOCITY = CommandSpec("velocity", ("batch", 3), "m/s, m/s, rad/s", "heading", "how fast to walk", *LIMITS)
+
+
+class StandingStill(nn.Module):
+    """Home, and a left elbow that is bent by the speed that is asked for: what it was told can be seen from outside."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("home", torch.tensor(HOME))
+        self.register_buffer("elbow", torch.eye(len(HOME))[ARM])
+
+    def forward(self, joint_pos, base_quat, velocity):
+        target = self.home + self.elbow * velocity[:, :1]
+        return target + 0.0 * joint_pos, base_quat, target / 3.0
+
+
+def contract() -> Contract:
+    own = {signal.name: signal for signal in state_signals(len(SPEC.joints))}
+    width = ("batch", len(SPEC.channels))
+    return make_contract(
+        task="stand-still", robot=robot_interface(SPEC), control_dt_s=1 / SPEC.control_hz,
+        inputs=(
+            own["joint_pos"], own["base_quat"],  # neither where it is nor how fast it moves
+            TensorSpec("velocity", VELOCITY.shape, "float32", VELOCITY.unit, VELOCITY.frame, VELOCITY.meaning),
+        ),
+        outputs=(
+            TensorSpec("target", width, "float32", "rad", "joint", "actuator command"),
+            TensorSpec("obs", ("batch", 4), "float32", "1", "world", "attitude"),
+            TensorSpec("action", width, "float32", "1", "none", "scaled command"),
+        ),
+        memory=(), commands=(VELOCITY,), team=TeamSpec(1, 0.0, 0), shield={},
+    )  # fmt: skip
+
+
+def save(path: Path) -> None:
+    policy, promised = StandingStill(), contract()
+    rng = np.random.default_rng(0)
+    shapes = {"joint_pos": (3, 1, len(SPEC.joints)), "base_quat": (3, 1, 4), "velocity": (3, 1, 3)}
+    inputs = {name: rng.uniform(-0.3, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
+    probes = Probes((record_sequence(torch_step(policy, promised), inputs, {}),))
+    save_bundle(export_onnx(policy, promised), promised, probes, path)
+
+
+@pytest.fixture
+def rig(tmp_path):
+    save(tmp_path / "policy.onnx")
+    mission = standing([[0.0, 0.0, SPEC.home_height_m, 0.5]], SPEC)
+    with Rig(tmp_path, bundle=tmp_path / "policy.onnx", mission=mission, commands=["velocity"]) as rig:
+        rig.start("simulated_robots", "g1_1/shield", "g1_1/policy")
+        yield rig
+
+
+def height(rig: Rig) -> float:
+    time.sleep(0.05)
+    return float(rig.state("g1_1")[0].base_pos[2])
+
+
+def bends(commands: list[ActuatorCommand]) -> np.ndarray:
+    return np.array([command.target[ARM] for command in commands]) - HOME[ARM]
+
+
+def test_a_humanoid_is_told_a_velocity_for_as_long_as_it_is_said(rig):
+    rig.watch("g1_1", 1.5)
+    assert rig.mode("g1_1") in ("NOMINAL", "FILTERED"), rig.node.reasons
+    told = rig.watch("g1_1", 1.0, lambda t: rig.node.send("g1_1", {"velocity": np.array([0.4, 0.0, 0.0])}))
+    assert bends(told)[-1] == pytest.approx(0.4, abs=0.02)
+    silent = rig.watch("g1_1", 1.5)
+    assert bends(silent)[-1] == pytest.approx(0.0, abs=0.02)
+    assert rig.mode("g1_1") in ("NOMINAL", "FILTERED"), rig.node.reasons
+    assert height(rig) > 0.93 * SPEC.home_height_m
+
+
+def test_its_shield_holds_it_up_without_a_policy_and_its_drives_damp_without_a_shield(rig):
+    rig.watch("g1_1", 1.5)
+    rig.processes.kill("g1_1_policy")
+    commands = rig.watch("g1_1", 1.5)
+    assert len(commands) > 60
+    assert rig.mode("g1_1") not in ("NOMINAL", "FILTERED", "OFF", "ESTOP")
+    assert height(rig) > 0.9 * SPEC.home_height_m
+    rig.processes.kill("g1_1_shield")
+    rig.watch("g1_1", 0.6)
+    assert height(rig) > 0.5 * SPEC.home_height_m  # it does not drop
+    rig.watch("g1_1", 4.0)
+    assert height(rig) < 0.8 * SPEC.home_height_m
+
+
+def test_a_request_that_would_throw_it_over_ends_in_damping_not_in_flailing(rig):
+    rig.watch("g1_1", 1.0)
+    rig.processes.kill("g1_1_policy")
+    publisher, converter = rig.publisher("g1_1"), CommandConverter(SPEC.channels)
+    rng = np.random.default_rng(1)
+
+    def flail(_: float) -> None:
+        target = rng.uniform(SPEC.command_low, SPEC.command_high).astype(np.float32)
+        publisher.publish(converter.write(ActuatorCommand(target), time.time_ns()))
+
+    commands = rig.watch("g1_1", 3.0, flail)
+    low, high = np.float32(SPEC.command_low), np.float32(SPEC.command_high)
+    assert all(np.isfinite(c.target).all() and (low <= c.target).all() and (c.target <= high).all() for c in commands)
+    assert rig.mode("g1_1") in ("HOLD", "DAMP")
