@@ -13,6 +13,7 @@ from hardware import Channel, Joint, Peers, RobotSpec, RobotState
 
 torch.set_num_threads(1)
 MEASURED_BEFORE_S = 0.004  # a measurement is this old when it is used
+LATENCY_S = 0.010  # until a command is at the drive, at most
 POS_NOISE, VEL_NOISE = 2e-4, 5e-3  # one sigma, rad and rad/s: encoders and their difference quotient
 
 # A shoulder that lifts, an elbow and a wrist that turn about one axis, so that each throws the others about.
@@ -123,6 +124,7 @@ class Rig:
         self.noise = np.where(slide, 0.05, 1.0)
         self.steps = round(1.0 / spec.control_hz / self.model.opt.timestep)
         self.early = round(MEASURED_BEFORE_S / self.model.opt.timestep)
+        self.delay = rng.integers(0, int(LATENCY_S / self.model.opt.timestep) + 1, worlds)  # physics steps
 
     def truth(self) -> tuple[np.ndarray, np.ndarray]:
         """Joint positions and velocities (W, J)."""
@@ -151,19 +153,21 @@ class Rig:
         out = Outcome(np.full(size, -np.inf), *(np.zeros(size) for _ in range(4)), names=spec.channel_names)
         least, greatest = np.full(size, np.inf), np.full(size, -np.inf)
         now = self.measure()
+        sent = now.joint_pos[:, channel]
         count = round(seconds * spec.control_hz)
         for step in range(count):
-            sent = guard(now, policy(now.joint_pos[:, channel], now.joint_vel[:, channel], step))
+            last, sent = sent, guard(now, policy(now.joint_pos[:, channel], now.joint_vel[:, channel], step))
             for tick in range(self.steps):
                 if tick == self.steps - self.early:
                     now = self.measure()
-                for data, target in zip(self.datas, sent, strict=True):
+                there = np.where((tick >= self.delay)[:, None], sent, last)
+                for data, target in zip(self.datas, there, strict=True):
                     data.ctrl[self.ctrl] = target
                     mujoco.mj_step(self.model, data)
                 pos, vel = (x[:, channel] for x in self.truth())
                 out.beyond = np.maximum(out.beyond, (np.maximum(pos - high, low - pos) / (high - low)).max(0))
                 out.speed = np.maximum(out.speed, (np.abs(vel) / most).max(0))
-                called = np.abs(kp * (sent - pos) - kd * vel)
+                called = np.abs(kp * (there - pos) - kd * vel)
                 out.saturated += (called > effort).mean(0) / (count * self.steps)
                 out.mean_speed += (np.abs(vel) / most).mean(0) / (count * self.steps)
                 least, greatest = np.minimum(least, pos.min(0)), np.maximum(greatest, pos.max(0))

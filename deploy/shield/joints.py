@@ -19,12 +19,13 @@ three joints and 6 kg leaves its range, and none is faster than 105 % of its lim
 - positions are known to 0.2 mrad and velocities to 5 mrad/s (one sigma), and are at most 4 ms old;
 - commands reach the drive within `latency_s` (10 ms), and gravity is compensated;
 - nothing touches the arm.
-Soft servos are never asked for more than their effort; those of the Panda's wrist, in which 5 mrad of error are the
-whole effort, are during half of an attack. A joint by itself crosses its range at 50 to 80 % of its speed limit,
-because its servo slows down towards a target that stands still for a period. Joints of a humanoid that is thrown about
-in the air by all of its limbs touch their stops: there the filter bounds efforts and speeds, but promises no range. A
-channel in m is taken for a gripper's finger, which works by being stopped: for it only range without margin, effort
-and, in the supervisor, the speed of its target count.
+Soft servos are asked for more than their effort in less than 0.5 % of the time; those of the Panda's wrist, in which
+5 mrad of error are the whole effort, in half of it. A joint by itself crosses its range at 50 to 80 % of its speed
+limit, because its servo slows down towards a target that stands still for a period. A humanoid that is thrown about in
+the air by all of its limbs is beyond this: its short-ranged joints reach their stops, its lightest ones exceed their
+speed limit by up to a half, and what the filter bounds is what the drives add to it. A channel in m is taken for a
+gripper's finger, which works by being stopped: for it only range without margin, effort and, in the supervisor, the
+speed of its target count.
 
 Rates of change are the supervisor's (`JointBackup.pace`), because they need the target before: no target moves faster
 than `target_speed_share` of the joint's speed limit, which bounds the steps of effort and so the jerk. This is an
