@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hardware.types import Peers, RobotState
+from hardware.types import ObjectState, Peers, RobotState
 
 FORMAT = "phalanx-checkpoint/1"
 FILE = "checkpoint.pt"
@@ -36,13 +36,14 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise CheckpointError(f"no checkpoint at {path}")
     try:
-        with torch.serialization.safe_globals([RobotState, Peers]):
+        with torch.serialization.safe_globals([RobotState, Peers, ObjectState]):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever torch raises on bytes that are none of its own
         raise CheckpointError(f"{path} is not a checkpoint of phalanx, or damaged") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
         raise CheckpointError(f"{path} has format {found!r}, this version reads {FORMAT!r}")
+    content.setdefault("learners", {"": dict(content)})  # before there were roles, a run was its only learner
     return content
 
 

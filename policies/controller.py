@@ -6,20 +6,20 @@ from hardware import load_robot
 from hardware.types import ActuatorCommand
 from policies.networks import Actor, Features
 from sim.observe import Seen, decode, initial_memory, remember, see
-from sim.task import Percept, TaskCfg
+from sim.task import Percept, RoleCfg
 
 
 class Controller(nn.Module):
-    """Deterministic policy of a task: percept -> (actuator command, memory, obs, action).
+    """Deterministic policy of a role, or of a task for like robots: percept -> (actuator command, memory, obs, action).
 
     `see`, `decode` and `remember` are the environment's own functions, so that what was trained is what flies.
     """
 
-    def __init__(self, task: TaskCfg, actor: Actor) -> None:
+    def __init__(self, role: RoleCfg, actor: Actor) -> None:
         super().__init__()
-        self.task = task
+        self.role = role
         self.actor = actor
-        self._joints = load_robot(task.robot).joint_of_channel
+        self._joints = load_robot(role.robot).joint_of_channel
 
     def forward(self, percept: Percept) -> tuple[ActuatorCommand, dict[str, Tensor], Tensor, Tensor]:
         """Fields (..., n), peers (..., P, n) -> target (..., U), memory, obs (..., D), action (..., U) in [-1, 1]."""
@@ -31,13 +31,13 @@ class Controller(nn.Module):
 
         They go to the network as they are: joining them only to split them again cost a tenth of the exported graph.
         """
-        seen = see(self.task.observation, percept)
+        seen = see(self.role.observation, percept)
         parts = seen.own, seen.peers.movedim(-2, 0), seen.valid.movedim(-1, 0), seen.own[..., :0]
         features = Features(*self.actor.normaliser.standardise(*parts))
         action = self.actor.mean(features).clamp(-1.0, 1.0)
-        after = remember(self.task.observation, percept, action)
-        return decode(self.task.action, action, percept.state, self._joints), after, seen, action
+        after = remember(self.role.observation, percept, action)
+        return decode(self.role.action, action, percept.state, self._joints), after, seen, action
 
     def initial_memory(self, *batch: int) -> dict[str, Tensor]:
         """Memory at the start of an episode, each (*batch, n)."""
-        return initial_memory(self.task.observation, batch)
+        return initial_memory(self.role.observation, batch)

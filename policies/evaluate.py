@@ -1,6 +1,6 @@
 """How well a policy does: one episode in each of many worlds that training never saw."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,12 @@ from torch import Tensor
 from deploy.runtime import PolicyRuntime
 from policies.controller import Controller
 from policies.parallel import single_threaded_torch
-from policies.pilot import BundlePilot, Pilot, TorchPilot
-from sim.env import make_env
-from sim.task import TaskCfg
+from policies.pilot import BundlePilot, Pilot, TeamPilot, TorchPilot
+from sim.env import MixedEnv, make_env
+from sim.task import MixedTaskCfg, TaskCfg
+from sim.tasks import load_any_task
 
+Policy = Controller | PolicyRuntime | Pilot | Path | str
 HELD_OUT_SEED = 1_000_003  # training seeds are small numbers
 
 
@@ -29,7 +31,9 @@ class EvalResult:
     success_interval: tuple[float, float]
     collision_rate: float  # episodes in which two robots touched
     collision_interval: tuple[float, float]
-    failure_rates: Mapping[str, float]  # each way of failing, of any robot
+    failure_rates: Mapping[
+        str, float
+    ]  # each way of failing, of any robot; with ROLE/ before it where there are several
     min_separation_m: float | None  # least distance between two centres in any episode; None for a team of one
     mean_min_separation_m: float | None  # mean over the episodes
     mean_return: float  # of an episode, mean over the robots
@@ -38,8 +42,8 @@ class EvalResult:
 
 
 def evaluate(
-    policy: Controller | PolicyRuntime | Pilot | Path | str,
-    task: TaskCfg | str,
+    policy: Policy | Mapping[str, Policy],
+    task: TaskCfg | MixedTaskCfg | str,
     num_worlds: int = 256,
     seed: int = HELD_OUT_SEED,
     num_agents: int | None = None,
@@ -48,13 +52,23 @@ def evaluate(
 ) -> EvalResult:
     """Fly one episode in each of `num_worlds` worlds started from `seed`.
 
-    `policy` is a controller, a policy file or its path. Raises ValueError for an unknown task or a bad file.
+    `policy` is a controller, a policy file or its path; for a task with several roles a dict with one for each.
+    Raises ValueError for an unknown task, roles that are missing or a bad file.
     """
-    env = make_env(task, num_worlds, seed, num_agents=num_agents, shield=shield, randomise=randomise)
-    return fly(make_pilot(policy), env)
+    cfg = load_any_task(task) if isinstance(task, str) else task
+    if isinstance(cfg, MixedTaskCfg):
+        if num_agents is not None:
+            raise ValueError(f"task {cfg.name!r} has several roles: their numbers of robots are the task's")
+        if not isinstance(policy, Mapping):
+            raise ValueError(f"task {cfg.name!r} needs a policy for each of its roles: {', '.join(cfg.roles)}")
+        team = TeamPilot({role: make_pilot(part) for role, part in policy.items()})
+        return fly(team, MixedEnv(cfg, num_worlds, seed, shield=shield, randomise=randomise))
+    if isinstance(policy, Mapping):
+        raise ValueError(f"task {cfg.name!r} has one role, and needs one policy")
+    return fly(make_pilot(policy), make_env(cfg, num_worlds, seed, num_agents, shield, randomise))
 
 
-def make_pilot(policy: Controller | PolicyRuntime | Pilot | Path | str) -> Pilot:
+def make_pilot(policy: Policy) -> Pilot:
     """Whoever flies `policy`."""
     if isinstance(policy, Controller):
         return TorchPilot(policy)
@@ -63,17 +77,39 @@ def make_pilot(policy: Controller | PolicyRuntime | Pilot | Path | str) -> Pilot
     return BundlePilot(policy) if isinstance(policy, PolicyRuntime) else policy
 
 
+def load_team(files: Iterable[Path | str]) -> tuple[str, dict[str, PolicyRuntime]]:
+    """The task of policy files, and each one's runtime by its role, `evaluate` takes both.
+
+    ValueError unless they are of one task, each of another role; BundleError for a bad file.
+    """
+    team: dict[str, PolicyRuntime] = {}
+    tasks: dict[str, Path | str] = {}
+    for file in files:
+        runtime = PolicyRuntime.load(file)
+        task, role = runtime.contract.task, runtime.contract.role
+        tasks.setdefault(task, file)
+        if len(tasks) > 1:
+            raise ValueError(f"{' and '.join(f'{path} is for task {name!r}' for name, path in tasks.items())}")
+        if role in team:
+            raise ValueError(f"{file}: a policy for role {role!r} is there already")
+        team[role] = runtime
+    if not team:
+        raise ValueError("which policies? give a file for each role")
+    return next(iter(tasks)), team
+
+
 @single_threaded_torch()
-def fly(pilot: Pilot, env: Any) -> EvalResult:
+def fly(pilot: Pilot | TeamPilot, env: Any) -> EvalResult:
     """The first episode of every world of a freshly started `env`."""
     pilot.start(env)
     open_worlds = torch.ones(env.num_worlds, dtype=torch.bool)
     total = torch.zeros(env.num_worlds)
     ended_with: dict[str, Tensor] = {}
     while open_worlds.any():
-        _, reward, terminated, truncated, info = env.step(pilot.act(env)[0])
-        total += reward.mean(-1) * open_worlds
-        ends = open_worlds & (terminated | truncated).any(-1)
+        action: Any = pilot.act(env)[0]
+        _, reward, terminated, truncated, info = env.step(action)
+        total += _robots(reward).mean(-1) * open_worlds
+        ends = open_worlds & (_robots(terminated) | _robots(truncated)).any(-1)
         if ends.any():
             for name, value in _outcomes(info).items():
                 ended_with.setdefault(name, torch.zeros(env.num_worlds))[ends] = value[ends].float()
@@ -81,31 +117,44 @@ def fly(pilot: Pilot, env: Any) -> EvalResult:
     return _summary(env, ended_with, total)
 
 
+def _robots(values: Tensor | Mapping[str, Tensor]) -> Tensor:
+    """(W, N), of all roles side by side where there are several."""
+    return torch.cat(list(values.values()), dim=1) if isinstance(values, Mapping) else values
+
+
 def _outcomes(info: Mapping[str, Any]) -> dict[str, Tensor]:
     """What each world's episode came to, (W,) each; meaningful where it ended."""
     kept = {name: info[name] for name in ("success", "min_separation_m", "episode_length", "interventions")}
-    return kept | {f"failure/{name}": failed.any(-1) for name, failed in info["failures"].items()}
+    failures: dict[str, Tensor] = {}
+    for name, failed in info["failures"].items():
+        own = {f"{name}/{way}": f for way, f in failed.items()} if isinstance(failed, Mapping) else {name: failed}
+        failures |= {f"failure/{way}": f.any(-1) for way, f in own.items()}
+    return kept | failures
 
 
 def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResult:
-    count = env.num_worlds
+    count, crews = env.num_worlds, list(env.crews.values())
+    robots = sum(crew.num_agents for crew in crews)
     failures = {name.removeprefix("failure/"): v for name, v in worlds.items() if name.startswith("failure/")}
-    collisions = failures.get("collision", torch.zeros(count))
-    steps = worlds["episode_length"]
+    collisions = torch.zeros(count)
+    for name, value in failures.items():
+        if name.rpartition("/")[2] == "collision":
+            collisions = torch.maximum(collisions, value)
+    steps, separation = worlds["episode_length"], worlds["min_separation_m"]
     return EvalResult(
         episodes=count,
-        num_agents=env.num_agents,
-        shield=env.shield is not None,
+        num_agents=robots,
+        shield=any(crew.shield is not None for crew in crews),
         success_rate=float(worlds["success"].mean()),
         success_interval=wilson(int(worlds["success"].sum()), count),
         collision_rate=float(collisions.mean()),
         collision_interval=wilson(int(collisions.sum()), count),
         failure_rates={name: float(value.mean()) for name, value in failures.items()},
-        min_separation_m=float(worlds["min_separation_m"].min()) if env.num_agents > 1 else None,
-        mean_min_separation_m=float(worlds["min_separation_m"].mean()) if env.num_agents > 1 else None,
+        min_separation_m=float(separation.min()) if separation.isfinite().all() else None,
+        mean_min_separation_m=float(separation.mean()) if separation.isfinite().all() else None,
         mean_return=float(total.mean()),
         mean_episode_s=float(steps.mean()) * env.control_dt,
-        intervention_rate=float(worlds["interventions"].sum() / (steps.sum() * env.num_agents)),
+        intervention_rate=float(worlds["interventions"].sum() / (steps.sum() * robots)),
     )
 
 

@@ -17,53 +17,99 @@ from deploy.runtime import PolicyRuntime
 from deploy.shield import make_shield_params
 from deploy.signals import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS, TensorSpec, object_signals, peer_signals, state_signals
 from hardware import load_robot
-from policies.checkpoint import load_checkpoint
+from policies.checkpoint import CheckpointError, load_checkpoint
 from policies.controller import Controller
 from policies.graph import GraphController, step_function, to_onnx
+from policies.learner import role_of
 from policies.networks import Actor
-from policies.pilot import TorchPilot, graph_inputs
-from sim.env import make_env
-from sim.task import ObsLayout, TaskCfg
-from sim.tasks import load_task
+from policies.pilot import TeamPilot, TorchPilot, graph_inputs
+from sim.env import MixedEnv, make_env
+from sim.task import MixedTaskCfg, ObsLayout, TaskCfg
+from sim.tasks import load_any_task
+
+Task = TaskCfg | MixedTaskCfg
 
 PROBE_STEPS = 8  # control periods of each probe
 PROBE_LEAD = 40  # control periods flown before it, so that robots are moving and memory is not fresh
 
 
-def export_policy(checkpoint: Path, out: Path, task: TaskCfg | None = None) -> Path:
+def export_policy(checkpoint: Path, out: Path, task: Task | None = None, role: str = "") -> Path:
     """Write the policy of a checkpoint (file or run directory) as one policy file and load it again to check it.
 
-    `task` is needed when it is not one that `load_task` knows. Raises CheckpointError or BundleError.
+    `role` says whose, where the task has several; `task` is needed when it is not one that `load_any_task` knows.
+    Raises CheckpointError or BundleError, and ValueError for a role that is not there.
     """
     content = load_checkpoint(checkpoint)
-    controller = load_controller(checkpoint, task)
-    contract = make_contract(controller, content)
-    graph = GraphController(controller, contract.inputs, contract.outputs)
-    onnx_bytes, used = to_onnx(graph)
+    task = task or load_any_task(content["config"]["task"])
+    team = {name: _controller(content, task, name) for name in roles_of(content)}
+    if role not in team:
+        raise ValueError(f"{checkpoint} has no role {role!r}; it has: {', '.join(team)}")
+    return _export(team, role, content, task, out)
+
+
+def export_team(checkpoint: Path, folder: Path, task: Task | None = None) -> list[Path]:
+    """Write the policy of every role of a checkpoint as `folder`/TASK-ROLE.onnx; see `export_policy`."""
+    content = load_checkpoint(checkpoint)
+    task = task or load_any_task(content["config"]["task"])
+    team = {name: _controller(content, task, name) for name in roles_of(content)}
+    names = {role: f"{task.name}-{role}.onnx" if role else f"{task.name}.onnx" for role in team}
+    return [_export(team, role, content, task, folder / name) for role, name in names.items()]
+
+
+def _export(team: Mapping[str, Controller], role: str, content: Mapping[str, Any], task: Task, out: Path) -> Path:
+    controller = team[role]
+    contract = make_contract(controller, content, task, role)
+    onnx_bytes, used = to_onnx(GraphController(controller, contract.inputs, contract.outputs))
     contract = replace(contract, inputs=tuple(tensor for tensor in contract.inputs if tensor.name in used))
     graph = GraphController(controller, contract.inputs, contract.outputs)
-    save_bundle(onnx_bytes, contract, record_probes(graph, contract), out)
-    PolicyRuntime.load(out, load_robot(controller.task.robot))
+    contract = replace(contract, objects=graph.objects)
+    probes = record_probes(graph, contract) if not role else record_team_probes(graph, contract, team, task)
+    save_bundle(onnx_bytes, contract, probes, out)
+    PolicyRuntime.load(out, load_robot(controller.role.robot))
     return out
 
 
-def load_controller(checkpoint: Path, task: TaskCfg | None = None) -> Controller:
-    """The controller of a checkpoint (file or run directory), ready to fly. Raises CheckpointError."""
+def load_controller(checkpoint: Path, task: Task | None = None, role: str = "") -> Controller:
+    """The controller of a checkpoint (file or run directory), of `role`, ready to fly. Raises CheckpointError."""
     content = load_checkpoint(checkpoint)
-    layout, sizes = ObsLayout(**content["layout"]), content["ppo"]
-    actor = Actor(layout, content["action_dim"], sizes["hidden"], sizes["peer_embed"])
-    actor.load_state_dict(content["actor"])
-    return Controller(task or load_task(content["config"]["task"]), actor).eval()
+    return _controller(content, task or load_any_task(content["config"]["task"]), role)
 
 
-def make_contract(controller: Controller, content: Mapping[str, Any]) -> Contract:
-    """What the policy of a checkpoint with `content` promises, with every input that it might look at."""
-    task = controller.task
-    robot = load_robot(task.robot)
-    obs = task.observation
+def load_controllers(checkpoint: Path, task: Task | None = None) -> dict[str, Controller]:
+    """As `load_controller`, of every role of the checkpoint."""
+    return {role: load_controller(checkpoint, task, role) for role in roles_of(load_checkpoint(checkpoint))}
+
+
+def roles_of(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the roles that a checkpoint with `content` has learned; one empty name where robots are all alike."""
+    return tuple(content["learners"])
+
+
+def _controller(content: Mapping[str, Any], task: Task, role: str) -> Controller:
+    if role not in content["learners"]:
+        raise CheckpointError(f"the run has no role {role!r}; it has: {', '.join(content['learners'])}")
+    state = content["learners"][role]
+    actor = Actor(ObsLayout(**state["layout"]), state["action_dim"], state["ppo"]["hidden"], state["ppo"]["peer_embed"])
+    actor.load_state_dict(state["actor"])
+    return Controller(role_of(task, role), actor).eval()
+
+
+def make_contract(
+    controller: Controller, content: Mapping[str, Any], task: Task | None = None, role: str = ""
+) -> Contract:
+    """What the policy of a checkpoint with `content` promises, with every input that it might look at.
+
+    `task` is the whole team's, needed where the policy is of one `role` of several.
+    """
+    cfg = controller.role
+    if task is None:
+        assert isinstance(cfg, TaskCfg), "a role alone does not know its task"
+        task = cfg
+    robot = load_robot(cfg.robot)
+    obs = cfg.observation
     commands = tuple(
         CommandSpec(name, ("batch", len(c.low)), c.unit, c.frame, c.meaning, c.low, c.high)
-        for name, c in task.commands.items()
+        for name, c in cfg.commands.items()
     )
     memory = tuple(
         TensorSpec(name, ("batch", len(t.initial)), "float32", "1", "none", first_sentence(t.func))
@@ -87,6 +133,7 @@ def make_contract(controller: Controller, content: Mapping[str, Any]) -> Contrac
     )
     return Contract(
         task=task.name,
+        role=role,
         robot=robot_interface(robot),
         control_dt_s=1.0 / robot.control_hz,
         inputs=inputs,
@@ -95,7 +142,7 @@ def make_contract(controller: Controller, content: Mapping[str, Any]) -> Contrac
         commands=commands,
         objects=task.scene.objects,
         team=TeamSpec(content["num_agents"], obs.peer_range_m, obs.max_peers),
-        shield=asdict(make_shield_params(robot, **task.shield)),
+        shield=asdict(make_shield_params(robot, **cfg.shield)),
         provenance=_provenance(task, content),
     )
 
@@ -108,25 +155,57 @@ def record_probes(graph: GraphController, contract: Contract) -> Probes:
     return Probes(tuple(_probe(graph, contract, robots) for robots in sizes))
 
 
+def record_team_probes(
+    graph: GraphController, contract: Contract, team: Mapping[str, Controller], task: Task
+) -> Probes:
+    """A flight of the whole team, of which `graph` sees what its role sees; with more and fewer peers made of it."""
+    env = MixedEnv(task, 1, seed=contract.team.trained_with)
+    pilots = {role: TorchPilot(controller) for role, controller in team.items()}
+    whole = _flight(graph, contract, env, env.crews[contract.role], TeamPilot(pilots), pilots[contract.role])
+    if not any(tensor.name in PEER_INPUTS for tensor in contract.inputs):
+        return Probes((_recorded(graph, *whole),))
+    inputs, memory = whole
+    seen = inputs["peers_pos"].shape[2]
+    sizes = sorted({1, seen, contract.team.trained_with})  # a file must show what it does with more than it knew
+    return Probes(tuple(_recorded(graph, _with_peers(inputs, size), memory) for size in sizes))
+
+
 def _probe(graph: GraphController, contract: Contract, robots: int) -> ProbeSequence:
-    env = make_env(graph.controller.task, 1, seed=robots, num_agents=robots)
-    pilot = TorchPilot(graph.controller)
-    pilot.start(env)
+    task = graph.controller.role
+    assert isinstance(task, TaskCfg)
+    env, pilot = make_env(task, 1, seed=robots, num_agents=robots), TorchPilot(graph.controller)
+    return _recorded(graph, *_flight(graph, contract, env, env, pilot, pilot))
+
+
+def _flight(
+    graph: GraphController, contract: Contract, env: Any, crew: Any, team: Any, pilot: TorchPilot
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Inputs (T, N, ...) of the robots of `crew`, flown by `pilot` in a `team`, and their memory (N, n) before."""
+    team.start(env)
     for _ in range(PROBE_LEAD):
-        env.step(pilot.act(env)[0])
+        env.step(team.act(env)[0])
     memory = {name: value.flatten(0, 1).numpy() for name, value in pilot.memory.items()}
     rows = []
     for _ in range(PROBE_STEPS):
-        rows.append({name: value.copy() for name, value in graph_inputs(contract, env).items()})
-        env.step(pilot.act(env)[0])
-    inputs = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        rows.append({name: value.copy() for name, value in graph_inputs(contract, crew).items()})
+        env.step(team.act(env)[0])
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}, memory
+
+
+def _recorded(graph: GraphController, inputs: dict[str, np.ndarray], memory: dict[str, np.ndarray]) -> ProbeSequence:
     # Slots that hold nobody are part of every flight, whether or not someone was out of range in this one.
     if "peers_valid" in inputs and inputs["peers_valid"].shape[-1] > 1:
         inputs["peers_valid"][PROBE_STEPS // 2 :, :, -1] = False
     return record_sequence(step_function(graph), inputs, memory)
 
 
-def _provenance(task: TaskCfg, content: Mapping[str, Any]) -> Provenance:
+def _with_peers(inputs: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
+    """Inputs with `count` peers: the nearest of them, or all and the first ones once more."""
+    slots = np.arange(count) % inputs["peers_pos"].shape[2]
+    return {name: value[:, :, slots] if name in PEER_INPUTS else value.copy() for name, value in inputs.items()}
+
+
+def _provenance(task: Task, content: Mapping[str, Any]) -> Provenance:
     return Provenance(
         phalanx_version=_version("phalanx"),
         task_config=describe(task),

@@ -38,8 +38,16 @@ class GraphController(nn.Module):
     @property
     def measurements(self) -> set[str]:
         """Inputs that sensors give, of the robot itself and of objects."""
-        task = self.controller.task
-        return {t.name for t in self.inputs} - {*PEER_INPUTS, *task.commands, *task.observation.memory}
+        role = self.controller.role
+        return {t.name for t in self.inputs} - {*PEER_INPUTS, *role.commands, *role.observation.memory}
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """Tracked things that some input is about."""
+        about = self.measurements - set(STATE_INPUTS)
+        ends = {name: next(end for end in OBJECT_FIELDS if name.endswith(end)) for name in about}
+        names = (t.name.removesuffix(ends[t.name]) for t in self.inputs if t.name in about)
+        return tuple(dict.fromkeys(names))
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """One control period: values in the order of `inputs` -> in the order of `outputs`."""
@@ -51,25 +59,25 @@ class GraphController(nn.Module):
 
     def _percept(self, given: Mapping[str, Tensor]) -> Percept:
         """What the controller is given; zero where the graph has no such input, for then nobody looks at it."""
-        task, like = self.controller.task, next(iter(given.values()))
+        role, like = self.controller.role, next(iter(given.values()))
 
         def take(signal: TensorSpec) -> Tensor:
             absent = torch.zeros(like.shape[0], *(d for d in signal.shape[1:] if isinstance(d, int)))
             return given.get(signal.name, absent)
 
         age = torch.zeros(like.shape[0])
-        state = {signal.name: take(signal) for signal in state_signals(len(load_robot(task.robot).joint_names))}
+        state = {signal.name: take(signal) for signal in state_signals(len(load_robot(role.robot).joint_names))}
         state = {name: state.get(name, torch.zeros(like.shape[0], 0)) for name in STATE_INPUTS}
         objects = {}
-        for name in task.scene.objects:
+        for name in self.objects:
             parts = zip(OBJECT_FIELDS.values(), object_signals(name), strict=True)
             objects[name] = ObjectState(**{field: take(signal) for field, signal in parts}, age=age)
         none = torch.zeros(like.shape[0], 0, 3)
         peers = Peers(none, none, none[..., 0], none[..., 0].bool())
-        if task.observation.peer:
+        if role.observation.peer:
             peers = Peers(**{field: given[name] for name, field in PEER_INPUTS.items()})
-        command = {name: given[name] for name in task.commands}
-        memory = {name: given[name] for name in task.observation.memory}
+        command = {name: given[name] for name in role.commands}
+        memory = {name: given[name] for name in role.observation.memory}
         return Percept(RobotState(**state, age=age), peers, objects, command, memory)
 
 

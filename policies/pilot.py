@@ -1,8 +1,10 @@
 """Who flies the robots of an environment: a controller in torch, or a policy file in ONNX Runtime.
 
 Both start from what the robots measure and carry their own memory; neither looks at the environment's observations.
+What they are given as an environment is one of like robots, or the crew of their role.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -25,6 +27,26 @@ class Pilot(Protocol):
 
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
         """Action (W, N, U) in [-1, 1] for what the robots measure now, and the actuator target (W, N, U) it means."""
+
+
+class TeamPilot:
+    """A pilot for each role of a `MixedEnv`; whatever belongs to one role is a dict entry."""
+
+    def __init__(self, pilots: Mapping[str, Pilot]) -> None:
+        self.pilots = pilots
+
+    def start(self, env: Any) -> None:
+        """An episode begins in every world; ValueError unless every role has its pilot."""
+        if self.pilots.keys() != env.crews.keys():
+            needed, given = (", ".join(names) for names in (env.crews, self.pilots))
+            raise ValueError(f"task {env.task.name!r} has the roles {needed}; there are policies for: {given}")
+        for role, pilot in self.pilots.items():
+            pilot.start(env.crews[role])
+
+    def act(self, env: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """As `Pilot.act`, for each role."""
+        acts = {role: pilot.act(env.crews[role]) for role, pilot in self.pilots.items()}
+        return {role: action for role, (action, _) in acts.items()}, {r: target for r, (_, target) in acts.items()}
 
 
 class TorchPilot:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from policies.gae import gae, next_values
-from policies.nan_guard import NanGuard
 from policies.networks import Actor, Critic
 from policies.parallel import Workers
 from policies.ppo import PPOCfg, Samples, log_prob
@@ -16,10 +15,9 @@ from policies.ppo import PPOCfg, Samples, log_prob
 
 @dataclass
 class Episodes:
-    """Running return of every world's episode, and what the episodes that ended in this rollout came to."""
+    """Running return of every world's episode for one role, and what those that ended in this rollout came to."""
 
     running: Tensor  # (W,) return so far, mean over the robots
-    whole: Tensor  # (W,) bool: seen from its start; the first ones, staggered, are not
     returns: list[Tensor] = field(default_factory=list)
     success: list[Tensor] = field(default_factory=list)
     length: list[Tensor] = field(default_factory=list)
@@ -32,7 +30,7 @@ class Episodes:
             column.clear()
 
     def add(self, reward: Tensor, ended: Tensor, info: dict[str, Any]) -> None:
-        """One step: reward (W, N), ended (W,) and the info of `TeamEnv.step`."""
+        """One step: reward (W, N), ended (W,) and what `TeamEnv.step` says of it."""
         self.running += reward.mean(-1)
         for name, value in info["reward_terms"].items():
             self.terms[name] = self.terms.get(name, 0.0) + value.sum()
@@ -69,34 +67,22 @@ class Rollout:
         self.terminal_obs: list[Tensor] = []
 
     @torch.no_grad()
-    def collect(
-        self,
-        env: Any,
-        actor: Actor,
-        obs: Tensor,
-        generator: torch.Generator,
-        episodes: Episodes,
-        guard: NanGuard,
-        workers: Workers,
-    ) -> Tensor:
-        """Fill the buffers from `env`, starting at `obs` (W, N, D); returns the observation after the last step."""
-        self.terminal_obs.clear()
-        episodes.clear()
-        std, log_std = actor.log_std.exp(), actor.log_std
-        for t in range(self.obs.shape[0]):
-            self.obs[t] = obs
-            mean = _over_rows(actor, obs, workers)
-            noise = torch.randn(mean.shape, generator=generator, device=mean.device)
-            torch.add(mean, noise * std, out=self.action[t])
-            self.log_prob[t] = log_prob(self.action[t], mean, log_std, actor.driven)
-            obs, reward, terminated, truncated, info = env.step(self.action[t])
-            guard.check_step(env, obs, reward, info, self.action[t])
-            self.reward[t], self.terminated[t], self.ended[t] = reward, terminated, terminated | truncated
-            worlds = self.ended[t].any(-1)
-            if worlds.any():
-                self.terminal_obs.append(info["terminal_obs"][worlds])
-            episodes.add(reward, worlds, info)
-        return obs
+    def act(self, t: int, actor: Actor, obs: Tensor, generator: torch.Generator, workers: Workers) -> Tensor:
+        """Step `t`: what is done, (W, N, U), on seeing `obs` (W, N, D)."""
+        self.obs[t] = obs
+        mean = _over_rows(actor, obs, workers)
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
+        torch.add(mean, noise * actor.log_std.exp(), out=self.action[t])
+        self.log_prob[t] = log_prob(self.action[t], mean, actor.log_std, actor.driven)
+        return self.action[t]
+
+    def keep(self, t: int, reward: Tensor, terminated: Tensor, truncated: Tensor, terminal_obs: Tensor) -> Tensor:
+        """Step `t`: what came of it; returns the worlds (W,) that ended."""
+        self.reward[t], self.terminated[t], self.ended[t] = reward, terminated, terminated | truncated
+        worlds = self.ended[t].any(-1)
+        if worlds.any():
+            self.terminal_obs.append(terminal_obs[worlds])
+        return worlds
 
     @torch.no_grad()
     def samples(self, actor: Actor, critic: Critic, last_obs: Tensor, cfg: PPOCfg, workers: Workers) -> Samples:

@@ -11,9 +11,9 @@ from typing import Any
 
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.logs import Logs
-from policies.trainer import TrainCfg, Trainer, hyperparameters
+from policies.trainer import TrainCfg, Trainer
 
-__all__ = ["TrainCfg", "TrainResult", "Trainer", "hyperparameters", "train"]
+__all__ = ["TrainCfg", "TrainResult", "Trainer", "train"]
 
 Progress = Callable[[dict[str, float]], None]
 
@@ -74,7 +74,7 @@ def train(
         path=path,
         return_curve=trainer.curve,
         wall_s=wall_s,
-        env_steps=trainer.agent_steps // trainer.obs.shape[1],
+        env_steps=trainer.agent_steps // trainer.num_robots,
         agent_steps=trainer.agent_steps,
         steps_per_s=(trainer.agent_steps - before) / max(wall_s, 1e-9),
         finished=done,

@@ -1,21 +1,23 @@
-"""One training run in memory: environment, networks, optimiser and counters, and all of it as a state to save."""
+"""One training run in memory: environment, a learner for each role, counters, and all of it as a state to save."""
 
 import time
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from policies import ppo
 from policies.checkpoint import CheckpointError, restore_global_rng
+from policies.learner import Learner, hyperparameters, role_of, together
 from policies.nan_guard import NanGuard
-from policies.networks import Actor, Critic
 from policies.parallel import Workers, single_threaded_torch
 from policies.ppo import PPOCfg
-from policies.rollout import Episodes, Rollout
-from sim.env import make_env
+from policies.roles import OF_A_ROLE, by_role
+from sim.env import MixedEnv, make_env
+from sim.task import MixedTaskCfg, RoleCfg
+from sim.tasks import load_any_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
 
@@ -46,35 +48,43 @@ class TrainCfg:
 
 
 class Trainer:
-    """One run in memory: environment, networks, optimiser, counters."""
+    """One run in memory: environment, a learner for each role, counters."""
 
     def __init__(self, cfg: TrainCfg, env: Any = None) -> None:
         """Builds everything from `cfg.seed`; `env` replaces the environment that `cfg` describes."""
         torch.manual_seed(cfg.seed)
         np.random.seed(cfg.seed % 2**32)
         self.cfg = cfg
-        self.env = env if env is not None else _env_of(cfg)
-        self.hyper = cfg.ppo or hyperparameters(getattr(self.env, "task", None))
+        self.env = by_role(env if env is not None else _env_of(cfg))
         self.obs = self.env.reset(cfg.seed)
         self.env.stagger()
-        layout, action_dim, hyper = self.env.obs_layout, self.env.action_dim, self.hyper
-        driven = _driven(getattr(self.env, "task", None))
-        self.actor = Actor(layout, action_dim, hyper.hidden, hyper.peer_embed, hyper.init_std, driven)
-        self.critic = Critic(layout, "team" if cfg.team_critic else "own", hyper.hidden, hyper.peer_embed)
-        self.optimiser = ppo.make_optimiser(self.actor, self.critic, hyper)
-        self.generator = torch.Generator(device=self.obs.device).manual_seed(cfg.seed)
-        self.rollout = Rollout(hyper.num_steps, self.obs, action_dim)
-        worlds = self.obs.shape[0]
-        self.episodes = Episodes(self.obs.new_zeros(worlds), torch.zeros(worlds, dtype=torch.bool))
+        self.learners = {
+            name: Learner(name, self.env.crews[name], obs, *self._role(name), cfg.team_critic)
+            for name, obs in self.obs.items()
+        }
+        self.hyper = _common(self.learners)
+        device = next(iter(self.obs.values())).device
+        self.generator = torch.Generator(device=device).manual_seed(cfg.seed)
         self.guard = NanGuard(cfg.out)
-        self.workers = Workers(hyper.threads)
+        self.workers = Workers(self.hyper.threads)
         self.curve: list[dict[str, float]] = []
         self.iteration = self.agent_steps = 0
 
     @property
+    def learner(self) -> Learner:
+        """The only learner, where robots are all alike."""
+        (learner,) = self.learners.values()
+        return learner
+
+    @property
     def steps_per_iteration(self) -> int:
-        """Agent steps of one rollout."""
-        return self.rollout.log_prob.numel()
+        """Agent steps of one rollout, of all roles."""
+        return sum(learner.steps for learner in self.learners.values())
+
+    @property
+    def num_robots(self) -> int:
+        """Robots of a world, of all roles."""
+        return sum(obs.shape[1] for obs in self.obs.values())
 
     def iterate(self, fraction: float) -> dict[str, float]:
         """One rollout and one update; `fraction` of the training is over. Returns the iteration's numbers."""
@@ -83,40 +93,52 @@ class Trainer:
 
     def _iterate(self, fraction: float) -> dict[str, float]:
         began = time.perf_counter()
-        args = (self.env, self.actor, self.obs, self.generator, self.episodes, self.guard, self.workers)
-        self.obs = self.rollout.collect(*args)
+        self._collect()
         collected = time.perf_counter()
-        samples = self.rollout.samples(self.actor, self.critic, self.obs, self.hyper, self.workers)
-        losses = ppo.update(
-            self.actor, self.critic, self.optimiser, samples, self.hyper, self.generator, self.workers, fraction
-        )
-        seen = {name: getattr(self.rollout, name) for name in ("obs", "action", "log_prob", "reward")}
-        self.guard.check_update(losses, (("actor", self.actor), ("critic", self.critic)), **seen)
-        # Only now: while the samples were taken and learned from, the statistics had to stand still.
-        self.actor.normaliser.update(self.rollout.obs)
+        losses = {
+            name: learner.learn(self.obs[name], self.generator, self.guard, self.workers, fraction)
+            for name, learner in self.learners.items()
+        }
         updated = time.perf_counter()
         self.iteration += 1
         self.agent_steps += self.steps_per_iteration
-        outcome = self.episodes.summary(self.steps_per_iteration)
-        self.curve.append({"agent_steps": self.agent_steps, **{k: outcome[k] for k in CURVE if k in outcome}})
+        outcome = together({n: learner.episodes.summary(learner.steps) for n, learner in self.learners.items()})
+        if len(self.learners) > 1 and "success_rate" in outcome:
+            shares = [(self.obs[n].shape[1] / self.num_robots, outcome[f"{n}/mean_return"]) for n in self.learners]
+            outcome["mean_return"] = sum(share * value for share, value in shares)
+        kept = {name: value for name, value in outcome.items() if {name, name.partition("/")[2]} & set(CURVE)}
+        self.curve.append({"agent_steps": self.agent_steps, **kept})
         seconds = {"time/rollout_s": collected - began, "time/update_s": updated - collected}
-        return {**losses, **outcome, **seconds, "steps_per_s": self.steps_per_iteration / (updated - began)}
+        rate = {"steps_per_s": self.steps_per_iteration / (updated - began)}
+        return {**together(losses), **outcome, **seconds, **rate}
+
+    def _collect(self) -> None:
+        """Fill every learner's rollout; the world steps once for all of them."""
+        for learner in self.learners.values():
+            learner.rollout.terminal_obs.clear()
+            learner.episodes.clear()
+        for t in range(self.hyper.num_steps):
+            actions = {
+                name: learner.rollout.act(t, learner.actor, self.obs[name], self.generator, self.workers)
+                for name, learner in self.learners.items()
+            }
+            self.obs, reward, terminated, truncated, info = self.env.step(actions)
+            for name, learner in self.learners.items():
+                own = {**info, **{key: info[key][name] for key in OF_A_ROLE}}
+                self.guard.check_step(self.env, self.obs[name], reward[name], own, actions[name], name)
+                last = own["terminal_obs"]
+                ended = learner.rollout.keep(t, reward[name], terminated[name], truncated[name], last)
+                learner.episodes.add(reward[name], ended, own)
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next iteration depends on, and what identifies the run."""
         return {
             "config": {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self.cfg).items()},
-            "ppo": asdict(self.hyper),
-            "layout": asdict(self.env.obs_layout),
-            "action_dim": self.env.action_dim,
-            "num_agents": self.obs.shape[1],
-            "actor": self.actor.state_dict(),
-            "critic": self.critic.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            "num_agents": self.num_robots,
+            "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
             "generator": self.generator.get_state(),
             "env": self.env.state_dict(),
             "obs": self.obs,
-            "episodes": [self.episodes.running, self.episodes.whole],
             "curve": self.curve,
             "iteration": self.iteration,
             "agent_steps": self.agent_steps,
@@ -128,35 +150,41 @@ class Trainer:
             saved, asked = state["config"][name], getattr(self.cfg, name)
             if saved != asked:
                 raise CheckpointError(f"cannot resume with {name} = {asked!r}: the checkpoint was made with {saved!r}")
-        if state["ppo"] != asdict(self.hyper):
-            changed = [k for k, v in asdict(self.hyper).items() if state["ppo"].get(k) != v]
-            raise CheckpointError(f"cannot resume with other hyperparameters: {', '.join(changed)} differ")
-        self.actor.load_state_dict(state["actor"])
-        self.critic.load_state_dict(state["critic"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        if not isinstance(state["obs"], Mapping):
+            raise CheckpointError("the checkpoint is of an earlier version, which can be exported but not resumed")
+        if state["learners"].keys() != self.learners.keys():
+            saved, asked = (", ".join(names) for names in (state["learners"], self.learners))
+            raise CheckpointError(f"cannot resume with roles {asked}: the checkpoint was made with {saved}")
+        for name, learner in self.learners.items():
+            learner.load_state_dict(state["learners"][name])
         self.generator.set_state(state["generator"])
         self.env.load_state_dict(state["env"])
         self.obs = state["obs"]
-        self.episodes.running, self.episodes.whole = state["episodes"]
         self.curve = list(state["curve"])
         self.iteration, self.agent_steps = state["iteration"], state["agent_steps"]
         restore_global_rng(state["rng"])
 
-
-def hyperparameters(task: Any) -> PPOCfg:
-    """The defaults with the overrides of a TaskCfg (or None); ValueError names an override that does not exist."""
-    overrides = dict(task.ppo) if task is not None else {}
-    known = {field.name for field in fields(PPOCfg)}
-    unknown = sorted(set(overrides) - known)
-    if unknown:
-        raise ValueError(f"task {task.name!r} overrides ppo.{unknown[0]}; there are {', '.join(sorted(known))}")
-    return replace(PPOCfg(), **overrides)
+    def _role(self, name: str) -> tuple[RoleCfg | None, PPOCfg]:
+        """What the role `name` has to do, None in an environment without a task, and how it learns that."""
+        task = getattr(self.env, "task", None)
+        role = role_of(task, name) if task is not None else None
+        owner = f"task {getattr(task, 'name', '')!r}"
+        return role, self.cfg.ppo or hyperparameters(role, f"role {name!r} of {owner}" if name else owner)
 
 
-def _driven(task: Any) -> list[bool] | None:
-    """Which components of the action move anything: a task holds the others still by a scale of zero."""
-    return [scale != 0.0 for scale in task.action.scale] if task is not None else None
+def _common(learners: Mapping[str, Learner]) -> PPOCfg:
+    """Hyperparameters of any role; ValueError where roles differ in what only the whole team can have."""
+    first, *others = (learner.hyper for learner in learners.values())
+    for name in ("num_steps", "threads"):
+        if any(getattr(other, name) != getattr(first, name) for other in others):
+            raise ValueError(f"roles {', '.join(learners)} differ in ppo.{name}: they share one rollout")
+    return first
 
 
 def _env_of(cfg: TrainCfg) -> Any:
-    return make_env(cfg.task, cfg.num_envs, cfg.seed, num_agents=cfg.num_agents, shield=cfg.shield, curriculum=True)
+    task = load_any_task(cfg.task)
+    if isinstance(task, MixedTaskCfg):
+        if cfg.num_agents is not None:
+            raise ValueError(f"task {task.name!r} has several roles: their numbers of robots are the task's")
+        return MixedEnv(task, cfg.num_envs, cfg.seed, shield=cfg.shield, curriculum=True)
+    return make_env(task, cfg.num_envs, cfg.seed, num_agents=cfg.num_agents, shield=cfg.shield, curriculum=True)

@@ -29,7 +29,7 @@ def run_dir(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     train(TrainCfg(out=folder, num_envs=8, total_steps=8 * 4 * 16 * 2, ppo=PPO))
     content = load_checkpoint(folder)
-    content["actor"]["head.weight"] *= 30
+    content["learners"][""]["actor"]["head.weight"] *= 30
     save_checkpoint(folder / "checkpoint.pt", content)
     return folder
 
@@ -74,7 +74,7 @@ def test_a_robot_alone_does_what_the_batch_does(bundle_path: Path):
 
 def test_parity_notices_another_policy(bundle_path: Path, run_dir: Path, tmp_path: Path):
     content = load_checkpoint(run_dir)
-    content["actor"]["trunk.peers.encode.weight"] *= 1.01
+    content["learners"][""]["actor"]["trunk.peers.encode.weight"] *= 1.01
     save_checkpoint(tmp_path / "checkpoint.pt", content)
     assert measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg(parity_worlds=2))["max_abs"] > 1e-4
 

@@ -48,7 +48,7 @@ def test_the_term_and_the_world_are_named_and_the_state_is_saved(tmp_path: Path,
 
 def test_an_update_that_goes_wrong_is_named(tmp_path: Path):
     trainer = Trainer(TrainCfg(task="point", out=tmp_path, ppo=PPO), PointTeam(8))
-    trainer.actor.log_std.register_hook(lambda grad: grad * torch.nan)
+    trainer.learner.actor.log_std.register_hook(lambda grad: grad * torch.nan)
     with pytest.raises(NonFiniteError, match="loss/policy is not finite after the update; state saved in"):
         trainer.iterate(0.0)
     trainer.workers.close()

@@ -10,11 +10,11 @@ import torch
 from point_team import PointTeam
 
 from policies import ppo
+from policies.learner import hyperparameters
 from policies.networks import Actor, Critic, Features
 from policies.parallel import Workers
 from policies.ppo import PPOCfg, Samples
 from policies.train import TrainCfg, Trainer, train
-from policies.trainer import hyperparameters
 from sim.task import ObsLayout
 
 QUICK = PPOCfg(num_steps=20, minibatch=320, hidden=32, peer_embed=16)
@@ -110,7 +110,7 @@ def test_same_seed_same_run_and_another_seed_another(tmp_path: Path):
         for _ in range(3):
             trainer.iterate(0.0)
         trainer.workers.close()
-        return trainer.curve, trainer.actor.state_dict()
+        return trainer.curve, trainer.learner.actor.state_dict()
 
     (curve, weights), (curve_again, weights_again), (other, _) = run(3), run(3), run(4)
     assert curve == curve_again != other
@@ -123,7 +123,7 @@ def test_statistics_stand_still_while_samples_are_learned_from(tmp_path: Path):
         # At a learning rate of 0 nothing but a change of the statistics could move the policy.
         assert abs(trainer.iterate(0.0)["kl"]) < 1e-6
     trainer.workers.close()
-    assert trainer.actor.normaliser.own.count == 3 * trainer.steps_per_iteration
+    assert trainer.learner.actor.normaliser.own.count == 3 * trainer.steps_per_iteration
 
 
 def test_a_team_of_one_learns_too(tmp_path: Path):
@@ -133,8 +133,8 @@ def test_a_team_of_one_learns_too(tmp_path: Path):
 
 
 def test_a_task_overrides_hyperparameters_by_name():
-    assert hyperparameters(SimpleNamespace(name="t", ppo={"gamma": 0.9})) == PPOCfg(gamma=0.9)
+    assert hyperparameters(SimpleNamespace(ppo={"gamma": 0.9}), "task 't'") == PPOCfg(gamma=0.9)
     with pytest.raises(ValueError, match=r"task 't' overrides ppo.gama; there are "):
-        hyperparameters(SimpleNamespace(name="t", ppo={"gama": 0.9}))
+        hyperparameters(SimpleNamespace(ppo={"gama": 0.9}), "task 't'")
     with pytest.raises(ValueError, match=r"ppo.gamma = 1.2: 0 to 1"):
         PPOCfg(gamma=1.2)

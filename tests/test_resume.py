@@ -63,7 +63,7 @@ def test_killed_and_resumed_is_bitwise_the_same(tmp_path: Path):
     resumed = run(tmp_path / "killed", resume=True)
     assert resumed.return_curve == whole.return_curve
     one, other = load_checkpoint(whole.path), load_checkpoint(resumed.path)
-    for name in ("actor", "critic", "optimiser", "env", "obs", "generator", "curve", "agent_steps"):
+    for name in ("learners", "env", "obs", "generator", "curve", "agent_steps"):
         assert same(one[name], other[name]), name
 
 
@@ -76,7 +76,7 @@ def test_resume_on_the_real_task_is_bitwise_the_same(tmp_path: Path):
     whole, _ = go("whole", 12), go("halves", 6)
     halves = go("halves", 12, resume=True)
     one, other = load_checkpoint(whole.path), load_checkpoint(halves.path)
-    for name in ("actor", "critic", "optimiser", "env", "obs", "curve"):
+    for name in ("learners", "env", "obs", "curve"):
         assert same(one[name], other[name]), name
 
 

@@ -28,6 +28,6 @@ def test_ends_are_kept_as_they_were_seen_and_not_as_the_next_episode_begins(tmp_
     trainer.iterate(0.0)
     first, last = (torch.cat(parts) for parts in zip(*seen, strict=True))
     assert len(last) >= 6
-    kept = torch.cat(trainer.rollout.terminal_obs)
+    kept = torch.cat(trainer.learner.rollout.terminal_obs)
     assert torch.equal(kept, last) and not torch.equal(kept, first)
-    assert int(trainer.rollout.ended.all(-1).sum()) == len(last)
+    assert int(trainer.learner.rollout.ended.all(-1).sum()) == len(last)
