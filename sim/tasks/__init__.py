@@ -3,8 +3,10 @@
 from difflib import get_close_matches
 
 from sim.task import MixedTaskCfg, TaskCfg
+from sim.tasks.bimanual_lift import BIMANUAL_LIFT
 from sim.tasks.hover import HOVER
 from sim.tasks.payload_lift import PAYLOAD_LIFT
+from sim.tasks.pick_place import PICK_PLACE
 from sim.tasks.push import PUSH
 from sim.tasks.reach import REACH
 from sim.tasks.stand import STAND
@@ -12,9 +14,19 @@ from sim.tasks.swarm_swap import SWARM_SWAP
 from sim.tasks.swarm_track import SWARM_TRACK
 from sim.tasks.velocity import VELOCITY
 
-_TASKS: dict[str, TaskCfg | MixedTaskCfg] = {
-    task.name: task for task in (HOVER, PAYLOAD_LIFT, PUSH, REACH, STAND, SWARM_SWAP, SWARM_TRACK, VELOCITY)
-}
+_ALL: tuple[TaskCfg | MixedTaskCfg, ...] = (
+    BIMANUAL_LIFT,
+    HOVER,
+    PAYLOAD_LIFT,
+    PICK_PLACE,
+    PUSH,
+    REACH,
+    STAND,
+    SWARM_SWAP,
+    SWARM_TRACK,
+    VELOCITY,
+)
+_TASKS = {task.name: task for task in _ALL}
 
 
 def task_names() -> list[str]:

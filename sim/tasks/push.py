@@ -7,7 +7,7 @@ import torch
 
 from hardware import load_robot
 from sim import randomisation
-from sim.baselines.arms import poses
+from sim.baselines import arms as baselines
 from sim.group import Noise
 from sim.task import (
     ActionCfg,
@@ -31,7 +31,9 @@ NONE = (0.0,) * len(ROBOT.channels)
 RADIUS_M, HALF_HEIGHT_M, MASS_KG = 0.05, 0.025, 0.4
 DOWN = (0.0, 1.0, 0.0, 0.0)  # the tool looks straight down, wxyz
 WORK_M = 0.03  # height of the tool at work, where its pads meet the puck's side
+ABOVE_M = 0.075  # lowest start of the tool, clear of the puck
 TIP_M = 0.012  # from the middle of the closed finger tips to their corners
+PUSHED = {**PUCK, "behind_m": RADIUS_M + TIP_M, "height_m": WORK_M}
 TABLE = ((0.38, -0.25), (0.62, 0.25))  # m, where puck, goal and tool start: x, y
 REACH = {"low_m": (0.25, -0.45, -0.02), "high_m": (0.8, 0.45, 0.08)}
 DRAWS = 16
@@ -49,17 +51,19 @@ def props(scene: mujoco.MjSpec, robots: int) -> None:
 
 @lru_cache
 def _ready() -> torch.Tensor:
-    """(B, J) joint positions with the tool at working height, looking down, anywhere over the table."""
+    """(B, J) joint positions with the tool above the puck's height, looking down, anywhere over the table."""
     generator = torch.Generator().manual_seed(0)
-    low, high = (torch.tensor([*corner, height]) for corner, height in zip(TABLE, (WORK_M, WORK_M + 0.05), strict=True))
+    low, high = (
+        torch.tensor([*corner, height]) for corner, height in zip(TABLE, (ABOVE_M, ABOVE_M + 0.04), strict=True)
+    )
     pos = low + (high - low) * torch.rand(1024, 3, generator=generator)
-    joints = poses(ROBOT.name, pos, torch.tensor(DOWN).expand(1024, 4), ELBOW)
+    joints = baselines.poses(ROBOT.name, pos, torch.tensor(DOWN).expand(1024, 4), ELBOW)
     joints[:, -1] = 0.0
     return joints
 
 
 def start(draw: Draw) -> Start:
-    """Puck and goal anywhere on the table, 8 to 25 cm apart; the tool anywhere that is not on the puck."""
+    """Puck and goal anywhere on the table, 8 to 25 cm apart; the tool anywhere above."""
     n, (low, high) = draw.robots, (torch.tensor(corner) for corner in TABLE)
     size = high - low
     puck = low + size * draw.uniform(0.0, 1.0, 2)
@@ -67,15 +71,12 @@ def start(draw: Draw) -> Start:
     way = torch.linalg.vector_norm(goals - puck.unsqueeze(1), dim=-1)
     goal = _first(goals, (way > 0.08) & (way < 0.25))
     bank = _ready()
-    drawn = torch.randint(0, len(bank), (draw.worlds, DRAWS), generator=draw.generator)
-    tool, _ = arms.forward(ROBOT.name, bank)
-    free = torch.linalg.vector_norm(tool[drawn][..., :2] - puck.unsqueeze(1), dim=-1) > RADIUS_M + 2.5 * TIP_M
-    joints = _first(bank[drawn], free)
+    joints = bank[torch.randint(0, len(bank), (draw.worlds, n), generator=draw.generator)]
     level = torch.full((draw.worlds, 1), HALF_HEIGHT_M)
     upright = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(draw.worlds, 4)
     return Start(
         command={"goal_pos": torch.cat([goal, level], dim=-1).unsqueeze(1).expand(-1, n, -1)},
-        joint_pos=joints.unsqueeze(1).expand(-1, n, -1),
+        joint_pos=joints,
         objects={"puck": (torch.cat([puck, level], dim=-1), upright)},
     )
 
@@ -99,6 +100,7 @@ PUSH = TaskCfg(
     scene=SceneCfg(props=props, objects=("puck",)),
     observation=ObservationCfg(
         own={
+            "push_point_from_tool": Term(objects.push_point_from_tool, {**TOOL, **PUSHED}),
             "puck_from_tool": Term(objects.object_from_tool, {**TOOL, **PUCK}),
             "puck_to_goal": Term(objects.object_to_goal, {**PUCK, "limit_m": 0.2}),
             "puck_vel": Term(objects.object_vel, PUCK),
@@ -112,7 +114,7 @@ PUSH = TaskCfg(
     ),
     action=ActionCfg(
         centre=NONE,
-        scale=(0.3, 0.3, 0.1, *NONE[:5]),  # m/s of the tool, which looks straight down; gripper closed
+        scale=(0.4, 0.4, 0.25, *NONE[:5]),  # m/s of the tool, which looks straight down; gripper closed
         relative=(*(True,) * 7, False),
         basis=Term(arms.tool_basis, {**TOOL, "elbow": ELBOW}),
         hold=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
@@ -122,10 +124,7 @@ PUSH = TaskCfg(
         "near": RewardTerm(objects.object_near, {**PUCK, "scale_m": 0.1}, weight=0.5),
         "close": RewardTerm(objects.object_near, {**PUCK, "scale_m": 0.02}, weight=1.0),
         "towards": RewardTerm(objects.object_speed_to_goal, {**PUCK, "limit_m_s": 0.2}, weight=0.5),
-        "behind": RewardTerm(
-            objects.tool_behind, {**PUCK, "behind_m": RADIUS_M + TIP_M, "scale_m": 0.05, "there_m": 0.02}, weight=0.5
-        ),
-        "off_height": RewardTerm(arms.tool_off_height, {"height_m": WORK_M, "slack_m": 0.01}, weight=-5.0),
+        "at_push_point": RewardTerm(objects.at_push_point, {**PUSHED, "scale_m": 0.05, "there_m": 0.02}, weight=0.5),
         "action_change": RewardTerm(arms.action_change, {"first": 3}, weight=-0.02),
         "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
         "outside": RewardTerm(objects.object_outside, {**PUCK, **REACH}, weight=-20.0),
@@ -142,7 +141,8 @@ PUSH = TaskCfg(
         "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
         "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
     },
+    baseline=Term(baselines.push, {**TOOL, **PUSHED, "quat": DOWN, "elbow": ELBOW}),
     num_envs=512,
     train_steps=3_000_000,
-    ppo={"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "hidden": 128, "minibatch": 2048},
+    ppo={"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "minibatch": 2048},
 )

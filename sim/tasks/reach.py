@@ -20,7 +20,7 @@ from sim.task import (
     TaskCfg,
     Term,
 )
-from sim.terms import arms, observations, rewards
+from sim.terms import arms, observations
 
 ROBOT = load_robot("panda")
 TOOL = {"robot": ROBOT.name}
@@ -72,8 +72,8 @@ REACH = TaskCfg(
         memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
     ),
     action=ActionCfg(
-        centre=(*NONE[:7], 0.039),
-        scale=(0.5, 0.5, 0.5, 1.5, 1.5, 1.5, 0.5, 0.001),  # m/s, rad/s of the tool, rad/s of the elbow; gripper open
+        centre=(*NONE[:7], 0.04),
+        scale=(0.5, 0.5, 0.5, 1.5, 1.5, 1.5, 0.5, 0.0),  # m/s, rad/s of the tool, rad/s of the elbow; gripper open
         relative=(*(True,) * 7, False),
         basis=Term(arms.tool_basis, {**TOOL, "elbow": "joint3"}),
     ),
@@ -83,7 +83,7 @@ REACH = TaskCfg(
         "close": RewardTerm(arms.tool_near, {"scale_m": 0.03}, weight=0.5),
         "aligned": RewardTerm(arms.tool_aligned, {"scale_rad": 0.6}, weight=0.5),
         "well_aligned": RewardTerm(arms.tool_aligned, {"scale_rad": 0.1}, weight=0.5),
-        "action_change": RewardTerm(rewards.action_change, weight=-0.02),
+        "action_change": RewardTerm(arms.action_change, {"first": 7}, weight=-0.02),
         "joint_speed": RewardTerm(arms.joint_speed, weight=-0.002),
         "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
         "low": RewardTerm(arms.tool_low, {"height_m": 0.03}, weight=-20.0),

@@ -19,7 +19,7 @@ def tool_basis(state: RobotState, robot: str, elbow: str | None = None, damping:
     Coordinates are the tool's linear and angular velocity, for an arm of seven joints also the speed of the joint
     `elbow`, then every other channel as it is. Extended Jacobian (Baillieul, "Kinematic programming alternatives for
     redundant manipulators", ICRA 1985), inverted with `damping`. A step is the lead that the drive of a joint needs to
-    run at that speed: speed times its damping over its stiffness.
+    run at that speed, see `drive`.
     """
     _, lead, _ = drive(robot)
     steps = torch.tensor(lead).unsqueeze(-1) * tool_inverse(state.joint_pos, robot, elbow, damping)
@@ -69,12 +69,16 @@ def inverse(matrix: Tensor) -> Tensor:
 
 @lru_cache
 def drive(robot: str) -> tuple[Chain, tuple[float, ...], tuple[float, ...]]:
-    """Chain to the tool; of each joint of the arm the lead of its target over its speed, s; home of all joints."""
+    """Chain to the tool; of each joint of the arm the lead of its target over its speed, s; home of all joints.
+
+    An evenly moving joint lags by damping over stiffness, and comes half a control period nearer while a target stands.
+    """
     spec = load_robot(robot)
     arm = [joint for channel, joint in zip(spec.channels, spec.joint_of_channel, strict=True) if channel.unit == "rad"]
     if arm != list(range(len(arm))):
         raise ValueError(f"robot {robot!r}: its arm is not what its joints and channels begin with")
-    lead = tuple(spec.joints[joint].damping / spec.joints[joint].stiffness for joint in arm)
+    half = 0.5 / spec.control_hz
+    lead = tuple(spec.joints[joint].damping / spec.joints[joint].stiffness + half for joint in arm)
     return load_chain(spec, "tool"), lead, tuple(joint.home for joint in spec.joints)
 
 

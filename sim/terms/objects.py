@@ -7,6 +7,7 @@ from sim.task import Percept, Transition
 from sim.terms.arms import shortened, tool_pose_b
 
 Tensor = torch.Tensor
+SLACK_M = 0.003  # a finger this far from the side of a thing still touches it
 
 
 def object_from_tool(p: Percept, robot: str, name: str) -> Tensor:
@@ -44,13 +45,43 @@ def object_speed_to_goal(t: Transition, name: str, limit_m_s: float) -> Tensor:
     return ((rotate(thing.quat, thing.lin_vel) * way).sum(-1) / limit_m_s).clamp(-1.0, 1.0)
 
 
-def tool_behind(t: Transition, name: str, behind_m: float, scale_m: float, there_m: float) -> Tensor:
-    """exp(-distance / scale) of the tool from where it would push the object to `goal_pos`; 1 once it is there."""
-    offset = (t.command["goal_pos"] - t.objects[name].pos)[..., :2]
-    length = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
-    point = t.objects[name].pos[..., :2] - behind_m * offset / length.clamp(min=1e-3)
-    distance = torch.linalg.vector_norm(t.frame("tool")[0][..., :2] - point, dim=-1)
-    return torch.where(length.squeeze(-1) < there_m, 1.0, torch.exp(-distance / scale_m))
+def push_point(pos: Tensor, goal: Tensor, behind_m: float, height_m: float) -> Tensor:
+    """(..., 3) m, world: the point `behind_m` behind the object at `pos`, seen from its goal, at `height_m`."""
+    way = (goal - pos)[..., :2]
+    way = way / torch.linalg.vector_norm(way, dim=-1, keepdim=True).clamp(min=1e-3)
+    point = pos[..., :2] - behind_m * way
+    return torch.cat([point, torch.full_like(point[..., :1], height_m)], dim=-1)
+
+
+def push_point_from_tool(p: Percept, robot: str, name: str, behind_m: float, height_m: float) -> Tensor:
+    """From the tool to the `push_point` of the object, (..., 3) m, base."""
+    point = push_point(p.objects[name].pos, p.command["goal_pos"], behind_m, height_m)
+    return rotate_inverse(p.state.base_quat, point - p.state.base_pos) - tool_pose_b(p.state, robot)[0]
+
+
+def at_push_point(t: Transition, name: str, behind_m: float, height_m: float, scale_m: float, there_m: float) -> Tensor:
+    """exp(-distance / scale) of the tool from the `push_point`; 1 once the object is within `there_m` of its goal."""
+    point = push_point(t.objects[name].pos, t.command["goal_pos"], behind_m, height_m)
+    distance = torch.linalg.vector_norm(t.frame("tool")[0] - point, dim=-1)
+    return torch.where(goal_distance(t, name) < there_m, 1.0, torch.exp(-distance / scale_m))
+
+
+def at_object(t: Transition, name: str, scale_m: float) -> Tensor:
+    """exp(-distance / scale) of the tool from the object."""
+    return torch.exp(-torch.linalg.vector_norm(t.objects[name].pos - t.frame("tool")[0], dim=-1) / scale_m)
+
+
+def grasped(t: Transition, name: str, near_m: float, width_m: float) -> Tensor:
+    """1 where the tool is within `near_m` of the object and its fingers, the last joint, touch its sides."""
+    distance = torch.linalg.vector_norm(t.objects[name].pos - t.frame("tool")[0], dim=-1)
+    finger = t.state.joint_pos[..., -1]
+    return ((distance < near_m) & ((finger - width_m / 2).abs() < SLACK_M)).float()
+
+
+def lifted(t: Transition, name: str, rest_m: float, full_m: float) -> Tensor:
+    """How far the object is above `rest_m`, as a share of `full_m`, 0 to 1."""
+    share = (t.objects[name].pos[..., 2] - rest_m) / full_m
+    return share.clamp(0.0, 1.0).expand(t.action.shape[:2])
 
 
 def object_there(t: Transition, name: str, distance_m: float) -> Tensor:

@@ -1,0 +1,146 @@
+"""bimanual-lift: two Pandas, one policy and no word between them, lift a bar that is too heavy and too long for one."""
+
+from functools import lru_cache
+from math import sqrt
+
+import mujoco
+import numpy as np
+import torch
+
+from hardware import load_robot
+from sim import randomisation
+from sim.baselines import arms as baselines
+from sim.group import Noise
+from sim.task import (
+    ActionCfg,
+    CommandCfg,
+    Draw,
+    MemoryTerm,
+    ObservationCfg,
+    RandomTerm,
+    RewardTerm,
+    SceneCfg,
+    Start,
+    TaskCfg,
+    Term,
+)
+from sim.terms import arms, bars, objects, observations
+
+ROBOT = load_robot("panda")
+ELBOW = "joint3"
+TOOL = {"robot": ROBOT.name}
+NONE = (0.0,) * len(ROBOT.channels)
+SPACING_M = 1.0  # between the arms, side by side
+LENGTH_M, WIDTH_M, HEIGHT_M = 1.2, 0.04, 0.05
+MASS_KG = 5.0  # an arm may carry 3
+GRIP_M = 0.5  # from the middle of the bar to where an arm takes it
+REST_M = 0.15  # height of the bar's middle on its two stands
+BAR = {"name": "bar", "grip_m": GRIP_M}
+ACROSS = (0.0, sqrt(0.5), sqrt(0.5), 0.0)  # the tool looks straight down, its fingers on either side of the bar, wxyz
+X_M = 0.5  # of the bar, from the arms
+
+
+def props(scene: mujoco.MjSpec, robots: int) -> None:
+    """A steel tube on two stands, between the arms' places; friction of the pads decides over the grasp."""
+    bar = scene.worldbody.add_body(name="bar", pos=[X_M, 0.0, REST_M])
+    bar.add_freejoint()
+    size = [WIDTH_M / 2, LENGTH_M / 2, HEIGHT_M / 2]
+    bar.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=size, mass=MASS_KG, friction=[0.4, 0.005, 0.0001])
+    half = (REST_M - HEIGHT_M / 2) / 2
+    for side in (-1.0, 1.0):
+        scene.worldbody.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            pos=[X_M, side * 0.25, half],
+            size=[0.06, 0.02, half],
+            friction=[0.4, 0.005, 0.0001],
+            rgba=[0.5, 0.45, 0.4, 1],
+        )
+
+
+def bases(robots: int) -> np.ndarray:
+    """(N, 4): side by side, looking at the bar. ValueError for any other team than two."""
+    if robots != 2:
+        raise ValueError(f"bimanual-lift is for two arms, not {robots}")
+    return np.array([[0.0, -SPACING_M / 2, 0.0, 0.0], [0.0, SPACING_M / 2, 0.0, 0.0]])
+
+
+@lru_cache
+def _ready() -> torch.Tensor:
+    """(B, J) joint positions with the open hand above or around where the bar is gripped."""
+    generator = torch.Generator().manual_seed(0)
+    low, high = torch.tensor([X_M - 0.02, -0.04, REST_M + 0.06]), torch.tensor([X_M + 0.02, 0.04, REST_M + 0.14])
+    pos = low + (high - low) * torch.rand(512, 3, generator=generator)
+    return baselines.poses(ROBOT.name, pos, torch.tensor(ACROSS).expand(512, 4), ELBOW)
+
+
+def start(draw: Draw) -> Start:
+    """Hands open above the bar, which lies a little askew; the operator asks for 10 to 30 cm."""
+    k, uniform = draw.worlds, draw.uniform
+    bank = _ready()
+    joints = bank[torch.randint(0, len(bank), (k, draw.robots), generator=draw.generator)]
+    place = torch.stack([X_M + uniform(-0.01, 0.01), uniform(-0.03, 0.03), torch.full((k,), REST_M)], dim=-1)
+    yaw = uniform(-0.02, 0.02)
+    quat = torch.stack([(yaw / 2).cos(), 0 * yaw, 0 * yaw, (yaw / 2).sin()], dim=-1)
+    height = (REST_M + uniform(0.1, 0.3, 1, 1)).expand(-1, draw.robots, -1)
+    return Start(command={"height": height}, joint_pos=joints, objects={"bar": (place, quat)})
+
+
+DROP = {"name": "bar", "low_m": (X_M - 0.2, -0.3, REST_M - 0.05), "high_m": (X_M + 0.2, 0.3, 0.8)}
+
+BIMANUAL_LIFT = TaskCfg(
+    name="bimanual-lift",
+    summary="two Pandas lift a bar that is too much for one, and hold it level",
+    robot=ROBOT.name,
+    num_agents=2,
+    episode_s=5.0,
+    commands={"height": CommandCfg((0.2,), (0.5,), "m", "world", "height at which both ends of the bar shall be")},
+    scene=SceneCfg(props=props, objects=("bar",), bases=bases),
+    observation=ObservationCfg(
+        own={
+            "grip_from_tool": Term(bars.grip_from_tool, {**TOOL, **BAR}),
+            "ends_to_height": Term(bars.ends_to_height, BAR),
+            "bar_vel": Term(objects.object_vel, {"name": "bar"}),
+            "tool_pos": Term(arms.tool_pos, TOOL),
+            "tool_turn": Term(arms.tool_turn, {**TOOL, "quat": ACROSS}),
+            "joint_offset": Term(arms.joint_offset, TOOL),
+            "joint_vel": Term(arms.joint_vel),
+            "last_action": Term(observations.remembered, {"name": "last_action"}),
+        },
+        memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
+    ),
+    action=ActionCfg(
+        centre=(*NONE[:7], 0.02),
+        scale=(0.2, 0.2, 0.3, *NONE[:4], 0.03),  # m/s of the tool, which looks straight down; gripper m
+        relative=(*(True,) * 7, False),
+        basis=Term(arms.tool_basis, {**TOOL, "elbow": ELBOW}),
+        hold=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": ACROSS, "rate": 4.0}),
+    ),
+    start=start,
+    rewards={
+        "at_grip": RewardTerm(bars.at_grip, {**BAR, "scale_m": 0.05}, weight=0.5),
+        "gripped": RewardTerm(bars.gripped, {**BAR, "near_m": 0.02, "width_m": WIDTH_M}, weight=0.3),
+        "own_end": RewardTerm(bars.end_near_height, {**BAR, "own": True, "scale_m": 0.1}, weight=0.5),
+        "own_end_there": RewardTerm(bars.end_near_height, {**BAR, "own": True, "scale_m": 0.02}, weight=0.5),
+        "far_end": RewardTerm(bars.end_near_height, {**BAR, "own": False, "scale_m": 0.1}, weight=0.3),
+        "tilt": RewardTerm(bars.tilt, BAR, weight=-2.0),
+        "action_change": RewardTerm(arms.action_change, {"first": 3}, weight=-0.02),
+        "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
+        "dropped": RewardTerm(objects.object_outside, DROP, weight=-20.0),
+    },
+    failures={"dropped": Term(objects.object_outside, DROP)},
+    success=Term(bars.level_at_height, {**BAR, "tolerance_m": 0.03}),
+    success_hold_s=0.5,
+    noise=Noise(pos_m=0.001, angle_rad=0.003, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
+    randomisation={
+        "object_mass": RandomTerm(randomisation.object_mass, {"scale": (0.8, 1.1)}),
+        "friction": RandomTerm(randomisation.friction, {"scale": (0.7, 1.2)}),
+        "gains": RandomTerm(randomisation.gains, {"stiffness": (0.95, 1.05), "damping": (0.95, 1.05)}),
+        "sensor_bias": RandomTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
+        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
+        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
+    },
+    baseline=Term(baselines.lift, {**TOOL, **BAR, "width_m": WIDTH_M, "quat": ACROSS, "elbow": ELBOW}),
+    num_envs=256,
+    train_steps=3_000_000,
+    ppo={"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "hidden": 128, "minibatch": 2048},
+)

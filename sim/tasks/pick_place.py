@@ -1,0 +1,131 @@
+"""pick-place: a Panda takes a cube from the table and holds it where it shall be."""
+
+from functools import lru_cache
+
+import mujoco
+import torch
+
+from hardware import load_robot
+from sim import randomisation
+from sim.baselines import arms as baselines
+from sim.group import Noise
+from sim.task import (
+    ActionCfg,
+    CommandCfg,
+    Draw,
+    MemoryTerm,
+    ObservationCfg,
+    RandomTerm,
+    RewardTerm,
+    SceneCfg,
+    Start,
+    TaskCfg,
+    Term,
+)
+from sim.terms import arms, objects, observations
+
+ROBOT = load_robot("panda")
+ELBOW = "joint3"
+TOOL, CUBE = {"robot": ROBOT.name}, {"name": "cube"}
+NONE = (0.0,) * len(ROBOT.channels)
+WIDTH_M, MASS_KG = 0.045, 0.15
+REST_M = WIDTH_M / 2
+DOWN = (0.0, 1.0, 0.0, 0.0)  # the tool looks straight down, its fingers open along y, wxyz
+TABLE = ((0.42, -0.15), (0.60, 0.15))  # m, x and y: where the cube lies and the tool starts
+GOALS = ((0.40, -0.2, 0.1), (0.62, 0.2, 0.3))  # m
+SPACE = {"low_m": (0.2, -0.5, -0.02), "high_m": (0.85, 0.5, 0.7)}
+
+
+def props(scene: mujoco.MjSpec, robots: int) -> None:
+    """The cube, of wood."""
+    cube = scene.worldbody.add_body(name="cube", pos=[0.5, 0.0, REST_M])
+    cube.add_freejoint()
+    cube.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[WIDTH_M / 2] * 3, mass=MASS_KG, friction=[0.5, 0.005, 0.0001])
+    scene.geom("floor").friction = [0.5, 0.005, 0.0001]
+    scene.geom("floor").rgba = [0.78, 0.7, 0.6, 1]
+
+
+@lru_cache
+def _ready() -> torch.Tensor:
+    """(B, J) joint positions with the open hand above the table, looking down."""
+    generator = torch.Generator().manual_seed(0)
+    corners = [(*corner, height) for corner, height in zip(TABLE, (0.09, 0.15), strict=True)]
+    low, high = (torch.tensor(corner) for corner in corners)
+    pos = low + (high - low) * torch.rand(1024, 3, generator=generator)
+    return baselines.poses(ROBOT.name, pos, torch.tensor(DOWN).expand(1024, 4), ELBOW)
+
+
+def start(draw: Draw) -> Start:
+    """Cube and hand anywhere on and above the table, the cube turned by up to 0.2 rad; the goal in the air."""
+    k, n = draw.worlds, draw.robots
+    low, high = (torch.tensor(corner) for corner in TABLE)
+    cube = low + (high - low) * draw.uniform(0.0, 1.0, 2)
+    goal_low, goal_high = (torch.tensor(corner) for corner in GOALS)
+    goal = goal_low + (goal_high - goal_low) * draw.uniform(0.0, 1.0, 1, 3)
+    bank = _ready()
+    joints = bank[torch.randint(0, len(bank), (k, n), generator=draw.generator)]
+    yaw = draw.uniform(-0.2, 0.2)
+    quat = torch.stack([(yaw / 2).cos(), 0 * yaw, 0 * yaw, (yaw / 2).sin()], dim=-1)
+    return Start(
+        command={"goal_pos": goal.expand(-1, n, -1)},
+        joint_pos=joints,
+        objects={"cube": (torch.cat([cube, torch.full((k, 1), REST_M)], dim=-1), quat)},
+    )
+
+
+PICK_PLACE = TaskCfg(
+    name="pick-place",
+    summary="a Panda takes a cube from the table and holds it where it shall be",
+    robot=ROBOT.name,
+    num_agents=1,
+    episode_s=5.0,
+    commands={"goal_pos": CommandCfg((0.3, -0.3, 0.02), (0.7, 0.3, 0.4), "m", "world", "where the cube shall be")},
+    scene=SceneCfg(props=props, objects=("cube",)),
+    observation=ObservationCfg(
+        own={
+            "cube_from_tool": Term(objects.object_from_tool, {**TOOL, **CUBE}),
+            "cube_to_goal": Term(objects.object_to_goal, {**CUBE, "limit_m": 0.3}),
+            "cube_vel": Term(objects.object_vel, CUBE),
+            "tool_pos": Term(arms.tool_pos, TOOL),
+            "tool_turn": Term(arms.tool_turn, {**TOOL, "quat": DOWN}),
+            "joint_offset": Term(arms.joint_offset, TOOL),
+            "joint_vel": Term(arms.joint_vel),
+            "last_action": Term(observations.remembered, {"name": "last_action"}),
+        },
+        memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
+    ),
+    action=ActionCfg(
+        centre=(*NONE[:7], 0.02),
+        scale=(0.3, 0.3, 0.3, *NONE[:4], 0.03),  # m/s of the tool, which looks straight down; gripper m
+        relative=(*(True,) * 7, False),
+        basis=Term(arms.tool_basis, {**TOOL, "elbow": ELBOW}),
+        hold=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
+    ),
+    start=start,
+    rewards={
+        "at_cube": RewardTerm(objects.at_object, {**CUBE, "scale_m": 0.05}, weight=0.5),
+        "grasped": RewardTerm(objects.grasped, {**CUBE, "near_m": 0.02, "width_m": WIDTH_M}, weight=0.3),
+        "lifted": RewardTerm(objects.lifted, {**CUBE, "rest_m": REST_M, "full_m": 0.05}, weight=0.5),
+        "near": RewardTerm(objects.object_near, {**CUBE, "scale_m": 0.15}, weight=0.5),
+        "close": RewardTerm(objects.object_near, {**CUBE, "scale_m": 0.03}, weight=1.0),
+        "action_change": RewardTerm(arms.action_change, {"first": 3}, weight=-0.02),
+        "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
+        "outside": RewardTerm(objects.object_outside, {**CUBE, **SPACE}, weight=-20.0),
+    },
+    failures={"outside": Term(objects.object_outside, {**CUBE, **SPACE})},
+    success=Term(objects.object_there, {**CUBE, "distance_m": 0.03}),
+    success_hold_s=0.5,
+    noise=Noise(pos_m=0.001, angle_rad=0.005, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
+    randomisation={
+        "object_mass": RandomTerm(randomisation.object_mass, {"scale": (0.5, 1.5)}),
+        "friction": RandomTerm(randomisation.friction, {"scale": (0.7, 1.2)}),
+        "gains": RandomTerm(randomisation.gains, {"stiffness": (0.95, 1.05), "damping": (0.95, 1.05)}),
+        "sensor_bias": RandomTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
+        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
+        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
+    },
+    baseline=Term(baselines.pick, {**TOOL, **CUBE, "width_m": WIDTH_M, "quat": DOWN, "elbow": ELBOW}),
+    num_envs=512,
+    train_steps=3_000_000,
+    ppo={"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "minibatch": 2048},
+)
