@@ -1,58 +1,74 @@
 """`phalanx eval`: how well a policy does on starts that training never saw."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from phalanx.console import err, out, print_json
-from phalanx.options import Agent, Count, OptionalPolicyFile
+from phalanx.options import Agent, Count, Subjects, TaskFlag
 
 
 def evaluate(
-    file: OptionalPolicyFile = None,
+    subjects: Subjects = (),
     agent: Agent = "policy",
-    task: str = "swarm-swap",
+    task: TaskFlag = None,
     robots: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (),
     episodes: int = 256,
     seed: Count = None,
     shield: bool = False,
     json: bool = False,
 ) -> int:
-    """Fly held-out starts in simulation and count successes and collisions.
+    """Play held-out starts in simulation and count successes and failures.
 
     One episode in each of many worlds, with randomisation on; rates come with 95 % intervals.
 
     Args:
-        file: Policy file; needed by the agent "policy".
-        agent: Who flies: the policy, nobody (zero), chance (random), or straight at the goal (baseline).
-        task: Task of the simple agents; a policy file names its own.
+        subjects: A task, or a policy file, which names its own; of a team with several roles a file for each.
+        agent: Who acts: the policy (that of the zoo when only a task is given), nobody (zero), chance (random), or the
+            task's own controller that nobody trained (baseline).
+        task: Another way to name the task.
         robots: Team sizes, one after the other; that of the task when not given.
         episodes: Worlds, one episode in each.
         seed: Of the starts; held out from training when not given.
         shield: Put the safety shield between policy and robots.
         json: Print one JSON object on stdout.
     """
-    from phalanx.play.pilots import pilot_and_task
+    from phalanx.play.pilots import pilots_and_task
+    from phalanx.play.places import collision_distance
     from policies.evaluate import HELD_OUT_SEED
     from policies.evaluate import evaluate as run
-    from sim.tasks import load_task
+    from policies.pilot import BundlePilot
+    from sim.task import TaskCfg
 
     start = HELD_OUT_SEED if seed is None else seed
-    pilot, task = pilot_and_task(agent, file, task, start)
+    pilots, cfg = pilots_and_task(agent, subjects, task, start)
+    alone = isinstance(cfg, TaskCfg)
+    if robots and not alone:
+        raise ValueError(f"{cfg.name} has roles ({', '.join(cfg.roles)}) with team sizes of their own")
     results = []
-    for size in robots or (load_task(task).num_agents,):
-        with err.status(f"{episodes} episodes of {task} with {size} robots ..."):
-            result = run(pilot, task, episodes, start, size, shield)
+    for size in robots or (None,):
+        with err.status(f"{episodes} episodes of {cfg.name} ..."):
+            result = run(next(iter(pilots.values())) if alone else pilots, cfg, episodes, start, size, shield)
         results.append(asdict(result))
         if not json:
-            low, high = result.success_interval
-            least = "" if result.min_separation_m is None else f", closest {result.min_separation_m:.2f} m"
-            out.print(
-                f"{size} robots: success {100 * result.success_rate:.1f} % ({100 * low:.1f} to {100 * high:.1f}), "
-                f"collisions {100 * result.collision_rate:.1f} %{least}, return {result.mean_return:.1f}, "
-                f"shield busy {100 * result.intervention_rate:.0f} %"
-            )
+            out.print(sentence(results[-1], touching=collision_distance(cfg) > 0.0))
     if json:
-        print_json({"task": task, "agent": agent, "seed": start, "teams": results})
+        files = [pilot.runtime.fingerprint for pilot in pilots.values() if isinstance(pilot, BundlePilot)]
+        print_json({"task": cfg.name, "agent": agent, "fingerprints": files, "seed": start, "teams": results})
     return 0
+
+
+def sentence(result: Mapping[str, Any], touching: bool) -> str:
+    """One team's figures in a line; the closest pair only where robots could have touched."""
+    size, (low, high) = result["num_agents"], result["success_interval"]
+    parts = [f"success {100 * result['success_rate']:.1f} % ({100 * low:.1f} to {100 * high:.1f})"]
+    failed = {name: rate for name, rate in result["failure_rates"].items() if rate > 0.0}
+    parts += [f"{name} {100 * rate:.1f} %" for name, rate in failed.items()] or ["no failure"]
+    if touching and result["min_separation_m"] is not None:
+        parts.append(f"closest {result['min_separation_m']:.2f} m")
+    parts.append(f"return {result['mean_return']:.1f} in {result['mean_episode_s']:.1f} s")
+    if result["shield"]:
+        parts.append(f"shield busy {100 * result['intervention_rate']:.0f} %")
+    return f"{'one robot' if size == 1 else f'{size} robots'}: {', '.join(parts)}"

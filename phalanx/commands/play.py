@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.console import err, out, print_json
-from phalanx.options import Agent, Count, OutFile, Subject, TaskFlag
+from phalanx.options import Agent, Count, OutFile, Subjects, TaskFlag
 from phalanx.play.renderer import choose_renderer
 
 SUFFIXES = (".html", ".svg", ".png", ".gif", ".mp4")
@@ -12,7 +12,7 @@ RASTER = (".png", ".gif", ".mp4")
 
 
 def play(
-    subject: Subject = None,
+    subjects: Subjects = (),
     agent: Agent = "policy",
     task: TaskFlag = None,
     robots: Count = None,
@@ -25,7 +25,7 @@ def play(
     """Watch a policy in simulation: as text, replay page, picture or video.
 
     Args:
-        subject: A task, or a policy file, which names its own.
+        subjects: A task, or a policy file, which names its own; of a team with several roles a file for each.
         agent: Who acts: the policy (that of the zoo when only a task is given), nobody (zero), chance (random), or the
             task's own controller that nobody trained (baseline).
         task: Another way to name the task.
@@ -44,12 +44,12 @@ def play(
     if out_file and out_file.suffix in RASTER:
         choose_renderer()  # before MuJoCo is imported, which reads the choice once
     from phalanx.play.episode import play_episode
-    from phalanx.play.pilots import pilot_and_task
+    from phalanx.play.pilots import pilots_and_task
 
-    pilot, task = pilot_and_task(agent, subject, task, seed)
+    pilots, cfg = pilots_and_task(agent, subjects, task, seed)
     rows = []
     for number in range(seed, seed + episodes):
-        episode = play_episode(task, pilot, robots, number, shield=not no_shield)
+        episode = play_episode(cfg, pilots, robots, number, shield=not no_shield)
         rows.append(row_of(number, episode, not no_shield))
         if not json:
             out.print(sentence(rows[-1]))
@@ -58,24 +58,27 @@ def play(
         if episodes > 1:
             out.print(f"{sum(row['success'] for row in rows)} of {episodes} succeeded")
     if out_file:
-        how = draw(out_file, episode, task, agent)
+        how = draw(out_file, episode, (cfg, robots), agent)
         err.print(f"written {out_file}{f' ({how})' if how else ''}", markup=False)
     if json:
-        print_json({"task": task, "agent": agent, "robots": len(episode.flight.names), "episodes": rows})
+        print_json({"task": cfg.name, "agent": agent, "robots": len(episode.flight.names), "episodes": rows})
     return 0
 
 
-def draw(path: Path, episode: Any, task: str, agent: str) -> str:
-    """Draw `episode` into `path` by its suffix; returns a word on how, where there is more than one way."""
+def draw(path: Path, episode: Any, scene: Any, agent: str) -> str:
+    """Draw `episode` into `path` by its suffix; returns a word on how, where there is more than one way.
+
+    `scene` is the task and the team size that it was played with.
+    """
     from phalanx.report import picture, render_replay
 
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix in RASTER:
         from phalanx.play.video import save_still, save_video
 
-        return (save_still if path.suffix == ".png" else save_video)(path, episode, task)
+        return (save_still if path.suffix == ".png" else save_video)(path, episode, scene)
     if path.suffix == ".html":
-        path.write_text(render_replay(episode.flight, f"{task}, {WHO[agent]}"), encoding="utf-8")
+        path.write_text(render_replay(episode.flight, f"{scene[0].name}, {WHO[agent]}"), encoding="utf-8")
     else:
         path.write_text(picture(episode.flight), encoding="utf-8")
     return ""

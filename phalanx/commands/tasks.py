@@ -1,34 +1,101 @@
 """`phalanx tasks`: what can be learned."""
 
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.markup import escape
 from rich.table import Table
 
-from phalanx.console import out, print_json
+from phalanx.console import err, out, print_json
 
 
-def tasks(json: bool = False) -> int:
-    """List the tasks that can be trained.
+def tasks(
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None,
+    markdown: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    json: bool = False,
+) -> int:
+    """List the tasks that can be trained, or explain one.
+
+    What it is told, sees, remembers and does, what it is rewarded for, what differs from world to world.
 
     Args:
-        json: Print one JSON object on stdout instead of a table.
+        name: Explain this one.
+        markdown: Write tasks.md and randomisation.md into a folder, of all tasks.
+        json: Print one JSON object on stdout instead of tables.
     """
     from sim.tasks import load_task, task_names
 
-    rows = [_row(load_task(name)) for name in task_names()]
+    if markdown is not None:
+        from phalanx.catalogue.markdown import write_documents
+
+        for path in write_documents(markdown):
+            err.print(f"written {path}", markup=False)
+        return 0
+    if name is not None:
+        from phalanx.catalogue.tasks import describe_task
+        from phalanx.catalogue.zoo import shipped_figure
+
+        described = describe_task(load_task(name)) | {"zoo": shipped_figure(name)}
+        if json:
+            print_json(described)
+        else:
+            show_task(described)
+        return 0
+    rows = [_row(load_task(each)) for each in task_names()]
     if json:
         print_json({"tasks": rows})
         return 0
-    table = Table("task", "robot", "team", "episode", "what is learned", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(row["name"], row["robot"], str(row["num_agents"]), f"{row['episode_s']:g} s", row["summary"])
-    out.print(table)
+    out.print(_list(rows))
     return 0
 
 
-def _row(task) -> dict:
+def show_task(task: dict[str, Any]) -> None:
+    """Print everything about one task."""
+    from phalanx.catalogue.sections import sections_of
+    from phalanx.catalogue.zoo import in_words
+
+    team = "one robot" if task["num_agents"] == 1 else f"{task['num_agents']} robots"
+    out.print(f"\n[bold]{task['name']}[/]   {escape(task['summary'])}")
+    out.print(
+        f"[dim]{team} ({task['robot']}), episodes of {task['episode_s']:g} s at {task['control_hz']:g} Hz"
+        f"{', zoo: ' + in_words(task['zoo']) if task['zoo'] else ''}[/]\n"
+    )
+    for section in sections_of(task):
+        table = Table(*section.columns, box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+        for row in section.rows:
+            table.add_row(*(escape(cell) for cell in row))
+        out.print(f"[bold]{section.title}[/]")
+        out.print(table)
+        out.print()
+
+
+def _list(rows: list[dict[str, Any]]) -> Table:
+    from phalanx.catalogue.zoo import in_words
+
+    table = Table(
+        "task", "robot", "team", "episode", "what is learned", "policy in the zoo: success", box=None, pad_edge=False
+    )
+    for row in rows:
+        table.add_row(
+            row["name"],
+            row["robot"],
+            str(row["num_agents"]),
+            f"{row['episode_s']:g} s",
+            row["summary"],
+            in_words(row["zoo"]),
+        )
+    return table
+
+
+def _row(task: Any) -> dict[str, Any]:
+    from phalanx.catalogue.zoo import shipped_figure
+
     return {
         "name": task.name,
         "robot": task.robot,
         "num_agents": task.num_agents,
         "episode_s": task.episode_s,
         "summary": task.summary,
+        "zoo": shipped_figure(task.name),
     }

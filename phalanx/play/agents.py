@@ -1,4 +1,4 @@
-"""Simple agents to compare a policy with; they fly like a `policies.pilot.Pilot`."""
+"""Simple agents to compare a policy with; they act like a `policies.pilot.Pilot`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,25 +7,28 @@ import torch
 from torch import Tensor
 
 from sim.observe import decode, encode
-from sim.task import TaskCfg
+from sim.task import RoleCfg
 
 
 class SimpleAgent:
-    """Acts by a function of the environment, without memory."""
+    """Acts by a function of the robots, without memory."""
 
-    def __init__(self, action: Callable[[Any], Tensor]):
-        self._action = action
+    def __init__(self, role: RoleCfg, action: Callable[[Any], Tensor]):
+        self._role, self._action = role, action
 
     def start(self, env: Any) -> None:
         """Nothing to remember."""
 
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
-        """Action (W, N, U) in [-1, 1], and the actuator target (W, N, U) that it means."""
+        """Action (W, N, U) in [-1, 1], and the actuator target (W, N, U) that it means.
+
+        `env` is a crew, or an environment of like robots.
+        """
         action = self._action(env)
-        return action, decode(env.task.action, action, env.percept.state, env.robot.joint_of_channel).target
+        return action, decode(self._role.action, action, env.percept.state, env.robot.joint_of_channel).target
 
 
-def make_agent(name: str, seed: int, task: TaskCfg) -> SimpleAgent:
+def make_agent(name: str, seed: int, role: RoleCfg) -> SimpleAgent:
     """`zero` does nothing, `random` draws uniformly, `baseline` is the task's own; ValueError where it has none."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -36,10 +39,10 @@ def make_agent(name: str, seed: int, task: TaskCfg) -> SimpleAgent:
         return 2.0 * torch.rand(env.num_worlds, env.num_agents, env.action_dim, generator=generator) - 1.0
 
     def baseline(env: Any) -> Tensor:
-        assert task.baseline is not None
-        target = task.baseline.func(env.percept, **task.baseline.params)
-        return encode(task.action, target, env.percept.state, env.robot.joint_of_channel)
+        assert role.baseline is not None
+        target = role.baseline.func(env.percept, **role.baseline.params)
+        return encode(role.action, target, env.percept.state, env.robot.joint_of_channel)
 
-    if name == "baseline" and task.baseline is None:
-        raise ValueError(f"task {task.name!r} has no baseline; there are zero, random and policies")
-    return SimpleAgent({"zero": zero, "random": random, "baseline": baseline}[name])
+    if name == "baseline" and role.baseline is None:
+        raise ValueError(f"the task has no baseline for {role.robot}; there are zero, random and policies")
+    return SimpleAgent(role, {"zero": zero, "random": random, "baseline": baseline}[name])

@@ -1,5 +1,6 @@
 """One episode, recorded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,15 +8,12 @@ import numpy as np
 import torch
 
 from phalanx.play.filming import make_film, visual_scene
-from phalanx.report import Event, Flight, Marker
+from phalanx.play.places import collision_distance, markers_of, robot_labels
+from phalanx.report import Event, Flight
 from policies.parallel import single_threaded_torch
 from policies.pilot import Pilot
-from sim.env import TeamEnv
-from sim.task import TaskCfg
-from sim.tasks import load_task
-from sim.terms import terminations
-
-SHORT = {"crazyflie": "cf"}  # as robots are called in a team
+from sim.env import MixedEnv
+from sim.task import MixedTaskCfg, TaskCfg
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,100 +31,84 @@ class Episode:
 
 
 @single_threaded_torch()
-def play_episode(task: str, pilot: Pilot, num_agents: int | None, seed: int, shield: bool) -> Episode:
-    """Let `pilot` act for one episode of `task` with randomisation on, until it ends."""
-    cfg = load_task(task)
-    env = TeamEnv(cfg, 1, seed, num_agents, shield)
-    pilot.start(env)
+def play_episode(
+    task: TaskCfg | MixedTaskCfg, pilots: Mapping[str, Pilot], num_agents: int | None, seed: int, shield: bool
+) -> Episode:
+    """Let `pilots`, one for each role, act for one episode of `task` with randomisation on, until it ends."""
+    env = MixedEnv(task, 1, seed, num_agents, shield)
+    crews = env.crews
+    for name, crew in crews.items():
+        pilots[name].start(crew)
     columns = torch.arange(env.world.scene.model.nq)
-    qpos, pos, mode, told, rewards = [], [], [], [], []
-    total, filtered = 0.0, env.shielded.clone()
+    qpos, pos, mode, told, terms = [], [], [], [], []
+    total, before = 0.0, _shielded(env)
     while True:
         qpos.append(env.world.physics.now(columns)[0].numpy().astype(float))
-        pos.append(env.world.truth().base_pos[0].numpy().astype(float))
-        told.append({name: value[0].numpy().astype(float) for name, value in env.command.items()})
-        _, reward, terminated, truncated, info = env.step(pilot.act(env)[0])
-        ended = bool((terminated | truncated).any())
-        intervened = (info["interventions"] if ended else env.shielded.sum(-1)) - filtered.sum(-1)
-        mode.append(_modes(env, filtered, int(intervened[0]), ended))
-        filtered = env.shielded.clone()
-        total += float(reward.mean())
-        rewards.append({name: float(value.mean()) for name, value in info["reward_terms"].items()})
-        if ended:
+        pos.append(_robots({name: crew.robots.truth().base_pos for name, crew in crews.items()}))
+        told.append({name: _arrays(crew.command) for name, crew in crews.items()})
+        _, reward, terminated, _, info = env.step({name: pilots[name].act(crew)[0] for name, crew in crews.items()})
+        total += float(_robots(reward).mean())
+        terms.append(_named(info["reward_terms"]))
+        ended = bool(info["ended"][0])
+        now = _shielded(env)
+        if ended:  # a world that ended has forgotten who it was
+            mode.append(np.full(len(now), int(int(info["interventions"][0]) > before.sum())))
             break
-    failure = next((name for name, hit in info["failures"].items() if bool(hit.any())), "")
+        mode.append((now - before).clip(0, 1))
+        before = now
+    failures = {name: float(hit) for name, hit in _named(info["failures"]).items() if hit}
+    failed = np.flatnonzero(_robots(terminated)).tolist()
+    failure = next(iter(failures), "")
+    names = robot_labels([crew.robot.name for crew in crews.values() for _ in range(crew.num_agents)])
     t = np.arange(len(pos)) * env.control_dt
-    names = robot_labels(env.robot.name, env.num_agents)
+    markers = markers_of(task, told)
+    own = [marker.pos[0] for marker in markers if marker.owner >= 0]
     flight = Flight(
         names=names,
         t=t,
         pos=np.array(pos),
-        goal=_goals(cfg, told),
-        limit_m=collision_distance(cfg),
-        radius_m=env.robot.radius_m,
+        goal=np.array(own) if len(own) == len(names) else np.zeros((0, 3)),
+        limit_m=collision_distance(task),
+        radius_m=max(crew.robot.radius_m for crew in crews.values()),
         mode=np.array(mode),
         mode_names=("NOMINAL", "FILTERED") if shield else (),
         intervention=np.array(mode, dtype=float),
-        events=tuple(
-            Event(float(t[-1]), names[k], "kill", failure)
-            for k in terminated[0].nonzero().flatten().tolist()
-            if failure
-        ),
+        events=tuple(Event(float(t[-1]), names[k], "kill", failure) for k in failed if failure),
         control_period_ms=1e3 * env.control_dt,
-        film=make_film(visual_scene(cfg, env.num_agents), np.array(qpos), markers_of(cfg, told)),
-        curves={name: np.array([row[name] for row in rewards]) for name in rewards[0]},
+        film=make_film(visual_scene(task, num_agents), np.array(qpos), markers),
+        curves={name: np.array([row[name] for row in terms]) for name in terms[0]},
     )
-    sums = {name: float(values.sum()) for name, values in flight.curves.items()}
     return Episode(
         flight=flight,
         qpos=np.array(qpos),
         success=bool(info["success"][0]),
         failure=failure,
         mean_return=total,
-        reward_terms=sums,
+        reward_terms={name: float(values.sum()) for name, values in flight.curves.items()},
         duration_s=len(t) * env.control_dt,
-        flies=env.robot.kind == "drone",
+        flies=any(crew.robot.kind == "drone" for crew in crews.values()),
     )
 
 
-def robot_labels(robot: str, count: int) -> tuple[str, ...]:
-    """What the robots of a team are called: cf1, cf2, ...; a robot alone by its name."""
-    short = SHORT.get(robot, robot)
-    dash = "-" if short[-1].isdigit() else ""
-    return (robot,) if count == 1 else tuple(f"{short}{dash}{k + 1}" for k in range(count))
+def _robots(values: Mapping[str, torch.Tensor]) -> np.ndarray:
+    """(N, ...) of the only world, the roles one after the other."""
+    return np.concatenate([value[0].numpy().copy() for value in values.values()])
 
 
-def collision_distance(task: TaskCfg) -> float:
-    """Distance between centres, m, below which robots of `task` collide; 0 where it says nothing of that."""
-    found = [t.params["distance_m"] for t in task.failures.values() if t.func is terminations.collided]
-    return float(found[0]) if found and task.num_agents > 1 else 0.0
+def _shielded(env: Any) -> np.ndarray:
+    """(N,) how often the shield has intervened in this episode."""
+    return _robots({name: crew.shielded for name, crew in env.crews.items()})
 
 
-def positions_in(task: TaskCfg) -> list[str]:
-    """The commands of `task` that name a place."""
-    return [name for name, c in task.commands.items() if len(c.low) == 3 and c.unit == "m" and c.frame == "world"]
+def _arrays(values: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Values (N, ...) of the only world, by name."""
+    return {name: value[0].numpy().astype(float) for name, value in values.items()}
 
 
-def markers_of(task: TaskCfg, told: list[dict[str, np.ndarray]]) -> tuple[Marker, ...]:
-    """A marker for each place that a robot was sent to; one for all where all were told the same."""
-    markers = []
-    for name in positions_in(task):
-        path = np.array([row[name] for row in told])  # (T, N, 3)
-        if path.shape[1] > 1 and np.allclose(path, path[:, :1]):
-            markers.append(Marker(name, -1, path[:, 0]))
-        else:
-            markers.extend(Marker(name, k, path[:, k]) for k in range(path.shape[1]))
-    return tuple(markers)
-
-
-def _goals(task: TaskCfg, told: list[dict[str, np.ndarray]]) -> np.ndarray:
-    """(N, 3) m where the robots were sent at first; (0, 3) where their commands name no place of their own."""
-    names = positions_in(task)
-    return told[0][names[0]] if names else np.zeros((0, 3))
-
-
-def _modes(env: Any, before: torch.Tensor, intervened: int, ended: bool) -> np.ndarray:
-    """(N,) 1 for robots whose command the shield changed in this step; a world that ended has forgotten which."""
-    if ended:
-        return np.full(env.num_agents, int(intervened > 0))
-    return (env.shielded - before)[0].numpy().clip(0, 1)
+def _named(values: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, float]:
+    """Means over the robots of a role; the role is in the name where there are several."""
+    return {
+        f"{role}/{name}" if len(values) > 1 else name: float(value.float().mean())
+        for role, part in values.items()
+        for name, value in part.items()
+    }

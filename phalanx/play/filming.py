@@ -5,17 +5,17 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 
-from hardware import load_robot
 from phalanx.play.shapes import bones_of, shapes_of
 from phalanx.report.film import Cable, Film, Marker
-from sim.scene import Scene, build_scene
-from sim.task import TaskCfg
+from sim.env import task_scene
+from sim.scene import Scene
+from sim.task import MixedTaskCfg, TaskCfg
 
 SITE = int(mujoco.mjtWrap.mjWRAP_SITE)
 
 
-def visual_scene(task: TaskCfg, num_agents: int, dressed: bool = False) -> Scene:
-    """The scene that `TeamEnv` steps, with visuals; its coordinates are the same. `dressed` adds sky, floor and light.
+def visual_scene(task: TaskCfg | MixedTaskCfg, num_agents: int | None = None, dressed: bool = False) -> Scene:
+    """The scene that the environment steps, with visuals; its coordinates are the same. `dressed` adds sky and light.
 
     Compiling it takes a tenth of a second, which is why the environment does not bring it along.
     """
@@ -23,13 +23,10 @@ def visual_scene(task: TaskCfg, num_agents: int, dressed: bool = False) -> Scene
     def props(spec: mujoco.MjSpec, robots: int) -> None:
         if task.scene.props is not None:
             task.scene.props(spec, robots)
-        if dressed:
-            _dress(spec)
+        _dress(spec)
 
-    bases = task.scene.bases(num_agents) if task.scene.bases else None
-    return build_scene(
-        load_robot(task.robot), num_agents, visuals=True, bases=bases, props=props, objects=task.scene.objects
-    )
+    shown = replace(task, scene=replace(task.scene, props=props)) if dressed else task
+    return task_scene(shown, num_agents, visuals=True)
 
 
 def make_film(scene: Scene, qpos: np.ndarray, markers: tuple[Marker, ...] = ()) -> Film:
@@ -97,6 +94,7 @@ def _dress(spec: mujoco.MjSpec) -> None:
     spec.visual.headlight.ambient = [0.35, 0.35, 0.35]
     spec.visual.headlight.diffuse = [0.35, 0.35, 0.35]
     spec.visual.headlight.specular = [0.1, 0.1, 0.1]
-    spec.visual.quality.shadowsize = 1024
+    spec.visual.quality.shadowsize = 2048
+    spec.visual.map.shadowscale = 0.35  # of the lamp's cone: the middle is where things happen
     spec.visual.map.znear, spec.visual.map.zfar = 0.02, 60.0
     spec.visual.rgba.haze = [0.93, 0.95, 0.98, 1]

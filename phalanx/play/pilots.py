@@ -1,58 +1,73 @@
 """Who acts, and in which task, from what the command line says."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.runtime import PolicyRuntime
 from phalanx.play.agents import make_agent
-from policies.evaluate import make_pilot
 from policies.pilot import BundlePilot, Pilot
-from sim.tasks import load_task, task_names
+from sim.task import MixedTaskCfg, TaskCfg
+from sim.tasks import any_task_names, load_any_task
 
 ZOO = Path("zoo")
 
 
-def pilot_and_task(agent: str, subject: str | Path | None, task: str | None, seed: int) -> tuple[Pilot, str]:
-    """The pilot and the task's name. `subject` is a task or a policy file, which brings its own task; `task` a task.
+def pilots_and_task(
+    agent: str, subjects: Sequence[str], task: str | None, seed: int
+) -> tuple[dict[str, Pilot], TaskCfg | MixedTaskCfg]:
+    """A pilot for each role, and the task. `subjects` is a task, or policy files, which bring their own.
 
     A task without a file is played by the policy that ships for it. ValueError when it is unclear who shall act in
     what and for an unknown task, BundleError for a bad file.
     """
-    named = str(subject) if subject is not None and not is_file(subject) else None
-    if named is not None and task is not None and named != task:
-        raise ValueError(f"which task, {named!r} or {task!r}? name it once")
+    files = [Path(subject) for subject in subjects if is_file(subject)]
+    named = {subject for subject in subjects if not is_file(subject)} | ({task} if task else set())
+    if len(named) > 1:
+        raise ValueError(f"which task, {' or '.join(sorted(named))}? name one")
     if agent != "policy":
-        chosen = named or task
-        if subject is not None and named is None:
-            chosen = chosen or task_of(Path(subject))
-        cfg = load_task(chosen or "swarm-swap")
-        return make_agent(agent, seed, cfg), cfg.name
-    if subject is None and task is None:
+        name = next(iter(named), None) or (_of_files(files)[1] if files else "swarm-swap")
+        cfg = load_any_task(name)
+        return {role: make_agent(agent, seed, part) for role, part in cfg.roles.items()}, cfg
+    if not files and not named:
         raise ValueError(
             "which policy? give a file, such as zoo/swarm-swap.onnx, or a task and --agent zero|random|baseline"
         )
-    file = Path(subject) if subject is not None and named is None else shipped(named or task or "")
-    pilot = make_pilot(file)
-    assert isinstance(pilot, BundlePilot)
-    return pilot, load_task(pilot.runtime.contract.task).name
+    runtimes, name = _of_files(files or shipped(named.pop()))
+    cfg = load_any_task(name)
+    team = {role or cfg.robot: runtime for role, runtime in runtimes.items()} if isinstance(cfg, TaskCfg) else runtimes
+    missing = set(cfg.roles) - set(team)
+    if missing:
+        raise ValueError(f"task {name!r} needs a policy for each role; there is none for {', '.join(sorted(missing))}")
+    return {role: BundlePilot(team[role]) for role in cfg.roles}, cfg
 
 
-def is_file(subject: str | Path) -> bool:
+def is_file(subject: str) -> bool:
     """Whether the command line means a policy file; names of tasks have no suffix and no folder."""
     path = Path(subject)
-    return str(subject) not in task_names() and (bool(path.suffix) or len(path.parts) > 1 or path.exists())
+    return subject not in any_task_names() and (bool(path.suffix) or len(path.parts) > 1 or path.exists())
 
 
-def shipped(task: str) -> Path:
-    """The policy that ships for `task`; ValueError where there is none."""
-    name = load_task(task).name
-    path = ZOO / f"{name}.onnx"
-    if not path.exists():
-        simple = "zero|random|baseline" if load_task(name).baseline else "zero|random"
-        raise ValueError(f"no policy ships for {name!r} ({path} is not there): give a file, or --agent {simple}")
-    return path
+def shipped(task: str) -> list[Path]:
+    """The policies that ship for `task`, one for each role; ValueError where one is missing."""
+    cfg = load_any_task(task)
+    names = [cfg.name] if isinstance(cfg, TaskCfg) else [f"{cfg.name}-{role}" for role in cfg.roles]
+    paths = [ZOO / f"{name}.onnx" for name in names]
+    for path in paths:
+        if not path.exists():
+            simple = "zero|random|baseline" if all(r.baseline for r in cfg.roles.values()) else "zero|random"
+            raise ValueError(
+                f"no policy ships for {cfg.name!r} ({path} is not there): give a file, or --agent {simple}"
+            )
+    return paths
 
 
-def task_of(file: Path) -> str:
-    """The task that a policy file was trained on."""
-    from deploy.bundle import load_bundle
-
-    return load_bundle(file).contract.task
+def _of_files(files: Sequence[Path]) -> tuple[dict[str, PolicyRuntime], str]:
+    """Runtimes by the role that their contracts name ("" where a task has one), and their task."""
+    runtimes = [PolicyRuntime.load(file) for file in files]
+    tasks = sorted({runtime.contract.task for runtime in runtimes})
+    if len(tasks) > 1:
+        raise ValueError(f"policies for {' and '.join(tasks)} cannot act together")
+    team = {getattr(runtime.contract, "role", ""): runtime for runtime in runtimes}
+    if len(team) < len(runtimes):
+        raise ValueError("two policies for the same role: give one for each")
+    return team, tasks[0]

@@ -14,7 +14,7 @@ from phalanx.play.shapes import bones_of
 from phalanx.report.framing import BODY_M, framing, reach
 from phalanx.report.picture import COLOURS
 from phalanx.report.sketch import make_view
-from sim.tasks import load_task
+from sim.task import MixedTaskCfg, TaskCfg
 
 AZIMUTH, ELEVATION = 120.0, -22.0  # degrees, where the camera looks to
 HALF_VIEW = 0.9 * np.tan(np.radians(22.5))  # half the height of the picture over the distance; MuJoCo sees 45 degrees
@@ -27,14 +27,16 @@ class NoRenderer(RuntimeError):
     """This machine offers no off-screen OpenGL."""
 
 
-def rendered(episode: Episode, task: str, steps: list[int], size: tuple[int, int]) -> Iterator[Any]:
+def rendered(
+    episode: Episode, task: TaskCfg | MixedTaskCfg, num_agents: int | None, steps: list[int], size: tuple[int, int]
+) -> Iterator[Any]:
     """An image (PIL) of each of `steps`, `size` = (width, height) pixels; NoRenderer before the first, or none."""
     from PIL import Image
 
     if os.environ.get("MUJOCO_GL") == "disable":
         raise NoRenderer("neither EGL nor OSMesa is installed")
     flight = episode.flight
-    scene = visual_scene(load_task(task), len(flight.names), dressed=True)
+    scene = visual_scene(task, num_agents, dressed=True)
     scene.model.vis.global_.offwidth, scene.model.vis.global_.offheight = size
     data = mujoco.MjData(scene.model)
     try:

@@ -12,18 +12,20 @@ import numpy as np
 from phalanx.play.episode import Episode
 from phalanx.play.rendered import NoRenderer, rendered
 from phalanx.report.picture import moments
+from sim.task import MixedTaskCfg, TaskCfg
 
 SIZE = (640, 480)
 FPS = 25
 STRIP = 4  # pictures on a still one
 FRAME_LIMIT = 1500
+Made = tuple[TaskCfg | MixedTaskCfg, int | None]  # task and team size that an episode's scene is made of
 
 
-def save_video(path: Path, episode: Episode, task: str) -> str:
+def save_video(path: Path, episode: Episode, scene: Made) -> str:
     """Write a .gif or .mp4; returns how it was drawn. ValueError when a library or program for it is missing."""
     times = episode.flight.t
     steps = np.unique(np.searchsorted(times, np.arange(0.0, times[-1], 1.0 / FPS)))[:FRAME_LIMIT].tolist()
-    frames, how = frames_of(episode, task, steps)
+    frames, how = frames_of(episode, scene, steps)
     if path.suffix == ".mp4":
         _encode(path, frames)
     else:
@@ -31,9 +33,9 @@ def save_video(path: Path, episode: Episode, task: str) -> str:
     return how
 
 
-def save_still(path: Path, episode: Episode, task: str) -> str:
+def save_still(path: Path, episode: Episode, scene: Made) -> str:
     """Write a .png: the beginning, moments between and the end, in reading order; returns how it was drawn."""
-    frames, how = frames_of(episode, task, moments(episode.flight, STRIP))
+    frames, how = frames_of(episode, scene, moments(episode.flight, STRIP))
     images = list(frames)
     from PIL import Image
 
@@ -44,13 +46,13 @@ def save_still(path: Path, episode: Episode, task: str) -> str:
     return how
 
 
-def frames_of(episode: Episode, task: str, steps: list[int]) -> tuple[Iterator[Any], str]:
+def frames_of(episode: Episode, scene: Made, steps: list[int]) -> tuple[Iterator[Any], str]:
     """Images (PIL) of `steps`, one at a time, and how they are made: by MuJoCo, or painted where it cannot draw."""
     try:
         import PIL  # noqa: F401
     except ImportError:
         raise ValueError("pictures need Pillow, which is not installed: pip install 'phalanx[video]'") from None
-    images = rendered(episode, task, steps, SIZE)
+    images = rendered(episode, *scene, steps, SIZE)
     try:
         return chain([next(images)], images), "rendered by MuJoCo"
     except NoRenderer as error:

@@ -1,0 +1,1 @@
+"""What there is: tasks, robots and randomisation, described from the code that defines them."""

@@ -1,0 +1,56 @@
+"""What a recorded episode is labelled with: robots' names, goals, and the distance that counts as a collision."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from phalanx.report import Marker
+from sim.task import MixedTaskCfg, RoleCfg, TaskCfg
+from sim.terms import terminations
+
+SHORT = {"crazyflie": "cf"}  # as robots are called in a team
+
+
+def robot_labels(robots: Sequence[str]) -> tuple[str, ...]:
+    """What robots are called: cf1, cf2, ...; one of its kind by the kind's name."""
+    count, seen, labels = Counter(robots), Counter[str](), []
+    for robot in robots:
+        seen[robot] += 1
+        short = SHORT.get(robot, robot)
+        dash = "-" if short[-1].isdigit() else ""
+        labels.append(robot if count[robot] == 1 else f"{short}{dash}{seen[robot]}")
+    return tuple(labels)
+
+
+def collision_distance(task: TaskCfg | MixedTaskCfg) -> float:
+    """Distance between centres, m, below which robots of `task` collide; 0 where it says nothing of that."""
+    terms = [term for role in task.roles.values() if role.num_agents > 1 for term in role.failures.values()]
+    return next((float(t.params["distance_m"]) for t in terms if t.func is terminations.collided), 0.0)
+
+
+def positions_in(role: RoleCfg) -> list[str]:
+    """The commands of `role` that name a place."""
+    return [name for name, c in role.commands.items() if len(c.low) == 3 and c.unit == "m" and c.frame == "world"]
+
+
+def markers_of(
+    task: TaskCfg | MixedTaskCfg, told: Sequence[Mapping[str, Mapping[str, np.ndarray]]]
+) -> tuple[Marker, ...]:
+    """A marker for each place that a robot was sent to, one for all of a role where all were told the same.
+
+    `told` is, for each moment, role -> command -> (N, size).
+    """
+    markers: list[Marker] = []
+    first = 0
+    for role, cfg in task.roles.items():
+        count = 0
+        for name in positions_in(cfg):
+            path = np.array([row[role][name] for row in told])  # (T, N, 3)
+            count = path.shape[1]
+            if count > 1 and np.allclose(path, path[:, :1]):
+                markers.append(Marker(name, -1, path[:, 0]))
+            else:
+                markers.extend(Marker(name, first + k, path[:, k]) for k in range(count))
+        first += count or cfg.num_agents
+    return tuple(markers)
