@@ -16,11 +16,12 @@ from deploy.shield import make_shield_params
 from hardware import load_robot
 from ros_nodes.bringup import BringUpError, node_names
 from ros_nodes.context import quiet_context
+from ros_nodes.flight_file import save_flight
 from ros_nodes.mission import Mission, plan_swap, save_mission
 from ros_nodes.mission_node import Conductor, MissionNode, bring_up
 from ros_nodes.mission_setup import check_mission, team_parameters
 from ros_nodes.processes import ProcessError, Processes, free_domain_id, ros_environment
-from ros_nodes.results import figures, load_recording, save_flight
+from ros_nodes.results import figures, load_recording
 from ros_nodes.verdict import Judge, near_goal
 
 CONFIG = Path(__file__).with_name("config") / "team.yaml"

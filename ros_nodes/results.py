@@ -1,6 +1,5 @@
 """From the time series that a mission left behind to its figures."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ class Recording:
     time_s: np.ndarray  # (T,)
     pos: np.ndarray  # (T, N, 3) m, world, the truth
     truth: Truth  # all of it, but less often
+    qpos: np.ndarray  # (T', nq) coordinates of the simulator at the times of `truth`
     commands: Series
     policies: list[Series]
     shields: list[Series]
@@ -47,13 +47,14 @@ def load_recording(folder: Path, mission: Mission, start_ns: int, killed_ns: int
         keep = (series[clock] >= 0.0) & (series[clock] <= mission.duration_s)
         return {column: values[keep] for column, values in series.items()}
 
-    truth = read("simulated_robots_truth")
+    truth, qpos = read("simulated_robots_truth"), read("simulated_robots_qpos")
     pos = np.stack([np.stack([truth[f"{name}_{axis}"] for axis in "xyz"], axis=-1) for name in mission.names], axis=1)
     return Recording(
         mission,
         truth["time_s"],
         pos,
         read_truth(read("simulated_robots_state"), mission),
+        np.stack([values for name, values in qpos.items() if name != "time_s"], axis=-1),
         read("simulated_robots_commands"),
         [read(f"{name}_policy") for name in mission.names],
         [read(f"{name}_shield") for name in mission.names],
@@ -102,51 +103,6 @@ def figures(recording: Recording, spec: RobotSpec, params: Any, judge: Judge) ->
         "policy_work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.policies])),
     }
     return result
-
-
-def save_flight(path: Path, recording: Recording, spec: RobotSpec) -> None:
-    """One .npz with all that a report draws: truth at 50 Hz, modes, interventions, latencies, period errors, events."""
-    mission = recording.mission
-    t = np.arange(0.0, recording.time_s[-1], 1 / spec.control_hz)
-    at = np.searchsorted(recording.time_s, t)
-    mode, push = np.zeros((len(t), len(mission.names)), int), np.zeros((len(t), len(mission.names)))
-    for index, series in enumerate(recording.shields):
-        row = np.clip(np.searchsorted(series["time_s"], t, side="right") - 1, 0, None)
-        mode[:, index], push[:, index] = series["mode"][row], series["intervention"][row]
-    np.savez_compressed(
-        path,
-        names=np.array(mission.names),
-        t=t,
-        pos=recording.pos[at].astype(np.float32),
-        goal=mission.orders[-1].commands.get("goal_pos", recording.pos[-1]),
-        limit_m=2 * spec.radius_m,
-        radius_m=spec.radius_m,
-        mode=mode,
-        mode_names=np.array(MODES),
-        intervention=np.nan_to_num(push).astype(np.float32),
-        events=json.dumps(_events(recording)),
-        latency_ms=recording.commands["sensor_to_command_ms"].astype(np.float32),
-        period_error_us=np.concatenate([series["period_error_us"] for series in recording.policies]).astype(np.float32),
-        control_period_ms=1e3 / spec.control_hz,
-    )
-
-
-def _events(recording: Recording) -> list[dict[str, Any]]:
-    """What happened when: t s, robot, kind, text."""
-    mission = recording.mission
-    events = [{"t": t, "robot": "", "kind": "goal", "text": "new goals"} for t in mission.legs_s]
-    if recording.killed_s is not None:
-        name = mission.names[mission.kill_robot]
-        events.append({"t": recording.killed_s, "robot": name, "kind": "kill", "text": f"policy of {name} killed"})
-    for name, series in zip(mission.names, recording.shields, strict=True):
-        for row in np.flatnonzero(np.diff(series["mode"])) + 1:
-            now = MODES[int(series["mode"][row])]
-            if int(series["mode"][row]) in FALLBACK:
-                kind = "landed" if now == "OFF" else "fallback"
-                events.append(
-                    {"t": float(series["time_s"][row]), "robot": name, "kind": kind, "text": f"{name}: {now}"}
-                )
-    return sorted(events, key=lambda event: event["t"])
 
 
 def _pair_distance(pos: np.ndarray, vertical_scale: float = 1.0) -> np.ndarray:

@@ -85,6 +85,8 @@ class SimulatedRobotsNode(ManagedNode):
         self._truth_series = self.series(self._series_dir, ("time_s", *columns), SERIES_CAPACITY, "truth")
         columns = truth_columns(mission)
         self._state_series = self.series(self._series_dir, ("time_s", *columns), STATE_CAPACITY, "state")
+        columns = tuple(f"q{i}" for i in range(len(self._robots.qpos)))
+        self._qpos_series = self.series(self._series_dir, ("time_s", *columns), STATE_CAPACITY, "qpos")
         self._command_series = self.series(
             self._series_dir, ("time_s", "robot", "sensor_to_command_ms"), SERIES_CAPACITY, "commands"
         )
@@ -128,8 +130,9 @@ class SimulatedRobotsNode(ManagedNode):
             if published:
                 write_poses(self._truth, poses, stamp_ns)
                 self._truth_publisher.publish(self._truth)
-        if self._state_series and count % self._control_every == 0:
+        if self._state_series and self._qpos_series and count % self._control_every == 0:
             self._state_series.add(stamp_ns / NS, *truth_row(self._robots, [name for name, _ in self._objects]))
+            self._qpos_series.add(stamp_ns / NS, *self._robots.qpos)
 
     def _receive(self, now_ns: int) -> None:
         for robot, mailbox in enumerate(self._commands):

@@ -118,6 +118,11 @@ class SimulatedTeam:
         tracked = next(tracked for tracked in self._scene.objects if tracked.name == name)
         return ObjectState(*_in_body(self._data.qpos[tracked.qpos], self._data.qvel[tracked.qvel]), age=np.zeros(()))
 
+    @property
+    def qpos(self) -> np.ndarray:
+        """(nq,) coordinates of everything, as MuJoCo has them; for the record only."""
+        return self._data.qpos
+
     def true_poses(self) -> np.ndarray:
         """(N, 7): position m, quaternion wxyz of the bases; for the record only."""
         return np.stack([self._base(robot)[0] for robot in range(self.num_robots)])

@@ -35,7 +35,8 @@ def deploy(
 
     contract = load_bundle(file).contract  # a bad file is answered before a process is started
     from phalanx.mission import plan_mission
-    from phalanx.report import load_flight, render_flight
+    from phalanx.mission_film import load_mission_flight
+    from phalanx.report import render_flight
     from ros_nodes.deploy import DeployError, conduct
 
     mission, judge = plan_mission(contract, robots, duration_s, kill_after_s, seed)
@@ -49,7 +50,7 @@ def deploy(
             err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)
             return 1
     page = folder / "report.html"
-    page.write_text(render_flight(result, load_flight(folder / "flight.npz")), encoding="utf-8")
+    page.write_text(render_flight(result, load_mission_flight(folder / "flight.npz", mission)), encoding="utf-8")
     good = result["mission_success"] and result["landed_safely"] is not False and result["stopped_safely"] is not False
     if json:
         print_json(result)

@@ -1,0 +1,25 @@
+"""The film of a mission: what its simulated robots recorded, in the task's own scene."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from phalanx.play.episode import markers_of
+from phalanx.play.filming import make_film, visual_scene
+from phalanx.report.flight import Flight, load_flight
+from ros_nodes.mission import Mission
+from sim.tasks import load_task
+
+
+def load_mission_flight(path: Path, mission: Mission) -> Flight:
+    """The flight in the .npz that `mission` left behind, with a film where a task says what its scene looks like."""
+    flight = load_flight(path)
+    if not mission.task:
+        return flight
+    task = load_task(mission.task)
+    with np.load(path) as data:
+        qpos = data["qpos"]
+    told = {name: mission.command_at(name, flight.t) for name in mission.command_names}
+    moments = [{name: values[step] for name, values in told.items()} for step in range(len(flight.t))]
+    return replace(flight, film=make_film(visual_scene(task, len(mission.names)), qpos, markers_of(task, moments)))
