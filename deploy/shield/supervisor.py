@@ -103,8 +103,13 @@ class Shield:
             return self._send(react(self._state, self._sent, since_s, elapsed_s, self._stopped), self._reason)
         if self._request is None:
             return self._send(self._backup.wait(self._state), f"waiting for the policy: {wrong_request}")
-        target = self._backup.pace(self._ramped(now_s, self._state), self._sent)
-        return self._send(Answer(target, Mode.NOMINAL, self.params), self._late(now_s))
+        asked = self._ramped(now_s, self._state)
+        target = self._backup.pace(asked, self._sent)
+        if target is asked:
+            return self._send(Answer(asked, Mode.NOMINAL, self.params), self._late(now_s))
+        command, report = self._send(Answer(target, Mode.FILTERED, self.params), "target speed")
+        held_back = float(np.abs(command.target - asked).max())
+        return command, replace(report, active=(*report.active, "target speed"), intervention=held_back)
 
     def _check_clock(self, now_s: float) -> str:
         last_s, self._last_s = self._last_s, now_s
