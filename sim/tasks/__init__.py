@@ -6,6 +6,7 @@ from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks.bimanual_lift import BIMANUAL_LIFT
 from sim.tasks.hover import HOVER
 from sim.tasks.payload_lift import PAYLOAD_LIFT
+from sim.tasks.perch import PERCH
 from sim.tasks.pick_place import PICK_PLACE
 from sim.tasks.push import PUSH
 from sim.tasks.reach import REACH
@@ -18,6 +19,7 @@ _ALL: tuple[TaskCfg | MixedTaskCfg, ...] = (
     BIMANUAL_LIFT,
     HOVER,
     PAYLOAD_LIFT,
+    PERCH,
     PICK_PLACE,
     PUSH,
     REACH,
