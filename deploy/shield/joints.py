@@ -23,7 +23,7 @@ Soft servos are asked for more than their effort in less than 0.5 % of the time;
 5 mrad of error are the whole effort, in half of it. A joint by itself crosses its range at 50 to 80 % of its speed
 limit, because its servo slows down towards a target that stands still for a period. A humanoid that is thrown about in
 the air by all of its limbs is beyond this: its short-ranged joints reach their stops, its lightest ones exceed their
-speed limit by up to a half, and what the filter bounds is what the drives add to it. A channel in m is taken for a
+speed limit by up to 60 %, and what the filter bounds is what the drives add to it. A channel in m is taken for a
 gripper's finger, which works by being stopped: for it only range without margin, effort and, in the supervisor, the
 speed of its target count.
 
