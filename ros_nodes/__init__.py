@@ -1,1 +1,1 @@
-"""Where it runs: thin ROS 2 nodes around hardware and deploy. Message types stop at `ros_nodes.conversion`."""
+"""Where it runs: thin ROS 2 nodes around hardware and deploy. Messages become types in `conversion` and `joint_messages`."""

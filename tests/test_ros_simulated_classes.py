@@ -47,6 +47,17 @@ def test_an_arm_stands_where_it_is_bolted_and_holds_its_last_target_in_silence()
     assert not state.base_lin_vel.any() and not state.base_ang_vel.any()
 
 
+def test_fingers_that_mirror_each_other_start_where_they_belong():
+    joint_pos = np.array([[*(joint.home for joint in PANDA.joints[:-1]), 0.015]])
+    team = SimulatedTeam(standing([[0, 0, 0, 0]], PANDA, joint_pos=joint_pos), PERFECT, DT, seed=0)
+    for step in range(20):
+        team.receive(0, joint_pos[0], DT * step)
+        team.step(DT * (step + 1))
+        state = team.measure(0)
+        assert abs(state.joint_vel[-1]) < 0.01
+        assert state.joint_pos[-1] == pytest.approx(0.015, abs=1e-4)
+
+
 def test_a_humanoid_stands_while_it_is_told_to_and_sinks_without_stiffness_in_silence():
     team = SimulatedTeam(standing([[0.0, 0.0, G1.home_height_m, 1.0]], G1), PERFECT, DT, seed=0)
     now_s = run(team, 0.0, 0.3)
