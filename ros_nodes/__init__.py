@@ -1,1 +1,1 @@
-"""Where it runs: thin ROS 2 nodes around hardware and deploy. Messages become types in `conversion` and `joint_messages`."""
+"""Where it runs: thin ROS 2 nodes. Messages become types in `conversion` and `joint_messages`."""
