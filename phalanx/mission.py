@@ -13,7 +13,7 @@ from ros_nodes.mission import Mission, Order, check_times, plan_swap, team_names
 from ros_nodes.truth import Truth
 from ros_nodes.verdict import Judge, Verdict, near_goal
 from sim.task import Draw, Start, TaskCfg, Term, Transition
-from sim.tasks import load_task, task_names
+from sim.tasks import any_task_names, load_task
 
 SWAP = "swarm-swap"
 SWAP_ROBOTS, SWAP_S, SWAP_KILL_S = 4, 18.0, 11.0
@@ -34,10 +34,10 @@ def plan_mission(
     swarm-swap, or of a task that is not known here; else it is the policy's own task. ValueError for figures that do
     not fit.
     """
-    if contract.task == SWAP or contract.task not in task_names():
+    if contract.task == SWAP or contract.task not in any_task_names():
         kill_s = SWAP_KILL_S if kill_after_s == "auto" else kill_after_s
         return plan_swap(robots or SWAP_ROBOTS, duration_s or SWAP_S, kill_s, seed), near_goal
-    task = load_task(contract.task)
+    task = load_task(contract.task)  # ValueError for a task of several roles: one policy is not a team there
     kill_s = None if kill_after_s == "auto" else kill_after_s
     return plan_task(task, robots or task.num_agents, duration_s or LEAST_S, kill_s, seed), judge_of(task)
 

@@ -6,9 +6,9 @@
 | velocity (3) m/s, m/s, rad/s    | cmd_vel                        | geometry_msgs/TwistStamped, again and again       |
 | any other `<name>` (n)          | commands/<name>                | std_msgs/Float64MultiArray with n numbers, latched|
 
-Latched means reliable and transient-local. A goal is where the object shall be that the policy looks at, else the
-robot's `tool` frame, else its base. What is out of the range that the policy was trained for is refused, and what was
-asked before stays.
+Latched means reliable and transient-local. A goal, or a `height`, is that of the one object which an arm looks at, else
+of the robot's `tool` frame, else of its base; `<object>_goal` is that of the object. What is out of the range that the
+policy was trained for is refused, and what was asked before stays.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,6 +71,7 @@ class CommandInbox:
         self._check = check
         self._commands = {command.name: command for command in commands}
         self._base_frame = base_frame(robot)
+        self._manipulates = spec.kind == "manipulator"
         self._chain = load_chain(spec, TOOL) if TOOL in spec.frames else None
         for name, size in (("goal_pos", 3), ("goal_quat", 4), ("velocity", 3)):
             if name in self._commands and self._commands[name].shape[1] != size:
@@ -143,16 +144,19 @@ class CommandInbox:
     def _here(self, spec: CommandSpec, state: RobotState, objects: Mapping[str, ObjectState]) -> np.ndarray:
         """What asks for no motion."""
         size = int(spec.shape[1])
-        if spec.name in ("goal_pos", "goal_quat"):
+        for name, thing in objects.items():
+            if spec.name == f"{name}_goal" and size == 3:
+                return thing.pos
+        if spec.name in ("goal_pos", "goal_quat", "height"):
             pos, quat = self._pose(state, objects, spec.frame == "world")
-            return pos if spec.name == "goal_pos" else _upper_half(quat)
+            return {"goal_pos": pos, "goal_quat": _upper_half(quat), "height": pos[2:]}[spec.name]
         if spec.frame == "joint" and size == len(state.joint_pos):
             return state.joint_pos
         return np.zeros(size)
 
     def _pose(self, state: RobotState, objects: Mapping[str, ObjectState], in_world: bool) -> tuple[Array, Array]:
         """Where what a goal is for is now, in the world or in the base."""
-        if len(objects) == 1 and in_world:
+        if self._manipulates and len(objects) == 1 and in_world:
             (thing,) = objects.values()
             return thing.pos, thing.quat
         pos, quat = np.zeros(3, np.float32), np.array((1.0, 0.0, 0.0, 0.0), np.float32)

@@ -16,6 +16,7 @@ from scipy.spatial.transform import Rotation
 from deploy.contract import CommandSpec
 from hardware import load_robot
 from hardware.kinematics import load_chain
+from hardware.types import ObjectState
 from ros_nodes import qos
 from ros_nodes.commands import CommandInbox
 from ros_nodes.conversion import empty_state
@@ -93,6 +94,23 @@ def test_before_a_goal_a_drone_stays_where_it_is_and_an_arm_keeps_its_tool_there
     expected = (base * Rotation.from_quat(np.roll(quat, -1))).as_matrix()
     np.testing.assert_allclose(Rotation.from_quat(np.roll(safe["goal_quat"], -1)).as_matrix(), expected, atol=1e-6)
     np.testing.assert_array_equal(safe["lift"], [0.0])
+
+
+def thing_at(x: float) -> ObjectState:
+    return ObjectState(np.float32([x, 0.1, 0.9]), np.float32([0, 0, 0, 1]), np.zeros(3), np.zeros(3), np.zeros(()))
+
+
+def test_before_a_goal_things_stay_where_they_are(monkeypatch):
+    height = CommandSpec("height", ("batch", 1), "m", "world", "how high", (0.2,), (1.5,))
+    with operated(PANDA, (GOAL_POS, height), monkeypatch) as (inbox, _, _):
+        safe = inbox.start(state_of(PANDA), {"cube": thing_at(0.4)})
+        np.testing.assert_allclose(safe["goal_pos"], [0.4, 0.1, 0.9])
+        np.testing.assert_allclose(safe["height"], [0.9])
+    load_goal = replace(GOAL_POS, name="load_goal")
+    with operated(CRAZYFLIE, (GOAL_POS, load_goal), monkeypatch) as (inbox, _, _):
+        safe = inbox.start(state_of(CRAZYFLIE), {"load": thing_at(0.7)})
+        np.testing.assert_allclose(safe["load_goal"], [0.7, 0.1, 0.9])
+        np.testing.assert_allclose(safe["goal_pos"], [0.5, -0.2, 1.0])  # a drone's goal is its own
 
 
 def test_a_goal_is_a_pose_in_the_world_and_nonsense_leaves_the_last_one(monkeypatch):
