@@ -6,9 +6,8 @@
 | velocity (3) m/s, m/s, rad/s    | cmd_vel                        | geometry_msgs/TwistStamped, again and again       |
 | any other `<name>` (n)          | commands/<name>                | std_msgs/Float64MultiArray with n numbers, latched|
 
-Latched means reliable and transient-local. A goal, or a `height`, is that of the one object which an arm looks at, else
-of the robot's `tool` frame, else of its base; `<object>_goal` is that of the object. What is out of the range that the
-policy was trained for is refused, and what was asked before stays.
+Latched means reliable and transient-local. What is out of the range that the policy was trained for is refused, and
+what was asked before stays. Before anything is asked, robots stay as `ros_nodes.stay` says.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,18 +21,16 @@ from std_msgs.msg import Float64MultiArray
 
 from deploy.contract import CommandSpec
 from deploy.runtime import NO_OBJECTS
-from hardware.kinematics import load_chain
-from hardware.rotation import multiply, rotate
 from hardware.spec import RobotSpec
-from hardware.types import Array, ObjectState, RobotState
+from hardware.types import ObjectState, RobotState
 from ros_nodes import qos
 from ros_nodes.conversion import WORLD_FRAME, MessageError, base_frame
 from ros_nodes.managed import ManagedNode
 from ros_nodes.polling import Mailbox
+from ros_nodes.stay import Stay, upper_half
 from ros_nodes.topics import GOAL, VELOCITY, command_topic
 
 Command = Mapping[str, np.ndarray]
-TOOL = "tool"
 NEVER = 2**63  # ns
 UNIT_WITHIN = 1e-2  # a quaternion whose norm is off by more is a mistake, not rounding
 
@@ -71,8 +68,7 @@ class CommandInbox:
         self._check = check
         self._commands = {command.name: command for command in commands}
         self._base_frame = base_frame(robot)
-        self._manipulates = spec.kind == "manipulator"
-        self._chain = load_chain(spec, TOOL) if TOOL in spec.frames else None
+        self._stay = Stay(spec, commands)
         for name, size in (("goal_pos", 3), ("goal_quat", 4), ("velocity", 3)):
             if name in self._commands and self._commands[name].shape[1] != size:
                 shape = self._commands[name].shape
@@ -83,7 +79,7 @@ class CommandInbox:
 
     def start(self, state: RobotState, objects: Mapping[str, ObjectState] = NO_OBJECTS) -> Command:
         """Forget what was asked: stay where `state` and `objects` (no batch) are, as far as the policy's range goes."""
-        self._safe = {name: _clipped(spec, self._here(spec, state, objects)) for name, spec in self._commands.items()}
+        self._safe = self._stay(state, objects)
         self._command = dict(self._safe)
         return self._command
 
@@ -141,35 +137,6 @@ class CommandInbox:
         if found not in ("", expected):
             raise MessageError(f"frame {found!r}; expected {expected!r}")
 
-    def _here(self, spec: CommandSpec, state: RobotState, objects: Mapping[str, ObjectState]) -> np.ndarray:
-        """What asks for no motion."""
-        size = int(spec.shape[1])
-        for name, thing in objects.items():
-            if spec.name == f"{name}_goal" and size == 3:
-                return thing.pos
-        if spec.name in ("goal_pos", "goal_quat", "height"):
-            pos, quat = self._pose(state, objects, spec.frame == "world")
-            return {"goal_pos": pos, "goal_quat": _upper_half(quat), "height": pos[2:]}[spec.name]
-        if spec.frame == "joint" and size == len(state.joint_pos):
-            return state.joint_pos
-        return np.zeros(size)
-
-    def _pose(self, state: RobotState, objects: Mapping[str, ObjectState], in_world: bool) -> tuple[Array, Array]:
-        """Where what a goal is for is now, in the world or in the base."""
-        if self._manipulates and len(objects) == 1 and in_world:
-            (thing,) = objects.values()
-            return thing.pos, thing.quat
-        pos, quat = np.zeros(3, np.float32), np.array((1.0, 0.0, 0.0, 0.0), np.float32)
-        if self._chain is not None:
-            pos, quat = self._chain.forward(state.joint_pos)
-        if not in_world:
-            return pos, quat
-        return state.base_pos + rotate(state.base_quat, pos), multiply(state.base_quat, quat)
-
-
-def _clipped(spec: CommandSpec, value: np.ndarray) -> np.ndarray:
-    return np.clip(value, spec.low, spec.high).astype(np.float32)
-
 
 def _numbers(name: str, values: Sequence[float]) -> dict[str, np.ndarray]:
     return {name: np.array(values, np.float32)}
@@ -184,9 +151,4 @@ def _unit(quat: np.ndarray) -> np.ndarray:
     norm = float(np.linalg.norm(quat))
     if not abs(norm - 1.0) < UNIT_WITHIN:
         raise MessageError(f"orientation has norm {norm:g}; expected 1")
-    return _upper_half((quat / norm).astype(np.float32))
-
-
-def _upper_half(quat: np.ndarray) -> np.ndarray:
-    """Of the two quaternions of a turn the one with w >= 0."""
-    return quat if quat[0] >= 0 else -quat
+    return upper_half((quat / norm).astype(np.float32))
