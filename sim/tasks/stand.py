@@ -26,7 +26,7 @@ SCALE = tuple(next((reach for part, reach in REACH.items() if part in name), 0.0
 DRIVEN = tuple(index for index, scale in enumerate(SCALE) if scale)
 OF_DRIVEN = {"joints": DRIVEN, "home": tuple(HOME[index] for index in DRIVEN)}
 FALLEN = {"height_m": 0.5, "tilt_rad": 0.9}
-PUSH_M_S = (0.3, 1.0)  # added to the velocity of the whole robot at once, in any horizontal direction
+PUSH_M_S = (0.3, 0.6)  # added to the velocity of the whole robot at once, in any horizontal direction
 PUSH_EVERY_S = (2.0, 3.0)
 
 
@@ -77,7 +77,8 @@ STAND = TaskCfg(
     rewards={
         "balance": RewardTerm(humanoids.balance, {"scale_m": 0.25}, weight=1.0),
         "pose": RewardTerm(humanoids.pose, {**OF_DRIVEN, "scale_rad": 0.15}, weight=0.7),
-        "alive": RewardTerm(humanoids.alive, weight=0.5),
+        "stillness": RewardTerm(humanoids.stillness, {"scale_m_s": 0.2}, weight=0.5),
+        "alive": RewardTerm(humanoids.alive, weight=0.3),
         "lean": RewardTerm(humanoids.lean, weight=-2.0),
         "rocking": RewardTerm(humanoids.rocking, weight=-0.03),
         "feet_apart": RewardTerm(humanoids.feet_apart, {"least_m": 0.16}, weight=-4.0),

@@ -113,12 +113,12 @@ VELOCITY = TaskCfg(
     rewards={
         "velocity": RewardTerm(humanoids.velocity_tracking, {"scale_m_s": 0.4}, weight=1.5),
         "turn": RewardTerm(humanoids.turn_tracking, {"scale_rad_s": 0.5}, weight=0.7),
-        "stance": RewardTerm(humanoids.stance_matches, {"swing_share": SWING_SHARE}, weight=0.5),
-        "clearance": RewardTerm(humanoids.clearance_error, {"swing_share": SWING_SHARE, "height_m": 0.08}, weight=-0.6),
+        "stance": RewardTerm(humanoids.stance_matches, {"swing_share": SWING_SHARE}, weight=1.0),
+        "clearance": RewardTerm(humanoids.clearance_error, {"swing_share": SWING_SHARE, "height_m": 0.08}, weight=-1.0),
         "gait_pose": RewardTerm(
             humanoids.gait_pose,
-            {**OF_LEGS, "lift": LIFT, "swing_share": SWING_SHARE, "scale_rad": 0.25},
-            weight=0.5,
+            {**OF_LEGS, "lift": LIFT, "swing_share": SWING_SHARE, "scale_rad": 0.2},
+            weight=1.0,
         ),
         "alive": RewardTerm(humanoids.alive, weight=0.3),
         "lean": RewardTerm(humanoids.lean, weight=-2.0),

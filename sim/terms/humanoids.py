@@ -101,6 +101,11 @@ def lean(t: Transition) -> Tensor:
     return down_b(t.state.base_quat)[..., :2].square().sum(-1)
 
 
+def stillness(t: Transition, scale_m_s: float) -> Tensor:
+    """exp(-(speed / scale)^2) of the base's horizontal velocity."""
+    return torch.exp(-t.lin_vel_w[..., :2].square().sum(-1) / scale_m_s**2)
+
+
 def height_error(t: Transition, height_m: float) -> Tensor:
     """Squared error of the base's height, m^2."""
     return (t.state.base_pos[..., 2] - height_m) ** 2
