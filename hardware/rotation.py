@@ -50,12 +50,18 @@ def cross(a: Array, b: Array) -> Array:
 def _matrix(quat: Array) -> Array:
     """Rotation matrices (..., 3, 3), body -> world.
 
-    Each element is linear in the products of two components of the quaternion. As one constant matrix this takes a
-    fifth of the operations of writing it out, which is what a single robot's controller spends its time on.
+    Each element is linear in the products of two components of the quaternion. As a product with a constant matrix this
+    takes a fifth of the operations of writing it out, which is what a single robot's controller spends its time on. A
+    tensor is most often a large batch, in which that product also picks the factors: twice as fast as broadcasting.
     """
     xp = array_namespace(quat)
-    products = xp.reshape(quat[..., :, None] * quat[..., None, :], (*quat.shape[:-1], 16))
-    elements = products @ xp.asarray(_ELEMENTS, dtype=quat.dtype, device=device(quat))
+    if isinstance(quat, np.ndarray):
+        products = np.reshape(quat[..., :, None] * quat[..., None, :], (*quat.shape[:-1], 16))
+        elements = products @ _ELEMENTS.astype(quat.dtype, copy=False)
+    else:
+        factors, of_pairs = (xp.asarray(a, dtype=quat.dtype, device=device(quat)) for a in (_FACTORS, _OF_PAIRS))
+        pairs = quat @ factors
+        elements = (pairs[..., :10] * pairs[..., 10:]) @ of_pairs
     return xp.reshape(elements, (*quat.shape[:-1], 3, 3))
 
 
@@ -72,3 +78,8 @@ def _matrix_elements() -> np.ndarray:
 
 
 _ELEMENTS = _matrix_elements()
+_FIRST, _SECOND = np.triu_indices(4)  # w w, w x, .. z z, each pair once
+_FACTORS = np.eye(4, dtype=np.float32)[:, np.concatenate([_FIRST, _SECOND])]  # (4, 20)
+_OF_PAIRS = np.where((_FIRST == _SECOND)[:, None], 0.5, 1.0).astype(np.float32) * (  # (10, 9)
+    _ELEMENTS.reshape(4, 4, 9)[_FIRST, _SECOND] + _ELEMENTS.reshape(4, 4, 9)[_SECOND, _FIRST]
+)

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 from difflib import get_close_matches
+from functools import cache
 
 from hardware.spec import RobotSpec
 
@@ -12,6 +13,7 @@ def robot_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
+@cache  # terms ask for it in every control step
 def load_robot(name: str) -> RobotSpec:
     """The spec of the robot called `name`; ValueError names what exists and the nearest match."""
     if name not in robot_names():
