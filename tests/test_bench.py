@@ -1,0 +1,144 @@
+"""The benchmarks: what they count is what happened, and what they print is complete."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from phalanx.bench.footprint import footprint, per_world
+from phalanx.bench.scale import grid_task
+from phalanx.bench.sim import figures
+from phalanx.bench.subject import MOMENTS, Subject
+from phalanx.bench.turns import Clock, Cost, measure, median_ratio
+from sim.env import make_env
+
+
+def bench(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "phalanx", "bench", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=250)
+
+
+def test_ratios_are_of_costs_measured_in_the_same_turn():
+    quiet, busy = Cost(1.0, 1.0), Cost(10.0, 1.0)  # a busy minute makes both ten times slower
+    assert median_ratio([quiet, busy, busy], [Cost(2.0, 2.0), Cost(20.0, 2.0), Cost(20.0, 2.0)]) == 0.5
+
+
+def test_cpu_time_counts_work_and_not_waiting():
+    def work(_: int) -> None:
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end:
+            pass
+
+    cost = measure(work, 0.05)
+    assert 0.009 < cost.cpu_s < 0.02 and cost.wall_s >= 0.99 * cost.cpu_s
+    waiting = measure(lambda _: time.sleep(0.01), 0.05)
+    assert waiting.cpu_s < 0.005 < 0.01 <= waiting.wall_s
+
+
+def test_a_clock_is_the_mean_of_the_calls_since_it_was_read():
+    clock = Clock(lambda x: time.sleep(0.002) or x)
+    assert [clock(k) for k in range(3)] == [0, 1, 2]
+    assert 0.002 <= clock.read().wall_s < 0.2
+    assert clock.read().wall_s == 0.0
+
+
+def test_raw_physics_replays_what_the_environment_went_through():
+    """With nothing randomised the replay must end where the environment was, resets included."""
+    subject = Subject("swarm-swap", 16)
+    physics = subject.world.physics
+    for field in ("body_mass", "body_inertia"):
+        nominal = physics.field(field)
+        physics.set_field(field, torch.arange(16), torch.arange(len(nominal)), nominal.expand(16, *nominal.shape))
+    subject.env.crew.randomisation = {}
+    subject._record()
+    ended = physics.state_dict()["start"].numpy()
+    subject._raw(MOMENTS - 1)
+    steps = subject.env.steps.numpy()
+    same = np.abs(subject._path[:, -1] - ended).max(axis=1) < 1e-9
+    assert same.sum() > 8 and (same | (steps == 0)).all()  # worlds that began anew in this very step are elsewhere
+
+
+def test_figures_say_what_was_measured():
+    subject = Subject("hover", 8)
+    subject.take_turn(0.01)
+    (raw,), (env,) = subject.turns.raw, subject.turns.env
+    found = figures(subject)
+    assert found["raw_physics_steps_per_s"] == pytest.approx(8 * 5 / raw.wall_s)
+    assert found["agent_steps_per_s"] == pytest.approx(8 / env.wall_s)
+    assert found["ratio_to_raw"] == pytest.approx(raw.wall_s / env.wall_s)
+    assert 0.0 < found["ratio_of_cpu_time"] < 1.0  # eight worlds do not pay for an environment
+    assert env.wall_s > subject.turns.physics[0].wall_s > 0.0
+
+
+def test_large_teams_start_apart_and_fly():
+    env = make_env(grid_task(), 2, 0, num_agents=64)
+    assert env.now.distance.amin() > 0.7
+    for _ in range(10):
+        *_, info = env.step(torch.zeros(2, 64, 4))
+        assert not info["ended"].any()
+
+
+@pytest.mark.slow
+def test_memory_is_that_of_the_worlds_alone():
+    ballast = bytearray(300_000_000)
+    ballast[::4096] = b"x" * len(ballast[::4096])  # what the parent holds must not count
+    few, many = footprint("hover", 16), footprint("hover", 2064)
+    assert few["peak_rss_bytes"] < 600e6 and few["import_s"] > few["first_step_s"] > 0.0
+    assert 20e3 < per_world([few, many]) < 500e3
+    assert len(ballast) == 300_000_000
+
+
+@pytest.mark.slow
+def test_bench_sim_prints_one_object_with_every_task_and_batch():
+    done = bench("sim", "--tasks", "hover", "--batches", "8", "32", "--repeats", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    (hover,) = json.loads(done.stdout)["tasks"].values()
+    assert [row["num_envs"] for row in hover["batches"]] == [8, 32] and hover["best_batch"] == 32
+    assert hover["physics"]["timestep"] == 0.004 and hover["bytes_per_world"] is not None
+    assert {"import_s", "make_env_s", "first_step_s"} <= set(hover["cold_start"])
+
+
+def test_unknown_task_is_refused_before_anything_is_measured():
+    done = bench("sim", "--tasks", "hover", "hovver")
+    assert done.returncode == 2 and "did you mean 'hover'" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_bench_scale_prints_a_table():
+    done = bench("scale", "--teams", "1", "3", "--robots", "6", "--repeats", "1")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines() if line[:1].isdigit()] == ["1", "3"]
+
+
+@pytest.mark.slow
+def test_async_vector_env_runs_beside_ours_and_leaves_no_process():
+    before = _children()
+    done = bench("peers", "--tasks", "hover", "--batch", "64", "--repeats", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    rates = json.loads(done.stdout)["tasks"]["hover"]["rates"]
+    assert rates["ours"]["ours_over_this"] == pytest.approx(1.0)
+    assert rates["AsyncVectorEnv of the task"]["ours_over_this_by_cpu_time"] > 2.0
+    assert rates["AsyncVectorEnv of bare physics"]["robot_steps_per_s"] > 0.0
+    assert _children() <= before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("envpool") is None, reason="needs the extra [bench]")
+def test_envpool_runs_beside_ours():
+    done = bench("peers", "--tasks", "reach", "--batch", "64", "--peer-batches", "8", "--repeats", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    reach = json.loads(done.stdout)["tasks"]["reach"]
+    assert reach["rates"]["EnvPool, 8 worlds"]["robot_steps_per_s"] > 0.0
+    assert reach["physics"]["EnvPool"]["timestep"] == 0.005
+
+
+def _children() -> set[str]:
+    """Ids of the processes that this one has started and that still run."""
+    with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children") as listing:
+        return set(listing.read().split())
