@@ -67,6 +67,8 @@ def test_unknown_command_task_and_robot_name_the_nearest():
     assert_one_line_error(phalanx("trian"), "'trian'", "did you mean 'train'")
     assert_one_line_error(phalanx("train", "swarm-swop"), "'swarm-swop'", "did you mean 'swarm-swap'")
     assert_one_line_error(phalanx("play", "--agent", "zero", "--task", "swap"), "'swap'", "swarm-swap")
+    assert_one_line_error(phalanx("tasks", "hovver"), "'hovver'", "did you mean 'hover'")
+    assert_one_line_error(phalanx("robots", "pandas"), "'pandas'", "did you mean 'panda'")
 
 
 def test_bad_policy_files_are_refused_with_the_reason(policy, tmp_path):
@@ -88,7 +90,8 @@ def test_export_of_a_folder_without_checkpoint_says_so(tmp_path):
 
 
 def test_json_on_stdout_is_json_and_nothing_else(policy):
-    for args in (["tasks"], ["robots"], ["inspect", str(policy)], ["play", "--agent", "zero", "--robots", "2"]):
+    lists = (["tasks"], ["tasks", "reach"], ["robots"], ["robots", "g1"], ["inspect", str(policy)])
+    for args in (*lists, ["play", "--agent", "zero", "--robots", "2"], ["eval", "--agent", "zero", "--episodes", "2"]):
         done = phalanx(*args, "--json")
         assert done.returncode == 0, done.stderr
         json.loads(done.stdout)
@@ -110,13 +113,49 @@ def test_inspect_tells_a_person_what_the_policy_needs_and_does(policy):
         assert word in text, word
 
 
-def test_play_draws_a_page_and_a_picture(tmp_path):
-    for name in ("flight.html", "flight.svg"):
-        done = phalanx("play", "--agent", "baseline", "--out", str(tmp_path / name))
+def test_play_draws_a_page_a_picture_and_a_video(tmp_path):
+    for name in ("flight.html", "flight.svg", "flight.png", "flight.gif"):
+        done = phalanx("play", "swarm-swap", "--agent", "baseline", "--out", str(tmp_path / name))
         assert done.returncode == 0, done.stderr
-        assert "cf4" in (tmp_path / name).read_text() or name.endswith("svg")
+    assert "cf4" in (tmp_path / "flight.html").read_text()
     assert "polyline" in (tmp_path / "flight.svg").read_text()
+    from PIL import Image
+
+    assert Image.open(tmp_path / "flight.gif").n_frames > 100
+    assert len(set(Image.open(tmp_path / "flight.png").convert("RGB").resize((64, 48)).getdata())) > 20
     assert_one_line_error(phalanx("play", "--agent", "zero", "--out", str(tmp_path / "flight.mp3")), ".html")
+
+
+def test_a_task_is_named_in_front_or_by_a_flag():
+    figures = []
+    for args in (["hover"], ["--task", "hover"], ["hover", "--task", "hover"]):
+        done = phalanx("play", *args, "--agent", "baseline", "--json")
+        assert done.returncode == 0, done.stderr
+        figures.append(json.loads(done.stdout))
+    assert figures[0] == figures[1] == figures[2]
+    assert figures[0]["task"] == "hover" and figures[0]["episodes"][0]["min_separation_m"] is None
+    assert_one_line_error(phalanx("play", "hover", "--task", "reach", "--agent", "zero"), "hover or reach")
+
+
+def test_a_task_without_a_shipped_policy_says_what_can_play_it(tmp_path):
+    done = phalanx("play", "hover", cwd=tmp_path)
+    assert_one_line_error(done, "'hover'", "--agent zero|random|baseline")
+
+
+def test_words_fit_the_class_of_robot():
+    arm = phalanx("eval", "reach", "--agent", "zero", "--episodes", "2").stdout
+    assert "one robot" in arm and "collision" not in arm and "closest" not in arm and "shield" not in arm
+    team = phalanx("eval", "swarm-swap", "--agent", "baseline", "--episodes", "4", "--shield").stdout
+    assert "4 robots" in team and "closest" in team and "shield busy" in team
+
+
+def test_tasks_and_robots_tell_a_person_what_they_are_made_of():
+    reach = " ".join(phalanx("tasks", "reach").stdout.split())
+    for word in ("goal_pos", "wxyz", "joint_vel", "joint_friction", "scale 0.5 to 1.5", "Held for the last 0.5 s"):
+        assert word in reach, word
+    panda = phalanx("robots", "panda").stdout
+    for word in ("joint4", "-3.072", "libfranka", "tool"):
+        assert word in panda, word
 
 
 def test_baseline_collides_without_the_shield_and_not_with_it():

@@ -1,55 +1,65 @@
-"""Everything that a task says of itself, as plain data: commands, observations, actions, rewards, randomisation."""
+"""Everything that a task says of itself, as plain data: commands, sensing, actions, rewards, randomisation."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from phalanx.catalogue.words import first_sentence, name_of, plain, when
-from sim.env import TeamEnv
-from sim.task import RewardTerm, TaskCfg, Term
+from sim.crew import Crew
+from sim.env import MixedEnv
+from sim.task import MixedTaskCfg, RewardTerm, RoleCfg, TaskCfg, Term
 
 
-def describe_task(task: TaskCfg) -> dict[str, Any]:
-    """All of `task`; shapes are measured on the terms themselves, in one world."""
-    env = TeamEnv(task, 1, seed=0)
-    cfg, percept = task.observation, env.percept
-    hears = {"max_peers": cfg.max_peers, "range_m": cfg.peer_range_m} if cfg.peer else None
+def describe_task(task: TaskCfg | MixedTaskCfg) -> dict[str, Any]:
+    """All of `task`, with what belongs to a role under `roles`; a task for like robots has one, named after them."""
+    env = MixedEnv(task, 1, seed=0)
     return {
         "name": task.name,
         "summary": task.summary,
-        "robot": task.robot,
-        "kind": env.robot.kind,
-        "num_agents": task.num_agents,
         "episode_s": task.episode_s,
-        "control_hz": env.robot.control_hz,
-        "start": first_sentence(task.start),
+        "control_hz": 1.0 / env.control_dt,
+        "start": first_sentence(task.start if isinstance(task, TaskCfg) else task.starts),
         "objects": list(task.scene.objects),
+        "success_hold_s": task.success_hold_s,
+        "curriculum": plain(task.curriculum),
+        "training": {"num_envs": task.num_envs, "steps": task.train_steps},
+        "verify_teams": list(task.verify_teams) if isinstance(task, TaskCfg) else [],
+        "roles": {name: describe_role(task.roles[name], crew) for name, crew in env.crews.items()},
+    }
+
+
+def describe_role(role: RoleCfg, crew: Crew) -> dict[str, Any]:
+    """All of `role`; sizes are measured on its terms themselves, for the robots of `crew`."""
+    cfg, percept = role.observation, crew.percept
+    hears = {"max_peers": cfg.max_peers, "range_m": cfg.peer_range_m} if cfg.peer else None
+    return {
+        "robot": role.robot,
+        "kind": crew.robot.kind,
+        "num_agents": role.num_agents,
         "commands": [
             {"name": name, "low": list(c.low), "high": list(c.high), "unit": c.unit, "frame": c.frame}
-            | {"meaning": c.meaning, "moves": task.motion is not None}
-            for name, c in task.commands.items()
+            | {"meaning": c.meaning, "moves": role.motion is not None}
+            for name, c in role.commands.items()
         ],
         "observation": {
-            "own": [_shaped(name, t, percept) for name, t in cfg.own.items()],
-            "peer": [_shaped(name, t, percept) for name, t in cfg.peer.items()],
-            "critic": [_shaped(name, t, env.now) for name, t in cfg.critic.items()],
+            "own": [_sized(name, t, percept) for name, t in cfg.own.items()],
+            "peer": [_sized(name, t, percept) for name, t in cfg.peer.items()],
+            "critic": [_sized(name, t, crew.now) for name, t in cfg.critic.items()],
             "memory": [_term(name, t) | {"size": len(t.initial)} for name, t in cfg.memory.items()],
             "hears": hears,
         },
-        "actions": list(_actions(task, env)),
-        "rewards": [_term(name, t) for name, t in task.rewards.items()],
-        "failures": [_term(name, t) for name, t in task.failures.items()],
-        "success": _term("success", task.success) | {"hold_s": task.success_hold_s},
-        "curriculum": plain(task.curriculum),
-        "noise": {name: value for name, value in plain(task.noise).items() if value},
+        "actions": list(_actions(role, crew)),
+        "rewards": [_term(name, t) for name, t in role.rewards.items()],
+        "failures": [_term(name, t) for name, t in role.failures.items()],
+        "success": _term("success", role.success),
+        "noise": plain(role.noise),
         "randomisation": [
             {"name": name, "function": name_of(t.func), "meaning": first_sentence(t.func), "params": plain(t.params)}
             | {"when": when(t.every_s)}
-            for name, t in task.randomisation.items()
+            for name, t in role.randomisation.items()
         ],
-        "baseline": None if task.baseline is None else _term("baseline", task.baseline),
-        "training": {"num_envs": task.num_envs, "steps": task.train_steps, "ppo": plain(task.ppo)},
-        "shield": plain(task.shield),
-        "verify_teams": list(task.verify_teams),
+        "baseline": None if role.baseline is None else _term("baseline", role.baseline),
+        "ppo": plain(role.ppo),
+        "shield": plain(role.shield),
     }
 
 
@@ -59,15 +69,15 @@ def _term(name: str, term: Term) -> dict[str, Any]:
     return found | {"params": plain(term.params)} | weight
 
 
-def _shaped(name: str, term: Term, seen: Any) -> dict[str, Any]:
+def _sized(name: str, term: Term, seen: Any) -> dict[str, Any]:
     return _term(name, term) | {"size": int(term.func(seen, **term.params).shape[-1])}
 
 
-def _actions(task: TaskCfg, env: TeamEnv) -> Iterable[Mapping[str, Any]]:
+def _actions(role: RoleCfg, crew: Crew) -> Iterable[Mapping[str, Any]]:
     """One row a channel: what the actions -1 and 1 mean, and what the drive takes."""
-    cfg = task.action
+    cfg = role.action
     relative = cfg.relative or (False,) * len(cfg.centre)
-    for channel, centre, scale, steps in zip(env.robot.channels, cfg.centre, cfg.scale, relative, strict=True):
+    for channel, centre, scale, steps in zip(crew.robot.channels, cfg.centre, cfg.scale, relative, strict=True):
         yield {
             "channel": channel.name,
             "unit": channel.unit,

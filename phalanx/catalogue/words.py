@@ -49,7 +49,8 @@ def value_in_words(value: Any) -> str:
 def plain(value: Any) -> Any:
     """`value` as JSON has it: functions by name, dataclasses and arrays as what they hold."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        found = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {name: item for name, item in found.items() if item not in (None, 0.0)}  # what is not there says nothing
     if callable(value):
         return name_of(value)
     if hasattr(value, "tolist"):

@@ -1,5 +1,6 @@
 """`phalanx robots`: what can be flown, moved and walked."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from math import degrees
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from phalanx.console import out, print_json
 if TYPE_CHECKING:
     from hardware.spec import RobotSpec
 
+JOINT = ("joint", "low", "high", "home", "speed", "accel", "effort", "kp", "kd", "armature", "dry")
 BRIEF = 4  # channels that the list writes out
 
 
@@ -50,16 +52,18 @@ def show_robot(spec: "RobotSpec") -> None:
     ]
     out.print(f"[dim]{', '.join(facts)}[/]\n")
     _section("Channels", ("channel", "range", "meaning"), [(c.name, _range(c), c.meaning) for c in spec.channels])
-    columns = ("joint", "range, home", "velocity", "acceleration", "effort", "stiffness", "damping", "armature", "dry")
-    _section("Joints: rad or m, their rates, N m or N", columns, [_joint(joint) for joint in spec.joints])
-    _section("Frames", ("role", "site"), list(spec.frames.items()))
+    _section("Joints, in rad or m, s, N m or N; kp and kd of the drive, dry friction", JOINT, map(_joint, spec.joints))
+    _section("Frames", ("role", "site"), spec.frames.items())
     if spec.flight:
         _section("Flight", ("quantity", "value"), [(k, f"{v:g}") for k, v in asdict(spec.flight).items()])
-    _section("Where the numbers are from", ("what", "source"), list(spec.sources.items()))
+    _section("Where the numbers are from", ("what", "source"), spec.sources.items())
 
 
 def _joint(joint) -> tuple[str, ...]:
     figures = (
+        joint.low,
+        joint.high,
+        joint.home,
         joint.max_velocity,
         joint.max_acceleration,
         joint.max_effort,
@@ -68,7 +72,7 @@ def _joint(joint) -> tuple[str, ...]:
         joint.armature,
         joint.friction,
     )
-    return joint.name, f"{joint.low:.3f} to {joint.high:.3f}, {joint.home:.3f}", *(f"{value:.4g}" for value in figures)
+    return joint.name, *(f"{value:.4g}" for value in figures)
 
 
 def _range(channel) -> str:
@@ -93,12 +97,16 @@ def _list(specs: "list[RobotSpec]") -> Table:
     return table
 
 
-def _section(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _section(title: str, columns: tuple[str, ...], found: Iterable[tuple[str, ...]]) -> None:
+    rows = list(found)
     if not rows:
         return
     table = Table(*columns, box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
+    if columns is JOINT:  # figures are never cut short, however narrow the terminal
+        for column, cells in zip(table.columns, zip(columns, *rows, strict=True), strict=True):
+            column.no_wrap, column.min_width = True, max(map(len, cells))
     out.print(f"[bold]{title}[/]")
-    out.print(table)
+    out.print(table, crop=False)
     out.print()

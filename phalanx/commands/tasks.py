@@ -24,7 +24,7 @@ def tasks(
         markdown: Write tasks.md and randomisation.md into a folder, of all tasks.
         json: Print one JSON object on stdout instead of tables.
     """
-    from sim.tasks import load_task, task_names
+    from sim.tasks import any_task_names, load_any_task
 
     if markdown is not None:
         from phalanx.catalogue.markdown import write_documents
@@ -36,13 +36,13 @@ def tasks(
         from phalanx.catalogue.tasks import describe_task
         from phalanx.catalogue.zoo import shipped_figure
 
-        described = describe_task(load_task(name)) | {"zoo": shipped_figure(name)}
+        described = describe_task(load_any_task(name)) | {"zoo": shipped_figure(name)}
         if json:
             print_json(described)
         else:
             show_task(described)
         return 0
-    rows = [_row(load_task(each)) for each in task_names()]
+    rows = [_row(load_any_task(each)) for each in any_task_names()]
     if json:
         print_json({"tasks": rows})
         return 0
@@ -52,13 +52,12 @@ def tasks(
 
 def show_task(task: dict[str, Any]) -> None:
     """Print everything about one task."""
-    from phalanx.catalogue.sections import sections_of
+    from phalanx.catalogue.sections import sections_of, team_in_words
     from phalanx.catalogue.zoo import in_words
 
-    team = "one robot" if task["num_agents"] == 1 else f"{task['num_agents']} robots"
     out.print(f"\n[bold]{task['name']}[/]   {escape(task['summary'])}")
     out.print(
-        f"[dim]{team} ({task['robot']}), episodes of {task['episode_s']:g} s at {task['control_hz']:g} Hz"
+        f"[dim]{team_in_words(task)}, episodes of {task['episode_s']:g} s at {task['control_hz']:g} Hz"
         f"{', zoo: ' + in_words(task['zoo']) if task['zoo'] else ''}[/]\n"
     )
     for section in sections_of(task):
@@ -93,8 +92,8 @@ def _row(task: Any) -> dict[str, Any]:
 
     return {
         "name": task.name,
-        "robot": task.robot,
-        "num_agents": task.num_agents,
+        "robot": " and ".join(dict.fromkeys(role.robot for role in task.roles.values())),
+        "num_agents": sum(role.num_agents for role in task.roles.values()),
         "episode_s": task.episode_s,
         "summary": task.summary,
         "zoo": shipped_figure(task.name),

@@ -31,7 +31,7 @@ function makeFilmPainter(film, size, context, project, stroke) {
   function bodies(now) {
     const seen = film.shapes.map((shape) => {
       const points = placed(poseOf(now, shape.body), shape.points);
-      const depth = shape.slab ? Infinity : points.reduce((sum, p) => sum + project(p)[2], 0) / points.length + shape.behind;
+      const depth = shape.slab ? 1e9 : points.reduce((sum, p) => sum + project(p)[2], 0) / points.length + shape.behind;
       return { shape, points, depth };
     }).sort((a, b) => b.depth - a.depth);
     for (const { shape, points } of seen) {

@@ -1,0 +1,77 @@
+"""The documents say what the code says now. After a change of a task: `phalanx tasks --markdown docs`."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from phalanx.catalogue.markdown import COMMAND, write_documents
+from phalanx.catalogue.randomisation import changed_by, effects
+from phalanx.catalogue.tasks import describe_task
+from phalanx.catalogue.words import first_sentence, params_in_words, when
+from sim import randomisation
+from sim.tasks import any_task_names, load_any_task, load_task
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> dict[str, str]:
+    return {path.name: path.read_text() for path in write_documents(tmp_path_factory.mktemp("docs"))}
+
+
+@pytest.mark.parametrize("name", ["tasks.md", "randomisation.md"])
+def test_the_committed_documents_are_those_that_the_code_writes(written, name):
+    assert (DOCS / name).read_text() == written[name], f"out of date; run: {COMMAND}"
+
+
+def test_every_task_and_every_way_to_randomise_is_there(written):
+    for task in any_task_names():
+        assert f"\n## {task}\n" in written["tasks.md"]
+    for name, function in inspect.getmembers(randomisation, inspect.isfunction):
+        if not name.startswith("_"):
+            assert f"| `{name}` | {first_sentence(function)} |" in written["randomisation.md"]
+
+
+def test_no_row_breaks_its_table(written):
+    for text in written.values():
+        for block in text.split("\n\n"):
+            lines = block.splitlines()
+            if lines[0].startswith("|"):
+                assert len({line.count(" | ") for line in lines}) == 1, lines[0]
+
+
+def test_a_task_is_described_with_the_sizes_that_its_network_sees():
+    from sim.env import make_env
+
+    described = describe_task(load_task("swarm-swap"))["roles"]["crazyflie"]
+    layout = make_env("swarm-swap", 1, seed=0).obs_layout
+    assert sum(term["size"] for term in described["observation"]["own"]) == layout.own_dim
+    assert sum(term["size"] for term in described["observation"]["peer"]) == layout.peer_dim
+    assert {term["name"]: term["weight"] for term in described["rewards"]}["failed"] == -10.0
+
+
+def test_ranges_of_a_task_stand_beside_what_they_change(written):
+    mass = load_task("hover").randomisation["mass"]
+    low, high = mass.params["scale"]
+    assert f"| `mass` | hover | scale {low:g} to {high:g} | each episode |" in written["randomisation.md"]
+    found = {effect.name: effect for effect in effects([load_any_task(name) for name in any_task_names()])}
+    assert "body_mass" in found["mass"].changes and "hover" in {use[0] for use in found["mass"].uses}
+    assert "bias" not in changed_by(randomisation.gains).replace("biasprm", "")
+
+
+def test_words_for_figures():
+    assert params_in_words({"scale": (0.5, 1.5), "low_m": (-1.0, 0.0, 2.5), "name": "x"}) == (
+        "scale 0.5 to 1.5, low_m (-1, 0, 2.5), name x"
+    )
+    assert [when(None), when((0.0, 0.0)), when((1.0, 1.0)), when((1.0, 3.0))] == [
+        "each episode",
+        "each step",
+        "every 1 s",
+        "every 1 to 3 s",
+    ]
+
+    def term():
+        """Vector to the goal, (..., 3) m, body. More of it."""
+
+    assert first_sentence(term) == "Vector to the goal, (..., 3) m, body."

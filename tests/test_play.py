@@ -1,0 +1,116 @@
+"""Every task can be watched: what is recorded is what happened, and what is drawn shows it."""
+
+import json
+import re
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+
+from phalanx.play.agents import make_agent
+from phalanx.play.episode import play_episode
+from phalanx.play.filming import make_film, visual_scene
+from phalanx.play.painter import painted
+from phalanx.play.places import robot_labels
+from phalanx.play.shapes import shapes_of
+from phalanx.report import Marker, picture, render_replay
+from sim.env import task_scene
+from sim.tasks import any_task_names, load_any_task, load_task
+
+
+def short(name: str, agent: str = "zero", seconds: float = 0.4):
+    task = replace(load_any_task(name), episode_s=seconds)
+    pilots = {role: make_agent(agent, 0, part) for role, part in task.roles.items()}
+    return play_episode(task, pilots, None, 0, shield=False)
+
+
+@pytest.mark.parametrize("name", any_task_names())
+def test_any_task_makes_a_picture_a_page_and_figures(name):
+    task, episode = load_any_task(name), short(name, "random")
+    robots = sum(role.num_agents for role in task.roles.values())
+    film = episode.flight.film
+    assert np.isfinite(film.pos).all() and np.isfinite(episode.qpos).all()
+    assert {shape.owner for shape in film.shapes} >= set(range(robots))
+    assert len(episode.flight.names) == len(set(episode.flight.names)) == robots
+    assert (
+        np.isclose(sum(episode.reward_terms.values()), episode.mean_return, rtol=1e-3, atol=1e-3) or len(task.roles) > 1
+    )
+    drawn = picture(episode.flight)
+    assert drawn.count("<polygon") >= len([s for s in film.shapes if s.body]) and "nan" not in drawn
+    data = re.search(r'id="data">(.*?)</script>', render_replay(episode.flight, name), re.S)
+    flight = json.loads(data[1])["flight"]
+    assert len(flight["film"]["shapes"]) == len(film.shapes) and len(flight["film"]["poses"]) == len(flight["t"])
+
+
+@pytest.mark.parametrize("name", any_task_names())
+def test_the_scene_that_is_drawn_has_the_coordinates_of_the_one_that_was_stepped(name):
+    plain, shown = task_scene(load_any_task(name)).model, visual_scene(load_any_task(name), dressed=True).model
+    assert plain.nq == shown.nq
+    assert [plain.joint(k).name for k in range(plain.njnt)] == [shown.joint(k).name for k in range(shown.njnt)]
+    assert shown.ngeom >= plain.ngeom
+
+
+def test_links_are_drawn_where_the_simulator_has_them():
+    task = load_task("reach")
+    scene = visual_scene(task)
+    qpos = np.random.default_rng(0).uniform(-0.5, 0.5, (2, scene.model.nq))
+    film = make_film(scene, qpos)
+    data = mujoco.MjData(scene.model)
+    data.qpos[:] = qpos[1]
+    mujoco.mj_forward(scene.model, data)
+    capsules = {scene.model.geom(k).name: k for k in range(scene.model.ngeom) if scene.model.geom_type[k] == 3}
+    drawn = [shape for shape in film.shapes if shape.name in capsules and shape.name]
+    assert len(drawn) >= 5
+    for shape in drawn:
+        centre = film.placed(1, shape.body, shape.points).mean(0)
+        assert np.allclose(centre, data.geom_xpos[capsules[shape.name]], atol=1e-6), shape.name
+
+
+SOLIDS = """
+<mujoco><asset><hfield name="hills" nrow="5" ncol="7" size="1 2 0.5 0.1"/></asset><worldbody>
+  <geom name="floor" type="plane" size="1 1 1"/><geom name="hidden" type="sphere" size="1" rgba="1 1 1 0"/>
+  <geom name="hills" type="hfield" hfield="hills"/>
+  <body name="table" pos="0 0 0.4"><geom name="top" type="box" size="0.5 0.3 0.02"/></body>
+  <body name="thing" pos="0 0 1"><freejoint/>
+    <geom name="can" type="cylinder" size="0.1 0.2"/><geom name="egg" type="ellipsoid" size="0.1 0.2 0.3"/></body>
+</worldbody></mujoco>
+"""
+
+
+def test_every_kind_of_solid_has_a_hull_of_its_size():
+    model = mujoco.MjModel.from_xml_string(SOLIDS)
+    shapes = shapes_of(model, np.full(model.nbody, -1))
+    found = {shape.name: shape for shape in shapes}
+    assert set(found) == {"hills", "top", "can", "egg"}
+    assert np.allclose(np.ptp(found["can"].points, axis=0), [0.2, 0.2, 0.4])
+    assert np.allclose(np.ptp(found["egg"].points, axis=0), [0.2, 0.4, 0.6], atol=0.04)
+    assert found["top"].body == 0 and np.isclose(found["top"].points[:, 2].max(), 0.42)  # it cannot move
+    assert found["can"].body > 0
+    patches = np.concatenate([shape.points for shape in shapes if shape.name == "hills"])
+    assert np.allclose(patches.min(0)[:2], [-1, -2]) and np.allclose(patches.max(0)[:2], [1, 2])
+
+
+def test_nobody_and_a_good_controller_come_to_different_ends():
+    lazy, skilled = short("hover", "zero", 5.0), short("hover", "baseline", 5.0)
+    assert skilled.success and not lazy.success
+    assert skilled.mean_return > lazy.mean_return
+    goal = skilled.flight.goal[0]
+    assert np.linalg.norm(skilled.flight.pos[-1, 0] - goal) < 0.1 < np.linalg.norm(lazy.flight.pos[-1, 0] - goal)
+
+
+def test_a_picture_without_opengl_shows_the_robots_and_their_goals():
+    episode = short("swarm-swap", "baseline")
+    (image,) = painted(episode.flight, [0], (320, 240))
+    pixels = np.asarray(image).reshape(-1, 3).astype(int)
+    for colour in ((79, 140, 255), (242, 163, 58), (47, 191, 143), (234, 95, 154)):  # rings of the four goals
+        assert (np.abs(pixels - colour).sum(-1) < 60).any(), colour
+    film = replace(episode.flight.film, markers=(Marker("goal_pos", 0, episode.flight.film.markers[0].pos),))
+    (fewer,) = painted(replace(episode.flight, film=film), [0], (320, 240))
+    assert np.asarray(fewer).tolist() != np.asarray(image).tolist()
+
+
+def test_robots_have_names_that_differ():
+    assert robot_labels(["panda"]) == ("panda",)
+    assert robot_labels(["crazyflie"] * 2) == ("cf1", "cf2")
+    assert robot_labels(["g1", "panda", "g1"]) == ("g1-1", "panda", "g1-2")
