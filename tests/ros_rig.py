@@ -138,6 +138,18 @@ class Rig:
             time.sleep(0.001)
         return commands
 
+    def fly(
+        self, robot: str, duration_s: float, act: Callable[[float], None] = lambda t: None
+    ) -> list[ActuatorCommand]:
+        """`watch`, after which the policy flies; a shield that tripped because this machine is busy is reset."""
+        for _ in range(4):
+            commands = self.watch(robot, duration_s, act)
+            if self.mode(robot) in ("NOMINAL", "FILTERED"):
+                return commands
+            self.node.reset_shield(robot)
+            self.watch(robot, 0.2, act)
+        raise AssertionError(f"{robot}: {self.node.modes}, {self.node.reasons}")
+
     def mode(self, robot: str) -> str:
         """The shield's mode as it last said on `status`."""
         self.node.look()
