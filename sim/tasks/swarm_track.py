@@ -199,6 +199,7 @@ SWARM_TRACK = TaskCfg(
         "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
         "network_delay": RandomTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
     },
+    num_envs=256,
     train_steps=5_000_000,
     ppo={"gamma": 0.98, "gae_lambda": 0.9},  # a second ahead is what a pillar needs
     scene=SceneCfg(props=add_pillars, objects=PILLARS),

@@ -84,6 +84,12 @@ def flying(t: Transition) -> Tensor:
     return t.state.base_pos[..., 2] > t.objects[LOAD].pos[..., 2]
 
 
+def team_flying(t: Transition) -> Tensor:
+    """Share of the team that is above the load, (W, N, 1): what only a critic may know."""
+    share = flying(t).float().mean(-1, keepdim=True)
+    return share.expand(t.state.base_pos.shape[:2]).unsqueeze(-1)
+
+
 def collided_in_flight(t: Transition, distance_m: float) -> Tensor:
     """Two flying robots closer than `distance_m`, (W, N) bool; who hangs on a cable may touch anything."""
     return torch.where(_both_fly(t), t.distance, torch.inf).amin(-1) < distance_m
