@@ -1,0 +1,217 @@
+"""Humanoid tasks: where they begin, what they reward, how they end, and that their policies can be exported."""
+
+import dataclasses
+from math import cos, sin
+
+import pytest
+import torch
+
+from deploy.bundle import load_bundle
+from hardware import load_robot
+from hardware.rotation import multiply, rotate
+from policies.export import export_policy
+from policies.ppo import PPOCfg
+from policies.train import TrainCfg, train
+from policies.verify import VerifyCfg, measure_parity
+from sim import randomisation
+from sim.env import TeamEnv, make_env
+from sim.observe import decode
+from sim.task import RandomTerm, Transition
+from sim.tasks.stand import PUSH_EVERY_S, PUSH_M_S, STAND
+from sim.tasks.velocity import FASTEST, SLOWEST, SWING_SHARE, SWITCH_S, VELOCITY
+from sim.terms import humanoids
+
+ROBOT = load_robot("g1")
+TASKS = pytest.mark.parametrize("task", [STAND, VELOCITY], ids=lambda task: task.name)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+def run(env: TeamEnv, steps: int, action: torch.Tensor | None = None) -> dict:
+    """Zero action, or `action`, for `steps`: how each world's first episode ended, nan while it goes on."""
+    out = {name: torch.full((env.num_worlds,), torch.nan) for name in ("success", "fallen", "length")}
+    for _ in range(steps):
+        told = torch.zeros(env.num_worlds, 1, env.action_dim) if action is None else action
+        _, _, _, _, info = env.step(told)
+        new = info["ended"] & out["length"].isnan()
+        out["success"][new] = info["success"][new].float()
+        out["fallen"][new] = info["failures"]["fallen"][new].any(-1).float()
+        out["length"][new] = info["episode_length"][new].float()
+    return out
+
+
+def calm(task):
+    """The task with nothing random but the start."""
+    return dataclasses.replace(task, randomisation={})
+
+
+def changed(t: Transition, **state) -> Transition:
+    """A transition with other values in its state."""
+    return dataclasses.replace(t, state=dataclasses.replace(t.state, **state))
+
+
+@TASKS
+def test_an_episode_begins_standing_and_within_the_limits_of_the_joints(task):
+    env = make_env(task, 16, seed=3)
+    t = env.now
+    low, high = (torch.tensor([getattr(joint, side) for joint in ROBOT.joints]) for side in ("low", "high"))
+    assert ((t.state.joint_pos >= low) & (t.state.joint_pos <= high)).all()
+    assert not task.failures["fallen"].func(t, **task.failures["fallen"].params).any()
+    soles = humanoids.foot_pos(t)[..., 2]
+    assert (soles.abs() < 0.03).all()
+
+
+@TASKS
+def test_arms_keep_their_pose_and_legs_move_about_home(task):
+    state = make_env(task, 1, seed=0).now.state
+    target = decode(task.action, torch.ones(1, 1, 29), state, ROBOT.joint_of_channel).target[0, 0]
+    moved = (target - torch.tensor([joint.home for joint in ROBOT.joints])).abs() > 1e-6
+    assert moved[:12].all() and not moved[15:].any()
+
+
+def test_a_robot_that_only_holds_its_pose_falls_under_the_pushes_and_stands_without():
+    pushed = run(make_env(STAND, 24, seed=1), round(STAND.episode_s * 50))
+    assert pushed["success"].mean() < 0.1
+    assert pushed["fallen"].mean() > 0.9
+    still = run(make_env(calm(STAND), 8, seed=1), round(STAND.episode_s * 50))
+    assert still["success"].mean() > 0.8
+
+
+def test_pushes_come_as_often_and_as_hard_as_the_task_says():
+    term = {"push": RandomTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, every_s=PUSH_EVERY_S)}
+    env = make_env(dataclasses.replace(STAND, randomisation=term), 16, seed=0)
+    first = torch.full((16,), torch.nan)
+    for step in range(1, 160):
+        before = env.now.lin_vel_w[:, 0, :2]
+        env.step(torch.zeros(16, 1, 29))
+        knock = torch.linalg.vector_norm(
+            env.world.truth().base_lin_vel[:, 0] - env.now.state.base_lin_vel[:, 0], dim=-1
+        )
+        assert before.isfinite().all()
+        struck = (knock > 1e-3) & first.isnan() & (env.steps == step)
+        assert ((knock[struck] >= 0.3 - 1e-4) & (knock[struck] <= 1.0 + 1e-4)).all()
+        first[struck] = step * 0.02
+    hit = first[~first.isnan()]
+    assert len(hit) >= 12
+    assert (hit >= 2.0 - 0.03).all() and (hit <= 3.0 + 0.03).all()
+
+
+def test_standing_far_from_where_it_began_is_no_success():
+    t = make_env(STAND, 4, seed=0).now
+    assert STAND.success.func(t, **STAND.success.params).all()
+    away = changed(t, base_pos=t.state.base_pos + torch.tensor([1.2, 0.0, 0.0]))
+    assert not STAND.success.func(away, **STAND.success.params).any()
+
+
+@TASKS
+def test_lying_down_and_tipping_over_end_the_episode(task):
+    t = make_env(task, 2, seed=0).now
+    failed = task.failures["fallen"]
+    low = changed(t, base_pos=t.state.base_pos * torch.tensor([1.0, 1.0, 0.5]))
+    assert failed.func(low, **failed.params).all()
+    tipped = changed(t, base_quat=torch.tensor([cos(0.5), 0.0, sin(0.5), 0.0]).expand(2, 1, 4))
+    assert failed.func(tipped, **failed.params).all()
+
+
+@TASKS
+def test_everything_stays_finite_for_wild_actions_and_repeats_with_the_seed(task):
+    traces = []
+    for steps in (round(task.episode_s * 50) + 5, 50):
+        env, generator = make_env(task, 8, seed=7), torch.Generator().manual_seed(0)
+        trace = []
+        for _ in range(steps):
+            obs, reward, terminated, truncated, info = env.step(torch.randn(8, 1, 29, generator=generator))
+            assert obs.isfinite().all() and reward.isfinite().all()
+            assert all(value.isfinite().all() for value in info["reward_terms"].values())
+            assert ((terminated | truncated).any(-1) == info["ended"]).all()
+            trace.append(torch.cat([obs.flatten(), reward.flatten()]))
+        traces.append(torch.stack(trace))
+    assert torch.equal(traces[0][:50], traces[1])
+
+
+def test_heading_does_not_matter():
+    """The same walk seen from another heading is rewarded alike, and its command is met alike."""
+    env = make_env(calm(VELOCITY), 4, seed=0)
+    for _ in range(15):
+        env.step(0.3 * torch.ones(4, 1, 29))
+    t = env.now
+    turn = torch.tensor([cos(0.9), 0.0, 0.0, sin(0.9)])
+
+    def turned(state):
+        quat = multiply(turn.expand_as(state.base_quat), state.base_quat)
+        return dataclasses.replace(state, base_quat=quat, base_pos=rotate(turn.expand_as(quat), state.base_pos))
+
+    other = dataclasses.replace(t, state=turned(t.state), last_state=turned(t.last_state))
+    for name, term in VELOCITY.rewards.items():
+        expected, got = term.func(t, **term.params), term.func(other, **term.params)
+        torch.testing.assert_close(got.float(), expected.float(), atol=1e-3, rtol=1e-3, msg=name)
+
+
+def moving(t: Transition, forward: float, left: float, turn: float) -> Transition:
+    """The robot upright at that velocity in its heading frame; state velocities are in the body."""
+    quat = torch.tensor([cos(0.4), 0.0, 0.0, sin(0.4)]).expand_as(t.state.base_quat)
+    lin = torch.tensor([forward, left, 0.0]).expand_as(t.state.base_lin_vel)
+    ang = torch.tensor([0.0, 0.0, turn]).expand_as(t.state.base_ang_vel)
+    return changed(t, base_quat=quat, base_lin_vel=lin, base_ang_vel=ang)
+
+
+def test_walking_as_told_is_rewarded_and_counts_as_success_and_sideways_does_not():
+    env = make_env(calm(VELOCITY), 2, seed=0)
+    command = {"velocity": torch.tensor([0.6, 0.0, 0.2]).expand(2, 1, 3)}
+    t = dataclasses.replace(env.now, command=command)
+    right, wrong = moving(t, 0.6, 0.0, 0.2), moving(t, 0.0, 0.6, 0.2)
+    torch.testing.assert_close(humanoids.velocity_tracking(right, scale_m_s=0.4), torch.ones(2, 1))
+    torch.testing.assert_close(humanoids.turn_tracking(right, scale_rad_s=0.5), torch.ones(2, 1))
+    assert (humanoids.velocity_tracking(wrong, scale_m_s=0.4) < 0.05).all()
+    assert VELOCITY.success.func(right, **VELOCITY.success.params).all()
+    assert not VELOCITY.success.func(wrong, **VELOCITY.success.params).any()
+    assert not VELOCITY.success.func(moving(t, 0.6, 0.0, -0.9), **VELOCITY.success.params).any()
+
+
+def test_commands_change_once_and_begin_easy():
+    env = make_env(calm(VELOCITY), 64, seed=0)
+    low, high = torch.tensor(SLOWEST), torch.tensor(FASTEST)
+    for name in ("first", "second"):
+        plan = env.crew.plan[name]
+        assert ((plan >= low) & (plan <= high)).all()
+        assert 0 < (plan == 0).all(-1).sum() < 32
+    torch.testing.assert_close(env.command["velocity"], env.crew.plan["first"])
+    assert VELOCITY.motion is not None
+    late = VELOCITY.motion(env.crew.plan, torch.full((64, 1, 1), SWITCH_S))
+    torch.testing.assert_close(late["velocity"], env.crew.plan["second"])
+    easy = make_env(calm(VELOCITY), 64, seed=0, curriculum=True).command["velocity"]
+    walks = easy[(easy != 0).any(-1)]
+    assert (walks[:, 0] >= 0.3 - 1e-6).all() and (walks[:, 0] <= 0.6 + 1e-6).all()
+    assert (walks[:, 1:] == 0).all()
+
+
+def test_the_clock_runs_while_walking_and_rests_while_standing():
+    env = make_env(calm(VELOCITY), 2, seed=0)
+    env.command["velocity"] = torch.tensor([[[0.5, 0.0, 0.0]], [[0.0, 0.0, 0.0]]])
+    env.crew.plan["first"] = env.command["velocity"]
+    for _ in range(9):
+        env.step(torch.zeros(2, 1, 29))
+    phase = env.memory["gait_phase"][:, 0, 0]
+    torch.testing.assert_close(phase, torch.tensor([9 * 0.02 / 0.72, 0.0]))
+    swings = humanoids.swing_progress(env.now, SWING_SHARE)[:, 0]
+    assert 0.0 < swings[0, 0] < 1.0 and swings[0, 1] == -1.0  # the left foot first
+    assert (swings[1] == -1.0).all()
+    clock = humanoids.gait_clock(env.percept)[:, 0]
+    torch.testing.assert_close(torch.linalg.vector_norm(clock, dim=-1), torch.tensor([1.0, 0.0]))
+
+
+def test_an_untrained_policy_becomes_a_file_that_does_the_same(tmp_path):
+    ppo = PPOCfg(num_steps=4, epochs=1, minibatch=16, hidden=16)
+    train(TrainCfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, ppo=ppo))
+    path = export_policy(tmp_path / "run", tmp_path / "policy.onnx")
+    contract = load_bundle(path).contract
+    assert [command.name for command in contract.commands] == ["velocity"]
+    assert {memory.input for memory in contract.memory} == {"last_action", "gait_phase"}
+    assert "base_pos" not in {tensor.name for tensor in contract.inputs}
+    assert "base_lin_vel" not in {tensor.name for tensor in contract.inputs}
+    parity = measure_parity(load_bundle(path), tmp_path / "run", VerifyCfg(parity_worlds=2))
+    assert parity["steps"] > 20
+    assert parity["max_abs"] < 1e-5
