@@ -1,0 +1,71 @@
+"""How a policy of the task `velocity` walks: `python benchmarks/humanoid_walk.py FILE-OR-RUN [--speed 0.6]`.
+
+Every robot is told one constant velocity from the start, with the task's noise, delays, pushes and randomised robots.
+Printed as JSON: the share that never fell in ten seconds, how far they came and how straight.
+"""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from hardware.rotation import rotate_inverse
+from policies.evaluate import make_pilot, wilson
+from policies.export import load_controller
+from policies.parallel import single_threaded_torch
+from sim.env import make_env
+from sim.task import Draw, Start
+from sim.tasks.velocity import VELOCITY, start
+
+SEED = 2_000_003  # no training and no evaluation begins from it
+
+
+@single_threaded_torch()
+def walk(policy: Path, velocity: tuple[float, float, float], worlds: int, seconds: float) -> dict[str, object]:
+    """Walk `worlds` robots at `velocity` (m/s, m/s, rad/s in the heading frame) for `seconds`."""
+
+    def told(draw: Draw) -> Start:
+        begin = start(draw)
+        constant = torch.tensor(velocity).expand_as(begin.command["velocity"])
+        return replace(begin, command={"velocity": constant}, plan={})
+
+    task = replace(VELOCITY, start=told, motion=None, episode_s=seconds + 1.0)  # so that no world ends on the last step
+    env = make_env(task, worlds, SEED)
+    pilot = make_pilot(policy if policy.suffix == ".onnx" else load_controller(policy))
+    pilot.start(env)
+    began = env.now.state
+    upright = torch.ones(worlds, dtype=torch.bool)
+    came = torch.zeros(worlds, 3)
+    survived_s = torch.zeros(worlds)
+    for _ in range(round(seconds / env.control_dt)):
+        _, _, terminated, _, _ = env.step(pilot.act(env)[0])
+        upright &= ~terminated[:, 0]
+        way = rotate_inverse(began.base_quat, env.now.state.base_pos - began.base_pos)[:, 0]
+        came = torch.where(upright[:, None], way, came)
+        survived_s += upright * env.control_dt
+    return {
+        "velocity": velocity,
+        "seconds": seconds,
+        "robots": worlds,
+        "upright": upright.float().mean().item(),
+        "upright_95": wilson(int(upright.sum()), worlds),
+        "mean_upright_s": survived_s.mean().item(),
+        "mean_forward_m": came[:, 0].mean().item(),
+        "mean_left_m": came[:, 1].mean().item(),
+        "mean_forward_m_s": (came[:, 0] / survived_s).mean().item(),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("policy", type=Path, help="policy file, or folder of a training run")
+    parser.add_argument("--speed", type=float, default=0.6, help="forward, m/s")
+    parser.add_argument("--left", type=float, default=0.0, help="m/s")
+    parser.add_argument("--turn", type=float, default=0.0, help="rad/s")
+    parser.add_argument("--robots", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    args = parser.parse_args()
+    velocity = (args.speed, args.left, args.turn)
+    print(json.dumps(walk(args.policy, velocity, args.robots, args.seconds), indent=2))
