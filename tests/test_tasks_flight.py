@@ -35,9 +35,10 @@ class BaselinePilot:
 
     def act(self, env: TeamEnv) -> tuple[torch.Tensor, torch.Tensor]:
         """Its target, and the action that gives it."""
-        percept, baseline = env.percept, env.task.baseline
-        target = baseline.func(percept, **baseline.params)
-        return encode(env.task.action, target, percept.state, env.robot.joint_of_channel), target
+        percept, role = env.percept, env.crew.role
+        assert role.baseline is not None
+        target = role.baseline.func(percept, **role.baseline.params)
+        return encode(role.action, target, percept.state, env.robot.joint_of_channel), target
 
 
 class IdlePilot(BaselinePilot):
@@ -67,7 +68,7 @@ def flown(name: str, **changes: float) -> EvalResult:
 
 def failing(env: TeamEnv) -> list[str]:
     """Failures that hold now in some world."""
-    terms = env.task.failures
+    terms = env.crew.role.failures
     return [name for name, term in terms.items() if bool(term.func(env.now, **term.params).any())]
 
 
@@ -157,8 +158,11 @@ def test_a_cable_holds_the_load_when_it_is_tight_and_not_when_it_is_slack():
             """In the air, with the load nearer to the robots by `raised_m`."""
             drawn = PAYLOAD_LIFT.start(draw)
             pos, quat = drawn.objects["load"]
-            drawn.pos[..., 2] += 1.0
-            return replace(drawn, objects={"load": (pos + torch.tensor([0.0, 0.0, 1.0 + raised_m]), quat)})
+            assert drawn.pos is not None
+            up = torch.tensor([0.0, 0.0, 1.0])
+            return replace(
+                drawn, pos=drawn.pos + up, objects={"load": (pos + torch.tensor([0.0, 0.0, 1.0 + raised_m]), quat)}
+            )
 
         env = make_env(replace(PAYLOAD_LIFT, start=start, failures={}), 32, 5, randomise=False)
         before = env.now.objects["load"].pos.clone()
@@ -222,6 +226,7 @@ def test_each_robot_remembers_the_bearing_at_which_it_began():
 
 def test_goals_leave_and_arrive_gently():
     env = make_env(SWARM_TRACK, 64, 6)
+    assert SWARM_TRACK.motion is not None
     times = torch.linspace(0.0, SWARM_TRACK.episode_s, 501)
     path = torch.stack([SWARM_TRACK.motion(env.crew.plan, t.view(1, 1, 1))["goal_pos"] for t in times])
     assert torch.allclose(path[0], env.crew.plan["from"])
