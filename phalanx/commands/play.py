@@ -43,6 +43,10 @@ def play(
         raise ValueError(f"cannot draw {out_file.suffix or 'that'!r}; known: {', '.join(SUFFIXES)}")
     if out_file and out_file.suffix in RASTER:
         choose_renderer()  # before MuJoCo is imported, which reads the choice once
+    if out_file and out_file.suffix == ".mp4":
+        from phalanx.play.video import ffmpeg
+
+        ffmpeg()  # complains before an episode is played for nothing
     from phalanx.play.episode import play_episode
     from phalanx.play.pilots import pilots_and_task
 

@@ -72,9 +72,10 @@ def show_task(task: dict[str, Any]) -> None:
 def _list(rows: list[dict[str, Any]]) -> Table:
     from phalanx.catalogue.zoo import in_words
 
-    table = Table(
-        "task", "robot", "team", "episode", "what is learned", "policy in the zoo: success", box=None, pad_edge=False
-    )
+    columns = ("task", "robot", "team", "episode", "what is learned", "zoo: success")
+    table = Table(*columns, box=None, pad_edge=False)
+    for column in (0, 5):
+        table.columns[column].no_wrap = True
     for row in rows:
         table.add_row(
             row["name"],

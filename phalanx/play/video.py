@@ -71,7 +71,7 @@ def _animate(path: Path, frames: Iterable[Any]) -> None:
 def _encode(path: Path, frames: Iterable[Any]) -> None:
     """H.264 by ffmpeg, of the package imageio-ffmpeg or of the system."""
     size = "x".join(map(str, SIZE))
-    command = [_ffmpeg(), "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(FPS)]
+    command = [ffmpeg(), "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(FPS)]
     command += ["-i", "-", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "23", "-movflags", "+faststart", str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stderr is not None
@@ -86,7 +86,8 @@ def _encode(path: Path, frames: Iterable[Any]) -> None:
         raise ValueError(f"ffmpeg could not write {path}: {said}")
 
 
-def _ffmpeg() -> str:
+def ffmpeg() -> str:
+    """The program that writes .mp4; ValueError says how to get it."""
     try:
         from imageio_ffmpeg import get_ffmpeg_exe
     except ImportError:
