@@ -1,6 +1,7 @@
 """Missions of tasks: starts, objects and commands as training draws them, judged by the task's own terms."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Literal
 
 import numpy as np
@@ -68,6 +69,7 @@ def plan_task(task: TaskCfg, robots: int, duration_s: float, kill_s: float | Non
         task=task.name,
         scene=task.name if task.scene.props is not None or task.scene.objects else "",
         objects={name: torch.cat(pose, -1)[0].double().numpy() for name, pose in first.objects.items()},
+        noise=asdict(task.noise),
         kill_s=kill_s,
         seed=seed,
     )

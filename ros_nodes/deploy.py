@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +118,10 @@ def _fly(mission: Mission, out: Path, params_file: Path, report: Progress) -> tu
             processes.start(f"{name}_policy", "policy_node", namespace=name)
         report({"phase": "bring-up"})
         try:
+            say_first = _first_words(mission, node)
+            say_first()
             bring_up(node, executor, node_names(mission.names, True, True), BRING_UP_S, processes.check)
-            _arm(mission, node, executor, processes)
+            _arm(mission, node, executor, processes, say_first)
             return _conduct(mission, node, processes, report)
         except BringUpError as error:
             said = processes.last_line(error.node.strip("/").replace("/", "_"))
@@ -128,11 +130,30 @@ def _fly(mission: Mission, out: Path, params_file: Path, report: Progress) -> tu
             raise DeployError(str(error)) from error
 
 
-def _arm(mission: Mission, node: MissionNode, executor: SingleThreadedExecutor, processes: Processes) -> None:
+def _first_words(mission: Mission, node: MissionNode) -> Callable[[], None]:
+    """Says the first order of a task's mission: its policies were trained to be asked for something from the start."""
+    if not mission.task or not mission.orders:
+        return lambda: None
+    conductor, began = Conductor(replace(mission, orders=mission.orders[:1]), node), time.monotonic()
+
+    def say() -> None:
+        conductor.step(time.monotonic() - began)
+
+    return say
+
+
+def _arm(
+    mission: Mission,
+    node: MissionNode,
+    executor: SingleThreadedExecutor,
+    processes: Processes,
+    say_first: Callable[[], None],
+) -> None:
     """Wait until all policies may fly; a shield that tripped in the bustle of start-up is reset, as by a person."""
     begin = steady_since = time.monotonic()
     flying_since = dict.fromkeys(mission.names, begin)
     while (now := time.monotonic()) - steady_since < STEADY_S:
+        say_first()
         node.look()
         processes.check()
         executor.spin_once(timeout_sec=WATCH_S)

@@ -41,6 +41,7 @@ def team_parameters(mission: Mission, bundle: Path, out: Path, shield: Mapping[s
     team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
     robot = {**team, **series, "robot_type": mission.robot}
     limits = {f"shield.{name}": list(v) if isinstance(v, tuple) else v for name, v in shield.items()}
+    noise = {f"noise.{name}": float(value) for name, value in mission.noise.items()}
     record = {
         "bag": str(out / "bag"),
         "joints": bool(mission.joint_pos.shape[1]),
@@ -50,7 +51,7 @@ def team_parameters(mission: Mission, bundle: Path, out: Path, shield: Mapping[s
     nodes: dict[str, dict[str, Any]] = {
         "/**/policy": {**robot, "bundle": str(bundle)},
         "/**/shield": {**robot, **limits},
-        "/simulated_robots": {**series, "mission": str(out / "plan.json"), "seed": mission.seed},
+        "/simulated_robots": {**series, **noise, "mission": str(out / "plan.json"), "seed": mission.seed},
         "/recorder": {**team, **record},
     }
     for name, pose in zip(mission.names, mission.base_pose, strict=True):

@@ -17,7 +17,9 @@ def assert_same(found: Mission, expected: Mission) -> None:
 
 def test_a_mission_survives_its_file(tmp_path):
     swap = plan_swap(3, 18.0, 11.0, seed=4)
-    cube = replace(swap, scene="push", objects={"cube": np.array([0.4, 0.0, 0.02, 1.0, 0.0, 0.0, 0.0])})
+    cube = replace(
+        swap, scene="push", noise={"pos_m": 0.001}, objects={"cube": np.array([0.4, 0.0, 0.02, 1.0, 0.0, 0.0, 0.0])}
+    )
     arm = replace(swap, robot="panda", joint_pos=np.arange(24.0).reshape(3, 8) / 7, kill_s=None)
     for mission in (swap, cube, arm):
         save_mission(mission, tmp_path / "plan.json")

@@ -53,7 +53,9 @@ def test_a_mission_of_an_arm_leaves_its_plan_its_figures_and_its_bag(conducted):
     np.testing.assert_array_equal(load_mission(out / "plan.json").joint_pos, mission.joint_pos)
     with AnyReader([out / "bag"]) as bag:
         counts = {connection.topic: connection.msgcount for connection in bag.connections}
-    assert counts["/panda_1/joint_states"] > 2000 and counts["/panda_1/goal"] == 3
+    assert (
+        counts["/panda_1/joint_states"] > 2000 and counts["/panda_1/goal"] == 4
+    )  # the first one twice: before the mission and as it begins
     assert counts["/panda_1/command"] > 400 and counts["/panda_1/odom"] > 400
 
 
