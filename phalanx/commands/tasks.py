@@ -72,19 +72,11 @@ def show_task(task: dict[str, Any]) -> None:
 def _list(rows: list[dict[str, Any]]) -> Table:
     from phalanx.catalogue.zoo import in_words
 
-    columns = ("task", "robot", "team", "episode", "what is learned", "zoo: success")
-    table = Table(*columns, box=None, pad_edge=False)
-    for column in (0, 5):
+    table = Table("task", "robots", "what is learned", "zoo: success", box=None, pad_edge=False)
+    for column in (0, 3):
         table.columns[column].no_wrap = True
     for row in rows:
-        table.add_row(
-            row["name"],
-            row["robot"],
-            str(row["num_agents"]),
-            f"{row['episode_s']:g} s",
-            row["summary"],
-            in_words(row["zoo"]),
-        )
+        table.add_row(row["name"], row["team"], row["summary"], in_words(row["zoo"]))
     return table
 
 
@@ -94,6 +86,7 @@ def _row(task: Any) -> dict[str, Any]:
     return {
         "name": task.name,
         "robot": " and ".join(dict.fromkeys(role.robot for role in task.roles.values())),
+        "team": ", ".join(f"{role.num_agents} {role.robot}" for role in task.roles.values()),
         "num_agents": sum(role.num_agents for role in task.roles.values()),
         "episode_s": task.episode_s,
         "summary": task.summary,
