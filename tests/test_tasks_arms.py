@@ -3,20 +3,22 @@
 from dataclasses import replace
 from math import pi
 
+import onnxruntime as ort
 import pytest
 import torch
 
 from hardware import load_robot
-from hardware.rotation import rotate
+from hardware.rotation import multiply, rotate
 from policies.controller import Controller
+from policies.export import make_contract
 from policies.graph import GraphController, to_onnx
 from policies.networks import Actor
+from policies.pilot import graph_inputs
 from sim.env import TeamEnv, make_env
 from sim.observe import decode, encode
-from sim.tasks import load_task
-from sim.terms import arms
+from sim.terms import arms, bars, objects
 
-TASKS = ("push", "reach")
+TASKS = ("bimanual-lift", "pick-place", "push", "reach")
 PANDA = load_robot("panda")
 
 
@@ -56,6 +58,8 @@ def test_starts_are_within_limits_and_free_of_failure(name):
     assert not env.task.success.func(env.now, **env.task.success.params).any()
     env.step(still(env))
     assert env.now.state.joint_vel.abs().max() < 0.5, "arms start at rest, touching nothing"
+    for thing in env.now.objects.values():
+        assert thing.lin_vel.abs().max() < 0.05, "things start at rest"
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -80,10 +84,6 @@ def test_random_actions_stay_finite_and_repeatable(name):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_an_untrained_policy_becomes_a_graph_that_agrees_with_it(name):
-    import onnxruntime as ort
-
-    from policies.export import make_contract
-
     env = make_env(name, 4, seed=6)
     torch.manual_seed(0)
     actor = Actor(env.obs_layout, env.action_dim)
@@ -93,8 +93,6 @@ def test_an_untrained_policy_becomes_a_graph_that_agrees_with_it(name):
     contract = make_contract(controller, content)
     data, used = to_onnx(GraphController(controller, contract.inputs, contract.outputs))
     session = ort.InferenceSession(data)
-    from policies.pilot import graph_inputs
-
     given = graph_inputs(replace(contract, inputs=tuple(t for t in contract.inputs if t.name in used)), env)
     given |= {k: v.flatten(0, 1).numpy() for k, v in controller.initial_memory(4, env.num_agents).items()}
     with torch.no_grad():
@@ -113,10 +111,10 @@ def test_an_action_moves_the_tool_as_fast_as_it_says():
     for _ in range(25):
         env.step(action)
     after, turned = env.now.frame("tool")
-    speed = (after - pos) / 0.5
-    assert torch.allclose(speed, torch.tensor([0.2, 0.0, 0.0]).expand_as(speed), atol=0.03)
-    turn = arms.turn_between(quat, turned) / 0.5
-    assert torch.allclose(turn, torch.tensor([0.0, 0.0, 0.3]).expand_as(turn), atol=0.05)
+    off = (after - pos) / 0.5 - torch.tensor([0.2, 0.0, 0.0])
+    turn_off = arms.turn_between(quat, turned) / 0.5 - torch.tensor([0.0, 0.0, 0.3])
+    assert off.abs().median() < 0.015 and off.abs().max() < 0.06, "slower where the arm is stretched out"
+    assert turn_off.abs().median() < 0.02 and turn_off.abs().max() < 0.06
 
 
 def test_targets_and_actions_are_each_others_inverse():
@@ -124,7 +122,9 @@ def test_targets_and_actions_are_each_others_inverse():
     action = torch.rand(still(env).shape, generator=torch.Generator().manual_seed(0)) * 1.6 - 0.8
     joints = PANDA.joint_of_channel
     target = decode(env.task.action, action, env.percept.state, joints).target
-    assert torch.allclose(encode(env.task.action, target, env.percept.state, joints), action, atol=2e-3)
+    back = encode(env.task.action, target, env.percept.state, joints)
+    assert torch.allclose(back[..., :7], action[..., :7], atol=1e-4)
+    assert (back[..., 7] == 0.0).all(), "the gripper, which this task holds still"
 
 
 def test_the_held_tool_keeps_looking_down():
@@ -137,13 +137,17 @@ def test_the_held_tool_keeps_looking_down():
     assert (down[..., 2] < -0.99).all()
 
 
-def test_least_squares_reach_every_goal():
-    def act(env: TeamEnv) -> torch.Tensor:
-        term = env.task.baseline
-        target = term.func(env.percept, **term.params)
-        return encode(env.task.action, target, env.percept.state, PANDA.joint_of_channel)
+def baseline(env: TeamEnv) -> torch.Tensor:
+    term = env.task.baseline
+    target = term.func(env.percept, **term.params)
+    return encode(env.task.action, target, env.percept.state, PANDA.joint_of_channel)
 
-    assert episode(make_env("reach", 64, seed=10), act)["success"].all()
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("reach", 1.0), ("push", 0.4), ("pick-place", 0.8), ("bimanual-lift", 0.75)]
+)
+def test_a_controller_that_nobody_trained_can_do_it(name, least):
+    assert episode(make_env(name, 16, seed=10), baseline)["success"].float().mean() >= least
 
 
 def test_reach_needs_place_and_attitude():
@@ -154,8 +158,6 @@ def test_reach_needs_place_and_attitude():
     def there(by_m: float, by_rad: float) -> torch.Tensor:
         half = torch.tensor(by_rad / 2)
         turn = torch.stack([half.cos(), half.sin(), 0 * half, 0 * half])
-        from hardware.rotation import multiply
-
         env.now.command = {"goal_pos": pos + torch.tensor([0.0, 0.0, by_m]), "goal_quat": multiply(quat, turn)}
         return success.func(env.now, **success.params)
 
@@ -171,3 +173,62 @@ def test_scraping_the_table_ends_reach():
         return action
 
     assert episode(make_env("reach", 16, seed=12), down)["failed"].all()
+
+
+def test_one_arm_alone_cannot_lift_the_bar():
+    def alone(env: TeamEnv) -> torch.Tensor:
+        action = baseline(env)
+        action[:, 1] = torch.tensor([0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0])  # the other goes away with open fingers
+        return action
+
+    env = make_env("bimanual-lift", 16, seed=13)
+    lowest = torch.full((16,), torch.inf)
+
+    def watched(env: TeamEnv) -> torch.Tensor:
+        nonlocal lowest
+        far = bars.ends(env.now.state.base_pos, env.now.objects["bar"], 0.5)[1][:, 0, 2]
+        lowest = torch.minimum(lowest, env.command["height"][:, 0, 0] - far)
+        return alone(env)
+
+    assert not episode(env, watched)["success"].any()
+    assert (lowest > 0.05).all(), "the end that nobody holds stays down"
+
+
+def test_the_bar_needs_both_ends_at_height():
+    env = make_env("bimanual-lift", 4, seed=14, randomise=False)
+    term, bar = env.task.success, env.now.objects["bar"]
+
+    def there(height_m: float, slope: float) -> torch.Tensor:
+        bar.pos = torch.tensor([0.5, 0.0, 0.35 + height_m]).expand(4, 1, 3)
+        half = torch.tensor(slope / 2)
+        bar.quat = torch.stack([half.cos(), half.sin(), 0 * half, 0 * half]).expand(4, 1, 4)
+        env.now.command = {"height": torch.full((4, 2, 1), 0.35)}
+        return term.func(env.now, **term.params)
+
+    assert there(0.0, 0.0).all() and there(0.025, 0.0).all() and there(0.0, 0.05).all()
+    assert not there(0.04, 0.0).any() and not there(0.0, 0.08).any()
+
+
+def test_both_arms_see_their_own_end_of_the_bar():
+    env = make_env("bimanual-lift", 8, seed=15, randomise=False)
+    seen = bars.grip_from_tool(env.percept, "panda", "bar", 0.5)
+    assert (seen.norm(dim=-1) < 0.2).all(), "from above its grip"
+    assert not torch.allclose(seen[:, 0], seen[:, 1])
+
+
+def test_a_policy_for_two_arms_refuses_three():
+    with pytest.raises(ValueError, match="two arms, not 3"):
+        make_env("bimanual-lift", 2, seed=0, num_agents=3)
+
+
+def test_the_puck_off_the_table_is_a_failure():
+    env = make_env("push", 4, seed=16)
+    term = env.task.failures["outside"]
+    assert not term.func(env.now, **term.params).any()
+    env.now.objects["puck"].pos = torch.tensor([0.5, 0.5, 0.02]).expand(4, 1, 3)
+    assert term.func(env.now, **term.params).all()
+
+
+def test_the_push_point_is_behind_the_puck():
+    point = objects.push_point(torch.tensor([0.5, 0.0, 0.02]), torch.tensor([0.5, 0.2, 0.02]), 0.06, 0.03)
+    assert torch.allclose(point, torch.tensor([0.5, -0.06, 0.03]))

@@ -43,12 +43,12 @@ def push(
     ahead = (away[..., :2] * way).sum(-1, keepdim=True)
     aside = away[..., :2] - ahead * way
     off = torch.linalg.vector_norm(aside, dim=-1, keepdim=True)
-    low = away[..., 2:].abs() < 0.01
-    behind = low & (off < 0.02) & (ahead > -STANDOFF_M - 0.02) & (ahead < 0.02)
+    low = away[..., 2:].abs() < 0.02
+    behind = low & (off < 0.03) & (ahead > -STANDOFF_M - 0.03) & (ahead < 0.03)
     gap = torch.linalg.vector_norm(away[..., :2], dim=-1, keepdim=True)
     over = away[..., 2:] + torch.where(gap > 0.02, OVER_M, 0.0)
     sideways = torch.where(over.abs() < 0.02, GAIN * away[..., :2], 0.0)
-    pushing = GAIN * aside + way * (2.0 * far).clamp_max(PUSH_M_S)
+    pushing = GAIN * aside + way * (3.0 * far).clamp_max(PUSH_M_S)
     velocity = torch.where(
         behind, torch.cat([pushing, GAIN * away[..., 2:]], dim=-1), torch.cat([sideways, GAIN * over], dim=-1)
     )

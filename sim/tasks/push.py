@@ -143,6 +143,6 @@ PUSH = TaskCfg(
     },
     baseline=Term(baselines.push, {**TOOL, **PUSHED, "quat": DOWN, "elbow": ELBOW}),
     num_envs=512,
-    train_steps=3_000_000,
+    train_steps=1_200_000,
     ppo={"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "minibatch": 2048},
 )
