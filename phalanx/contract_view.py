@@ -21,8 +21,10 @@ SHIELD_FIELDS = (
 def show_contract(contract: Contract, fingerprint: str, probe_error: float, path: Path) -> None:
     """Print the whole contract of the file at `path`; `probe_error` is what its self-test came to."""
     robot, team = contract.robot, contract.team
+    role = f", role [bold]{escape(contract.role)}[/]," if contract.role else ""
     out.print(
-        f"\n[bold]{escape(contract.task)}[/] for [bold]{escape(robot.name)}[/] ({robot.kind})   {escape(str(path))}"
+        f"\n[bold]{escape(contract.task)}[/]{role} for [bold]{escape(robot.name)}[/] ({robot.kind})   "
+        f"{escape(str(path))}"
     )
     out.print(
         f"[dim]{contract.format}   fingerprint {fingerprint[:16]}...   reproduces its probes to {probe_error:.1e}[/]\n"

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from deploy.bundle import Bundle
 from deploy.runtime import PolicyRuntime
 from policies.controller import Controller
 from policies.parallel import single_threaded_torch
@@ -77,25 +78,25 @@ def make_pilot(policy: Policy) -> Pilot:
     return BundlePilot(policy) if isinstance(policy, PolicyRuntime) else policy
 
 
-def load_team(files: Iterable[Path | str]) -> tuple[str, dict[str, PolicyRuntime]]:
-    """The task of policy files, and each one's runtime by its role, `evaluate` takes both.
+def load_team(files: Iterable[Path | str | Bundle]) -> tuple[str, dict[str, PolicyRuntime]]:
+    """The task of policy files, and each one's runtime by its role: what `evaluate` takes, if roles are several.
 
-    ValueError unless they are of one task, each of another role; BundleError for a bad file.
+    ValueError unless they are all of one task, each of another role; BundleError for a bad file.
     """
     team: dict[str, PolicyRuntime] = {}
-    tasks: dict[str, Path | str] = {}
+    task = ""
     for file in files:
-        runtime = PolicyRuntime.load(file)
-        task, role = runtime.contract.task, runtime.contract.role
-        tasks.setdefault(task, file)
-        if len(tasks) > 1:
-            raise ValueError(f"{' and '.join(f'{path} is for task {name!r}' for name, path in tasks.items())}")
-        if role in team:
-            raise ValueError(f"{file}: a policy for role {role!r} is there already")
-        team[role] = runtime
+        runtime = PolicyRuntime(file) if isinstance(file, Bundle) else PolicyRuntime.load(file)
+        contract = runtime.contract
+        if task and contract.task != task:
+            raise ValueError(f"policies for {task!r} and for {contract.task!r} make no team")
+        if contract.role in team:
+            whose = f"role {contract.role!r} of {contract.task!r}" if contract.role else repr(contract.task)
+            raise ValueError(f"there are two policies for {whose}")
+        task, team[contract.role] = contract.task, runtime
     if not team:
         raise ValueError("which policies? give a file for each role")
-    return next(iter(tasks)), team
+    return task, team
 
 
 @single_threaded_torch()

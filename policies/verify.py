@@ -1,6 +1,6 @@
 """Whether a policy file may fly: probes, parity with the simulated controller, and held-out starts, as named gates."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,14 @@ import torch
 from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
-from policies.evaluate import HELD_OUT_SEED, evaluate
+from policies.evaluate import HELD_OUT_SEED, evaluate, load_team
 from policies.export import load_controller
 from policies.parallel import single_threaded_torch
-from policies.pilot import BundlePilot, Pilot, TorchPilot
-from sim.env import make_env
-from sim.tasks import load_task
+from policies.pilot import BundlePilot, Pilot, TeamPilot, TorchPilot
+from policies.roles import OneRole
+from sim.env import MixedEnv, make_env
+from sim.task import MixedTaskCfg
+from sim.tasks import load_any_task, load_task
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class VerifyCfg:
 
 
 def verify(
-    path: Path | str,
+    path: Path | str | Sequence[Path | str],
     cfg: VerifyCfg | None = None,
     run_dir: Path | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -47,29 +49,47 @@ def verify(
 
     With `run_dir`, a run or its checkpoint, parity is between the torch controller and the file; else between the
     file's batched graph and the runtime as it runs on one robot. The team size of training is flown also when
-    `cfg.teams` leaves it out. `on_progress` hears what is done next. Raises BundleError when the file cannot be loaded
-    at all and CheckpointError when the run cannot.
+    `cfg.teams` leaves it out. A task with several roles takes a file for each: they are flown together, and what is
+    said of one file is then under `files`. `on_progress` hears what is done next. Raises BundleError when a file
+    cannot be loaded at all, CheckpointError when the run cannot, and ValueError for files that make no team.
     """
     cfg = cfg or VerifyCfg()
     say = on_progress or (lambda _: None)
     say("probes")
-    bundle = load_bundle(path)
-    probes = self_test(bundle, str(path))
-    runtime = PolicyRuntime(bundle)
-    task, trained = runtime.contract.task, runtime.contract.team.trained_with
-    sizes = team_sizes(bundle.contract, cfg)
+    paths = [path] if isinstance(path, Path | str) else list(path)
+    bundles = [load_bundle(file) for file in paths]
+    probes = [self_test(bundle, str(file)) for bundle, file in zip(bundles, paths, strict=True)]
+    task, team = load_team(bundles)
+    mixed = isinstance(load_any_task(task), MixedTaskCfg)
+    trained = bundles[0].contract.team.trained_with
+    sizes = (trained,) if mixed else team_sizes(bundles[0].contract, cfg)
     say("parity")
-    parity = measure_parity(bundle, run_dir, cfg)
+    by_role = {bundle.contract.role: bundle for bundle in bundles}
+    parity = measure_team_parity(by_role, run_dir, cfg)
     teams: dict[str, dict[str, Any]] = {}
     for robots in sizes:
         flown = {}
         for shield in (False, True):
             say(f"{robots} robots {'with' if shield else 'without'} shield")
-            flown[shield] = asdict(evaluate(runtime, task, cfg.num_worlds, cfg.seed, robots, shield))
+            size = None if mixed else robots
+            pilot = team if mixed else team[""]
+            flown[shield] = asdict(evaluate(pilot, task, cfg.num_worlds, cfg.seed, size, shield))
         teams[str(robots)] = _team(flown[False], flown[True])
+    files: dict[str, dict[str, Any]] = {
+        role: {
+            "bundle": str(file),
+            "fingerprint": bundle.fingerprint,
+            "probes": {"max_abs": error},
+            "parity": parity[role],
+        }
+        for (role, bundle), file, error in zip(by_role.items(), paths, probes, strict=True)
+    }
     gates = [
-        _gate("probes", probes, "<=", cfg.tolerance),
-        _gate("parity", parity["max_abs"], "<=", cfg.tolerance),
+        *(
+            _gate(f"{what}_{role}" if mixed else what, file[what]["max_abs"], "<=", cfg.tolerance)
+            for role, file in files.items()
+            for what in ("probes", "parity")
+        ),
         *(
             _gate(f"shielded_success_{name}", team["shielded_success_rate"], ">=", cfg.min_success)
             for name, team in teams.items()
@@ -81,11 +101,8 @@ def verify(
         ),
     ]
     return {
-        "bundle": str(path),
-        "fingerprint": bundle.fingerprint,
+        **({"files": files} if mixed else files[""]),
         "task": task,
-        "probes": {"max_abs": probes},
-        "parity": parity,
         "episodes": cfg.num_worlds,
         "seed": cfg.seed,
         "teams": teams,
@@ -102,33 +119,51 @@ def team_sizes(contract: Contract, cfg: VerifyCfg) -> tuple[int, ...]:
     return sizes if trained in sizes else (*sizes, trained)
 
 
-@single_threaded_torch()
 def measure_parity(bundle: Bundle, run_dir: Path | None, cfg: VerifyCfg) -> dict[str, Any]:
     """Largest difference of commands over whole episodes, both sides fed alike and each carrying its own memory."""
-    runtime = PolicyRuntime(bundle)
-    robots = bundle.contract.team.trained_with
-    reference: Pilot
-    other: Pilot
+    return measure_team_parity({"": bundle}, run_dir, cfg)[""]
+
+
+@single_threaded_torch()
+def measure_team_parity(
+    bundles: Mapping[str, Bundle], run_dir: Path | None, cfg: VerifyCfg
+) -> dict[str, dict[str, Any]]:
+    """As `measure_parity` for the file of each role, flown together."""
+    contract = next(iter(bundles.values())).contract
+    files = {role: BundlePilot(PolicyRuntime(bundle)) for role, bundle in bundles.items()}
+    reference: dict[str, Pilot]
+    other: dict[str, Pilot]
     if run_dir is not None:
         worlds, between = cfg.parity_worlds, "torch controller and policy file"
-        reference, other = TorchPilot(load_controller(run_dir)), BundlePilot(runtime)
+        reference = {role: TorchPilot(load_controller(run_dir, role=role)) for role in bundles}
+        other = dict(files)
     else:
         worlds, between = 1, "batched policy file and single-robot runtime"
-        reference, other = BundlePilot(runtime), _OneByOne(bundle)
-    env = make_env(bundle.contract.task, worlds, cfg.seed, num_agents=robots)
-    reference.start(env)
-    other.start(env)
-    worst, steps = 0.0, 0
+        reference, other = dict(files), {role: _OneByOne(bundle) for role, bundle in bundles.items()}
+    task = load_any_task(contract.task)
+    env: Any
+    if isinstance(task, MixedTaskCfg):
+        env = MixedEnv(task, worlds, cfg.seed)
+    else:
+        env = OneRole(make_env(task, worlds, cfg.seed, num_agents=contract.team.trained_with))
+    one, two = TeamPilot(reference), TeamPilot(other)
+    one.start(env)
+    two.start(env)
+    worst, steps = dict.fromkeys(bundles, 0.0), 0
     flying = torch.ones(worlds, dtype=torch.bool)
     while flying.any():
-        action, wanted = reference.act(env)
-        _, found = other.act(env)
-        # max of NaN is NaN in torch, so that a NaN on one side cannot pass
-        worst = max(worst, float((wanted - found).abs()[flying].max().nan_to_num(torch.inf)))
+        action, wanted = one.act(env)
+        _, found = two.act(env)
+        for role in bundles:
+            # max of NaN is NaN in torch, so that a NaN on one side cannot pass
+            apart = float((wanted[role] - found[role]).abs()[flying].max().nan_to_num(torch.inf))
+            worst[role] = max(worst[role], apart)
         _, _, terminated, truncated, _ = env.step(action)
-        flying &= ~(terminated | truncated).any(-1)
+        for role in bundles:
+            flying &= ~(terminated[role] | truncated[role]).any(-1)
         steps += 1
-    return {"max_abs": worst, "between": between, "episodes": worlds, "robots": robots, "steps": steps}
+    said = {"between": between, "episodes": worlds, "steps": steps}
+    return {role: {"max_abs": worst[role], "robots": env.crews[role].num_agents, **said} for role in bundles}
 
 
 class _OneByOne:

@@ -1,32 +1,53 @@
-"""`phalanx export`: from a training run to one policy file."""
+"""`phalanx export`: from a training run to one policy file, or one for each role."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
 
 from phalanx.console import err, out, print_json
 from phalanx.options import OutFile, RunFolder
 
 
-def export(run: RunFolder, out_file: OutFile = None, json: bool = False) -> int:
-    """Write the policy of a training run as one file.
+def export(
+    run: RunFolder,
+    out_file: OutFile = None,
+    role: Annotated[str | None, tyro.conf.arg(metavar="ROLE")] = None,
+    json: bool = False,
+) -> int:
+    """Write the policy of a training run as one file, or one for each role of its task.
 
-    It carries its contract and its probes, and is loaded again and checked before this command ends.
+    A file carries its contract and its probes, and is loaded again and checked before this command ends.
 
     Args:
         run: Folder of a training run, or a checkpoint file.
-        out_file: Policy file to write; policy.onnx in the folder when not given.
+        out_file: Policy file to write; policy.onnx in the folder when not given. For all roles of a task that has
+            several, the folder for TASK-ROLE.onnx; that of the run when not given.
+        role: The one to write, of a task with several.
         json: Print one JSON object on stdout.
     """
-    from deploy.bundle import load_bundle
     from policies.checkpoint import load_checkpoint
 
-    load_checkpoint(run)  # a wrong folder is answered before the exporter is loaded
-    from policies.export import export_policy
+    roles = load_checkpoint(run)["learners"]  # a wrong folder is answered before the exporter is loaded
+    from policies.export import export_policy, export_team
 
-    target = out_file or (run if run.is_dir() else run.parent) / "policy.onnx"
+    folder = run if run.is_dir() else run.parent
     with err.status("exporting ..."):
-        path = export_policy(run, target)
-    fingerprint = load_bundle(path).fingerprint
+        if role is None and "" not in roles:
+            paths = export_team(run, out_file or folder)
+        else:
+            paths = [export_policy(run, out_file or folder / f"{role or 'policy'}.onnx", role=role or "")]
+    rows = [_row(path) for path in paths]
     if json:
-        print_json({"file": str(path), "fingerprint": fingerprint, "bytes": path.stat().st_size})
-    else:
-        out.print(f"{path}  {path.stat().st_size / 1024:.0f} kB  fingerprint {fingerprint[:16]}...")
-        out.print(f"next: phalanx verify {path} --run {run}")
+        print_json(rows[0] if len(rows) == 1 else {"files": rows})
+        return 0
+    for row in rows:
+        out.print(f"{row['file']}  {row['bytes'] / 1024:.0f} kB  fingerprint {row['fingerprint'][:16]}...")
+    out.print(f"next: phalanx verify {' '.join(row['file'] for row in rows)} --run {run}")
     return 0
+
+
+def _row(path: Path) -> dict:
+    from deploy.bundle import load_bundle
+
+    return {"file": str(path), "fingerprint": load_bundle(path).fingerprint, "bytes": path.stat().st_size}

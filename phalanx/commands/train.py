@@ -20,7 +20,7 @@ def train(
     resume: bool = False,
     json: bool = False,
 ) -> int:
-    """Train the robots of a task.
+    """Train the robots of a task, each role its own policy where there are several.
 
     Ctrl-C ends after the running iteration and leaves a checkpoint to resume from.
 
@@ -37,9 +37,10 @@ def train(
         resume: Go on from the checkpoint in the folder.
         json: Print the result as JSON on stdout.
     """
-    from sim.tasks import load_task
+    from sim.task import MixedTaskCfg
+    from sim.tasks import load_any_task
 
-    defaults = load_task(task)
+    defaults = load_any_task(task)
     from policies.train import TrainCfg
     from policies.train import train as run
 
@@ -63,7 +64,8 @@ def train(
         print_json({name: str(v) if isinstance(v, Path) else v for name, v in asdict(result).items()})
     else:
         err.print(result.message)
-        out.print(f"next: phalanx export {folder} --out {task}.onnx")
+        target = f"{task}-policies" if isinstance(defaults, MixedTaskCfg) else f"{task}.onnx"
+        out.print(f"next: phalanx export {folder} --out {target}")
     return 0 if result.finished else 130
 
 

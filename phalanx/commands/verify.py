@@ -6,24 +6,23 @@ from typing import Annotated
 import tyro
 
 from phalanx.console import make_progress, out, print_json
-from phalanx.options import PolicyFile
 
 SIGNS = {">=": "at least", "<=": "at most"}
 
 
 def verify(
-    file: PolicyFile,
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE...")],
     run: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None,
     episodes: int = 256,
     teams: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (),
     json: bool = False,
 ) -> int:
-    """Say whether a policy file may fly.
+    """Say whether a policy file may fly, or the files of a team with several roles, one for each.
 
     Replays the probes, compares simulation and file over whole episodes, flies held-out starts; exits 1 when refused.
 
     Args:
-        file: Policy file.
+        files: Policy file; for a task with several roles that of each, flown together.
         run: Training run that it came from; parity is then measured against the torch controller.
         episodes: Held-out starts for each team size, with and without shield.
         teams: Team sizes to fly beside the one that was trained; as the task says when not given.
@@ -31,19 +30,15 @@ def verify(
     """
     from deploy.bundle import load_bundle
 
-    bundle = load_bundle(file)  # a bad file is answered before torch is loaded
+    contracts = [load_bundle(file).contract for file in files]  # a bad file is answered before torch is loaded
     from policies.verify import VerifyCfg, team_sizes
     from policies.verify import verify as check
 
     cfg = VerifyCfg(num_worlds=episodes, teams=teams or None)
+    sizes = 1 if any(contract.role for contract in contracts) else len(team_sizes(contracts[0], cfg))
     with make_progress() as progress:
-        bar = progress.add_task("verify", total=2 + 2 * len(team_sizes(bundle.contract, cfg)), completed=-1, note="")
-        verdict = check(
-            file,
-            cfg,
-            run,
-            lambda what: progress.update(bar, advance=1, note=what),
-        )
+        bar = progress.add_task("verify", total=2 + 2 * sizes, completed=-1, note="")
+        verdict = check(files, cfg, run, lambda what: progress.update(bar, advance=1, note=what))
     if json:
         print_json(verdict)
     else:
@@ -58,12 +53,13 @@ def _show(verdict: dict) -> None:
             f"shielded   collisions {_percent(team['collision_rate'])} bare, "
             f"{_percent(team['shielded_collision_rate'])} shielded"
         )
-    out.print(f"{verdict['episodes']} held-out starts for each; parity is between {verdict['parity']['between']}")
+    files = list(verdict.get("files", {"": verdict}).values())
+    out.print(f"{verdict['episodes']} held-out starts for each; parity is between {files[0]['parity']['between']}")
     for gate in verdict["gates"]:
         mark = "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
         out.print(f"{mark}  {gate['name']:<24} {gate['value']:.3g}, {SIGNS[gate['sign']]} {gate['limit']:g}")
     colour = "green" if verdict["verdict"] == "verified" else "red"
-    out.print(f"[{colour}]{verdict['verdict']}[/]  {verdict['bundle']}")
+    out.print(f"[{colour}]{verdict['verdict']}[/]  {'  '.join(file['bundle'] for file in files)}")
 
 
 def _percent(rate: float) -> str:

@@ -46,7 +46,7 @@ def load_task(name: str) -> TaskCfg:
     task = load_any_task(name)
     if isinstance(task, TaskCfg):
         return task
-    raise ValueError(f"task {name!r} has several roles: {', '.join(task.roles)}; this takes a task for like robots")
+    raise ValueError(f"task {name!r} has several roles ({', '.join(task.roles)}); this takes a task for like robots")
 
 
 def load_any_task(name: str) -> TaskCfg | MixedTaskCfg:

@@ -14,6 +14,7 @@ from sim.baselines.arms import poses
 from sim.group import Noise
 from sim.task import (
     ActionCfg,
+    Curriculum,
     Draw,
     MemoryTerm,
     MixedTaskCfg,
@@ -82,12 +83,17 @@ def _ready() -> torch.Tensor:
 
 
 def starts(draw: Draw) -> dict[str, Start]:
-    """The tray somewhere before the arm, the drone hovering 0.5 to 1 m from it, higher, and not on the arm's side."""
+    """The tray somewhere before the arm, the drone hovering 0.5 to 1 m from it, higher, and not on the arm's side.
+
+    An easy start is a hand's breadth over the tray: the landing is learned first, the way there after it.
+    """
     bank = _ready()
     joints = bank[torch.randint(0, len(bank), (draw.worlds,), generator=draw.generator)]
     tool, quat = arms.forward(ARM.name, joints)
     tray = tool + rotate(quat, torch.tensor([AHEAD_M, 0.0, 0.0]))
-    away, up, towards = draw.uniform(0.5, 1.0), draw.uniform(0.45, 1.2), draw.uniform(-1.9, 1.9)
+    hard, towards = draw.difficulty, draw.uniform(-1.9, 1.9)
+    away = torch.lerp(draw.uniform(0.08, 0.2), draw.uniform(0.5, 1.0), hard)
+    up = torch.lerp(draw.uniform(1.2, 1.5), draw.uniform(0.45, 1.2), hard)
     level = up.cos() * away
     offset = torch.stack([level * towards.cos(), level * towards.sin(), up.sin() * away], dim=-1)
     yaw = draw.uniform(-pi, pi) / 2
@@ -110,6 +116,7 @@ PERCH = MixedTaskCfg(
     summary="a Crazyflie lands on a tray that a Panda holds under it",
     episode_s=6.0,
     success_hold_s=1.0,
+    curriculum=Curriculum(up=0.2, down=0.05),
     scene=SceneCfg(props=props, objects=("tray",)),
     starts=starts,
     roles={
@@ -134,7 +141,9 @@ PERCH = MixedTaskCfg(
                 "close": RewardTerm(perch.seat_near, {**SEAT, "scale_m": 0.05}, weight=0.5),
                 "towards": RewardTerm(perch.seat_speed, {**SEAT, "limit_m_s": 0.8, "slow_m": 0.3}, weight=0.4),
                 "seated": RewardTerm(perch.seated, SEATED, weight=1.0),
-                "low": RewardTerm(perch.low_approach, {**SEAT, "slope": 0.6, "limit_m": 0.3}, weight=-3.0),
+                "low": RewardTerm(
+                    perch.low_approach, {**SEAT, "slack_m": 0.05, "slope": 0.6, "limit_m": 0.3}, weight=-3.0
+                ),
                 "hard": RewardTerm(perch.hard_landing, {**SEAT, "speed_m_s": 0.2, "rate": 2.0}, weight=-0.5),
                 "action_change": RewardTerm(rewards.action_change, weight=-0.03),
                 "spin": RewardTerm(rewards.spin, weight=-0.005),
@@ -156,7 +165,7 @@ PERCH = MixedTaskCfg(
                 "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
             },
             baseline=Term(baselines.land, {"robot": DRONE.name, **SEAT}),
-            ppo={"gamma": 0.98, "gae_lambda": 0.9, "minibatch": 2048, "init_std": 0.5},
+            ppo={"gamma": 0.98, "gae_lambda": 0.95, "target_kl": 0.015, "minibatch": 2048, "init_std": 0.5},
             shield={"geofence_low": (-1.1, -1.6, 0.2), "geofence_high": (2.1, 1.6, 2.1)},
         ),
         "arm": RoleCfg(
@@ -219,8 +228,8 @@ PERCH = MixedTaskCfg(
                     "low_m": TOOL_LOW,
                     "high_m": (TOOL_HIGH[0] + 0.1, *TOOL_HIGH[1:]),
                 },
-            ),  # fmt: skip
-            ppo={"gamma": 0.98, "gae_lambda": 0.9, "minibatch": 2048, "init_std": 0.4},
+            ),
+            ppo={"gamma": 0.98, "gae_lambda": 0.95, "target_kl": 0.015, "minibatch": 2048, "init_std": 0.4},
         ),
     },
     num_envs=512,

@@ -58,10 +58,10 @@ def seat_speed(t: Transition, tray: str, seat_m: float, limit_m_s: float, slow_m
     return (-closing / limit_m_s).clamp(-1.0, 1.0) * (distance.squeeze(-1) / slow_m).clamp(max=1.0)
 
 
-def low_approach(t: Transition, tray: str, seat_m: float, slope: float, limit_m: float) -> Tensor:
-    """How far, m, the drone is below the cone of `slope` that stands on its seat: where it would meet the rim."""
+def low_approach(t: Transition, tray: str, seat_m: float, slack_m: float, slope: float, limit_m: float) -> Tensor:
+    """How far, m, the drone is below the cone of `slope` around its seat, wide by `slack_m`: it would meet the rim."""
     offset = above_seat(t.state, t.objects[tray], seat_m)
-    aside = torch.linalg.vector_norm(offset[..., :2], dim=-1).clamp(max=limit_m)
+    aside = (torch.linalg.vector_norm(offset[..., :2], dim=-1) - slack_m).clamp(min=0.0, max=limit_m)
     return (slope * aside - offset[..., 2]).clamp(min=0.0, max=2.0 * limit_m)
 
 
