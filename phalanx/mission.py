@@ -19,6 +19,7 @@ from sim.tasks import any_task_names, load_task
 SWAP = "swarm-swap"
 SWAP_ROBOTS, SWAP_S, SWAP_KILL_S = 4, 18.0, 11.0
 ORDERS_HZ = 25.0  # how often a command that moves is said
+AFTERMATH_S = 2.0  # a mission goes on for at least this long after a policy was killed
 LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it takes to last this long
 
 
@@ -49,6 +50,10 @@ def plan_task(task: TaskCfg, robots: int, duration_s: float, kill_s: float | Non
     ValueError when the times do not fit, or for a team that the task has no room for.
     """
     spec = load_robot(task.robot)
+    if kill_s is not None:
+        if robots == 1 and kill_s < task.episode_s:
+            raise ValueError(f"kill_after_s = {kill_s:g}: must be after the first episode, {task.episode_s:g} s")
+        duration_s = max(duration_s, kill_s + AFTERMATH_S)
     legs = max(1, int(np.ceil(duration_s / task.episode_s - 1e-6)))
     duration_s = legs * task.episode_s
     check_times(duration_s, kill_s)

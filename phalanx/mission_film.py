@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from phalanx.play.episode import markers_of
 from phalanx.play.filming import make_film, visual_scene
+from phalanx.play.places import markers_of
 from phalanx.report.flight import Flight, load_flight
 from ros_nodes.mission import Mission
 from sim.tasks import load_task
@@ -20,6 +20,7 @@ def load_mission_flight(path: Path, mission: Mission) -> Flight:
     task = load_task(mission.task)
     with np.load(path) as data:
         qpos = data["qpos"]
+    (role,) = task.roles
     told = {name: mission.command_at(name, flight.t) for name in mission.command_names}
-    moments = [{name: values[step] for name, values in told.items()} for step in range(len(flight.t))]
+    moments = [{role: {name: values[step] for name, values in told.items()}} for step in range(len(flight.t))]
     return replace(flight, film=make_film(visual_scene(task, len(mission.names)), qpos, markers_of(task, moments)))

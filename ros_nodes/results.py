@@ -83,7 +83,7 @@ def figures(recording: Recording, spec: RobotSpec, params: Any, judge: Judge) ->
         "robot": mission.robot,
         "robots": len(mission.names),
         "control_hz": round(_rate_hz(recording), 2),
-        "mission_success": bool(all(legs) and clean),
+        "mission_success": bool(legs and all(legs) and clean),
         "legs": legs,
         "failures": failed,
         "min_separation_m": None if least is None else float(least),

@@ -11,6 +11,7 @@ pytest.importorskip("rclpy")
 from tool_bundle import save_tool_bundle, tool_contract
 
 from phalanx.mission import judge_of, plan_mission, plan_task
+from phalanx.mission_film import load_mission_flight
 from ros_nodes.deploy import conduct
 from ros_nodes.mission import Order, load_mission
 from ros_nodes.truth import read_truth, truth_columns
@@ -57,6 +58,22 @@ def test_a_mission_of_an_arm_leaves_its_plan_its_figures_and_its_bag(conducted):
         counts["/panda_1/joint_states"] > 2000 and counts["/panda_1/goal"] == 4
     )  # the first one twice: before the mission and as it begins
     assert counts["/panda_1/command"] > 400 and counts["/panda_1/odom"] > 400
+
+
+def test_a_policy_is_killed_when_something_has_been_judged_and_some_time_is_left():
+    assert plan_task(load_task("reach"), 1, 4.0, 5.5, seed=0).duration_s == 9.0
+    with pytest.raises(ValueError, match="kill_after_s = 2: must be after the first episode, 3 s"):
+        plan_task(load_task("reach"), 1, 9.0, 2.0, seed=0)
+
+
+def test_the_report_shows_the_arm_and_where_its_tool_was_sent(conducted):
+    _, out, mission = conducted
+    flight = load_mission_flight(out / "flight.npz", mission)
+    assert flight.film is not None and len(flight.film.pos) == len(flight.t) > 400
+    moved = np.linalg.norm(flight.film.pos[-1] - flight.film.pos[0], axis=-1)
+    assert moved.max() > 0.1
+    (marker,) = flight.film.markers
+    np.testing.assert_allclose(marker.pos[100], mission.orders[0].commands["goal_pos"][0])
 
 
 def test_what_the_policy_would_refuse_is_refused_before_anything_starts(bundle, tmp_path):
