@@ -85,13 +85,15 @@ def _ready() -> torch.Tensor:
 def starts(draw: Draw) -> dict[str, Start]:
     """The tray somewhere before the arm, the drone hovering 0.5 to 1 m from it, higher, and not on the arm's side.
 
-    An easy start is a hand's breadth over the tray: the landing is learned first, the way there after it.
+    An easy start is anywhere between a hand's breadth over the tray and there: landing and the way to it are learned
+    together, each from a start of its own.
     """
     bank = _ready()
     joints = bank[torch.randint(0, len(bank), (draw.worlds,), generator=draw.generator)]
     tool, quat = arms.forward(ARM.name, joints)
     tray = tool + rotate(quat, torch.tensor([AHEAD_M, 0.0, 0.0]))
-    hard, towards = draw.difficulty, draw.uniform(-1.9, 1.9)
+    towards = draw.uniform(-1.9, 1.9)
+    hard = torch.lerp(draw.uniform(0.0, 1.0), torch.ones(draw.worlds), draw.difficulty)
     away = torch.lerp(draw.uniform(0.08, 0.2), draw.uniform(0.5, 1.0), hard)
     up = torch.lerp(draw.uniform(1.2, 1.5), draw.uniform(0.45, 1.2), hard)
     level = up.cos() * away
