@@ -154,6 +154,16 @@ def near_pillar(t: Transition, names: Sequence[str], clear_m: float) -> Tensor:
     return (1.0 - pillar_distance(t, names) / clear_m).clamp(min=0.0)
 
 
+def closing_on_pillar(t: Transition, names: Sequence[str], clear_m: float, brake_m_s2: float) -> Tensor:
+    """Speed, m/s, by which the robot nears a pillar faster than it could still stop `clear_m` from its axis, (W, N)."""
+    axes = torch.stack([t.objects[name].pos for name in names], dim=-2)[..., :2]
+    gap = axes - t.state.base_pos[..., :2].unsqueeze(-2)
+    distance = torch.linalg.vector_norm(gap, dim=-1)
+    closing = (gap * t.lin_vel_w[..., :2].unsqueeze(-2)).sum(-1) / distance.clamp(min=1e-6)
+    allowed = torch.sqrt(2.0 * brake_m_s2 * (distance - clear_m).clamp(min=0.0))
+    return (closing - allowed).clamp(min=0.0).amax(-1)
+
+
 def hit_pillar(t: Transition, names: Sequence[str], distance_m: float) -> Tensor:
     """Closer to a pillar's axis than `distance_m`, the radii of pillar and robot, (W, N) bool."""
     return pillar_distance(t, names) < distance_m
