@@ -68,20 +68,20 @@ def bases(robots: int) -> np.ndarray:
 def _ready() -> torch.Tensor:
     """(B, J) joint positions with the open hand above or around where the bar is gripped."""
     generator = torch.Generator().manual_seed(0)
-    low, high = torch.tensor([X_M - 0.02, -0.04, REST_M + 0.06]), torch.tensor([X_M + 0.02, 0.04, REST_M + 0.14])
+    low, high = torch.tensor([X_M - 0.01, -0.03, REST_M]), torch.tensor([X_M + 0.01, 0.03, REST_M + 0.12])
     pos = low + (high - low) * torch.rand(512, 3, generator=generator)
     return baselines.poses(ROBOT.name, pos, torch.tensor(ACROSS).expand(512, 4), ELBOW)
 
 
 def start(draw: Draw) -> Start:
-    """Hands open above the bar, which lies a little askew; the operator asks for 10 to 30 cm."""
+    """Hands open above or around the bar, which lies a little askew; the operator asks for 5 to 25 cm."""
     k, uniform = draw.worlds, draw.uniform
     bank = _ready()
     joints = bank[torch.randint(0, len(bank), (k, draw.robots), generator=draw.generator)]
-    place = torch.stack([X_M + uniform(-0.01, 0.01), uniform(-0.03, 0.03), torch.full((k,), REST_M)], dim=-1)
-    yaw = uniform(-0.02, 0.02)
+    place = torch.stack([X_M + uniform(-0.005, 0.005), uniform(-0.03, 0.03), torch.full((k,), REST_M)], dim=-1)
+    yaw = uniform(-0.01, 0.01)
     quat = torch.stack([(yaw / 2).cos(), 0 * yaw, 0 * yaw, (yaw / 2).sin()], dim=-1)
-    height = (REST_M + uniform(0.1, 0.3, 1, 1)).expand(-1, draw.robots, -1)
+    height = (REST_M + uniform(0.05, 0.25, 1, 1)).expand(-1, draw.robots, -1)
     return Start(command={"height": height}, joint_pos=joints, objects={"bar": (place, quat)})
 
 
@@ -93,7 +93,7 @@ BIMANUAL_LIFT = TaskCfg(
     robot=ROBOT.name,
     num_agents=2,
     episode_s=5.0,
-    commands={"height": CommandCfg((0.2,), (0.5,), "m", "world", "height at which both ends of the bar shall be")},
+    commands={"height": CommandCfg((0.18,), (0.45,), "m", "world", "height at which both ends of the bar shall be")},
     scene=SceneCfg(props=props, objects=("bar",), bases=bases),
     observation=ObservationCfg(
         own={
@@ -109,8 +109,8 @@ BIMANUAL_LIFT = TaskCfg(
         memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
     ),
     action=ActionCfg(
-        centre=(*NONE[:7], 0.02),
-        scale=(0.2, 0.2, 0.3, *NONE[:4], 0.03),  # m/s of the tool, which looks straight down; gripper m
+        centre=(*NONE[:7], 0.01),
+        scale=(0.2, 0.2, 0.3, *NONE[:4], 0.035),  # m/s of the tool, which looks straight down; gripper m
         relative=(*(True,) * 7, False),
         basis=Term(arms.tool_basis, {**TOOL, "elbow": ELBOW}),
         hold=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": ACROSS, "rate": 4.0}),
@@ -119,10 +119,10 @@ BIMANUAL_LIFT = TaskCfg(
     rewards={
         "at_grip": RewardTerm(bars.at_grip, {**BAR, "scale_m": 0.05}, weight=0.5),
         "gripped": RewardTerm(bars.gripped, {**BAR, "near_m": 0.02, "width_m": WIDTH_M}, weight=0.3),
-        "own_end": RewardTerm(bars.end_near_height, {**BAR, "own": True, "scale_m": 0.1}, weight=0.5),
-        "own_end_there": RewardTerm(bars.end_near_height, {**BAR, "own": True, "scale_m": 0.02}, weight=0.5),
-        "far_end": RewardTerm(bars.end_near_height, {**BAR, "own": False, "scale_m": 0.1}, weight=0.3),
-        "tilt": RewardTerm(bars.tilt, BAR, weight=-2.0),
+        "own_end_raised": RewardTerm(bars.end_raised, {**BAR, "own": True, "rest_m": REST_M}, weight=3.0),
+        "far_end_raised": RewardTerm(bars.end_raised, {**BAR, "own": False, "rest_m": REST_M}, weight=0.5),
+        "own_end_there": RewardTerm(bars.end_near_height, {**BAR, "own": True, "scale_m": 0.03}, weight=1.0),
+        "tilt": RewardTerm(bars.tilt, BAR, weight=-1.0),
         "action_change": RewardTerm(arms.action_change, {"first": 3}, weight=-0.02),
         "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
         "dropped": RewardTerm(objects.object_outside, DROP, weight=-20.0),

@@ -48,6 +48,16 @@ def end_near_height(t: Transition, name: str, grip_m: float, own: bool, scale_m:
     return torch.exp(-(t.command["height"][..., 0] - end[..., 2]).abs() / scale_m)
 
 
+def end_raised(t: Transition, name: str, grip_m: float, own: bool, rest_m: float) -> Tensor:
+    """How far the robot's own end of the bar, or the other one, is on its way from `rest_m` to `height`, at most 1.
+
+    Above `height` it falls again, as fast as it rose below.
+    """
+    end = ends(t.state.base_pos, t.objects[name], grip_m)[0 if own else 1]
+    share = (end[..., 2] - rest_m) / (t.command["height"][..., 0] - rest_m)
+    return (1.0 - (share - 1.0).abs()).clamp(min=0.0)
+
+
 def tilt(t: Transition, name: str, grip_m: float) -> Tensor:
     """Difference in height between the two grips, m."""
     own, other = ends(t.state.base_pos, t.objects[name], grip_m)
