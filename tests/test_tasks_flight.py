@@ -256,8 +256,8 @@ def test_a_team_that_the_room_cannot_hold_is_refused():
 
 def test_who_only_looks_at_the_goal_flies_into_a_pillar():
     result = flown("swarm-track")
-    assert result.failure_rates["pillar"] > 0.8
-    assert result.success_rate < 0.1
+    assert result.failure_rates["pillar"] > 0.6
+    assert result.success_rate < 0.4
 
 
 def test_pillars_are_solid_and_stay_where_they_are():
