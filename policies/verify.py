@@ -30,8 +30,8 @@ class VerifyCfg:
     teams: tuple[int, ...] | None = None  # None: as the task says
     seed: int = HELD_OUT_SEED
     tolerance: float = 1e-5  # of commands, in their units
-    min_success: float = 0.95  # of the team that was trained, behind the shield
-    max_shielded_collisions: float = 0.0  # rate, in every team
+    min_success: float | None = None  # of the team that was trained, behind the shield; None: as the task says
+    max_shielded_collisions: float | None = None  # rate, in every team; None: as the task says
 
     def __post_init__(self) -> None:
         for name, values in (("num_worlds", (self.num_worlds,)), ("teams", self.teams or (1,))):
@@ -60,7 +60,10 @@ def verify(
     bundles = [load_bundle(file) for file in paths]
     probes = [self_test(bundle, str(file)) for bundle, file in zip(bundles, paths, strict=True)]
     task, team = load_team(bundles)
-    mixed = isinstance(load_any_task(task), MixedTaskCfg)
+    demands = load_any_task(task)
+    least = demands.min_success if cfg.min_success is None else cfg.min_success
+    most = demands.max_collisions if cfg.max_shielded_collisions is None else cfg.max_shielded_collisions
+    mixed = isinstance(demands, MixedTaskCfg)
     trained = bundles[0].contract.team.trained_with
     sizes = (trained,) if mixed else team_sizes(bundles[0].contract, cfg)
     say("parity")
@@ -91,12 +94,12 @@ def verify(
             for what in ("probes", "parity")
         ),
         *(
-            _gate(f"shielded_success_{name}", team["shielded_success_rate"], ">=", cfg.min_success)
+            _gate(f"shielded_success_{name}", team["shielded_success_rate"], ">=", least)
             for name, team in teams.items()
             if int(name) == trained
         ),
         *(
-            _gate(f"shielded_collisions_{name}", team["shielded_collision_rate"], "<=", cfg.max_shielded_collisions)
+            _gate(f"shielded_collisions_{name}", team["shielded_collision_rate"], "<=", most)
             for name, team in teams.items()
         ),
     ]

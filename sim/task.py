@@ -244,6 +244,8 @@ class EpisodeCfg:
     summary: str
     episode_s: float
     success_hold_s: float
+    min_success: float = 0.95  # rate that a policy must reach behind its shield to count as verified
+    max_collisions: float = 0.0  # rate of episodes with a collision that it may have there
     scene: SceneCfg = SceneCfg()
     curriculum: Curriculum | None = None
     num_envs: int = 512  # worlds to train in

@@ -130,6 +130,7 @@ BIMANUAL_LIFT = TaskCfg(
     failures={"dropped": Term(objects.object_outside, DROP)},
     success=Term(bars.level_at_height, {**BAR, "tolerance_m": 0.03}),
     success_hold_s=0.5,
+    min_success=0.7,
     noise=Noise(pos_m=0.001, angle_rad=0.003, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
     randomisation={
         "object_mass": RandomTerm(randomisation.object_mass, {"scale": (0.8, 1.1)}),

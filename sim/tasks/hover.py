@@ -88,6 +88,7 @@ HOVER = TaskCfg(
     failures={"outside": Term(terminations.outside, SPACE)},
     success=Term(terminations.reached, {"distance_m": 0.1}),
     success_hold_s=1.0,
+    min_success=0.99,
     noise=Noise(pos_m=0.003, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05),
     randomisation={
         "mass": RandomTerm(randomisation.mass, {"scale": (0.95, 1.05)}),

@@ -148,6 +148,8 @@ PAYLOAD_LIFT = TaskCfg(
     },
     success=Term(flight.load_reached, {"distance_m": 0.2}),
     success_hold_s=1.0,
+    min_success=0.8,
+    max_collisions=0.02,  # of a drone that dies and falls among the others
     noise=Noise(pos_m=0.003, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05),
     randomisation={
         "mass": RandomTerm(randomisation.mass, {"scale": (0.97, 1.03)}),

@@ -132,6 +132,7 @@ PUSH = TaskCfg(
     failures={"outside": Term(objects.object_outside, {**PUCK, **REACH})},
     success=Term(objects.object_there, {**PUCK, "distance_m": 0.03}),
     success_hold_s=0.5,
+    min_success=0.7,
     noise=Noise(pos_m=0.001, angle_rad=0.005, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
     randomisation={
         "object_mass": RandomTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),
