@@ -104,7 +104,7 @@ STAND = TaskCfg(
         "push": RandomTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, every_s=PUSH_EVERY_S),
     },
     num_envs=512,
-    train_steps=6_000_000,
+    train_steps=3_000_000,
     ppo={
         "gamma": 0.98,
         "gae_lambda": 0.9,
