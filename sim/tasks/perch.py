@@ -118,6 +118,7 @@ PERCH = MixedTaskCfg(
     summary="a Crazyflie lands on a tray that a Panda holds under it",
     episode_s=6.0,
     success_hold_s=1.0,
+    min_success=0.7,
     curriculum=Curriculum(up=0.2, down=0.05),
     scene=SceneCfg(props=props, objects=("tray",)),
     starts=starts,
