@@ -22,6 +22,7 @@ from ros_nodes.listening import OwnState, PeerTable
 from ros_nodes.managed import ManagedNode, run_node
 from ros_nodes.parameters import declare, declare_base_pose, declare_series_dir, declare_team
 from ros_nodes.polling import Waiter
+from ros_nodes.stop_button import StopButton
 
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
 SERIES_CAPACITY = 200_000
@@ -41,7 +42,7 @@ class ShieldNode(ManagedNode):
         )
         self._series_dir = declare_series_dir(self)
         self._base_pose = declare_base_pose(self)
-        self._asked: str | None = None
+        self._button = StopButton()
         self.create_service(Trigger, "shield/reset", self._on_reset)
         self.create_service(Trigger, "shield/estop", self._on_estop)
 
@@ -62,6 +63,8 @@ class ShieldNode(ManagedNode):
         period_s = self._params.control_dt_s
         waiter = Waiter(self, [self._requested])
         self._shield.reset()
+        if self._button.restart():  # a stop outlives deactivation: only a person's reset ends it
+            self._shield.estop()
         self._request: ActuatorCommand | None = None
         self._request_ns = 0
         deadline_s = time.monotonic() + period_s
@@ -116,8 +119,8 @@ class ShieldNode(ManagedNode):
             )
 
     def _serve_requests_of_people(self) -> None:
-        """Services run in the executor's thread and the shield in this one: they meet in one attribute."""
-        asked, self._asked = self._asked, None
+        """Services run in the executor's thread and the shield in this one: they meet in the button."""
+        asked = self._button.take()
         if asked == "reset":
             self._shield.reset()
             self._request = None
@@ -125,17 +128,18 @@ class ShieldNode(ManagedNode):
             self._shield.estop()
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        return self._ask("reset", response)
+        if self._loop is not None:
+            self._button.ask_reset()
+        return self._answer("reset", response)
 
     def _on_estop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        return self._ask("estop", response)
+        self._button.ask_stop()  # also while inactive: then it is stopped from its first cycle on
+        return self._answer("estop", response)
 
-    def _ask(self, what: str, response: Trigger.Response) -> Trigger.Response:
-        running = self._loop is not None
-        if running:
-            self._asked = what
-        response.success = running
-        response.message = f"{what}: next cycle" if running else f"{what}: the shield is not active"
+    def _answer(self, what: str, response: Trigger.Response) -> Trigger.Response:
+        """Success is an active shield: a person has to know when nobody holds the robot."""
+        response.success = self._loop is not None
+        response.message = f"{what}: next cycle" if response.success else f"{what}: the shield is not active"
         return response
 
     def _declare_shield_params(self, spec: RobotSpec) -> Any:

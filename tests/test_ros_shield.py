@@ -13,6 +13,7 @@ from std_srvs.srv import Trigger
 
 from hardware.types import ActuatorCommand
 from ros_nodes import qos
+from ros_nodes.bringup import ACTIVATE, DEACTIVATE
 from ros_nodes.conversion import odometry_of, set_stamp, write_odometry
 from ros_nodes.joint_messages import CommandConverter
 
@@ -114,6 +115,21 @@ def test_estop_stops_and_only_a_person_resets(rig):
     assert rig.mode("cf1") == "ESTOP"
     rig.watch("cf1", 0.5, lambda t: requests.good())
     assert rig.mode("cf1") == "ESTOP"
+    call(rig, "reset")
+    rig.watch("cf1", 0.3, lambda t: requests.good())
+    assert rig.mode("cf1") != "ESTOP"
+
+
+def test_a_stop_stays_when_the_shield_is_deactivated_and_activated(rig):
+    requests = Requests(rig)
+    rig.watch("cf1", 0.5, lambda t: requests.good())
+    call(rig, "estop")
+    rig.watch("cf1", 0.3, lambda t: requests.good())
+    rig.transition(DEACTIVATE, "cf1/shield")
+    rig.transition(ACTIVATE, "cf1/shield")
+    commands = rig.watch("cf1", 0.7, lambda t: requests.good())
+    assert rig.mode("cf1") == "ESTOP"
+    assert len(commands) > 10 and not any(command.target[0] > LOW[0] for command in commands)
     call(rig, "reset")
     rig.watch("cf1", 0.3, lambda t: requests.good())
     assert rig.mode("cf1") != "ESTOP"
