@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 GRAVITY = 9.81  # m/s^2
+SLIDE_LEVER_M = 0.02  # a slide is measured at its motor, which moves it by a drum or pinion of about this radius
 
 Kind = Literal["drone", "manipulator", "humanoid"]
 Fallback = Literal["hover-land", "hold", "damp"]

@@ -36,12 +36,22 @@ def plan_mission(
     swarm-swap, or of a task that is not known here; else it is the policy's own task. ValueError for figures that do
     not fit.
     """
+    if robots is not None and robots < 1:
+        raise ValueError(f"robots = {robots}: a team needs at least one")
+    if duration_s is not None and not duration_s > 0.0:
+        raise ValueError(f"duration_s = {duration_s:g}: must be above 0")
     if contract.task == SWAP or contract.task not in any_task_names():
         kill_s = SWAP_KILL_S if kill_after_s == "auto" else kill_after_s
-        return plan_swap(robots or SWAP_ROBOTS, duration_s or SWAP_S, kill_s, seed), near_goal
+        team, lasts_s = _given(robots, SWAP_ROBOTS), _given(duration_s, SWAP_S)
+        return plan_swap(team, lasts_s, kill_s, seed), near_goal
     task = load_task(contract.task)  # ValueError for a task of several roles: one policy is not a team there
     kill_s = None if kill_after_s == "auto" else kill_after_s
-    return plan_task(task, robots or task.num_agents, duration_s or LEAST_S, kill_s, seed), judge_of(task)
+    team, lasts_s = _given(robots, task.num_agents), _given(duration_s, LEAST_S)
+    return plan_task(task, team, lasts_s, kill_s, seed), judge_of(task)
+
+
+def _given[T](value: T | None, default: T) -> T:
+    return default if value is None else value
 
 
 def plan_task(task: TaskCfg, robots: int, duration_s: float, kill_s: float | None, seed: int) -> Mission:

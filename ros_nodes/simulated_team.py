@@ -7,12 +7,11 @@ import mujoco
 import numpy as np
 
 from hardware import load_robot
+from hardware.spec import SLIDE_LEVER_M
 from hardware.types import ObjectState, RobotState
 from ros_nodes.dead_man import make_dead_man
 from ros_nodes.mission import Mission, yaw_of
 from sim.scene import Scene, build_scene
-
-SLIDE_LEVER_M = 0.02  # a slide is measured at the motor, which moves it by a drum or pinion of about this radius
 
 
 @dataclass(frozen=True, slots=True)

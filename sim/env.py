@@ -34,6 +34,10 @@ def make_env(
 
 def task_scene(task: TaskCfg | MixedTaskCfg, num_agents: int | None = None, visuals: bool = False) -> Scene:
     """The scene of a task; `num_agents` replaces the team size of a task for like robots."""
+    if num_agents is not None and len(task.roles) > 1:
+        raise ValueError(
+            f"task {task.name!r} is for a mixed team, whose size is fixed; {num_agents} robots were asked for"
+        )
     members = []
     for role in task.roles.values():
         robot, count = load_robot(role.robot), role.num_agents if num_agents is None else num_agents

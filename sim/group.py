@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from hardware.rotation import multiply, rotate_inverse
-from hardware.spec import RobotSpec
+from hardware.spec import SLIDE_LEVER_M, RobotSpec
 from hardware.types import Peers, RobotState
 from sim.physics import Physics
 from sim.scene import GroupIndex
@@ -85,6 +85,9 @@ class RobotGroup:
         self._fixed = torch.from_numpy(group.base_pose).float()
         self._sensed = torch.ones(12 + 2 * j)
         self._sensed[:12] = float(not self.robot.fixed_base)  # where a base is bolted down is known exactly
+        for channel, joint in zip(self.robot.channels, self.robot.joint_of_channel, strict=True):
+            if channel.unit == "m":
+                self._sensed[[12 + joint, 12 + j + joint]] = SLIDE_LEVER_M  # noise is that of the motor, rad
 
     def home(self) -> Tensor:
         """Joint positions (N, J) of the home pose."""

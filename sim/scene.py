@@ -178,9 +178,9 @@ def _group(model: mujoco.MjModel, robot: RobotSpec, poses: np.ndarray, first: in
             raise ValueError(
                 f"{robot.mjcf.name}: no {kind} body {robot.base_body!r}, which the spec of {robot.name!r} names"
             )
-        first = model.body_jntadr[body]
-        rows["qpos"].append(model.jnt_qposadr[first] + np.arange(7) if free else np.arange(0))
-        rows["qvel"].append(model.jnt_dofadr[first] + np.arange(6) if free else np.arange(0))
+        root = model.body_jntadr[body]
+        rows["qpos"].append(model.jnt_qposadr[root] + np.arange(7) if free else np.arange(0))
+        rows["qvel"].append(model.jnt_dofadr[root] + np.arange(6) if free else np.arange(0))
         joints = [_find(model, robot, JOINT, "joint", prefix, name) for name in robot.joint_names]
         _check_ranges(model, robot, joints)
         rows["joint_qpos"].append(model.jnt_qposadr[joints])

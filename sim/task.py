@@ -53,7 +53,7 @@ class MemoryTerm(Term):
 
 @dataclass(frozen=True)
 class RandomTerm:
-    """`func(world, worlds, generator, **params)` changes something for `worlds` (K,); see sim/randomisation.py.
+    """`func(robots, worlds, generator, **params)` changes something for `worlds` (K,); see sim/randomisation.py.
 
     It is called at every reset; with `every_s` in the course of an episode instead, again and again, after a time drawn
     from that range for each world. With (0, 0) it is called in every control step.

@@ -13,7 +13,7 @@ from sim.env import MixedEnv, make_env, task_scene
 from sim.group import Noise
 from sim.scene import Members, build_scene, compose_scene
 from sim.task import MixedTaskCfg, RoleCfg, SceneCfg
-from sim.tasks import load_task
+from sim.tasks import load_any_task, load_task, task_names
 
 PANDA, CRAZYFLIE = load_robot("panda"), load_robot("crazyflie")
 
@@ -139,3 +139,24 @@ def test_scenes_that_do_not_match_are_refused(tmp_path: Path):
 def test_a_task_and_its_scene_agree():
     scene = task_scene(load_task("swarm-swap"), num_agents=3, visuals=True)
     assert scene.group.num_robots == 3 and scene.model.ngeom > task_scene(load_task("swarm-swap"), 3).model.ngeom
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_what_a_task_asks_lies_in_the_range_that_its_contract_tells(name):
+    env = make_env(name, 128, seed=0)
+    for command, cfg in env.task.commands.items():
+        value = env.command[command]
+        assert (value >= torch.tensor(cfg.low) - 1e-6).all() and (value <= torch.tensor(cfg.high) + 1e-6).all()
+
+
+def test_a_mixed_team_has_the_size_that_it_has():
+    with pytest.raises(ValueError, match="'perch' is for a mixed team"):
+        task_scene(load_any_task("perch"), num_agents=2)
+
+
+def test_noise_of_a_slide_is_that_of_its_motor():
+    """0.01 rad at the motor of a gripper is 0.2 mm at the finger, not a centimetre."""
+    noise = Noise(joint_pos_rad=0.01)
+    env = make_env(dataclasses.replace(load_task("reach"), noise=noise, randomisation={}), 512, seed=0)
+    error = (env.measured[0].joint_pos - env.now.state.joint_pos).std((0, 1))
+    assert error[-1].item() == pytest.approx(0.0002, rel=0.2) and error[0].item() == pytest.approx(0.01, rel=0.2)

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deploy.runtime import PolicyRuntime
+from phalanx.catalogue.zoo import shipped_files
 from phalanx.play.agents import make_agent
 from policies.pilot import BundlePilot, Pilot
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import any_task_names, load_any_task
-
-ZOO = Path("zoo")
 
 
 def pilots_and_task(
@@ -32,7 +31,10 @@ def pilots_and_task(
         raise ValueError(
             "which policy? give a file, such as zoo/swarm-swap.onnx, or a task and --agent zero|random|baseline"
         )
-    runtimes, name = _of_files(files or shipped(named.pop()))
+    asked = next(iter(named), None)
+    runtimes, name = _of_files(files or shipped(str(asked)))
+    if asked not in (None, name):
+        raise ValueError(f"{files[0]} is a policy for {name!r}, not for {asked!r}")
     cfg = load_any_task(name)
     team = {role or cfg.robot: runtime for role, runtime in runtimes.items()} if isinstance(cfg, TaskCfg) else runtimes
     missing = set(cfg.roles) - set(team)
@@ -49,9 +51,7 @@ def is_file(subject: str) -> bool:
 
 def shipped(task: str) -> list[Path]:
     """The policies that ship for `task`, one for each role; ValueError where one is missing."""
-    cfg = load_any_task(task)
-    names = [cfg.name] if isinstance(cfg, TaskCfg) else [f"{cfg.name}-{role}" for role in cfg.roles]
-    paths = [ZOO / f"{name}.onnx" for name in names]
+    cfg, paths = load_any_task(task), shipped_files(task)
     for path in paths:
         if not path.exists():
             simple = "zero|random|baseline" if all(r.baseline for r in cfg.roles.values()) else "zero|random"

@@ -93,7 +93,11 @@ BIMANUAL_LIFT = TaskCfg(
     robot=ROBOT.name,
     num_agents=2,
     episode_s=5.0,
-    commands={"height": CommandCfg((0.18,), (0.45,), "m", "world", "height at which both ends of the bar shall be")},
+    commands={
+        "height": CommandCfg(
+            (REST_M + 0.05,), (REST_M + 0.25,), "m", "world", "height at which both ends of the bar shall be"
+        )
+    },
     scene=SceneCfg(props=props, objects=("bar",), bases=bases),
     observation=ObservationCfg(
         own={

@@ -79,7 +79,7 @@ PICK_PLACE = TaskCfg(
     robot=ROBOT.name,
     num_agents=1,
     episode_s=5.0,
-    commands={"goal_pos": CommandCfg((0.3, -0.3, 0.02), (0.7, 0.3, 0.4), "m", "world", "where the cube shall be")},
+    commands={"goal_pos": CommandCfg(*GOALS, "m", "world", "where the cube shall be")},
     scene=SceneCfg(props=props, objects=("cube",)),
     observation=ObservationCfg(
         own={

@@ -94,7 +94,11 @@ PUSH = TaskCfg(
     episode_s=5.0,
     commands={
         "goal_pos": CommandCfg(
-            (0.3, -0.4, 0.0), (0.75, 0.4, 0.1), "m", "world", "where the middle of the puck shall be"
+            (*TABLE[0], HALF_HEIGHT_M - 0.005),
+            (*TABLE[1], HALF_HEIGHT_M + 0.005),
+            "m",
+            "world",
+            "where the middle of the puck shall be",
         )
     },
     scene=SceneCfg(props=props, objects=("puck",)),

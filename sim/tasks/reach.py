@@ -59,7 +59,7 @@ REACH = TaskCfg(
     num_agents=1,
     episode_s=3.0,
     commands={
-        "goal_pos": CommandCfg((0.2, -0.6, 0.05), (0.8, 0.6, 0.9), "m", "world", "where the tool shall be"),
+        "goal_pos": CommandCfg(*SPACE, "m", "world", "where the tool shall be"),
         "goal_quat": CommandCfg((-1.0,) * 4, (1.0,) * 4, "wxyz", "world", "how the tool shall be turned"),
     },
     observation=ObservationCfg(
