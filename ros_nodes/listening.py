@@ -78,7 +78,8 @@ class PeerTable:
             taken = mailbox.take()
             if taken is not None:
                 try:
-                    self._stamps_ns[slot] = read_peer(taken[0], self.peers, slot)
+                    # A peer whose clock is ahead is there all the same, but grows old from now on, not from later.
+                    self._stamps_ns[slot] = min(read_peer(taken[0], self.peers, slot), now_ns)
                     self.peers.valid[slot] = True
                 except MessageError:
                     pass  # the last good word stays, and grows old
@@ -105,9 +106,12 @@ class ObjectTable:
                 self.objects[name].age[()] = (now_ns - self._stamps_ns[name]) * 1e-9
         return self.objects
 
-    def too_old(self, limit_s: float) -> list[str]:
-        """Objects that were last heard of more than `limit_s` ago, or never."""
-        return [name for name, state in self.objects.items() if not state.age <= limit_s]
+    def not_current(self, limit_s: float, ahead_s: float) -> list[str]:
+        """Objects last heard of more than `limit_s` ago, never, or by a clock more than `ahead_s` ahead of this one.
+
+        What is stamped in the future would otherwise not grow old before the future has come.
+        """
+        return [name for name, state in self.objects.items() if not -ahead_s <= state.age <= limit_s]
 
 
 def _place(state: RobotState, x: float, y: float, z: float, yaw: float) -> None:

@@ -37,7 +37,7 @@ class PolicyNode(ManagedNode):
             self,
             "max_state_age_s",
             0.1,
-            "No request is made from a measurement older than this, s.",
+            "No request is made from a measurement older than this, s, nor from one of the future.",
             low=0.01,
             high=2.0,
         )
@@ -91,10 +91,10 @@ class PolicyNode(ManagedNode):
         while self._state.state.age > self._usual_age_s + GRACE_S and self._waiter.wait(until_s - time.monotonic()):
             now_ns = time.time_ns()
             self._state.update(now_ns)
-        if self._state.state.age > self._max_age_s:
+        if not -self._period_s <= self._state.state.age <= self._max_age_s:
             return  # blind: the shield knows what to do with silence
         peers, objects = self._peers.update(now_ns), self._objects.update(now_ns)
-        if unseen := self._objects.too_old(self._max_object_age_s):
+        if unseen := self._objects.not_current(self._max_object_age_s, self._period_s):
             self.get_logger().error(f"objects not seen: {', '.join(unseen)}", throttle_duration_sec=1.0)
             return
         try:
@@ -108,7 +108,7 @@ class PolicyNode(ManagedNode):
         """Wait until every object that the policy looks at has been seen."""
         while not stopped.is_set():
             self._objects.update(time.time_ns())
-            unseen = self._objects.too_old(self._max_object_age_s)
+            unseen = self._objects.not_current(self._max_object_age_s, self._period_s)
             if not unseen:
                 return
             self.get_logger().error(f"objects not seen: {', '.join(unseen)}", throttle_duration_sec=5.0)

@@ -1,0 +1,77 @@
+"""What a node has heard grows old, whatever the clocks of those who said it."""
+
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+import rclpy
+from nav_msgs.msg import Odometry
+
+from hardware.types import ObjectState
+from ros_nodes import qos
+from ros_nodes.conversion import odometry_of, write_object
+from ros_nodes.listening import ObjectTable, PeerTable
+from ros_nodes.managed import ManagedNode
+from ros_nodes.processes import free_domain_id, ros_environment
+from ros_nodes.topics import object_topic
+
+pytestmark = pytest.mark.ros
+LIMIT_S, AHEAD_S = 0.5, 0.02
+THING = ObjectState(np.array([0.4, 0.1, 0.2]), np.array([1.0, 0, 0, 0]), np.zeros(3), np.zeros(3), np.zeros(()))
+
+
+@contextmanager
+def said_on(topic: str, monkeypatch):
+    """A node that listens, and how to say on `topic` where a thing was when."""
+    domain = free_domain_id()
+    for name, value in ros_environment(domain).items():
+        monkeypatch.setenv(name, value)
+    rclpy.init(domain_id=domain)
+    try:
+        node = ManagedNode("listener")
+        publisher = node.create_publisher(Odometry, topic, qos.SENSOR)
+        message = odometry_of("thing")
+
+        def say(time_ns: int) -> None:
+            write_object(message, THING, time_ns)
+            publisher.publish(message)
+
+        yield node, say
+        node.stop()
+        node.destroy_node()
+    finally:
+        rclpy.shutdown()
+
+
+def heard(say, stamp_ns: int, update, found) -> None:
+    """Say it again and again until `found(update())`."""
+    until = time.monotonic() + 3.0
+    while not found(update()):
+        assert time.monotonic() < until, "nothing was heard"
+        say(stamp_ns)
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("age_s", "current"), [(0.0, True), (0.4, True), (0.6, False), (-0.01, True), (-0.1, False), (-3600.0, False)]
+)
+def test_a_thing_is_current_unless_it_is_old_or_of_the_future(monkeypatch, age_s, current):
+    with said_on(object_topic("cube"), monkeypatch) as (node, say):
+        table, now_ns = ObjectTable(node, ["cube"]), time.time_ns()
+        assert table.not_current(LIMIT_S, AHEAD_S) == ["cube"]
+        stamp_ns = now_ns - round(age_s * 1e9)
+        heard(say, stamp_ns, lambda: table.update(now_ns), lambda objects: np.isfinite(objects["cube"].pos).all())
+        assert table.not_current(LIMIT_S, AHEAD_S) == ([] if current else ["cube"])
+
+
+def test_a_peer_whose_clock_is_ahead_is_kept_clear_of_and_grows_old(monkeypatch):
+    with said_on("/r2/odom", monkeypatch) as (node, say):
+        table, now_ns = PeerTable(node, ["r2"]), time.time_ns()
+        heard(say, now_ns + 3600 * 10**9, lambda: table.update(now_ns), lambda peers: peers.valid[0])
+        for _ in range(50):  # what was said more than once
+            table.update(now_ns)
+        assert table.update(now_ns + 2 * 10**9).age[0] == pytest.approx(2.0)
+        np.testing.assert_allclose(table.peers.pos[0], THING.pos)
