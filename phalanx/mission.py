@@ -38,20 +38,16 @@ def plan_mission(
     """
     if robots is not None and robots < 1:
         raise ValueError(f"robots = {robots}: a team needs at least one")
-    if duration_s is not None and not duration_s > 0.0:
-        raise ValueError(f"duration_s = {duration_s:g}: must be above 0")
+    if duration_s is not None and not 0.0 < duration_s < np.inf:
+        raise ValueError(f"duration_s = {duration_s:g}: must be above 0 and finite")
     if contract.task == SWAP or contract.task not in any_task_names():
         kill_s = SWAP_KILL_S if kill_after_s == "auto" else kill_after_s
-        team, lasts_s = _given(robots, SWAP_ROBOTS), _given(duration_s, SWAP_S)
-        return plan_swap(team, lasts_s, kill_s, seed), near_goal
+        team = SWAP_ROBOTS if robots is None else robots
+        return plan_swap(team, SWAP_S if duration_s is None else duration_s, kill_s, seed), near_goal
     task = load_task(contract.task)  # ValueError for a task of several roles: one policy is not a team there
     kill_s = None if kill_after_s == "auto" else kill_after_s
-    team, lasts_s = _given(robots, task.num_agents), _given(duration_s, LEAST_S)
-    return plan_task(task, team, lasts_s, kill_s, seed), judge_of(task)
-
-
-def _given[T](value: T | None, default: T) -> T:
-    return default if value is None else value
+    team = task.num_agents if robots is None else robots
+    return plan_task(task, team, LEAST_S if duration_s is None else duration_s, kill_s, seed), judge_of(task)
 
 
 def plan_task(task: TaskCfg, robots: int, duration_s: float, kill_s: float | None, seed: int) -> Mission:

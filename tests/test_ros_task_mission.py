@@ -66,6 +66,19 @@ def test_a_policy_is_killed_when_something_has_been_judged_and_some_time_is_left
         plan_task(load_task("reach"), 1, 9.0, 2.0, seed=0)
 
 
+@pytest.mark.parametrize("task", ["reach", "swarm-swap", "of-another-house"])
+def test_figures_that_no_mission_has_are_refused_and_only_missing_ones_are_the_tasks(task):
+    contract = replace(tool_contract(), task=task)
+    for robots in (0, -1):
+        with pytest.raises(ValueError, match=f"robots = {robots}: a team needs at least one"):
+            plan_mission(contract, robots, None, None, seed=0)
+    for duration_s in (0.0, -3.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match=f"duration_s = {duration_s:g}: must be above 0 and finite"):
+            plan_mission(contract, None, duration_s, None, seed=0)
+    mission, _ = plan_mission(contract, None, None, None, seed=0)
+    assert (len(mission.names), mission.duration_s) == ((1, 6.0) if task == "reach" else (4, 18.0))
+
+
 def test_the_report_shows_the_arm_and_where_its_tool_was_sent(conducted):
     _, out, mission = conducted
     flight = load_mission_flight(out / "flight.npz", mission)
