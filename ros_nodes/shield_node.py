@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -37,6 +38,7 @@ class ShieldNode(ManagedNode):
         super().__init__("shield")
         self.robot_name, self._peer_names = declare_team(self)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
+        self._bundle = declare(self, "bundle", "", "Policy file (.onnx) whose limits hold by default; empty for none.")
         self._status_hz = declare(
             self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is told at once.", low=0.1, high=50.0
         )
@@ -143,8 +145,8 @@ class ShieldNode(ManagedNode):
         return response
 
     def _declare_shield_params(self, spec: RobotSpec) -> Any:
-        """Every field of the robot's parameters is a ROS parameter `shield.<field>`, by default as its spec says."""
-        defaults = make_shield_params(spec)
+        """Every field is a ROS parameter `shield.<field>`: by default as the policy file says, else the spec."""
+        defaults = make_shield_params(spec, **self._limits_of_bundle(spec))
         values = {}
         for field in fields(defaults):
             default = getattr(defaults, field.name)
@@ -155,6 +157,17 @@ class ShieldNode(ManagedNode):
             given = self.get_parameter(name).value
             values[field.name] = tuple(given) if isinstance(default, tuple) else given
         return make_shield_params(spec, **values)
+
+    def _limits_of_bundle(self, spec: RobotSpec) -> Mapping[str, Any]:
+        """What the policy was trained behind; BundleError, a ValueError, for a file that is not for this robot."""
+        if not self._bundle:
+            return {}
+        from deploy.bundle import load_bundle  # here, for a shield without a file needs no onnxruntime
+        from deploy.robot_match import check_robot
+
+        contract = load_bundle(self._bundle).contract
+        check_robot(contract, spec, self._bundle)
+        return contract.shield
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, NotEqualsSubstitution
 
 CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
+BUNDLE = ("-p", ["bundle:=", LaunchConfiguration("bundle")])
 BASE_POSE = ("-p", ["base_pose:=", LaunchConfiguration("base_pose")])
 
 
@@ -32,8 +33,8 @@ def generate_launch_description() -> LaunchDescription:
                 "driver", default_value="", description="Driver class, module:Class; empty for none."
             ),
             DeclareLaunchArgument("options", default_value="{}", description="Options of the driver, a JSON object."),
-            _node("shield_node", *BASE_POSE),
-            _node("policy_node", "-p", ["bundle:=", LaunchConfiguration("bundle")], *BASE_POSE),
+            _node("shield_node", *BUNDLE, *BASE_POSE),
+            _node("policy_node", *BUNDLE, *BASE_POSE),
             _node(
                 "driver_node",
                 "-p",

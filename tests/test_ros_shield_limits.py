@@ -1,0 +1,67 @@
+"""The shield keeps to the limits that ship with its policy, and to what a person says instead."""
+
+import pytest
+
+pytest.importorskip("rclpy")
+from bundle_fixture import export_onnx, torch_step
+from rcl_interfaces.srv import GetParameters
+from reach_bundle import ReachPolicy, reach_contract, reach_inputs
+from ros_rig import SPEC, Rig, standing
+
+from deploy.bundle import save_bundle
+from deploy.probes import Probes, record_sequence
+from deploy.shield import JointShieldParams, make_shield_params
+from hardware import load_robot
+from ros_nodes.bringup import CONFIGURE, BringUpError
+
+pytestmark = pytest.mark.ros
+PANDA = load_robot("panda")
+TRAINED = {"target_speed_share": 0.25, "ramp_s": 0.75}
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    """A policy that was trained behind a shield of its own."""
+    path, policy = tmp_path_factory.mktemp("bundle") / "reach.onnx", ReachPolicy(PANDA)
+    contract = reach_contract(PANDA, shield=TRAINED)
+    step = torch_step(policy, contract)
+    probes = Probes(tuple(record_sequence(step, reach_inputs(PANDA, seed, 4, 2), {}) for seed in range(2)))
+    save_bundle(export_onnx(policy, contract), contract, probes, path)
+    return path
+
+
+def limits(folder, parameters: dict) -> list[float]:
+    """What a configured shield keeps to of what is in `TRAINED`, and its effort share."""
+    names = [f"shield.{name}" for name in (*TRAINED, "effort_share")]
+    mission = standing([[0.0, 0.0, 0.0, 0.0]], PANDA)
+    with Rig(folder, mission=mission, parameters={"/**/shield": parameters}, commands=["lift"]) as rig:
+        rig.processes.start("panda_1_shield", "shield_node", namespace="panda_1")
+        rig.transition(CONFIGURE, "panda_1/shield")
+        client = rig.node.create_client(GetParameters, "/panda_1/shield/get_parameters")
+        assert client.wait_for_service(5.0)
+        future = client.call_async(GetParameters.Request(names=names))
+        rig.executor.spin_until_future_complete(future, timeout_sec=2.0)
+        return [value.double_value for value in future.result().values]
+
+
+def test_the_limits_of_the_policy_file_hold_unless_a_person_says_otherwise(bundle, tmp_path):
+    usual = make_shield_params(PANDA)
+    assert isinstance(usual, JointShieldParams)
+    assert usual.target_speed_share != TRAINED["target_speed_share"]
+    cases: list[tuple[dict, list[float]]] = [
+        ({}, [usual.target_speed_share, usual.ramp_s, usual.effort_share]),
+        ({"bundle": str(bundle)}, [*TRAINED.values(), usual.effort_share]),
+        ({"bundle": str(bundle), "shield.ramp_s": 0.5}, [0.25, 0.5, usual.effort_share]),
+    ]
+    for number, (parameters, expected) in enumerate(cases):
+        (folder := tmp_path / str(number)).mkdir()
+        assert limits(folder, parameters) == pytest.approx(expected)
+
+
+def test_a_policy_of_another_robot_is_refused(bundle, tmp_path):
+    limits = {"/**/shield": {"bundle": str(bundle)}}
+    with Rig(tmp_path, mission=standing([[0.0, 0.0, 1.0, 0.0]], SPEC), parameters=limits) as rig:
+        rig.processes.start("cf1_shield", "shield_node", namespace="cf1")
+        with pytest.raises(BringUpError, match="/cf1/shield refused to configure"):
+            rig.transition(CONFIGURE, "cf1/shield")
+        assert "is for robot 'panda', this robot has 'crazyflie'" in rig.processes.last_line("cf1_shield")
