@@ -208,6 +208,28 @@ def test_a_gripper_keeps_its_grasp_while_the_arm_brakes_and_moves_at_its_rated_s
     assert stand.modes[-1] is Mode.HOLD and stand.run(1.0, request=None)[0][finger] == 0.0
 
 
+def grasping() -> tuple[Stand, int]:
+    """A Panda that presses its finger onto something 4 cm wide, and the finger's channel."""
+    spec = load_robot("panda")
+    finger = spec.channel_names.index("finger")
+    stand = Stand(spec).after_ramp()
+    stand.model.jnt_range[stand.model.joint("finger").id, 0] = 0.02
+    closed = stand.home[stand.channel].copy()
+    closed[finger] = 0.0
+    stand.run(1.5, request=closed)
+    assert stand.pos[finger] > 0.018 and stand.data.ctrl[stand.ctrl][finger] < 0.003
+    return stand, finger
+
+
+def test_a_gripper_keeps_its_grasp_however_noisy_its_velocity_is_when_the_shield_trips():
+    stand, finger = grasping()
+    noisy = stand.state()
+    noisy.joint_vel[stand.channel[finger]] = 0.01
+    stand.shield.estop()
+    sent, report = stand.step(state=noisy)
+    assert report.mode is Mode.ESTOP and sent[finger] < 0.003
+
+
 def test_a_joint_that_carries_a_load_does_not_sag_when_the_policy_dies(arm):
     stand = Stand(arm).after_ramp()
     stand.data.qfrc_applied[stand.qvel] = [0.0, -9.0, 0.0]

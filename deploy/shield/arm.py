@@ -51,7 +51,8 @@ class ArmBackup(JointBackup):
 
     def _brake_from(self, state: RobotState, sent: np.ndarray) -> Braking:
         vel = state.joint_vel[self._limits.joint].astype(np.float64)
-        moves = np.abs(vel) > STANDING * self._limits.max_velocity
+        # A finger's target is its grip, and noise alone can look like motion: it is never moved to where the finger is.
+        moves = (np.abs(vel) > STANDING * self._limits.max_velocity) & ~self._limits.sliding
         # For one more period the joints go on as they are: no drive can take up full braking at once.
         ahead_s = float(state.age) + self.params.control_dt_s
         start = np.where(moves, self._measured(state) + vel * ahead_s, sent)

@@ -44,6 +44,7 @@ class Limits:
 
     joint: np.ndarray | slice  # of joint arrays, the entries in channel order
     turning: np.ndarray | slice  # channels that the margin is taken over
+    sliding: np.ndarray  # bool, channels in m
     rows: Rows
     span: float  # rad, the longest range of a joint
     lead_s: np.ndarray  # s, by which the target of a joint that moves evenly runs ahead of it
@@ -97,6 +98,7 @@ def _limits(params_key: _Same, spec_key: _Same) -> Limits:
     return Limits(
         joint=_as_slice(index),
         turning=slice(None) if turning.all() or not turning.any() else np.flatnonzero(turning),
+        sliding=~turning,
         rows=_rows(params, turning, low, high, max_velocity, brake, stiffness, damping),
         span=float((high - low).max()),
         lead_s=damping / stiffness,
