@@ -7,7 +7,8 @@
 | any other `<name>` (n)          | commands/<name>                | std_msgs/Float64MultiArray with n numbers, latched|
 
 Latched means reliable and transient-local. What is out of the range that the policy was trained for is refused, and
-what was asked before stays. Before anything is asked, robots stay as `ros_nodes.stay` says.
+what was asked before stays. Before anything is asked, robots stay as `ros_nodes.stay` says; arms are left to their
+shield, which holds every joint, until each of their topics has been heard.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +42,7 @@ class _Source:
     read: Callable[[Any], dict[str, np.ndarray]]
     lasts_ns: int = NEVER  # after a message, until the safe command is back
     heard_ns: int = 0
+    asked: bool = False  # since the start
 
 
 def own_topics(commands: Iterable[str]) -> list[str]:
@@ -68,6 +70,7 @@ class CommandInbox:
         self._check = check
         self._commands = {command.name: command for command in commands}
         self._base_frame = base_frame(robot)
+        self._waits = spec.kind == "manipulator"
         self._stay = Stay(spec, commands)
         for name, size in (("goal_pos", 3), ("goal_quat", 4), ("velocity", 3)):
             if name in self._commands and self._commands[name].shape[1] != size:
@@ -81,7 +84,17 @@ class CommandInbox:
         """Forget what was asked: stay where `state` and `objects` (no batch) are, as far as the policy's range goes."""
         self._safe = self._stay(state, objects)
         self._command = dict(self._safe)
+        for source in self._sources:
+            source.asked = False
         return self._command
+
+    @property
+    def awaited(self) -> list[str]:
+        """Topics that an operator has to say something acceptable on before the robot may be moved.
+
+        None but for arms: no goal in the range of a policy leaves an arm where it is for sure, its shield does.
+        """
+        return [source.mailbox.topic for source in self._sources if self._waits and not source.asked]
 
     def update(self, now_ns: int) -> Command:
         """Take what has arrived by `now_ns` (ROS clock)."""
@@ -101,7 +114,7 @@ class CommandInbox:
         except ValueError as error:
             self._logger.error(f"{source.mailbox.topic} refused: {error}", throttle_duration_sec=1.0)
             return
-        self._command, source.heard_ns = asked, arrived_ns
+        self._command, source.heard_ns, source.asked = asked, arrived_ns, True
 
     def _listen(self, node: ManagedNode, velocity_lasts_ns: int) -> list[_Source]:
         sources = []

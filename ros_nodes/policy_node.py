@@ -93,6 +93,9 @@ class PolicyNode(ManagedNode):
             self._state.update(now_ns)
         if not -self._period_s <= self._state.state.age <= self._max_age_s:
             return  # blind: the shield knows what to do with silence
+        if awaited := self._inbox.awaited:
+            self.get_logger().info(f"held until asked on: {', '.join(awaited)}", throttle_duration_sec=5.0)
+            return
         peers, objects = self._peers.update(now_ns), self._objects.update(now_ns)
         if unseen := self._objects.not_current(self._max_object_age_s, self._period_s):
             self.get_logger().error(f"objects not seen: {', '.join(unseen)}", throttle_duration_sec=1.0)

@@ -75,8 +75,22 @@ def settle(rig: Rig, tracker: Tracker, duration_s: float) -> list[ActuatorComman
     return rig.fly("panda_1", duration_s, tracker.say)
 
 
+def test_an_arm_is_held_until_it_is_asked_for_something(rig):
+    tracker, joints = Tracker(rig), Joints(rig)
+    tracker.bearing = 0.4
+    rig.watch("panda_1", 1.5, tracker.say)
+    rig.node.send("panda_1", {"lift": np.array([0.9])})  # refused: that is not asked either
+    commands = rig.watch("panda_1", 1.0, tracker.say)
+    assert len(commands) > 40 and rig.mode("panda_1") == "HOLD"
+    np.testing.assert_allclose(joints.now(), HOME, atol=0.01)
+    rig.node.send("panda_1", {"lift": np.array([0.0])})
+    settle(rig, tracker, 2.5)
+    assert joints.now()[0] == pytest.approx(0.4, abs=0.02)
+
+
 def test_an_arm_follows_a_tracked_cube_and_holds_when_nobody_tracks_it(rig):
     tracker, joints = Tracker(rig), Joints(rig)
+    rig.node.send("panda_1", {"lift": np.array([0.0])})
     for tracker.bearing in (0.4, -0.3):
         settle(rig, tracker, 2.5)
         assert joints.now()[0] == pytest.approx(tracker.bearing, abs=0.02)
@@ -102,6 +116,7 @@ def test_an_arm_is_asked_by_a_topic_and_refuses_what_it_was_not_trained_for(rig)
 
 def test_a_dead_policy_is_a_held_arm_and_so_is_a_dead_shield(rig):
     tracker, joints = Tracker(rig), Joints(rig)
+    rig.node.send("panda_1", {"lift": np.array([0.0])})
     settle(rig, tracker, 1.5)
     tracker.bearing = 1.2
     rig.watch("panda_1", 0.3, tracker.say)
@@ -120,6 +135,7 @@ def test_a_dead_policy_is_a_held_arm_and_so_is_a_dead_shield(rig):
 
 def test_a_shield_that_is_told_nonsense_about_its_joints_moves_nothing(rig):
     tracker, joints = Tracker(rig), Joints(rig)
+    rig.node.send("panda_1", {"lift": np.array([0.0])})
     settle(rig, tracker, 1.0)
     before = joints.now()
     liar = rig.node.create_publisher(JointState, "/panda_1/joint_states", qos.SENSOR)

@@ -113,6 +113,21 @@ def test_before_a_goal_things_stay_where_they_are(monkeypatch):
         np.testing.assert_allclose(safe["goal_pos"], [0.5, -0.2, 1.0])  # a drone's goal is its own
 
 
+def test_an_arm_waits_for_every_topic_and_no_other_robot_does(monkeypatch):
+    for spec, waits in ((PANDA, True), (CRAZYFLIE, False)):
+        with operated(spec, (GOAL_POS, LIFT_COMMAND), monkeypatch) as (inbox, operator, _):
+            inbox.start(state_of(spec))
+            assert len(inbox.awaited) == (2 if waits else 0)
+            operator.send("r1", {"goal_pos": np.array([0.4, 0.1, 0.5])})
+            listen(inbox, lambda command: command["goal_pos"][0] == np.float32(0.4))
+            assert [topic.rpartition("/")[2] for topic in inbox.awaited] == ["lift"] * waits
+            operator.send("r1", {"lift": np.array([0.1])})
+            listen(inbox, lambda command: command["lift"][0] == np.float32(0.1))
+            assert not inbox.awaited
+            inbox.start(state_of(spec))  # what was asked before is forgotten
+            assert len(inbox.awaited) == (2 if waits else 0)
+
+
 def test_a_goal_is_a_pose_in_the_world_and_nonsense_leaves_the_last_one(monkeypatch):
     quat = np.array([-0.5, 0.5, 0.5, 0.5])
     with operated(PANDA, (GOAL_POS, GOAL_QUAT), monkeypatch) as (inbox, operator, _):
