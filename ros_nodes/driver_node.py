@@ -3,18 +3,21 @@
 import json
 import threading
 import time
+from dataclasses import replace
 
 from sensor_msgs.msg import JointState
 
 from hardware import load_robot
 from hardware.drivers import Driver, load_driver
+from hardware.types import RobotState
 from ros_nodes import qos
-from ros_nodes.conversion import MessageError
+from ros_nodes.conversion import MessageError, empty_state
 from ros_nodes.joint_messages import CommandConverter
+from ros_nodes.listening import place
 from ros_nodes.loop import Deadlines
 from ros_nodes.managed import ManagedNode, run_node
 from ros_nodes.measurements import Measurements
-from ros_nodes.parameters import declare
+from ros_nodes.parameters import declare, declare_base_pose
 
 NS = 1_000_000_000
 
@@ -32,6 +35,7 @@ class DriverNode(ManagedNode):
         self._dead_man_s = declare(
             self, "dead_man_s", 0.5, "The robot is stopped when no command has come for so long, s.", 0.05, 2.0
         )
+        self._base_pose = declare_base_pose(self)
         self._driver: Driver | None = None
 
     def configure(self) -> None:
@@ -42,6 +46,10 @@ class DriverNode(ManagedNode):
         self._driver = load_driver(self._path, spec, **options)
         self._driver.connect()
         self._period_s = 1 / spec.sensor_hz
+        self._bolted: RobotState | None = None
+        if spec.fixed_base:
+            self._bolted = empty_state(len(spec.joints))
+            place(self._bolted, *self._base_pose)
         self._measurements = Measurements(self, spec, self._name)
         self._commands = self.listen(JointState, "command", qos.COMMAND_IN)
         self._converter = CommandConverter(spec.channels)
@@ -59,6 +67,8 @@ class DriverNode(ManagedNode):
                 driver.stop()
                 raise TimeoutError(f"no command for {self._dead_man_s} s: the robot was stopped")
             state = driver.read()
+            if self._bolted is not None:  # where policy and shield have it: a driver does not know the world
+                state = replace(self._bolted, joint_pos=state.joint_pos, joint_vel=state.joint_vel, age=state.age)
             self._measurements.publish(state, time.time_ns() - round(float(state.age) * NS))
 
     def _obey(self, driver: Driver) -> bool:

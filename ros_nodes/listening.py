@@ -34,7 +34,7 @@ class OwnState:
         self.state: RobotState = empty_state(len(spec.joints))
         self._parts: list[tuple[Mailbox, Callable[[Any, RobotState], int]]] = []
         if spec.fixed_base:
-            _place(self.state, *base_pose)
+            place(self.state, *base_pose)
         else:
             self._parts.append((node.listen(Odometry, "odom", qos.SENSOR), read_odometry))
         if spec.joints:
@@ -114,7 +114,7 @@ class ObjectTable:
         return [name for name, state in self.objects.items() if not -ahead_s <= state.age <= limit_s]
 
 
-def _place(state: RobotState, x: float, y: float, z: float, yaw: float) -> None:
+def place(state: RobotState, x: float, y: float, z: float, yaw: float) -> None:
     """A base that does not move."""
     state.base_pos[:] = x, y, z
     state.base_quat[:] = cos(yaw / 2), 0.0, 0.0, sin(yaw / 2)

@@ -73,7 +73,7 @@ class Rig:
             "/simulated_robots": {"mission": str(folder / "plan.json"), "series_dir": str(folder / "series")},
         }
         for name, pose in zip(mission.names, mission.base_pose, strict=True):
-            values |= {f"/{name}/{node}": {"base_pose": yaw_of(pose)} for node in ("policy", "shield")}
+            values |= {f"/{name}/{node}": {"base_pose": yaw_of(pose)} for node in ("policy", "shield", "driver")}
         for node, more in (parameters or {}).items():
             values[node] = values.get(node, {}) | more
         file = folder / "params.yaml"

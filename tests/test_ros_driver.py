@@ -53,9 +53,12 @@ def test_an_arm_behind_its_driver_tells_its_joints_and_is_stopped_in_silence(tmp
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     log, panda = tmp_path / "stopped", load_robot("panda")
     options = {"driver": "mujoco_driver:MujocoDriver", "options": json.dumps({"log": str(log)})}
-    mission = standing([[0.0, 0.0, 0.0, 0.0]], panda)
+    mission = standing([[0.5, -0.3, 0.1, 0.8]], panda)  # where its driver, which has it at the origin, does not know it
     with Rig(tmp_path, mission=mission, parameters={"/**/driver": options}) as team:
         team.start("panda_1/driver", "panda_1/shield")
+        base = team.state("panda_1")[0]
+        np.testing.assert_allclose(base.base_pos, [0.5, -0.3, 0.1], atol=1e-6)
+        np.testing.assert_allclose(base.base_quat, [np.cos(0.4), 0.0, 0.0, np.sin(0.4)], atol=1e-6)
         publisher, converter = team.publisher("panda_1"), CommandConverter(panda.channels)
         joints, state = JointConverter(panda.joint_names), empty_state(len(panda.joints))
         mailbox = Mailbox(team.node, JointState, "/panda_1/joint_states", qos.SENSOR)

@@ -37,6 +37,7 @@ def generate_launch_description() -> LaunchDescription:
             _node("policy_node", *BUNDLE, *BASE_POSE),
             _node(
                 "driver_node",
+                *BASE_POSE,
                 "-p",
                 ["driver:=", LaunchConfiguration("driver")],
                 "-p",
