@@ -230,6 +230,21 @@ def test_a_gripper_keeps_its_grasp_however_noisy_its_velocity_is_when_the_shield
     assert report.mode is Mode.ESTOP and sent[finger] < 0.003
 
 
+def test_a_reset_keeps_the_grasp_and_what_carries_a_load_unless_nobody_drove_for_a_while():
+    stand, finger = grasping()
+    stand.shield.estop()
+    stand.run(0.5)
+    before = stand.data.ctrl[stand.ctrl].copy()
+    stand.shield.reset()
+    for _ in range(10):
+        sent, report = stand.step(request=None)
+        assert report.mode is Mode.HOLD and "waiting" in report.reason and sent[finger] < 0.003
+        np.testing.assert_allclose(sent, before, atol=2e-3)
+    stand.shield.reset()
+    stand.now_s += 10.0
+    assert stand.step(request=None)[0][finger] == pytest.approx(stand.pos[finger], abs=2e-3)
+
+
 def test_a_joint_that_carries_a_load_does_not_sag_when_the_policy_dies(arm):
     stand = Stand(arm).after_ramp()
     stand.data.qfrc_applied[stand.qvel] = [0.0, -9.0, 0.0]

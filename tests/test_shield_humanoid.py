@@ -58,6 +58,16 @@ def test_when_its_policy_dies_in_a_crouch_it_rises_to_its_home_pose_and_stands(n
     np.testing.assert_allclose(sent, home, atol=1e-5)
 
 
+def test_a_reset_while_it_stands_keeps_the_efforts_of_its_legs():
+    stand = Stand(load_robot("g1")).after_ramp()
+    stand.run(0.5, request=crouch(stand))
+    before = stand.data.ctrl[stand.ctrl].copy()
+    stand.shield.reset()
+    sent, report = stand.step(request=None)
+    assert report.mode is Mode.HOLD and "waiting" in report.reason
+    np.testing.assert_allclose(sent, before, atol=2e-3)
+
+
 @pytest.mark.parametrize("name", ROBOTS)
 def test_a_fall_is_foreseen_and_damped_without_ever_letting_go(name):
     stand = Stand(load_robot(name)).after_ramp()

@@ -40,6 +40,9 @@ class Backup(Protocol):
     def reset(self) -> None:
         """Forget where the robot was held."""
 
+    def keep(self, sent: np.ndarray | None) -> None:
+        """What the robot was sent last (U,) before a reset, to go on from; None when nothing is to be kept."""
+
     def trip(self) -> None:
         """The policy has lost the robot: the next answers start from where it is then."""
 

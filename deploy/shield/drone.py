@@ -36,6 +36,9 @@ class DroneBackup:
     def reset(self) -> None:
         self._anchor: np.ndarray | None = None  # (3,) m, where HOLD and LAND fly to
 
+    def keep(self, sent: np.ndarray | None) -> None:
+        """Thrust and rates are no place to go on from: a drone in the air starts over by holding still."""
+
     def trip(self) -> None:
         self._anchor = None
 

@@ -25,10 +25,14 @@ class JointBackup:
         home = np.array([spec.joints[index].home for index in spec.joint_of_channel])
         self._home = self._clip(home)
         self._step = params.target_speed_share * params.control_dt_s * self._limits.max_velocity
+        self._kept: np.ndarray | None = None  # (U,) rad, targets from before a reset: grip and what carries a load
         self.reset()
 
     def reset(self) -> None:
         self._pose: np.ndarray | None = None  # (U,) rad, held before the policy's turn
+
+    def keep(self, sent: np.ndarray | None) -> None:
+        self._kept = sent
 
     def done(self, mode: Mode) -> bool:
         return False
@@ -56,11 +60,11 @@ class JointBackup:
         return replace(state, joint_pos=joint_pos, joint_vel=joint_vel)
 
     def rest(self, state: RobotState | None) -> np.ndarray:
-        return self._home.copy() if state is None else self._clip(self._measured(state))
+        return self._home.copy() if state is None else self._start(state)
 
     def hold(self, state: RobotState) -> np.ndarray:
         if self._pose is None:
-            self._pose = self._clip(self._measured(state))
+            self._pose = self._start(state)
         return self._pose
 
     def pace(self, request: np.ndarray, sent: np.ndarray) -> np.ndarray:
@@ -73,6 +77,18 @@ class JointBackup:
 
     def row_names(self, peers: Peers) -> tuple[str, ...]:
         return self._names
+
+    def _start(self, state: RobotState) -> np.ndarray:
+        """The pose (U,) rad to start from: the joints' own, or the targets kept, with the effort that they call for.
+
+        A turning joint that is farther from its target than a servo can pull has been moved since: it stays there.
+        """
+        measured = self._measured(state)
+        if self._kept is None:
+            return self._clip(measured)
+        lead = np.array(self.params.max_effort) / self._limits.rows.stiffness
+        near = self._limits.sliding | (np.abs(self._kept - measured) <= lead)
+        return self._clip(np.where(near, self._kept, measured))
 
     def _measured(self, state: RobotState) -> np.ndarray:
         """Positions (U,) rad of the joints, in channel order."""

@@ -41,17 +41,28 @@ class Shield:
     def __init__(self, params: ShieldParams | JointShieldParams, spec: RobotSpec):
         self.params, self.spec = params, spec
         self._backup = make_backup(params, spec)
+        self._mode = Mode.OFF
+        self._state: RobotState | None = None  # the last good one, reckoned on where newer ones are missing
+        self._last_s: float | None = None
+        self._kept_s: float | None = None
         self.reset()
 
     def reset(self) -> None:
-        """Forget the past and a latched fallback: a person has decided that the robot may move."""
+        """Forget the past and a latched fallback: a person has decided that the robot may move.
+
+        A robot with joints that was being driven goes on from its last targets: it drops no load, and its legs do not
+        give way.
+        """
+        if self._state is not None and self._mode is not Mode.OFF:
+            self._backup.keep(self._sent)
+            self._kept_s = self._last_s  # when those targets were sent
         self._mode = Mode.OFF
         self._reason = ""
         self._tripped_s: float | None = None
         self._stopped = False
         self._ramp_from_s: float | None = None
-        self._last_s: float | None = None
-        self._state: RobotState | None = None  # the last good one, reckoned on where newer ones are missing
+        self._last_s = None
+        self._state = None
         self._state_s = -np.inf  # when the last good one was measured
         self._peers: Peers | None = None
         self._peers_s = -np.inf
@@ -137,6 +148,8 @@ class Shield:
         self._state = RobotState(*(np.array(getattr(state, name)) for name in RobotState.__slots__))
         self._state_s = now_s - float(state.age)
         if first:
+            if self._kept_s is None or not 0.0 <= now_s - self._kept_s <= self.params.clock_jump_s:
+                self._backup.keep(None)  # nobody drove it for a while: what it held then is no reason to press now
             self._sent = self._backup.rest(self._state)
         return ""
 
