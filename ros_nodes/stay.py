@@ -17,7 +17,8 @@ class Stay:
     """Commands (n,) float32 that keep a robot and its objects where they are, as far as the policy's ranges go.
 
     A goal, or a `height`, is that of the one object which an arm looks at, else of the robot's `tool` frame, else of
-    its base; `<object>_goal` is that of the object. Everything else is zero, velocities for one.
+    its base; `<object>_goal` is that of the object. Everything else is zero, velocities for one. Of an arm these only
+    stand in until all has been asked: it is not moved by them, see `CommandInbox.awaited`.
     """
 
     def __init__(self, robot: RobotSpec, commands: Sequence[CommandSpec]):

@@ -153,6 +153,6 @@ def test_a_shield_that_is_told_nonsense_about_its_joints_moves_nothing(rig):
             liar.publish(message)
 
     commands = rig.watch("panda_1", 1.0, lie)
-    low, high = np.float32(SPEC.command_low), np.float32(SPEC.command_high)
+    low, high = np.array(SPEC.command_low, np.float32), np.array(SPEC.command_high, np.float32)
     assert all((low <= c.target).all() and (c.target <= high).all() for c in commands)
     assert np.abs(joints.now() - before).max() < 0.1

@@ -97,7 +97,9 @@ def test_before_a_goal_a_drone_stays_where_it_is_and_an_arm_keeps_its_tool_there
 
 
 def thing_at(x: float) -> ObjectState:
-    return ObjectState(np.float32([x, 0.1, 0.9]), np.float32([0, 0, 0, 1]), np.zeros(3), np.zeros(3), np.zeros(()))
+    return ObjectState(
+        np.array([x, 0.1, 0.9], "f"), np.array([0, 0, 0, 1], "f"), np.zeros(3), np.zeros(3), np.zeros(())
+    )
 
 
 def test_before_a_goal_things_stay_where_they_are(monkeypatch):
