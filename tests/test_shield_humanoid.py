@@ -141,6 +141,55 @@ def test_blind_it_keeps_its_last_targets_and_damps_once_it_sees_that_it_has_fall
     assert stand.step()[1].mode is Mode.DAMP
 
 
+@pytest.mark.parametrize("blind_s", [0.0, 0.04, 1.0])
+def test_an_emergency_stop_without_a_state_damps_all_the_same(blind_s):
+    stand = Stand(load_robot("g1")).after_ramp()
+    stand.run(0.5, request=crouch(stand))
+    seen = stand.pos
+    lead = np.abs(stand.data.ctrl[stand.ctrl] - seen)
+    assert lead.max() > 0.02  # what carries the robot
+    stand.run(blind_s, state=None) if blind_s else None
+    stand.shield.estop()
+    _, report = stand.step(state=None)
+    assert report.mode is Mode.ESTOP
+    _, report = stand.run(stand.params.damp_s + 0.2, state=None)
+    assert report.mode is Mode.ESTOP
+    np.testing.assert_allclose(stand.data.ctrl[stand.ctrl], seen, atol=0.01)  # nothing pulls but what resists
+
+
+def test_a_robot_that_damps_goes_on_damping_when_its_state_is_lost():
+    stand = Stand(load_robot("g1")).after_ramp()
+    stand.data.qvel[0] = 2.0
+    while stand.step()[1].mode is not Mode.DAMP:
+        pass
+    stand.run(0.3, state=None)
+    assert set(stand.modes[-10:]) == {Mode.DAMP}
+
+
+def test_a_robot_that_falls_before_its_first_request_is_not_held_stiff():
+    stand = Stand(load_robot("g1"))
+    stand.run(0.2, request=None)
+    stand.data.qvel[0] = 2.0
+    for _ in range(100):
+        _, report = stand.step(request=None)
+    assert report.mode is Mode.DAMP and "tilt" in report.reason
+
+
+def test_it_rises_without_a_jump_after_a_second_gap_of_its_state():
+    stand = Stand(load_robot("g1")).after_ramp()
+    home = stand.home[stand.channel]
+    for share in np.linspace(0.0, 1.0, 50):
+        stand.step(request=home + share * (crouch(stand) - home))
+    stand.run(0.2, state=None)
+    stand.run(0.2)  # half of the way up
+    stand.run(0.2, state=None)
+    assert stand.modes[-1] is Mode.HOLD
+    before = stand.data.ctrl[stand.ctrl].copy()
+    sent, report = stand.step()
+    assert report.mode is Mode.HOLD
+    np.testing.assert_allclose(sent, before, atol=0.02)
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

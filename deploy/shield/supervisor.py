@@ -60,6 +60,7 @@ class Shield:
         self._reason = ""
         self._tripped_s: float | None = None
         self._stopped = False
+        self._was_upright = False  # since the reset
         self._ramp_from_s: float | None = None
         self._last_s = None
         self._state = None
@@ -107,7 +108,10 @@ class Shield:
             if self._backup.uses_peers:
                 self._trip(now_s, wrong_peers if check_age(self.params, "peers", now_s - self._peers_s) else "")
             self._trip(now_s, wrong_request if check_age(self.params, "request", now_s - self._request_s) else "")
-            self._trip(now_s, self._backup.check_envelope(self._state))
+        fallen = self._backup.check_envelope(self._state)
+        self._was_upright = self._was_upright or not fallen
+        if self._request is not None or self._was_upright:  # one that lies is not held to be falling before its turn
+            self._trip(now_s, fallen)
         if self._tripped_s is not None:
             react = self._backup.go_blind if blind else self._backup.fall_back
             since_s = now_s - self._tripped_s
