@@ -180,7 +180,7 @@ def test_it_rises_without_a_jump_after_a_second_gap_of_its_state():
     home = stand.home[stand.channel]
     for share in np.linspace(0.0, 1.0, 50):
         stand.step(request=home + share * (crouch(stand) - home))
-    stand.run(0.2, state=None)
+    stand.run(0.2, state=None, request=crouch(stand))
     stand.run(0.2)  # half of the way up
     stand.run(0.2, state=None)
     assert stand.modes[-1] is Mode.HOLD
