@@ -149,7 +149,7 @@ def test_a_target_outside_the_range_ends_inside_its_margin(arm):
 
 
 def test_effort_is_held_back_before_the_drive_saturates(arm):
-    sent, _, names = send(arm, [0, -1, 0], [0, 0, 0], [0, -1, 0.5], speed_share=9.0, approach_gain=9.0)
+    sent, _, names = send(arm, [0, -1, 0], [0, 0, 0], [0, -1, 0.5], speed_share=1.0, approach_gain=9.0)
     assert names == ["wrist: effort"] and 100.0 * sent[2] == pytest.approx(0.9 * 12.0, rel=1e-5)
 
 
@@ -159,10 +159,10 @@ def test_speed_is_held_back(arm):
 
 
 def test_power_is_shared_by_all_joints_that_drive(arm):
-    loose = {"speed_share": 9.0, "approach_gain": 9.0, "effort_share": 9.0}
+    loose = {"speed_share": 1.0, "approach_gain": 9.0, "effort_share": 1.0}
     moving = [0, -1, 0], [1.0, 1.0, -1.0]
-    free, _, _ = send(arm, *moving, [0.25, -0.8, 0.1], **loose)
-    sent, _, names = send(arm, *moving, [0.25, -0.8, 0.1], **loose, max_power_w=20.0)
+    free, _, _ = send(arm, *moving, [0.25, -0.8, 0.0], **loose)
+    sent, _, names = send(arm, *moving, [0.25, -0.8, 0.0], **loose, max_power_w=20.0)
     assert names == ["shoulder: power", "elbow: power"]  # the wrist brakes
     assert sent[2] == free[2] and sent[0] < free[0] and sent[1] < free[1]
 
@@ -209,6 +209,24 @@ def test_parameters_are_plain_numbers_and_named_when_wrong(arm):
         make_shield_params(arm, separation_m=1.0)
     with pytest.raises(ShieldParamsError, match=r"effort_share = -1\.0: must be greater than 0"):
         make_shield_params(arm, effort_share=-1.0)
+    for name in ("ramp_s", "ground_z_m", "latency_s"):
+        with pytest.raises(ShieldParamsError, match=f"{name} = nan: must be finite"):
+            make_shield_params(arm, **{name: float("nan")})
+    for name in ("max_velocity", "position_low"):
+        with pytest.raises(ShieldParamsError, match=f"{name} = .*nan.*: must be finite"):
+            make_shield_params(arm, **{name: (1.0, float("nan"), 1.0)})
+    with pytest.raises(ShieldParamsError, match=r"effort_share = 1\.2: must be at most 1"):
+        make_shield_params(arm, effort_share=1.2)
+    with pytest.raises(ShieldParamsError, match=r"act_periods = 1000: must be at most 25"):
+        make_shield_params(arm, act_periods=1000)
+    with pytest.raises(ShieldParamsError, match=r"act_periods = 2\.5: must be a whole number"):
+        make_shield_params(arm, act_periods=2.5)
+    for name in ("position_high", "max_velocity", "max_acceleration", "max_effort"):
+        wide = [2.0 * getattr(params, name)[0], *getattr(params, name)[1:]]
+        with pytest.raises(ShieldParamsError, match=f"{name} of shoulder = .*: must be at most"):
+            make_shield_params(arm, **{name: wide})
+    with pytest.raises(ShieldParamsError, match=r"position_low of wrist = -3: must be at least -2"):
+        make_shield_params(arm, position_low=(-1.0, -1.0, -3.0))
     with pytest.raises(ShieldParamsError, match="one number per channel"):
         make_shield_params(arm, max_velocity=(1.0,))
     with pytest.raises(ShieldParamsError, match="position_low = 3 must be below"):

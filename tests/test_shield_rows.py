@@ -154,6 +154,15 @@ def test_bad_parameters_are_named():
         make_shield_params(SPEC, separation=1.0)
     with pytest.raises(ShieldParamsError, match=r"barrier_gain = -1\.0: must be greater than 0"):
         make_shield_params(SPEC, barrier_gain=-1.0)
+    for name in ("buffer_m", "ground_z_m", "max_speed"):
+        with pytest.raises(ShieldParamsError, match=f"{name} = nan: must be finite"):
+            make_shield_params(SPEC, **{name: float("nan")})
+    with pytest.raises(ShieldParamsError, match=r"geofence_high = .*nan.*: must be finite"):
+        make_shield_params(SPEC, geofence_high=(1.0, float("nan"), 2.0))
+    with pytest.raises(ShieldParamsError, match=r"buffer_m = -0.1: must not be negative"):
+        make_shield_params(SPEC, buffer_m=-0.1)
+    with pytest.raises(ShieldParamsError, match=r"max_tilt_rad = 3: must be at most"):
+        make_shield_params(SPEC, max_tilt_rad=3.0)
     with pytest.raises(ShieldParamsError, match="low must be below high"):
         make_shield_params(SPEC, geofence_low=(0, 0, 5))
     with pytest.raises(ShieldParamsError, match="no flight model"):

@@ -6,11 +6,21 @@ The gains of the drives are not here: they are the robot's, in its specification
 from dataclasses import dataclass, fields
 from typing import Any
 
-from deploy.shield.params_error import ShieldParamsError
+from deploy.shield.params_error import ShieldParamsError, require_at_most, require_finite, require_periods
 from hardware.spec import RobotSpec
 
 MAY_BE_ANYTHING = ("position_low", "position_high", "ground_z_m")
 MAY_BE_ZERO = ("range_margin", "latency_s")
+SHARES = (
+    "speed_share",
+    "effort_share",
+    "brake_share",
+    "return_share",
+    "max_jump_share",
+    "target_speed_share",
+    "min_height_share",
+    "brake_window",
+)
 PER_CHANNEL = ("position_low", "position_high", "max_velocity", "max_acceleration", "max_effort")
 
 
@@ -61,11 +71,15 @@ class JointShieldParams:
             if field.name in PER_CHANNEL:
                 value = tuple(float(v) for v in value)
                 object.__setattr__(self, field.name, value)
+            require_finite(field.name, value)
+            if field.name in SHARES:
+                require_at_most(field.name, value, 1.0)
             least = min(value, default=1.0) if isinstance(value, tuple) else value
             if field.name in MAY_BE_ANYTHING or (field.name in MAY_BE_ZERO and least >= 0):
                 continue
             if not least > 0:
                 raise ShieldParamsError(f"shield parameter {field.name} = {value!r}: must be greater than 0")
+        require_periods(self.warn_periods, self.act_periods, self.control_dt_s)
         sizes = {name: len(getattr(self, name)) for name in PER_CHANNEL}
         if len(set(sizes.values())) > 1:
             raise ShieldParamsError(f"shield parameters have one number per channel each, not {sizes}")
@@ -129,7 +143,17 @@ def make_joint_params(spec: RobotSpec, **overrides: Any) -> JointShieldParams:
         "damp_s": 1.0,
         "ground_z_m": 0.0,
     }
+    hard = {name: tuple(values[name]) for name in PER_CHANNEL}
     params = JointShieldParams(**(values | overrides))
     if len(params.max_effort) != len(spec.channels):
         raise ShieldParamsError(f"{len(params.max_effort)} numbers per field for {len(spec.channels)} channels")
+    # The robot's own limits may be made narrower, never wider.
+    for name, limits in hard.items():
+        sign = -1.0 if name == "position_low" else 1.0
+        for name_of, value, limit in zip(spec.channel_names, getattr(params, name), limits, strict=True):
+            if sign * (value - limit) > 1e-6 * max(abs(limit), 1.0):
+                bound = "least" if sign < 0 else "most"
+                raise ShieldParamsError(
+                    f"shield parameter {name} of {name_of} = {value:g}: must be at {bound} {limit:g}"
+                )
     return params

@@ -5,7 +5,7 @@ from math import cos, radians
 from typing import Any
 
 from deploy.shield.joint_params import JointShieldParams, make_joint_params
-from deploy.shield.params_error import ShieldParamsError
+from deploy.shield.params_error import ShieldParamsError, require_at_most, require_finite, require_periods
 from hardware.spec import GRAVITY, RobotSpec
 
 
@@ -56,9 +56,17 @@ class ShieldParams:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in ("geofence_low", "geofence_high"):
-                object.__setattr__(self, field.name, tuple(float(v) for v in value))
-            elif field.name not in ("ground_z_m", "tie_break_accel", "command_delay_s", "buffer_m") and not value > 0:
+                value = tuple(float(v) for v in value)
+                object.__setattr__(self, field.name, value)
+            require_finite(field.name, value)
+            if field.name in ("geofence_low", "geofence_high", "ground_z_m"):
+                continue
+            if field.name in ("tie_break_accel", "command_delay_s", "buffer_m"):
+                if value < 0:
+                    raise ShieldParamsError(f"shield parameter {field.name} = {value!r}: must not be negative")
+            elif not value > 0:
                 raise ShieldParamsError(f"shield parameter {field.name} = {value!r}: must be greater than 0")
+        require_periods(self.warn_periods, self.act_periods, self.control_dt_s)
         if not all(low < high for low, high in zip(self.geofence_low, self.geofence_high, strict=True)):
             raise ShieldParamsError(f"geofence {self.geofence_low} .. {self.geofence_high}: low must be below high")
 
@@ -115,4 +123,6 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         "landed_height_m": 0.06,
         "ground_z_m": 0.0,
     }
-    return ShieldParams(**(values | overrides))
+    params = ShieldParams(**(values | overrides))
+    require_at_most("max_tilt_rad", params.max_tilt_rad, flight.max_tilt_rad)
+    return params

@@ -41,6 +41,9 @@ class Shield:
     def __init__(self, params: ShieldParams | JointShieldParams, spec: RobotSpec):
         self.params, self.spec = params, spec
         self._backup = make_backup(params, spec)
+        self._low = np.array(spec.command_low, dtype=np.float32)
+        self._high = np.array(spec.command_high, dtype=np.float32)
+        self._sent: np.ndarray = self._backup.rest(None)
         self._mode = Mode.OFF
         self._state: RobotState | None = None  # the last good one, reckoned on where newer ones are missing
         self._last_s: float | None = None
@@ -203,9 +206,10 @@ class Shield:
         assert self._state is not None and self._peers is not None
         mode = Mode.ESTOP if self._stopped else answer.mode
         if answer.params is None:
-            self._mode, self._sent = mode, answer.target
-            return ActuatorCommand(answer.target), ShieldReport(mode, reason, np.inf, (), 0.0)
+            self._mode, self._sent = mode, self._inside(answer.target)
+            return ActuatorCommand(self._sent), ShieldReport(mode, reason, np.inf, (), 0.0)
         sent, info = filter_command(answer.params, self.spec, self._state, self._peers, answer.target)
+        sent = self._inside(sent)
         active: tuple[str, ...] = ()
         if info.intervention > 0.0:
             names = self._backup.row_names(self._peers)
@@ -214,6 +218,11 @@ class Shield:
                 mode, reason = Mode.FILTERED, ", ".join(active) or "no command meets every constraint"
         self._mode, self._sent = mode, sent
         return ActuatorCommand(sent), ShieldReport(mode, reason, float(info.margin), active, float(info.intervention))
+
+    def _inside(self, target: np.ndarray) -> np.ndarray:
+        """`target` (U,) inside the channels' limits; an entry that is no number is what was sent before."""
+        known = np.where(np.isfinite(target), target, self._sent)
+        return np.minimum(np.maximum(known, self._low), self._high).astype(np.float32)
 
 
 def make_backup(params: ShieldParams | JointShieldParams, spec: RobotSpec) -> Backup:
