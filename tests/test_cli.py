@@ -138,8 +138,14 @@ def test_a_task_is_named_in_front_or_by_a_flag():
 
 
 def test_a_task_without_a_shipped_policy_says_what_can_play_it(tmp_path):
-    done = phalanx("play", "hover", cwd=tmp_path)
-    assert_one_line_error(done, "'hover'", "--agent zero|random|baseline")
+    done = phalanx("play", "pick-place", cwd=tmp_path)
+    assert_one_line_error(done, "'pick-place'", "--agent zero|random|baseline")
+
+
+def test_a_policy_file_is_played_in_its_own_task_only(tmp_path):
+    zoo = Path(__file__).parent.parent / "zoo" / "hover.onnx"
+    assert_one_line_error(phalanx("play", str(zoo), "--task", "push"), "'hover', not for 'push'")
+    assert phalanx("play", "hover", cwd=tmp_path).returncode == 0  # the one that ships, from anywhere
 
 
 def test_words_fit_the_class_of_robot():
