@@ -4,6 +4,7 @@ import signal
 import sys
 import threading
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from ros_nodes.series import SeriesWriter
 SIGNAL_CHECK_S = 0.1  # a Python signal handler runs only between waits
 
 
-class ManagedNode(LifecycleNode):
+class ManagedNode(LifecycleNode, ABC):
     """A lifecycle node. Subclasses fill `configure` and `run`, the loop, which has a thread of its own.
 
     An exception that leaves a transition callback would take the node with it: each is reported and becomes FAILURE.
@@ -37,13 +38,13 @@ class ManagedNode(LifecycleNode):
         self._advertised: list[LifecyclePublisher] = []
         self.failed = False
 
+    @abstractmethod
     def configure(self) -> None:
         """Read parameters, load, connect; ValueError with one line when that cannot be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self, stopped: threading.Event) -> None:
         """The loop; returns soon after `stopped` is set."""
-        raise NotImplementedError
 
     def listen(self, message_type: type, topic: str, profile: QoSProfile, raw: bool = False) -> Mailbox:
         """A polled subscription until clean-up."""

@@ -110,17 +110,18 @@ class Crew:
 
     def look(
         self,
+        state: RobotState,
+        last_state: RobotState,
         time_s: Tensor,
         action: Tensor,
         target: Tensor,
-        last_state: RobotState,
         objects: Mapping[str, ObjectState],
         others: Mapping[str, RobotState],
     ) -> Transition:
         """The true situation after a step, kept as `now`."""
         self.now = Transition(
             robot=self.robot.name,
-            state=self.robots.truth(),
+            state=state,
             last_state=last_state,
             objects=objects,
             command=self.command,
@@ -182,7 +183,7 @@ class Crew:
         pairs += [(self.measured[2][name], value) for name, value in objects.items()]
         for full, part in pairs:
             for name in part.__slots__:
-                setattr(full, name, _replaced(getattr(full, name), worlds, getattr(part, name)))
+                getattr(full, name)[worlds] = getattr(part, name)  # measured in this very step: nobody else holds it
         command = {name: value[worlds] for name, value in self.command.items()}
         memory = {name: value[worlds] for name, value in self.memory.items()}
         return _replaced(obs, worlds, self.observe(Percept(state, peers, objects, command, memory), worlds))

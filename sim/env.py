@@ -157,14 +157,13 @@ class MixedEnv:
     def _look_around(self, actions: Mapping[str, Tensor] | None = None, targets: Mapping | None = None) -> None:
         """The truth as it is now, for every role; without `actions` (W, N, U) nothing has been done yet."""
         time_s, objects = self.steps * self.control_dt, self.world.true_objects()
-        truths = {name: crew.robots.truth() for name, crew in self.crews.items()} if len(self.crews) > 1 else {}
+        truths = {name: crew.robots.truth() for name, crew in self.crews.items()}
         for name, crew in self.crews.items():
-            others = {other: state for other, state in truths.items() if other != name}
+            state, others = truths[name], {other: truth for other, truth in truths.items() if other != name}
             if actions is None or targets is None:
-                state = crew.robots.truth()
-                crew.look(time_s, crew.last_action, crew.robots.sent, state, objects, others)
+                crew.look(state, state, time_s, crew.last_action, crew.robots.sent, objects, others)
                 continue
-            now = crew.look(time_s, actions[name], targets[name], crew.now.state, objects, others)
+            now = crew.look(state, crew.now.state, time_s, actions[name], targets[name], objects, others)
             if crew.num_agents > 1:
                 self.min_separation = torch.minimum(self.min_separation, now.distance.flatten(1).amin(-1))
 

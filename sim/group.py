@@ -83,6 +83,9 @@ class RobotGroup:
         self._ctrl_index = torch.from_numpy(group.ctrl_index).flatten()
         self._columns = torch.from_numpy(_columns(group, physics.scene.model.nq))
         self._fixed = torch.from_numpy(group.base_pose).float()
+        joints = torch.tensor(self.robot.joint_of_channel)
+        self._positioning = (joints >= 0).nonzero().squeeze(-1)  # channels that set a joint's position ...
+        self._positioned = joints[self._positioning]  # ... and those joints
         self._sensed = torch.ones(12 + 2 * j)
         self._sensed[:12] = float(not self.robot.fixed_base)  # where a base is bolted down is known exactly
         for channel, joint in zip(self.robot.channels, self.robot.joint_of_channel, strict=True):
@@ -227,9 +230,7 @@ class RobotGroup:
     def rest_at(self, joint_pos: Tensor) -> Tensor:
         """The command (..., U) that holds robots in `joint_pos` (..., J)."""
         rest = self.rest.expand(*joint_pos.shape[:-1], -1).clone()
-        for channel, joint in enumerate(self.robot.joint_of_channel):
-            if joint >= 0:
-                rest[..., channel] = joint_pos[..., joint]
+        rest[..., self._positioning] = joint_pos[..., self._positioned]
         return rest
 
     def state_dict(self) -> dict[str, Tensor]:

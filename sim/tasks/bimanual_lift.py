@@ -24,7 +24,7 @@ from sim.task import (
     TaskCfg,
     Term,
 )
-from sim.terms import arms, bars, objects, observations
+from sim.terms import arms, bars, objects, observations, rewards
 
 ROBOT = load_robot("panda")
 ELBOW = "joint3"
@@ -106,8 +106,8 @@ BIMANUAL_LIFT = TaskCfg(
             "bar_vel": Term(objects.object_vel, {"name": "bar"}),
             "tool_pos": Term(arms.tool_pos, TOOL),
             "tool_turn": Term(arms.tool_turn, {**TOOL, "quat": ACROSS}),
-            "joint_offset": Term(arms.joint_offset, TOOL),
-            "joint_vel": Term(arms.joint_vel),
+            "joint_offset": Term(observations.joint_offset, TOOL),
+            "joint_vel": Term(observations.joint_vel),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
         memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
@@ -127,7 +127,7 @@ BIMANUAL_LIFT = TaskCfg(
         "far_end_raised": RewardTerm(bars.end_raised, {**BAR, "own": False, "rest_m": REST_M}, weight=0.5),
         "own_end_there": RewardTerm(bars.end_near_height, {**BAR, "own": True, "scale_m": 0.03}, weight=1.0),
         "tilt": RewardTerm(bars.tilt, BAR, weight=-1.0),
-        "action_change": RewardTerm(arms.action_change, {"first": 3}, weight=-0.02),
+        "action_change": RewardTerm(rewards.action_change, {"channels": (0, 1, 2)}, weight=-0.02),
         "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
         "dropped": RewardTerm(objects.object_outside, DROP, weight=-20.0),
     },

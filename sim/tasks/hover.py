@@ -8,6 +8,7 @@ from hardware import load_robot
 from sim import randomisation
 from sim.baselines import geometric
 from sim.group import Noise
+from sim.imperfections import CRAZYFLIE_NOISE
 from sim.task import (
     ActionCfg,
     CommandCfg,
@@ -89,7 +90,7 @@ HOVER = TaskCfg(
     success=Term(terminations.reached, {"distance_m": 0.1}),
     success_hold_s=1.0,
     min_success=0.99,
-    noise=Noise(pos_m=0.003, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05),
+    noise=CRAZYFLIE_NOISE,
     randomisation={
         "mass": RandomTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
         "centre_of_mass": RandomTerm(randomisation.centre_of_mass, {"shift_m": (-0.002, 0.002)}),

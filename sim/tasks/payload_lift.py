@@ -14,7 +14,7 @@ import torch
 from hardware import load_robot
 from sim import randomisation
 from sim.baselines import geometric
-from sim.group import Noise
+from sim.imperfections import CRAZYFLIE_NOISE
 from sim.scene import robot_prefix
 from sim.task import (
     ActionCfg,
@@ -150,7 +150,7 @@ PAYLOAD_LIFT = TaskCfg(
     success_hold_s=1.0,
     min_success=0.8,
     max_collisions=0.02,  # of a drone that dies and falls among the others
-    noise=Noise(pos_m=0.003, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05),
+    noise=CRAZYFLIE_NOISE,
     randomisation={
         "mass": RandomTerm(randomisation.mass, {"scale": (0.97, 1.03)}),
         "load_mass": RandomTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),

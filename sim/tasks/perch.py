@@ -180,8 +180,8 @@ PERCH = MixedTaskCfg(
                     "tray_pos": Term(perch.tray_pos, TRAY),
                     "tray_up": Term(perch.tray_up, TRAY),
                     "tray_vel": Term(perch.tray_vel, TRAY),
-                    "joint_offset": Term(arms.joint_offset, TOOL),
-                    "joint_vel": Term(arms.joint_vel),
+                    "joint_offset": Term(observations.joint_offset, TOOL),
+                    "joint_vel": Term(observations.joint_vel),
                     "last_action": Term(observations.remembered, {"name": "last_action"}),
                 },
                 peer={

@@ -22,7 +22,7 @@ from sim.task import (
     TaskCfg,
     Term,
 )
-from sim.terms import arms, objects, observations
+from sim.terms import arms, objects, observations, rewards
 
 ROBOT = load_robot("panda")
 ELBOW = "joint3"
@@ -88,8 +88,8 @@ PICK_PLACE = TaskCfg(
             "cube_vel": Term(objects.object_vel, CUBE),
             "tool_pos": Term(arms.tool_pos, TOOL),
             "tool_turn": Term(arms.tool_turn, {**TOOL, "quat": DOWN}),
-            "joint_offset": Term(arms.joint_offset, TOOL),
-            "joint_vel": Term(arms.joint_vel),
+            "joint_offset": Term(observations.joint_offset, TOOL),
+            "joint_vel": Term(observations.joint_vel),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
         memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
@@ -108,7 +108,7 @@ PICK_PLACE = TaskCfg(
         "lifted": RewardTerm(objects.lifted, {**CUBE, "rest_m": REST_M, "full_m": 0.05}, weight=0.5),
         "near": RewardTerm(objects.object_near, {**CUBE, "scale_m": 0.15}, weight=0.5),
         "close": RewardTerm(objects.object_near, {**CUBE, "scale_m": 0.03}, weight=1.0),
-        "action_change": RewardTerm(arms.action_change, {"first": 3}, weight=-0.02),
+        "action_change": RewardTerm(rewards.action_change, {"channels": (0, 1, 2)}, weight=-0.02),
         "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
         "outside": RewardTerm(objects.object_outside, {**CUBE, **SPACE}, weight=-20.0),
     },

@@ -22,7 +22,7 @@ from sim.task import (
     TaskCfg,
     Term,
 )
-from sim.terms import arms, objects, observations
+from sim.terms import arms, objects, observations, rewards
 
 ROBOT = load_robot("panda")
 TOOL, PUCK = {"robot": ROBOT.name}, {"name": "puck"}
@@ -110,8 +110,8 @@ PUSH = TaskCfg(
             "puck_vel": Term(objects.object_vel, PUCK),
             "tool_pos": Term(arms.tool_pos, TOOL),
             "tool_turn": Term(arms.tool_turn, {**TOOL, "quat": DOWN}),
-            "joint_offset": Term(arms.joint_offset, TOOL),
-            "joint_vel": Term(arms.joint_vel),
+            "joint_offset": Term(observations.joint_offset, TOOL),
+            "joint_vel": Term(observations.joint_vel),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
         memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
@@ -129,7 +129,7 @@ PUSH = TaskCfg(
         "close": RewardTerm(objects.object_near, {**PUCK, "scale_m": 0.02}, weight=1.0),
         "towards": RewardTerm(objects.object_speed_to_goal, {**PUCK, "limit_m_s": 0.2}, weight=0.5),
         "at_push_point": RewardTerm(objects.at_push_point, {**PUSHED, "scale_m": 0.05, "there_m": 0.02}, weight=0.5),
-        "action_change": RewardTerm(arms.action_change, {"first": 3}, weight=-0.02),
+        "action_change": RewardTerm(rewards.action_change, {"channels": (0, 1, 2)}, weight=-0.02),
         "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
         "outside": RewardTerm(objects.object_outside, {**PUCK, **REACH}, weight=-20.0),
     },

@@ -20,7 +20,7 @@ from sim.task import (
     TaskCfg,
     Term,
 )
-from sim.terms import arms, observations
+from sim.terms import arms, observations, rewards
 
 ROBOT = load_robot("panda")
 TOOL = {"robot": ROBOT.name}
@@ -65,8 +65,8 @@ REACH = TaskCfg(
     observation=ObservationCfg(
         own={
             "tool_to_goal": Term(arms.tool_to_goal, {**TOOL, "limit_m": 0.3}),
-            "joint_offset": Term(arms.joint_offset, TOOL),
-            "joint_vel": Term(arms.joint_vel),
+            "joint_offset": Term(observations.joint_offset, TOOL),
+            "joint_vel": Term(observations.joint_vel),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
         memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
@@ -83,8 +83,8 @@ REACH = TaskCfg(
         "close": RewardTerm(arms.tool_near, {"scale_m": 0.03}, weight=0.5),
         "aligned": RewardTerm(arms.tool_aligned, {"scale_rad": 0.6}, weight=0.5),
         "well_aligned": RewardTerm(arms.tool_aligned, {"scale_rad": 0.1}, weight=0.5),
-        "action_change": RewardTerm(arms.action_change, {"first": 7}, weight=-0.02),
-        "joint_speed": RewardTerm(arms.joint_speed, weight=-0.002),
+        "action_change": RewardTerm(rewards.action_change, {"channels": tuple(range(7))}, weight=-0.02),
+        "joint_speed": RewardTerm(rewards.joint_speed, weight=-0.002),
         "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
         "low": RewardTerm(arms.tool_low, {"height_m": 0.03}, weight=-20.0),
     },

@@ -6,9 +6,9 @@ import torch
 
 from hardware import load_robot
 from sim import randomisation
-from sim.group import Noise
+from sim.imperfections import G1_NOISE, G1_VARIATION
 from sim.task import ActionCfg, Draw, MemoryTerm, ObservationCfg, RandomTerm, RewardTerm, Start, TaskCfg, Term
-from sim.terms import humanoids, observations
+from sim.terms import humanoids, observations, rewards
 
 ROBOT = load_robot("g1")
 HOME = tuple(joint.home for joint in ROBOT.joints)
@@ -59,12 +59,14 @@ STAND = TaskCfg(
         own={
             "projected_gravity": Term(observations.projected_gravity),
             "base_ang_vel": Term(observations.base_ang_vel),
-            "joint_offset": Term(humanoids.joint_offset, OF_DRIVEN),
-            "joint_vel": Term(humanoids.joint_vel, {"joints": DRIVEN}),
+            "joint_offset": Term(observations.joint_offset, {"robot": ROBOT.name, "joints": DRIVEN}),
+            "joint_vel": Term(observations.joint_vel, {"joints": DRIVEN}),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
         memory={
-            "last_action": MemoryTerm(humanoids.some_actions, {"channels": DRIVEN}, initial=tuple(0.0 for _ in DRIVEN))
+            "last_action": MemoryTerm(
+                observations.last_action, {"channels": DRIVEN}, initial=tuple(0.0 for _ in DRIVEN)
+            )
         },
         critic={
             "base_motion": Term(humanoids.base_motion),
@@ -82,25 +84,16 @@ STAND = TaskCfg(
         "lean": RewardTerm(humanoids.lean, weight=-2.0),
         "rocking": RewardTerm(humanoids.rocking, weight=-0.03),
         "feet_apart": RewardTerm(humanoids.feet_apart, {"least_m": 0.16}, weight=-4.0),
-        "action_change": RewardTerm(humanoids.action_change, {"channels": DRIVEN}, weight=-0.02),
-        "joint_speed": RewardTerm(humanoids.joint_speed, weight=-0.0005),
+        "action_change": RewardTerm(rewards.action_change, {"channels": DRIVEN}, weight=-0.02),
+        "joint_speed": RewardTerm(rewards.joint_speed, weight=-0.0005),
         "fallen": RewardTerm(humanoids.fallen, FALLEN, weight=-20.0),
     },
     failures={"fallen": Term(humanoids.fallen, FALLEN)},
     success=Term(humanoids.standing, {"height_m": 0.65, "tilt_rad": 0.5, "distance_m": 1.0}),
     success_hold_s=0.5,
-    noise=Noise(angle_rad=0.01, ang_vel_rad_s=0.1, joint_pos_rad=0.005, joint_vel_rad_s=0.2),
+    noise=G1_NOISE,
     randomisation={
-        "mass": RandomTerm(randomisation.mass, {"scale": (0.9, 1.1)}),
-        "centre_of_mass": RandomTerm(randomisation.centre_of_mass, {"shift_m": (-0.03, 0.03)}),
-        "friction": RandomTerm(randomisation.friction, {"scale": (0.6, 1.3)}),
-        "gains": RandomTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
-        "motor_strength": RandomTerm(randomisation.motor_strength, {"scale": (0.85, 1.0)}),
-        "sensor_bias": RandomTerm(
-            randomisation.sensor_bias, {"bias": Noise(angle_rad=0.01, ang_vel_rad_s=0.02, joint_pos_rad=0.01)}
-        ),
-        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.015)}),
-        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.01)}),
+        **G1_VARIATION,
         "push": RandomTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, every_s=PUSH_EVERY_S),
     },
     num_envs=512,

@@ -7,7 +7,7 @@ import torch
 from hardware import load_robot
 from sim import randomisation
 from sim.baselines import geometric
-from sim.group import Noise
+from sim.imperfections import CRAZYFLIE_NOISE
 from sim.task import (
     ActionCfg,
     CommandCfg,
@@ -111,7 +111,7 @@ SWARM_SWAP = TaskCfg(
     },
     success=Term(terminations.reached, {"distance_m": 0.2}),
     success_hold_s=1.0,
-    noise=Noise(pos_m=0.003, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05),
+    noise=CRAZYFLIE_NOISE,
     randomisation={
         "mass": RandomTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
         "thrust": RandomTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),

@@ -7,7 +7,7 @@ import torch
 
 from hardware import load_robot
 from sim import randomisation
-from sim.group import Noise
+from sim.imperfections import G1_NOISE, G1_VARIATION
 from sim.task import (
     ActionCfg,
     CommandCfg,
@@ -22,7 +22,7 @@ from sim.task import (
     Tensor,
     Term,
 )
-from sim.terms import humanoids, observations
+from sim.terms import humanoids, observations, rewards
 
 ROBOT = load_robot("g1")
 HOME = tuple(joint.home for joint in ROBOT.joints)
@@ -95,12 +95,12 @@ VELOCITY = TaskCfg(
             "gait_clock": Term(humanoids.gait_clock),
             "projected_gravity": Term(observations.projected_gravity),
             "base_ang_vel": Term(observations.base_ang_vel),
-            "joint_offset": Term(humanoids.joint_offset, OF_LEGS),
-            "joint_vel": Term(humanoids.joint_vel, {"joints": LEGS}),
+            "joint_offset": Term(observations.joint_offset, {"robot": ROBOT.name, "joints": LEGS}),
+            "joint_vel": Term(observations.joint_vel, {"joints": LEGS}),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
         memory={
-            "last_action": MemoryTerm(humanoids.some_actions, {"channels": LEGS}, initial=tuple(0.0 for _ in LEGS)),
+            "last_action": MemoryTerm(observations.last_action, {"channels": LEGS}, initial=tuple(0.0 for _ in LEGS)),
             "gait_phase": MemoryTerm(
                 humanoids.gait_phase, {"dt_s": 1.0 / ROBOT.control_hz, "period_s": GAIT_S}, initial=(0.0,)
             ),
@@ -130,30 +130,21 @@ VELOCITY = TaskCfg(
         ),
         "foot_slip": RewardTerm(humanoids.foot_slip, weight=-0.2),
         "feet_apart": RewardTerm(humanoids.feet_apart, {"least_m": 0.16}, weight=-4.0),
-        "action_change": RewardTerm(humanoids.action_change, {"channels": LEGS}, weight=-0.02),
+        "action_change": RewardTerm(rewards.action_change, {"channels": LEGS}, weight=-0.02),
         "joint_acceleration": RewardTerm(humanoids.joint_acceleration, weight=-0.0002),
         "fallen": RewardTerm(humanoids.fallen, FALLEN, weight=-10.0),
     },
     failures={"fallen": Term(humanoids.fallen, FALLEN)},
     success=Term(humanoids.tracks, {"speed_m_s": 0.35, "turn_rad_s": 0.8}),
     success_hold_s=1.0,
-    noise=Noise(angle_rad=0.01, ang_vel_rad_s=0.1, joint_pos_rad=0.005, joint_vel_rad_s=0.2),
+    noise=G1_NOISE,
     randomisation={
-        "mass": RandomTerm(randomisation.mass, {"scale": (0.9, 1.1)}),
-        "centre_of_mass": RandomTerm(randomisation.centre_of_mass, {"shift_m": (-0.03, 0.03)}),
-        "friction": RandomTerm(randomisation.friction, {"scale": (0.6, 1.3)}),
-        "gains": RandomTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
-        "motor_strength": RandomTerm(randomisation.motor_strength, {"scale": (0.85, 1.0)}),
-        "sensor_bias": RandomTerm(
-            randomisation.sensor_bias, {"bias": Noise(angle_rad=0.01, ang_vel_rad_s=0.02, joint_pos_rad=0.01)}
-        ),
-        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.015)}),
-        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.01)}),
+        **G1_VARIATION,
         "push": RandomTerm(randomisation.push, {"speed_m_s": (0.0, 0.3)}, every_s=(3.0, 5.0)),
     },
     curriculum=Curriculum(up=0.1, down=0.03),
-    num_envs=512,
-    train_steps=60_000_000,
+    num_envs=1024,
+    train_steps=40_000_000,
     ppo={
         "gamma": 0.98,
         "gae_lambda": 0.9,

@@ -9,6 +9,7 @@ from hardware.kinematics import Chain, load_chain
 from hardware.rotation import multiply, rotate_inverse
 from hardware.types import RobotState
 from sim.task import Percept, Transition
+from sim.terms.observations import shortened
 
 Tensor = torch.Tensor
 
@@ -92,16 +93,6 @@ def tool_pose_b(state: RobotState, robot: str) -> tuple[Tensor, Tensor]:
     return forward(robot, state.joint_pos)
 
 
-def joint_offset(p: Percept, robot: str) -> Tensor:
-    """Joint positions from home, (..., J) rad or m."""
-    return p.state.joint_pos - torch.tensor(drive(robot)[2])
-
-
-def joint_vel(p: Percept) -> Tensor:
-    """Joint velocities, (..., J) rad/s or m/s."""
-    return p.state.joint_vel
-
-
 def tool_pos(p: Percept, robot: str) -> Tensor:
     """Where the tool is, (..., 3) m, base."""
     return tool_pose_b(p.state, robot)[0]
@@ -119,12 +110,6 @@ def tool_to_goal(p: Percept, robot: str, limit_m: float) -> Tensor:
     goal = rotate_inverse(p.state.base_quat, p.command["goal_pos"] - p.state.base_pos)
     upright = multiply(p.state.base_quat * torch.tensor([1.0, -1.0, -1.0, -1.0]), p.command["goal_quat"])
     return torch.cat([shortened(goal - pos, limit_m), turn_between(quat, upright)], dim=-1)
-
-
-def shortened(vector: Tensor, limit_m: float) -> Tensor:
-    """`vector` (..., 3) with its length cut to `limit_m`."""
-    length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
-    return vector / (length / limit_m).clamp(min=1.0)
 
 
 def turn_between(quat: Tensor, goal: Tensor) -> Tensor:
@@ -173,16 +158,6 @@ def tool_turned(t: Transition, quat: tuple[float, ...]) -> Tensor:
     """Squared sine of the turn from `quat` wxyz, world, to the tool: `turn_between`, squared."""
     own = t.frame("tool")[1]
     return (turn_between(torch.tensor(quat).expand_as(own), own) ** 2).sum(-1)
-
-
-def action_change(t: Transition, first: int) -> Tensor:
-    """Squared change of the `first` entries of the action, summed; the others move nothing."""
-    return ((t.action - t.last_action)[..., :first] ** 2).sum(-1)
-
-
-def joint_speed(t: Transition) -> Tensor:
-    """Squared joint velocities, summed, (rad/s)^2."""
-    return (t.state.joint_vel**2).sum(-1)
 
 
 def near_joint_limit(t: Transition, margin_rad: float) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 
 from hardware.rotation import rotate, rotate_inverse, rotate_inverse_each
 from sim.task import Percept, Transition
+from sim.terms.observations import shortened
 from sim.terms.rewards import ellipsoid_distance
 
 Tensor = torch.Tensor
@@ -30,12 +31,12 @@ def load_velocity_w(p: Percept) -> Tensor:
 
 def load_goal_offset(p: Percept, limit_m: float) -> Tensor:
     """Vector from the load to its goal, (..., 3) m, body of the robot; shortened to `limit_m`."""
-    return rotate_inverse(p.state.base_quat, _shortened(p.command[LOAD_GOAL] - p.objects[LOAD].pos, limit_m))
+    return rotate_inverse(p.state.base_quat, shortened(p.command[LOAD_GOAL] - p.objects[LOAD].pos, limit_m))
 
 
 def load_goal_sum(old: Tensor, p: Percept, action: Tensor, dt_s: float, limit_m: float, decay_s: float) -> Tensor:
     """Leaky sum of the vector from the load to its goal, (..., 3) m s, world: says how heavy the load really is."""
-    error = _shortened(p.command[LOAD_GOAL] - p.objects[LOAD].pos, limit_m)
+    error = shortened(p.command[LOAD_GOAL] - p.objects[LOAD].pos, limit_m)
     return old * (1.0 - dt_s / decay_s) + error * dt_s
 
 
@@ -130,12 +131,6 @@ def _both_fly(t: Transition) -> Tensor:
     return fly.unsqueeze(-1) & fly.unsqueeze(-2)
 
 
-def _shortened(vector: Tensor, limit_m: float) -> Tensor:
-    """`vector` (..., 3) with its length cut to `limit_m`."""
-    length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
-    return vector / (length / limit_m).clamp(min=1.0)
-
-
 def pillar_offsets(p: Percept, names: Sequence[str], limit_m: float, nearest: int) -> Tensor:
     """Level vectors to the axes of the `nearest` pillars, nearest first, (..., 3 x nearest) m, body.
 
@@ -145,7 +140,7 @@ def pillar_offsets(p: Percept, names: Sequence[str], limit_m: float, nearest: in
     gap = (axes - p.state.base_pos.unsqueeze(-2)) * torch.tensor([1.0, 1.0, 0.0])
     distance = torch.linalg.vector_norm(gap, dim=-1)
     order = distance.topk(nearest, dim=-1, largest=False).indices
-    near = _shortened(gap.gather(-2, order.unsqueeze(-1).expand(*order.shape, 3)), limit_m)
+    near = shortened(gap.gather(-2, order.unsqueeze(-1).expand(*order.shape, 3)), limit_m)
     return rotate_inverse_each(p.state.base_quat, near).flatten(-2)
 
 

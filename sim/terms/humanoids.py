@@ -22,16 +22,6 @@ STANDING = 0.05  # a velocity command shorter than this means to stand
 # What the policy sees: a percept -> (..., k).
 
 
-def joint_offset(p: Percept, joints: Joints, home: tuple[float, ...]) -> Tensor:
-    """Positions of `joints` from `home`, (..., k) rad."""
-    return p.state.joint_pos[..., list(joints)] - p.state.joint_pos.new_tensor(home)
-
-
-def joint_vel(p: Percept, joints: Joints) -> Tensor:
-    """Velocities of `joints`, (..., k) rad/s."""
-    return p.state.joint_vel[..., list(joints)]
-
-
 def velocity_command(p: Percept) -> Tensor:
     """Commanded velocity, (..., 3) m/s, m/s, rad/s: forward, left and turning left, heading frame."""
     return p.command["velocity"]
@@ -44,11 +34,6 @@ def gait_clock(p: Percept) -> Tensor:
 
 
 # What it remembers: old value, percept, action -> new value.
-
-
-def some_actions(old: Tensor, p: Percept, action: Tensor, channels: tuple[int, ...]) -> Tensor:
-    """The last action of `channels`, (..., k) in [-1, 1]."""
-    return action[..., list(channels)]
 
 
 def gait_phase(old: Tensor, p: Percept, action: Tensor, dt_s: float, period_s: float) -> Tensor:
@@ -132,19 +117,9 @@ def joint_error(t: Transition, joints: Joints, home: tuple[float, ...]) -> Tenso
     return (t.state.joint_pos[..., list(joints)] - t.state.joint_pos.new_tensor(home)).square().sum(-1)
 
 
-def joint_speed(t: Transition) -> Tensor:
-    """Sum of squared joint velocities, (rad/s)^2."""
-    return t.state.joint_vel.square().sum(-1)
-
-
 def joint_acceleration(t: Transition) -> Tensor:
     """Sum of squared changes of joint velocity in a control step, (rad/s)^2."""
     return (t.state.joint_vel - t.last_state.joint_vel).square().sum(-1)
-
-
-def action_change(t: Transition, channels: tuple[int, ...]) -> Tensor:
-    """Squared change of the action, summed over `channels`."""
-    return (t.action - t.last_action)[..., list(channels)].square().sum(-1)
 
 
 def balance(t: Transition, scale_m: float) -> Tensor:

@@ -2,15 +2,17 @@
 
 import torch
 
+from hardware import load_robot
 from hardware.rotation import down_b, rotate_inverse, rotate_inverse_each
 from sim.task import Percept
 
 Tensor = torch.Tensor
+Joints = tuple[int, ...]
 
 
 def goal_offset(p: Percept, limit_m: float) -> Tensor:
     """Vector to the goal, (..., 3) m, body; shortened to `limit_m` so that far goals all look alike."""
-    return rotate_inverse(p.state.base_quat, _shortened(p.command["goal_pos"] - p.state.base_pos, limit_m))
+    return rotate_inverse(p.state.base_quat, shortened(p.command["goal_pos"] - p.state.base_pos, limit_m))
 
 
 def base_lin_vel(p: Percept) -> Tensor:
@@ -43,6 +45,17 @@ def remembered_vector(p: Percept, name: str) -> Tensor:
     return rotate_inverse(p.state.base_quat, p.memory[name])
 
 
+def joint_offset(p: Percept, robot: str, joints: Joints | None = None) -> Tensor:
+    """Joint positions from home, of `joints` or of all, (..., k) rad, m for a slide."""
+    home = p.state.joint_pos.new_tensor([joint.home for joint in load_robot(robot).joints])
+    return _picked(p.state.joint_pos - home, joints)
+
+
+def joint_vel(p: Percept, joints: Joints | None = None) -> Tensor:
+    """Joint velocities, of `joints` or of all, (..., k) rad/s, m/s for a slide."""
+    return _picked(p.state.joint_vel, joints)
+
+
 def peer_pos(p: Percept) -> Tensor:
     """Where each peer is by now, (..., P, 3) m, body: what it said, carried on by its velocity for its age."""
     now = p.peers.pos + p.peers.lin_vel * p.peers.age.unsqueeze(-1)
@@ -59,9 +72,9 @@ def peer_distance(p: Percept) -> Tensor:
     return torch.linalg.vector_norm(peer_pos(p), dim=-1, keepdim=True)
 
 
-def last_action(old: Tensor, p: Percept, action: Tensor) -> Tensor:
-    """Memory of the last action, (..., U) in [-1, 1]."""
-    return action
+def last_action(old: Tensor, p: Percept, action: Tensor, channels: Joints | None = None) -> Tensor:
+    """Memory of the last action, of `channels` or of all, (..., k) in [-1, 1]."""
+    return _picked(action, channels)
 
 
 def goal_offset_sum(old: Tensor, p: Percept, action: Tensor, dt_s: float, limit_m: float, decay_s: float) -> Tensor:
@@ -69,11 +82,15 @@ def goal_offset_sum(old: Tensor, p: Percept, action: Tensor, dt_s: float, limit_
 
     The vector counts for at most `limit_m`, so that flying far does not wind it up.
     """
-    error = _shortened(p.command["goal_pos"] - p.state.base_pos, limit_m)
+    error = shortened(p.command["goal_pos"] - p.state.base_pos, limit_m)
     return old * (1.0 - dt_s / decay_s) + error * dt_s
 
 
-def _shortened(vector: Tensor, limit_m: float) -> Tensor:
+def shortened(vector: Tensor, limit_m: float) -> Tensor:
     """`vector` (..., 3) with its length cut to `limit_m`."""
     length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
     return vector / (length / limit_m).clamp(min=1.0)
+
+
+def _picked(values: Tensor, entries: Joints | None) -> Tensor:
+    return values if entries is None else values[..., list(entries)]

@@ -8,7 +8,8 @@ import torch
 from hardware.rotation import down_b, rotate, rotate_inverse, rotate_inverse_each
 from hardware.types import ObjectState, RobotState
 from sim.task import Percept, Transition
-from sim.terms.arms import shortened
+from sim.terms.observations import shortened
+from sim.terms.rewards import approach
 
 Tensor = torch.Tensor
 
@@ -52,10 +53,8 @@ def seat_near(t: Transition, tray: str, seat_m: float, scale_m: float) -> Tensor
 
 def seat_speed(t: Transition, tray: str, seat_m: float, limit_m_s: float, slow_m: float) -> Tensor:
     """Speed of the drone towards its seat over the limit, clipped to +-1; fades inside `slow_m`."""
-    offset = -above_seat(t.state, t.objects[tray], seat_m)
-    distance = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
-    closing = (_relative_vel(t.state, t.objects[tray]) * -offset / distance.clamp(min=1e-6)).sum(-1)
-    return (-closing / limit_m_s).clamp(-1.0, 1.0) * (distance.squeeze(-1) / slow_m).clamp(max=1.0)
+    seat = -above_seat(t.state, t.objects[tray], seat_m)
+    return approach(seat, _relative_vel(t.state, t.objects[tray]), limit_m_s, slow_m)
 
 
 def low_approach(t: Transition, tray: str, seat_m: float, slack_m: float, slope: float, limit_m: float) -> Tensor:

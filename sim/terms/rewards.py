@@ -19,9 +19,13 @@ def at_goal(t: Transition, scale_m: float) -> Tensor:
 
 def goal_speed(t: Transition, limit_m_s: float, slow_m: float) -> Tensor:
     """Speed towards the goal over the limit, clipped to +-1; fades inside `slow_m` so that nobody overshoots for it."""
-    offset = t.command["goal_pos"] - t.state.base_pos
+    return approach(t.command["goal_pos"] - t.state.base_pos, t.lin_vel_w, limit_m_s, slow_m)
+
+
+def approach(offset: Tensor, vel: Tensor, limit_m_s: float, slow_m: float) -> Tensor:
+    """Share (...) of the limit by which `vel` (..., 3) m/s leads along `offset` (..., 3) m, as `goal_speed`."""
     distance = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
-    closing = (t.lin_vel_w * offset / distance.clamp(min=1e-6)).sum(-1)
+    closing = (vel * offset / distance.clamp(min=1e-6)).sum(-1)
     return (closing / limit_m_s).clamp(-1.0, 1.0) * (distance.squeeze(-1) / slow_m).clamp(max=1.0)
 
 
@@ -30,9 +34,15 @@ def speeding(t: Transition, limit_m_s: float) -> Tensor:
     return (torch.linalg.vector_norm(t.state.base_lin_vel, dim=-1) - limit_m_s).clamp(min=0.0)
 
 
-def action_change(t: Transition) -> Tensor:
-    """Squared change of the action, summed over channels."""
-    return ((t.action - t.last_action) ** 2).sum(-1)
+def action_change(t: Transition, channels: tuple[int, ...] | None = None) -> Tensor:
+    """Squared change of the action, summed over `channels` or over all."""
+    change = t.action - t.last_action
+    return (change if channels is None else change[..., list(channels)]).square().sum(-1)
+
+
+def joint_speed(t: Transition) -> Tensor:
+    """Squared joint velocities, summed, (rad/s)^2."""
+    return t.state.joint_vel.square().sum(-1)
 
 
 def spin(t: Transition) -> Tensor:
