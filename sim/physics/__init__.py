@@ -43,6 +43,12 @@ class Physics(Protocol):
     def set_field(self, name: str, worlds: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> None:
         """Give entries `index` (I,) of the model's array `name` the `values` (K, I, ...) in `worlds` (K,)."""
 
+    def set_heights(self, worlds: torch.Tensor, shares: torch.Tensor) -> None:
+        """Give the scene's height field the nodes `shares` (K, rows x columns), 0 to 1 of its height, in `worlds` (K,).
+
+        They are no part of `state_dict`: whoever made them can make them again, and they are many.
+        """
+
     def state_dict(self) -> dict:
         """All that a bitwise continuation needs, what fields were changed to included."""
 

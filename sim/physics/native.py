@@ -111,6 +111,11 @@ class NativePhysics:
         if name in INERTIAL:
             self._stale.update(worlds.tolist())
 
+    def set_heights(self, worlds: torch.Tensor, shares: torch.Tensor) -> None:
+        """See `Physics.set_heights`."""
+        for world, nodes in zip(worlds.tolist(), shares.numpy(), strict=True):
+            self.models[world].hfield_data[:] = nodes
+
     def state_dict(self) -> dict:
         """See `Physics.state_dict`."""
         fields = {name: np.stack([getattr(model, name) for model in self.models]) for name in self._changed}
