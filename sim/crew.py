@@ -86,8 +86,9 @@ class Crew:
                 self.plan[name] = value.new_zeros(self.world.num_worlds, *value.shape[1:])
             self.plan[name][worlds] = value
 
-    def begin(self, worlds: Tensor, generator: torch.Generator) -> None:
-        """Empty memory and new parameters for `worlds` (K,)."""
+    def begin(self, worlds: Tensor, generator: torch.Generator, difficulty: Tensor) -> None:
+        """Empty memory and new parameters for `worlds` (K,), of a `difficulty` (K,) that randomisation may heed."""
+        self.robots.difficulty[worlds] = difficulty
         for name, value in initial_memory(self.role.observation, (len(worlds), self.num_agents)).items():
             self.memory[name][worlds] = value
         for name, term in self.randomisation.items():
@@ -132,6 +133,7 @@ class Crew:
             time_s=time_s,
             dt_s=self.control_dt,
             others=others,
+            ground=self.robots.ground,
         )
         return self.now
 

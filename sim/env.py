@@ -208,7 +208,7 @@ class MixedEnv:
         """New start, commands, parameters and empty memory for `worlds` (K,)."""
         self._start(worlds)
         for crew in self.crews.values():
-            crew.begin(worlds, self.generator)
+            crew.begin(worlds, self.generator, self.difficulty[worlds])
         self.steps[worlds] = 0
         self.min_separation[worlds] = torch.inf
 

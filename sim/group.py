@@ -1,6 +1,7 @@
 """A group of like robots in W worlds: what their actuators make of a command, what they sense, and what they hear."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,10 +11,12 @@ from hardware.spec import SLIDE_LEVER_M, RobotSpec
 from hardware.types import Peers, RobotState
 from sim.physics import Physics
 from sim.scene import GroupIndex
+from sim.terrain import Ground, level_ground
 
 Tensor = torch.Tensor
 POS, QUAT, LIN, ANG = slice(0, 3), slice(3, 7), slice(7, 10), slice(10, 13)  # of a row: base, then joints
 GAINS = ("actuator_gainprm", "actuator_biasprm")
+AT_ONCE = 64  # worlds whose ground is laid in one go: a few MB of nodes each
 OLDEST_S = 1e3  # a message that is lost before any was heard is heard all the same
 
 
@@ -75,6 +78,10 @@ class RobotGroup:
         self.sent = self.rest.expand(w, n, u).clone()
         self.heard = torch.zeros(w, n, team, 7)  # what robot i last heard of j: position, velocity, age s
         self.force = torch.zeros(w, n, 3)  # N, world, on every base: wind
+        self.difficulty = torch.ones(w)  # 0 to 1, of each world's present episode, from the curriculum
+        self.ground = level_ground(physics.scene.model, w)  # None for a plain floor
+        if self.ground is not None and n < team:
+            raise ValueError("uneven ground is for robots that are all alike")
         self._self = torch.zeros(n, team)
         self._self[torch.arange(n), first + torch.arange(n)] = torch.inf  # nobody is its own peer
         self._low, self._high = torch.tensor(self.robot.command_low), torch.tensor(self.robot.command_high)
@@ -189,6 +196,12 @@ class RobotGroup:
         heard = new.gather(2, order[..., :num_peers].unsqueeze(-1).expand(-1, -1, -1, 7))
         return Peers(heard[..., 0:3], heard[..., 3:6], heard[..., 6], near[..., :num_peers] < range_m)
 
+    def lay(self, ground: Ground, worlds: Tensor) -> None:
+        """Put down `ground`, which is a new one in `worlds` (K,)."""
+        self.ground = ground
+        for some in worlds.split(AT_ONCE):
+            self.physics.set_heights(some, ground.shares(some))
+
     def restart(self, worlds: Tensor, joint_pos: Tensor) -> None:
         """Forget what was sent and heard in `worlds` (K,): drives are whole again and hold `joint_pos` (K, N, J)."""
         self.strength[worlds] = 1.0
@@ -233,14 +246,17 @@ class RobotGroup:
         rest[..., self._positioning] = joint_pos[..., self._positioned]
         return rest
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Any]:
         """All that a bitwise continuation needs."""
-        return {name: getattr(self, name).clone() for name in self.KEPT}
+        ground = {} if self.ground is None else {"ground": vars(self.ground)}
+        return {name: getattr(self, name).clone() for name in self.KEPT} | ground
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state_dict()`."""
         for name in self.KEPT:
             setattr(self, name, state[name].clone())
+        if self.ground is not None:
+            self.lay(Ground(**state["ground"]), torch.arange(self.num_worlds))
 
     def _with_base(self, rows: Tensor) -> Tensor:
         """Rows (K, N, 13 + 2 J) of what physics gave, which knows nothing of bases that are bolted down."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from sim.group import Noise, RobotGroup
+from sim.terrain import PERIOD, ROUGHEST_M
 
 Range = tuple[float, float]
 Tensor = torch.Tensor
@@ -53,6 +54,17 @@ def friction(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, sca
     values = nominal.expand(len(worlds), -1, -1).clone()
     values[..., 0] *= factor
     robots.physics.set_field("geom_friction", worlds, torch.arange(len(nominal)), values)
+
+
+def terrain(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, roughness_m: Range) -> None:
+    """Bumps and steps of the ground of up to the roughness, on waves as high; the curriculum's difficulty scales it."""
+    if robots.ground is None:
+        raise ValueError("terrain: this scene has a plain floor; give its task the props `uneven_ground`")
+    if not 0.0 <= roughness_m[0] <= roughness_m[1] <= ROUGHEST_M:
+        raise ValueError(f"roughness range {roughness_m} m: 0 to {ROUGHEST_M:g} m is possible, the smaller one first")
+    roughness = robots.difficulty[worlds] * _uniform((len(worlds),), roughness_m, generator)
+    origin = torch.randint(PERIOD, (len(worlds), 2), generator=generator)
+    robots.lay(robots.ground.renewed(worlds, origin, roughness), worlds)
 
 
 def armature(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:

@@ -14,6 +14,7 @@ from hardware.rotation import multiply, rotate
 from hardware.types import ObjectState, Peers, RobotState
 from sim.group import Noise
 from sim.scene import PropsFunc
+from sim.terrain import Ground
 
 Tensor = torch.Tensor
 
@@ -158,6 +159,7 @@ class Transition:
     time_s: Tensor  # (W,) since the start of the episode
     dt_s: float
     others: Mapping[str, RobotState] = field(default_factory=dict)  # role -> (W, its N, ...), in a mixed team
+    ground: Ground | None = None  # None for a plain floor at height 0
 
     @cached_property
     def lin_vel_w(self) -> Tensor:
@@ -180,6 +182,10 @@ class Transition:
         """(W, N, N) m between the centres of bases; inf on the diagonal."""
         own = torch.diag(self.offset.new_full((self.offset.shape[1],), torch.inf))
         return torch.linalg.vector_norm(self.offset, dim=-1) + own
+
+    def above_ground(self, pos: Tensor) -> Tensor:
+        """Height (W, ...) m of `pos` (W, ..., 3) m, world, above the ground below it."""
+        return pos[..., 2] if self.ground is None else pos[..., 2] - self.ground.height(pos)
 
     def frame(self, role: str) -> tuple[Tensor, Tensor]:
         """Pose of the robots' frame `role` in the world: (W, N, 3) m and (W, N, 4) wxyz."""

@@ -39,6 +39,7 @@ def changed_by(function: Any) -> str:
     drives = [f"`{name}`" for name in RobotGroup.KEPT if re.search(rf"robots\.{name}\b", source)]
     found = [f"the model's {', '.join(fields)}"] if fields else []
     found += [f"of the robots {', '.join(drives)}"] if drives else []
+    found += ["the height of the ground"] if "robots.ground" in source else []
     found += ["the bases' velocity"] if "add_velocity" in source else []
     return "; ".join(found)
 

@@ -1,7 +1,8 @@
 """Terms of robots on two feet: what they see of their joints and of their gait, and how well they stand and walk.
 
 The heading frame is the base's, turned upright: x where the robot faces, y to its left, z up. Feet are the frames
-"left_foot" and "right_foot", left first; each is on the floor while its sole is lower than `GROUNDED_M`.
+"left_foot" and "right_foot", left first; each is on the ground while its sole is lower than `GROUNDED_M`. Heights are
+above the ground below.
 """
 
 from math import pi
@@ -47,7 +48,7 @@ def gait_phase(old: Tensor, p: Percept, action: Tensor, dt_s: float, period_s: f
 
 def base_motion(t: Transition) -> Tensor:
     """True velocity and height of the base, (W, N, 4) m/s body, m."""
-    return torch.cat([t.state.base_lin_vel, t.state.base_pos[..., 2:]], dim=-1)
+    return torch.cat([t.state.base_lin_vel, t.above_ground(t.state.base_pos).unsqueeze(-1)], dim=-1)
 
 
 def place(t: Transition) -> Tensor:
@@ -56,10 +57,10 @@ def place(t: Transition) -> Tensor:
 
 
 def feet(t: Transition) -> Tensor:
-    """Each foot's place from the base and its height above the floor, (W, N, 8) m, heading frame."""
+    """Each foot's place from the base and its height above the ground, (W, N, 8) m, heading frame."""
     pos = foot_pos(t)
     offset = torch.cat([_in_heading(t.state, pos[..., i, :] - t.state.base_pos) for i in (0, 1)], dim=-1)
-    return torch.cat([offset, pos[..., 2]], dim=-1)
+    return torch.cat([offset, t.above_ground(pos)], dim=-1)
 
 
 # How well it does: a transition -> (W, N).
@@ -93,7 +94,7 @@ def stillness(t: Transition, scale_m_s: float) -> Tensor:
 
 def height_error(t: Transition, height_m: float) -> Tensor:
     """Squared error of the base's height, m^2."""
-    return (t.state.base_pos[..., 2] - height_m) ** 2
+    return (t.above_ground(t.state.base_pos) - height_m) ** 2
 
 
 def rocking(t: Transition) -> Tensor:
@@ -127,16 +128,16 @@ def balance(t: Transition, scale_m: float) -> Tensor:
 
     The capture point is where a robot that moves as it does now has to step to come to rest (Pratt et al. 2006).
     """
-    height = t.state.base_pos[..., 2:].clamp(min=0.1)
+    height = t.above_ground(t.state.base_pos).unsqueeze(-1).clamp(min=0.1)
     capture = t.state.base_pos[..., :2] + t.lin_vel_w[..., :2] * torch.sqrt(height / GRAVITY_M_S2)
     gap = capture - foot_pos(t)[..., :2].mean(-2)
     return torch.exp(-gap.square().sum(-1) / scale_m**2)
 
 
 def stance_matches(t: Transition, swing_share: float) -> Tensor:
-    """Share of the feet, 0 to 1, that are on the floor when the gait wants them there and off it when not."""
+    """Share of the feet, 0 to 1, that are on the ground when the gait wants them there and off it when not."""
     swings = swing_progress(t, swing_share) >= 0.0
-    return ((foot_pos(t)[..., 2] < GROUNDED_M) != swings).float().mean(-1)
+    return ((t.above_ground(foot_pos(t)) < GROUNDED_M) != swings).float().mean(-1)
 
 
 def clearance_error(t: Transition, swing_share: float, height_m: float) -> Tensor:
@@ -144,7 +145,7 @@ def clearance_error(t: Transition, swing_share: float, height_m: float) -> Tenso
     progress = swing_progress(t, swing_share)
     swings = progress >= 0.0
     wanted = height_m * torch.sin(pi * progress.clamp(min=0.0))
-    return (swings * (foot_pos(t)[..., 2] - wanted).square()).sum(-1) / height_m**2
+    return (swings * (t.above_ground(foot_pos(t)) - wanted).square()).sum(-1) / height_m**2
 
 
 def gait_pose(
@@ -167,9 +168,9 @@ def gait_pose(
 
 
 def foot_slip(t: Transition) -> Tensor:
-    """Squared horizontal velocity of the feet on the floor, summed, (m/s)^2."""
+    """Squared horizontal velocity of the feet on the ground, summed, (m/s)^2."""
     velocity = (foot_pos(t) - _feet_of(t, t.last_state))[..., :2] / t.dt_s
-    return ((foot_pos(t)[..., 2] < GROUNDED_M) * velocity.square().sum(-1).clamp(max=4.0)).sum(-1)
+    return ((t.above_ground(foot_pos(t)) < GROUNDED_M) * velocity.square().sum(-1).clamp(max=4.0)).sum(-1)
 
 
 def feet_apart(t: Transition, least_m: float) -> Tensor:
@@ -184,7 +185,7 @@ def feet_apart(t: Transition, least_m: float) -> Tensor:
 def fallen(t: Transition, height_m: float, tilt_rad: float) -> Tensor:
     """The base lower than `height_m` or tilted by more than `tilt_rad`."""
     upright = -down_b(t.state.base_quat)[..., 2]
-    return (t.state.base_pos[..., 2] < height_m) | (upright < torch.cos(torch.tensor(tilt_rad)))
+    return (t.above_ground(t.state.base_pos) < height_m) | (upright < torch.cos(torch.tensor(tilt_rad)))
 
 
 def standing(t: Transition, height_m: float, tilt_rad: float, distance_m: float) -> Tensor:
