@@ -4,6 +4,7 @@ from difflib import get_close_matches
 
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks.bimanual_lift import BIMANUAL_LIFT
+from sim.tasks.co_carry import CO_CARRY
 from sim.tasks.hover import HOVER
 from sim.tasks.payload_lift import PAYLOAD_LIFT
 from sim.tasks.perch import PERCH
@@ -14,9 +15,11 @@ from sim.tasks.stand import STAND
 from sim.tasks.swarm_swap import SWARM_SWAP
 from sim.tasks.swarm_track import SWARM_TRACK
 from sim.tasks.velocity import VELOCITY
+from sim.tasks.velocity_rough import VELOCITY_ROUGH
 
 _ALL: tuple[TaskCfg | MixedTaskCfg, ...] = (
     BIMANUAL_LIFT,
+    CO_CARRY,
     HOVER,
     PAYLOAD_LIFT,
     PERCH,
@@ -27,6 +30,7 @@ _ALL: tuple[TaskCfg | MixedTaskCfg, ...] = (
     SWARM_SWAP,
     SWARM_TRACK,
     VELOCITY,
+    VELOCITY_ROUGH,
 )
 _TASKS = {task.name: task for task in _ALL}
 

@@ -1,0 +1,143 @@
+"""Terms of humanoids that carry one load between them: where it is to go, and how it is held.
+
+The load's heading frame is the load's, turned upright: x where it points and its bearers face, y to their left, z up.
+Bearers see where the load is and not where they are themselves; they walk as the load has to go.
+"""
+
+from dataclasses import replace
+from typing import TypeVar
+
+import torch
+
+from hardware.rotation import down_b, rotate
+from hardware.types import ObjectState
+from sim.task import Percept, Transition
+from sim.terms import humanoids
+
+Tensor = torch.Tensor
+Joints = tuple[int, ...]
+Seen = TypeVar("Seen", Percept, Transition)
+LOAD, LOAD_GOAL = "load", "load_goal"  # the tracked object, and the command that says where it is to be
+WALK_M_S = 0.4  # how fast a load is carried while its goal is far,
+RATE = 1.0  # per second: and when it is near, this share of the distance;
+THERE_M = 0.1  # nobody walks to bring it nearer than this
+
+
+# What the policy sees: a percept -> (..., k).
+
+
+def walk(s: Percept | Transition) -> Tensor:
+    """Velocity with which the load is to go to its goal, (..., 2) m/s forward and left, load's heading frame."""
+    load = s.objects[LOAD]
+    offset = level(load, s.command[LOAD_GOAL] - load.pos)[..., :2]
+    distance = torch.linalg.vector_norm(offset, dim=-1, keepdim=True)
+    speed = (RATE * distance).clamp(max=WALK_M_S) * (distance > THERE_M)
+    return speed * offset / distance.clamp(min=THERE_M)
+
+
+def gait_clock(p: Percept) -> Tensor:
+    """Sine and cosine of the gait's phase, (..., 2); both zero while the load is where it is to be."""
+    return humanoids.gait_clock(told(p))
+
+
+def load_vel(p: Percept) -> Tensor:
+    """Velocity of the load, (..., 3) m/s, load's heading frame."""
+    load = p.objects[LOAD]
+    return level(load, rotate(load.quat, load.lin_vel))
+
+
+def load_lean(p: Percept) -> Tensor:
+    """How the load leans: the level part of gravity in its own axes, (..., 2)."""
+    return down_b(p.objects[LOAD].quat)[..., :2]
+
+
+# What it remembers: old value, percept, action -> new value.
+
+
+def gait_phase(old: Tensor, p: Percept, action: Tensor, dt_s: float, period_s: float) -> Tensor:
+    """Phase of the gait, (..., 1) in [0, 1): runs while the load has to go somewhere."""
+    return humanoids.gait_phase(old, told(p), action, dt_s, period_s)
+
+
+# What only the critic sees: a transition -> (W, N, k).
+
+
+def end(t: Transition) -> Tensor:
+    """Which end of the load the robot carries, and how high the load is, (W, N, 2): 1 in front or -1 behind, m."""
+    load = t.objects[LOAD]
+    front = level(load, t.state.base_pos - load.pos)[..., 0].sign()
+    return torch.stack([front, load.pos[..., 2].expand_as(front)], dim=-1)
+
+
+# How well it does: a transition -> (W, N).
+
+
+def load_near_goal(t: Transition, scale_m: float) -> Tensor:
+    """exp(-level distance of the load to its goal / scale)."""
+    return torch.exp(-goal_distance(t) / scale_m)
+
+
+def load_tilt(t: Transition) -> Tensor:
+    """Squared sine of the load's tilt."""
+    return down_b(t.objects[LOAD].quat)[..., :2].square().sum(-1).expand_as(t.state.age)
+
+
+def velocity_tracking(t: Transition, scale_m_s: float) -> Tensor:
+    """exp(-(error / scale)^2) of the robot's horizontal velocity from how the load is to go."""
+    return humanoids.velocity_tracking(told(t), scale_m_s)
+
+
+def turn_tracking(t: Transition, scale_rad_s: float) -> Tensor:
+    """exp(-(turn rate / scale)^2) about the vertical: a load is carried without turning it."""
+    return humanoids.turn_tracking(told(t), scale_rad_s)
+
+
+def stance_matches(t: Transition, swing_share: float) -> Tensor:
+    """Share of the feet, 0 to 1, that are on the floor when the gait wants them there and off it when not."""
+    return humanoids.stance_matches(told(t), swing_share)
+
+
+def gait_pose(
+    t: Transition,
+    joints: Joints,
+    home: tuple[float, ...],
+    lift: tuple[float, ...],
+    swing_share: float,
+    scale_rad: float,
+) -> Tensor:
+    """exp(-(distance / scale)^2) of the legs' `joints` from stepping in place, see `humanoids.gait_pose`."""
+    return humanoids.gait_pose(told(t), joints, home, lift, swing_share, scale_rad)
+
+
+# How it ends: a transition -> (W, N) bool.
+
+
+def dropped(t: Transition, height_m: float, tilt_rad: float) -> Tensor:
+    """The load lower than `height_m` or tilted by more than `tilt_rad`."""
+    load = t.objects[LOAD]
+    upright = -down_b(load.quat)[..., 2]
+    return ((load.pos[..., 2] < height_m) | (upright < torch.cos(torch.tensor(tilt_rad)))).expand_as(t.state.age)
+
+
+def delivered(t: Transition, distance_m: float, height_m: float, tilt_rad: float) -> Tensor:
+    """The load within `distance_m` of its goal, level distance, not lower than `height_m` and tilted no more."""
+    return (goal_distance(t) < distance_m) & ~dropped(t, height_m, tilt_rad)
+
+
+def goal_distance(t: Transition) -> Tensor:
+    """Level distance of the load to its goal, (W, N) m."""
+    return torch.linalg.vector_norm((t.command[LOAD_GOAL] - t.objects[LOAD].pos)[..., :2], dim=-1)
+
+
+def told(s: Seen) -> Seen:
+    """What a robot sees, or how it is, as if it were told the velocity with which the load is to go, not turning."""
+    velocity = walk(s)
+    return replace(s, command={"velocity": torch.cat([velocity, torch.zeros_like(velocity[..., :1])], dim=-1)})
+
+
+def level(load: ObjectState, vec_w: Tensor) -> Tensor:
+    """World vectors (..., 3) in the load's heading frame."""
+    ahead = rotate(load.quat, torch.tensor([1.0, 0.0, 0.0]).expand_as(load.pos))[..., :2]
+    x, y = (ahead / torch.linalg.vector_norm(ahead, dim=-1, keepdim=True).clamp(min=1e-6)).unbind(-1)
+    forward, left = x * vec_w[..., 0] + y * vec_w[..., 1], x * vec_w[..., 1] - y * vec_w[..., 0]
+    return torch.stack([forward, left, vec_w[..., 2].expand_as(forward)], dim=-1)
