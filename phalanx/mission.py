@@ -1,6 +1,6 @@
 """Missions of tasks: starts, objects and commands as training draws them, judged by the task's own terms."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Literal
 
@@ -10,148 +10,192 @@ import torch
 from deploy.contract import Contract
 from hardware import load_robot
 from hardware.types import ObjectState, RobotState
-from ros_nodes.mission import Mission, Order, check_times, plan_swap, team_names
+from ros_nodes.mission import CRAZYFLIE, Asked, Member, Mission, Order, check_times, plan_swap, team_names
 from ros_nodes.truth import Truth
 from ros_nodes.verdict import Judge, Verdict, near_goal
-from sim.task import Draw, Start, TaskCfg, Term, Transition
-from sim.tasks import any_task_names, load_task
+from sim.task import Draw, MixedTaskCfg, RoleCfg, Start, TaskCfg, Term, Transition
+from sim.tasks import any_task_names, load_any_task
 
 SWAP = "swarm-swap"
 SWAP_ROBOTS, SWAP_S, SWAP_KILL_S = 4, 18.0, 11.0
 ORDERS_HZ = 25.0  # how often a command that moves is said
-AFTERMATH_S = 2.0  # a mission goes on for at least this long after a policy was killed
+AFTERMATH_S = {"hover-land": 8.0, "hold": 2.0, "damp": 2.0}  # a mission goes on for so long after a policy was killed
 LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it takes to last this long
+AnyTask = TaskCfg | MixedTaskCfg
 
 
 def plan_mission(
-    contract: Contract,
+    policies: Mapping[str, Contract],
     robots: int | None,
     duration_s: float | None,
     kill_after_s: float | Literal["auto"] | None,
     seed: int,
 ) -> tuple[Mission, Judge]:
-    """The mission for a policy with `contract`, and what it is judged by; None for what the task says.
+    """The mission for policy files with these contracts, and what it is judged by; None for what the task says.
 
     One policy is killed after `kill_after_s`; "auto" kills in the swap only. The swap is for a policy of
-    swarm-swap, or of a task that is not known here; else it is the policy's own task. ValueError for figures that do
-    not fit.
+    swarm-swap, or of a task that is not known here; else it is the policies' own task. ValueError for files that make
+    no team, and for figures that do not fit.
     """
     if robots is not None and robots < 1:
         raise ValueError(f"robots = {robots}: a team needs at least one")
     if duration_s is not None and not 0.0 < duration_s < np.inf:
         raise ValueError(f"duration_s = {duration_s:g}: must be above 0 and finite")
-    if contract.task == SWAP or contract.task not in any_task_names():
+    name, *others = dict.fromkeys(contract.task for contract in policies.values())
+    if others:
+        raise ValueError(f"policies for {name!r} and for {others[0]!r} make no team")
+    if name == SWAP or name not in any_task_names():
         kill_s = SWAP_KILL_S if kill_after_s == "auto" else kill_after_s
         team = SWAP_ROBOTS if robots is None else robots
-        return plan_swap(team, SWAP_S if duration_s is None else duration_s, kill_s, seed), near_goal
-    task = load_task(contract.task)  # ValueError for a task of several roles: one policy is not a team there
+        mission = plan_swap(team, SWAP_S if duration_s is None else duration_s, kill_s, seed)
+        return mission.flown_by(_by_role(policies, name, [CRAZYFLIE])), near_goal
+    task = load_any_task(name)
+    bundles = _by_role(policies, name, list(task.roles))
     kill_s = None if kill_after_s == "auto" else kill_after_s
-    team = task.num_agents if robots is None else robots
-    return plan_task(task, team, LEAST_S if duration_s is None else duration_s, kill_s, seed), judge_of(task)
+    mission = plan_task(task, robots, LEAST_S if duration_s is None else duration_s, kill_s, seed)
+    return mission.flown_by(bundles), judge_of(task)
 
 
-def plan_task(task: TaskCfg, robots: int, duration_s: float, kill_s: float | None, seed: int) -> Mission:
+def _by_role(policies: Mapping[str, Contract], task: str, roles: Sequence[str]) -> dict[str, str]:
+    """The policy file of each role; ValueError unless there is one for each."""
+    given = [contract.role or roles[0] for contract in policies.values()]
+    if sorted(given) != sorted(roles):
+        raise ValueError(
+            f"task {task!r} takes one policy for each of its roles, {' and '.join(roles)}; given: {', '.join(given)}"
+        )
+    return dict(zip(given, policies, strict=True))
+
+
+def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: float | None, seed: int) -> Mission:
     """Episodes of `task`, one after the other, for at least `duration_s`; robots start once, commands are new in each.
 
-    ValueError when the times do not fit, or for a team that the task has no room for.
+    `robots` replaces the team size of a task for like robots. ValueError when the times do not fit, or for a team that
+    the task has no room for.
     """
-    spec = load_robot(task.robot)
+    if robots is not None and isinstance(task, MixedTaskCfg):
+        raise ValueError(f"{task.name} has roles ({', '.join(task.roles)}) with team sizes of their own")
+    sizes = {role: cfg.num_agents if robots is None else robots for role, cfg in task.roles.items()}
+    size = sum(sizes.values())
     if kill_s is not None:
-        if robots == 1 and kill_s < task.episode_s:
+        if size == 1 and kill_s < task.episode_s:
             raise ValueError(f"kill_after_s = {kill_s:g}: must be after the first episode, {task.episode_s:g} s")
-        duration_s = max(duration_s, kill_s + AFTERMATH_S)
+        first_role = next(iter(task.roles.values()))
+        duration_s = max(duration_s, kill_s + AFTERMATH_S[load_robot(first_role.robot).fallback])
     legs = max(1, int(np.ceil(duration_s / task.episode_s - 1e-6)))
     duration_s = legs * task.episode_s
     check_times(duration_s, kill_s)
     generator = torch.Generator().manual_seed(seed)
-    starts = [task.start(Draw(generator, 1, robots, torch.ones(1))) for _ in range(legs)]
-    first = starts[0]
-    joint_pos = _home(task, robots) if first.joint_pos is None else first.joint_pos[0].double().numpy()
-    orders = [order for leg, start in enumerate(starts) for order in _orders(task, start, leg * task.episode_s)]
+    starts = [task.starts(Draw(generator, 1, size, torch.ones(1))) for _ in range(legs)]
+    names = iter(team_names([cfg.robot for role, cfg in task.roles.items() for _ in range(sizes[role])]))
+    team = tuple(
+        Member(next(names), cfg.robot, role, base_pose, joint_pos)
+        for role, cfg in task.roles.items()
+        for base_pose, joint_pos in zip(*_places(task, cfg, starts[0][role], sizes[role]), strict=True)
+    )
+    objects = {name: pose for start in starts[0].values() for name, pose in start.objects.items()}
+    noises = [asdict(cfg.noise) for cfg in task.roles.values()]
     return Mission(
-        robot=spec.name,
-        names=team_names(spec.name, robots),
-        base_pose=_bases(task, first, robots),
-        joint_pos=joint_pos,
-        orders=tuple(orders),
+        team=team,
+        orders=tuple(o for leg, start in enumerate(starts) for o in _orders(task, team, start, leg * task.episode_s)),
         duration_s=duration_s,
         checks_s=tuple(task.episode_s * (leg + 1) for leg in range(legs)),
         hold_s=task.success_hold_s,
         task=task.name,
         scene=task.name if task.scene.props is not None or task.scene.objects else "",
-        objects={name: torch.cat(pose, -1)[0].double().numpy() for name, pose in first.objects.items()},
-        noise=asdict(task.noise),
+        objects={name: torch.cat(pose, -1)[0].double().numpy() for name, pose in objects.items()},
+        noise={name: max(noise[name] for noise in noises) for name in noises[0]},  # one tracker serves all roles
         kill_s=kill_s,
         seed=seed,
     )
 
 
-def judge_of(task: TaskCfg) -> Judge:
+def judge_of(task: AnyTask) -> Judge:
     """What says, by the success and failure terms of `task`, how a mission went; moments stand for worlds."""
 
     def judge(mission: Mission, truth: Truth) -> Verdict:
-        now = _transition(task, mission, truth)
-        return Verdict(_call(task.success, now), {name: _call(term, now) for name, term in task.failures.items()})
+        states = {role: _stacked([truth.robots[row] for row in mission.rows(role)]) for role in task.roles}
+        success = np.zeros((len(truth.time_s), len(mission.team)), bool)
+        failures: dict[str, np.ndarray] = {}
+        for role, cfg in task.roles.items():
+            now, rows = _transition(role, cfg, mission, truth, states), mission.rows(role)
+            success[:, rows] = _call(cfg.success, now)
+            for name, term in cfg.failures.items():
+                failed = failures[name if len(task.roles) == 1 else f"{role}/{name}"] = np.zeros_like(success)
+                failed[:, rows] = _call(term, now)
+        return Verdict(success, failures)
 
     return judge
 
 
-def _orders(task: TaskCfg, start: Start, begin_s: float) -> list[Order]:
-    """What robots are asked during the episode that begins at `begin_s` of the mission."""
-    if task.motion is None:
-        return [Order(begin_s, _of_one(start.command))]
-    times = np.arange(0.0, task.episode_s, 1.0 / ORDERS_HZ)
+def _orders(task: AnyTask, team: Sequence[Member], starts: Mapping[str, Start], begin_s: float) -> list[Order]:
+    """What robots are asked during the episode that begins at `begin_s` of the mission; nothing where none take any."""
+    moves = any(cfg.motion for cfg in task.roles.values())
     orders: list[Order] = []
-    for time_s in times.tolist():
-        commands = _of_one({**start.command, **task.motion(start.plan, torch.full((1, 1, 1), time_s))})
-        if not orders or any((commands[name] != orders[-1].commands[name]).any() for name in commands):
-            orders.append(Order(begin_s + time_s, commands))
+    for time_s in np.arange(0.0, task.episode_s if moves else 1e-9, 1.0 / ORDERS_HZ).tolist():
+        asked: dict[str, dict[str, np.ndarray]] = {}
+        for role, cfg in task.roles.items():
+            start = starts[role]
+            moved = cfg.motion(start.plan, torch.full((1, 1, 1), time_s)) if cfg.motion else {}
+            commands = {name: value[0].double().numpy() for name, value in {**start.command, **moved}.items()}
+            mine = [member.name for member in team if member.role == role]
+            asked |= {name: {c: value[n] for c, value in commands.items()} for n, name in enumerate(mine) if commands}
+        if asked and not (orders and _same(asked, orders[-1].commands)):
+            orders.append(Order(begin_s + time_s, asked))
     return orders
 
 
-def _of_one(commands: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    return {name: value[0].double().numpy() for name, value in commands.items()}
+def _same(one: Asked, other: Asked) -> bool:
+    return all((value == other[robot][name]).all() for robot, asked in one.items() for name, value in asked.items())
 
 
-def _bases(task: TaskCfg, start: Start, robots: int) -> np.ndarray:
-    """(N, 7); fixed bases stand where the task's scene has them, by default a metre apart along y."""
+def _places(task: AnyTask, cfg: RoleCfg, start: Start, robots: int) -> tuple[np.ndarray, np.ndarray]:
+    """Base poses (N, 7) and joint positions (N, J); fixed bases stand where the task's scene has them.
+
+    By default they are a metre apart along y.
+    """
+    home = [[joint.home for joint in load_robot(cfg.robot).joints]] * robots
+    joint_pos = np.array(home).reshape(robots, -1) if start.joint_pos is None else start.joint_pos[0].double().numpy()
     if start.pos is not None and start.quat is not None:
-        return torch.cat([start.pos, start.quat], -1)[0].double().numpy()
+        return torch.cat([start.pos, start.quat], -1)[0].double().numpy(), joint_pos
     if task.scene.bases is not None:
         bases = np.asarray(task.scene.bases(robots), float)
     else:
         bases = np.zeros((robots, 4))
         bases[:, 1] = np.arange(robots) - (robots - 1) / 2
-    none = np.zeros(robots)
-    half = bases[:, 3] / 2
-    return np.column_stack([bases[:, :3], np.cos(half), none, none, np.sin(half)])
+    none, half = np.zeros(robots), bases[:, 3] / 2
+    return np.column_stack([bases[:, :3], np.cos(half), none, none, np.sin(half)]), joint_pos
 
 
-def _home(task: TaskCfg, robots: int) -> np.ndarray:
-    return np.array([[joint.home for joint in load_robot(task.robot).joints]] * robots).reshape(robots, -1)
-
-
-def _transition(task: TaskCfg, mission: Mission, truth: Truth) -> Transition:
-    state = RobotState(*(_tensor(getattr(truth.robots, name)) for name in RobotState.__slots__))
+def _transition(
+    role: str, cfg: RoleCfg, mission: Mission, truth: Truth, states: Mapping[str, RobotState]
+) -> Transition:
+    state, rows = states[role], mission.rows(role)
     before = RobotState(*(torch.cat([x[:1], x[:-1]]) for x in (getattr(state, n) for n in RobotState.__slots__)))
-    target = _tensor(truth.target)
+    target = _tensor(np.stack([truth.target[row] for row in rows], axis=1))
     objects = {
         name: ObjectState(*(_tensor(getattr(found, field))[:, None] for field in ObjectState.__slots__))
         for name, found in truth.objects.items()
     }
     return Transition(
-        robot=task.robot,
+        robot=cfg.robot,
         state=state,
         last_state=before,
         objects=objects,
-        command={name: _tensor(mission.command_at(name, truth.time_s)) for name in task.commands},
+        command={name: _tensor(mission.command_at(name, truth.time_s, rows)) for name in cfg.commands},
         target=target,
         action=torch.zeros_like(target),  # nobody knows it who only watches
         last_action=torch.zeros_like(target),
         memory={},
         time_s=_tensor(truth.time_s),
-        dt_s=1.0 / load_robot(task.robot).control_hz,
+        dt_s=1.0 / load_robot(cfg.robot).control_hz,
+        others={other: found for other, found in states.items() if other != role},
     )
+
+
+def _stacked(states: Sequence[RobotState]) -> RobotState:
+    """The states (T, ...) of N robots as (T, N, ...)."""
+    fields = RobotState.__slots__
+    return RobotState(*(_tensor(np.stack([getattr(state, name) for state in states], axis=1)) for name in fields))
 
 
 def _tensor(values: np.ndarray) -> torch.Tensor:

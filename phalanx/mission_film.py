@@ -9,7 +9,8 @@ from phalanx.play.filming import make_film, visual_scene
 from phalanx.play.places import markers_of
 from phalanx.report.flight import Flight, load_flight
 from ros_nodes.mission import Mission
-from sim.tasks import load_task
+from sim.task import TaskCfg
+from sim.tasks import load_any_task
 
 
 def load_mission_flight(path: Path, mission: Mission) -> Flight:
@@ -17,10 +18,16 @@ def load_mission_flight(path: Path, mission: Mission) -> Flight:
     flight = load_flight(path)
     if not mission.task:
         return flight
-    task = load_task(mission.task)
+    task = load_any_task(mission.task)
     with np.load(path) as data:
         qpos = data["qpos"]
-    (role,) = task.roles
-    told = {name: mission.command_at(name, flight.t) for name in mission.command_names}
-    moments = [{role: {name: values[step] for name, values in told.items()}} for step in range(len(flight.t))]
-    return replace(flight, film=make_film(visual_scene(task, len(mission.names)), qpos, markers_of(task, moments)))
+    told = {
+        role: {name: mission.command_at(name, flight.t, mission.rows(role)) for name in cfg.commands}
+        for role, cfg in task.roles.items()
+    }
+    moments = [
+        {role: {name: values[step] for name, values in asked.items()} for role, asked in told.items()}
+        for step in range(len(flight.t))
+    ]
+    size = len(mission.team) if isinstance(task, TaskCfg) else None
+    return replace(flight, film=make_film(visual_scene(task, size), qpos, markers_of(task, moments)))

@@ -4,22 +4,21 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rclpy.executors import SingleThreadedExecutor
 
 from deploy.bundle import load_bundle
-from deploy.robot_match import check_robot
 from deploy.shield import make_shield_params
 from hardware import load_robot
 from ros_nodes.bringup import BringUpError, node_names
 from ros_nodes.context import quiet_context
 from ros_nodes.flight_file import save_flight
-from ros_nodes.mission import Mission, plan_swap, save_mission
+from ros_nodes.mission import CRAZYFLIE, Mission, plan_swap, save_mission
 from ros_nodes.mission_node import Conductor, MissionNode, bring_up
-from ros_nodes.mission_setup import check_mission, team_parameters
+from ros_nodes.mission_setup import check_policy, team_parameters
 from ros_nodes.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.results import figures, load_recording
 from ros_nodes.verdict import Judge, near_goal
@@ -55,17 +54,13 @@ def run_mission(
     """
     load_bundle(bundle_path)  # a bad file is answered before a bad number
     mission = plan_swap(robots, duration_s, kill_after_s, seed)
-    return conduct(bundle_path, out_dir, mission, on_progress=on_progress)
+    return conduct(mission.flown_by({CRAZYFLIE: bundle_path}), out_dir, on_progress=on_progress)
 
 
 def conduct(
-    bundle_path: Path | str,
-    out_dir: Path | str,
-    mission: Mission,
-    judge: Judge = near_goal,
-    on_progress: Progress | None = None,
+    mission: Mission, out_dir: Path | str, judge: Judge = near_goal, on_progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Carry out `mission` with one policy file for all robots and return its figures (see results.figures).
+    """Carry out `mission`, each robot with its policy file, and return its figures (see results.figures).
 
     `judge` says from the truth what was a success. `on_progress` gets a dict with `phase` ("start", "bring-up",
     "mission", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in
@@ -73,31 +68,30 @@ def conduct(
     or ValueError for a bundle or mission that cannot be, DeployError when a process fails.
     """
     out = Path(out_dir).resolve()
-    bundle = load_bundle(bundle_path)
-    contract = bundle.contract
-    spec = load_robot(mission.robot)
-    check_robot(contract, spec, str(bundle_path))
-    check_mission(contract, mission)
-    params = make_shield_params(spec, **contract.shield)
+    bundles = {file: load_bundle(file) for file in dict.fromkeys(member.bundle for member in mission.team)}
+    shields = {}
+    for member in mission.team:
+        contract = bundles[member.bundle].contract
+        check_policy(contract, mission, member)
+        shields[member.name] = make_shield_params(load_robot(member.robot), **contract.shield)
     out.mkdir(parents=True, exist_ok=True)
     for old in ("bag", "series", "logs"):
         if (out / old).exists():
             raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")
     params_file = out / "params.yaml"
     save_mission(mission, out / "plan.json")
-    parameters = team_parameters(mission, Path(bundle_path).resolve(), out, asdict(params))
-    params_file.write_text(json.dumps(parameters, indent=1))
+    params_file.write_text(json.dumps(team_parameters(mission, shields, out), indent=1))
     report = on_progress or (lambda progress: None)
     start_ns, killed_ns = _fly(mission, out, params_file, report)
     report({"phase": "evaluate"})
     recording = load_recording(out / "series", mission, start_ns, killed_ns)
     result = {
-        **figures(recording, spec, params, judge),
+        **figures(recording, list(shields.values()), judge),
         "seed": mission.seed,
-        "fingerprint": bundle.fingerprint,
+        "fingerprint": ", ".join(bundle.fingerprint for bundle in bundles.values()),
         "bag": str(out / "bag"),
     }
-    save_flight(out / "flight.npz", recording, spec)
+    save_flight(out / "flight.npz", recording)
     (out / "mission.json").write_text(json.dumps(result, indent=1))
     return result
 

@@ -1,19 +1,21 @@
-"""A mission: where robots and objects start, what the robots are asked and when, and whose policy dies. A JSON file.
+"""A mission: who takes part, where robots and objects start, what is asked and when, whose policy dies. A JSON file.
 
 The simulated robots and the mission node read the same file. `plan_swap` is the mission that needs no simulator to be
 planned: a team swaps places through one middle, and back. Units: m, rad, s; quaternions wxyz; world frame.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from math import atan2
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-FORMAT = "phalanx-mission/1"
+FORMAT = "phalanx-mission/2"
+CRAZYFLIE = "crazyflie"
 LEAST_RADIUS_M = 0.7
 LARGEST_TEAM = 16  # on the widest circle, 2.2 m: the shield's fence is at 2.4 m
 NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
@@ -27,21 +29,33 @@ class MissionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """One robot of the team."""
+
+    name: str  # its namespace
+    robot: str  # specification by name
+    role: str  # in its task; in one for like robots the robot's specification
+    base_pose: np.ndarray  # (7,) position m and quaternion of its base
+    joint_pos: np.ndarray  # (J,) rad
+    bundle: str = ""  # policy file
+
+
+Asked = Mapping[str, Mapping[str, np.ndarray]]  # robot by name -> command of its contract -> (n,)
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
-    """What the robots are asked from `t_s` of the mission on."""
+    """What robots are asked from `t_s` of the mission on; what is not named stays as it was."""
 
     t_s: float
-    commands: Mapping[str, np.ndarray]  # command of the contract -> (N, n)
+    commands: Asked
 
 
 @dataclass(frozen=True, slots=True)
 class Mission:
-    """What is to be done, all of it decided beforehand; N robots."""
+    """What is to be done, all of it decided beforehand."""
 
-    robot: str  # specification by name
-    names: tuple[str, ...]
-    base_pose: np.ndarray  # (N, 7): position m and quaternion of each base
-    joint_pos: np.ndarray  # (N, J) rad
+    team: tuple[Member, ...]
     orders: tuple[Order, ...]  # in the order of their times
     duration_s: float
     checks_s: tuple[float, ...]  # success has to hold for `hold_s` before each of these times
@@ -55,20 +69,38 @@ class Mission:
     seed: int = 0
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The robots by name."""
+        return tuple(member.name for member in self.team)
+
+    @property
     def command_names(self) -> list[str]:
-        """What the robots are asked for, sorted."""
-        return sorted({name for order in self.orders for name in order.commands})
+        """What robots are asked for, sorted."""
+        return sorted({name for order in self.orders for asked in order.commands.values() for name in asked})
 
     @property
     def legs_s(self) -> tuple[float, ...]:
         """When each leg begins: at the start, and after each check but the last."""
         return (0.0, *self.checks_s[:-1])
 
-    def command_at(self, name: str, times_s: np.ndarray) -> np.ndarray:
-        """The command `name` (T, N, n) that was in force at `times_s` (T,); NaN before the first."""
-        orders = [order for order in self.orders if name in order.commands]
-        values = np.stack([np.full_like(orders[0].commands[name], np.nan), *(o.commands[name] for o in orders)])
-        return values[np.searchsorted([order.t_s for order in orders], times_s, side="right")]
+    def rows(self, role: str) -> list[int]:
+        """Which of the robots have `role`."""
+        return [row for row, member in enumerate(self.team) if member.role == role]
+
+    def flown_by(self, bundles: Mapping[str, Path | str]) -> "Mission":
+        """The mission with the policy file of each role."""
+        files = {role: str(Path(file).resolve()) for role, file in bundles.items()}
+        return replace(self, team=tuple(replace(member, bundle=files[member.role]) for member in self.team))
+
+    def command_at(self, name: str, times_s: np.ndarray, rows: Sequence[int]) -> np.ndarray:
+        """The command `name` (T, N, n) that was in force at `times_s` (T,) for the robots `rows`; NaN before any."""
+        return np.stack([self._command_at(self.team[row].name, name, times_s) for row in rows], axis=1)
+
+    def _command_at(self, robot: str, name: str, times_s: np.ndarray) -> np.ndarray:
+        told = [(order.t_s, order.commands.get(robot, {})) for order in self.orders]
+        said = [(t_s, commands[name]) for t_s, commands in told if name in commands]
+        values = np.stack([np.full_like(said[0][1], np.nan), *(value for _, value in said)])
+        return values[np.searchsorted([t_s for t_s, _ in said], times_s, side="right")]
 
 
 def yaw_of(pose: np.ndarray) -> list[float]:
@@ -97,27 +129,34 @@ def load_mission(path: Path | str) -> Mission:
 
 
 def _mission(data: dict[str, Any]) -> Mission:
-    names = tuple(data.pop("names"))
-    orders = (Order(order["t_s"], _arrays(order["commands"])) for order in data.pop("orders"))
     return Mission(
-        names=names,
-        base_pose=np.array(data.pop("base_pose"), float).reshape(len(names), 7),
-        joint_pos=np.array(data.pop("joint_pos"), float).reshape(len(names), -1),
-        orders=tuple(orders),
+        team=tuple(_member(**member) for member in data.pop("team")),
+        orders=tuple(
+            Order(order["t_s"], {name: _arrays(asked) for name, asked in order["commands"].items()})
+            for order in data.pop("orders")
+        ),
         checks_s=tuple(data.pop("checks_s")),
         objects=_arrays(data.pop("objects")),
         **data,
     )
 
 
+def _member(base_pose: Sequence[float], joint_pos: Sequence[float], **words: str) -> Member:
+    pose = np.array(base_pose, float).reshape(7)
+    return Member(base_pose=pose, joint_pos=np.array(joint_pos, float).reshape(-1), **words)
+
+
 def _arrays(data: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.array(value, float) for name, value in data.items()}
 
 
-def team_names(robot: str, robots: int) -> tuple[str, ...]:
-    """What the robots of a team are called: cf1, cf2, ... for Crazyflies, panda_1, g1_1, ... for others."""
-    prefix = "cf" if robot == "crazyflie" else f"{robot}_"
-    return tuple(f"{prefix}{i + 1}" for i in range(robots))
+def team_names(robots: Sequence[str]) -> list[str]:
+    """What robots of these specifications are called: cf1, cf2, ... for Crazyflies, panda_1, g1_1, ... for others."""
+    count, names = Counter[str](), []
+    for robot in robots:
+        count[robot] += 1
+        names.append(f"cf{count[robot]}" if robot == CRAZYFLIE else f"{robot}_{count[robot]}")
+    return names
 
 
 def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int) -> Mission:
@@ -138,15 +177,15 @@ def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int) -
     height, goal_height = rng.uniform(*HEIGHT_M, (2, robots, 1))
     yaw = rng.uniform(-np.pi, np.pi, (robots, 1))
     none = np.zeros_like(yaw)
+    poses = np.hstack([xy, height, np.cos(yaw / 2), none, none, np.sin(yaw / 2)])
+    names = team_names([CRAZYFLIE] * robots)
+    there, back = np.hstack([-xy, goal_height]), np.hstack([xy, height])
     back_s = duration_s / 2 if kill_s is None else kill_s - KILL_INTO_LEG_S
     return Mission(
-        robot="crazyflie",
-        names=team_names("crazyflie", robots),
-        base_pose=np.hstack([xy, height, np.cos(yaw / 2), none, none, np.sin(yaw / 2)]),
-        joint_pos=np.zeros((robots, 0)),
-        orders=(
-            Order(0.0, {"goal_pos": np.hstack([-xy, goal_height])}),
-            Order(back_s, {"goal_pos": np.hstack([xy, height])}),
+        team=tuple(Member(n, CRAZYFLIE, CRAZYFLIE, pose, np.zeros(0)) for n, pose in zip(names, poses, strict=True)),
+        orders=tuple(
+            Order(t_s, {name: {"goal_pos": goal} for name, goal in zip(names, goals, strict=True)})
+            for t_s, goals in ((0.0, there), (back_s, back))
         ),
         duration_s=duration_s,
         checks_s=(back_s, duration_s),

@@ -93,27 +93,25 @@ class Conductor:
         self._mission, self._node = mission, node
         self._waiting = list(mission.orders)
         self._legs_s = list(mission.legs_s)
-        self._velocity: np.ndarray | None = None
+        self._velocity: dict[str, np.ndarray] = {}
         self._repeat_s = 0.0
 
     def step(self, now_s: float) -> bool:
         """Send what is due at `now_s` of the mission; True when a leg has begun."""
-        asked: dict[str, np.ndarray] = {}
+        asked: dict[str, dict[str, np.ndarray]] = {name: {} for name in self._mission.names}
         while self._waiting and self._waiting[0].t_s <= now_s:
-            asked |= self._waiting.pop(0).commands
-        self._velocity = asked.get("velocity", self._velocity)
-        if self._velocity is not None and now_s >= self._repeat_s:
-            asked["velocity"] = self._velocity
-        if asked:
-            self._say(asked, now_s)
+            for name, commands in self._waiting.pop(0).commands.items():
+                asked[name] |= commands
+        self._velocity |= {name: commands["velocity"] for name, commands in asked.items() if "velocity" in commands}
+        if now_s >= self._repeat_s:
+            self._repeat_s = now_s + REPEAT_S
+            for name, velocity in self._velocity.items():
+                asked[name]["velocity"] = velocity
+        for name, commands in asked.items():
+            self._node.send(name, commands)
         begun = [leg_s for leg_s in self._legs_s if leg_s <= now_s]
         self._legs_s = self._legs_s[len(begun) :]
         return bool(begun)
-
-    def _say(self, commands: Mapping[str, np.ndarray], now_s: float) -> None:
-        self._repeat_s = now_s + REPEAT_S
-        for robot, name in enumerate(self._mission.names):
-            self._node.send(name, {command: values[robot] for command, values in commands.items()})
 
 
 def _goal(commands: Mapping[str, np.ndarray]) -> PoseStamped:

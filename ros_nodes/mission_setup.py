@@ -1,26 +1,35 @@
-"""What a mission needs of a policy, and what its nodes need to be told."""
+"""What a mission needs of its policies, and what its nodes need to be told."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from deploy.contract import CommandSpec, Contract
+from deploy.robot_match import check_robot
+from deploy.shield import JointShieldParams, ShieldParams
+from hardware import load_robot
 from ros_nodes.commands import own_topics
-from ros_nodes.mission import Mission, yaw_of
+from ros_nodes.mission import Member, Mission, yaw_of
 
 
-def check_mission(contract: Contract, mission: Mission) -> None:
-    """ValueError for a mission that asks for what the policy refuses, or lacks an object that it looks at."""
+def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
+    """ValueError for a policy of another robot or role, or one that the mission does not fit.
+
+    It asks for what the policy refuses, or lacks an object that the policy looks at.
+    """
+    check_robot(contract, load_robot(member.robot), member.bundle)
+    if contract.role not in ("", member.role):
+        raise ValueError(f"{member.bundle}: is for role {contract.role!r}, {member.name} has {member.role!r}")
     specs = {command.name: command for command in contract.commands}
     for order in mission.orders:
-        for name, values in order.commands.items():
+        for name, value in order.commands.get(member.name, {}).items():
             if name not in specs:
                 known = ", ".join(specs) or "no commands"
                 raise ValueError(f"the mission asks for {name!r}; the policy takes: {known}")
-            for robot, value in enumerate(np.asarray(values, np.float32)):
-                _check_value(specs[name], value, mission.names[robot])
+            _check_value(specs[name], np.asarray(value, np.float32), member.name)
     for name in contract.objects:
         if name not in mission.objects:
             raise ValueError(f"the policy looks at {name!r}, which the mission has not")
@@ -33,27 +42,34 @@ def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
         raise ValueError(f"{asked}; the policy was trained for {list(spec.low)} to {list(spec.high)}")
 
 
-def team_parameters(mission: Mission, bundle: Path, out: Path, shield: Mapping[str, Any]) -> dict[str, Any]:
+def team_parameters(
+    mission: Mission, shields: Mapping[str, ShieldParams | JointShieldParams], out: Path
+) -> dict[str, Any]:
     """The parameter file of a mission's nodes, beyond what config/team.yaml says; JSON is YAML.
 
-    `shield` are the fields of the shield's parameters. The simulated robots find the mission in `out`/plan.json.
+    `shields`: parameters of each robot's shield. The simulated robots find the mission in `out`/plan.json.
     """
     team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
-    robot = {**team, **series, "robot_type": mission.robot}
-    limits = {f"shield.{name}": list(v) if isinstance(v, tuple) else v for name, v in shield.items()}
-    noise = {f"noise.{name}": float(value) for name, value in mission.noise.items()}
+    # Shields keep drones apart from drones: where an arm is bolted says little about where it is.
+    drones = [name for name, params in shields.items() if isinstance(params, ShieldParams)]
     record = {
         "bag": str(out / "bag"),
-        "joints": bool(mission.joint_pos.shape[1]),
+        "joints": any(len(member.joint_pos) for member in mission.team),
         "objects": list(mission.objects) or [""],
         "commands": own_topics(mission.command_names) or [""],
     }
+    noise = {f"noise.{name}": float(value) for name, value in mission.noise.items()}
     nodes: dict[str, dict[str, Any]] = {
-        "/**/policy": {**robot, "bundle": str(bundle)},
-        "/**/shield": {**robot, **limits},
         "/simulated_robots": {**series, **noise, "mission": str(out / "plan.json"), "seed": mission.seed},
         "/recorder": {**team, **record},
     }
-    for name, pose in zip(mission.names, mission.base_pose, strict=True):
-        nodes |= {f"/{name}/{node}": {"base_pose": yaw_of(pose)} for node in ("policy", "shield")}
+    for member in mission.team:
+        robot = {**series, "robot_type": member.robot, "base_pose": yaw_of(member.base_pose)}
+        limits = asdict(shields[member.name]).items()
+        nodes[f"/{member.name}/policy"] = {**robot, **team, "bundle": member.bundle}
+        nodes[f"/{member.name}/shield"] = {
+            **robot,
+            "team": drones if member.name in drones else [member.name],
+            **{f"shield.{name}": list(v) if isinstance(v, tuple) else v for name, v in limits},
+        }
     return {node: {"ros__parameters": values} for node, values in nodes.items()}

@@ -1,14 +1,17 @@
 """From the time series that a mission left behind to its figures."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from deploy.shield import ShieldParams
-from deploy.shield.supervisor import Mode
+from deploy.shield import JointShieldParams, Mode, ShieldParams
+from hardware import load_robot
 from hardware.spec import RobotSpec
+from hardware.types import RobotState
 from ros_nodes.mission import Mission
 from ros_nodes.series import read_series
 from ros_nodes.truth import Truth, read_truth
@@ -62,38 +65,43 @@ def load_recording(folder: Path, mission: Mission, start_ns: int, killed_ns: int
     )
 
 
-def figures(recording: Recording, spec: RobotSpec, params: Any, judge: Judge) -> dict[str, Any]:
-    """The mission's result as plain JSON values; keys end in their unit. `params` are those of the robots' shields.
+def figures(recording: Recording, shields: Sequence[ShieldParams | JointShieldParams], judge: Judge) -> dict[str, Any]:
+    """The mission's result as plain JSON values; keys end in their unit. `shields`: parameters of each robot's.
 
     `violations` counts how often a shield's promise was broken: drones in each other's ellipsoid, joints out of range.
     """
     mission, killed_s = recording.mission, recording.killed_s
-    flies = isinstance(params, ShieldParams)
-    violations = _violations(recording.pos, params) if flies else _joints_beyond(recording.truth, spec)
+    specs = [load_robot(member.robot) for member in mission.team]
+    drones = {row: params for row, params in enumerate(shields) if isinstance(params, ShieldParams)}
+    pairs = list(combinations(drones, 2))
+    least = [float(_distance(recording.pos, pair).min()) for pair in pairs]
+    touched = any(m <= specs[a].radius_m + specs[b].radius_m for m, (a, b) in zip(least, pairs, strict=True))
+    violations = sum(_violations(recording.pos, pair, drones) for pair in pairs)
+    violations += sum(map(_joints_beyond, recording.truth.robots, specs))
+    killed = drones.get(mission.kill_robot)
     latency = recording.commands["sensor_to_command_ms"]
     period_error = np.abs(np.concatenate([series["period_error_us"] for series in recording.policies]))
     filtered = [np.isin(series["mode"], [MODES.index("FILTERED")]) for series in recording.shields]
     verdict = judge(mission, recording.truth)
     legs = legs_done(mission, recording.truth, verdict, killed_s)
     failed = failures(mission, recording.truth, verdict, killed_s)
-    least = _pair_distance(recording.pos).min() if flies and len(mission.names) > 1 else None
-    clean = violations == 0 and not any(failed.values()) and _apart(least, 2 * spec.radius_m)
+    clean = violations == 0 and not any(failed.values()) and not touched
     result: dict[str, Any] = {
         "task": mission.task,
-        "robot": mission.robot,
-        "robots": len(mission.names),
+        "robot": ", ".join(dict.fromkeys(member.robot for member in mission.team)),
+        "robots": len(mission.team),
         "control_hz": round(_rate_hz(recording), 2),
         "mission_success": bool(legs and all(legs) and clean),
         "legs": legs,
         "failures": failed,
-        "min_separation_m": None if least is None else float(least),
+        "min_separation_m": min(least, default=None),
         "sensor_to_command_ms": _percentiles(latency),
         "period_error_us": _percentiles(period_error),
         "missed_cycles": int(sum(series["skipped"].sum() for series in recording.policies)),
         "cycles": int(sum(len(series["skipped"]) for series in recording.policies)),
         "kill_to_fallback_ms": _kill_to_fallback_ms(recording),
-        "landed_safely": _landed_safely(recording, params) if flies and killed_s is not None else None,
-        "stopped_safely": _stopped_safely(recording) if not flies and killed_s is not None else None,
+        "landed_safely": None if killed_s is None or killed is None else _landed_safely(recording, killed),
+        "stopped_safely": None if killed_s is None or killed is not None else _stopped_safely(recording),
         "shield": {
             "interventions": int(sum(series.sum() for series in filtered)),
             "cycles": int(sum(len(series) for series in filtered)),
@@ -105,20 +113,21 @@ def figures(recording: Recording, spec: RobotSpec, params: Any, judge: Judge) ->
     return result
 
 
-def _pair_distance(pos: np.ndarray, vertical_scale: float = 1.0) -> np.ndarray:
-    """(T, pairs) distance of centres, m, z divided by `vertical_scale`."""
-    first, second = np.triu_indices(pos.shape[1], 1)
-    return np.linalg.norm((pos[:, first] - pos[:, second]) / np.array([1.0, 1.0, vertical_scale]), axis=-1)
+def _distance(pos: np.ndarray, pair: tuple[int, int], vertical_scale: float = 1.0) -> np.ndarray:
+    """(T,) m between the centres of two robots, z divided by `vertical_scale`."""
+    one, other = pair
+    return np.linalg.norm((pos[:, one] - pos[:, other]) / np.array([1.0, 1.0, vertical_scale]), axis=-1)
 
 
-def _violations(pos: np.ndarray, params: ShieldParams) -> int:
-    """How often a pair entered the ellipsoid that the shield promises to keep free."""
-    inside = _pair_distance(pos, params.downwash_ratio) < params.separation_m
-    return int((inside[1:] & ~inside[:-1]).sum() + inside[:1].sum())
+def _violations(pos: np.ndarray, pair: tuple[int, int], drones: Mapping[int, ShieldParams]) -> int:
+    """How often two drones entered the ellipsoid that the shield of either promises to keep free."""
+    promises = {drones[row] for row in pair}
+    return sum(_times(_distance(pos, pair, p.downwash_ratio) < p.separation_m) for p in promises)
 
 
-def _apart(least: float | None, limit_m: float) -> bool:
-    return least is None or bool(least > limit_m)
+def _times(happens: np.ndarray) -> int:
+    """How often something began to happen, (T, ...) bool."""
+    return int((happens[1:] & ~happens[:-1]).sum() + happens[:1].sum())
 
 
 def _rate_hz(recording: Recording) -> float:
@@ -152,19 +161,18 @@ def _landed_safely(recording: Recording, params: ShieldParams) -> bool:
     return bool(speed < TOUCHDOWN_M_S)
 
 
-def _joints_beyond(truth: Truth, spec: RobotSpec) -> int:
-    """How often a joint left its range."""
+def _joints_beyond(state: RobotState, spec: RobotSpec) -> int:
+    """How often a joint of a robot left its range."""
     low, high = (np.array([getattr(joint, side) for joint in spec.joints]) for side in ("low", "high"))
-    pos = truth.robots.joint_pos
-    out = (pos < low - BEYOND) | (pos > high + BEYOND)
-    return int((out[1:] & ~out[:-1]).sum() + out[:1].sum())
+    return _times((state.joint_pos < low - BEYOND) | (state.joint_pos > high + BEYOND))
 
 
 def _stopped_safely(recording: Recording) -> bool:
     """Whether the robot whose policy was killed ends in a fallback and at rest."""
     robot, truth = recording.mission.kill_robot, recording.truth
     late = truth.time_s > truth.time_s[-1] - REST_S
-    speeds = np.concatenate([truth.robots.joint_vel, truth.robots.base_lin_vel], axis=-1)[late, robot]
+    state = truth.robots[robot]
+    speeds = np.concatenate([state.joint_vel, state.base_lin_vel], axis=-1)[late]
     return bool(recording.shields[robot]["mode"][-1] in FALLBACK and np.abs(speeds).max() < AT_REST)
 
 

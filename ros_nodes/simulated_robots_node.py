@@ -61,23 +61,29 @@ class SimulatedRobotsNode(ManagedNode):
         }
 
     def configure(self) -> None:
-        from ros_nodes.simulated_team import Imperfection, SimulatedTeam  # MuJoCo: only here
+        from ros_nodes.simulated_robot import Imperfection  # MuJoCo: only here
+        from ros_nodes.simulated_team import SimulatedTeam
 
         mission = load_mission(self._mission)
-        spec = load_robot(mission.robot)
-        self._robots = SimulatedTeam(mission, Imperfection(**self._imperfection), 1 / self._physics_hz, self._seed)
-        self._sensor_every = max(1, round(self._physics_hz / spec.sensor_hz))
-        self._control_every = max(1, round(self._physics_hz / spec.control_hz))
-        self._measurements = [Measurements(self, spec, name, f"/{name}/") for name in mission.names]
+        specs = [load_robot(member.robot) for member in mission.team]
+        self._team = SimulatedTeam(mission, Imperfection(**self._imperfection), 1 / self._physics_hz, self._seed)
+        self._sensor_every = [self._every(spec.sensor_hz) for spec in specs]
+        self._control_every = min(self._every(spec.control_hz) for spec in specs)
+        named = list(zip(specs, mission.names, strict=True))
+        self._measurements = [Measurements(self, spec, name, f"/{name}/") for spec, name in named]
         self._objects = [(name, odometry_of(name)) for name in mission.objects]
         self._trackers = [self.advertise(Odometry, object_topic(name), qos.SENSOR) for name in mission.objects]
-        self._object_every = max(1, round(self._physics_hz / OBJECT_HZ))
+        self._object_every = self._every(OBJECT_HZ)
         self._truth_publisher = self.advertise(PoseArray, GROUND_TRUTH, qos.SENSOR)
         self._truth = PoseArray(poses=[Pose() for _ in mission.names])
         self._truth.header.frame_id = WORLD_FRAME
         self._commands = [self.listen(JointState, f"/{name}/command", qos.COMMAND_IN) for name in mission.names]
-        self._converter = CommandConverter(spec.channels)
+        self._converters = [CommandConverter(spec.channels) for spec in specs]
         self._make_series(mission)
+
+    def _every(self, hz: float) -> int:
+        """Physics steps from one moment to the next of what happens `hz` times a second."""
+        return max(1, round(self._physics_hz / hz))
 
     def _make_series(self, mission: Mission) -> None:
         """The way of every robot at the rate of physics, all that a mission is judged by at the control rate."""
@@ -85,7 +91,7 @@ class SimulatedRobotsNode(ManagedNode):
         self._truth_series = self.series(self._series_dir, ("time_s", *columns), SERIES_CAPACITY, "truth")
         columns = truth_columns(mission)
         self._state_series = self.series(self._series_dir, ("time_s", *columns), STATE_CAPACITY, "state")
-        columns = tuple(f"q{i}" for i in range(len(self._robots.qpos)))
+        columns = tuple(f"q{i}" for i in range(len(self._team.qpos)))
         self._qpos_series = self.series(self._series_dir, ("time_s", *columns), STATE_CAPACITY, "qpos")
         self._command_series = self.series(
             self._series_dir, ("time_s", "robot", "sensor_to_command_ms"), SERIES_CAPACITY, "commands"
@@ -101,7 +107,7 @@ class SimulatedRobotsNode(ManagedNode):
             self._receive(tick.woke_ns)
             for missed in range(tick.skipped, -1, -1):  # physics may not lag: simulated time is real time
                 now_ns = tick.deadline_ns - missed * deadlines.period_ns
-                self._robots.step(now_ns / NS)
+                self._team.step(now_ns / NS)
                 self._sense(count, now_ns, now_ns + offset_ns)
                 self._record(count, now_ns + offset_ns)
                 count += 1
@@ -110,43 +116,43 @@ class SimulatedRobotsNode(ManagedNode):
 
     def _sense(self, count: int, now_ns: int, stamp_ns: int) -> None:
         """Measure the robots and objects whose turn it is; robots' phases are spread over the sensor period."""
-        robots = self._robots
-        for robot, measurements in enumerate(self._measurements):
-            if count % self._sensor_every == robot * self._sensor_every // robots.num_robots:
-                self._post(now_ns, partial(measurements.publish, robots.measure(robot), stamp_ns))
+        robots = self._team.robots
+        for number, (robot, every) in enumerate(zip(robots, self._sensor_every, strict=True)):
+            if count % every == number * every // len(robots):
+                self._post(now_ns, partial(self._measurements[number].publish, robot.measure(), stamp_ns))
         if count % self._object_every == 0:
             for (name, message), publisher in zip(self._objects, self._trackers, strict=True):
-                self._post(now_ns, partial(_track, publisher, message, robots.measure_object(name), stamp_ns))
+                self._post(now_ns, partial(_track, publisher, message, self._team.measure_object(name), stamp_ns))
 
     def _post(self, now_ns: int, publish: Callable[[], None]) -> None:
-        self._outbox.append((now_ns + round(self._robots.sensor_delay_s() * NS), publish))
+        self._outbox.append((now_ns + round(self._team.sensor_delay_s() * NS), publish))
 
     def _record(self, count: int, stamp_ns: int) -> None:
         published = count % GROUND_TRUTH_EVERY == 0
         if published or self._truth_series:
-            poses = self._robots.true_poses()
+            poses = self._team.true_poses()
             if self._truth_series:
                 self._truth_series.add(stamp_ns / NS, *poses[:, :3].ravel())
             if published:
                 write_poses(self._truth, poses, stamp_ns)
                 self._truth_publisher.publish(self._truth)
         if self._state_series and self._qpos_series and count % self._control_every == 0:
-            self._state_series.add(stamp_ns / NS, *truth_row(self._robots, [name for name, _ in self._objects]))
-            self._qpos_series.add(stamp_ns / NS, *self._robots.qpos)
+            self._state_series.add(stamp_ns / NS, *truth_row(self._team, [name for name, _ in self._objects]))
+            self._qpos_series.add(stamp_ns / NS, *self._team.qpos)
 
     def _receive(self, now_ns: int) -> None:
-        for robot, mailbox in enumerate(self._commands):
-            taken = mailbox.take()
+        for number, robot in enumerate(self._team.robots):
+            taken = self._commands[number].take()
             if taken is None:
                 continue
             message, arrived_ns = taken
             try:
-                command, stamp_ns = self._converter.read(message)
+                command, stamp_ns = self._converters[number].read(message)
             except MessageError:
                 continue  # as hardware would: what is no command does nothing
-            self._robots.receive(robot, command.target, now_ns / NS)
+            robot.receive(command.target, now_ns / NS)
             if self._command_series:
-                self._command_series.add(arrived_ns / NS, robot, (arrived_ns - stamp_ns) * 1e-6)
+                self._command_series.add(arrived_ns / NS, number, (arrived_ns - stamp_ns) * 1e-6)
 
 
 def _track(publisher: LifecyclePublisher, message: Odometry, state: ObjectState, stamp_ns: int) -> None:

@@ -24,8 +24,9 @@ Judge = Callable[[Mission, Truth], Verdict]
 
 def near_goal(mission: Mission, truth: Truth) -> Verdict:
     """Success is a base near its goal; what a mission is judged by that no task judges."""
-    goal = mission.command_at("goal_pos", truth.time_s)
-    return Verdict(np.linalg.norm(truth.robots.base_pos - goal, axis=-1) < SETTLED_M)
+    goal = mission.command_at("goal_pos", truth.time_s, range(len(mission.team)))
+    pos = np.stack([state.base_pos for state in truth.robots], axis=1)
+    return Verdict(np.linalg.norm(pos - goal, axis=-1) < SETTLED_M)
 
 
 def legs_done(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> list[bool]:
@@ -33,7 +34,7 @@ def legs_done(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float 
     done = []
     for end_s in mission.checks_s:
         window = (truth.time_s > end_s - mission.hold_s) & (truth.time_s <= end_s)
-        living = [r for r in range(len(mission.names)) if not _dead(mission, r, end_s, killed_s)]
+        living = [r for r in range(len(mission.team)) if not _dead(mission, r, end_s, killed_s)]
         if living:
             done.append(bool(window.any() and verdict.success[window][:, living].all()))
     return done
@@ -41,7 +42,7 @@ def legs_done(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float 
 
 def failures(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> dict[str, int]:
     """How many moments of each failure there were, of robots while their policy lived."""
-    living = np.ones((len(truth.time_s), len(mission.names)), bool)
+    living = np.ones((len(truth.time_s), len(mission.team)), bool)
     if killed_s is not None:
         living[truth.time_s >= killed_s, mission.kill_robot] = False
     return {name: int((happened & living).sum()) for name, happened in verdict.failures.items()}

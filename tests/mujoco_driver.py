@@ -8,7 +8,8 @@ from ros_rig import standing
 
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
-from ros_nodes.simulated_team import Imperfection, SimulatedTeam
+from ros_nodes.simulated_robot import Imperfection
+from ros_nodes.simulated_team import SimulatedTeam
 
 STEP_S = 0.002
 
@@ -27,12 +28,12 @@ class MujocoDriver:
 
     def read(self) -> RobotState:
         self._catch_up()
-        return self._team.measure(0)
+        return self._team.robots[0].measure()
 
     def write(self, command: ActuatorCommand) -> ActuatorCommand:
         self._catch_up()
         target = np.clip(command.target, self._spec.command_low, self._spec.command_high)
-        self._team.receive(0, target, self._now_s)
+        self._team.robots[0].receive(target, self._now_s)
         return ActuatorCommand(target)
 
     def stop(self) -> None:

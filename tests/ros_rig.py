@@ -20,7 +20,7 @@ from ros_nodes.bringup import ACTIVATE, CONFIGURE, BringUp
 from ros_nodes.conversion import empty_state, read_odometry
 from ros_nodes.deploy import CONFIG, operator
 from ros_nodes.joint_messages import CommandConverter
-from ros_nodes.mission import Mission, save_mission, team_names, yaw_of
+from ros_nodes.mission import Member, Mission, save_mission, team_names, yaw_of
 from ros_nodes.mission_node import MissionNode
 from ros_nodes.polling import Mailbox
 from ros_nodes.processes import Processes, free_domain_id, ros_environment
@@ -30,14 +30,24 @@ PERIOD_S = 1 / SPEC.control_hz
 HOVER = np.array([SPEC.flight.hover_thrust_n, 0.0, 0.0, 0.0], np.float32)
 
 
-def standing(starts: list[list[float]], spec: RobotSpec = SPEC, **changes: Any) -> Mission:
-    """Robots that start at `starts` (N, 4) x, y, z m and yaw rad in their home pose, and are asked for nothing."""
-    poses = [[x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)] for x, y, z, yaw in starts]
+def standing(starts: list[list[float]], *specs: RobotSpec, **changes: Any) -> Mission:
+    """Robots, by default Crazyflies, that stand at `starts` (N, 4) x, y, z m and yaw rad and are asked for nothing.
+
+    They are in their home pose. One specification serves all, or each has its own.
+    """
+    specs = (specs or (SPEC,)) * (len(starts) if len(specs) < 2 else 1)
+    names = team_names([spec.name for spec in specs])
     mission = Mission(
-        robot=spec.name,
-        names=team_names(spec.name, len(starts)),
-        base_pose=np.array(poses),
-        joint_pos=np.array([[joint.home for joint in spec.joints]] * len(starts)),
+        team=tuple(
+            Member(
+                name,
+                spec.name,
+                spec.name,
+                np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]),
+                np.array([joint.home for joint in spec.joints]),
+            )
+            for name, spec, (x, y, z, yaw) in zip(names, specs, starts, strict=True)
+        ),
         orders=(),
         duration_s=10.0,
         checks_s=(10.0,),
@@ -60,20 +70,20 @@ class Rig:
         commands: list[str] | None = None,
     ):
         mission = mission or standing(starts)
-        self.spec = load_robot(mission.robot)
+        self.specs = {member.name: load_robot(member.robot) for member in mission.team}
         self.names = list(mission.names)
+        self.spec = self.specs[self.names[0]]
         team = team or self.names
         self.params = make_shield_params(self.spec)
         save_mission(mission, folder / "plan.json")
-        robot = {"team": team, "robot_type": mission.robot}
         values = {
-            "/**/policy": {**robot, "bundle": str(bundle)},
-            "/**/shield": {**robot, "series_dir": str(folder / "series")},
-            "/**/driver": {"robot_type": mission.robot},
+            "/**/policy": {"team": team, "bundle": str(bundle)},
+            "/**/shield": {"team": team, "series_dir": str(folder / "series")},
             "/simulated_robots": {"mission": str(folder / "plan.json"), "series_dir": str(folder / "series")},
         }
-        for name, pose in zip(mission.names, mission.base_pose, strict=True):
-            values |= {f"/{name}/{node}": {"base_pose": yaw_of(pose)} for node in ("policy", "shield", "driver")}
+        for member in mission.team:
+            robot = {"robot_type": member.robot, "base_pose": yaw_of(member.base_pose)}
+            values |= {f"/{member.name}/{node}": robot for node in ("policy", "shield", "driver")}
         for node, more in (parameters or {}).items():
             values[node] = values.get(node, {}) | more
         file = folder / "params.yaml"
@@ -127,7 +137,7 @@ class Rig:
         self, robot: str, duration_s: float, act: Callable[[float], None] = lambda t: None
     ) -> list[ActuatorCommand]:
         """Commands of `robot`'s shield for `duration_s`; `act(t)` is called once a control period."""
-        converter, commands = CommandConverter(self.spec.channels), []
+        converter, commands = CommandConverter(self.specs[robot].channels), []
         begin, cycle = time.monotonic(), 0
         while (now := time.monotonic() - begin) < duration_s:
             if now >= cycle * PERIOD_S:

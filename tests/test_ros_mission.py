@@ -1,18 +1,13 @@
 """Mission files: what is written is read, and bad ones are named."""
 
 import json
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-from ros_nodes.mission import Mission, MissionError, Order, load_mission, plan_swap, save_mission, yaw_of
-
-
-def assert_same(found: Mission, expected: Mission) -> None:
-    for field in fields(Mission):
-        np.testing.assert_equal(getattr(found, field.name), getattr(expected, field.name), err_msg=field.name)
+from ros_nodes.mission import Member, MissionError, Order, load_mission, plan_swap, save_mission, team_names, yaw_of
 
 
 def test_a_mission_survives_its_file(tmp_path):
@@ -20,14 +15,11 @@ def test_a_mission_survives_its_file(tmp_path):
     cube = replace(
         swap, scene="push", noise={"pos_m": 0.001}, objects={"cube": np.array([0.4, 0.0, 0.02, 1.0, 0.0, 0.0, 0.0])}
     )
-    arm = replace(swap, robot="panda", joint_pos=np.arange(24.0).reshape(3, 8) / 7, kill_s=None)
-    for mission in (swap, cube, arm):
+    arm = Member("panda_1", "panda", "arm", np.array([0.1, 0, 0, 1, 0, 0, 0]), np.arange(8.0) / 7)
+    mixed = replace(swap, team=(swap.team[0], arm), kill_s=None)
+    for mission in (swap, cube, mixed.flown_by({"crazyflie": "one.onnx", "arm": "other.onnx"})):
         save_mission(mission, tmp_path / "plan.json")
-        found = load_mission(tmp_path / "plan.json")
-        assert [order.t_s for order in found.orders] == [order.t_s for order in mission.orders]
-        for read, said in zip(found.orders, mission.orders, strict=True):
-            np.testing.assert_equal(dict(read.commands), dict(said.commands))
-        assert_same(replace(found, orders=()), replace(mission, orders=()))
+        np.testing.assert_equal(asdict(load_mission(tmp_path / "plan.json")), asdict(mission))
 
 
 @pytest.mark.parametrize(
@@ -36,8 +28,12 @@ def test_a_mission_survives_its_file(tmp_path):
         (lambda data: data | {"format": "phalanx-mission/9"}, "format 'phalanx-mission/9' is not"),
         (lambda data: [], "is not a mission"),
         (lambda data: data | {"wind": 3}, "is not a mission: .*wind"),
-        (lambda data: {k: v for k, v in data.items() if k != "names"}, "is not a mission: 'names'"),
-        (lambda data: data | {"base_pose": [[0, 0, 1]]}, "is not a mission: cannot reshape"),
+        (lambda data: {k: v for k, v in data.items() if k != "team"}, "is not a mission: 'team'"),
+        (
+            lambda data: data | {"team": [data["team"][0] | {"base_pose": [0, 0, 1]}]},
+            "is not a mission: cannot reshape",
+        ),
+        (lambda data: data | {"team": [{"name": "cf1"}]}, "is not a mission: .*'base_pose' and 'joint_pos'"),
     ],
 )
 def test_a_bad_file_is_named_in_one_line(tmp_path, change, complaint):
@@ -54,17 +50,28 @@ def test_a_missing_file_is_named(tmp_path):
         load_mission(tmp_path / "none.json")
 
 
-def test_the_command_in_force_is_the_last_one_said():
-    orders = tuple(Order(t, {"velocity": np.array([[x, 0.0, 0.0]])}) for t, x in ((1.0, 0.5), (3.0, -0.5)))
-    mission = replace(plan_swap(1, 10.0, None, seed=0), orders=orders)
-    found = mission.command_at("velocity", np.array([0.5, 1.0, 2.9, 3.0, 9.0]))[:, 0, 0]
-    np.testing.assert_array_equal(found, [np.nan, 0.5, 0.5, -0.5, -0.5])
+def test_the_command_in_force_is_the_last_one_said_to_that_robot():
+    orders = (
+        Order(1.0, {"cf1": {"velocity": np.array([0.5, 0.0, 0.0])}}),
+        Order(2.0, {"cf2": {"velocity": np.array([9.0, 0.0, 0.0])}}),
+        Order(3.0, {"cf1": {"velocity": np.array([-0.5, 0.0, 0.0])}}),
+    )
+    mission = replace(plan_swap(2, 10.0, None, seed=0), orders=orders)
+    found = mission.command_at("velocity", np.array([0.5, 1.0, 2.9, 3.0, 9.0]), [0, 1])[..., 0]
+    np.testing.assert_array_equal(found[:, 0], [np.nan, 0.5, 0.5, -0.5, -0.5])
+    np.testing.assert_array_equal(found[:, 1], [np.nan, np.nan, 9.0, 9.0, 9.0])
 
 
 def test_the_swap_begins_and_ends_where_it_says():
     mission = plan_swap(4, 18.0, 11.0, seed=1)
     there, back = mission.orders
-    np.testing.assert_allclose(there.commands["goal_pos"][:, :2], -mission.base_pose[:, :2])
-    np.testing.assert_allclose(back.commands["goal_pos"], mission.base_pose[:, :3])
+    for member in mission.team:
+        np.testing.assert_allclose(there.commands[member.name]["goal_pos"][:2], -member.base_pose[:2])
+        np.testing.assert_allclose(back.commands[member.name]["goal_pos"], member.base_pose[:3])
+        np.testing.assert_allclose(yaw_of(member.base_pose)[:3], member.base_pose[:3])
     assert mission.checks_s == (back.t_s, 18.0) and back.t_s < mission.kill_s
-    np.testing.assert_allclose([yaw_of(p)[:3] for p in mission.base_pose], mission.base_pose[:, :3])
+
+
+def test_robots_are_named_by_what_they_are_and_counted_by_kind():
+    names = team_names(["crazyflie", "panda", "crazyflie", "g1"])
+    assert names == ["cf1", "panda_1", "cf2", "g1_1"]

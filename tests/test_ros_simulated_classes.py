@@ -11,7 +11,8 @@ from ros_rig import standing
 from hardware import load_robot
 from phalanx.mission import plan_task
 from ros_nodes.dead_man import DAMP_AFTER_S
-from ros_nodes.simulated_team import SLIDE_LEVER_M, Imperfection, SimulatedTeam
+from ros_nodes.simulated_robot import SLIDE_LEVER_M, Imperfection
+from ros_nodes.simulated_team import SimulatedTeam
 from ros_nodes.truth import read_truth, truth_columns, truth_row
 from sim.tasks import load_task
 
@@ -27,7 +28,7 @@ def run(team: SimulatedTeam, start_s: float, duration_s: float, command=None) ->
     now_s = start_s
     while now_s < start_s + duration_s:
         if command is not None:
-            team.receive(0, command, now_s)
+            team.robots[0].receive(command, now_s)
         now_s += DT
         team.step(now_s)
     return now_s
@@ -36,11 +37,11 @@ def run(team: SimulatedTeam, start_s: float, duration_s: float, command=None) ->
 def test_an_arm_stands_where_it_is_bolted_and_holds_its_last_target_in_silence():
     team = SimulatedTeam(standing([[0.4, -0.3, 0.1, 0.7]], PANDA), PERFECT, DT, seed=0)
     now_s = run(team, 0.0, 0.5)
-    np.testing.assert_allclose(team.measure(0).joint_pos, [joint.home for joint in PANDA.joints], atol=1e-4)
+    np.testing.assert_allclose(team.robots[0].measure().joint_pos, [joint.home for joint in PANDA.joints], atol=1e-4)
     target = home(PANDA) + np.array([0.5, 0, 0, 0, 0, 0, 0, -0.02])
     now_s = run(team, now_s, 1.5, target)
     run(team, now_s, 3.0)
-    state = team.measure(0)
+    state = team.robots[0].measure()
     np.testing.assert_allclose(state.joint_pos, target, atol=5e-3)
     np.testing.assert_allclose(state.base_pos, [0.4, -0.3, 0.1])
     np.testing.assert_allclose(state.base_quat, [np.cos(0.35), 0, 0, np.sin(0.35)])
@@ -48,12 +49,14 @@ def test_an_arm_stands_where_it_is_bolted_and_holds_its_last_target_in_silence()
 
 
 def test_fingers_that_mirror_each_other_start_where_they_belong():
-    joint_pos = np.array([[*(joint.home for joint in PANDA.joints[:-1]), 0.015]])
-    team = SimulatedTeam(standing([[0, 0, 0, 0]], PANDA, joint_pos=joint_pos), PERFECT, DT, seed=0)
+    joint_pos = np.array([*(joint.home for joint in PANDA.joints[:-1]), 0.015])
+    mission = standing([[0, 0, 0, 0]], PANDA)
+    mission = replace(mission, team=(replace(mission.team[0], joint_pos=joint_pos),))
+    team = SimulatedTeam(mission, PERFECT, DT, seed=0)
     for step in range(20):
-        team.receive(0, joint_pos[0], DT * step)
+        team.robots[0].receive(joint_pos, DT * step)
         team.step(DT * (step + 1))
-        state = team.measure(0)
+        state = team.robots[0].measure()
         assert abs(state.joint_vel[-1]) < 0.01
         assert state.joint_pos[-1] == pytest.approx(0.015, abs=1e-4)
 
@@ -71,13 +74,13 @@ def test_a_humanoid_stands_while_it_is_told_to_and_sinks_without_stiffness_in_si
     assert 0.005 < fallen < 0.5 * 9.81 * 0.4**2 / 2  # it gives way, but does not drop
     run(team, now_s, 4.0)
     assert team.true_poses()[0, 2] < 0.6 * G1.home_height_m
-    assert np.isfinite(team.measure(0).joint_pos).all()
+    assert np.isfinite(team.robots[0].measure().joint_pos).all()
 
 
 def test_joints_have_the_noise_that_was_asked_for_and_slides_that_of_their_drum():
     noise = Imperfection(joint_pos_rad=0.01, joint_vel_rad_s=0.2)
     team = SimulatedTeam(standing([[0, 0, 0, 0]], PANDA), noise, DT, seed=0)
-    states = [team.measure(0) for _ in range(2000)]
+    states = [team.robots[0].measure() for _ in range(2000)]
     lever = np.array([1.0] * 7 + [SLIDE_LEVER_M])
     np.testing.assert_allclose(np.std([s.joint_pos for s in states], axis=0), 0.01 * lever, rtol=0.1)
     np.testing.assert_allclose(np.std([s.joint_vel for s in states], axis=0), 0.2 * lever, rtol=0.1)
@@ -107,9 +110,9 @@ def test_what_is_recorded_is_read_as_it_was():
     columns, row = truth_columns(mission), truth_row(team, list(mission.objects))
     series = {name: np.array([value]) for name, value in zip(columns, row, strict=True)}
     truth = read_truth(series | {"time_s": np.zeros(1)}, mission)
-    state, puck = team.true_state(0), team.true_object("puck")
+    state, puck = team.robots[0].true_state(), team.true_object("puck")
     for name in ("joint_pos", "joint_vel", "base_pos", "base_quat"):
-        np.testing.assert_array_equal(getattr(truth.robots, name)[0, 0], getattr(state, name))
+        np.testing.assert_array_equal(getattr(truth.robots[0], name)[0], getattr(state, name))
     np.testing.assert_array_equal(truth.objects["puck"].pos[0], puck.pos)
     np.testing.assert_array_equal(truth.objects["puck"].ang_vel[0], puck.ang_vel)
-    np.testing.assert_array_equal(truth.target[0, 0], team.target[0])
+    np.testing.assert_array_equal(truth.target[0][0], team.robots[0].target)

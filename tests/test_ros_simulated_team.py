@@ -6,7 +6,8 @@ import pytest
 pytest.importorskip("mujoco")
 from ros_rig import SPEC, standing
 
-from ros_nodes.simulated_team import Imperfection, SimulatedTeam
+from ros_nodes.simulated_robot import Imperfection
+from ros_nodes.simulated_team import SimulatedTeam
 
 PERFECT = Imperfection()
 HOVER = np.array([SPEC.flight.hover_thrust_n, 0.0, 0.0, 0.0])
@@ -21,7 +22,7 @@ def fly(team: SimulatedTeam, start_s: float, duration_s: float, command=None) ->
     now_s = start_s
     while now_s < start_s + duration_s:
         if command is not None:
-            team.receive(0, command, now_s)
+            team.robots[0].receive(command, now_s)
         now_s += DT
         team.step(now_s)
     return now_s
@@ -56,7 +57,7 @@ def tilt(team: SimulatedTeam) -> float:
 def test_garbage_is_no_command(bad):
     team = make_team()
     fly(team, 0.0, 0.1, HOVER)
-    assert not team.receive(0, np.array([bad, 0, 0, 0]), 0.1)
+    assert not team.robots[0].receive(np.array([bad, 0, 0, 0]), 0.1)
     fly(team, 0.1, 0.1, np.array([0.4, bad, 0, 0]))
     assert np.isfinite(team.true_poses()).all()
 
@@ -73,11 +74,11 @@ def test_commands_act_late_by_the_link():
 def test_sensors_have_the_noise_that_was_asked_for():
     noise = Imperfection(0.01, 0.02, 0.03, 0.04)
     team = make_team(noise)
-    states = [team.measure(0) for _ in range(2000)]
+    states = [team.robots[0].measure() for _ in range(2000)]
     assert np.std([s.base_pos for s in states], axis=0) == pytest.approx(0.01, rel=0.1)
     assert np.std([s.base_lin_vel for s in states], axis=0) == pytest.approx(0.03, rel=0.1)
     assert np.std([s.base_ang_vel for s in states], axis=0) == pytest.approx(0.04, rel=0.1)
-    truth = make_team().measure(0).base_quat
+    truth = make_team().robots[0].measure().base_quat
     angle = 2 * np.arccos(np.clip([abs(s.base_quat @ truth) for s in states], 0, 1))
     assert np.sqrt((angle**2).mean()) == pytest.approx(0.02 * np.sqrt(3), rel=0.1)
     assert np.mean([s.base_pos for s in states], axis=0) == pytest.approx([0, 0, 1], abs=0.002)
@@ -92,5 +93,5 @@ def test_measured_velocity_is_in_the_body_frame():
     w, x, y, z = team.true_poses()[0, 3:]
     from scipy.spatial.transform import Rotation
 
-    measured_w = Rotation.from_quat([x, y, z, w]).apply(team.measure(0).base_lin_vel)
+    measured_w = Rotation.from_quat([x, y, z, w]).apply(team.robots[0].measure().base_lin_vel)
     np.testing.assert_allclose(measured_w, velocity_w, atol=0.02)

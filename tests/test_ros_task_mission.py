@@ -15,7 +15,7 @@ from phalanx.mission_film import load_mission_flight
 from ros_nodes.deploy import conduct
 from ros_nodes.mission import Order, load_mission
 from ros_nodes.truth import read_truth, truth_columns
-from sim.tasks import load_task, task_names
+from sim.tasks import any_task_names, load_any_task, load_task
 
 pytestmark = pytest.mark.ros
 
@@ -32,8 +32,8 @@ def bundle(tmp_path_factory):
 def conducted(bundle, tmp_path_factory):
     """An arm reaches for two poses; then its policy is killed."""
     out = tmp_path_factory.mktemp("mission")
-    mission, judge = plan_mission(tool_contract(), None, 9.0, 7.0, seed=3)
-    return conduct(bundle, out, mission, judge), out, mission
+    mission, judge = plan_mission({str(bundle): tool_contract()}, None, 9.0, 7.0, seed=3)
+    return conduct(mission, out, judge), out, mission
 
 
 def test_an_arm_reaches_what_the_task_asks_for_until_its_policy_dies(conducted):
@@ -51,7 +51,7 @@ def test_a_mission_of_an_arm_leaves_its_plan_its_figures_and_its_bag(conducted):
 
     result, out, mission = conducted
     assert json.loads((out / "mission.json").read_text()) == result
-    np.testing.assert_array_equal(load_mission(out / "plan.json").joint_pos, mission.joint_pos)
+    np.testing.assert_array_equal(load_mission(out / "plan.json").team[0].joint_pos, mission.team[0].joint_pos)
     with AnyReader([out / "bag"]) as bag:
         counts = {connection.topic: connection.msgcount for connection in bag.connections}
     assert (
@@ -68,14 +68,14 @@ def test_a_policy_is_killed_when_something_has_been_judged_and_some_time_is_left
 
 @pytest.mark.parametrize("task", ["reach", "swarm-swap", "of-another-house"])
 def test_figures_that_no_mission_has_are_refused_and_only_missing_ones_are_the_tasks(task):
-    contract = replace(tool_contract(), task=task)
+    policies = {"policy.onnx": replace(tool_contract(), task=task)}
     for robots in (0, -1):
         with pytest.raises(ValueError, match=f"robots = {robots}: a team needs at least one"):
-            plan_mission(contract, robots, None, None, seed=0)
+            plan_mission(policies, robots, None, None, seed=0)
     for duration_s in (0.0, -3.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=f"duration_s = {duration_s:g}: must be above 0 and finite"):
-            plan_mission(contract, None, duration_s, None, seed=0)
-    mission, _ = plan_mission(contract, None, None, None, seed=0)
+            plan_mission(policies, None, duration_s, None, seed=0)
+    mission, _ = plan_mission(policies, None, None, None, seed=0)
     assert (len(mission.names), mission.duration_s) == ((1, 6.0) if task == "reach" else (4, 18.0))
 
 
@@ -86,35 +86,36 @@ def test_the_report_shows_the_arm_and_where_its_tool_was_sent(conducted):
     moved = np.linalg.norm(flight.film.pos[-1] - flight.film.pos[0], axis=-1)
     assert moved.max() > 0.1
     (marker,) = flight.film.markers
-    np.testing.assert_allclose(marker.pos[100], mission.orders[0].commands["goal_pos"][0])
+    np.testing.assert_allclose(marker.pos[100], mission.orders[0].commands["panda_1"]["goal_pos"])
 
 
 def test_what_the_policy_would_refuse_is_refused_before_anything_starts(bundle, tmp_path):
-    mission, judge = plan_mission(tool_contract(), None, None, None, seed=0)
-    far = {"goal_pos": np.array([[0.5, 0.0, 2.0]])}
-    for orders, complaint in (
-        ((Order(0.0, far),), r"asks panda_1 for goal_pos = \[0.5, 0.0, 2.0\]; the policy was trained for"),
-        ((Order(0.0, {"velocity": np.zeros((1, 3))}),), "asks for 'velocity'; the policy takes: goal_pos, goal_quat"),
+    mission, judge = plan_mission({str(bundle): tool_contract()}, None, None, None, seed=0)
+    for asked, complaint in (
+        (
+            {"goal_pos": np.array([0.5, 0.0, 2.0])},
+            r"asks panda_1 for goal_pos = \[0.5, 0.0, 2.0\]; the policy was trained for",
+        ),
+        ({"velocity": np.zeros(3)}, "asks for 'velocity'; the policy takes: goal_pos, goal_quat"),
     ):
         with pytest.raises(ValueError, match=complaint):
-            conduct(bundle, tmp_path / "out", replace(mission, orders=orders), judge)
+            conduct(replace(mission, orders=(Order(0.0, {"panda_1": asked}),)), tmp_path / "out", judge)
     with pytest.raises(ValueError, match="is for robot 'panda', this robot has 'ur5e'"):
-        conduct(bundle, tmp_path / "out", replace(mission, robot="ur5e"), judge)
+        conduct(replace(mission, team=(replace(mission.team[0], robot="ur5e"),)), tmp_path / "out", judge)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", task_names())
+@pytest.mark.parametrize("name", any_task_names())
 def test_every_task_becomes_a_mission_that_its_own_terms_can_judge(name, tmp_path):
     """The robots stand still at their start for the whole mission: that is judged, and is mostly no success."""
-    task = load_task(name)
-    mission = plan_task(task, task.num_agents, 4.0, None, seed=5)
-    assert plan_task(task, task.num_agents, 4.0, None, seed=5).orders[0].t_s == 0.0
-    assert mission.checks_s[-1] == mission.duration_s >= 4.0
+    task = load_any_task(name)
+    mission = plan_task(task, None, 4.0, None, seed=5)
+    assert all(order.t_s >= 0.0 for order in mission.orders) and mission.checks_s[-1] == mission.duration_s >= 4.0
     time_s = np.arange(0.0, mission.duration_s, 0.02)
     series = {column: np.zeros(len(time_s)) for column in truth_columns(mission)} | {"time_s": time_s}
-    for robot, name_of in enumerate(mission.names):
-        row = [*mission.base_pose[robot], *np.zeros(6), *mission.joint_pos[robot]]
-        series |= {f"{name_of}_{i}": np.full(len(time_s), value) for i, value in enumerate(row)}
+    for member in mission.team:
+        row = [*member.base_pose, *np.zeros(6), *member.joint_pos]
+        series |= {f"{member.name}_{i}": np.full(len(time_s), value) for i, value in enumerate(row)}
     for thing, pose in mission.objects.items():
         series |= {f"{thing}_{i}": np.full(len(time_s), value) for i, value in enumerate(pose)}
     verdict = judge_of(task)(mission, read_truth(series, mission))

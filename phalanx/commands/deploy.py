@@ -1,16 +1,17 @@
-"""`phalanx deploy`: fly a policy file in ROS 2."""
+"""`phalanx deploy`: fly policy files in ROS 2."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from phalanx.console import err, make_progress, out, print_json
-from phalanx.options import OutFolder, PolicyFile
+from phalanx.options import OutFolder, Subjects
 
 
 def deploy(
-    file: PolicyFile,
+    subjects: Subjects = (),
     robots: int | None = None,
     duration_s: float | None = None,
     kill_after_s: Annotated[float | Literal["auto"] | None, tyro.conf.arg(metavar="SECONDS|auto|None")] = "auto",
@@ -18,12 +19,13 @@ def deploy(
     out_dir: OutFolder = None,
     json: bool = False,
 ) -> int:
-    """Fly a policy file in ROS 2.
+    """Fly a policy file in ROS 2, or the files of a team with several roles, one for each.
 
     The mission of its task with simulated robots: one policy and one shield process each; exits 1 when it fails.
 
     Args:
-        file: Policy file, such as zoo/swarm-swap.onnx.
+        subjects: Policy file, such as zoo/swarm-swap.onnx, of a team with several roles a file for each; or a task, for
+            the policies that ship for it.
         robots: Size of the team; need not be that of training. By default as the task says.
         duration_s: How long the mission lasts, in whole episodes of the task; 18 s for the swap.
         kill_after_s: When one policy process is killed; None for never. auto kills in the swap only.
@@ -32,19 +34,18 @@ def deploy(
         json: Print the figures as JSON on stdout.
     """
     from deploy.bundle import load_bundle
-
-    contract = load_bundle(file).contract  # a bad file is answered before a process is started
     from phalanx.mission import plan_mission
     from phalanx.mission_film import load_mission_flight
     from phalanx.report import render_flight
     from ros_nodes.deploy import DeployError, conduct
 
-    mission, judge = plan_mission(contract, robots, duration_s, kill_after_s, seed)
+    policies = {str(file): load_bundle(file).contract for file in policy_files(subjects)}
+    mission, judge = plan_mission(policies, robots, duration_s, kill_after_s, seed)
     folder = out_dir or fresh_folder(Path("runs/deploy"))
     with make_progress() as progress:
         bar = progress.add_task("starting", total=mission.duration_s, note="")
         try:
-            result = conduct(file, folder, mission, judge, lambda state: progress.update(bar, **shown(state)))
+            result = conduct(mission, folder, judge, lambda state: progress.update(bar, **shown(state)))
         except DeployError as error:
             progress.stop()
             err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)
@@ -57,6 +58,19 @@ def deploy(
     else:
         _summary(result, page)
     return 0 if good else 1
+
+
+def policy_files(subjects: Sequence[str]) -> list[Path]:
+    """The files that `subjects` are, or those that ship for the one task that is named instead; ValueError else."""
+    from phalanx.catalogue.zoo import shipped_files
+    from phalanx.play.pilots import is_file
+
+    files = [Path(subject) for subject in subjects if is_file(subject)]
+    if len(subjects) == max(len(files), 1):
+        return files or shipped_files(subjects[0])
+    raise ValueError(
+        "which policy? give a file, such as zoo/swarm-swap.onnx, of a team with several roles one for each, or a task"
+    )
 
 
 def fresh_folder(parent: Path) -> Path:
