@@ -13,6 +13,7 @@ from sim.imperfections import CRAZYFLIE_NOISE
 from sim.task import (
     ActionCfg,
     CommandCfg,
+    Curriculum,
     Draw,
     MemoryTerm,
     ObservationCfg,
@@ -111,7 +112,7 @@ def _pillars(draw: Draw, plan: Mapping[str, Tensor], taken: Tensor) -> Tensor:
     """Places (K, pillars, 3) m, half of them in the way of some goal, the others anywhere.
 
     Each is the first of a few draws that is clear of `taken` (K, M, 2) m and of the pillars before it. A pillar that
-    finds none stays outside the walls.
+    finds none stays outside the walls, and so do the more of them the easier the world is to be.
     """
     places: list[Tensor] = []
     every = torch.arange(draw.worlds)
@@ -127,6 +128,7 @@ def _pillars(draw: Draw, plan: Mapping[str, Tensor], taken: Tensor) -> Tensor:
             room = torch.minimum(room, torch.cdist(tried, torch.stack(places, dim=1)).amin(-1) - GAP_M + CLEAR_M)
         best = room.clamp(max=CLEAR_M).argmax(-1)
         place, clear = tried[every, best], room[every, best] >= CLEAR_M
+        clear &= draw.uniform(0.0, 1.0) < draw.difficulty
         places.append(torch.where(clear.unsqueeze(-1), place, torch.tensor([float(index), 4.0])))
     flat = torch.stack(places, dim=1)
     return torch.cat([flat, torch.full_like(flat[..., :1], PILLAR_HEIGHT_M / 2)], dim=-1)
@@ -202,8 +204,9 @@ SWARM_TRACK = TaskCfg(
         "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
         "network_delay": RandomTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
     },
+    curriculum=Curriculum(up=0.1, down=0.05),
     num_envs=256,
-    train_steps=3_000_000,
+    train_steps=5_000_000,
     ppo={"gamma": 0.98, "gae_lambda": 0.9, "init_std": 0.5, "schedule": "linear", "learning_rate": 2e-3},
     scene=SceneCfg(props=add_pillars, objects=PILLARS),
     motion=motion,
