@@ -28,6 +28,7 @@ class Episode:
     reward_terms: dict[str, float]  # sum over the episode, mean over the robots
     duration_s: float
     flies: bool
+    ground: np.ndarray | None = None  # nodes of the scene's height field, if it has one
 
 
 @single_threaded_torch()
@@ -39,6 +40,7 @@ def play_episode(
     crews = env.crews
     for name, crew in crews.items():
         pilots[name].start(crew)
+    ground = ground_of(env)
     columns = torch.arange(env.world.scene.model.nq)
     qpos, pos, mode, told, terms = [], [], [], [], []
     total, before = 0.0, _shielded(env)
@@ -75,7 +77,7 @@ def play_episode(
         intervention=np.array(mode, dtype=float),
         events=tuple(Event(float(t[-1]), names[k], "kill", failure) for k in failed if failure),
         control_period_ms=1e3 * env.control_dt,
-        film=make_film(visual_scene(task, num_agents), np.array(qpos), markers),
+        film=make_film(visual_scene(task, num_agents, ground=ground), np.array(qpos), markers),
         curves={name: np.array([row[name] for row in terms]) for name in terms[0]},
     )
     return Episode(
@@ -87,7 +89,14 @@ def play_episode(
         reward_terms={name: float(values.sum()) for name, values in flight.curves.items()},
         duration_s=len(t) * env.control_dt,
         flies=any(crew.robot.kind == "drone" for crew in crews.values()),
+        ground=ground,
     )
+
+
+def ground_of(env: MixedEnv) -> np.ndarray | None:
+    """Nodes of the height field of the only world, as MuJoCo keeps them; None for a plain floor."""
+    grounds = [crew.robots.ground for crew in env.crews.values()]
+    return None if grounds[0] is None else grounds[0].shares(torch.tensor([0]))[0].numpy()
 
 
 def _robots(values: Mapping[str, torch.Tensor]) -> np.ndarray:

@@ -5,17 +5,25 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 
-from phalanx.play.shapes import bones_of, shapes_of
+from phalanx.play.shapes import EVERYWHERE, bones_of, shapes_of
 from phalanx.report.film import Cable, Film, Marker
 from sim.env import task_scene
 from sim.scene import Scene
 from sim.task import MixedTaskCfg, TaskCfg
 
+AROUND_M = 1.5  # so far around what moves uneven ground is shown
 SITE = int(mujoco.mjtWrap.mjWRAP_SITE)
 
 
-def visual_scene(task: TaskCfg | MixedTaskCfg, num_agents: int | None = None, dressed: bool = False) -> Scene:
+def visual_scene(
+    task: TaskCfg | MixedTaskCfg,
+    num_agents: int | None = None,
+    dressed: bool = False,
+    ground: np.ndarray | None = None,
+) -> Scene:
     """The scene that the environment steps, with visuals; its coordinates are the same. `dressed` adds sky and light.
+
+    `ground` are the nodes of its height field, which is level without.
 
     Compiling it takes a tenth of a second, which is why the environment does not bring it along.
     """
@@ -26,7 +34,10 @@ def visual_scene(task: TaskCfg | MixedTaskCfg, num_agents: int | None = None, dr
         _dress(spec)
 
     shown = replace(task, scene=replace(task.scene, props=props)) if dressed else task
-    return task_scene(shown, num_agents, visuals=True)
+    scene = task_scene(shown, num_agents, visuals=True)
+    if ground is not None:
+        scene.model.hfield_data[:] = ground
+    return scene
 
 
 def make_film(scene: Scene, qpos: np.ndarray, markers: tuple[Marker, ...] = ()) -> Film:
@@ -43,7 +54,9 @@ def make_film(scene: Scene, qpos: np.ndarray, markers: tuple[Marker, ...] = ()) 
     number = np.zeros(model.nbody, dtype=int)
     number[moving] = 1 + np.arange(len(moving))
     whose = owners(model)
-    found = bones_of(model, whose) + shapes_of(model, whose)
+    places = pos[:, moving, :2].reshape(-1, 2)
+    area = (places.min(0) - AROUND_M, places.max(0) + AROUND_M) if len(places) else EVERYWHERE
+    found = bones_of(model, whose) + shapes_of(model, whose, area)
     shapes = tuple(replace(shape, body=int(number[shape.body])) for shape in found)
     return Film(pos[:, keep], quat[:, keep], shapes, _cables(model, number), markers)
 
@@ -85,8 +98,9 @@ def _dress(spec: mujoco.MjSpec) -> None:
     )
     material = spec.add_material(name="squares", texrepeat=[1, 1], texuniform=True, reflectance=0)
     material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "squares"
-    spec.geom("floor").material = "squares"
-    spec.geom("floor").rgba = [1, 1, 1, 1]
+    for geom in spec.worldbody.geoms:
+        if geom.name in ("floor", "terrain"):
+            geom.material, geom.rgba = "squares", [1, 1, 1, 1]
     for light in spec.lights:
         spec.delete(light)
     lamp = {"pos": [-1.5, -2.0, 8.0], "dir": [0.18, 0.25, -1.0], "diffuse": [0.5, 0.5, 0.5]}

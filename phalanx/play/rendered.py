@@ -36,7 +36,7 @@ def rendered(
     if os.environ.get("MUJOCO_GL") == "disable":
         raise NoRenderer("neither EGL nor OSMesa is installed")
     flight = episode.flight
-    scene = visual_scene(task, num_agents, dressed=True)
+    scene = visual_scene(task, num_agents, dressed=True, ground=episode.ground)
     scene.model.vis.global_.offwidth, scene.model.vis.global_.offheight = size
     data = mujoco.MjData(scene.model)
     try:

@@ -8,15 +8,20 @@ import numpy as np
 from phalanx.report.film import WORLD, Shape
 
 GEOM = mujoco.mjtGeom
+Area = tuple[np.ndarray, np.ndarray]
 CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
 RIM = np.stack([np.cos(np.arange(12) * np.pi / 6), np.sin(np.arange(12) * np.pi / 6)], axis=-1)
-PATCHES = 16  # of a height field, along either side
+PATCHES = 16  # of what is shown of a height field, along either side
+EVERYWHERE = (np.full(2, -np.inf), np.full(2, np.inf))
 BONE, BONE_M, LEAST_BONE_M, BEHIND_M = "#3a404a", 0.012, 0.03, 0.3
 DIRECTIONS = 40  # in which a mesh keeps its outermost corner
 
 
-def shapes_of(model: mujoco.MjModel, owner: np.ndarray) -> tuple[Shape, ...]:
-    """All visible geoms but the floor; `owner` (nbody,) says whose a body is. Bodies are numbered as in the model."""
+def shapes_of(model: mujoco.MjModel, owner: np.ndarray, area: Area = EVERYWHERE) -> tuple[Shape, ...]:
+    """All visible geoms but the floor; `owner` (nbody,) says whose a body is. Bodies are numbered as in the model.
+
+    Of a height field only `area` is shown, least and greatest x, y, (2,) m each: the smaller it is, the finer.
+    """
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
     shapes = []
@@ -31,7 +36,7 @@ def shapes_of(model: mujoco.MjModel, owner: np.ndarray) -> tuple[Shape, ...]:
         if model.body_weldid[body] == WORLD:
             body, pos, turn = WORLD, data.geom_xpos[geom], data.geom_xmat[geom].reshape(3, 3)
         colour = "#" + "".join(f"{round(255 * value):02x}" for value in np.clip(rgba[:3], 0.0, 1.0))
-        for points, radius in _hulls(model, geom):
+        for points, radius in _hulls(model, geom, area):
             placed = pos + points @ turn.T
             whose = int(owner[model.geom_bodyid[geom]])
             shapes.append(Shape(body, placed, radius, colour, float(rgba[3]), whose, model.geom(geom).name))
@@ -50,7 +55,7 @@ def bones_of(model: mujoco.MjModel, owner: np.ndarray) -> tuple[Shape, ...]:
     return tuple(bones)
 
 
-def _hulls(model: mujoco.MjModel, geom: int) -> list[tuple[np.ndarray, float]]:
+def _hulls(model: mujoco.MjModel, geom: int, area: Area) -> list[tuple[np.ndarray, float]]:
     """Points (K, 3) m in the geom's frame, and the radius by which their hull is swollen; more than one for a field."""
     kind, size = model.geom_type[geom], model.geom_size[geom]
     match kind:
@@ -70,26 +75,33 @@ def _hulls(model: mujoco.MjModel, geom: int) -> list[tuple[np.ndarray, float]]:
             corners = model.mesh_vert[first : first + model.mesh_vertnum[model.geom_dataid[geom]]].astype(float)
             return [(corners[np.unique((corners @ _directions().T).argmax(axis=0))], 0.0)]
         case GEOM.mjGEOM_HFIELD:
-            return _patches(model, int(model.geom_dataid[geom]))
+            return _patches(model, int(model.geom_dataid[geom]), area)
     return []
 
 
-def _patches(model: mujoco.MjModel, field: int) -> list[tuple[np.ndarray, float]]:
-    """A height field as flat pieces."""
+def _patches(model: mujoco.MjModel, field: int, area: Area) -> list[tuple[np.ndarray, float]]:
+    """What lies of a height field in `area` as flat pieces."""
     rows, columns = int(model.hfield_nrow[field]), int(model.hfield_ncol[field])
     first = model.hfield_adr[field]
     height = model.hfield_data[first : first + rows * columns].reshape(rows, columns) * model.hfield_size[field, 2]
-    y, x = (np.linspace(0, count - 1, min(count, PATCHES + 1)).astype(int) for count in (rows, columns))
     half_x, half_y = model.hfield_size[field, :2]
+    along_x, along_y = np.linspace(-half_x, half_x, columns), np.linspace(-half_y, half_y, rows)
+    x, y = (_some(places, low, high) for places, low, high in zip((along_x, along_y), *area, strict=True))
 
     def corner(i: int, j: int) -> list[float]:
-        return [half_x * (2 * j / (columns - 1) - 1), half_y * (2 * i / (rows - 1) - 1), float(height[i, j])]
+        return [along_x[j], along_y[i], float(height[i, j])]
 
     return [
         (np.array([corner(a, c), corner(a, d), corner(b, d), corner(b, c)]), 0.0)
         for a, b in pairwise(y)
         for c, d in pairwise(x)
     ]
+
+
+def _some(places: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Indices of about `PATCHES` of the ascending `places` from `low` to `high`."""
+    inside = np.flatnonzero((places >= low) & (places <= high))
+    return np.unique(np.linspace(inside[0], inside[-1], PATCHES + 1).round().astype(int)) if len(inside) else inside
 
 
 def _directions() -> np.ndarray:

@@ -47,14 +47,16 @@ def outlines(film: Film, step: int, view: View, world: bool | None = None) -> li
         if world not in (None, shape.body == WORLD):
             continue
         points = film.placed(step, shape.body, shape.points)
-        depth = -np.inf if is_slab(shape) else float((points @ view.near).mean()) - shape.behind
+        depth = (not is_slab(shape), float((points @ view.near).mean()) - shape.behind)
         outline = Outline(swollen(view.flat(points), shape.radius), shape.colour, shape.alpha, shape.owner)
         found.append((depth, outline))
     for cable in film.cables if not world else ():
         ends = np.stack(
             [film.placed(step, body, point[None])[0] for body, point in zip(cable.bodies, cable.points, strict=True)]
         )
-        found.append((float((ends @ view.near).mean()), Outline(view.flat(ends), "#7d8590", 1.0, -1, closed=False)))
+        found.append(
+            ((True, float((ends @ view.near).mean())), Outline(view.flat(ends), "#7d8590", 1.0, -1, closed=False))
+        )
     found.sort(key=lambda pair: pair[0])
     return [outline for _, outline in found]
 
