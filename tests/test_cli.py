@@ -193,6 +193,14 @@ def test_a_missing_library_names_the_extra_to_install():
     assert_one_line_error(done, "torch", "phalanx[train]")
 
 
+def test_a_video_without_its_encoder_names_the_extra_to_install(tmp_path):
+    code = "import sys; sys.modules['imageio_ffmpeg'] = None; from phalanx.cli import main; main(sys.argv[1:])"
+    args = ["play", "hover", "--agent", "zero", "--out", str(tmp_path / "x.mp4")]
+    nowhere = os.environ | {"PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, env=nowhere)
+    assert_one_line_error(done, "ffmpeg", "phalanx[video]")
+
+
 @pytest.mark.ros
 def test_an_interrupted_flight_leaves_no_process_behind(tmp_path):
     zoo = Path(__file__).parent.parent / "zoo" / "swarm-swap.onnx"

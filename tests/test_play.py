@@ -7,6 +7,7 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
+from PIL import Image
 
 from phalanx.play.agents import make_agent
 from phalanx.play.episode import play_episode
@@ -14,9 +15,11 @@ from phalanx.play.filming import make_film, visual_scene
 from phalanx.play.painter import painted
 from phalanx.play.places import robot_labels
 from phalanx.play.shapes import shapes_of
+from phalanx.play.video import save_video
 from phalanx.report import Marker, picture, render_replay
 from sim.env import task_scene
 from sim.tasks import any_task_names, load_any_task, load_task
+from sim.tasks.hover import HOVER
 
 
 def short(name: str, agent: str = "zero", seconds: float = 0.4):
@@ -97,6 +100,23 @@ def test_nobody_and_a_good_controller_come_to_different_ends():
     assert skilled.mean_return > lazy.mean_return
     goal = skilled.flight.goal[0]
     assert np.linalg.norm(skilled.flight.pos[-1, 0] - goal) < 0.1 < np.linalg.norm(lazy.flight.pos[-1, 0] - goal)
+
+
+def test_the_last_moment_is_the_one_that_ended_the_episode():
+    episode = short("hover", "zero", 5.0)
+    flight, low_m = episode.flight, HOVER.failures["outside"].params["low_m"][2]
+    assert episode.failure == "outside" and episode.duration_s == flight.t[-1] < 5.0
+    assert flight.pos[-1, 0, 2] < low_m < flight.pos[-2, 0, 2]
+    assert np.allclose(episode.qpos[-1, :3], flight.pos[-1, 0])
+    assert all(len(values) == len(flight.t) for values in (flight.mode, *flight.curves.values()))
+
+
+def test_a_video_ends_with_the_last_moment(tmp_path):
+    task = replace(load_task("hover"), episode_s=0.1)
+    episode = play_episode(task, {"crazyflie": make_agent("zero", 0, task)}, None, 0, shield=False)
+    save_video(tmp_path / "short.gif", episode, (task, None))
+    with Image.open(tmp_path / "short.gif") as video:
+        assert video.n_frames == 4  # at 0, 0.04, 0.08 and 0.1 s
 
 
 def test_a_picture_without_opengl_shows_the_robots_and_their_goals():

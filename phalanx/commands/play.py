@@ -108,7 +108,7 @@ def row_of(seed: int, episode: Any, shield: bool) -> dict[str, Any]:
         "return": episode.mean_return,
         "reward_terms": episode.reward_terms,
         "min_separation_m": near if near < float("inf") else None,
-        "filtered_share": float((flight.mode > 0).mean()) if shield else None,
+        "filtered_share": float((flight.mode[1:] > 0).mean()) if shield else None,
     }
 
 

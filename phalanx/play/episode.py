@@ -21,7 +21,7 @@ class Episode:
     """How it went, and the flight."""
 
     flight: Flight
-    qpos: np.ndarray  # (T, nq) coordinates of the task's scene
+    qpos: np.ndarray  # (T, nq) coordinates of the task's scene, the last state of the episode included
     success: bool
     failure: str  # name of the failure, "" without one
     mean_return: float
@@ -36,28 +36,33 @@ def play_episode(
     task: TaskCfg | MixedTaskCfg, pilots: Mapping[str, Pilot], num_agents: int | None, seed: int, shield: bool
 ) -> Episode:
     """Let `pilots`, one for each role, act for one episode of `task` with randomisation on, until it ends."""
-    env = MixedEnv(task, 1, seed, num_agents, shield)
+    env = _OneEpisode(task, 1, seed, num_agents, shield)
     crews = env.crews
     for name, crew in crews.items():
         pilots[name].start(crew)
     ground = ground_of(env)
     columns = torch.arange(env.world.scene.model.nq)
-    qpos, pos, mode, told, terms = [], [], [], [], []
-    total, before = 0.0, _shielded(env)
-    while True:
+    qpos, pos, told = [], [], []
+
+    def look() -> None:
         qpos.append(env.world.physics.now(columns)[0].numpy().astype(float))
         pos.append(_robots({name: crew.robots.truth().base_pos for name, crew in crews.items()}))
         told.append({name: _arrays(crew.command) for name, crew in crews.items()})
+
+    look()
+    mode, terms, total, ended = [], [], 0.0, False
+    while not ended:
+        before = _shielded(env)
         _, reward, terminated, _, info = env.step({name: pilots[name].act(crew)[0] for name, crew in crews.items()})
         total += float(_robots(reward).mean())
         terms.append(_named(info["reward_terms"]))
+        mode.append((_shielded(env) - before).clip(0, 1))
         ended = bool(info["ended"][0])
-        now = _shielded(env)
-        if ended:  # a world that ended has forgotten who it was
-            mode.append(np.full(len(now), int(int(info["interventions"][0]) > before.sum())))
-            break
-        mode.append((now - before).clip(0, 1))
-        before = now
+        look()
+    if env.unstable is not None:  # that world is at a new start already: what was before stands for it
+        qpos[-1], pos[-1] = qpos[-2], pos[-2]
+    mode.insert(0, np.zeros_like(mode[0]))  # a moment shows the step that led to it: none did to the first
+    terms.insert(0, dict.fromkeys(terms[0], 0.0))
     failures = {name: float(hit) for name, hit in _named(info["failures"]).items() if hit}
     failed = np.flatnonzero(_robots(terminated)).tolist()
     failure = next(iter(failures), "")
@@ -87,7 +92,7 @@ def play_episode(
         failure=failure,
         mean_return=total,
         reward_terms={name: float(values.sum()) for name, values in flight.curves.items()},
-        duration_s=len(t) * env.control_dt,
+        duration_s=float(t[-1]),
         flies=any(crew.robot.kind == "drone" for crew in crews.values()),
         ground=ground,
     )
@@ -97,6 +102,13 @@ def ground_of(env: MixedEnv) -> np.ndarray | None:
     """Nodes of the height field of the only world, as MuJoCo keeps them; None for a plain floor."""
     grounds = [crew.robots.ground for crew in env.crews.values()]
     return None if grounds[0] is None else grounds[0].shares(torch.tensor([0]))[0].numpy()
+
+
+class _OneEpisode(MixedEnv):
+    """The world stays as it was when the episode ended, to be looked at."""
+
+    def _renew(self, worlds: torch.Tensor, success: torch.Tensor, obs: Mapping[str, torch.Tensor]) -> dict:
+        return dict(obs)
 
 
 def _robots(values: Mapping[str, torch.Tensor]) -> np.ndarray:

@@ -24,8 +24,8 @@ Made = tuple[TaskCfg | MixedTaskCfg, int | None]  # task and team size that an e
 def save_video(path: Path, episode: Episode, scene: Made) -> str:
     """Write a .gif or .mp4; returns how it was drawn. ValueError when a library or program for it is missing."""
     times = episode.flight.t
-    steps = np.unique(np.searchsorted(times, np.arange(0.0, times[-1], 1.0 / FPS)))[:FRAME_LIMIT].tolist()
-    frames, how = frames_of(episode, scene, steps)
+    steps = np.append(np.searchsorted(times, np.arange(0.0, times[-1], 1.0 / FPS)), len(times) - 1)
+    frames, how = frames_of(episode, scene, np.unique(steps)[:FRAME_LIMIT].tolist())
     if path.suffix == ".mp4":
         _encode(path, frames)
     else:
@@ -93,6 +93,6 @@ def ffmpeg() -> str:
     except ImportError:
         found = shutil.which("ffmpeg")
         if found is None:
-            raise ValueError("an .mp4 needs ffmpeg: pip install imageio-ffmpeg, or ask for a .gif") from None
+            raise ValueError("an .mp4 needs ffmpeg, which is not installed: pip install 'phalanx[video]'") from None
         return found
     return str(get_ffmpeg_exe())
