@@ -1,8 +1,9 @@
 """co-carry: two Unitree G1s, one before the other, carry a stretcher to a place, without a word between them.
 
 A G1 has rubber hands that cannot grip. Each of the four handles is therefore strapped to a palm: it turns freely there
-and does not come off. Both robots run the same policy and face the same way; each sees itself, the load and where the
-load is to be, and feels in its arms what the other one does. A load is carried in any direction, never turned.
+and does not come off. Both robots run the same policy and face the same way, and neither is told which end it carries;
+each sees itself, the load and where the load is to be, and feels in its arms what the other one does. A load is carried
+in any direction, never turned.
 """
 
 from dataclasses import replace
@@ -139,7 +140,8 @@ CO_CARRY = TaskCfg(
         critic={
             "base_motion": Term(humanoids.base_motion),
             "feet": Term(humanoids.feet),
-            "end": Term(carry.end),
+            "load_end": Term(carry.load_end),
+            "load_height": Term(carry.load_height),
         },
     ),
     action=ActionCfg(centre=POSE, scale=SCALE),
@@ -188,7 +190,7 @@ CO_CARRY = TaskCfg(
         "epochs": 4,
         "minibatch": 2048,
         "hidden": 128,
-        "init_std": 0.3,
+        "init_std": 0.2,  # the pose itself stands: what is learned first is not to fall
         "min_std": 0.05,
         "target_kl": 0.02,
     },

@@ -1,7 +1,8 @@
 """Terms of humanoids that carry one load between them: where it is to go, and how it is held.
 
 The load's heading frame is the load's, turned upright: x where it points and its bearers face, y to their left, z up.
-Bearers see where the load is and not where they are themselves; they walk as the load has to go.
+Bearers see where the load is, and not where they are themselves. The terms of their gait are those of `humanoids`, told
+to walk as the load has to go.
 """
 
 from dataclasses import replace
@@ -13,14 +14,14 @@ from hardware.rotation import down_b, rotate
 from hardware.types import ObjectState
 from sim.task import Percept, Transition
 from sim.terms import humanoids
+from sim.terms.flight import LOAD, LOAD_GOAL, load_velocity_w
 
 Tensor = torch.Tensor
 Joints = tuple[int, ...]
 Seen = TypeVar("Seen", Percept, Transition)
-LOAD, LOAD_GOAL = "load", "load_goal"  # the tracked object, and the command that says where it is to be
-WALK_M_S = 0.4  # how fast a load is carried while its goal is far,
-RATE = 1.0  # per second: and when it is near, this share of the distance;
-THERE_M = 0.1  # nobody walks to bring it nearer than this
+WALK_M_S = 0.4  # how fast a load is carried to a goal that is far
+RATE = 1.0  # share of the distance to a near one that is covered in a second
+THERE_M = 0.1  # nobody walks to bring a load nearer than this
 
 
 # What the policy sees: a percept -> (..., k).
@@ -42,8 +43,7 @@ def gait_clock(p: Percept) -> Tensor:
 
 def load_vel(p: Percept) -> Tensor:
     """Velocity of the load, (..., 3) m/s, load's heading frame."""
-    load = p.objects[LOAD]
-    return level(load, rotate(load.quat, load.lin_vel))
+    return level(p.objects[LOAD], load_velocity_w(p))
 
 
 def load_lean(p: Percept) -> Tensor:
@@ -62,11 +62,15 @@ def gait_phase(old: Tensor, p: Percept, action: Tensor, dt_s: float, period_s: f
 # What only the critic sees: a transition -> (W, N, k).
 
 
-def end(t: Transition) -> Tensor:
-    """Which end of the load the robot carries, and how high the load is, (W, N, 2): 1 in front or -1 behind, m."""
+def load_end(t: Transition) -> Tensor:
+    """Which end of the load the robot carries, (W, N, 1): 1 in front, -1 behind."""
     load = t.objects[LOAD]
-    front = level(load, t.state.base_pos - load.pos)[..., 0].sign()
-    return torch.stack([front, load.pos[..., 2].expand_as(front)], dim=-1)
+    return level(load, t.state.base_pos - load.pos)[..., :1].sign()
+
+
+def load_height(t: Transition) -> Tensor:
+    """Height of the load, (W, N, 1) m."""
+    return t.objects[LOAD].pos[..., 2:].expand(*t.state.age.shape, 1)
 
 
 # How well it does: a transition -> (W, N).
@@ -130,7 +134,7 @@ def goal_distance(t: Transition) -> Tensor:
 
 
 def told(s: Seen) -> Seen:
-    """What a robot sees, or how it is, as if it were told the velocity with which the load is to go, not turning."""
+    """The same, but as if the robots were told to walk as the load is to go, without turning."""
     velocity = walk(s)
     return replace(s, command={"velocity": torch.cat([velocity, torch.zeros_like(velocity[..., :1])], dim=-1)})
 
