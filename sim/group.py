@@ -248,7 +248,7 @@ class RobotGroup:
 
     def state_dict(self) -> dict[str, Any]:
         """All that a bitwise continuation needs."""
-        ground = {} if self.ground is None else {"ground": vars(self.ground)}
+        ground = {} if self.ground is None else {"ground": dict(vars(self.ground))}
         return {name: getattr(self, name).clone() for name in self.KEPT} | ground
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
