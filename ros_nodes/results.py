@@ -23,6 +23,7 @@ TOUCHDOWN_M_S = 1.0  # a landing faster than this is a crash
 BEYOND = 0.01  # rad or m; a joint that is farther beyond its range broke the shield's promise
 AT_REST = 0.1  # rad/s or m/s; slower than this nothing moves
 REST_S = 0.5
+CARRIED = 0.9  # a drone at rest whose rotors carry a smaller share of it than this stands on something
 Series = dict[str, np.ndarray]
 
 
@@ -149,16 +150,18 @@ def _kill_to_fallback_ms(recording: Recording) -> float | None:
 
 
 def _landed_safely(recording: Recording, params: ShieldParams) -> bool:
-    """Whether the killed robot came down at a bearable speed, stays down, and its shield says so."""
-    robot = recording.mission.kill_robot
-    height = recording.pos[:, robot, 2] - params.ground_z_m
-    down = height < params.landed_height_m
-    if not down[-1] or recording.shields[robot]["mode"][-1] != MODES.index("OFF"):
-        return False
-    touch = int(np.argmax(down))
+    """Whether the drone without a policy came down at a bearable speed and now rests, on the floor or on a thing."""
+    robot, time_s = recording.mission.kill_robot, recording.time_s
+    height = recording.pos[:, robot, 2]
+    above = np.flatnonzero(height > height[-1] + params.landed_height_m)
+    touch = min(int(above[-1]) + 1, len(height) - 1) if len(above) else 0
     before = max(0, touch - 25)
-    speed = (height[before] - height[touch]) / max(recording.time_s[touch] - recording.time_s[before], 1e-3)
-    return bool(speed < TOUCHDOWN_M_S)
+    speed = (height[before] - height[touch]) / max(time_s[touch] - time_s[before], 1e-3)
+    spec = load_robot(recording.mission.team[robot].robot)
+    assert spec.flight is not None
+    thrust_n = recording.truth.target[robot][-1, spec.channel_names.index("thrust")]
+    carried = thrust_n < CARRIED * spec.flight.hover_thrust_n
+    return bool(_stopped_safely(recording) and carried and speed < TOUCHDOWN_M_S)
 
 
 def _joints_beyond(state: RobotState, spec: RobotSpec) -> int:

@@ -1,0 +1,137 @@
+"""A team of unlike robots in ROS 2: each is driven by its own role, and the whole is judged by the task."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+from ros_rig import SPEC, Rig, standing
+from sensor_msgs.msg import JointState
+from test_ros_shield import Requests
+
+from deploy.bundle import load_bundle
+from hardware import load_robot
+from hardware.types import ActuatorCommand, ObjectState, RobotState
+from phalanx.mission import judge_of, plan_mission, plan_task
+from ros_nodes import qos
+from ros_nodes.conversion import empty_state
+from ros_nodes.deploy import conduct
+from ros_nodes.joint_messages import CommandConverter, JointConverter
+from ros_nodes.polling import Mailbox
+from ros_nodes.truth import Truth
+from sim.tasks.perch import PERCH, SEAT
+
+ZOO = Path(__file__).parent.parent / "zoo"
+FILES = [str(ZOO / f"perch-{role}.onnx") for role in ("drone", "arm")]
+PANDA = load_robot("panda")
+KILL_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def contracts():
+    return {file: load_bundle(file).contract for file in FILES}
+
+
+@pytest.mark.ros
+def test_each_of_two_unlike_robots_does_what_its_own_topic_asks(tmp_path):
+    mission = standing([[0.0, 1.5, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]], SPEC, PANDA)
+    with Rig(tmp_path, mission=mission) as rig:
+        rig.start("simulated_robots", "cf1/shield", "panda_1/shield")
+        requests = Requests(rig)
+        arm, converter = rig.publisher("panda_1"), CommandConverter(PANDA.channels)
+        joints = Mailbox(rig.node, JointState, "/panda_1/joint_states", qos.SENSOR)
+        reader, measured = JointConverter(PANDA.joint_names), empty_state(len(PANDA.joints))
+        target = np.array([joint.home for joint in PANDA.joints])
+        target[0] += 0.3
+
+        def ask(_: float) -> None:
+            requests.good((0.3, 1.5, 1.0))
+            taken = joints.take()
+            if taken is not None:
+                stamp = reader.read(taken[0], measured)
+                arm.publish(converter.write(ActuatorCommand(target), stamp))
+
+        assert rig.fly("cf1", 2.5, ask) and rig.fly("panda_1", 0.5, ask)
+        assert measured.joint_pos == pytest.approx(target, abs=0.02)
+        assert rig.state("cf1")[0].base_pos == pytest.approx([0.3, 1.5, 1.0], abs=0.15)
+
+
+@pytest.fixture(scope="module")
+def perched(contracts, tmp_path_factory):
+    """The drone's policy dies on its way to the tray."""
+    mission, judge = plan_mission(contracts, None, 11.0, 3.0, seed=4)
+    out = tmp_path_factory.mktemp("mission")
+    return conduct(replace(mission, kill_s=KILL_S), out, judge), out
+
+
+@pytest.mark.ros
+def test_a_drone_whose_policy_dies_lands_by_its_shield_while_the_arm_goes_on(perched):
+    result, _ = perched
+    assert (result["task"], result["robot"], result["robots"]) == ("perch", "crazyflie, panda", 2)
+    assert result["landed_safely"] is True and result["stopped_safely"] is None
+    assert 0 < result["kill_to_fallback_ms"] < 150
+    assert result["legs"] == [True, True]  # of the arm, which still has a policy
+    assert result["failures"] == {"drone/outside": 0, "drone/tipped": 0, "arm/outside": 0}
+    assert result["shield"]["violations"] == 0 and result["min_separation_m"] is None
+    assert result["control_hz"] == pytest.approx(50.0, rel=0.05)
+
+
+@pytest.mark.ros
+def test_the_bag_holds_what_drone_and_arm_know_of_each_other(perched):
+    from rosbags.highlevel import AnyReader
+
+    with AnyReader([perched[1] / "bag"]) as bag:
+        counts = {connection.topic: connection.msgcount for connection in bag.connections}
+    for topic in ("/objects/tray/odom", "/cf1/odom", "/panda_1/joint_states", "/cf1/command", "/panda_1/requested"):
+        assert counts[topic] > 400, topic
+
+
+def test_perch_is_judged_by_each_role_s_own_terms():
+    """The drone sits on the tray in the first moment and has fallen off it in the second."""
+    mission = plan_task(PERCH, None, 4.0, None, seed=0)
+    arm = mission.team[1]
+    assert [(m.name, m.robot, m.role) for m in mission.team] == [
+        ("cf1", "crazyflie", "drone"),
+        ("panda_1", "panda", "arm"),
+    ]
+    tray = mission.objects["tray"]
+    seat = tray[:3] + np.array([0.0, 0.0, SEAT["seat_m"]])
+    none, no_joints, age = np.zeros((2, 3)), np.zeros((2, 0)), np.zeros(2)
+    upright, over = [1.0, 0, 0, 0], [0, 1.0, 0, 0]
+    joint_pos = np.stack([arm.joint_pos] * 2)
+    states = [
+        RobotState(no_joints, no_joints, np.stack([seat] * 2), np.array([upright, over]), none, none, age),
+        RobotState(joint_pos, np.zeros((2, 8)), none, np.array([upright] * 2), none, none, age),
+    ]
+    still = ObjectState(np.stack([tray[:3]] * 2), np.stack([tray[3:]] * 2), none, none, age)
+    truth = Truth(np.array([0.0, 0.02]), states, [np.zeros((2, 4)), joint_pos], {"tray": still})
+    verdict = judge_of(PERCH)(mission, truth)
+    assert verdict.success.tolist() == [[True, True], [False, True]]
+    fallen = verdict.failures["drone/tipped"]
+    assert fallen.tolist() == [[False, False], [True, False]] and not verdict.failures["arm/outside"].any()
+
+
+def test_a_team_that_is_not_whole_is_answered_with_the_roles(contracts):
+    drone, arm = FILES
+    cases = [{drone: contracts[drone]}, {arm: contracts[arm]}, {drone: contracts[drone], "copy": contracts[drone]}]
+    for policies, given in zip(cases, ("drone", "arm", "drone, drone"), strict=True):
+        complaint = f"task 'perch' takes one policy for each of its roles, drone and arm; given: {given}$"
+        with pytest.raises(ValueError, match=complaint):
+            plan_mission(policies, None, None, None, seed=0)
+    with pytest.raises(ValueError, match="policies for 'perch' and for 'reach' make no team"):
+        plan_mission({**contracts, "x": load_bundle(ZOO / "reach.onnx").contract}, None, None, None, seed=0)
+    with pytest.raises(ValueError, match=r"perch has roles \(drone, arm\) with team sizes of their own"):
+        plan_mission(contracts, 3, None, None, seed=0)
+
+
+def test_a_policy_of_the_other_role_is_refused_before_anything_starts(contracts, tmp_path):
+    mission, judge = plan_mission(contracts, None, None, None, seed=0)
+    drone, arm = FILES
+    with pytest.raises(ValueError, match="is for robot 'panda', this robot has 'crazyflie'"):
+        conduct(mission.flown_by({"drone": arm, "arm": drone}), tmp_path / "out", judge)
+    renamed = replace(mission, team=(replace(mission.team[0], role="courier"), mission.team[1]))
+    with pytest.raises(ValueError, match=r"perch-drone\.onnx: is for role 'drone', cf1 has 'courier'"):
+        conduct(renamed, tmp_path / "out", judge)
+    assert not (tmp_path / "out").exists()
