@@ -4,34 +4,27 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rclpy.executors import SingleThreadedExecutor
 
 from deploy.bundle import load_bundle
-from deploy.shield import make_shield_params
-from hardware import load_robot
+from ros_nodes.arming import ArmError, arm, first_words
 from ros_nodes.bringup import BringUpError, node_names
 from ros_nodes.context import quiet_context
 from ros_nodes.flight_file import save_flight
-from ros_nodes.mission import CRAZYFLIE, Mission, plan_swap, save_mission
+from ros_nodes.mission import CRAZYFLIE, Mission, plan_swap
 from ros_nodes.mission_node import Conductor, MissionNode, bring_up
-from ros_nodes.mission_setup import check_policy, team_parameters
+from ros_nodes.mission_setup import PARAMETERS, prepare
 from ros_nodes.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.results import figures, load_recording
 from ros_nodes.verdict import Judge, near_goal
 
 CONFIG = Path(__file__).with_name("config") / "team.yaml"
 BRING_UP_S = 30.0
-ARM_S = 12.0
-STEADY_S = 0.7  # every policy has to fly its robot for this long before the mission begins
-RESET_AFTER_S = 1.0
-WATCH_S = 0.05
 CONDUCT_S = 0.02
 PROGRESS_S = 0.2
-POLICY_FLIES = ("NOMINAL", "FILTERED")
 Progress = Callable[[dict[str, Any]], None]
 
 
@@ -68,27 +61,16 @@ def conduct(
     or ValueError for a bundle or mission that cannot be, DeployError when a process fails.
     """
     out = Path(out_dir).resolve()
-    bundles = {file: load_bundle(file) for file in dict.fromkeys(member.bundle for member in mission.team)}
-    shields = {}
-    for member in mission.team:
-        contract = bundles[member.bundle].contract
-        check_policy(contract, mission, member)
-        shields[member.name] = make_shield_params(load_robot(member.robot), **contract.shield)
-    out.mkdir(parents=True, exist_ok=True)
-    for old in ("bag", "series", "logs"):
-        if (out / old).exists():
-            raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")
-    params_file = out / "params.yaml"
-    save_mission(mission, out / "plan.json")
-    params_file.write_text(json.dumps(team_parameters(mission, shields, out), indent=1))
+    shields = prepare(mission, out)
     report = on_progress or (lambda progress: None)
-    start_ns, killed_ns = _fly(mission, out, params_file, report)
+    start_ns, killed_ns = _fly(mission, out, report)
     report({"phase": "evaluate"})
     recording = load_recording(out / "series", mission, start_ns, killed_ns)
+    files = dict.fromkeys(member.bundle for member in mission.team)
     result = {
         **figures(recording, list(shields.values()), judge),
         "seed": mission.seed,
-        "fingerprint": ", ".join(bundle.fingerprint for bundle in bundles.values()),
+        "fingerprint": ", ".join(load_bundle(file).fingerprint for file in files),
         "bag": str(out / "bag"),
     }
     save_flight(out / "flight.npz", recording)
@@ -96,13 +78,13 @@ def conduct(
     return result
 
 
-def _fly(mission: Mission, out: Path, params_file: Path, report: Progress) -> tuple[int, int | None]:
+def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None]:
     """Start everything, fly, end everything; when the mission began and the policy was killed (ns, ROS clock)."""
     domain_id = free_domain_id()
     environment = ros_environment(domain_id)
     report({"phase": "start", "domain_id": domain_id})
     with (
-        Processes([CONFIG, params_file], out / "logs", environment) as processes,
+        Processes([CONFIG, out / PARAMETERS], out / "logs", environment) as processes,
         operator(mission.names, domain_id, environment, mission.command_names) as (node, executor),
     ):
         processes.start("recorder", "recorder_node")
@@ -112,55 +94,20 @@ def _fly(mission: Mission, out: Path, params_file: Path, report: Progress) -> tu
             processes.start(f"{name}_policy", "policy_node", namespace=name)
         report({"phase": "bring-up"})
         try:
-            say_first = _first_words(mission, node)
-            say_first()
-            bring_up(node, executor, node_names(mission.names, True, True), BRING_UP_S, processes.check)
-            _arm(mission, node, executor, processes, say_first)
+            say_first = first_words(mission, node)
+
+            def watch() -> None:
+                say_first()
+                processes.check()
+
+            bring_up(node, executor, node_names(mission.names, True, True), BRING_UP_S, watch)
+            arm(node, executor, watch)
             return _conduct(mission, node, processes, report)
         except BringUpError as error:
             said = processes.last_line(error.node.strip("/").replace("/", "_"))
             raise DeployError(f"{error}: {said}") from error
-        except ProcessError as error:
+        except (ArmError, ProcessError) as error:
             raise DeployError(str(error)) from error
-
-
-def _first_words(mission: Mission, node: MissionNode) -> Callable[[], None]:
-    """Says the first order of a task's mission: its policies were trained to be asked for something from the start."""
-    if not mission.task or not mission.orders:
-        return lambda: None
-    conductor, began = Conductor(replace(mission, orders=mission.orders[:1]), node), time.monotonic()
-
-    def say() -> None:
-        conductor.step(time.monotonic() - began)
-
-    return say
-
-
-def _arm(
-    mission: Mission,
-    node: MissionNode,
-    executor: SingleThreadedExecutor,
-    processes: Processes,
-    say_first: Callable[[], None],
-) -> None:
-    """Wait until all policies may fly; a shield that tripped in the bustle of start-up is reset, as by a person."""
-    begin = steady_since = time.monotonic()
-    flying_since = dict.fromkeys(mission.names, begin)
-    while (now := time.monotonic()) - steady_since < STEADY_S:
-        say_first()
-        node.look()
-        processes.check()
-        executor.spin_once(timeout_sec=WATCH_S)
-        for name, mode, reason in zip(mission.names, node.modes, node.reasons, strict=True):
-            if mode in POLICY_FLIES:
-                flying_since[name] = now
-                continue
-            steady_since = now
-            if now - begin > ARM_S:
-                raise DeployError(f"{name}: its shield does not let the policy fly ({mode}: {reason})")
-            if now - flying_since[name] > RESET_AFTER_S:
-                flying_since[name] = now
-                node.reset_shield(name)
 
 
 def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: Progress) -> tuple[int, int | None]:

@@ -2,31 +2,28 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
 from ros_nodes import qos
-from ros_nodes.bringup import ACTIVATE, CONFIGURE, BringUp, node_names
+from ros_nodes.bringup import ACTIVATE, CONFIGURE, BringUp
 from ros_nodes.commands import own_topics
 from ros_nodes.conversion import WORLD_FRAME, base_frame, set_stamp
-from ros_nodes.mission import Mission, load_mission
+from ros_nodes.mission import Mission
 from ros_nodes.parameters import declare
 from ros_nodes.polling import Mailbox
 from ros_nodes.topics import GOAL, VELOCITY, command_topic
 
 REPEAT_S = 0.1  # velocities are said again and again, for a robot forgets them
-WATCH_S = 0.02
 
 
 class MissionNode(Node):
@@ -146,33 +143,3 @@ def bring_up(
     driver.transition([name for stage in stages for name in stage], CONFIGURE, timeout_s, check)
     for stage in stages:
         driver.transition(stage, ACTIVATE, timeout_s, check)
-
-
-def _conduct(mission: Mission, node: MissionNode, executor: SingleThreadedExecutor) -> None:
-    node.advertise(mission.command_names)
-    conductor, begin = Conductor(mission, node), time.monotonic()
-    while (now := time.monotonic() - begin) < mission.duration_s:
-        conductor.step(now)
-        executor.spin_once(timeout_sec=WATCH_S)
-
-
-def main() -> int:
-    """For a launch file: bring the parameter's team up, say the orders of `mission`, and stay for late listeners."""
-    rclpy.init()
-    node = MissionNode(commands=())
-    path = declare(node, "mission", "", "Mission file (.json) with the orders to the robots; empty for none.")
-    simulated = declare(node, "simulated", True, "Whether /simulated_robots belongs to the team.")
-    recorded = declare(node, "recorded", True, "Whether /recorder belongs to the team.")
-    timeout_s = declare(node, "bring_up_timeout_s", 20.0, "Time for each stage of bring-up, s.", low=1.0, high=300.0)
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    bring_up(node, executor, node_names(node.team, simulated, recorded), timeout_s, lambda: None)
-    with suppress(KeyboardInterrupt, ExternalShutdownException):
-        if path:
-            _conduct(load_mission(path), node, executor)
-        executor.spin()
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,18 +1,41 @@
 """What a mission needs of its policies, and what its nodes need to be told."""
 
-from collections.abc import Mapping
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from deploy.bundle import load_bundle
 from deploy.contract import CommandSpec, Contract
 from deploy.robot_match import check_robot
-from deploy.shield import JointShieldParams, ShieldParams
+from deploy.shield import JointShieldParams, ShieldParams, make_shield_params
 from hardware import load_robot
 from ros_nodes.commands import own_topics
-from ros_nodes.mission import Member, Mission, yaw_of
+from ros_nodes.mission import Member, Mission, save_mission, yaw_of
+
+PLAN, PARAMETERS = "plan.json", "params.yaml"
+ShieldOf = dict[str, ShieldParams | JointShieldParams]  # robot by name
+
+
+def prepare(mission: Mission, out: Path) -> ShieldOf:
+    """Check every policy of `mission`, write what its nodes read into `out`; the parameters of each robot's shield.
+
+    BundleError or ValueError for a policy or a mission that cannot be.
+    """
+    shields = {}
+    for member in mission.team:
+        contract = load_bundle(member.bundle).contract
+        check_policy(contract, mission, member)
+        shields[member.name] = make_shield_params(load_robot(member.robot), **contract.shield)
+    for old in ("bag", "series", "logs"):
+        if (out / old).exists():
+            raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")
+    out.mkdir(parents=True, exist_ok=True)
+    save_mission(mission, out / PLAN)
+    (out / PARAMETERS).write_text(json.dumps(team_parameters(mission, shields, out), indent=1))
+    return shields
 
 
 def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
@@ -42,12 +65,10 @@ def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
         raise ValueError(f"{asked}; the policy was trained for {list(spec.low)} to {list(spec.high)}")
 
 
-def team_parameters(
-    mission: Mission, shields: Mapping[str, ShieldParams | JointShieldParams], out: Path
-) -> dict[str, Any]:
+def team_parameters(mission: Mission, shields: ShieldOf, out: Path) -> dict[str, Any]:
     """The parameter file of a mission's nodes, beyond what config/team.yaml says; JSON is YAML.
 
-    `shields`: parameters of each robot's shield. The simulated robots find the mission in `out`/plan.json.
+    `shields`: parameters of each robot's shield. The simulated robots find the mission in `out`.
     """
     team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
     # Shields keep drones apart from drones: where an arm is bolted says little about where it is.
@@ -60,7 +81,7 @@ def team_parameters(
     }
     noise = {f"noise.{name}": float(value) for name, value in mission.noise.items()}
     nodes: dict[str, dict[str, Any]] = {
-        "/simulated_robots": {**series, **noise, "mission": str(out / "plan.json"), "seed": mission.seed},
+        "/simulated_robots": {**series, **noise, "mission": str(out / PLAN), "seed": mission.seed},
         "/recorder": {**team, **record},
     }
     for member in mission.team:

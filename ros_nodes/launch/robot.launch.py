@@ -7,65 +7,49 @@ import sys
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
-from launch import Condition, LaunchDescription
-from launch.actions import DeclareLaunchArgument, ExecuteProcess
-from launch.conditions import IfCondition
-from launch.substitutions import LaunchConfiguration, NotEqualsSubstitution
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
+from launch.substitutions import LaunchConfiguration
+
+from hardware import robot_names
+from ros_nodes.launching import names_in, pose_in, robot_for
 
 CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
-BUNDLE = ("-p", ["bundle:=", LaunchConfiguration("bundle")])
-BASE_POSE = ("-p", ["base_pose:=", LaunchConfiguration("base_pose")])
+ARGUMENTS = (
+    DeclareLaunchArgument("robot_name", description="Namespace and tf prefix of the robot."),
+    DeclareLaunchArgument("team", description="Names of all robots: [cf1, cf2]."),
+    DeclareLaunchArgument("bundle", description="Policy file (.onnx)."),
+    DeclareLaunchArgument(
+        "robot_type", default_value="", choices=["", *robot_names()], description="Empty for what the policy is for."
+    ),
+    DeclareLaunchArgument(
+        "base_pose", default_value="[0, 0, 0, 0]", description="Where a fixed base stands: x, y, z m and yaw rad."
+    ),
+    DeclareLaunchArgument("params", default_value=str(CONFIG), description="Parameter file."),
+    DeclareLaunchArgument("driver", default_value="", description="Driver class, module:Class; empty for none."),
+    DeclareLaunchArgument("options", default_value="{}", description="Options of the driver, a JSON object."),
+)
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Both nodes come up unconfigured; the mission node, or `ros2 lifecycle set`, takes them from there."""
-    return LaunchDescription(
-        [
-            DeclareLaunchArgument("robot_name", description="Namespace and tf prefix of the robot."),
-            DeclareLaunchArgument("team", description="Names of all robots, as a YAML list."),
-            DeclareLaunchArgument("bundle", description="Policy file (.onnx)."),
-            DeclareLaunchArgument("robot_type", default_value="crazyflie", description="Robot specification by name."),
-            DeclareLaunchArgument(
-                "base_pose", default_value="[0.0, 0.0, 0.0, 0.0]", description="Of a fixed base: x, y, z m and yaw rad."
-            ),
-            DeclareLaunchArgument("params", default_value=str(CONFIG), description="Parameter file."),
-            DeclareLaunchArgument(
-                "driver", default_value="", description="Driver class, module:Class; empty for none."
-            ),
-            DeclareLaunchArgument("options", default_value="{}", description="Options of the driver, a JSON object."),
-            _node("shield_node", *BUNDLE, *BASE_POSE),
-            _node("policy_node", *BUNDLE, *BASE_POSE),
-            _node(
-                "driver_node",
-                *BASE_POSE,
-                "-p",
-                ["driver:=", LaunchConfiguration("driver")],
-                "-p",
-                ["options:='", LaunchConfiguration("options"), "'"],
-                condition=IfCondition(NotEqualsSubstitution(LaunchConfiguration("driver"), "")),
-            ),
-        ]
-    )
+    """The nodes come up unconfigured; an operator, such as `ros2 lifecycle set`, takes them from there."""
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=_robot)])
 
 
-def _node(module: str, *more: object, condition: Condition | None = None) -> ExecuteProcess:
+def _robot(context: LaunchContext) -> list[ExecuteProcess]:
+    told = {argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS}
+    robot = [f"robot_type:={robot_for(told['bundle'], told['robot_type'])}", f"base_pose:={pose_in(told['base_pose'])}"]
+    policy = [*robot, f"team:=[{', '.join(names_in(told['team']))}]", f"bundle:={Path(told['bundle']).resolve()}"]
+    nodes = [_node(told, "shield", policy), _node(told, "policy", policy)]
+    if told["driver"]:
+        nodes.append(_node(told, "driver", [*robot, f"driver:={told['driver']}", f"options:='{told['options']}'"]))
+    return nodes
+
+
+def _node(told: dict[str, str], node: str, parameters: list[str]) -> ExecuteProcess:
     """`python -m` rather than an installed executable: the same call that `phalanx deploy` makes."""
-    return ExecuteProcess(
-        cmd=[
-            sys.executable,
-            "-m",
-            f"ros_nodes.{module}",
-            "--ros-args",
-            "--params-file",
-            LaunchConfiguration("params"),
-            "-r",
-            ["__ns:=/", LaunchConfiguration("robot_name")],
-            "-p",
-            ["team:=", LaunchConfiguration("team")],
-            "-p",
-            ["robot_type:=", LaunchConfiguration("robot_type")],
-            *more,
-        ],
-        condition=condition,
-        output="screen",
-    )
+    command = [sys.executable, "-m", f"ros_nodes.{node}_node", "--ros-args", "--params-file", told["params"]]
+    command += ["-r", f"__ns:=/{told['robot_name']}"]
+    for parameter in parameters:
+        command += ["-p", parameter]
+    return ExecuteProcess(cmd=command, name=f"{told['robot_name']} {node}", output="screen")

@@ -1,78 +1,79 @@
-"""A team: policy and shield of every robot, simulated robots and a bag when asked for, brought up in order.
+"""A team on this machine: policy and shield of every robot, brought up in order, and by default the robots themselves.
 
-ros2 launch phalanx team.launch.py bundle:=/path/to/policy.onnx mission:=plan.json simulated:=true bag:=flight
+ros2 launch phalanx team.launch.py bundle:=/path/to/policy.onnx robots:=4 out:=flight
 """
 
 import sys
-import tempfile
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, ExecuteProcess, IncludeLaunchDescription, OpaqueFunction
-from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown
+from launch.logging import launch_config
 from launch.substitutions import LaunchConfiguration
 
-from ros_nodes.mission import load_mission, plan_swap, save_mission, yaw_of
+from ros_nodes.launching import mission_for, seed_in
+from ros_nodes.mission import LARGEST_TEAM
+from ros_nodes.mission_setup import PARAMETERS, PLAN, prepare
 
-SHARE = Path(get_package_share_directory("phalanx"))
-CONFIG = SHARE / "config" / "team.yaml"
+CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
+ARGUMENTS = (
+    DeclareLaunchArgument(
+        "bundle", default_value="", description="Policy file (.onnx) of all robots; empty for those of the mission."
+    ),
+    DeclareLaunchArgument(
+        "mission",
+        default_value="",
+        description="Mission file, such as the plan.json of `phalanx deploy`; empty for drones that swap places.",
+    ),
+    DeclareLaunchArgument(
+        "robots",
+        default_value="4",
+        choices=[str(count) for count in range(1, LARGEST_TEAM + 1)],
+        description="How many drones swap places.",
+    ),
+    DeclareLaunchArgument("seed", default_value="0", description="Decides where they start and where they go."),
+    DeclareLaunchArgument(
+        "simulated", default_value="true", choices=["true", "false"], description="Whether the robots are simulated."
+    ),
+    DeclareLaunchArgument(
+        "out", default_value="", description="New folder for a bag, time series and parameters; empty for no bag."
+    ),
+)
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Without a mission file, as `phalanx deploy` leaves one behind, Crazyflies cf1, cf2, ... swap places."""
-    return LaunchDescription(
-        [
-            DeclareLaunchArgument("bundle", description="Policy file (.onnx)."),
-            DeclareLaunchArgument("mission", default_value="", description="Mission file (.json); empty for the swap."),
-            DeclareLaunchArgument("robots", default_value="4", description="How many robots, without a mission file."),
-            DeclareLaunchArgument("simulated", default_value="true", description="Simulate the robots: true or false."),
-            DeclareLaunchArgument("bag", default_value="", description="Folder of a new bag; empty for none."),
-            DeclareLaunchArgument("seed", default_value="0", description="Decides starts, goals and sensor noise."),
-            OpaqueFunction(function=_team),
-        ]
-    )
+    """The nodes of `phalanx deploy`, with the same parameter files."""
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=_team)])
 
 
-def _team(context: LaunchContext) -> list:
-    def value(name: str) -> str:
-        return LaunchConfiguration(name).perform(context)
-
-    path = value("mission")
-    if path:
-        mission = load_mission(path)
-    else:
-        mission = plan_swap(int(value("robots")), 18.0, None, int(value("seed")))
-        path = str(Path(tempfile.mkdtemp()) / "plan.json")
-        save_mission(mission, Path(path))
-    team = f"[{', '.join(mission.names)}]"
-    actions: list = [
-        IncludeLaunchDescription(
-            PythonLaunchDescriptionSource(str(SHARE / "launch" / "robot.launch.py")),
-            launch_arguments={
-                "robot_name": name,
-                "robot_type": mission.robot,
-                "base_pose": str(yaw_of(pose)),
-                "team": team,
-                "bundle": value("bundle"),
-            }.items(),
-        )
-        for name, pose in zip(mission.names, mission.base_pose, strict=True)
-    ]
-    simulated = value("simulated") == "true"
+def _team(context: LaunchContext) -> list[ExecuteProcess]:
+    told = {argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS}
+    mission = mission_for(told["bundle"], told["mission"], int(told["robots"]), seed_in(told["seed"]))
+    out = Path(told["out"] or launch_config.log_dir).resolve()
+    prepare(mission, out)
+    simulated, recorded = told["simulated"] == "true", bool(told["out"])
+    nodes = [_node(out, node, name) for name in mission.names for node in ("shield", "policy")]
     if simulated:
-        actions.append(_node("simulated_robots_node", mission=path, seed=value("seed")))
-    if value("bag"):
-        joints = str(bool(mission.joint_pos.shape[1])).lower()
-        objects = f"[{', '.join(mission.objects)}]" if mission.objects else "['']"
-        actions.append(_node("recorder_node", team=team, bag=value("bag"), joints=joints, objects=objects))
-    switches = {"simulated": str(simulated).lower(), "recorded": str(bool(value("bag"))).lower()}
-    actions.append(_node("mission_node", team=team, mission=path, **switches))
-    return actions
+        nodes.append(_node(out, "simulated_robots"))
+    if recorded:
+        nodes.append(_node(out, "recorder"))
+    operator = [f"team:=[{', '.join(mission.names)}]", f"mission:={out / PLAN}"]
+    operator += [f"simulated:={str(simulated).lower()}", f"recorded:={str(recorded).lower()}"]
+    # It goes on when the mission is over. Robots that are real fly on without it: their shields look after them.
+    ended = Shutdown(reason="the operator's node has ended") if simulated else None
+    return [*nodes, _node(out, "operator", parameters=operator, on_exit=ended)]
 
 
-def _node(module: str, **parameters: object) -> ExecuteProcess:
-    command = [sys.executable, "-m", f"ros_nodes.{module}", "--ros-args", "--params-file", str(CONFIG)]
-    for name, value in parameters.items():
-        command += ["-p", f"{name}:={value}"]
-    return ExecuteProcess(cmd=command, output="screen")
+def _node(
+    out: Path, node: str, robot: str = "", parameters: list[str] | None = None, on_exit: Shutdown | None = None
+) -> ExecuteProcess:
+    """`python -m` rather than an installed executable: the same call that `phalanx deploy` makes."""
+    command = [sys.executable, "-m", f"ros_nodes.{node}_node", "--ros-args"]
+    for file in (CONFIG, out / PARAMETERS):
+        command += ["--params-file", str(file)]
+    if robot:
+        command += ["-r", f"__ns:=/{robot}"]
+    for parameter in parameters or []:
+        command += ["-p", parameter]
+    return ExecuteProcess(cmd=command, name=f"{robot} {node}".strip(), output="screen", on_exit=on_exit)
