@@ -1,6 +1,7 @@
 """Some nodes of a team as real processes over real DDS, with the test in place of those that it leaves out."""
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from ros_nodes.bringup import ACTIVATE, CONFIGURE, BringUp
 from ros_nodes.conversion import empty_state, read_odometry
 from ros_nodes.deploy import CONFIG, operator
 from ros_nodes.joint_messages import CommandConverter
+from ros_nodes.managed import ManagedNode
 from ros_nodes.mission import Member, Mission, save_mission, team_names, yaw_of
 from ros_nodes.mission_node import MissionNode
 from ros_nodes.polling import Mailbox
@@ -54,6 +56,15 @@ def standing(starts: list[list[float]], *specs: RobotSpec, **changes: Any) -> Mi
         hold_s=1.0,
     )
     return replace(mission, **changes)
+
+
+class IdleNode(ManagedNode):
+    """Listens for a test, and does nothing by itself."""
+
+    def configure(self) -> None: ...
+
+    def run(self, stopped: threading.Event) -> None:
+        stopped.wait()
 
 
 class Rig:

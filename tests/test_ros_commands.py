@@ -11,6 +11,7 @@ pytest.importorskip("rclpy")
 import rclpy
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from reach_bundle import LIFT
+from ros_rig import IdleNode
 from scipy.spatial.transform import Rotation
 
 from deploy.contract import CommandSpec
@@ -20,7 +21,6 @@ from hardware.types import ObjectState
 from ros_nodes import qos
 from ros_nodes.commands import CommandInbox
 from ros_nodes.conversion import empty_state
-from ros_nodes.managed import ManagedNode
 from ros_nodes.mission_node import MissionNode
 from ros_nodes.processes import free_domain_id, ros_environment
 
@@ -53,7 +53,7 @@ def operated(spec, commands, monkeypatch, timeout_s=0.3):
         monkeypatch.setenv(name, value)
     rclpy.init(args=["--ros-args", "-r", "__ns:=/r1"], domain_id=domain)
     try:
-        robot = ManagedNode("policy")
+        robot = IdleNode("policy")
         inbox = CommandInbox(robot, commands, in_range(commands), spec, "r1", timeout_s)
         operator = MissionNode(["r1"], [command.name for command in commands])
         yield inbox, operator, robot

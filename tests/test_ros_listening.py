@@ -9,12 +9,12 @@ import pytest
 pytest.importorskip("rclpy")
 import rclpy
 from nav_msgs.msg import Odometry
+from ros_rig import IdleNode
 
 from hardware.types import ObjectState
 from ros_nodes import qos
 from ros_nodes.conversion import odometry_of, write_object
 from ros_nodes.listening import ObjectTable, PeerTable
-from ros_nodes.managed import ManagedNode
 from ros_nodes.processes import free_domain_id, ros_environment
 from ros_nodes.topics import object_topic
 
@@ -31,7 +31,7 @@ def said_on(topic: str, monkeypatch):
         monkeypatch.setenv(name, value)
     rclpy.init(domain_id=domain)
     try:
-        node = ManagedNode("listener")
+        node = IdleNode("listener")
         publisher = node.create_publisher(Odometry, topic, qos.SENSOR)
         message = odometry_of("thing")
 
