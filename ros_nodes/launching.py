@@ -9,7 +9,7 @@ from pathlib import Path
 from deploy.bundle import load_bundle
 from deploy.robot_match import check_robot
 from hardware import load_robot
-from ros_nodes.mission import Mission, load_mission, plan_swap
+from ros_nodes.mission import CRAZYFLIE, Mission, load_mission, plan_swap
 
 SWAP_S = 18.0
 
@@ -38,7 +38,7 @@ def seed_in(text: str) -> int:
     return int(text)
 
 
-def robot_for(bundle: str, robot_type: str) -> str:
+def robot_for(bundle: str, robot_type: str = "") -> str:
     """The robot that a policy file is for, by name; ValueError unless it is `robot_type`, where that is not empty."""
     contract = load_bundle(bundle).contract
     spec = load_robot(robot_type or contract.robot.name)
@@ -49,6 +49,8 @@ def robot_for(bundle: str, robot_type: str) -> str:
 def mission_for(bundle: str, path: str, robots: int, seed: int) -> Mission:
     """The mission in the file `path`, or the swap; `bundle`, where it is not empty, flies all of its robots."""
     mission = load_mission(path) if path else plan_swap(robots, SWAP_S, None, seed)
+    if bundle and not path and (robot := robot_for(bundle)) != CRAZYFLIE:
+        raise ValueError(f"{bundle}: is for {robot!r}, only drones swap places: give mission:=<file>")
     if bundle:
         file = str(Path(bundle).resolve())
         mission = replace(mission, team=tuple(replace(member, bundle=file) for member in mission.team))

@@ -68,7 +68,7 @@ def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
 def team_parameters(mission: Mission, shields: ShieldOf, out: Path) -> dict[str, Any]:
     """The parameter file of a mission's nodes, beyond what config/team.yaml says; JSON is YAML.
 
-    `shields`: parameters of each robot's shield. The simulated robots find the mission in `out`.
+    `shields`: parameters of each robot's shield. The mission is in `out`.
     """
     team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
     # Shields keep drones apart from drones: where an arm is bolted says little about where it is.
@@ -83,6 +83,7 @@ def team_parameters(mission: Mission, shields: ShieldOf, out: Path) -> dict[str,
     nodes: dict[str, dict[str, Any]] = {
         "/simulated_robots": {**series, **noise, "mission": str(out / PLAN), "seed": mission.seed},
         "/recorder": {**team, **record},
+        "/mission": {**team, "mission": str(out / PLAN)},
     }
     for member in mission.team:
         robot = {**series, "robot_type": member.robot, "base_pose": yaw_of(member.base_pose)}

@@ -15,6 +15,11 @@ PARENT = "PHALANX_PARENT_PID"
 PR_SET_PDEATHSIG = 1
 OLD_SWITCH = "ROS_LOCALHOST_ONLY"  # would override ROS_AUTOMATIC_DISCOVERY_RANGE
 PORTS_PER_DOMAIN = 250
+# One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
+# directory that happens to be called like one of our packages must not shadow it.
+NODE_ENVIRONMENT = {
+    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONSAFEPATH")
+}
 HIGHEST_DOMAIN = 101  # above, the ports of a domain run into those that Linux hands out
 
 
@@ -65,13 +70,14 @@ class Processes:
         log_dir.mkdir(parents=True, exist_ok=True)
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
-        # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
-        # directory that happens to be called like one of our packages must not shadow it.
-        limits = {
-            name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONSAFEPATH")
-        }
         inherited = {name: value for name, value in os.environ.items() if name != OLD_SWITCH}
-        self._environment = {**inherited, **environment, **limits, "PYTHONPATH": path, PARENT: str(os.getpid())}
+        self._environment = {
+            **inherited,
+            **environment,
+            **NODE_ENVIRONMENT,
+            "PYTHONPATH": path,
+            PARENT: str(os.getpid()),
+        }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "Processes":

@@ -13,6 +13,7 @@ from launch.substitutions import LaunchConfiguration
 
 from hardware import robot_names
 from ros_nodes.launching import names_in, pose_in, robot_for
+from ros_nodes.processes import NODE_ENVIRONMENT
 
 CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
 ARGUMENTS = (
@@ -52,4 +53,5 @@ def _node(told: dict[str, str], node: str, parameters: list[str]) -> ExecuteProc
     command += ["-r", f"__ns:=/{told['robot_name']}"]
     for parameter in parameters:
         command += ["-p", parameter]
-    return ExecuteProcess(cmd=command, name=f"{told['robot_name']} {node}", output="screen")
+    name = f"{told['robot_name']} {node}"
+    return ExecuteProcess(cmd=command, name=name, additional_env=NODE_ENVIRONMENT, output="screen")

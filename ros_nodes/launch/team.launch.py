@@ -14,7 +14,8 @@ from launch.substitutions import LaunchConfiguration
 
 from ros_nodes.launching import mission_for, seed_in
 from ros_nodes.mission import LARGEST_TEAM
-from ros_nodes.mission_setup import PARAMETERS, PLAN, prepare
+from ros_nodes.mission_setup import PARAMETERS, prepare
+from ros_nodes.processes import NODE_ENVIRONMENT
 
 CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
 ARGUMENTS = (
@@ -58,11 +59,10 @@ def _team(context: LaunchContext) -> list[ExecuteProcess]:
         nodes.append(_node(out, "simulated_robots"))
     if recorded:
         nodes.append(_node(out, "recorder"))
-    operator = [f"team:=[{', '.join(mission.names)}]", f"mission:={out / PLAN}"]
-    operator += [f"simulated:={str(simulated).lower()}", f"recorded:={str(recorded).lower()}"]
+    switches = [f"simulated:={str(simulated).lower()}", f"recorded:={str(recorded).lower()}"]
     # It goes on when the mission is over. Robots that are real fly on without it: their shields look after them.
     ended = Shutdown(reason="the operator's node has ended") if simulated else None
-    return [*nodes, _node(out, "operator", parameters=operator, on_exit=ended)]
+    return [*nodes, _node(out, "operator", parameters=switches, on_exit=ended)]
 
 
 def _node(
@@ -76,4 +76,10 @@ def _node(
         command += ["-r", f"__ns:=/{robot}"]
     for parameter in parameters or []:
         command += ["-p", parameter]
-    return ExecuteProcess(cmd=command, name=f"{robot} {node}".strip(), output="screen", on_exit=on_exit)
+    return ExecuteProcess(
+        cmd=command,
+        name=f"{robot} {node}".strip(),
+        additional_env=NODE_ENVIRONMENT,
+        output="screen",
+        on_exit=on_exit,
+    )

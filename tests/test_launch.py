@@ -1,0 +1,121 @@
+"""What launch files are told is checked before anything starts, and what they start comes up, flies and ends."""
+
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+from ros_rig import standing
+
+from ros_nodes.deploy import CONFIG, operator
+from ros_nodes.launching import mission_for, names_in, pose_in, robot_for, seed_in
+from ros_nodes.mission import Order, save_mission
+from ros_nodes.mission_setup import PARAMETERS, PLAN, prepare
+from ros_nodes.processes import ProcessError, Processes, free_domain_id, ros_environment
+
+ZOO = Path(__file__).parent.parent / "zoo"
+HOVER, REACH = str(ZOO / "hover.onnx"), str(ZOO / "reach.onnx")
+GOAL = np.array([0.4, 0.2, 1.2])
+
+
+def test_lists_are_read_with_brackets_and_without():
+    assert names_in("[cf1, 'cf2']") == names_in("cf1,cf2") == ["cf1", "cf2"]
+    assert pose_in("[0, -0.5, 0, 1.57]") == pose_in("0, -0.5, 0, 1.57") == [0.0, -0.5, 0.0, 1.57]
+    assert seed_in("12") == 12
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "says"),
+    [
+        (names_in, "[cf1, 2f]", "team:="),
+        (names_in, "", "team:="),
+        (pose_in, "[0, 0]", "four numbers"),
+        (pose_in, "[0, 0, 0, north]", "four numbers"),
+        (seed_in, "-1", "seed:=-1"),
+        (seed_in, "1.5", "seed:=1.5"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_named(read, text, says):
+    with pytest.raises(ValueError, match=says):
+        read(text)
+
+
+def test_the_robot_is_what_the_policy_is_for_unless_said_otherwise():
+    assert robot_for(REACH) == robot_for(REACH, "panda") == "panda"
+    with pytest.raises(ValueError, match="'panda', this robot has 'ur5e'"):
+        robot_for(REACH, "ur5e")
+    with pytest.raises(ValueError, match="no such file"):
+        robot_for("nowhere.onnx")
+
+
+def test_a_mission_needs_a_policy_for_every_robot(tmp_path):
+    assert {member.bundle for member in mission_for(HOVER, "", 3, 0).team} == {HOVER}
+    with pytest.raises(ValueError, match="cf1 has no policy: give bundle:="):
+        mission_for("", "", 3, 0)
+    with pytest.raises(ValueError, match="'panda', only drones swap places: give mission:="):
+        mission_for(REACH, "", 1, 0)
+    named = mission_for(HOVER, "", 2, 0)
+    save_mission(named, tmp_path / "plan.json")
+    assert [member.bundle for member in mission_for("", str(tmp_path / "plan.json"), 4, 0).team] == [HOVER, HOVER]
+
+
+@pytest.fixture
+def flight(tmp_path):
+    """A drone that is to fly to GOAL, prepared as the launch file does, and the means to start its nodes."""
+    orders = (Order(0.0, {"cf1": {"goal_pos": GOAL}}),)
+    mission = standing([[0.0, 0.0, 1.0, 0.0]], orders=orders)
+    mission = replace(mission, team=tuple(replace(member, bundle=HOVER) for member in mission.team))
+    prepare(mission, tmp_path / "out")
+    environment = ros_environment(free_domain_id())
+    files = [CONFIG, tmp_path / "out" / PARAMETERS]
+    with Processes(files, tmp_path / "logs", environment) as processes:
+        yield processes, environment
+
+
+def end_of(processes, timeout_s):
+    """How the first process to end has ended."""
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        try:
+            processes.check()
+        except ProcessError as error:
+            return str(error)
+        time.sleep(0.02)
+    raise AssertionError("all of them go on")
+
+
+@pytest.mark.ros
+def test_a_launched_team_comes_up_goes_where_its_mission_says_and_ends_on_ctrl_c(flight):
+    processes, environment = flight
+    processes.start("recorder", "recorder_node")
+    processes.start("robots", "simulated_robots_node")
+    processes.start("shield", "shield_node", namespace="cf1")
+    processes.start("policy", "policy_node", namespace="cf1")
+    processes.start("operator", "operator_node")
+    with operator(["cf1"], int(environment["ROS_DOMAIN_ID"]), environment) as (node, executor):
+        until = time.monotonic() + 40.0
+        while not np.linalg.norm(node.positions[0] - GOAL) < 0.1:
+            processes.check()
+            executor.spin_once(timeout_sec=0.02)
+            node.look()
+            assert time.monotonic() < until, node.modes
+    assert "the mission begins" in processes.log_of("operator").read_text()
+    for _ in range(2):  # a terminal and a launcher may both say it
+        os.kill(processes.pid("operator"), signal.SIGINT)
+    assert end_of(processes, 5.0).startswith("operator ended with code 0")
+
+
+@pytest.mark.ros
+def test_an_operator_whose_team_does_not_come_up_names_the_node_and_ends(flight, tmp_path):
+    processes, _ = flight
+    impatient = '{"/mission": {"ros__parameters": {"team": ["cf1"], "bring_up_timeout_s": 1.0, "mission": "%s"}}}'
+    (tmp_path / "out" / PARAMETERS).write_text(impatient % (tmp_path / "out" / PLAN))
+    processes.start("operator", "operator_node")
+    end = end_of(processes, 20.0)
+    assert end.startswith("operator ended with code 1: [FATAL]")
+    assert "node /recorder did not configure within 1 s" in end
