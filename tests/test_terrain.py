@@ -9,10 +9,14 @@ import torch
 
 from phalanx.play.agents import make_agent
 from phalanx.play.episode import play_episode
+from phalanx.play.pilots import pilots_and_task
+from policies.export import export_policy
+from policies.ppo import PPOCfg
+from policies.train import TrainCfg, train
 from sim import randomisation
 from sim.env import MixedEnv, TeamEnv, make_env
 from sim.group import Noise
-from sim.task import Curriculum, MixedTaskCfg, RandomTerm, SceneCfg
+from sim.task import Curriculum, MixedTaskCfg, RandomTerm, SceneCfg, TaskCfg
 from sim.tasks import load_any_task, load_task
 from sim.terms import humanoids
 from sim.terrain import CELL_M, HALF, NODES, RELIEF_M, ROUGHEST_M, Ground, level_ground, uneven_ground
@@ -195,9 +199,17 @@ def test_a_saved_state_goes_on_with_its_ground():
             assert (left == right).all()
 
 
-def test_a_policy_for_level_ground_is_given_what_it_knows():
-    level, rough = make_env("velocity", 1, seed=0), make_env(ROUGH, 1, seed=0)
-    assert rough.obs_layout == level.obs_layout and rough.command.keys() == level.command.keys()
+def test_a_policy_file_for_a_floor_plays_on_rough_ground_and_in_no_unlike_task(tmp_path):
+    ppo = PPOCfg(num_steps=4, epochs=1, minibatch=16, hidden=16)
+    train(TrainCfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, ppo=ppo))
+    file = str(export_policy(tmp_path / "run", tmp_path / "velocity.onnx"))
+    pilots, task = pilots_and_task("policy", [file], ROUGH.name, 0)
+    assert isinstance(task, TaskCfg) and task.name == ROUGH.name
+    short = dataclasses.replace(task, episode_s=0.2)
+    assert play_episode(short, pilots, None, 5, shield=False).ground is not None
+    for other in ("stand", "hover", "perch"):
+        with pytest.raises(ValueError, match=f"is a policy for 'velocity', not for '{other}'"):
+            pilots_and_task("policy", [file], other, 0)
 
 
 def test_the_ground_is_drawn_where_it_is():

@@ -1,6 +1,6 @@
 """Who acts, and in which task, from what the command line says."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deploy.runtime import PolicyRuntime
@@ -16,8 +16,9 @@ def pilots_and_task(
 ) -> tuple[dict[str, Pilot], TaskCfg | MixedTaskCfg]:
     """A pilot for each role, and the task. `subjects` is a task, or policy files, which bring their own.
 
-    A task without a file is played by the policy that ships for it. ValueError when it is unclear who shall act in
-    what and for an unknown task, BundleError for a bad file.
+    A task without a file is played by the policy that ships for it. A file also plays another task that gives the same
+    robot the same commands and objects: who walks on a floor may try rough ground. ValueError when it is unclear who
+    shall act in what and for an unknown task, BundleError for a bad file.
     """
     files = [Path(subject) for subject in subjects if is_file(subject)]
     named = {subject for subject in subjects if not is_file(subject)} | ({task} if task else set())
@@ -33,14 +34,23 @@ def pilots_and_task(
         )
     asked = next(iter(named), None)
     runtimes, name = _of_files(files or shipped(str(asked)))
-    if asked not in (None, name):
+    cfg = load_any_task(asked or name)
+    if cfg.name != name and not _fits(cfg, runtimes):
         raise ValueError(f"{files[0]} is a policy for {name!r}, not for {asked!r}")
-    cfg = load_any_task(name)
     team = {role or cfg.robot: runtime for role, runtime in runtimes.items()} if isinstance(cfg, TaskCfg) else runtimes
     missing = set(cfg.roles) - set(team)
     if missing:
         raise ValueError(f"task {name!r} needs a policy for each role; there is none for {', '.join(sorted(missing))}")
     return {role: BundlePilot(team[role]) for role in cfg.roles}, cfg
+
+
+def _fits(cfg: TaskCfg | MixedTaskCfg, runtimes: Mapping[str, PolicyRuntime]) -> bool:
+    """Whether a policy of another task is for the same robot, and is given here all that it needs."""
+    if not isinstance(cfg, TaskCfg) or set(runtimes) != {""}:
+        return False
+    contract = runtimes[""].contract
+    commands, objects = {command.name for command in contract.commands}, set(contract.objects)
+    return contract.robot.name == cfg.robot and commands == set(cfg.commands) and objects <= set(cfg.scene.objects)
 
 
 def is_file(subject: str) -> bool:
