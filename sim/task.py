@@ -56,6 +56,8 @@ class MemoryTerm(Term):
 class RandomTerm:
     """`func(robots, worlds, generator, **params)` changes something for `worlds` (K,); see sim/randomisation.py.
 
+    It may heed the curriculum by `robots.difficulty` (W,), 0 to 1, as the ground does.
+
     It is called at every reset; with `every_s` in the course of an episode instead, again and again, after a time drawn
     from that range for each world. With (0, 0) it is called in every control step.
     """

@@ -47,7 +47,8 @@ class Ground:
     def height(self, pos: Tensor) -> Tensor:
         """Height of the ground (W, ...) m below `pos` (W, ..., 3) m, world; as MuJoCo has it, to a micrometre.
 
-        Each cell is two triangles, divided from its corner at least x, y to the one at greatest.
+        Each cell is two triangles, divided from its corner at least x, y to the one at greatest. Beyond the field there
+        is nothing to stand on, although the landscape goes on.
         """
         lone = (1,) * (pos.ndim - 2)
         at = pos[..., :2] / CELL_M + self.origin.view(-1, *lone, 2)
