@@ -16,6 +16,8 @@ from policies.networks import Actor
 from policies.pilot import graph_inputs
 from sim.env import TeamEnv, make_env
 from sim.observe import decode, encode
+from sim.task import Draw
+from sim.tasks import load_task
 from sim.terms import arms, bars, objects
 
 TASKS = ("bimanual-lift", "pick-place", "push", "reach")
@@ -99,6 +101,23 @@ def test_an_untrained_policy_becomes_a_graph_that_agrees_with_it(name):
         target = controller(replace(env.percept, memory=controller.initial_memory(4, env.num_agents)))[0].target
     answer = session.run(["target"], given)[0]
     assert torch.allclose(torch.from_numpy(answer), target.flatten(0, 1), atol=1e-5)
+
+
+@pytest.mark.parametrize("robots", [1, 2])
+def test_goals_of_reach_are_ones_that_an_operator_may_ask_for(robots):
+    task = load_task("reach")
+    command, asked = (
+        task.start(Draw(torch.Generator().manual_seed(3), 512, robots, torch.ones(512))).command,
+        task.commands,
+    )
+    for name, value in command.items():
+        assert (value >= torch.tensor(asked[name].low)).all() and (value <= torch.tensor(asked[name].high)).all(), name
+    assert robots == 1 or (command["goal_pos"][:, 0, 1] <= command["goal_pos"][:, 1, 1]).all(), "each on its side"
+
+
+def test_reach_says_for_how_many_arms_it_has_room():
+    with pytest.raises(ValueError, match="reach has room for 2 robots, not 3"):
+        make_env("reach", 2, seed=0, num_agents=3)
 
 
 def test_an_action_moves_the_tool_as_fast_as_it_says():

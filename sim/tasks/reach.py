@@ -28,28 +28,43 @@ NONE = (0.0,) * len(ROBOT.channels)
 # Joint angles, rad, in which the tool is in front of the arm and looks down, more or less; the gripper is open.
 LOW = (-0.9, -0.9, -0.5, -2.7, -0.6, 1.0, pi / 4 - 0.9, 0.04)
 HIGH = (0.9, 0.5, 0.5, -1.4, 0.6, 2.4, pi / 4 + 0.9, 0.04)
-SPACE = ((0.30, -0.5, 0.12), (0.70, 0.5, 0.75))  # m, base: the corners of where the tool starts and shall go
+SPACE = ((0.30, -0.5, 0.12), (0.70, 0.5, 0.75))  # m: the corners of where a tool starts and shall go
+LARGEST_TEAM = 2
 DRAWS = 16  # of joint angles, of which the first that puts the tool into that space counts
 
 
 def start(draw: Draw) -> Start:
-    """Joints and goal drawn alike: a pose that the arm can take with its tool in `SPACE`."""
-    base = torch.zeros(draw.robots, 3)
-    base[:, 1] = torch.arange(draw.robots) - (draw.robots - 1) / 2
-    pos, quat = arms.forward(ROBOT.name, _comfortable(draw))
-    return Start(command={"goal_pos": pos + base, "goal_quat": quat}, joint_pos=_comfortable(draw))
+    """Joints and goal drawn alike: a pose that the arm can take with its tool in `SPACE`.
+
+    Arms stand a metre apart. The goals of two lie in the one space between them, each on its arm's side.
+    """
+    n = draw.robots
+    if n > LARGEST_TEAM:
+        raise ValueError(f"reach has room for {LARGEST_TEAM} robots, not {n}")
+    base = torch.zeros(n, 3)
+    base[:, 1] = torch.arange(n) - (n - 1) / 2
+    pos, quat = arms.forward(ROBOT.name, _comfortable(draw, base))
+    joint_pos = _comfortable(draw, torch.zeros(n, 3))
+    return Start(command={"goal_pos": pos + base, "goal_quat": quat}, joint_pos=joint_pos)
 
 
-def _comfortable(draw: Draw) -> torch.Tensor:
-    """Joint positions (K, N, J); the middle of the ranges in the rare case that no draw fits."""
+def _comfortable(draw: Draw, base: torch.Tensor) -> torch.Tensor:
+    """Joint positions (K, N, J) with the tool in `SPACE`, as the arm at `base` (N, 3) m sees it and as the world does.
+
+    The middle of the ranges in the rare case that no draw fits.
+    """
     low, high = torch.tensor(LOW), torch.tensor(HIGH)
     joints = low + (high - low) * draw.uniform(0.0, 1.0, draw.robots, DRAWS, len(LOW))
     joints[..., -1, :] = (low + high) / 2
     tool, _ = arms.forward(ROBOT.name, joints)
-    fits = ((tool > torch.tensor(SPACE[0])) & (tool < torch.tensor(SPACE[1]))).all(-1)
+    fits = _within(tool) & _within(tool + base.unsqueeze(1))
     fits[..., -1] = True
     first = fits.int().argmax(-1)[..., None, None].expand(-1, -1, 1, len(LOW))
     return joints.gather(-2, first).squeeze(-2)
+
+
+def _within(pos: torch.Tensor) -> torch.Tensor:
+    return ((pos > torch.tensor(SPACE[0])) & (pos < torch.tensor(SPACE[1]))).all(-1)
 
 
 REACH = TaskCfg(
