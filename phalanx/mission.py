@@ -1,4 +1,4 @@
-"""Missions of tasks: starts, objects and commands as training draws them, judged by the task's own terms."""
+"""Missions of tasks: starts, objects and commands as training draws them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,11 +9,10 @@ import torch
 
 from deploy.contract import Contract
 from hardware import load_robot
-from hardware.types import ObjectState, RobotState
+from phalanx.mission_judge import judge_of
 from ros_nodes.mission import CRAZYFLIE, Asked, Member, Mission, Order, check_times, plan_swap, team_names
-from ros_nodes.truth import Truth
-from ros_nodes.verdict import Judge, Verdict, near_goal
-from sim.task import Draw, MixedTaskCfg, RoleCfg, Start, TaskCfg, Term, Transition
+from ros_nodes.verdict import Judge, near_goal
+from sim.task import Draw, MixedTaskCfg, RoleCfg, Start, TaskCfg
 from sim.tasks import any_task_names, load_any_task
 
 SWAP = "swarm-swap"
@@ -109,24 +108,6 @@ def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: floa
     )
 
 
-def judge_of(task: AnyTask) -> Judge:
-    """What says, by the success and failure terms of `task`, how a mission went; moments stand for worlds."""
-
-    def judge(mission: Mission, truth: Truth) -> Verdict:
-        states = {role: _stacked([truth.robots[row] for row in mission.rows(role)]) for role in task.roles}
-        success = np.zeros((len(truth.time_s), len(mission.team)), bool)
-        failures: dict[str, np.ndarray] = {}
-        for role, cfg in task.roles.items():
-            now, rows = _transition(role, cfg, mission, truth, states), mission.rows(role)
-            success[:, rows] = _call(cfg.success, now)
-            for name, term in cfg.failures.items():
-                failed = failures[name if len(task.roles) == 1 else f"{role}/{name}"] = np.zeros_like(success)
-                failed[:, rows] = _call(term, now)
-        return Verdict(success, failures)
-
-    return judge
-
-
 def _orders(task: AnyTask, team: Sequence[Member], starts: Mapping[str, Start], begin_s: float) -> list[Order]:
     """What robots are asked during the episode that begins at `begin_s` of the mission; nothing where none take any."""
     moves = any(cfg.motion for cfg in task.roles.values())
@@ -164,43 +145,3 @@ def _places(task: AnyTask, cfg: RoleCfg, start: Start, robots: int) -> tuple[np.
         bases[:, 1] = np.arange(robots) - (robots - 1) / 2
     none, half = np.zeros(robots), bases[:, 3] / 2
     return np.column_stack([bases[:, :3], np.cos(half), none, none, np.sin(half)]), joint_pos
-
-
-def _transition(
-    role: str, cfg: RoleCfg, mission: Mission, truth: Truth, states: Mapping[str, RobotState]
-) -> Transition:
-    state, rows = states[role], mission.rows(role)
-    before = RobotState(*(torch.cat([x[:1], x[:-1]]) for x in (getattr(state, n) for n in RobotState.__slots__)))
-    target = _tensor(np.stack([truth.target[row] for row in rows], axis=1))
-    objects = {
-        name: ObjectState(*(_tensor(getattr(found, field))[:, None] for field in ObjectState.__slots__))
-        for name, found in truth.objects.items()
-    }
-    return Transition(
-        robot=cfg.robot,
-        state=state,
-        last_state=before,
-        objects=objects,
-        command={name: _tensor(mission.command_at(name, truth.time_s, rows)) for name in cfg.commands},
-        target=target,
-        action=torch.zeros_like(target),  # nobody knows it who only watches
-        last_action=torch.zeros_like(target),
-        memory={},
-        time_s=_tensor(truth.time_s),
-        dt_s=1.0 / load_robot(cfg.robot).control_hz,
-        others={other: found for other, found in states.items() if other != role},
-    )
-
-
-def _stacked(states: Sequence[RobotState]) -> RobotState:
-    """The states (T, ...) of N robots as (T, N, ...)."""
-    fields = RobotState.__slots__
-    return RobotState(*(_tensor(np.stack([getattr(state, name) for state in states], axis=1)) for name in fields))
-
-
-def _tensor(values: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(np.asarray(values)).float()
-
-
-def _call(term: Term, now: Transition) -> np.ndarray:
-    return term.func(now, **term.params).numpy()

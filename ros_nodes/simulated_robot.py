@@ -28,28 +28,42 @@ class Imperfection:
     command_latency_s: float = 0.0  # from a command's arrival to the motors
 
 
+class Sensors:
+    """What makes a measurement of the truth."""
+
+    def __init__(self, imperfection: Imperfection, seed: int):
+        self.error, self._rng = imperfection, np.random.default_rng(seed)
+
+    def blur(self, pos: np.ndarray, quat: np.ndarray, lin_vel: np.ndarray, ang_vel: np.ndarray) -> None:
+        """Add noise to how a body is and moves."""
+        error, noise = self.error, self._rng.standard_normal(12)
+        tilt = np.array((1.0, *(0.5 * error.angle_rad * noise[:3])))
+        mujoco.mju_mulQuat(quat, quat.copy(), tilt)
+        mujoco.mju_normalize4(quat)
+        pos += error.pos_m * noise[3:6]
+        lin_vel += error.lin_vel_m_s * noise[6:9]
+        ang_vel += error.ang_vel_rad_s * noise[9:]
+
+    def blur_joints(self, pos: np.ndarray, vel: np.ndarray, lever: np.ndarray) -> None:
+        """Add noise to joints, of which slides have a `lever` m per rad."""
+        pos += self.error.joint_pos_rad * lever * self._rng.standard_normal(len(lever))
+        vel += self.error.joint_vel_rad_s * lever * self._rng.standard_normal(len(lever))
+
+    def delay_s(self) -> float:
+        """From the next measurement to its publication."""
+        return self.error.sensor_latency_s + self.error.sensor_jitter_s * self._rng.random()
+
+
 class SimulatedRobot:
     """One robot of a simulated team, which steps the physics. Times are those of the team's clock, s.
 
     It stays where it starts, as on a stand, until its first command.
     """
 
-    def __init__(
-        self,
-        member: Member,
-        index: GroupIndex,
-        data: mujoco.MjData,
-        imperfection: Imperfection,
-        rng: np.random.Generator,
-    ):
+    def __init__(self, member: Member, index: GroupIndex, data: mujoco.MjData, sensors: Sensors):
         """`index` is that of a group of one."""
-        self.spec, self.imperfection = index.robot, imperfection
-        self._data, self._rng = data, rng
-        self._start = member
-        self._base_pose = index.base_pose[0]
-        self._base_qpos, self._base_qvel = index.base_qpos[0], index.base_qvel[0]
-        self._joint_qpos, self._joint_qvel = index.joint_qpos[0], index.joint_qvel[0]
-        self._ctrl, self._act = index.ctrl_index[0], index.act_index[0]
+        self.spec = index.robot
+        self._start, self._index, self._data, self._sensors = member, index, data, sensors
         self._low, self._high = np.array(self.spec.command_low), np.array(self.spec.command_high)
         slides = {channel.name for channel in self.spec.channels if channel.unit == "m"}
         self._lever = np.array([SLIDE_LEVER_M if name in slides else 1.0 for name in self.spec.joint_names])
@@ -64,7 +78,7 @@ class SimulatedRobot:
         """A command (U,) has arrived; False, and nothing happens, when it is not finite."""
         if not np.isfinite(target).all():
             return False
-        self._on_the_way.append((now_s + self.imperfection.command_latency_s, target))
+        self._on_the_way.append((now_s + self._sensors.error.command_latency_s, target))
         return True
 
     def drive(self, now_s: float) -> None:
@@ -74,69 +88,48 @@ class SimulatedRobot:
             self.target = np.clip(target, self._low, self._high)
         if self._heard_s is None:
             self._put_on_stand()
-            self._data.ctrl[self._ctrl] = self._rest
-            return
-        joint_pos = self._data.qpos[self._joint_qpos]
-        silence_s = now_s - self._heard_s
-        self._data.ctrl[self._ctrl] = self._dead_man(self.target, silence_s, self.true_pose()[3:], joint_pos)
+            ctrl = self._rest
+        else:
+            joint_pos = self._data.qpos[self._index.joint_qpos[0]]
+            ctrl = self._dead_man(self.target, now_s - self._heard_s, self.true_pose()[3:], joint_pos)
+        self._data.ctrl[self._index.ctrl_index[0]] = ctrl
 
     def measure(self) -> RobotState:
         """What its sensors say now: the truth with noise; float64. Where a base is bolted is known."""
-        state, error = self.true_state(), self.imperfection
+        state = self.true_state()
         if not self.spec.fixed_base:
-            blur(error, self._rng, state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel)
-        state.joint_pos += error.joint_pos_rad * self._lever * self._rng.standard_normal(len(self._lever))
-        state.joint_vel += error.joint_vel_rad_s * self._lever * self._rng.standard_normal(len(self._lever))
+            self._sensors.blur(state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel)
+        self._sensors.blur_joints(state.joint_pos, state.joint_vel, self._lever)
         return state
 
     def true_state(self) -> RobotState:
         """How it really is; for the record only."""
-        base_vel = np.zeros(6) if self.spec.fixed_base else self._data.qvel[self._base_qvel]
-        joint_pos, joint_vel = self._data.qpos[self._joint_qpos], self._data.qvel[self._joint_qvel]
-        return RobotState(joint_pos, joint_vel, *in_body(self.true_pose(), base_vel), age=np.zeros(()))
+        data, index = self._data, self._index
+        base_vel = np.zeros(6) if self.spec.fixed_base else data.qvel[index.base_qvel[0]]
+        joints = data.qpos[index.joint_qpos[0]], data.qvel[index.joint_qvel[0]]
+        return RobotState(*joints, *in_body(self.true_pose(), base_vel), age=np.zeros(()))
 
     def true_pose(self) -> np.ndarray:
         """(7,): position m, quaternion wxyz of its base; for the record only."""
-        return self._base_pose if self.spec.fixed_base else self._data.qpos[self._base_qpos]
+        return self._index.base_pose[0] if self.spec.fixed_base else self._data.qpos[self._index.base_qpos[0]]
 
     def _put_on_stand(self) -> None:
-        data = self._data
+        data, index = self._data, self._index
         if not self.spec.fixed_base:
-            data.qpos[self._base_qpos] = self._start.base_pose
-            data.qvel[self._base_qvel] = 0.0
-        data.qpos[self._joint_qpos] = self._start.joint_pos
-        data.qvel[self._joint_qvel] = 0.0
-        driven = self._act >= 0
-        data.act[self._act[driven]] = self._rest[driven]
+            data.qpos[index.base_qpos[0]] = self._start.base_pose
+            data.qvel[index.base_qvel[0]] = 0.0
+        data.qpos[index.joint_qpos[0]] = self._start.joint_pos
+        data.qvel[index.joint_qvel[0]] = 0.0
+        driven = index.act_index[0] >= 0
+        data.act[index.act_index[0][driven]] = self._rest[driven]
 
 
 def rest_at(spec: RobotSpec, joint_pos: np.ndarray) -> np.ndarray:
     """The command (U,) that keeps a robot with `joint_pos` (J,) as it is."""
-    rest = np.zeros(len(spec.channels))
-    for channel, joint in enumerate(spec.joint_of_channel):
-        if joint >= 0:
-            rest[channel] = joint_pos[joint]
+    rest = np.array([joint_pos[joint] if joint >= 0 else 0.0 for joint in spec.joint_of_channel])
     if spec.flight is not None:
         rest[spec.channel_names.index("thrust")] = spec.flight.hover_thrust_n
     return rest
-
-
-def blur(
-    error: Imperfection,
-    rng: np.random.Generator,
-    pos: np.ndarray,
-    quat: np.ndarray,
-    lin_vel: np.ndarray,
-    ang_vel: np.ndarray,
-) -> None:
-    """Add noise to how a body is measured."""
-    noise = rng.standard_normal(12)
-    tilt = np.array((1.0, *(0.5 * error.angle_rad * noise[:3])))
-    mujoco.mju_mulQuat(quat, quat.copy(), tilt)
-    mujoco.mju_normalize4(quat)
-    pos += error.pos_m * noise[3:6]
-    lin_vel += error.lin_vel_m_s * noise[6:9]
-    ang_vel += error.ang_vel_rad_s * noise[9:]
 
 
 def in_body(pose: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

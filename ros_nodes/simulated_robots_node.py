@@ -125,7 +125,7 @@ class SimulatedRobotsNode(ManagedNode):
                 self._post(now_ns, partial(_track, publisher, message, self._team.measure_object(name), stamp_ns))
 
     def _post(self, now_ns: int, publish: Callable[[], None]) -> None:
-        self._outbox.append((now_ns + round(self._team.sensor_delay_s() * NS), publish))
+        self._outbox.append((now_ns + round(self._team.sensors.delay_s() * NS), publish))
 
     def _record(self, count: int, stamp_ns: int) -> None:
         published = count % GROUND_TRUTH_EVERY == 0

@@ -6,7 +6,7 @@ import numpy as np
 from hardware import load_robot
 from hardware.types import ObjectState
 from ros_nodes.mission import Mission, yaw_of
-from ros_nodes.simulated_robot import Imperfection, SimulatedRobot, blur, in_body
+from ros_nodes.simulated_robot import Imperfection, Sensors, SimulatedRobot, in_body
 from sim.scene import Members, Scene, compose_scene
 
 
@@ -15,12 +15,11 @@ class SimulatedTeam:
 
     def __init__(self, mission: Mission, imperfection: Imperfection, timestep_s: float, seed: int):
         """ValueError for a robot, scene or object that is not there."""
-        self.imperfection = imperfection
+        self.sensors = Sensors(imperfection, seed)
         self._scene = _scene(mission, timestep_s)
         self._data = mujoco.MjData(self._scene.model)
-        self._rng = np.random.default_rng(seed)
         self.robots = [
-            SimulatedRobot(member, index, self._data, imperfection, self._rng)
+            SimulatedRobot(member, index, self._data, self.sensors)
             for member, index in zip(mission.team, self._scene.groups, strict=True)
         ]
         for tracked in self._scene.objects:
@@ -40,12 +39,8 @@ class SimulatedTeam:
     def measure_object(self, name: str) -> ObjectState:
         """What a tracker says now of the object `name`."""
         state = self.true_object(name)
-        blur(self.imperfection, self._rng, state.pos, state.quat, state.lin_vel, state.ang_vel)
+        self.sensors.blur(state.pos, state.quat, state.lin_vel, state.ang_vel)
         return state
-
-    def sensor_delay_s(self) -> float:
-        """Delay of the next measurement's publication, s."""
-        return self.imperfection.sensor_latency_s + self.imperfection.sensor_jitter_s * self._rng.random()
 
     def true_object(self, name: str) -> ObjectState:
         """How the object `name` really is; for the record only."""

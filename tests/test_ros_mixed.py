@@ -14,7 +14,8 @@ from test_ros_shield import Requests
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.types import ActuatorCommand, ObjectState, RobotState
-from phalanx.mission import judge_of, plan_mission, plan_task
+from phalanx.mission import plan_mission, plan_task
+from phalanx.mission_judge import judge_of
 from ros_nodes import qos
 from ros_nodes.conversion import empty_state
 from ros_nodes.deploy import conduct

@@ -10,8 +10,9 @@ import torch
 pytest.importorskip("rclpy")
 from tool_bundle import save_tool_bundle, tool_contract
 
-from phalanx.mission import judge_of, plan_mission, plan_task
+from phalanx.mission import plan_mission, plan_task
 from phalanx.mission_film import load_mission_flight
+from phalanx.mission_judge import judge_of
 from ros_nodes.deploy import conduct
 from ros_nodes.mission import Order, load_mission
 from ros_nodes.truth import read_truth, truth_columns

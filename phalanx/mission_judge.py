@@ -1,0 +1,71 @@
+"""Missions of tasks are judged by the task's own terms, to which moments stand for worlds."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from hardware import load_robot
+from hardware.types import ObjectState, RobotState
+from ros_nodes.mission import Mission
+from ros_nodes.truth import Truth
+from ros_nodes.verdict import Judge, Verdict
+from sim.task import MixedTaskCfg, RoleCfg, TaskCfg, Term, Transition
+
+
+def judge_of(task: TaskCfg | MixedTaskCfg) -> Judge:
+    """What says, by the success and failure terms of `task`, how a mission went."""
+
+    def judge(mission: Mission, truth: Truth) -> Verdict:
+        states = {role: _states(truth, mission.rows(role)) for role in task.roles}
+        success = np.zeros((len(truth.time_s), len(mission.team)), bool)
+        failures: dict[str, np.ndarray] = {}
+        for role, cfg in task.roles.items():
+            now, rows = _transition(role, cfg, mission, truth, states), mission.rows(role)
+            success[:, rows] = _call(cfg.success, now)
+            for name, term in cfg.failures.items():
+                failed = failures[name if len(task.roles) == 1 else f"{role}/{name}"] = np.zeros_like(success)
+                failed[:, rows] = _call(term, now)
+        return Verdict(success, failures)
+
+    return judge
+
+
+def _transition(
+    role: str, cfg: RoleCfg, mission: Mission, truth: Truth, states: Mapping[str, RobotState]
+) -> Transition:
+    state, rows = states[role], mission.rows(role)
+    before = RobotState(*(torch.cat([x[:1], x[:-1]]) for x in (getattr(state, n) for n in RobotState.__slots__)))
+    target = _tensor(np.stack([truth.target[row] for row in rows], axis=1))
+    objects = {
+        name: ObjectState(*(_tensor(getattr(found, field))[:, None] for field in ObjectState.__slots__))
+        for name, found in truth.objects.items()
+    }
+    return Transition(
+        robot=cfg.robot,
+        state=state,
+        last_state=before,
+        objects=objects,
+        command={name: _tensor(mission.command_at(name, truth.time_s, rows)) for name in cfg.commands},
+        target=target,
+        action=torch.zeros_like(target),  # nobody knows it who only watches
+        last_action=torch.zeros_like(target),
+        memory={},
+        time_s=_tensor(truth.time_s),
+        dt_s=1.0 / load_robot(cfg.robot).control_hz,
+        others={other: found for other, found in states.items() if other != role},
+    )
+
+
+def _states(truth: Truth, rows: list[int]) -> RobotState:
+    """(T, N, ...) of the robots `rows`."""
+    states = [truth.robots[row] for row in rows]
+    return RobotState(*(_tensor(np.stack([getattr(s, name) for s in states], 1)) for name in RobotState.__slots__))
+
+
+def _tensor(values: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(values)).float()
+
+
+def _call(term: Term, now: Transition) -> np.ndarray:
+    return term.func(now, **term.params).numpy()
