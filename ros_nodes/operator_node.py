@@ -54,7 +54,7 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     path = declare(node, "mission", "", "Mission file (.json) with the orders to the robots.")
     simulated = declare(node, "simulated", True, "Whether /simulated_robots belongs to the team, which arms it too.")
     recorded = declare(node, "recorded", True, "Whether /recorder belongs to the team.")
-    timeout_s = declare(node, "bring_up_timeout_s", 20.0, "Time for each stage of bring-up, s.", low=1.0, high=300.0)
+    timeout_s = declare(node, "bring_up_timeout_s", 30.0, "Time for each stage of bring-up, s.", low=1.0, high=300.0)
     mission = load_mission(path)
     node.advertise(mission.command_names)
     say_first = first_words(mission, node)
