@@ -22,6 +22,7 @@ NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
 HEIGHT_M = (0.9, 1.5)
 HOLD_S = 1.0  # for this long a robot has to be at its goal before a leg of the swap ends
 KILL_INTO_LEG_S = 0.8  # the policy dies this long after the way back has begun
+FIRST_KILL_S = 3.0  # before, nobody has got anywhere
 
 
 class MissionError(ValueError):
@@ -168,7 +169,7 @@ def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int) -
         raise ValueError(f"a team needs at least one robot, not {robots}")
     if robots > LARGEST_TEAM:
         raise ValueError(f"the mission has room for {LARGEST_TEAM} robots, not {robots}")
-    check_times(duration_s, kill_s)
+    check_times(duration_s, kill_s, FIRST_KILL_S)
     rng = np.random.default_rng(seed)
     least = max(LEAST_RADIUS_M, NEIGHBOUR_M / 2 / np.sin(np.pi / max(robots, 2)))
     radius = least + 0.5 * rng.random()
@@ -195,11 +196,10 @@ def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int) -
     )
 
 
-def check_times(duration_s: float, kill_s: float | None) -> None:
-    """ValueError for a mission that is too short or too long, or whose policy would die outside of it."""
+def check_times(duration_s: float, kill_s: float | None, first_kill_s: float = 0.0) -> None:
+    """ValueError for a mission that is too short or too long, or whose policy would die too early or too late."""
     if not 4.0 <= duration_s <= 600.0:
         raise ValueError(f"duration_s = {duration_s:g}: must be from 4 to 600")
-    if kill_s is not None and not 3.0 <= kill_s <= duration_s - 1.0:
-        raise ValueError(
-            f"kill_after_s = {kill_s:g}: must be from 3 to {duration_s - 1:g} for a mission of {duration_s:g} s"
-        )
+    if kill_s is not None and not first_kill_s <= kill_s <= duration_s - 1.0:
+        span = f"from {first_kill_s:g} to {duration_s - 1:g} for a mission of {duration_s:g} s"
+        raise ValueError(f"kill_after_s = {kill_s:g}: must be {span}")

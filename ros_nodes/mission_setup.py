@@ -24,9 +24,10 @@ def prepare(mission: Mission, out: Path) -> ShieldOf:
 
     BundleError or ValueError for a policy or a mission that cannot be.
     """
+    contracts = {file: load_bundle(file).contract for file in {member.bundle for member in mission.team}}
     shields = {}
     for member in mission.team:
-        contract = load_bundle(member.bundle).contract
+        contract = contracts[member.bundle]
         check_policy(contract, mission, member)
         shields[member.name] = make_shield_params(load_robot(member.robot), **contract.shield)
     for old in ("bag", "series", "logs"):

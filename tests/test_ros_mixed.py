@@ -14,6 +14,7 @@ from test_ros_shield import Requests
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.types import ActuatorCommand, ObjectState, RobotState
+from phalanx.commands.deploy import policy_files
 from phalanx.mission import plan_mission, plan_task
 from phalanx.mission_judge import judge_of
 from ros_nodes import qos
@@ -27,7 +28,6 @@ from sim.tasks.perch import PERCH, SEAT
 ZOO = Path(__file__).parent.parent / "zoo"
 FILES = [str(ZOO / f"perch-{role}.onnx") for role in ("drone", "arm")]
 PANDA = load_robot("panda")
-KILL_S = 1.0
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +62,9 @@ def test_each_of_two_unlike_robots_does_what_its_own_topic_asks(tmp_path):
 @pytest.fixture(scope="module")
 def perched(contracts, tmp_path_factory):
     """The drone's policy dies on its way to the tray."""
-    mission, judge = plan_mission(contracts, None, 11.0, 3.0, seed=4)
+    mission, judge = plan_mission(contracts, None, None, 0.5, seed=4)
     out = tmp_path_factory.mktemp("mission")
-    return conduct(replace(mission, kill_s=KILL_S), out, judge), out
+    return conduct(mission, out, judge), out
 
 
 @pytest.mark.ros
@@ -125,6 +125,14 @@ def test_a_team_that_is_not_whole_is_answered_with_the_roles(contracts):
         plan_mission({**contracts, "x": load_bundle(ZOO / "reach.onnx").contract}, None, None, None, seed=0)
     with pytest.raises(ValueError, match=r"perch has roles \(drone, arm\) with team sizes of their own"):
         plan_mission(contracts, 3, None, None, seed=0)
+
+
+def test_files_or_a_task_are_flown_and_not_both():
+    assert [str(path) for path in policy_files(["perch"])] == FILES
+    assert [str(path) for path in policy_files(FILES)] == FILES
+    for subjects in ([], ["perch", FILES[0]], ["perch", "reach"]):
+        with pytest.raises(ValueError, match="which policy"):
+            policy_files(subjects)
 
 
 def test_a_policy_of_the_other_role_is_refused_before_anything_starts(contracts, tmp_path):

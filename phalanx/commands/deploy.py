@@ -28,7 +28,7 @@ def deploy(
             the policies that ship for it.
         robots: Size of the team; need not be that of training. By default as the task says.
         duration_s: How long the mission lasts, in whole episodes of the task; 18 s for the swap.
-        kill_after_s: When one policy process is killed; None for never. auto kills in the swap only.
+        kill_after_s: When the first robot's policy process is killed; None for never. auto kills in the swap only.
         seed: Decides starts, goals and sensor noise.
         out_dir: New folder for bag, logs, result and report; a fresh one under runs/deploy when not given.
         json: Print the figures as JSON on stdout.
