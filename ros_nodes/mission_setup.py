@@ -24,7 +24,7 @@ def prepare(mission: Mission, out: Path) -> ShieldOf:
 
     BundleError or ValueError for a policy or a mission that cannot be.
     """
-    contracts = {file: load_bundle(file).contract for file in {member.bundle for member in mission.team}}
+    contracts = {file: load_bundle(file).contract for file in dict.fromkeys(m.bundle for m in mission.team)}
     shields = {}
     for member in mission.team:
         contract = contracts[member.bundle]

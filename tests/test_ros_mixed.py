@@ -12,6 +12,7 @@ from sensor_msgs.msg import JointState
 from test_ros_shield import Requests
 
 from deploy.bundle import load_bundle
+from deploy.shield import make_shield_params
 from hardware import load_robot
 from hardware.types import ActuatorCommand, ObjectState, RobotState
 from phalanx.commands.deploy import policy_files
@@ -21,6 +22,7 @@ from ros_nodes import qos
 from ros_nodes.conversion import empty_state
 from ros_nodes.deploy import conduct
 from ros_nodes.joint_messages import CommandConverter, JointConverter
+from ros_nodes.mission_setup import team_parameters
 from ros_nodes.polling import Mailbox
 from ros_nodes.truth import Truth
 from sim.tasks.perch import PERCH, SEAT
@@ -125,6 +127,18 @@ def test_a_team_that_is_not_whole_is_answered_with_the_roles(contracts):
         plan_mission({**contracts, "x": load_bundle(ZOO / "reach.onnx").contract}, None, None, None, seed=0)
     with pytest.raises(ValueError, match=r"perch has roles \(drone, arm\) with team sizes of their own"):
         plan_mission(contracts, 3, None, None, seed=0)
+
+
+def test_each_node_is_told_of_its_own_robot_and_shields_keep_drones_apart_from_drones(tmp_path):
+    mission = standing([[0, 0, 1, 0], [2, 0, 0, 0.5], [0, 1, 1, 0]], SPEC, PANDA, SPEC)
+    specs = {"cf1": SPEC, "panda_1": PANDA, "cf2": SPEC}
+    told = team_parameters(mission, {name: make_shield_params(spec) for name, spec in specs.items()}, tmp_path)
+    for name, spec in specs.items():
+        shield, policy = (told[f"/{name}/{node}"]["ros__parameters"] for node in ("shield", "policy"))
+        assert shield["robot_type"] == policy["robot_type"] == spec.name
+        assert policy["team"] == list(specs)
+        assert shield["team"] == (["panda_1"] if spec is PANDA else ["cf1", "cf2"])
+    assert told["/panda_1/policy"]["ros__parameters"]["base_pose"] == pytest.approx([2.0, 0.0, 0.0, 0.5])
 
 
 def test_files_or_a_task_are_flown_and_not_both():
