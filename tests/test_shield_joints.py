@@ -150,7 +150,29 @@ def test_a_target_outside_the_range_ends_inside_its_margin(arm):
 
 def test_effort_is_held_back_before_the_drive_saturates(arm):
     sent, _, names = send(arm, [0, -1, 0], [0, 0, 0], [0, -1, 0.5], speed_share=1.0, approach_gain=9.0)
-    assert names == ["wrist: effort"] and 100.0 * sent[2] == pytest.approx(0.9 * 12.0, rel=1e-5)
+    picked_up = 0.8 * 20.0 * 0.02  # rad/s, in one period, half of which it is late by
+    fades = (0.5 * 0.02 * 100.0 + 6.0) * picked_up
+    assert names == ["wrist: effort"] and 100.0 * sent[2] == pytest.approx(0.9 * 12.0 + fades, rel=1e-5)
+
+
+@pytest.mark.parametrize(("pickup_share", "least", "most"), [(0.0, 0.0, 0.8), (None, 0.9, 1.01)])
+def test_a_stiff_wrist_starts_nearly_as_fast_as_without_the_filter(pickup_share, least, most):
+    """It would not if the fading of the servo's effort while the joint picks up speed were forgotten."""
+    spec = load_robot("panda")
+    chosen = {} if pickup_share is None else {"pickup_share": pickup_share}
+    wrist = spec.channel_names.index("joint6")
+    joint = spec.joints[wrist]
+    lead = np.zeros(len(spec.channels))
+    lead[wrist] = 1.0 * (joint.damping / joint.stiffness + 0.01)  # of a joint that runs at 1 rad/s
+
+    def way(guard) -> float:
+        rig = Rig(spec, 1, np.random.default_rng(0))
+        start = rig.truth()[0][0, wrist]
+        rig.run(lambda pos, vel, step: pos + lead, guard, 0.1)
+        return rig.truth()[0][0, wrist] - start
+
+    free = way(lambda now, request: request)
+    assert least < way(filtered_with(make_shield_params(spec, **chosen), spec)) / free < most
 
 
 def test_speed_is_held_back(arm):

@@ -28,6 +28,7 @@ class Rows(NamedTuple):
     damping: Array  # N m s/rad
     effort: Array  # N m
     pull: Array  # N m s/rad: by what the servo's effort fades over a control period, per speed of the joint
+    pickup: Array  # N m: by what it fades over a control period because the joint picks up speed
     max_speed: Array  # rad/s
     least_speed: Array  # rad/s, that is allowed towards a limit in any case
     return_speed: Array  # rad/s, negative: back from beyond a limit
@@ -122,7 +123,9 @@ def _rows(
     damping: np.ndarray,
 ) -> Rows:
     margin = np.where(turning, params.range_margin, 0.0) * (high - low)
-    effort = params.effort_share * np.array(params.max_effort)
+    # A finger grips with its whole effort, and picks up no speed while it does.
+    effort = np.where(turning, params.effort_share, 1.0) * np.array(params.max_effort)
+    picked_up = np.where(turning, params.pickup_share, 0.0) * params.control_dt_s * np.array(params.max_acceleration)
     # A joint at rest in the middle of its range may use its whole effort: a gripper lives on that.
     free_gain = np.maximum(params.approach_gain * damping, effort / max_velocity)
     brake_time = brake * reaction_s(params)
@@ -138,6 +141,7 @@ def _rows(
         damping=damping,
         effort=effort,
         pull=params.control_dt_s * stiffness,
+        pickup=picked_up * (0.5 * params.control_dt_s * stiffness + damping),
         max_speed=params.speed_share * max_velocity,
         least_speed=np.where(turning, -NO_LIMIT, NO_LIMIT),
         return_speed=-params.return_share * max_velocity,

@@ -10,11 +10,12 @@ from deploy.shield.params_error import ShieldParamsError, require_at_most, requi
 from hardware.spec import RobotSpec
 
 MAY_BE_ANYTHING = ("position_low", "position_high", "ground_z_m")
-MAY_BE_ZERO = ("range_margin", "latency_s")
+MAY_BE_ZERO = ("range_margin", "latency_s", "pickup_share")
 SHARES = (
     "speed_share",
     "effort_share",
     "brake_share",
+    "pickup_share",
     "return_share",
     "max_jump_share",
     "target_speed_share",
@@ -42,6 +43,7 @@ class JointShieldParams:
     speed_share: float  # of max_velocity that a command may lead to; the rest is for other joints' pull
     effort_share: float  # of max_effort that a command may call for when it is sent
     brake_share: float  # of max_acceleration that the braking curve is drawn with
+    pickup_share: float  # of max_acceleration that a joint is taken to pick up speed with while its target stands
     latency_s: float  # s, from a command's way out to the drive's answer
     approach_gain: float  # effort towards a limit, over the one that the allowed velocity keeps up against damping
     brake_window: float  # share of max_velocity: exceeding the allowed one by as much calls for the whole effort
@@ -123,6 +125,7 @@ def make_joint_params(spec: RobotSpec, **overrides: Any) -> JointShieldParams:
         "speed_share": 0.85,
         "effort_share": 0.9,
         "brake_share": 0.6,
+        "pickup_share": 0.1 if loaded else 0.8,  # a leg that carries the robot is slower than a foot in the air
         "latency_s": 0.01,
         "approach_gain": 3.0 if loaded else 1.0,
         "brake_window": 0.03,

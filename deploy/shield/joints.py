@@ -9,9 +9,10 @@ target is moved to where, for the measured and predicted q and dq,
   the joint carries: whatever its inertia, a servo slows down what is faster than v. Where the robot stands on its
   joints, `approach_gain` lets them carry it near their limits too;
 - speed: v is no more than `speed_share` (85 %) of the joint's speed limit;
-- effort: the servo calls for no more than `effort_share` (90 %) of the drive's effort, at the end of the control period
-  if the joint goes on as it is. A stiff servo whose target stands still for a whole period calls for more at its
-  beginning, and its drive cuts that off;
+- effort: the servo calls for no more than `effort_share` (90 %; of a finger all) of the drive's effort, at the end of
+  the control period, if until then the joint goes on as it is and picks up speed with `pickup_share` (80 %, on legs
+  10 %) of the acceleration that its drive guarantees. A stiff servo whose target stands still for a whole period calls
+  for more at its beginning, and its drive cuts that off; otherwise it could not give what it has;
 - power: all joints that drive together give no more than `max_power_w`.
 
 What is guaranteed, and when. Whatever is requested, at 50 Hz, no turning joint of the Panda, the UR5e or an arm of
@@ -23,7 +24,7 @@ Soft servos are asked for more than their effort in less than 0.5 % of the time;
 5 mrad of error are the whole effort, in half of it. A joint by itself crosses its range at 50 to 80 % of its speed
 limit, because its servo slows down towards a target that stands still for a period. A humanoid that is thrown about in
 the air by all of its limbs is beyond this: its short-ranged joints reach their stops, its lightest ones exceed their
-speed limit by up to 60 %, and what the filter bounds is what the drives add to it. A channel in m is taken for a
+speed limit by up to 90 %, and what the filter bounds is what the drives add to it. A channel in m is taken for a
 gripper's finger, which works by being stopped: for it only range without margin, effort and, in the supervisor, the
 speed of its target count.
 
@@ -110,7 +111,7 @@ def _reach(xp: Any, rows: Rows, speed: Array, allowed: Array) -> tuple[Array, Ar
     # The side that brakes comes first: what the other one calls for must not stand in its way.
     push = xp.where(excess > 0.0, push, xp.maximum(push, -push[..., [1, 0], :]))
     # The servo's pull fades while the joint follows: its effort counts where the joint will be when the period is over.
-    most = rows.effort + rows.pull * at_least(speed, 0.0)
+    most = rows.effort + at_least(rows.pull * speed + rows.pickup, 0.0)
     return (xp.minimum(push, most) + rows.damping * speed) * rows.compliance, push >= most
 
 
