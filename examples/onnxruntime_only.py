@@ -1,6 +1,7 @@
-"""Fly one robot with nothing but ONNX Runtime and the policy file: what a program in any other language would do.
+"""Fly one drone with nothing but ONNX Runtime and its policy file: what a program in any other language would do.
 
 python examples/onnxruntime_only.py zoo/swarm-swap.onnx
+python examples/onnxruntime_only.py zoo/hover.onnx
 """
 
 import json
@@ -17,6 +18,7 @@ def main(path: str) -> np.ndarray:
     # Memory: start with what the contract says, feed each output back into its input.
     memory = {m["input"]: np.array([m["initial"]], np.float32) for m in contract["memory"]}
     # Raw sensors in SI units; one robot at rest, one peer 1 m ahead, the goal behind it.
+    # A file asks for what its policy looks at: one that hears nobody has no inputs for peers.
     sensed = {
         "base_pos": np.array([[0.0, 0.0, 1.0]], np.float32),
         "base_quat": np.array([[1.0, 0.0, 0.0, 0.0]], np.float32),
@@ -28,6 +30,10 @@ def main(path: str) -> np.ndarray:
         "peers_valid": np.ones((1, 1), bool),
         "goal_pos": np.array([[2.0, 0.0, 1.0]], np.float32),
     }
+    asked = {entry.name for entry in session.get_inputs()} - memory.keys()
+    if unknown := sorted(asked - sensed.keys()):
+        sys.exit(f"{path} is no drone's policy that flies to a goal: it also asks for {', '.join(unknown)}")
+    sensed = {name: sensed[name] for name in asked}
     names = [output.name for output in session.get_outputs()]
     for _ in range(10):
         outputs = dict(zip(names, session.run(names, sensed | memory), strict=True))
@@ -38,4 +44,4 @@ def main(path: str) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1] if len(sys.argv) > 1 else "zoo/swarm-swap.onnx")
