@@ -17,6 +17,16 @@ NEVER_ZERO = 1e-12  # m^2 or the like, under a root that one divides by
 _NUMPY = (np.ndarray, np.generic)
 
 
+def namespace(x: Array) -> Any:
+    """The module of `x`'s functions; of NumPy itself without the search, which takes as long as ten of them."""
+    return np if isinstance(x, np.ndarray) else array_namespace(x)
+
+
+def swapped(x: Array) -> Array:
+    """`x` (..., 2, U) with its two rows exchanged."""
+    return x[..., ::-1, :] if isinstance(x, np.ndarray) else x.flip(-2)
+
+
 def constant(xp: Any, values: np.ndarray, like: Array) -> Array:
     """`values` as an array of the kind, type and device of `like`; the values themselves for NumPy."""
     return values if isinstance(like, _NUMPY) else xp.asarray(values, dtype=like.dtype, device=like.device)

@@ -70,7 +70,7 @@ class JointBackup:
     def pace(self, request: np.ndarray, sent: np.ndarray) -> np.ndarray:
         """The request, no farther from the last target than the speed that targets may run at."""
         paced = np.minimum(np.maximum(request, sent - self._step), sent + self._step)
-        return request if (paced == request).all() else paced.astype(np.float32)
+        return request if np.logical_and.reduce(paced == request) else paced.astype(np.float32)
 
     def wait(self, state: RobotState) -> Answer:
         return Answer(self.hold(state), Mode.HOLD, self.params)

@@ -32,7 +32,7 @@ def check_joint_jump(
     """How far the joints are from where they were `elapsed_s` before, in the state `last`."""
     jump = np.abs(state.joint_pos - last.joint_pos)[limits.joint]
     far = jump > limits.jump + params.velocity_sense * elapsed_s * limits.max_velocity
-    if not far.any():
+    if not np.logical_or.reduce(far):
         return ""
     index = int(far.argmax())
     return f"{spec.channels[index].name} jumped by {jump[index]:.2f} {spec.channels[index].unit}"

@@ -15,28 +15,35 @@ NO_LIMIT = 1e3  # rad/s, or m/s
 
 
 class Rows(NamedTuple):
-    """What the filter calculates with, (U,) float64 in channel order: NumPy arrays or torch tensors."""
+    """What the filter calculates with, (U,) float64 in channel order: NumPy arrays or torch tensors.
+
+    What meets the distances to both limits is (2, U), the same numbers twice: of like shapes NumPy needs a third of the
+    time.
+    """
 
     box_high: Array  # rad, of targets
     box_low: Array  # rad
     box: Array  # (2, U) rad, upper bound of targets, and lower bound with its sign turned
-    sides: Array  # (2, 1), up and down: every bound is written once, for the distance along its side
+    sides: Array  # (2, U), up and down: every bound is written once, for the distance along its side
     low: Array  # rad, of the joint's range
-    per_range: Array  # 1/rad
     stiffness: Array  # N m/rad
-    compliance: Array  # rad/(N m)
-    damping: Array  # N m s/rad
-    effort: Array  # N m
-    pull: Array  # N m s/rad: by what the servo's effort fades over a control period, per speed of the joint
-    pickup: Array  # N m: by what it fades over a control period because the joint picks up speed
-    max_speed: Array  # rad/s
-    least_speed: Array  # rad/s, that is allowed towards a limit in any case
-    return_speed: Array  # rad/s, negative: back from beyond a limit
-    brake_twice: Array  # rad/s^2
-    brake_time: Array  # rad/s, braking times reaction time
-    brake_time_squared: Array
-    free_gain: Array  # N m s/rad, effort per speed left
-    brake_gain: Array  # N m s/rad, the same in excess of the allowed speed
+    max_effort: Array  # N m, as `effort`
+    fading: Array  # N m s/rad: by what speed lessens the servo's effort in the middle of a period, damping included
+    per_range: Array  # 1/rad
+
+    compliance: Array  # (2, U) rad/(N m)
+    damping: Array  # (2, U) N m s/rad
+    effort: Array  # (2, U) N m
+    pull: Array  # (2, U) N m s/rad: by what the servo's effort fades over a control period, per speed of the joint
+    pickup: Array  # (2, U) N m: by what it fades over a control period because the joint picks up speed
+    max_speed: Array  # (2, U) rad/s
+    least_speed: Array  # (2, U) rad/s, that is allowed towards a limit in any case
+    return_speed: Array  # (2, U) rad/s, negative: back from beyond a limit
+    brake_twice: Array  # (2, U) rad/s^2
+    brake_time: Array  # (2, U) rad/s, braking times reaction time
+    brake_time_squared: Array  # (2, U)
+    free_gain: Array  # (2, U) N m s/rad, effort per speed left
+    brake_gain: Array  # (2, U) N m s/rad, the same in excess of the allowed speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,27 +136,33 @@ def _rows(
     # A joint at rest in the middle of its range may use its whole effort: a gripper lives on that.
     free_gain = np.maximum(params.approach_gain * damping, effort / max_velocity)
     brake_time = brake * reaction_s(params)
+    pull = params.control_dt_s * stiffness
+    sided = {
+        "compliance": 1.0 / stiffness,
+        "damping": damping,
+        "effort": effort,
+        "pull": pull,
+        "pickup": picked_up * (0.5 * pull + damping),
+        "max_speed": params.speed_share * max_velocity,
+        "least_speed": np.where(turning, -NO_LIMIT, NO_LIMIT),
+        "return_speed": -params.return_share * max_velocity,
+        "brake_twice": 2.0 * brake,
+        "brake_time": brake_time,
+        "brake_time_squared": brake_time**2,
+        "free_gain": free_gain,
+        "brake_gain": effort / (params.brake_window * max_velocity),
+    }
     return Rows(
         box_high=high - margin,
         box_low=low + margin,
         box=np.stack([high - margin, -(low + margin)]),
-        sides=np.array([[1.0], [-1.0]]),
+        sides=np.repeat([[1.0], [-1.0]], len(low), axis=1),
         low=low,
-        per_range=1.0 / (high - low),
         stiffness=stiffness,
-        compliance=1.0 / stiffness,
-        damping=damping,
-        effort=effort,
-        pull=params.control_dt_s * stiffness,
-        pickup=picked_up * (0.5 * params.control_dt_s * stiffness + damping),
-        max_speed=params.speed_share * max_velocity,
-        least_speed=np.where(turning, -NO_LIMIT, NO_LIMIT),
-        return_speed=-params.return_share * max_velocity,
-        brake_twice=2.0 * brake,
-        brake_time=brake_time,
-        brake_time_squared=brake_time**2,
-        free_gain=free_gain,
-        brake_gain=effort / (params.brake_window * max_velocity),
+        max_effort=effort,
+        fading=0.5 * pull + damping,
+        per_range=1.0 / (high - low),
+        **{name: np.stack([row, row]) for name, row in sided.items()},
     )
 
 

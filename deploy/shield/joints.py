@@ -36,9 +36,8 @@ engineering margin, shown by simulation against adversaries (tests/test_shield_j
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from deploy.shield.arrays import at_least, at_most, double, greatest, least
+from deploy.shield.arrays import at_least, at_most, double, greatest, least, namespace, swapped
 from deploy.shield.info import FilterInfo
 from deploy.shield.joint_limits import Rows, joint_limits, reaction_s
 from deploy.shield.joint_params import JointShieldParams
@@ -62,7 +61,7 @@ def filter_joints(
     request with an entry that is not finite counts as the measured position of all joints, which damps. Only a state
     that is not finite gives an answer that means nothing: check it before. Peers are not looked at.
     """
-    xp = array_namespace(target)
+    xp = namespace(target)
     limits = joint_limits(params, spec)
     rows = limits.rows if isinstance(target, np.ndarray) else _as_tensors(xp, limits.rows, target)
     measured = double(state.joint_pos)[..., limits.joint]
@@ -84,7 +83,8 @@ def filter_joints(
     margin = least(xp.minimum(rest, 1.0 - rest)[..., limits.turning])
     info = FilterInfo(margin, None, finite | ~finite, xp.where(finite, greatest(xp.abs(sent - asked)), limits.span))
     if _any(info.intervention > 0.0):
-        info.active = _active(xp, rows, asked, high, low, inner != bounded, allowed, driven, weak)
+        over = rows.sides * (asked - pos)[..., None, :] > reach
+        info.active = _active(xp, rows, over, inner != bounded, allowed, driven, weak)
     else:
         info.active = xp.concat([weak] * len(KINDS), axis=-1)  # all False
     return sent.astype(target.dtype) if isinstance(sent, np.ndarray) else sent.to(target.dtype), info
@@ -109,7 +109,7 @@ def _reach(xp: Any, rows: Rows, speed: Array, allowed: Array) -> tuple[Array, Ar
     push = rows.free_gain * (allowed - speed + excess) - rows.brake_gain * excess
     push = xp.maximum(push, -rows.effort)
     # The side that brakes comes first: what the other one calls for must not stand in its way.
-    push = xp.where(excess > 0.0, push, xp.maximum(push, -push[..., [1, 0], :]))
+    push = xp.where(excess > 0.0, push, xp.maximum(push, -swapped(push)))
     # The servo's pull fades while the joint follows: its effort counts where the joint will be when the period is over.
     most = rows.effort + at_least(rows.pull * speed + rows.pickup, 0.0)
     return (xp.minimum(push, most) + rows.damping * speed) * rows.compliance, push >= most
@@ -122,34 +122,23 @@ def _within_power(
 
     The effort is that in the middle of the control period, if the joints go on as they are.
     """
-    called = (target - pos) * rows.stiffness - vel * (0.5 * rows.pull + rows.damping)
-    effort = xp.minimum(xp.maximum(called, -rows.effort), rows.effort)
+    called = (target - pos) * rows.stiffness - vel * rows.fading
+    effort = xp.minimum(xp.maximum(called, -rows.max_effort), rows.max_effort)
     power = at_least(effort * vel, 0.0)
     total = power.sum(-1)
     if not _any(total > params.max_power_w):
         return target, power < 0.0
     share = (params.max_power_w / at_least(total, params.max_power_w))[..., None]
     weak = (power > 0.0) & (share < 1.0)
-    return xp.where(weak, target - (called - share * effort) * rows.compliance, target), weak
+    return xp.where(weak, target - (called - share * effort) / rows.stiffness, target), weak
 
 
-def _active(
-    xp: Any,
-    rows: Rows,
-    asked: Array,
-    high: Array,
-    low: Array,
-    out_of_range: Array,
-    allowed: Array,
-    driven: Array,
-    weak: Array,
-) -> Array:
-    """Which rows (..., 5 U) moved a target: the tightest of each joint, and power."""
-    over = xp.stack([asked > high, asked < low], axis=-2)
+def _active(xp: Any, rows: Rows, over: Array, out_of_range: Array, allowed: Array, driven: Array, weak: Array) -> Array:
+    """Which rows (..., 5 U) moved a target that is `over` (..., 2, U) a side: the tightest of each joint, and power."""
     slow = allowed < rows.max_speed
     brake = over & ~driven
-    kinds = (kind.any(-2) for kind in (over & driven, brake & slow, brake & ~slow))
-    return xp.concat([out_of_range, *kinds, weak], axis=-1)
+    kinds = (over & driven, brake & slow, brake & ~slow)
+    return xp.concat([out_of_range, *(kind[..., 0, :] | kind[..., 1, :] for kind in kinds), weak], axis=-1)
 
 
 def _any(x: Array) -> bool:
