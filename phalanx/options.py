@@ -8,6 +8,7 @@ import tyro
 TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 PolicyFile = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+RunFlag = Annotated[Path | None, tyro.conf.arg(metavar="RUN")]
 OutFile = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FILE")]
 OutFolder = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FOLDER")]
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]

@@ -88,6 +88,26 @@ class Learner:
             getattr(self, name).load_state_dict(state[name])
         self.episodes.running = state["running"]
 
+    def take_networks(self, state: Mapping[str, Any], source: object) -> None:
+        """Begin with the networks of another run's learner, normalisers and spread of the actions included.
+
+        CheckpointError, which names `source`, when it sees or does something else or is of another size.
+        """
+        try:
+            for name in ("actor", "critic"):
+                getattr(self, name).load_state_dict(state[name])
+        except RuntimeError as error:
+            theirs, mine = _sizes(state), _sizes(self.state_dict())
+            raise CheckpointError(
+                f"cannot start from {source}: own, peer and critic features, channels and hidden units are "
+                f"{theirs} there and {mine} here"
+            ) from error
+
+
+def _sizes(state: Mapping[str, Any]) -> tuple[int, ...]:
+    """What the networks of a saved learner were built from."""
+    return (*state["layout"].values(), state["action_dim"], state["ppo"]["hidden"])
+
 
 def role_of(task: TaskCfg | MixedTaskCfg, name: str) -> RoleCfg:
     """The role `name` of a task; the task itself where robots are all alike and the name is empty."""

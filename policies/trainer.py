@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from policies.checkpoint import CheckpointError, restore_global_rng
+from policies.checkpoint import CheckpointError, load_checkpoint, restore_global_rng
 from policies.learner import Learner, hyperparameters, role_of, together
 from policies.nan_guard import NanGuard
 from policies.parallel import Workers, single_threaded_torch
@@ -36,6 +36,7 @@ class TrainCfg:
     team_critic: bool = False  # MAPPO: the critic sees the whole team; else IPPO
     shield: bool = False  # train behind the safety filter
     resume: bool = False  # go on from the checkpoint in `out`
+    start_from: Path | None = None  # run, or checkpoint, of a task alike: its networks are what learning begins with
     checkpoint_every: int = 10  # iterations
     ppo: PPOCfg | None = None  # None: the defaults with the task's overrides
 
@@ -62,6 +63,8 @@ class Trainer:
             name: Learner(name, self.env.crews[name], obs, *self._role(name), cfg.team_critic)
             for name, obs in self.obs.items()
         }
+        if cfg.start_from is not None:
+            self._take_networks(cfg.start_from)
         self.hyper = _common(self.learners)
         device = next(iter(self.obs.values())).device
         self.generator = torch.Generator(device=device).manual_seed(cfg.seed)
@@ -163,6 +166,15 @@ class Trainer:
         self.curve = list(state["curve"])
         self.iteration, self.agent_steps = state["iteration"], state["agent_steps"]
         restore_global_rng(state["rng"])
+
+    def _take_networks(self, path: Path) -> None:
+        """Begin with the networks of another run; CheckpointError where its robots see or do something else."""
+        learners = load_checkpoint(path)["learners"]
+        for name, learner in self.learners.items():
+            if name not in learners:
+                has = ", ".join(filter(None, learners)) or "one for robots that are all alike"
+                raise CheckpointError(f"{path} has no policy for {name!r} of task {self.cfg.task!r}, but {has}")
+            learner.take_networks(learners[name], path)
 
     def _role(self, name: str) -> tuple[RoleCfg | None, PPOCfg]:
         """What the role `name` has to do, None in an environment without a task, and how it learns that."""

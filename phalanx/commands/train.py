@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from phalanx.console import err, make_progress, out, print_json
-from phalanx.options import Count, OutFolder, Seconds, TaskName
+from phalanx.options import Count, OutFolder, RunFlag, Seconds, TaskName
 
 
 def train(
@@ -18,6 +18,7 @@ def train(
     team_critic: bool = False,
     shield: bool = False,
     resume: bool = False,
+    start_from: RunFlag = None,
     json: bool = False,
 ) -> int:
     """Train the robots of a task, each role its own policy where there are several.
@@ -35,6 +36,7 @@ def train(
         team_critic: MAPPO, the critic sees the whole team; else IPPO.
         shield: Train behind the safety shield.
         resume: Go on from the checkpoint in the folder.
+        start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the same.
         json: Print the result as JSON on stdout.
     """
     from sim.task import MixedTaskCfg
@@ -56,6 +58,7 @@ def train(
         team_critic=team_critic,
         shield=shield,
         resume=resume,
+        start_from=start_from,
     )
     with make_progress() as progress:
         bar = progress.add_task(f"train {task}", total=1.0, note="")
