@@ -19,7 +19,7 @@ class Controller(nn.Module):
         super().__init__()
         self.role = role
         self.actor = actor
-        self._joints = load_robot(role.robot).joint_of_channel
+        self._robot = load_robot(role.robot)
 
     def forward(self, percept: Percept) -> tuple[ActuatorCommand, dict[str, Tensor], Tensor, Tensor]:
         """Fields (..., n), peers (..., P, n) -> target (..., U), memory, obs (..., D), action (..., U) in [-1, 1]."""
@@ -36,7 +36,7 @@ class Controller(nn.Module):
         features = Features(*self.actor.normaliser.standardise(*parts))
         action = self.actor.mean(features).clamp(-1.0, 1.0)
         after = remember(self.role.observation, percept, action)
-        return decode(self.role.action, action, percept.state, self._joints), after, seen, action
+        return decode(self.role.action, action, percept.state, self._robot), after, seen, action
 
     def initial_memory(self, *batch: int) -> dict[str, Tensor]:
         """Memory at the start of an episode, each (*batch, n)."""

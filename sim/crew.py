@@ -34,7 +34,6 @@ class Crew:
         self.noise = role.noise if randomise else Noise()
         team = sum(group.num_robots for group in world.groups)
         self.num_peers = min(role.observation.max_peers, team - 1) if role.observation.peer else 0
-        self._joints = self.robot.joint_of_channel
 
     @property
     def num_worlds(self) -> int:
@@ -103,7 +102,7 @@ class Crew:
     def decide(self, action: Tensor) -> ActuatorCommand:
         """What actuators are told for action (W, N, U) in [-1, 1], behind the shield if there is one."""
         state, peers, _ = self.measured
-        command = decode(self.role.action, action, state, self._joints)
+        command = decode(self.role.action, action, state, self.robot)
         if self.shield is not None:
             command.target, report = filter_command(self.shield, self.robot, state, peers, command.target)
             self.shielded += report.intervention > 0

@@ -3,11 +3,11 @@
 The environment and the exported controller call these same functions, so that training and deployment cannot differ.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
+from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 from sim.task import ActionCfg, ObservationCfg, Percept, Tensor
 
@@ -37,25 +37,29 @@ def see(cfg: ObservationCfg, percept: Percept) -> Seen:
     return Seen(own, others, percept.peers.valid.to(own.dtype))
 
 
-def decode(cfg: ActionCfg, action: Tensor, state: RobotState, joint_of_channel: Sequence[int]) -> ActuatorCommand:
-    """Actuator set-points (..., U) of a network output (..., U), which is clipped to [-1, 1] first."""
+def decode(cfg: ActionCfg, action: Tensor, state: RobotState, robot: RobotSpec) -> ActuatorCommand:
+    """Actuator set-points (..., U) of a network output (..., U), which is clipped to [-1, 1] first.
+
+    None leaves the range of its channel, however far the task lets an action reach.
+    """
     scale = torch.tensor(cfg.scale, dtype=action.dtype, device=action.device)
     centre = torch.tensor(cfg.centre, dtype=action.dtype, device=action.device)
     if any(cfg.relative):
         relative = torch.tensor(cfg.relative, device=action.device)
-        joints = torch.tensor([max(joint, 0) for joint in joint_of_channel], device=action.device)
+        joints = torch.tensor([max(joint, 0) for joint in robot.joint_of_channel], device=action.device)
         centre = torch.where(relative, state.joint_pos[..., joints], centre)
     offset = scale * action.clamp(-1.0, 1.0)
     if cfg.hold is not None:
         offset = offset + cfg.hold.func(state, **cfg.hold.params)
     if cfg.basis is not None:
         offset = (cfg.basis.func(state, **cfg.basis.params) @ offset.unsqueeze(-1)).squeeze(-1)
-    return ActuatorCommand(target=centre + offset)
+    low, high = (action.new_tensor(limits) for limits in (robot.command_low, robot.command_high))
+    return ActuatorCommand(target=(centre + offset).clamp(low, high))
 
 
-def encode(cfg: ActionCfg, target: Tensor, state: RobotState, joint_of_channel: Sequence[int]) -> Tensor:
+def encode(cfg: ActionCfg, target: Tensor, state: RobotState, robot: RobotSpec) -> Tensor:
     """The action (..., U) in [-1, 1] that comes nearest to `target` (..., U): the inverse of `decode`."""
-    centre = decode(cfg, torch.zeros_like(target), state, joint_of_channel).target
+    centre = decode(cfg, torch.zeros_like(target), state, robot).target
     offset = target - centre
     if cfg.basis is not None:
         offset = torch.linalg.solve(cfg.basis.func(state, **cfg.basis.params), offset)

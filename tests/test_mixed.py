@@ -44,7 +44,7 @@ class Scripted:
         if self.action is not None:
             return self.action(env), self.action(env)
         target = role.baseline.func(percept, **role.baseline.params)
-        return encode(role.action, target, percept.state, env.robot.joint_of_channel), target
+        return encode(role.action, target, percept.state, env.robot), target
 
 
 def zero(env) -> torch.Tensor:

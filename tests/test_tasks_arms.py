@@ -139,9 +139,8 @@ def test_an_action_moves_the_tool_as_fast_as_it_says():
 def test_targets_and_actions_are_each_others_inverse():
     env = make_env("reach", 8, seed=8)
     action = torch.rand(still(env).shape, generator=torch.Generator().manual_seed(0)) * 1.6 - 0.8
-    joints = PANDA.joint_of_channel
-    target = decode(env.task.action, action, env.percept.state, joints).target
-    back = encode(env.task.action, target, env.percept.state, joints)
+    target = decode(env.task.action, action, env.percept.state, PANDA).target
+    back = encode(env.task.action, target, env.percept.state, PANDA)
     assert torch.allclose(back[..., :7], action[..., :7], atol=1e-4)
     assert (back[..., 7] == 0.0).all(), "the gripper, which this task holds still"
 
@@ -159,7 +158,7 @@ def test_the_held_tool_keeps_looking_down():
 def baseline(env: TeamEnv) -> torch.Tensor:
     term = env.task.baseline
     target = term.func(env.percept, **term.params)
-    return encode(env.task.action, target, env.percept.state, PANDA.joint_of_channel)
+    return encode(env.task.action, target, env.percept.state, PANDA)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class BaselinePilot:
         percept, role = env.percept, env.crew.role
         assert role.baseline is not None
         target = role.baseline.func(percept, **role.baseline.params)
-        return encode(role.action, target, percept.state, env.robot.joint_of_channel), target
+        return encode(role.action, target, percept.state, env.robot), target
 
 
 class IdlePilot(BaselinePilot):
@@ -273,11 +273,11 @@ def test_pillars_are_solid_and_stay_where_they_are():
         assert torch.allclose(env.now.objects[name].pos, before[name], atol=0.01)
 
 
-def test_a_robot_sees_its_nearest_pillars_first_and_far_ones_at_the_limit():
+def test_a_robot_sees_its_nearest_pillars_first_the_nearer_the_larger():
     env = make_env(SWARM_TRACK, 64, 6)
-    seen = flight.pillar_offsets(env.percept, PILLARS, 1.2, 2).unflatten(-1, (2, 3))
-    distance = torch.linalg.vector_norm(seen, dim=-1)
-    true = flight.pillar_distance(env.now, PILLARS).clamp(max=1.2)
-    assert torch.allclose(distance[..., 0], true, atol=0.05)
-    assert (distance[..., 0] <= distance[..., 1] + 1e-5).all()
-    assert distance.max() <= 1.2 + 1e-5
+    seen = flight.pillar_nearness(env.percept, PILLARS, 1.0, 2).unflatten(-1, (2, 3))
+    nearness = torch.linalg.vector_norm(seen, dim=-1)
+    true = (1.0 - flight.pillar_distance(env.now, PILLARS)).clamp(min=0.0)
+    assert torch.allclose(nearness[..., 0], true, atol=0.05)
+    assert (nearness[..., 0] >= nearness[..., 1] - 1e-5).all()
+    assert (true > 0.2).any() and (nearness[true == 0.0] < 0.05).all()  # far ones are no news

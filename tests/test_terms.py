@@ -7,12 +7,15 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 
+from hardware import load_robot
 from hardware.rotation import multiply, rotate, rotate_inverse
 from hardware.types import Peers, RobotState
 from sim.observe import decode, initial_memory, remember, see
 from sim.task import ActionCfg, Percept, Transition
 from sim.tasks import load_task
 from sim.terms import observations, rewards
+
+CRAZYFLIE = load_robot("crazyflie")
 
 
 def random_quat(count: int, seed: int = 0) -> np.ndarray:
@@ -88,9 +91,10 @@ def test_whoever_is_not_heard_leaves_no_trace_in_the_observation():
 
 def test_actions_outside_the_box_act_and_are_remembered_as_its_border():
     task = load_task("swarm-swap")
-    cfg = ActionCfg(centre=(1.0, 0.0), scale=(0.5, 2.0))
+    cfg = ActionCfg(centre=(0.25, 0.0, 0.0, 0.0), scale=(0.125, 2.0, 2.0, 1e3))
     still = state_at(torch.tensor([[1.0, 0, 0, 0]]))
-    assert decode(cfg, torch.tensor([9.0, -9.0]), still, (-1, -1)).target.tolist() == [1.5, -2.0]
+    target = decode(cfg, torch.tensor([9.0, -9.0, 0.5, 9.0]), still, CRAZYFLIE).target
+    assert target.tolist() == [0.375, -2.0, 1.0, CRAZYFLIE.command_high[3]]  # no channel is asked for more than it can
     memory = remember(
         task.observation,
         percept(still, None, {"goal_pos": torch.zeros(1, 3)}, initial_memory(task.observation, (1,))),

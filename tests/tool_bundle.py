@@ -41,7 +41,7 @@ class StraightReach(nn.Module):
         scale = torch.tensor(REACH.action.scale)
         rest = torch.zeros_like(joint_pos)[:, : len(REACH.action.scale) - 6]
         action = torch.cat([GAIN * missing / scale[:6], rest], dim=-1).clamp(-1.0, 1.0)
-        target = decode(REACH.action, action, state, SPEC.joint_of_channel).target
+        target = decode(REACH.action, action, state, SPEC).target
         low, high = torch.tensor(SPEC.command_low), torch.tensor(SPEC.command_high)
         return target.clamp(low, high), missing, action
 

@@ -25,7 +25,7 @@ class SimpleAgent:
         `env` is a crew, or an environment of like robots.
         """
         action = self._action(env)
-        return action, decode(self._role.action, action, env.percept.state, env.robot.joint_of_channel).target
+        return action, decode(self._role.action, action, env.percept.state, env.robot).target
 
 
 def make_agent(name: str, seed: int, role: RoleCfg) -> SimpleAgent:
@@ -41,7 +41,7 @@ def make_agent(name: str, seed: int, role: RoleCfg) -> SimpleAgent:
     def baseline(env: Any) -> Tensor:
         assert role.baseline is not None
         target = role.baseline.func(env.percept, **role.baseline.params)
-        return encode(role.action, target, env.percept.state, env.robot.joint_of_channel)
+        return encode(role.action, target, env.percept.state, env.robot)
 
     if name == "baseline" and role.baseline is None:
         raise ValueError(f"the task has no baseline for {role.robot}; there are zero, random and policies")

@@ -169,7 +169,7 @@ PERCH = MixedTaskCfg(
             },
             baseline=Term(baselines.land, {"robot": DRONE.name, **SEAT}),
             ppo={"gamma": 0.98, "gae_lambda": 0.95, "target_kl": 0.015, "minibatch": 2048, "init_std": 0.5},
-            shield={"geofence_low": (-1.1, -1.6, 0.2), "geofence_high": (2.1, 1.6, 2.1)},
+            shield={"geofence_low": (-1.1, -1.6, 0.0), "geofence_high": (2.1, 1.6, 2.1)},
         ),
         "arm": RoleCfg(
             robot=ARM.name,

@@ -131,16 +131,18 @@ def _both_fly(t: Transition) -> Tensor:
     return fly.unsqueeze(-1) & fly.unsqueeze(-2)
 
 
-def pillar_offsets(p: Percept, names: Sequence[str], limit_m: float, nearest: int) -> Tensor:
-    """Level vectors to the axes of the `nearest` pillars, nearest first, (..., 3 x nearest) m, body.
+def pillar_nearness(p: Percept, names: Sequence[str], limit_m: float, nearest: int) -> Tensor:
+    """Level vectors towards the axes of the `nearest` pillars, nearest first, (..., 3 x nearest), body.
 
-    Beyond `limit_m` a pillar is as good as none: its vector is shortened to that.
+    Each is as long as its pillar is near: 1 at the axis, 0 from `limit_m` on. What is far away is no news, and to keep
+    clear of what is near is to fly against the vector.
     """
     axes = torch.stack([p.objects[name].pos for name in names], dim=-2)
     gap = (axes - p.state.base_pos.unsqueeze(-2)) * torch.tensor([1.0, 1.0, 0.0])
-    distance = torch.linalg.vector_norm(gap, dim=-1)
-    order = distance.topk(nearest, dim=-1, largest=False).indices
-    near = shortened(gap.gather(-2, order.unsqueeze(-1).expand(*order.shape, 3)), limit_m)
+    distance = torch.linalg.vector_norm(gap, dim=-1, keepdim=True)
+    nearness = gap / distance.clamp(min=1e-3) * (1.0 - distance / limit_m).clamp(min=0.0)
+    order = distance.squeeze(-1).topk(nearest, dim=-1, largest=False).indices
+    near = nearness.gather(-2, order.unsqueeze(-1).expand(*order.shape, 3))
     return rotate_inverse_each(p.state.base_quat, near).flatten(-2)
 
 
