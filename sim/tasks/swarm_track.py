@@ -174,11 +174,11 @@ SWARM_TRACK = TaskCfg(
     start=start,
     rewards={
         "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 0.6}, weight=0.6),
-        "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.15}, weight=0.2),
+        "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.15}, weight=0.5),
         "goal_speed": RewardTerm(rewards.goal_speed, {"limit_m_s": 1.5, "slow_m": 0.5}, weight=0.4),
         "crowding": RewardTerm(rewards.crowding, ELLIPSOID, weight=-2.0),
         "closing_in": RewardTerm(rewards.closing_in, {**ELLIPSOID, "brake_m_s2": 2.0}, weight=-0.3),
-        "near_pillar": RewardTerm(flight.near_pillar, {"names": PILLARS, "clear_m": 0.5}, weight=-8.0),
+        "near_pillar": RewardTerm(flight.near_pillar, {"names": PILLARS, "clear_m": 0.4}, weight=-5.0),
         "closing_on_pillar": RewardTerm(
             flight.closing_on_pillar, {"names": PILLARS, "clear_m": 0.25, "brake_m_s2": 1.5}, weight=-1.0
         ),
@@ -204,7 +204,7 @@ SWARM_TRACK = TaskCfg(
         "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
         "network_delay": RandomTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
     },
-    curriculum=Curriculum(initial=0.5, up=0.1, down=0.05),
+    curriculum=Curriculum(initial=0.3, up=0.1, down=0.05),
     num_envs=256,
     train_steps=4_000_000,
     ppo={

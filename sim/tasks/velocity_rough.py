@@ -1,9 +1,12 @@
-"""velocity-rough: as velocity, on ground that is not flat and that the robot does not see."""
+"""velocity-rough: as velocity, on ground that is not flat and that the robot does not see.
+
+The quick way to learn it begins with a robot that walks: `phalanx train velocity-rough --start-from runs/velocity`.
+"""
 
 from dataclasses import replace
 
 from sim import randomisation
-from sim.task import RandomTerm, SceneCfg
+from sim.task import Curriculum, RandomTerm, SceneCfg
 from sim.tasks.velocity import VELOCITY
 from sim.terrain import uneven_ground
 
@@ -11,9 +14,12 @@ VELOCITY_ROUGH = replace(
     VELOCITY,
     name="velocity-rough",
     summary="a Unitree G1 walks at the velocity that it is told, over bumps and steps that it does not see",
+    curriculum=Curriculum(up=0.2, down=0.05),
     scene=SceneCfg(props=uneven_ground),
     randomisation={
         **VELOCITY.randomisation,
         "terrain": RandomTerm(randomisation.terrain, {"roughness_m": (0.0, 0.05)}),
     },
+    min_success=0.7,
+    train_steps=8_000_000,
 )
