@@ -163,7 +163,9 @@ class MixedEnv:
             if actions is None or targets is None:
                 crew.look(state, state, time_s, crew.last_action, crew.robots.sent, objects, others)
                 continue
-            now = crew.look(state, crew.now.state, time_s, actions[name], targets[name], objects, others)
+            before = crew.now
+            now = crew.look(state, before.state, time_s, actions[name], targets[name], objects, others)
+            now.last_frames = before.frames
             if crew.num_agents > 1:
                 self.min_separation = torch.minimum(self.min_separation, now.distance.flatten(1).amin(-1))
 

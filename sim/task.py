@@ -162,6 +162,9 @@ class Transition:
     dt_s: float
     others: Mapping[str, RobotState] = field(default_factory=dict)  # role -> (W, its N, ...), in a mixed team
     ground: Ground | None = None  # None for a plain floor at height 0
+    # Frames that somebody asked for: kinematics is most of what terms of legs and arms cost.
+    frames: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
+    last_frames: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
 
     @cached_property
     def lin_vel_w(self) -> Tensor:
@@ -191,10 +194,15 @@ class Transition:
 
     def frame(self, role: str) -> tuple[Tensor, Tensor]:
         """Pose of the robots' frame `role` in the world: (W, N, 3) m and (W, N, 4) wxyz."""
-        frames = self.__dict__.setdefault("_frames", {})
-        if role not in frames:
-            frames[role] = frame_pose(self.robot, self.state, role)
-        return frames[role]
+        if role not in self.frames:
+            self.frames[role] = frame_pose(self.robot, self.state, role)
+        return self.frames[role]
+
+    def last_frame(self, role: str) -> tuple[Tensor, Tensor]:
+        """The same a control step before."""
+        if role not in self.last_frames:
+            self.last_frames[role] = frame_pose(self.robot, self.last_state, role)
+        return self.last_frames[role]
 
 
 @cache

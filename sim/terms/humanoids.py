@@ -11,7 +11,7 @@ import torch
 
 from hardware.rotation import down_b, rotate
 from hardware.types import RobotState
-from sim.task import Percept, Transition, frame_pose
+from sim.task import Percept, Transition
 
 Tensor = torch.Tensor
 Joints = tuple[int, ...]  # places in the robot's joint order
@@ -169,7 +169,8 @@ def gait_pose(
 
 def foot_slip(t: Transition) -> Tensor:
     """Squared horizontal velocity of the feet on the ground, summed, (m/s)^2."""
-    velocity = (foot_pos(t) - _feet_of(t, t.last_state))[..., :2] / t.dt_s
+    last_pos = torch.stack([t.last_frame("left_foot")[0], t.last_frame("right_foot")[0]], dim=-2)
+    velocity = (foot_pos(t) - last_pos)[..., :2] / t.dt_s
     return ((t.above_ground(foot_pos(t)) < GROUNDED_M) * velocity.square().sum(-1).clamp(max=4.0)).sum(-1)
 
 
@@ -215,10 +216,6 @@ def swing_progress(t: Transition, swing_share: float) -> Tensor:
     progress = (phase - phase.floor()) / swing_share
     swings = (progress < 1.0) & _walks(t.command["velocity"]).unsqueeze(-1)
     return torch.where(swings, progress, -1.0)
-
-
-def _feet_of(t: Transition, state: RobotState) -> Tensor:
-    return torch.stack([frame_pose(t.robot, state, role)[0] for role in ("left_foot", "right_foot")], dim=-2)
 
 
 def _walks(velocity: Tensor) -> Tensor:
