@@ -174,11 +174,11 @@ SWARM_TRACK = TaskCfg(
     start=start,
     rewards={
         "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 0.6}, weight=0.6),
-        "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.15}, weight=0.5),
+        "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.15}, weight=0.3),
         "goal_speed": RewardTerm(rewards.goal_speed, {"limit_m_s": 1.5, "slow_m": 0.5}, weight=0.4),
         "crowding": RewardTerm(rewards.crowding, ELLIPSOID, weight=-2.0),
         "closing_in": RewardTerm(rewards.closing_in, {**ELLIPSOID, "brake_m_s2": 2.0}, weight=-0.3),
-        "near_pillar": RewardTerm(flight.near_pillar, {"names": PILLARS, "clear_m": 0.4}, weight=-5.0),
+        "near_pillar": RewardTerm(flight.near_pillar, {"names": PILLARS, "clear_m": 0.45}, weight=-8.0),
         "closing_on_pillar": RewardTerm(
             flight.closing_on_pillar, {"names": PILLARS, "clear_m": 0.25, "brake_m_s2": 1.5}, weight=-1.0
         ),
@@ -186,8 +186,8 @@ SWARM_TRACK = TaskCfg(
         "speeding": RewardTerm(rewards.speeding, {"limit_m_s": 1.8}, weight=-0.5),
         "action_change": RewardTerm(rewards.action_change, weight=-0.05),
         "spin": RewardTerm(rewards.spin, weight=-0.005),
-        "failed": RewardTerm(rewards.failed, {"separation_m": COLLISION_M, **SPACE}, weight=-10.0),
-        "pillar": RewardTerm(flight.hit_pillar, {"names": PILLARS, "distance_m": TOUCH_M}, weight=-10.0),
+        "failed": RewardTerm(rewards.failed, {"separation_m": COLLISION_M, **SPACE}, weight=-30.0),
+        "pillar": RewardTerm(flight.hit_pillar, {"names": PILLARS, "distance_m": TOUCH_M}, weight=-30.0),
     },
     failures={
         "collision": Term(terminations.collided, {"distance_m": COLLISION_M}),
@@ -204,7 +204,7 @@ SWARM_TRACK = TaskCfg(
         "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
         "network_delay": RandomTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
     },
-    curriculum=Curriculum(initial=0.3, up=0.1, down=0.05),
+    curriculum=Curriculum(initial=0.5, up=0.1, down=0.05),
     num_envs=256,
     train_steps=4_000_000,
     ppo={
