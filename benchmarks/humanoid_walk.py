@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from hardware.rotation import rotate_inverse
+from hardware.rotation import rotate, rotate_inverse
 from policies.evaluate import make_pilot, wilson
 from policies.export import load_controller
 from policies.parallel import single_threaded_torch
@@ -38,6 +38,7 @@ def walk(policy: Path, velocity: tuple[float, float, float], worlds: int, second
     began = env.now.state
     upright = torch.ones(worlds, dtype=torch.bool)
     came = torch.zeros(worlds, 3)
+    turned = torch.zeros(worlds)
     survived_s = torch.zeros(worlds)
     for _ in range(round(seconds / env.control_dt)):
         _, _, terminated, _, _ = env.step(pilot.act(env)[0])
@@ -45,6 +46,7 @@ def walk(policy: Path, velocity: tuple[float, float, float], worlds: int, second
         way = rotate_inverse(began.base_quat, env.now.state.base_pos - began.base_pos)[:, 0]
         came = torch.where(upright[:, None], way, came)
         survived_s += upright * env.control_dt
+        turned += upright * rotate(env.now.state.base_quat, env.now.state.base_ang_vel)[:, 0, 2] * env.control_dt
     return {
         "velocity": velocity,
         "seconds": seconds,
@@ -54,6 +56,7 @@ def walk(policy: Path, velocity: tuple[float, float, float], worlds: int, second
         "mean_upright_s": survived_s.mean().item(),
         "mean_forward_m": came[:, 0].mean().item(),
         "mean_left_m": came[:, 1].mean().item(),
+        "mean_turn_rad_s": (turned / survived_s).mean().item(),
         "mean_forward_m_s": (came[:, 0] / survived_s).mean().item(),
     }
 

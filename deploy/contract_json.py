@@ -33,6 +33,8 @@ def contract_from_json(text: str) -> Contract:
         raise ContractError(f"contract is not JSON: {error}") from error
     _check_format(data)
     _check_schema(data)
+    if "effort_share" in data["shield"]:
+        data["shield"].setdefault("pickup_share", 0.0)  # a file from before there was one was verified without it
     contract = _build(Contract, data)
     check_rules(contract)
     return contract

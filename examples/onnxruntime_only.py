@@ -6,12 +6,15 @@ python examples/onnxruntime_only.py zoo/hover.onnx
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
 
 
 def main(path: str) -> np.ndarray:
+    if not Path(path).is_file():
+        sys.exit(f"{path}: no such file")
     session = ort.InferenceSession(path)
     contract = json.loads(session.get_modelmeta().custom_metadata_map["phalanx.contract"])
 

@@ -1,7 +1,9 @@
 """Entry point of the `phalanx` command: dispatch, and errors as one line on stderr."""
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import reduce
@@ -22,6 +24,7 @@ EXTRAS = {"train": ("torch", "mujoco", "onnx", "onnxscript", "tensorboard", "sci
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits 0 when all is well, 1 when a gate fails, 2 on bad input, 130 on Ctrl-C."""
     args = list(sys.argv[1:] if argv is None else argv)
+    _end_on_sigterm_as_on_ctrl_c()
     try:
         code = _dispatch(args)
         sys.stdout.flush()
@@ -35,6 +38,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         code = _complain(str(error), BAD_INPUT)
     sys.exit(code)
+
+
+def _end_on_sigterm_as_on_ctrl_c() -> None:
+    """So that a service manager, too, leaves checkpoints to resume from and no process behind."""
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in the background of a shell
+    if threading.current_thread() is threading.main_thread() and not ignored:
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def _dispatch(args: list[str]) -> int:

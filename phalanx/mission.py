@@ -12,6 +12,7 @@ from hardware import load_robot
 from phalanx.mission_judge import judge_of
 from ros_nodes.mission import CRAZYFLIE, Asked, Member, Mission, Order, check_times, plan_swap, team_names
 from ros_nodes.verdict import Judge, near_goal
+from sim.randomisation import terrain
 from sim.task import Draw, MixedTaskCfg, RoleCfg, Start, TaskCfg
 from sim.tasks import any_task_names, load_any_task
 
@@ -19,6 +20,7 @@ SWAP = "swarm-swap"
 SWAP_ROBOTS, SWAP_S, SWAP_KILL_S = 4, 18.0, 11.0
 ORDERS_HZ = 25.0  # how often a command that moves is said
 AFTERMATH_S = {"hover-land": 8.0, "hold": 2.0, "damp": 2.0}  # a mission goes on for so long after a policy was killed
+LARGEST_TEAM = 16  # two processes a robot: more than that starve one another on any one machine
 LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it takes to last this long
 AnyTask = TaskCfg | MixedTaskCfg
 
@@ -75,6 +77,10 @@ def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: floa
         raise ValueError(f"{task.name} has roles ({', '.join(task.roles)}) with team sizes of their own")
     sizes = {role: cfg.num_agents if robots is None else robots for role, cfg in task.roles.items()}
     size = sum(sizes.values())
+    if size > LARGEST_TEAM:
+        raise ValueError(f"robots = {size}: a mission on one machine takes at most {LARGEST_TEAM}")
+    if any(term.func is terrain for cfg in task.roles.values() for term in cfg.randomisation.values()):
+        raise ValueError(f"{task.name}: a mission is on a level floor, not on the ground that this task is about")
     if kill_s is not None:
         if size == 1 and kill_s < task.episode_s:
             raise ValueError(f"kill_after_s = {kill_s:g}: must be after the first episode, {task.episode_s:g} s")

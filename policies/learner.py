@@ -91,7 +91,8 @@ class Learner:
     def take_networks(self, state: Mapping[str, Any], source: object) -> None:
         """Begin with the networks of another run's learner, normalisers and spread of the actions included.
 
-        CheckpointError, which names `source`, when it sees or does something else or is of another size.
+        CheckpointError, which names `source`, when they are of another size. That robots see and do the same there, in
+        the same order, is for the caller to know.
         """
         try:
             for name in ("actor", "critic"):
@@ -99,14 +100,15 @@ class Learner:
         except RuntimeError as error:
             theirs, mine = _sizes(state), _sizes(self.state_dict())
             raise CheckpointError(
-                f"cannot start from {source}: own, peer and critic features, channels and hidden units are "
-                f"{theirs} there and {mine} here"
+                f"cannot start from {source}: own, peer and critic features, channels, hidden units and inputs of the "
+                f"critic are {theirs} there and {mine} here"
             ) from error
 
 
 def _sizes(state: Mapping[str, Any]) -> tuple[int, ...]:
     """What the networks of a saved learner were built from."""
-    return (*state["layout"].values(), state["action_dim"], state["ppo"]["hidden"])
+    critic = sum(value.shape[-1] for name, value in state["critic"].items() if name.endswith("own.weight"))
+    return (*state["layout"].values(), state["action_dim"], state["ppo"]["hidden"], critic)
 
 
 def role_of(task: TaskCfg | MixedTaskCfg, name: str) -> RoleCfg:

@@ -63,7 +63,7 @@ class Trainer:
             name: Learner(name, self.env.crews[name], obs, *self._role(name), cfg.team_critic)
             for name, obs in self.obs.items()
         }
-        if cfg.start_from is not None:
+        if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
             self._take_networks(cfg.start_from)
         self.hyper = _common(self.learners)
         device = next(iter(self.obs.values())).device
@@ -168,7 +168,7 @@ class Trainer:
         restore_global_rng(state["rng"])
 
     def _take_networks(self, path: Path) -> None:
-        """Begin with the networks of another run; CheckpointError where its robots see or do something else."""
+        """Begin with the networks of another run; CheckpointError where they do not fit."""
         learners = load_checkpoint(path)["learners"]
         for name, learner in self.learners.items():
             if name not in learners:

@@ -4,6 +4,7 @@ Nothing of the launch library in here, so that this can be tested where only rcl
 """
 
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 
 from deploy.bundle import load_bundle
@@ -17,8 +18,8 @@ SWAP_S = 18.0
 def names_in(text: str) -> list[str]:
     """The names in "[cf1, cf2]" or "cf1, cf2"."""
     names = [name.strip(" \"'") for name in _items(text)]
-    if not all(name.isidentifier() for name in names):
-        raise ValueError(f"team:={text}: expected names such as [cf1, cf2]")
+    if not all(name.isidentifier() for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"team:={text}: expected names such as [cf1, cf2], each once")
     return names
 
 
@@ -28,6 +29,8 @@ def pose_in(text: str) -> list[float]:
         x, y, z, yaw = (float(number) for number in _items(text))
     except ValueError:
         raise ValueError(f"base_pose:={text}: expected four numbers, [x, y, z, yaw]") from None
+    if not all(map(isfinite, (x, y, z, yaw))):
+        raise ValueError(f"base_pose:={text}: every number must be finite")
     return [x, y, z, yaw]
 
 

@@ -1,8 +1,10 @@
 """What all nodes share: lifecycle transitions that cannot throw, and one way to run."""
 
+import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from ros_nodes.processes import die_with_parent
 from ros_nodes.scheduling import schedule_process
 from ros_nodes.series import SeriesWriter
 
+ENDS_WITHIN_S = 5.0  # after a signal
 SIGNAL_CHECK_S = 0.1  # a Python signal handler runs only between waits
 
 
@@ -127,6 +130,23 @@ class ManagedNode(LifecycleNode, ABC):
         self.failed = True
 
 
+def _end_in_any_case() -> None:
+    """End the process some time after a signal, also where the main thread hangs in the middleware and never hears it.
+
+    Python's handlers run in the main thread; the byte that tells of a signal is written by the operating system's.
+    """
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell)
+
+    def wait() -> None:
+        os.read(told, 1)
+        time.sleep(ENDS_WITHIN_S)
+        os._exit(1)
+
+    threading.Thread(target=wait, name="last resort", daemon=True).start()
+
+
 def run_node(make: Callable[[], ManagedNode]) -> int:
     """Entry point of a node's process: serve until SIGINT or SIGTERM or a failed loop; returns the exit code.
 
@@ -136,6 +156,7 @@ def run_node(make: Callable[[], ManagedNode]) -> int:
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
+    _end_in_any_case()
     # With rclpy's own handlers a signal would close the publishers under a loop that is still running.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     try:

@@ -5,6 +5,7 @@ planned: a team swaps places through one middle, and back. Units: m, rad, s; qua
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -120,7 +121,9 @@ def load_mission(path: Path | str) -> Mission:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         if (found := data.pop("format", None)) != FORMAT:
             raise MissionError(f"{path}: format {found!r} is not {FORMAT!r}")
-        return _mission(data)
+        mission = _mission(data)
+        _check(mission)
+        return mission
     except MissionError:
         raise
     except OSError as error:
@@ -140,6 +143,27 @@ def _mission(data: dict[str, Any]) -> Mission:
         objects=_arrays(data.pop("objects")),
         **data,
     )
+
+
+def _check(mission: Mission) -> None:
+    """ValueError for what the nodes would only stumble over in flight."""
+    for name in mission.names:
+        if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
+            raise ValueError(f"robot {name!r}: a name is letters, digits and _, a letter first")
+    if not mission.team or len(set(mission.names)) < len(mission.team):
+        raise ValueError(f"robots {', '.join(mission.names) or '(none)'}: at least one, each with a name of its own")
+    places = [(member.name, member.base_pose) for member in mission.team] + list(mission.objects.items())
+    for name, pose in places:
+        if not (np.isfinite(pose).all() and np.linalg.norm(pose[3:]) > 0.5):
+            raise ValueError(f"{name}: pose {pose.tolist()} is not a finite place with a quaternion")
+    check_times(mission.duration_s, mission.kill_s)
+    if not 0 <= mission.kill_robot < len(mission.team):
+        raise ValueError(f"kill_robot = {mission.kill_robot}: there are {len(mission.team)} robots, counted from 0")
+    if strangers := {name for order in mission.orders for name in order.commands} - set(mission.names):
+        raise ValueError(f"an order is for {sorted(strangers)[0]!r}, who is not in the team")
+    times = [order.t_s for order in mission.orders]
+    if not np.isfinite(times).all() or times != sorted(times):
+        raise ValueError("orders must have finite times, in order")
 
 
 def _member(base_pose: Sequence[float], joint_pos: Sequence[float], **words: str) -> Member:

@@ -237,6 +237,7 @@ class MixedEnv:
         self.generator.set_state(state["generator"])
         for name, crew in self.crews.items():
             crew.load_state_dict(state["crews"][name])
+            crew.robots.difficulty = state["difficulty"].clone()
         for name in KEPT:
             setattr(self, name, state[name].clone())
         self._look_around()

@@ -16,7 +16,8 @@ def test_a_mission_survives_its_file(tmp_path):
         swap, scene="push", noise={"pos_m": 0.001}, objects={"cube": np.array([0.4, 0.0, 0.02, 1.0, 0.0, 0.0, 0.0])}
     )
     arm = Member("panda_1", "panda", "arm", np.array([0.1, 0, 0, 1, 0, 0, 0]), np.arange(8.0) / 7)
-    mixed = replace(swap, team=(swap.team[0], arm), kill_s=None)
+    orders = tuple(Order(o.t_s, {"cf1": o.commands["cf1"], "panda_1": {"grip": np.zeros(1)}}) for o in swap.orders)
+    mixed = replace(swap, team=(swap.team[0], arm), orders=orders, kill_s=None)
     for mission in (swap, cube, mixed.flown_by({"crazyflie": "one.onnx", "arm": "other.onnx"})):
         save_mission(mission, tmp_path / "plan.json")
         np.testing.assert_equal(asdict(load_mission(tmp_path / "plan.json")), asdict(mission))
@@ -28,6 +29,13 @@ def test_a_mission_survives_its_file(tmp_path):
         (lambda data: data | {"format": "phalanx-mission/9"}, "format 'phalanx-mission/9' is not"),
         (lambda data: [], "is not a mission"),
         (lambda data: data | {"wind": 3}, "is not a mission: .*wind"),
+        (lambda data: data | {"team": data["team"] + data["team"][:1]}, "each with a name of its own"),
+        (lambda data: data | {"team": [data["team"][0] | {"name": "a b/c"}]}, "'a b/c': a name is letters"),
+        (lambda data: data | {"team": []}, "at least one"),
+        (lambda data: data | {"duration_s": float("nan")}, "duration_s = nan"),
+        (lambda data: data | {"kill_robot": 9}, "kill_robot = 9: there are"),
+        (lambda data: data | {"orders": data["orders"][::-1]}, "finite times, in order"),
+        (lambda data: data | {"objects": {"load": [0.0] * 7}}, "load: pose .* is not a finite place"),
         (lambda data: {k: v for k, v in data.items() if k != "team"}, "is not a mission: 'team'"),
         (
             lambda data: data | {"team": [data["team"][0] | {"base_pose": [0, 0, 1]}]},

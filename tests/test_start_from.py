@@ -34,7 +34,7 @@ def test_networks_of_another_run_are_what_learning_begins_with(hovered: TrainCfg
 
 def test_networks_that_do_not_fit_are_refused_in_one_line(hovered: TrainCfg, tmp_path: Path):
     with pytest.raises(
-        CheckpointError, match=r"cannot start from .*: own, peer.* are \(.*16\) there and \(.*32\) here"
+        CheckpointError, match=r"cannot start from .*: own, .* \(.*16, .*\) there and \(.*32, .*\) here"
     ):
         Trainer(replace(hovered, out=tmp_path, start_from=hovered.out, ppo=replace(PPO, hidden=32)))
     with pytest.raises(CheckpointError, match="no policy for 'drone' of task 'perch', but one for robots"):

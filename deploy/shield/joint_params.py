@@ -125,7 +125,7 @@ def make_joint_params(spec: RobotSpec, **overrides: Any) -> JointShieldParams:
         "speed_share": 0.85,
         "effort_share": 0.9,
         "brake_share": 0.6,
-        "pickup_share": 0.1 if loaded else 0.8,  # a leg that carries the robot is slower than a foot in the air
+        "pickup_share": 0.0 if loaded else 0.8,  # a leg that carries the robot hardly picks up speed within a period
         "latency_s": 0.01,
         "approach_gain": 3.0 if loaded else 1.0,
         "brake_window": 0.03,

@@ -39,7 +39,10 @@ def deploy(
     from phalanx.report import render_flight
     from ros_nodes.deploy import DeployError, conduct
 
-    policies = {str(file): load_bundle(file).contract for file in policy_files(subjects)}
+    files = policy_files(subjects)
+    if twice := [file for file in files if files.count(file) > 1]:
+        raise ValueError(f"{twice[0]} is given twice: a team takes one file for each role")
+    policies = {str(file): load_bundle(file).contract for file in files}
     mission, judge = plan_mission(policies, robots, duration_s, kill_after_s, seed)
     folder = out_dir or fresh_folder(Path("runs/deploy"))
     with make_progress() as progress:

@@ -32,6 +32,8 @@ PUSH_EVERY_S = (2.0, 3.0)
 
 def start(draw: Draw) -> Start:
     """At home above the origin, within 5 cm, facing anywhere, moving at up to 0.2 m/s along each horizontal axis."""
+    if draw.robots > 1:
+        raise ValueError(f"stand is for one robot at the origin, not for {draw.robots}")
     n, uniform = draw.robots, draw.uniform
     yaw = uniform(-pi, pi, n)
     none = torch.zeros_like(yaw)
