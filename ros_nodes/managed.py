@@ -130,8 +130,8 @@ class ManagedNode(LifecycleNode, ABC):
         self.failed = True
 
 
-def _end_in_any_case() -> None:
-    """End the process some time after a signal, also where the main thread hangs in the middleware and never hears it.
+def end_in_any_case(within_s: float) -> None:
+    """End the process so long after a signal at the latest, also where the main thread hangs in the middleware.
 
     Python's handlers run in the main thread; the byte that tells of a signal is written by the operating system's.
     """
@@ -141,7 +141,7 @@ def _end_in_any_case() -> None:
 
     def wait() -> None:
         os.read(told, 1)
-        time.sleep(ENDS_WITHIN_S)
+        time.sleep(within_s)
         os._exit(1)
 
     threading.Thread(target=wait, name="last resort", daemon=True).start()
@@ -156,7 +156,7 @@ def run_node(make: Callable[[], ManagedNode]) -> int:
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    _end_in_any_case()
+    end_in_any_case(ENDS_WITHIN_S)
     # With rclpy's own handlers a signal would close the publishers under a loop that is still running.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     try:

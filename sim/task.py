@@ -1,7 +1,7 @@
 """What a task is made of. A task is one file in sim/tasks that builds one `TaskCfg` from terms."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -166,6 +166,12 @@ class Transition:
     frames: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
     last_frames: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
 
+    def told(self, command: Mapping[str, Tensor]) -> "Transition":
+        """The same moment, had robots been told `command`; what is known of their frames is known there too."""
+        other = replace(self, command=command)
+        other.frames, other.last_frames = self.frames, self.last_frames
+        return other
+
     @cached_property
     def lin_vel_w(self) -> Tensor:
         """Velocity of the bases, (W, N, 3) m/s, world."""
@@ -195,25 +201,25 @@ class Transition:
     def frame(self, role: str) -> tuple[Tensor, Tensor]:
         """Pose of the robots' frame `role` in the world: (W, N, 3) m and (W, N, 4) wxyz."""
         if role not in self.frames:
-            self.frames[role] = frame_pose(self.robot, self.state, role)
+            self.frames[role] = _frame_pose(self.robot, self.state, role)
         return self.frames[role]
 
     def last_frame(self, role: str) -> tuple[Tensor, Tensor]:
         """The same a control step before."""
         if role not in self.last_frames:
-            self.last_frames[role] = frame_pose(self.robot, self.last_state, role)
+            self.last_frames[role] = _frame_pose(self.robot, self.last_state, role)
         return self.last_frames[role]
 
 
 @cache
-def chain_of(robot: str, role: str) -> Chain:
+def _chain_of(robot: str, role: str) -> Chain:
     """The chain from the base of a robot, by name, to its frame `role`."""
     return load_chain(load_robot(robot), role)
 
 
-def frame_pose(robot: str, state: RobotState, role: str) -> tuple[Tensor, Tensor]:
+def _frame_pose(robot: str, state: RobotState, role: str) -> tuple[Tensor, Tensor]:
     """Pose in the world of the frame `role` of a robot in `state`: (..., 3) m and (..., 4) wxyz."""
-    pos, quat = chain_of(robot, role).forward(state.joint_pos)
+    pos, quat = _chain_of(robot, role).forward(state.joint_pos)
     return state.base_pos + rotate(state.base_quat, pos), multiply(state.base_quat, quat)
 
 

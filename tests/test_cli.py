@@ -85,6 +85,11 @@ def test_bad_policy_files_are_refused_with_the_reason(policy, tmp_path):
         assert_one_line_error(phalanx(command, str(tampered)), "tampered.onnx")
 
 
+def test_a_task_without_a_policy_and_a_file_given_twice_are_named(policy):
+    assert_one_line_error(phalanx("deploy", "co-carry"), "no policy ships for 'co-carry'")
+    assert_one_line_error(phalanx("deploy", str(policy), str(policy)), "given twice")
+
+
 def test_export_of_a_folder_without_checkpoint_says_so(tmp_path):
     assert_one_line_error(phalanx("export", str(tmp_path)), "checkpoint")
 
@@ -202,7 +207,8 @@ def test_a_video_without_its_encoder_names_the_extra_to_install(tmp_path):
 
 
 @pytest.mark.ros
-def test_an_interrupted_flight_leaves_no_process_behind(tmp_path):
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_flight_leaves_no_process_behind(tmp_path, end):
     zoo = Path(__file__).parent.parent / "zoo" / "swarm-swap.onnx"
     out = tmp_path / "flight"
     process = subprocess.Popen(
@@ -214,7 +220,7 @@ def test_an_interrupted_flight_leaves_no_process_behind(tmp_path):
     while len(children := listing.read_text().split()) < 6:  # recorder, robots, and two for each of two robots
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(end)
     assert process.wait(30) == 130
     deadline = time.monotonic() + 10.0  # one that was only just born notices by itself that its parent has gone
     while any(Path(f"/proc/{child}").exists() for child in children):

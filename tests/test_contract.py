@@ -30,6 +30,13 @@ def test_a_contract_survives_json_unchanged():
     assert contract_to_json(contract_from_json(contract_to_json(contract))) == contract_to_json(contract)
 
 
+def test_a_file_from_before_a_joint_was_taken_to_pick_up_speed_flies_as_it_was_verified():
+    old = contract_to_json(make_contract(shield={"effort_share": 0.9}))
+    assert contract_from_json(old).shield == {"effort_share": 0.9, "pickup_share": 0.0}
+    new = contract_to_json(make_contract(shield={"effort_share": 0.9, "pickup_share": 0.8}))
+    assert contract_from_json(new).shield["pickup_share"] == 0.8
+
+
 @pytest.mark.parametrize("value", [1 / 3, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, 0.02055366])
 def test_numbers_keep_every_bit(value):
     contract = make_contract(shield={"x": value}, team=TeamSpec(4, value, 8), control_dt_s=value)

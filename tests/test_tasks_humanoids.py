@@ -171,6 +171,21 @@ def test_walking_as_told_is_rewarded_and_counts_as_success_and_sideways_does_not
     assert not VELOCITY.success.func(moving(t, 0.6, 0.0, -1.1), **VELOCITY.success.params).any()
 
 
+def test_frames_are_kept_only_for_the_moment_that_they_belong_to():
+    env = make_env(VELOCITY, 4, seed=0)
+    for _ in range(3):
+        before = env.now.state
+        env.step(torch.rand(4, 1, 29) * 2 - 1)
+        t = env.now
+        assert t.last_frames, "those of the moment before are not worked out again"
+        fresh = dataclasses.replace(t)  # knows no frames
+        for role in ("left_foot", "right_foot"):
+            torch.testing.assert_close(t.frame(role), fresh.frame(role), rtol=0.0, atol=0.0)
+            torch.testing.assert_close(t.last_frame(role), fresh.last_frame(role), rtol=0.0, atol=0.0)
+        assert t.last_state is before and not torch.equal(t.frame("left_foot")[0], t.last_frame("left_foot")[0])
+    assert t.told({}).frames is t.frames
+
+
 def test_commands_change_once_and_begin_easy():
     env = make_env(calm(VELOCITY), 64, seed=0)
     low, high = torch.tensor(SLOWEST), torch.tensor(FASTEST)

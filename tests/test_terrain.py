@@ -192,8 +192,9 @@ def test_a_saved_state_goes_on_with_its_ground():
     env, other = make(low=0.01, seed=3), make(low=0.01, seed=4)
     for _ in range(5):
         env.step(torch.zeros(4, 1, 29))
+    env.difficulty[:] = env.robots.difficulty[:] = 0.25
     other.load_state_dict(env.state_dict())
-    assert (nodes(other) == nodes(env)).all()
+    assert (nodes(other) == nodes(env)).all() and (other.robots.difficulty == 0.25).all()
     for _ in range(10):
         for left, right in zip(env.step(torch.zeros(4, 1, 29))[:4], other.step(torch.zeros(4, 1, 29))[:4], strict=True):
             assert (left == right).all()

@@ -65,12 +65,11 @@ def deploy(
 
 def policy_files(subjects: Sequence[str]) -> list[Path]:
     """The files that `subjects` are, or those that ship for the one task that is named instead; ValueError else."""
-    from phalanx.catalogue.zoo import shipped_files
-    from phalanx.play.pilots import is_file
+    from phalanx.play.pilots import is_file, shipped
 
     files = [Path(subject) for subject in subjects if is_file(subject)]
     if len(subjects) == max(len(files), 1):
-        return files or shipped_files(subjects[0])
+        return files or shipped(subjects[0])
     raise ValueError(
         "which policy? give a file, such as zoo/swarm-swap.onnx, of a team with several roles one for each, or a task"
     )

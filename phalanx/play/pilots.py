@@ -61,13 +61,10 @@ def is_file(subject: str) -> bool:
 
 def shipped(task: str) -> list[Path]:
     """The policies that ship for `task`, one for each role; ValueError where one is missing."""
-    cfg, paths = load_any_task(task), shipped_files(task)
+    paths = shipped_files(task)
     for path in paths:
         if not path.exists():
-            simple = "zero|random|baseline" if all(r.baseline for r in cfg.roles.values()) else "zero|random"
-            raise ValueError(
-                f"no policy ships for {cfg.name!r} ({path} is not there): give a file, or --agent {simple}"
-            )
+            raise ValueError(f"no policy ships for {task!r} ({path} is not there): train one and give its file")
     return paths
 
 

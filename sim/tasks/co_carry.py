@@ -147,13 +147,15 @@ CO_CARRY = TaskCfg(
     action=ActionCfg(centre=POSE, scale=SCALE),
     start=start,
     rewards={
-        "velocity": RewardTerm(carry.velocity_tracking, {"scale_m_s": 0.3}, weight=1.5),
-        "turn": RewardTerm(carry.turn_tracking, {"scale_rad_s": 0.5}, weight=0.5),
+        "velocity": RewardTerm(carry.walking, {"term": humanoids.velocity_tracking, "scale_m_s": 0.3}, weight=1.5),
+        "turn": RewardTerm(carry.walking, {"term": humanoids.turn_tracking, "scale_rad_s": 0.5}, weight=0.5),
         "load_near_goal": RewardTerm(carry.load_near_goal, {"scale_m": 0.5}, weight=0.5),
         "load_tilt": RewardTerm(carry.load_tilt, weight=-5.0),
-        "stance": RewardTerm(carry.stance_matches, {"swing_share": SWING_SHARE}, weight=1.0),
+        "stance": RewardTerm(carry.walking, {"term": humanoids.stance_matches, "swing_share": SWING_SHARE}, weight=1.0),
         "gait_pose": RewardTerm(
-            carry.gait_pose, {**OF_LEGS, "lift": LIFT, "swing_share": SWING_SHARE, "scale_rad": 0.2}, weight=1.0
+            carry.walking,
+            {"term": humanoids.gait_pose, **OF_LEGS, "lift": LIFT, "swing_share": SWING_SHARE, "scale_rad": 0.2},
+            weight=1.0,
         ),
         "alive": RewardTerm(humanoids.alive, weight=0.3),
         "lean": RewardTerm(humanoids.lean, weight=-2.0),

@@ -5,8 +5,9 @@ Bearers see where the load is, and not where they are themselves. The terms of t
 to walk as the load has to go.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any
 
 import torch
 
@@ -17,8 +18,6 @@ from sim.terms import humanoids
 from sim.terms.flight import LOAD, LOAD_GOAL, load_velocity_w
 
 Tensor = torch.Tensor
-Joints = tuple[int, ...]
-Seen = TypeVar("Seen", Percept, Transition)
 WALK_M_S = 0.4  # how fast a load is carried to a goal that is far
 RATE = 1.0  # share of the distance to a near one that is covered in a second
 THERE_M = 0.1  # nobody walks to bring a load nearer than this
@@ -38,7 +37,7 @@ def walk(s: Percept | Transition) -> Tensor:
 
 def gait_clock(p: Percept) -> Tensor:
     """Sine and cosine of the gait's phase, (..., 2); both zero while the load is where it is to be."""
-    return humanoids.gait_clock(told(p))
+    return humanoids.gait_clock(replace(p, command=_told(p)))
 
 
 def load_vel(p: Percept) -> Tensor:
@@ -56,7 +55,7 @@ def load_lean(p: Percept) -> Tensor:
 
 def gait_phase(old: Tensor, p: Percept, action: Tensor, dt_s: float, period_s: float) -> Tensor:
     """Phase of the gait, (..., 1) in [0, 1): runs while the load has to go somewhere."""
-    return humanoids.gait_phase(old, told(p), action, dt_s, period_s)
+    return humanoids.gait_phase(old, replace(p, command=_told(p)), action, dt_s, period_s)
 
 
 # What only the critic sees: a transition -> (W, N, k).
@@ -86,31 +85,9 @@ def load_tilt(t: Transition) -> Tensor:
     return down_b(t.objects[LOAD].quat)[..., :2].square().sum(-1).expand_as(t.state.age)
 
 
-def velocity_tracking(t: Transition, scale_m_s: float) -> Tensor:
-    """exp(-(error / scale)^2) of the robot's horizontal velocity from how the load is to go."""
-    return humanoids.velocity_tracking(told(t), scale_m_s)
-
-
-def turn_tracking(t: Transition, scale_rad_s: float) -> Tensor:
-    """exp(-(turn rate / scale)^2) about the vertical: a load is carried without turning it."""
-    return humanoids.turn_tracking(told(t), scale_rad_s)
-
-
-def stance_matches(t: Transition, swing_share: float) -> Tensor:
-    """Share of the feet, 0 to 1, that are on the floor when the gait wants them there and off it when not."""
-    return humanoids.stance_matches(told(t), swing_share)
-
-
-def gait_pose(
-    t: Transition,
-    joints: Joints,
-    home: tuple[float, ...],
-    lift: tuple[float, ...],
-    swing_share: float,
-    scale_rad: float,
-) -> Tensor:
-    """exp(-(distance / scale)^2) of the legs' `joints` from stepping in place, see `humanoids.gait_pose`."""
-    return humanoids.gait_pose(told(t), joints, home, lift, swing_share, scale_rad)
+def walking(t: Transition, term: Callable[..., Tensor], **params: Any) -> Tensor:
+    """A `term` of `humanoids` with its `params`, had the robot been told the velocity with which the load is to go."""
+    return term(t.told(_told(t)), **params)
 
 
 # How it ends: a transition -> (W, N) bool.
@@ -133,15 +110,15 @@ def goal_distance(t: Transition) -> Tensor:
     return torch.linalg.vector_norm((t.command[LOAD_GOAL] - t.objects[LOAD].pos)[..., :2], dim=-1)
 
 
-def told(s: Seen) -> Seen:
-    """The same, but as if the robots were told to walk as the load is to go, without turning."""
-    velocity = walk(s)
-    return replace(s, command={"velocity": torch.cat([velocity, torch.zeros_like(velocity[..., :1])], dim=-1)})
-
-
 def level(load: ObjectState, vec_w: Tensor) -> Tensor:
     """World vectors (..., 3) in the load's heading frame."""
     ahead = rotate(load.quat, torch.tensor([1.0, 0.0, 0.0]).expand_as(load.pos))[..., :2]
     x, y = (ahead / torch.linalg.vector_norm(ahead, dim=-1, keepdim=True).clamp(min=1e-6)).unbind(-1)
     forward, left = x * vec_w[..., 0] + y * vec_w[..., 1], x * vec_w[..., 1] - y * vec_w[..., 0]
     return torch.stack([forward, left, vec_w[..., 2].expand_as(forward)], dim=-1)
+
+
+def _told(s: Percept | Transition) -> dict[str, Tensor]:
+    """The velocity command of somebody who walks as the load has to go, without turning."""
+    velocity = walk(s)
+    return {"velocity": torch.cat([velocity, torch.zeros_like(velocity[..., :1])], dim=-1)}
