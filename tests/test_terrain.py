@@ -199,7 +199,7 @@ def test_a_saved_state_goes_on_with_its_ground():
             assert (left == right).all()
     env.difficulty[:] = 0.25
     other.load_state_dict(env.state_dict())
-    assert (other.robots.difficulty == 0.25).all()
+    assert (other.world.robots.difficulty == 0.25).all()
 
 
 def test_a_policy_file_for_a_floor_plays_on_rough_ground_and_in_no_unlike_task(tmp_path):
