@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from hardware.rotation import cross, multiply, rotate, rotate_inverse_each
+from hardware.rotation import cross, multiply, of_products, products, rotate
 from hardware.spec import RobotSpec
 from hardware.types import Array
 
 _NO_TURN = np.array([1.0, 0.0, 0.0, 0.0])
-_CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
 # (4, 16): from a quaternion r to the matrix that takes q to the product q r, so that products become matrix products.
 _FOLLOWED_BY = np.stack([multiply(np.eye(4), unit) for unit in np.eye(4)]).reshape(4, 16)
 # What MuJoCo also knows and would change where a site is: refused, for silently reading past it would be worse.
@@ -29,48 +28,52 @@ _NO_DEFAULT = {"joint": _UNREAD | {"pos", "axis", "type"}, "site": _UNREAD | {"p
 class Chain:
     """The way from the base body to a site: L links, of which the last is the site; J = joints of the robot."""
 
-    link_joint: np.ndarray  # (L) joint of each link; J for the site, which has none
     joint_link: np.ndarray  # (J) link of each joint; L - 1, the site, for a joint that is not on the way
     step: np.ndarray  # (2 L, 16 L): from cosines and sines of half the angles to each link's turn in the one before it
-    half: np.ndarray  # (L) 1/2 for a hinge, else 0
+    half: np.ndarray  # (J, L) from joint positions to half the angle of each link's hinge
+    out: np.ndarray  # (J, L) from joint positions to how far each link's slide is out; all 0 without any slide
     start: np.ndarray  # (3) m, the first link in the base body
-    reach: np.ndarray  # (L, 3) m, the next link in this one's frame; 0 for the site
-    hinge: np.ndarray  # (L, 3) axis of a hinge in the link's own frame, else 0
-    slide: np.ndarray  # (L, 3) axis of a slide in the link's own frame, else 0
+    # (10 L, 9 L) from `products` of the turns to three vectors of each link in the base body: the way from it to the
+    # site before slides have moved, the axis of its hinge, the axis of its slide; 0 for what is not.
+    vectors: np.ndarray
+    slid: np.ndarray  # (10 L, 9 L) to what slides add to them per metre
 
     def forward(self, joint_pos: Array) -> tuple[Array, Array]:
         """Position (..., 3) m and quaternion (..., 4) wxyz of the site in the base body at `joint_pos` (..., J)."""
-        turns, reach = self._links(joint_pos)
-        return rotate(turns, reach).sum(-2) + _constant(self.start, joint_pos), turns[..., -1, :]
+        turns = self._turns(joint_pos)
+        pairs = products(turns)
+        pos = _constant(self.start, joint_pos) + _flat(pairs) @ _constant(self.vectors[:, :3], joint_pos)
+        if self.out.any():
+            pos = pos + _flat(pairs * self._moved(joint_pos)) @ _constant(self.slid[:, :3], joint_pos)
+        return pos, turns[..., -1, :]
 
     def jacobian(self, joint_pos: Array) -> Array:
         """(..., 6, J): linear, then angular velocity of the site per joint velocity, in the axes of the base body."""
         xp = array_namespace(joint_pos)
-        turns, reach = self._links(joint_pos)
-        hinge, slide = (xp.broadcast_to(_constant(axis, joint_pos), reach.shape) for axis in (self.hinge, self.slide))
-        vectors = rotate_inverse_each(
-            turns * _constant(_CONJUGATE, joint_pos), xp.stack([reach, hinge, slide], axis=-2)
-        )
-        reach, hinge, slide = (vectors[..., i, :] for i in range(3))
-        to_site = reach.sum(-2)[..., None, :] - xp.cumulative_sum(reach, axis=-2) + reach
+        turns = self._turns(joint_pos)
+        pairs = products(turns)
+        vectors = _flat(pairs) @ _constant(self.vectors, joint_pos)
+        if self.out.any():
+            vectors = vectors + _flat(pairs * self._moved(joint_pos)) @ _constant(self.slid, joint_pos)
+        vectors = xp.reshape(vectors, (*turns.shape[:-1], 3, 3))
+        to_site, hinge, slide = (vectors[..., i, :] for i in range(3))
         of_link = xp.concat([cross(hinge, to_site) + slide, hinge], axis=-1)
         return xp.matrix_transpose(xp.take(of_link, _index(self.joint_link, joint_pos), axis=-2))
 
-    def _links(self, joint_pos: Array) -> tuple[Array, Array]:
-        """Each link's turn (..., L, 4) in the base body, and the way (..., L, 3) m in its own frame to the next one."""
+    def _moved(self, joint_pos: Array) -> Array:
+        """How far the slide of each link is out, (..., L, 1) m."""
+        return (joint_pos @ _constant(self.out, joint_pos))[..., None]
+
+    def _turns(self, joint_pos: Array) -> Array:
+        """How each link is turned in the base body, (..., L, 4)."""
         xp = array_namespace(joint_pos)
-        none = xp.zeros((*joint_pos.shape[:-1], 1), dtype=joint_pos.dtype, device=device(joint_pos))
-        moved = xp.take(xp.concat([joint_pos, none], axis=-1), _index(self.link_joint, joint_pos), axis=-1)
-        angle = moved * _constant(self.half, joint_pos)
-        step = xp.concat([xp.cos(angle), xp.sin(angle)], axis=-1) @ _constant(self.step, joint_pos)
-        step = xp.reshape(step, (*moved.shape, 4, 4))
+        half = joint_pos @ _constant(self.half, joint_pos)
+        step = xp.concat([xp.cos(half), xp.sin(half)], axis=-1) @ _constant(self.step, joint_pos)
+        step = xp.reshape(step, (*half.shape, 4, 4))
         turns = [step[..., 0, :1, :]]  # the first row of a step is its quaternion
-        for i in range(1, len(self.link_joint)):
+        for i in range(1, step.shape[-3]):
             turns.append(turns[-1] @ step[..., i, :, :])
-        reach = xp.broadcast_to(_constant(self.reach, joint_pos), (*moved.shape, 3))
-        if self.slide.any():
-            reach = reach + moved[..., None] * _constant(self.slide, joint_pos)
-        return xp.concat(turns, axis=-2), reach
+        return xp.concat(turns, axis=-2)
 
 
 def load_chain(spec: RobotSpec, role: str) -> Chain:
@@ -124,25 +127,39 @@ def _chain(spec: RobotSpec, way: Sequence[ET.Element]) -> Chain:
         slides.append((not is_hinge) * axis)
         pos, turn = -anchor, _NO_TURN
     link_of = {joint: link for link, joint in enumerate(joints)}
+    of_joint = np.arange(len(spec.joints))[:, None] == np.array([*joints, -1])  # (J, L)
     site = len(joints)
     places.append(pos)
-    hinge = np.stack([*hinges, np.zeros(3)])
+    stills.append(turn)
+    turneds.append(np.zeros(4))
+    # Three vectors of each link are fixed in it: the way to the next one, the axis of a hinge, the axis of a slide.
+    fixed = np.stack([np.stack([*each, np.zeros(3)]) for each in (places[1:], hinges, slides)], axis=1)
+    turned = np.stack([of_products(link) for link in fixed])  # (L, 10, 3, 3)
+    vectors, slid = np.zeros((2, site + 1, 10, site + 1, 3, 3))
+    for link, of_link in enumerate(turned):  # it is on the way of all links up to itself
+        vectors[link, :, : link + 1, 0], slid[link, :, : link + 1, 0] = of_link[:, None, 0], of_link[:, None, 2]
+        vectors[link, :, link, 1:] = of_link[:, 1:]
+    steps = [_block_diagonal(np.stack(quats)[:, None] @ _FOLLOWED_BY) for quats in (stills, turneds)]
     return Chain(
-        link_joint=np.array([*joints, len(spec.joints)]),
         joint_link=np.array([link_of.get(joint, site) for joint in range(len(spec.joints))], dtype=np.int64),
-        step=_steps(np.stack([*stills, turn]), np.stack([*turneds, np.zeros(4)])),
-        half=np.where(np.any(hinge, axis=-1), 0.5, 0.0),
+        step=_by_columns(np.concatenate(steps)),
+        half=of_joint * np.where(fixed[:, 1].any(axis=-1), 0.5, 0.0),
+        out=of_joint * np.where(fixed[:, 2].any(axis=-1), 1.0, 0.0),
         start=places[0],
-        reach=np.stack([*places[1:], np.zeros(3)]),
-        hinge=hinge,
-        slide=np.stack([*slides, np.zeros(3)]),
+        vectors=_by_columns(vectors.reshape(10 * (site + 1), -1)),
+        slid=_by_columns(slid.reshape(10 * (site + 1), -1)),
     )
 
 
-def _steps(still: np.ndarray, turned: np.ndarray) -> np.ndarray:
-    """(2 L, 16 L) from the turns (L, 4) of the links at joint angles 0 and pi: see `Chain.step`."""
-    matrices = np.stack([still, turned]) @ _FOLLOWED_BY
-    return np.concatenate([(np.eye(len(part))[..., None] * part).reshape(len(part), -1) for part in matrices])
+def _by_columns(matrix: np.ndarray) -> np.ndarray:
+    """`matrix` laid out so that products with tall arrays take a third of the time."""
+    return np.asfortranarray(matrix)
+
+
+def _block_diagonal(blocks: np.ndarray) -> np.ndarray:
+    """(n, a, b) -> (n a, n b)."""
+    count, rows, columns = blocks.shape
+    return np.einsum("ij,iab->iajb", np.eye(count), blocks).reshape(count * rows, count * columns)
 
 
 def _check_file(spec: RobotSpec, root: ET.Element) -> None:
@@ -174,6 +191,11 @@ def _numbers(element: ET.Element, attribute: str, default: str) -> np.ndarray:
 
 def _unit(vector: np.ndarray) -> np.ndarray:
     return vector / np.linalg.norm(vector)
+
+
+def _flat(values: Array) -> Array:
+    """(..., L, n) -> (..., L n)."""
+    return array_namespace(values).reshape(values, (*values.shape[:-2], -1))
 
 
 def _constant(values: np.ndarray, like: Array) -> Array:

@@ -47,6 +47,17 @@ def cross(a: Array, b: Array) -> Array:
     )
 
 
+def products(quat: Array) -> Array:
+    """(..., 10) products w w, w x, .. z z of the components of quaternions (..., 4): what rotations are linear in."""
+    pairs = quat @ _constant(_FACTORS, quat)
+    return pairs[..., :10] * pairs[..., 10:]
+
+
+def of_products(vecs: np.ndarray) -> np.ndarray:
+    """(10, P, 3) from the `products` of a turn to vectors (P, 3) turned by it."""
+    return np.einsum("aij,pj->api", _OF_PAIRS.reshape(10, 3, 3), vecs)
+
+
 def _matrix(quat: Array) -> Array:
     """Rotation matrices (..., 3, 3), body -> world.
 
@@ -54,15 +65,18 @@ def _matrix(quat: Array) -> Array:
     takes a fifth of the operations of writing it out, which is what a single robot's controller spends its time on. A
     tensor is most often a large batch, in which that product also picks the factors: twice as fast as broadcasting.
     """
-    xp = array_namespace(quat)
     if isinstance(quat, np.ndarray):
-        products = np.reshape(quat[..., :, None] * quat[..., None, :], (*quat.shape[:-1], 16))
-        elements = products @ _ELEMENTS.astype(quat.dtype, copy=False)
+        all_products = np.reshape(quat[..., :, None] * quat[..., None, :], (*quat.shape[:-1], 16))
+        elements = all_products @ _ELEMENTS.astype(quat.dtype, copy=False)
     else:
-        factors, of_pairs = (xp.asarray(a, dtype=quat.dtype, device=device(quat)) for a in (_FACTORS, _OF_PAIRS))
-        pairs = quat @ factors
-        elements = (pairs[..., :10] * pairs[..., 10:]) @ of_pairs
-    return xp.reshape(elements, (*quat.shape[:-1], 3, 3))
+        elements = products(quat) @ _constant(_OF_PAIRS, quat)
+    return array_namespace(quat).reshape(elements, (*quat.shape[:-1], 3, 3))
+
+
+def _constant(values: np.ndarray, like: Array) -> Array:
+    if isinstance(like, np.ndarray):
+        return values.astype(like.dtype, copy=False)
+    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
 
 
 def _matrix_elements() -> np.ndarray:
@@ -79,7 +93,7 @@ def _matrix_elements() -> np.ndarray:
 
 _ELEMENTS = _matrix_elements()
 _FIRST, _SECOND = np.triu_indices(4)  # w w, w x, .. z z, each pair once
-_FACTORS = np.eye(4, dtype=np.float32)[:, np.concatenate([_FIRST, _SECOND])]  # (4, 20)
+_FACTORS = np.asfortranarray(np.eye(4, dtype=np.float32)[:, np.concatenate([_FIRST, _SECOND])])  # (4, 20)
 _OF_PAIRS = np.where((_FIRST == _SECOND)[:, None], 0.5, 1.0).astype(np.float32) * (  # (10, 9)
     _ELEMENTS.reshape(4, 4, 9)[_FIRST, _SECOND] + _ELEMENTS.reshape(4, 4, 9)[_SECOND, _FIRST]
 )

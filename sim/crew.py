@@ -173,8 +173,8 @@ class Crew:
         cfg = self.role.observation
         critic = None
         if cfg.critic:
-            critic = torch.cat([t.func(self.now, **t.params) for t in cfg.critic.values()], dim=-1)
-            critic = critic if worlds is None else critic[worlds]
+            now = self.now if worlds is None else self.now.of(worlds)
+            critic = torch.cat([t.func(now, **t.params) for t in cfg.critic.values()], dim=-1)
         return see(cfg, percept).flat(critic)
 
     def observe_anew(self, worlds: Tensor, measured: Measured, obs: Tensor) -> Tensor:
@@ -192,6 +192,7 @@ class Crew:
     def state_dict(self) -> dict[str, Any]:
         """Everything that a bitwise continuation needs."""
         named = {name: {key: value.clone() for key, value in getattr(self, name).items()} for name in NAMED}
+        named["frames"] = dict(self.now.frames)
         return {"measured": self.measured, **named} | {name: getattr(self, name).clone() for name in KEPT}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -200,7 +200,10 @@ class MixedEnv:
             self.difficulty[worlds] = (self.difficulty[worlds] + change).clamp(0.0, 1.0)
         self._restart(worlds)
         measured = self._measured(worlds)
+        before = {name: crew.now for name, crew in self.crews.items()}
         self._look_around()
+        for name, crew in self.crews.items():
+            crew.now.know_frames(before[name], worlds)
         return {
             name: crew.observe_anew(worlds, part, obs[name])
             for (name, crew), part in zip(self.crews.items(), measured, strict=True)
@@ -241,6 +244,8 @@ class MixedEnv:
         for name in KEPT:
             setattr(self, name, state[name].clone())
         self._look_around()
+        for name, crew in self.crews.items():
+            crew.now.frames.update(state["crews"][name]["frames"])  # others might differ in the last bit
 
 
 class TeamEnv(MixedEnv):

@@ -140,7 +140,7 @@ class RobotGroup:
         delay = self.actuator_delay[:, None, :, None]
         path = torch.where(self._substep < delay, self.sent.unsqueeze(1), target.unsqueeze(1))
         path = self._bent(path) * self.strength.unsqueeze(1)
-        ctrl[:, :, self._ctrl_index] = path.flatten(2).double()
+        ctrl.index_copy_(2, self._ctrl_index, path.flatten(2).double())
         self.sent = target
 
     def _bent(self, path: Tensor) -> Tensor:

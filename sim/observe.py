@@ -51,8 +51,8 @@ def decode(cfg: ActionCfg, action: Tensor, state: RobotState, robot: RobotSpec) 
     offset = scale * action.clamp(-1.0, 1.0)
     if cfg.hold is not None:
         offset = offset + cfg.hold.func(state, **cfg.hold.params)
-    if cfg.basis is not None:
-        offset = (cfg.basis.func(state, **cfg.basis.params) @ offset.unsqueeze(-1)).squeeze(-1)
+    if cfg.moves is not None:
+        offset = cfg.moves.func(state, offset, **cfg.moves.params)
     low, high = (action.new_tensor(limits) for limits in (robot.command_low, robot.command_high))
     return ActuatorCommand(target=(centre + offset).clamp(low, high))
 
@@ -61,8 +61,10 @@ def encode(cfg: ActionCfg, target: Tensor, state: RobotState, robot: RobotSpec) 
     """The action (..., U) in [-1, 1] that comes nearest to `target` (..., U): the inverse of `decode`."""
     centre = decode(cfg, torch.zeros_like(target), state, robot).target
     offset = target - centre
-    if cfg.basis is not None:
-        offset = torch.linalg.solve(cfg.basis.func(state, **cfg.basis.params), offset)
+    if cfg.moves is not None:
+        units = torch.eye(offset.shape[-1])
+        columns = [cfg.moves.func(state, unit.expand_as(offset), **cfg.moves.params) for unit in units]
+        offset = torch.linalg.solve(torch.stack(columns, dim=-1), offset)
     scale = torch.tensor(cfg.scale, dtype=target.dtype)
     return torch.where(scale == 0.0, 0.0, offset / scale).clamp(-1.0, 1.0)
 

@@ -1,7 +1,7 @@
 """What a task is made of. A task is one file in sim/tasks that builds one `TaskCfg` from terms."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -87,14 +87,15 @@ class ActionCfg:
     """target = centre + scale * action, action in [-1, 1]; one entry a channel, in its unit.
 
     Channels in `relative` are joints whose centre is where they are measured to be: the action is a small step. With
-    `basis` (state -> (..., U, U)) scale * action are coordinates along its columns: of a tool, say, instead of joints.
-    `hold` (state -> (..., U)) is added to them: what keeps by itself the coordinates that the task leaves alone.
+    `moves` ((state, (..., U)) -> (..., U), linear) scale * action are coordinates that it turns into what is added to
+    the centre: of a tool, say, instead of joints. `hold` (state -> (..., U)) is added to them: what keeps by itself the
+    coordinates that the task leaves alone.
     """
 
     centre: tuple[float, ...]
     scale: tuple[float, ...]
     relative: tuple[bool, ...] = ()  # one entry a channel; empty for none
-    basis: Term | None = None
+    moves: Term | None = None
     hold: Term | None = None
 
 
@@ -172,6 +173,17 @@ class Transition:
         other.frames, other.last_frames = self.frames, self.last_frames
         return other
 
+    def of(self, worlds: Tensor) -> "Transition":
+        """The same of `worlds` (K,) alone, (K, N, ...)."""
+        return Transition(**{f.name: _rows(getattr(self, f.name), worlds) for f in fields(self) if f.init})
+
+    def know_frames(self, before: "Transition", worlds: Tensor) -> None:
+        """Take over the frames of another look at the same moment, before `worlds` (K,) were put elsewhere."""
+        moved = self.of(worlds)
+        for role, (pos, quat) in before.frames.items():
+            new_pos, new_quat = moved.frame(role)
+            self.frames[role] = pos.index_copy(0, worlds, new_pos), quat.index_copy(0, worlds, new_quat)
+
     @cached_property
     def lin_vel_w(self) -> Tensor:
         """Velocity of the bases, (W, N, 3) m/s, world."""
@@ -209,6 +221,17 @@ class Transition:
         if role not in self.last_frames:
             self.last_frames[role] = _frame_pose(self.robot, self.last_state, role)
         return self.last_frames[role]
+
+
+def _rows(value: Any, rows: Tensor) -> Any:
+    """`rows` (K,) of every tensor (W, ...) in `value`, which may be a dataclass or a mapping of such."""
+    if isinstance(value, Tensor):
+        return value[rows]
+    if isinstance(value, Mapping):
+        return {name: _rows(entry, rows) for name, entry in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value)(*(_rows(getattr(value, f.name), rows) for f in fields(value)))
+    return value
 
 
 @cache

@@ -74,12 +74,12 @@ def actions_in_words(actions: Sequence[Mapping[str, Any]]) -> Rows:
     rows: Rows = []
     alike: dict[tuple, list[Mapping[str, Any]]] = {}
     for action in actions:
-        key = (action["relative"], action["basis"], action["scale"], action["unit"], action["centre"])
+        key = (action["relative"], action["moves"], action["scale"], action["unit"], action["centre"])
         alike.setdefault(key if action["relative"] else (*key, action["channel"]), []).append(action)
     for group in alike.values():
         first, unit = group[0], group[0]["unit"]
         if first["relative"]:
-            where = f" along {first['basis']}" if first["basis"] else ""
+            where = f" by {first['moves']}" if first["moves"] else ""
             means = f"a step of up to {first['scale']:g} {unit} from where it is measured{where}"
         else:
             low, high = first["centre"] - first["scale"], first["centre"] + first["scale"]

@@ -86,5 +86,5 @@ def _actions(role: RoleCfg, crew: Crew) -> Iterable[Mapping[str, Any]]:
             "centre": None if steps else centre,
             "scale": scale,
             "relative": bool(steps),
-            "basis": None if cfg.basis is None else name_of(cfg.basis.func),
+            "moves": None if cfg.moves is None else name_of(cfg.moves.func),
         }

@@ -6,7 +6,7 @@ from hardware import load_robot
 from hardware.rotation import multiply, rotate_inverse
 from sim.baselines.ik import CONJUGATE, joint_velocity, pose_error
 from sim.task import Percept
-from sim.terms.arms import drive, hold_attitude, tool_basis, tool_inverse, tool_pose_b
+from sim.terms.arms import drive, hold_attitude, joint_speeds, tool_pose_b, tool_steps
 from sim.terms.bars import ends_to_height, grip_from_tool
 from sim.terms.objects import object_from_tool, object_to_goal, push_point_from_tool
 
@@ -91,7 +91,7 @@ def _moved(p: Percept, robot: str, velocity: Tensor, gripper: Tensor, quat: tupl
     """Target (..., U) that moves the tool at `velocity` (..., 3) m/s, base, turned as `quat`; `gripper` (..., 1) m."""
     held = hold_attitude(p.state, robot, quat, elbow, GAIN)
     asked = torch.nn.functional.pad(velocity, (0, held.shape[-1] - 3)) + held
-    step = (tool_basis(p.state, robot, elbow) @ asked.unsqueeze(-1)).squeeze(-1)
+    step = tool_steps(p.state, asked, robot, elbow)
     size = len(drive(robot)[1])
     return torch.cat([p.state.joint_pos[..., :size] + step[..., :size], gripper], dim=-1)
 
@@ -114,7 +114,7 @@ def poses(robot: str, pos: Tensor, quat: Tensor, elbow: str | None, rounds: int 
         if elbow is not None:
             joint = spec.joint_names.index(elbow)
             missing = torch.cat([missing, home[joint] - joints[..., joint : joint + 1]], dim=-1)
-        step = (tool_inverse(joints, robot, elbow, DAMPING) @ missing.unsqueeze(-1)).squeeze(-1)
+        step = joint_speeds(joints, missing, robot, elbow, DAMPING)
         step = torch.nn.functional.pad(step, (0, len(home) - len(lead)))
         joints = torch.minimum(torch.maximum(joints + step, low), high)
     off = pose_error(*chain.forward(joints), pos, quat).abs().amax(-1) > 1e-3

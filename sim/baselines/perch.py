@@ -5,7 +5,7 @@ import torch
 from hardware.rotation import rotate
 from sim.baselines.geometric import POSITION_GAIN, REACH_M, VELOCITY_GAIN, accelerate
 from sim.task import Percept
-from sim.terms.arms import drive, hold_attitude, tool_basis, tool_pose_b
+from sim.terms.arms import drive, hold_attitude, tool_pose_b, tool_steps
 from sim.terms.perch import above_seat
 
 Tensor = torch.Tensor
@@ -54,7 +54,7 @@ def hold_under(
     far = torch.linalg.vector_norm(missing, dim=-1, keepdim=True).clamp_min(1e-6)
     held = hold_attitude(p.state, robot, quat, elbow, GAIN)
     asked = held + torch.nn.functional.pad(missing * (SPEED_M_S / far).clamp_max(GAIN), (0, held.shape[-1] - 3))
-    step = (tool_basis(p.state, robot, elbow) @ asked.unsqueeze(-1)).squeeze(-1)
+    step = tool_steps(p.state, asked, robot, elbow)
     size = len(drive(robot)[1])
     finger = torch.full_like(step[..., :1], finger_m)
     return torch.cat([p.state.joint_pos[..., :size] + step[..., :size], finger], dim=-1)

@@ -116,7 +116,7 @@ BIMANUAL_LIFT = TaskCfg(
         centre=(*NONE[:7], 0.01),
         scale=(0.2, 0.2, 0.3, *NONE[:4], 0.035),  # m/s of the tool, which looks straight down; gripper m
         relative=(*(True,) * 7, False),
-        basis=Term(arms.tool_basis, {**TOOL, "elbow": ELBOW}),
+        moves=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
         hold=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": ACROSS, "rate": 4.0}),
     ),
     start=start,

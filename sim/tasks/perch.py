@@ -196,7 +196,7 @@ PERCH = MixedTaskCfg(
                 centre=(*NONE[:7], FINGER_M),
                 scale=(0.3, 0.3, 0.1, *NONE[:5]),  # m/s of the tool, which looks straight down: the tray stays level
                 relative=(*(True,) * 7, False),
-                basis=Term(arms.tool_basis, {**TOOL, "elbow": ELBOW}),
+                moves=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
                 hold=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
             ),
             rewards={

@@ -98,7 +98,7 @@ PICK_PLACE = TaskCfg(
         centre=(*NONE[:7], 0.02),
         scale=(0.3, 0.3, 0.3, *NONE[:4], 0.03),  # m/s of the tool, which looks straight down; gripper m
         relative=(*(True,) * 7, False),
-        basis=Term(arms.tool_basis, {**TOOL, "elbow": ELBOW}),
+        moves=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
         hold=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
     ),
     start=start,

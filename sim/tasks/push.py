@@ -120,7 +120,7 @@ PUSH = TaskCfg(
         centre=NONE,
         scale=(0.4, 0.4, 0.25, *NONE[:5]),  # m/s of the tool, which looks straight down; gripper closed
         relative=(*(True,) * 7, False),
-        basis=Term(arms.tool_basis, {**TOOL, "elbow": ELBOW}),
+        moves=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
         hold=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
     ),
     start=start,

@@ -90,7 +90,7 @@ REACH = TaskCfg(
         centre=(*NONE[:7], 0.04),
         scale=(0.5, 0.5, 0.5, 1.5, 1.5, 1.5, 0.5, 0.0),  # m/s, rad/s of the tool, rad/s of the elbow; gripper open
         relative=(*(True,) * 7, False),
-        basis=Term(arms.tool_basis, {**TOOL, "elbow": "joint3"}),
+        moves=Term(arms.tool_steps, {**TOOL, "elbow": "joint3"}),
     ),
     start=start,
     rewards={

@@ -14,23 +14,28 @@ from sim.terms.observations import shortened
 Tensor = torch.Tensor
 
 
-def tool_basis(state: RobotState, robot: str, elbow: str | None = None, damping: float = 0.05) -> Tensor:
-    """(..., U, U) basis of actions that move the tool: from m/s and rad/s to steps of joint targets.
+def tool_steps(
+    state: RobotState, coordinates: Tensor, robot: str, elbow: str | None = None, damping: float = 0.05
+) -> Tensor:
+    """Steps of joint targets (..., U) that move the tool as `coordinates` (..., U) say.
 
-    Coordinates are the tool's linear and angular velocity, for an arm of seven joints also the speed of the joint
-    `elbow`, then every other channel as it is. Extended Jacobian (Baillieul, "Kinematic programming alternatives for
-    redundant manipulators", ICRA 1985), inverted with `damping`. A step is the lead that the drive of a joint needs to
-    run at that speed, see `drive`.
+    Coordinates are the tool's linear and angular velocity in m/s and rad/s, for an arm of seven joints also the speed
+    of the joint `elbow`, then every other channel as it is. A step is the lead that the drive of a joint needs to run
+    at that speed, see `drive`.
     """
     _, lead, _ = drive(robot)
-    steps = torch.tensor(lead).unsqueeze(-1) * tool_inverse(state.joint_pos, robot, elbow, damping)
-    rest = len(load_robot(robot).channels) - len(lead)
-    corner = torch.eye(rest + len(lead))[len(lead) :].expand(*steps.shape[:-2], -1, -1)
-    return torch.cat([torch.nn.functional.pad(steps, (0, rest)), corner], dim=-2)
+    speeds = joint_speeds(state.joint_pos, coordinates[..., : len(lead)], robot, elbow, damping)
+    return torch.cat([torch.tensor(lead) * speeds, coordinates[..., len(lead) :]], dim=-1)
 
 
-def tool_inverse(joint_pos: Tensor, robot: str, elbow: str | None, damping: float = 0.05) -> Tensor:
-    """(..., A, A) from the tool's velocities and the elbow's to those of the A joints of the arm."""
+def joint_speeds(
+    joint_pos: Tensor, coordinates: Tensor, robot: str, elbow: str | None, damping: float = 0.05
+) -> Tensor:
+    """Speeds (..., A) of the A joints of the arm for velocities (..., A) of the tool and the elbow.
+
+    Extended Jacobian (Baillieul, "Kinematic programming alternatives for redundant manipulators", ICRA 1985), inverted
+    with `damping`.
+    """
     chain, lead, _ = drive(robot)
     rows = chain.jacobian(joint_pos)[..., : len(lead)]
     if elbow is not None:
@@ -38,11 +43,12 @@ def tool_inverse(joint_pos: Tensor, robot: str, elbow: str | None, damping: floa
         rows = torch.cat([rows, extra.expand_as(rows[..., :1, :])], dim=-2)
     if rows.shape[-2] != len(lead):
         raise ValueError(f"robot {robot!r}: the tool and elbow {elbow!r} are no coordinates for {len(lead)} joints")
-    return rows.mT @ inverse(rows @ rows.mT + damping**2 * torch.eye(rows.shape[-2]))
+    weights = solve(rows @ rows.mT + damping**2 * torch.eye(rows.shape[-2]), coordinates)
+    return (weights.unsqueeze(-2) @ rows).squeeze(-2)
 
 
 def hold_attitude(state: RobotState, robot: str, quat: tuple[float, ...], elbow: str | None, rate: float) -> Tensor:
-    """(..., U) in the coordinates of `tool_basis`: turns the tool to `quat` wxyz, base, and the elbow home.
+    """(..., U) in the coordinates of `tool_steps`: turns the tool to `quat` wxyz, base, and the elbow home.
 
     `rate` 1/s is how fast what is missing fades.
     """
@@ -57,15 +63,13 @@ def hold_attitude(state: RobotState, robot: str, quat: tuple[float, ...], elbow:
     return torch.nn.functional.pad(coordinates, (0, len(spec.channels) - coordinates.shape[-1]))
 
 
-def inverse(matrix: Tensor) -> Tensor:
-    """Inverse of symmetric, positive definite matrices (..., n, n), in operations that ONNX has too."""
-    size = matrix.shape[-1]
-    unit = torch.eye(size, dtype=matrix.dtype)
-    rows = torch.cat([matrix, unit.expand_as(matrix)], dim=-1)
-    for i in range(size):  # Gauss and Jordan; a pivot of such a matrix is never zero
-        pivot = rows[..., i : i + 1, :] / rows[..., i : i + 1, i : i + 1]
-        rows = rows - (rows[..., i : i + 1] - unit[:, i : i + 1]) * pivot
-    return rows[..., size:]
+def solve(matrix: Tensor, right: Tensor) -> Tensor:
+    """Solve matrix x = right for x (..., n) with what ONNX has; matrix (..., n, n) symmetric, positive definite."""
+    rows, unit = torch.cat([matrix, right.unsqueeze(-1)], dim=-1), torch.eye(matrix.shape[-1])
+    for i in range(matrix.shape[-1]):  # Gauss and Jordan; a pivot of such a matrix is never zero
+        pivot = rows[..., i : i + 1, 1:] / rows[..., i : i + 1, :1]
+        rows = rows[..., 1:] - (rows[..., :1] - unit[:, i : i + 1]) * pivot
+    return rows.squeeze(-1)
 
 
 @lru_cache

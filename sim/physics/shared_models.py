@@ -1,0 +1,59 @@
+"""Copies of a model that share the memory of whatever they have in common.
+
+A copy for every world costs physics 10 to 25 % in cache misses, though worlds differ in a few arrays only. MuJoCo's
+model is a C structure of pointers into one buffer; here the pointers of a copy lead to the original's arrays until the
+copy needs one of its own. Where they are in the structure is found by their values, not assumed.
+"""
+
+import copy
+import ctypes
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+
+LONGEST = 1 << 14  # bytes; the structure is about a third of this
+
+
+class SharedModels:
+    """W copies of a model, of which `own` gives some arrays back to each copy; Python's views always show the copies'.
+
+    The original must outlive the copies and never change.
+    """
+
+    def __init__(self, model: mujoco.MjModel, count: int) -> None:
+        """`count` copies of `model`, which itself is left alone."""
+        self._original = copy.copy(model)
+        self.models = [copy.copy(model) for _ in range(count)]
+        self._words = _pointers(self._original)
+        everything = sorted({word for words in self._words.values() for word in words})
+        shared = _structure(self._original, everything[-1] + 1)[everything]
+        for each in self.models:
+            _structure(each, everything[-1] + 1)[everything] = shared
+
+    def own(self, names: Sequence[str]) -> None:
+        """From now on every copy has the arrays `names` for itself."""
+        for name in names:
+            for word in self._words.pop(name, ()):
+                for model in self.models:
+                    _structure(model, word + 1)[word] = getattr(model, name).ctypes.data
+
+
+def _pointers(model: mujoco.MjModel) -> dict[str, list[int]]:
+    """Which 8-byte words of the structure point to each array; an empty array may be counted to its neighbour."""
+    places = {name: getattr(model, name) for name in dir(model) if not name.startswith("_")}
+    address = {n: a.ctypes.data for n, a in places.items() if isinstance(a, np.ndarray) and a.size}
+    missing, words = set(address.values()), list[int]()
+    while missing:  # never a word further than the last pointer: what lies behind the structure is not ours to read
+        if 8 * len(words) >= LONGEST:
+            raise RuntimeError(f"mujoco {mujoco.__version__}: its model is laid out in a way that is not known here")
+        words.append(ctypes.c_uint64.from_address(model._address + 8 * len(words)).value)
+        missing.discard(words[-1])
+    found = {name: [i for i, word in enumerate(words) if word == where] for name, where in address.items()}
+    first = min(address, key=lambda name: address[name])
+    found[first] = found[first][1:]  # the buffer itself, which is freed by this pointer, begins with the first array
+    return found
+
+
+def _structure(model: mujoco.MjModel, words: int) -> np.ndarray:
+    return np.ctypeslib.as_array((ctypes.c_uint64 * words).from_address(model._address))
