@@ -1,0 +1,136 @@
+"""MuJoCo Warp: all worlds at once on an accelerator, in single precision; on a CPU too, to check against."""
+
+import copy
+
+import mujoco
+import numpy as np
+import torch
+
+from sim.physics.native import INERTIAL
+from sim.physics.warp_engine import WarpEngine
+from sim.scene import Scene
+
+# What follows from the fields INERTIAL, as far as the engine looks at it.
+DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0", "tendon_invweight0", "actuator_acc0")
+
+Tensor = torch.Tensor
+
+
+class WarpPhysics:
+    """`Physics` on MuJoCo Warp. State, history and fields live on `device`, and so do tensors given and returned."""
+
+    def __init__(self, scene: Scene, num_worlds: int, steps_per_control: int, device: str = "cpu"):
+        """`steps_per_control` physics steps make one `step`; `device` is "cpu", "cuda" or "cuda:<number>".
+
+        ValueError where the device is missing, the scene not supported or the memory too small.
+        """
+        if num_worlds < 1:
+            raise ValueError(f"physics needs at least one world, not {num_worlds}")
+        self.scene, self.num_worlds = scene, num_worlds
+        self._steps = steps_per_control
+        self._engine = WarpEngine(scene.model, num_worlds, steps_per_control, device)
+        self.device = self._engine.device
+        self._nominal: dict[str, Tensor] = {}
+        self._bench, self._scratch = copy.copy(scene.model), mujoco.MjData(scene.model)
+        self._stale = torch.zeros(num_worlds, dtype=torch.bool)  # worlds whose derived constants are out of date
+        for name, path in self._engine.path.items():
+            path[:] = self._engine.state[name]
+
+    def reset(self, worlds: Tensor, qpos: Tensor, qvel: Tensor, act: Tensor) -> None:
+        """See `Physics.reset`."""
+        state = self._engine.state
+        for name in ("qacc_warmstart", "time"):
+            state[name][worlds] = 0.0
+        for name, values in {"qpos": qpos, "qvel": qvel, "act": act}.items():
+            state[name][worlds] = values.float()
+        for name, path in self._engine.path.items():
+            path[:, :, worlds] = state[name][worlds]
+
+    def step(self, ctrl: Tensor, force: Tensor | None = None) -> None:
+        """See `Physics.step`."""
+        self._derive()
+        self._engine.ctrl.copy_(ctrl.transpose(0, 1))
+        self._engine.force.zero_() if force is None else self._engine.force.copy_(force)
+        self._engine.run()
+
+    def _derive(self) -> None:
+        """Bring constants up to date where masses have changed.
+
+        MuJoCo Warp could do it, for all worlds at once and at the price of several physics steps; MuJoCo does it
+        in 3 to 70 us for each world that has changed, and in double precision.
+        """
+        worlds = self._stale.nonzero().squeeze(-1)
+        if not len(worlds):
+            return
+        own = self._engine.own
+        changed = {name: own[name][worlds.to(self.device)].cpu().numpy() for name in INERTIAL if name in own}
+        derived = {name: np.empty((len(worlds), *getattr(self._bench, name).shape)) for name in DERIVED}
+        for row in range(len(worlds)):
+            for name, values in changed.items():
+                getattr(self._bench, name)[:] = values[row]
+            mujoco.mj_setConst(self._bench, self._scratch)
+            for name, rows in derived.items():
+                rows[row] = getattr(self._bench, name)
+        for name, rows in derived.items():
+            self._engine.expand(name)[worlds.to(self.device)] = torch.from_numpy(rows).to(self.device, torch.float32)
+        self._stale[:] = False
+
+    def now(self, columns: Tensor) -> Tensor:
+        """See `Physics.now`."""
+        return torch.cat([self._engine.state["qpos"], self._engine.state["qvel"]], dim=-1)[:, columns]
+
+    def recall(self, worlds: Tensor, ago: Tensor, columns: Tensor) -> Tensor:
+        """See `Physics.recall`."""
+        nq, path = self.scene.model.nq, self._engine.path
+        turn = (ago >= self._steps).long()
+        step = self._steps - 1 - ago + self._steps * turn
+        where = turn.unsqueeze(-1), step.unsqueeze(-1), worlds.view(-1, 1, 1)
+        qpos = path["qpos"][(*where, columns.clamp(max=nq - 1))]
+        qvel = path["qvel"][(*where, (columns - nq).clamp(min=0))]
+        return torch.where(columns < nq, qpos, qvel)
+
+    def add_velocity(self, worlds: Tensor, columns: Tensor, change: Tensor) -> None:
+        """See `Physics.add_velocity`."""
+        where = worlds.unsqueeze(-1), columns
+        qvel = self._engine.state["qvel"]
+        qvel[where] += change.float()
+        self._engine.path["qvel"][0, -1][where] = qvel[where]
+
+    def finite(self) -> Tensor:
+        """See `Physics.finite`."""
+        return self._engine.fine()
+
+    def field(self, name: str) -> Tensor:
+        """See `Physics.field`."""
+        if name not in self._nominal:
+            self._nominal[name] = torch.from_numpy(np.array(getattr(self.scene.model, name))).to(self.device)
+        return self._nominal[name].clone()
+
+    def set_field(self, name: str, worlds: Tensor, index: Tensor, values: Tensor) -> None:
+        """See `Physics.set_field`."""
+        own = self._engine.expand(name)
+        own[worlds.unsqueeze(-1), index] = values.to(own.dtype).reshape(*values.shape[:2], *own.shape[2:])
+        if name in INERTIAL:
+            self._stale[worlds.cpu()] = True
+
+    def set_heights(self, worlds: Tensor, shares: Tensor) -> None:
+        """ValueError: in MuJoCo Warp all worlds have one height field."""
+        raise ValueError("MuJoCo Warp has one height field for all worlds: uneven ground needs the engine 'native'")
+
+    def state_dict(self) -> dict:
+        """See `Physics.state_dict`."""
+        self._derive()
+        groups = {"state": self._engine.state, "path": self._engine.path, "field": self._engine.own}
+        return {f"{group}/{name}": t.clone() for group, tensors in groups.items() for name, t in tensors.items()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """See `Physics.load_state_dict`."""
+        for name, view in self._engine.state.items():
+            view.copy_(state[f"state/{name}"])
+        for name, path in self._engine.path.items():
+            path.copy_(state[f"path/{name}"])
+        saved = {key.removeprefix("field/"): values for key, values in state.items() if key.startswith("field/")}
+        for name in {*saved, *self._engine.own}:
+            own = self._engine.expand(name)
+            own.copy_(saved[name] if name in saved else self.field(name).view(own.shape[1:]))
+        self._stale[:] = False

@@ -1,0 +1,120 @@
+"""What MuJoCo Warp needs before it can step: its packages, a device, a model that it knows, and room for contacts."""
+
+import copy
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+from typing import Any
+
+import mujoco
+import numpy as np
+import torch
+
+EQUALITY_ROWS = {mujoco.mjtEq.mjEQ_CONNECT: 3, mujoco.mjtEq.mjEQ_WELD: 6}  # all others have one
+
+
+@dataclass(frozen=True)
+class Room:
+    """Contacts and rows of the constraint solver that there is memory for, a world. All worlds share the contacts."""
+
+    contacts: int
+    rows: int
+
+
+def load_warp() -> tuple[ModuleType, ModuleType]:
+    """The modules warp and mujoco_warp; ModuleNotFoundError or ValueError where they are missing or do not fit."""
+    try:
+        found = version("mujoco-warp")
+        import warp
+    except (PackageNotFoundError, ModuleNotFoundError):
+        message = "the physics engine 'warp' needs MuJoCo Warp, which is not installed: pip install 'phalanx[warp]'"
+        raise ModuleNotFoundError(message, name="mujoco_warp") from None
+    if problem := misfit(mujoco.__version__, found):
+        raise ValueError(problem)
+    warp.config.log_level = warp.LOG_ERROR  # or every kernel that is loaded is a line of its own
+    with _silent():
+        warp.init()
+    import mujoco_warp
+
+    return warp, mujoco_warp
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing on the file stderr: warp warns there, from C++, of a missing GPU that nobody may have asked for."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def misfit(of_mujoco: str, of_warp: str) -> str | None:
+    """Why these versions of mujoco and mujoco-warp cannot work together, None where they can."""
+    if of_mujoco.split(".")[0] == of_warp.split(".")[0]:
+        return None
+    return f"mujoco {of_mujoco} and mujoco-warp {of_warp} do not fit: both need the same first number"
+
+
+def find_device(warp: ModuleType, name: str) -> torch.device:
+    """The device called `name`; ValueError where there is none."""
+    kind, _, number = name.partition(":")
+    if kind not in ("cpu", "cuda") or (number and not number.isdecimal()) or (kind == "cpu" and number):
+        raise ValueError(f"device {name!r}: MuJoCo Warp runs on 'cpu', 'cuda' or 'cuda:<number>'")
+    if kind == "cuda":
+        if not warp.is_cuda_available():
+            raise ValueError(f"device {name!r}: there is no CUDA device here; 'cpu' works")
+        if not torch.cuda.is_available():
+            raise ValueError(f"device {name!r}: torch {torch.__version__} is built without CUDA; 'cpu' works")
+        if int(number or 0) >= torch.cuda.device_count():
+            raise ValueError(f"device {name!r}: there are {torch.cuda.device_count()} CUDA devices, counted from 0")
+    return torch.device(kind, int(number or 0)) if kind == "cuda" else torch.device(kind)
+
+
+def warp_refuses(model: mujoco.MjModel) -> str | None:
+    """What of `model` the engine would leave out without a word, None where there is nothing of the kind."""
+    features = {
+        "delayed actuators or sensors": model.nhistory,
+        "plugins": model.nplugin,
+        "bodies that fall asleep": model.opt.enableflags & mujoco.mjtEnableBit.mjENBL_SLEEP,
+        "actuators that stick to what they touch": (model.actuator_trntype == mujoco.mjtTrn.mjTRN_BODY).any(),
+    }
+    return next((feature for feature, found in features.items() if found), None)
+
+
+def put_model(mujoco_warp: ModuleType, model: mujoco.MjModel) -> Any:
+    """`model` on warp's current device; ValueError that names what of it is not supported."""
+    problem = warp_refuses(model)
+    if problem is None:
+        model = copy.copy(model)
+        # It never resets a world by itself, and does not know the flag that forbids it.
+        model.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+        try:
+            return mujoco_warp.put_model(model)
+        except (NotImplementedError, ValueError) as error:
+            problem = " ".join(str(error).split())
+    raise ValueError(f"MuJoCo Warp cannot step this scene: {problem}; the engine 'native' can")
+
+
+def room_for(model: mujoco.MjModel) -> Room:
+    """Enough for robots that fall about: a contact for every degree of freedom, and half of the joints at their limits.
+
+    Most contacts and rows seen in a world under random actions, beside what this gives: hover 0 and 4 (8, 32), four
+    drones 0 and 0 (24, 96), reach 1 and 22 (9, 80), push 11 and 69 (15, 112), bimanual-lift 20 and 128 (24, 176),
+    payload-lift 10 and 40 (24, 112), stand 11 and 44 (35, 160). Where it is not enough the engine makes more.
+    """
+    contacts = max(8, int(model.nv))
+    always = sum(EQUALITY_ROWS.get(kind, 1) for kind in model.eq_type)
+    dry = np.count_nonzero(model.dof_frictionloss) + np.count_nonzero(model.tendon_frictionloss)
+    limits = np.count_nonzero(model.jnt_limited) // 2 + np.count_nonzero(model.tendon_limited)
+    each = 2 * (int(max(model.geom_condim, default=1)) - 1) or 1
+    rows = always + int(dry) + int(limits) + each * contacts
+    return Room(contacts, 16 * -(-rows // 16))
