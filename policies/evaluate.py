@@ -14,6 +14,7 @@ from policies.controller import Controller
 from policies.parallel import single_threaded_torch
 from policies.pilot import BundlePilot, Pilot, TeamPilot, TorchPilot
 from sim.env import MixedEnv, make_env
+from sim.physics import on
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import load_any_task
 
@@ -50,11 +51,13 @@ def evaluate(
     num_agents: int | None = None,
     shield: bool = False,
     randomise: bool = True,
+    engine: str = "mujoco",
+    device: str | None = None,
 ) -> EvalResult:
-    """Fly one episode in each of `num_worlds` worlds started from `seed`.
+    """Fly one episode in each of `num_worlds` worlds started from `seed`, on a physics engine of `make_physics`.
 
     `policy` is a controller, a policy file or its path; for a task with several roles a dict with one for each.
-    Raises ValueError for an unknown task, roles that are missing or a bad file.
+    Raises ValueError for an unknown task, roles that are missing, a bad file or an engine that cannot do it.
     """
     cfg = load_any_task(task) if isinstance(task, str) else task
     if isinstance(cfg, MixedTaskCfg):
@@ -63,10 +66,11 @@ def evaluate(
         if not isinstance(policy, Mapping):
             raise ValueError(f"task {cfg.name!r} needs a policy for each of its roles: {', '.join(cfg.roles)}")
         team = TeamPilot({role: make_pilot(part) for role, part in policy.items()})
-        return fly(team, MixedEnv(cfg, num_worlds, seed, shield=shield, randomise=randomise))
+        return fly(team, MixedEnv(cfg, num_worlds, seed, None, shield, randomise, engine=engine, device=device))
     if isinstance(policy, Mapping):
         raise ValueError(f"task {cfg.name!r} has one role, and needs one policy")
-    return fly(make_pilot(policy), make_env(cfg, num_worlds, seed, num_agents, shield, randomise))
+    env = make_env(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
+    return fly(make_pilot(policy), env)
 
 
 def make_pilot(policy: Policy) -> Pilot:
@@ -102,6 +106,11 @@ def load_team(files: Iterable[Path | str | Bundle]) -> tuple[str, dict[str, Poli
 @single_threaded_torch()
 def fly(pilot: Pilot | TeamPilot, env: Any) -> EvalResult:
     """The first episode of every world of a freshly started `env`."""
+    with on(env.device):
+        return _fly(pilot, env)
+
+
+def _fly(pilot: Pilot | TeamPilot, env: Any) -> EvalResult:
     pilot.start(env)
     open_worlds = torch.ones(env.num_worlds, dtype=torch.bool)
     total = torch.zeros(env.num_worlds)

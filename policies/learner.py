@@ -86,7 +86,7 @@ class Learner:
             raise CheckpointError(f"cannot resume with other hyperparameters: {', '.join(changed)} differ")
         for name in ("actor", "critic", "optimiser"):
             getattr(self, name).load_state_dict(state[name])
-        self.episodes.running = state["running"]
+        self.episodes.running.copy_(state["running"])
 
     def take_networks(self, state: Mapping[str, Any], source: object) -> None:
         """Begin with the networks of another run's learner, normalisers and spread of the actions included.

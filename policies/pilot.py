@@ -16,6 +16,7 @@ from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
 from deploy.signals import OBJECT_FIELDS, PEER_INPUTS
 from policies.controller import Controller
+from sim.physics import on
 from sim.task import Percept
 
 
@@ -58,7 +59,10 @@ class TorchPilot:
 
     def start(self, env: Any) -> None:
         """Memory to its initial value."""
-        self.memory = self.controller.initial_memory(env.num_worlds, env.num_agents)
+        device = env.percept.state.joint_pos.device
+        self.controller.to(device)
+        with on(device):
+            self.memory = self.controller.initial_memory(env.num_worlds, env.num_agents)
 
     @torch.no_grad()
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
@@ -93,7 +97,7 @@ def graph_inputs(contract: Contract, env: Any) -> dict[str, np.ndarray]:
     for name in {tensor.name for tensor in contract.inputs} - {m.input for m in contract.memory}:
         heard = PEER_INPUTS.get(name)
         value = _padded(getattr(percept.peers, heard)) if heard else raw_input(percept, name)
-        inputs[name] = value.flatten(0, 1).numpy()
+        inputs[name] = value.flatten(0, 1).cpu().numpy()
     return inputs
 
 

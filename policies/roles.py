@@ -14,9 +14,9 @@ class OneRole:
     def __init__(self, env: Any) -> None:
         self.env, self.crews = env, {"": env}
 
-    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
+    def reset(self, seed: int | None = None, **options: Any) -> dict[str, Tensor]:
         """See `MixedEnv.reset`."""
-        return {"": self.env.reset(seed)}
+        return {"": self.env.reset(seed, **options)}
 
     def step(self, actions: Mapping[str, Tensor]) -> tuple[dict, dict, dict, dict, dict[str, Any]]:
         """See `MixedEnv.step`."""

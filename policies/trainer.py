@@ -16,6 +16,8 @@ from policies.parallel import Workers, single_threaded_torch
 from policies.ppo import PPOCfg
 from policies.roles import OF_A_ROLE, by_role
 from sim.env import MixedEnv, make_env
+from sim.nested import on_tensors
+from sim.physics import on
 from sim.task import MixedTaskCfg, RoleCfg
 from sim.tasks import load_any_task
 
@@ -37,6 +39,8 @@ class TrainCfg:
     shield: bool = False  # train behind the safety filter
     resume: bool = False  # go on from the checkpoint in `out`
     start_from: Path | None = None  # run, or checkpoint, of a task alike: its networks are what learning begins with
+    engine: str = "mujoco"  # physics, see `sim.physics.make_physics`; a run may be resumed on another one
+    device: str | None = None  # of physics and learning: "cpu", "cuda", or None for what the engine runs best on
     checkpoint_every: int = 10  # iterations
     ppo: PPOCfg | None = None  # None: the defaults with the task's overrides
 
@@ -59,17 +63,19 @@ class Trainer:
         self.env = by_role(env if env is not None else _env_of(cfg))
         self.obs = self.env.reset(cfg.seed)
         self.env.stagger()
-        self.learners = {
-            name: Learner(name, self.env.crews[name], obs, *self._role(name), cfg.team_critic)
-            for name, obs in self.obs.items()
-        }
+        self.device = next(iter(self.obs.values())).device
+        with on(self.device):
+            self.learners = {
+                name: Learner(name, self.env.crews[name], obs, *self._role(name), cfg.team_critic)
+                for name, obs in self.obs.items()
+            }
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
             self._take_networks(cfg.start_from)
         self.hyper = _common(self.learners)
-        device = next(iter(self.obs.values())).device
-        self.generator = torch.Generator(device=device).manual_seed(cfg.seed)
+        self.generator = torch.Generator(device=self.device).manual_seed(cfg.seed)
         self.guard = NanGuard(cfg.out)
-        self.workers = Workers(self.hyper.threads)
+        # An accelerator has threads enough, and those of the CPU would make their tensors elsewhere
+        self.workers = Workers(self.hyper.threads if self.device.type == "cpu" else 1)
         self.curve: list[dict[str, float]] = []
         self.iteration = self.agent_steps = 0
 
@@ -91,7 +97,7 @@ class Trainer:
 
     def iterate(self, fraction: float) -> dict[str, float]:
         """One rollout and one update; `fraction` of the training is over. Returns the iteration's numbers."""
-        with single_threaded_torch():
+        with single_threaded_torch(), on(self.device):
             return self._iterate(fraction)
 
     def _iterate(self, fraction: float) -> dict[str, float]:
@@ -140,6 +146,7 @@ class Trainer:
             "num_agents": self.num_robots,
             "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
             "generator": self.generator.get_state(),
+            "device": self.device.type,
             "env": self.env.state_dict(),
             "obs": self.obs,
             "curve": self.curve,
@@ -160,11 +167,19 @@ class Trainer:
             raise CheckpointError(f"cannot resume with roles {asked}: the checkpoint was made with {saved}")
         for name, learner in self.learners.items():
             learner.load_state_dict(state["learners"][name])
-        self.generator.set_state(state["generator"])
-        self.env.load_state_dict(state["env"])
-        self.obs = state["obs"]
         self.curve = list(state["curve"])
         self.iteration, self.agent_steps = state["iteration"], state["agent_steps"]
+        made_on = state["config"].get("engine", "mujoco"), state.get("device", "cpu")
+        if made_on == (self.cfg.engine, self.device.type):
+            self.generator.set_state(state["generator"])
+            self.env.load_state_dict(state["env"])
+            self.obs = on_tensors(lambda tensor: tensor.to(self.device), state["obs"])
+        else:  # no engine can go on where another one stood, nor any generator
+            self.generator.manual_seed(self.cfg.seed + self.iteration)
+            self.obs = self.env.reset(self.cfg.seed + self.iteration, difficulty=state["env"]["difficulty"])
+            self.env.stagger()
+            for learner in self.learners.values():
+                learner.episodes.running.zero_()
         restore_global_rng(state["rng"])
 
     def _take_networks(self, path: Path) -> None:
@@ -195,8 +210,9 @@ def _common(learners: Mapping[str, Learner]) -> PPOCfg:
 
 def _env_of(cfg: TrainCfg) -> Any:
     task = load_any_task(cfg.task)
+    options: Any = {"shield": cfg.shield, "curriculum": True, "engine": cfg.engine, "device": cfg.device}
     if isinstance(task, MixedTaskCfg):
         if cfg.num_agents is not None:
             raise ValueError(f"task {task.name!r} has several roles: their numbers of robots are the task's")
-        return MixedEnv(task, cfg.num_envs, cfg.seed, shield=cfg.shield, curriculum=True)
-    return make_env(task, cfg.num_envs, cfg.seed, num_agents=cfg.num_agents, shield=cfg.shield, curriculum=True)
+        return MixedEnv(task, cfg.num_envs, cfg.seed, **options)
+    return make_env(task, cfg.num_envs, cfg.seed, num_agents=cfg.num_agents, **options)

@@ -7,6 +7,8 @@ import torch
 
 from hardware import load_robot
 from sim.crew import Crew
+from sim.nested import on_tensors
+from sim.physics import on
 from sim.scene import Members, Scene, compose_scene
 from sim.task import Draw, MixedTaskCfg, TaskCfg
 from sim.tasks import load_task
@@ -24,12 +26,14 @@ def make_env(
     shield: bool = False,
     randomise: bool = True,
     curriculum: bool = False,
+    engine: str = "mujoco",
+    device: str | None = None,
 ) -> "TeamEnv":
     """The environment of a `task` for like robots, by name or as it is, with `num_envs` worlds; see `TeamEnv`."""
     cfg = load_task(task) if isinstance(task, str) else task
     if not isinstance(cfg, TaskCfg):
         raise ValueError(f"task {cfg.name!r} has several roles ({', '.join(cfg.roles)}): it takes a MixedEnv")
-    return TeamEnv(cfg, num_envs, seed, num_agents, shield, randomise, curriculum)
+    return TeamEnv(cfg, num_envs, seed, num_agents, shield, randomise, curriculum, engine, device)
 
 
 def task_scene(task: TaskCfg | MixedTaskCfg, num_agents: int | None = None, visuals: bool = False) -> Scene:
@@ -64,32 +68,39 @@ class MixedEnv:
         shield: bool = False,
         randomise: bool = True,
         curriculum: bool = False,
+        engine: str = "mujoco",
+        device: str | None = None,
     ):
         """`shield` puts the safety filter before the actuators; without `randomise` nothing but the start varies.
 
-        With `curriculum` worlds begin as easily as the task allows and grow harder with success, as in training.
+        With `curriculum` worlds begin as easily as the task allows and grow harder with success, as in training. Which
+        physics `engine` runs it, and on which `device`, is told to `sim.physics.make_physics`; tensors live there.
         """
         self.task, self.num_worlds = task, num_worlds
         rates = {load_robot(role.robot).control_hz for role in task.roles.values()}
         if len(rates) > 1:
             raise ValueError(f"task {task.name!r}: robots run at {sorted(rates)} Hz; a team needs one control rate")
         self.control_dt = 1.0 / rates.pop()
-        self.world = World(task_scene(task, num_agents), num_worlds, self.control_dt)
-        self.crews = {
-            name: Crew(role, self.world, robots, self.control_dt, shield, randomise)
-            for (name, role), robots in zip(task.roles.items(), self.world.groups, strict=True)
-        }
+        self.world = World(task_scene(task, num_agents), num_worlds, self.control_dt, engine, device)
+        self.device = self.world.physics.device
+        with on(self.device):
+            self.crews = {
+                name: Crew(role, self.world, robots, self.control_dt, shield, randomise)
+                for (name, role), robots in zip(task.roles.items(), self.world.groups, strict=True)
+            }
         self.curriculum = task.curriculum if curriculum else None
-        self.generator = torch.Generator()
+        self.generator = torch.Generator(self.device)
         self.max_steps = round(task.episode_s / self.control_dt)
         self.hold_steps = round(task.success_hold_s / self.control_dt)
         self.unstable: dict[str, Any] | None = None
-        self._all = torch.arange(num_worlds)
         self._reset(seed)
 
-    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
-        """Start every world anew; with `seed` from a fresh generator. Returns obs (W, N, D) of each role."""
-        return self._reset(seed)
+    def reset(self, seed: int | None = None, difficulty: Tensor | None = None) -> dict[str, Tensor]:
+        """Start every world anew; with `seed` from a fresh generator. Returns obs (W, N, D) of each role.
+
+        The curriculum begins again, or goes on from a `difficulty` (W,) that it had reached elsewhere.
+        """
+        return self._reset(seed, difficulty)
 
     def step(
         self, actions: Mapping[str, Tensor]
@@ -105,24 +116,35 @@ class MixedEnv:
 
     def stagger(self) -> None:
         """Spread the worlds over the length of an episode, so that they do not all end together; for training."""
-        self.steps = torch.randint(0, self.max_steps, (self.num_worlds,), generator=self.generator)
+        with on(self.device):
+            self.steps = torch.randint(0, self.max_steps, (self.num_worlds,), generator=self.generator)
 
-    def _reset(self, seed: int | None) -> dict[str, Tensor]:
+    def _reset(self, seed: int | None, difficulty: Tensor | None = None) -> dict[str, Tensor]:
+        with on(self.device):
+            return self._reset_there(seed, difficulty)
+
+    def _reset_there(self, seed: int | None, difficulty: Tensor | None) -> dict[str, Tensor]:
         if seed is not None:
             self.generator.manual_seed(seed)
         self.steps = torch.zeros(self.num_worlds, dtype=torch.long)
         self.min_separation = torch.full((self.num_worlds,), torch.inf)
         self.difficulty = torch.full((self.num_worlds,), self.curriculum.initial if self.curriculum else 1.0)
+        if difficulty is not None:
+            self.difficulty.copy_(difficulty)
         for crew in self.crews.values():
             crew.clear()
+        self._all = torch.arange(self.num_worlds)
         self._restart(self._all)
         self._look_around()
         self._measure()
         return {name: crew.observe(crew.percept) for name, crew in self.crews.items()}
 
     def _step(self, actions: Mapping[str, Tensor]) -> tuple:
+        with on(self.device):
+            return self._step_there({name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in self.crews})
+
+    def _step_there(self, actions: Mapping[str, Tensor]) -> tuple:
         crews = self.crews
-        actions = {name: actions[name].clamp(-1.0, 1.0) for name in crews}
         commands = {name: crew.decide(actions[name]) for name, crew in crews.items()}
         self.world.step(list(commands.values()))
         unstable = self._start_unstable_anew()
@@ -236,8 +258,12 @@ class MixedEnv:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict()`."""
+        with on(self.device):
+            self._load(on_tensors(lambda tensor: tensor.to(self.device), state))
+
+    def _load(self, state: Mapping[str, Any]) -> None:
         self.world.load_state_dict(state["world"])
-        self.generator.set_state(state["generator"])
+        self.generator.set_state(state["generator"].cpu())
         for name, crew in self.crews.items():
             crew.load_state_dict(state["crews"][name])
             crew.robots.difficulty = state["difficulty"].clone()
@@ -257,9 +283,9 @@ class TeamEnv(MixedEnv):
         (crew,) = self.crews.values()
         return crew
 
-    def reset(self, seed: int | None = None) -> Tensor:  # type: ignore[override]
-        """Start every world anew; with `seed` from a fresh generator. Returns obs (W, N, D)."""
-        (obs,) = self._reset(seed).values()
+    def reset(self, seed: int | None = None, difficulty: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        """Start every world anew and return obs (W, N, D); see `MixedEnv.reset`."""
+        (obs,) = self._reset(seed, difficulty).values()
         return obs
 
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:  # type: ignore[override]

@@ -87,9 +87,9 @@ class RobotGroup:
         self._low, self._high = torch.tensor(self.robot.command_low), torch.tensor(self.robot.command_high)
         self._forces = torch.tensor([channel.unit == "N" for channel in self.robot.channels])
         self._substep = torch.arange(decimation).view(1, -1, 1, 1)
-        self._ctrl_index = torch.from_numpy(group.ctrl_index).flatten()
-        self._columns = torch.from_numpy(_columns(group, physics.scene.model.nq))
-        self._fixed = torch.from_numpy(group.base_pose).float()
+        self._ctrl_index = torch.as_tensor(group.ctrl_index).flatten()
+        self._columns = torch.as_tensor(_columns(group, physics.scene.model.nq))
+        self._fixed = torch.as_tensor(group.base_pose).float()
         joints = torch.tensor(self.robot.joint_of_channel)
         self._positioning = (joints >= 0).nonzero().squeeze(-1)  # channels that set a joint's position ...
         self._positioned = joints[self._positioning]  # ... and those joints
@@ -118,12 +118,12 @@ class RobotGroup:
         if not self.robot.fixed_base:
             if pos is None or quat is None:
                 raise ValueError(f"a start needs the position and attitude of every {self.robot.name}")
-            qpos[:, torch.from_numpy(index.base_qpos)] = torch.cat([pos, quat], dim=-1).double()
+            qpos[:, torch.as_tensor(index.base_qpos)] = torch.cat([pos, quat], dim=-1).double()
             if lin_vel is not None:
-                qvel[:, torch.from_numpy(index.base_qvel[:, :3])] = lin_vel.double()
-        qpos[:, torch.from_numpy(index.joint_qpos)] = joint_pos.double()
-        driven = torch.from_numpy(index.act_index) >= 0
-        act[:, torch.from_numpy(index.act_index)[driven]] = self.rest_at(joint_pos)[:, driven].double()
+                qvel[:, torch.as_tensor(index.base_qvel[:, :3])] = lin_vel.double()
+        qpos[:, torch.as_tensor(index.joint_qpos)] = joint_pos.double()
+        driven = torch.as_tensor(index.act_index) >= 0
+        act[:, torch.as_tensor(index.act_index)[driven]] = self.rest_at(joint_pos)[:, driven].double()
 
     def add_force(self, force: Tensor | None) -> Tensor | None:
         """`force` (W, nv) with what blows on these robots; None as long as nothing does."""
@@ -131,7 +131,7 @@ class RobotGroup:
             return force
         if force is None:
             force = torch.zeros(self.num_worlds, self.physics.scene.model.nv, dtype=torch.float64)
-        force[:, torch.from_numpy(self.group.base_qvel[:, :3]).flatten()] = self.force.flatten(1).double()
+        force[:, torch.as_tensor(self.group.base_qvel[:, :3]).flatten()] = self.force.flatten(1).double()
         return force
 
     def write(self, ctrl: Tensor, target: Tensor) -> None:
@@ -223,7 +223,7 @@ class RobotGroup:
     def stop_drives(self, worlds: Tensor, robot: Tensor) -> None:
         """Let the drives of one `robot` (K,) in each of `worlds` (K,) give nothing more until the world restarts."""
         self.dead[worlds, robot] = True
-        channels = torch.from_numpy(self.group.ctrl_index)[robot]
+        channels = torch.as_tensor(self.group.ctrl_index)[robot]
         for field in GAINS:
             width = self.physics.field(field).shape[-1]
             for world, index in zip(worlds, channels, strict=True):
@@ -233,7 +233,7 @@ class RobotGroup:
         """Give all drives in `worlds` (K,) back their gains where some have been stopped."""
         worlds = worlds[self.dead[worlds].any(-1)]
         if len(worlds):
-            index = torch.from_numpy(self.group.ctrl_index).flatten()
+            index = torch.as_tensor(self.group.ctrl_index).flatten()
             for field in GAINS:
                 self.physics.set_field(
                     field, worlds, index, self.physics.field(field)[index].expand(len(worlds), -1, -1)

@@ -1,7 +1,7 @@
 """What a task is made of. A task is one file in sim/tasks that builds one `TaskCfg` from terms."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from hardware.kinematics import Chain, load_chain
 from hardware.rotation import multiply, rotate
 from hardware.types import ObjectState, Peers, RobotState
 from sim.group import Noise
+from sim.nested import on_tensors
 from sim.scene import PropsFunc
 from sim.terrain import Ground
 
@@ -175,7 +176,7 @@ class Transition:
 
     def of(self, worlds: Tensor) -> "Transition":
         """The same of `worlds` (K,) alone, (K, N, ...)."""
-        return Transition(**{f.name: _rows(getattr(self, f.name), worlds) for f in fields(self) if f.init})
+        return on_tensors(lambda tensor: tensor[worlds], self)
 
     def know_frames(self, before: "Transition", worlds: Tensor) -> None:
         """Take over the frames of another look at the same moment, before `worlds` (K,) were put elsewhere."""
@@ -221,17 +222,6 @@ class Transition:
         if role not in self.last_frames:
             self.last_frames[role] = _frame_pose(self.robot, self.last_state, role)
         return self.last_frames[role]
-
-
-def _rows(value: Any, rows: Tensor) -> Any:
-    """`rows` (K,) of every tensor (W, ...) in `value`, which may be a dataclass or a mapping of such."""
-    if isinstance(value, Tensor):
-        return value[rows]
-    if isinstance(value, Mapping):
-        return {name: _rows(entry, rows) for name, entry in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value)(*(_rows(getattr(value, f.name), rows) for f in fields(value)))
-    return value
 
 
 @cache

@@ -85,8 +85,13 @@ def level_ground(model: mujoco.MjModel, worlds: int) -> Ground | None:
 
 
 @cache
-def landscape() -> Tensor:
+def landscape(device: torch.device) -> Tensor:
     """Height of every node for a roughness of 1 m, (PERIOD, PERIOD), rows along y; it goes on where it began."""
+    with torch.device("cpu"):  # the same everywhere
+        return _drawn().to(device)
+
+
+def _drawn() -> Tensor:
     generator = torch.Generator().manual_seed(0)
     bumps = _between(torch.rand(PERIOD // BUMP, PERIOD // BUMP, generator=generator))
     steps = 0.5 * torch.randint(3, (PERIOD // PLATEAU, PERIOD // PLATEAU), generator=generator)
@@ -115,7 +120,7 @@ def _between(coarse: Tensor) -> Tensor:
 
 
 def _node(column: Tensor, row: Tensor) -> Tensor:
-    return landscape()[row % PERIOD, column % PERIOD]
+    return landscape(column.device)[row % PERIOD, column % PERIOD]
 
 
 def _part(origin: Tensor, half: int) -> Tensor:

@@ -7,8 +7,7 @@ import torch
 from hardware.rotation import rotate_inverse
 from hardware.types import ActuatorCommand, ObjectState, RobotState
 from sim.group import ANG, LIN, POS, QUAT, Noise, RobotGroup, tilted
-from sim.physics import Physics
-from sim.physics.native import NativePhysics
+from sim.physics import Physics, make_physics, on
 from sim.scene import Scene, Tracked
 from sim.task import Start
 
@@ -21,21 +20,24 @@ class World:
     `groups` holds the robots, one group for each kind; whatever is said of one group is said in their order.
     """
 
-    def __init__(self, scene: Scene, num_worlds: int, control_dt_s: float):
-        """`control_dt_s` must be a whole number of the model's time steps."""
+    def __init__(
+        self, scene: Scene, num_worlds: int, control_dt_s: float, engine: str = "mujoco", device: str | None = None
+    ):
+        """`control_dt_s` must be a whole number of the model's time steps; see `make_physics` for the engine."""
         self.scene, self.num_worlds = scene, num_worlds
         self.sim_dt, self.control_dt = float(scene.model.opt.timestep), control_dt_s
         self.decimation = round(control_dt_s / self.sim_dt)
         if abs(self.decimation * self.sim_dt - control_dt_s) > 1e-9:
             raise ValueError(f"control period {control_dt_s} s is no multiple of the time step {self.sim_dt} s")
-        self.physics: Physics = NativePhysics(scene, num_worlds, self.decimation)
+        self.physics: Physics = make_physics(engine, scene, num_worlds, self.decimation, device)
         sizes = [index.num_robots for index in scene.groups]
-        self.groups = [
-            RobotGroup(index, self.physics, self.decimation, sum(sizes[:i]), sum(sizes))
-            for i, index in enumerate(scene.groups)
-        ]
-        self._ctrl = torch.zeros(num_worlds, self.decimation, scene.model.nu, dtype=torch.float64)
-        self._objects = {tracked.name: _columns(tracked, scene.model.nq) for tracked in scene.objects}
+        with on(self.physics.device):
+            self.groups = [
+                RobotGroup(index, self.physics, self.decimation, sum(sizes[:i]), sum(sizes))
+                for i, index in enumerate(scene.groups)
+            ]
+            self._ctrl = torch.zeros(num_worlds, self.decimation, scene.model.nu, dtype=torch.float64)
+            self._objects = {tracked.name: _columns(tracked, scene.model.nq) for tracked in scene.objects}
 
     @property
     def robots(self) -> RobotGroup:
@@ -46,7 +48,7 @@ class World:
     def reset(self, worlds: Tensor, starts: Sequence[Start]) -> None:
         """Put `worlds` (K,) at `starts`, one a group, drives holding what they hold there, with no past."""
         model, k = self.scene.model, len(worlds)
-        qpos = torch.from_numpy(model.qpos0).expand(k, -1).clone()
+        qpos = torch.as_tensor(model.qpos0).expand(k, -1).clone()
         qvel = torch.zeros(k, model.nv, dtype=torch.float64)
         act = torch.zeros(k, model.na, dtype=torch.float64)
         for group, start in zip(self.groups, starts, strict=True):
@@ -55,7 +57,7 @@ class World:
             group.restart(worlds, joint_pos)
         placed = {name: pose for start in starts for name, pose in start.objects.items()}
         for tracked in self.scene.objects:
-            qpos[:, torch.from_numpy(tracked.qpos)] = torch.cat(placed[tracked.name], dim=-1).double()
+            qpos[:, torch.as_tensor(tracked.qpos)] = torch.cat(placed[tracked.name], dim=-1).double()
         self._close_loops(qpos)
         self.physics.reset(worlds, qpos, qvel, act)
 
@@ -122,7 +124,7 @@ class World:
 
 def _columns(tracked: Tracked, nq: int) -> Tensor:
     """(13,) columns of [qpos, qvel]: pose, then velocities."""
-    return torch.cat([torch.from_numpy(tracked.qpos), nq + torch.from_numpy(tracked.qvel)])
+    return torch.cat([torch.as_tensor(tracked.qpos), nq + torch.as_tensor(tracked.qvel)])
 
 
 def _object(rows: Tensor, age: Tensor) -> ObjectState:

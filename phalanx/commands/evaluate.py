@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from phalanx.console import err, out, print_json
-from phalanx.options import Agent, Count, Subjects, TaskFlag
+from phalanx.options import Agent, Count, Device, Engine, Subjects, TaskFlag
 
 
 def evaluate(
@@ -18,6 +18,8 @@ def evaluate(
     episodes: int = 256,
     seed: Count = None,
     shield: bool = False,
+    engine: Engine = "mujoco",
+    device: Device = None,
     json: bool = False,
 ) -> int:
     """Play held-out starts in simulation and count successes and failures.
@@ -33,6 +35,8 @@ def evaluate(
         episodes: Worlds, one episode in each.
         seed: Of the starts; held out from training when not given.
         shield: Put the safety shield between policy and robots.
+        engine: Physics; brax:spring and brax:positional are its other pipelines.
+        device: An accelerator where there is one and the engine uses it, when not given.
         json: Print one JSON object on stdout.
     """
     from phalanx.play.pilots import pilots_and_task
@@ -50,13 +54,16 @@ def evaluate(
     results = []
     for size in robots or (None,):
         with err.status(f"{episodes} episodes of {cfg.name} ..."):
-            result = run(next(iter(pilots.values())) if alone else pilots, cfg, episodes, start, size, shield)
+            who: Any = next(iter(pilots.values())) if alone else pilots
+            result = run(who, cfg, episodes, start, size, shield, engine=engine, device=device)
         results.append(asdict(result))
         if not json:
             out.print(sentence(results[-1], touching=collision_distance(cfg) > 0.0))
     if json:
         files = [pilot.runtime.fingerprint for pilot in pilots.values() if isinstance(pilot, BundlePilot)]
-        print_json({"task": cfg.name, "agent": agent, "fingerprints": files, "seed": start, "teams": results})
+        print_json(
+            {"task": cfg.name, "agent": agent, "engine": engine, "fingerprints": files, "seed": start, "teams": results}
+        )
     return 0
 
 

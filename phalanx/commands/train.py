@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from phalanx.console import err, make_progress, out, print_json
-from phalanx.options import Count, OutFolder, RunFlag, Seconds, TaskName
+from phalanx.options import Count, Device, Engine, OutFolder, RunFlag, Seconds, TaskName
 
 
 def train(
@@ -19,6 +19,8 @@ def train(
     shield: bool = False,
     resume: bool = False,
     start_from: RunFlag = None,
+    engine: Engine = "mujoco",
+    device: Device = None,
     json: bool = False,
 ) -> int:
     """Train the robots of a task, each role its own policy where there are several.
@@ -37,6 +39,8 @@ def train(
         shield: Train behind the safety shield.
         resume: Go on from the checkpoint in the folder.
         start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the same.
+        engine: Physics; brax:spring and brax:positional are its other pipelines. A run may be resumed on another one.
+        device: Of physics and learning; an accelerator where there is one and the engine uses it, when not given.
         json: Print the result as JSON on stdout.
     """
     from sim.task import MixedTaskCfg
@@ -59,6 +63,8 @@ def train(
         shield=shield,
         resume=resume,
         start_from=start_from,
+        engine=engine,
+        device=device,
     )
     with make_progress() as progress:
         bar = progress.add_task(f"train {task}", total=1.0, note="")

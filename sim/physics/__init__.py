@@ -1,10 +1,51 @@
-"""Physics back ends: each steps many worlds of one scene and hands their states out as torch tensors."""
+"""Physics engines: each steps many worlds of one scene and hands their states out as torch tensors."""
 
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from typing import Protocol
 
 import torch
 
 from sim.scene import Scene
+
+# Name -> module and class, imported when asked for: most of them are extras.
+_ENGINES = {
+    "mujoco": ("sim.physics.native", "NativePhysics"),
+    "warp": ("sim.physics.warp", "WarpPhysics"),
+    "mjx": ("sim.physics.mjx", "MjxPhysics"),
+    "brax": ("sim.physics.brax", "BraxPhysics"),
+}
+ENGINES = tuple(_ENGINES)
+
+
+class EngineError(ValueError):
+    """An engine that is missing, cannot do what was asked of it, or failed at it; the message is one line."""
+
+
+def make_physics(
+    engine: str, scene: Scene, num_worlds: int, steps_per_control: int, device: str | None = None
+) -> "Physics":
+    """The engine of that name; a pipeline of Brax is named behind a colon, as in "brax:spring".
+
+    `device` is "cpu", "cuda" or None, which takes an accelerator where the engine runs on one and torch sees it.
+    EngineError where any of it cannot be had.
+    """
+    name, _, variant = engine.partition(":")
+    if name not in _ENGINES or (variant and name != "brax"):
+        raise EngineError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
+    if name == "mujoco" and device not in (None, "cpu"):
+        raise EngineError(f"the engine 'mujoco' runs on 'cpu', not on {device!r}; warp and mjx run there")
+    module, kind = _ENGINES[name]
+    make = getattr(import_module(module), kind)
+    if device is None:
+        device = "cuda" if name != "mujoco" and torch.cuda.is_available() else "cpu"
+    options = {} if name == "mujoco" else {"device": device}
+    return make(scene, num_worlds, steps_per_control, **options, **({"pipeline": variant} if variant else {}))
+
+
+def on(device: torch.device) -> AbstractContextManager:
+    """New tensors are made on `device` for as long as this lasts; on a CPU they are anyway, and this costs nothing."""
+    return nullcontext() if device.type == "cpu" else device
 
 
 class Physics(Protocol):
@@ -15,6 +56,7 @@ class Physics(Protocol):
 
     scene: Scene
     num_worlds: int
+    device: torch.device  # where all tensors live that it takes and gives
 
     def reset(self, worlds: torch.Tensor, qpos: torch.Tensor, qvel: torch.Tensor, act: torch.Tensor) -> None:
         """Put `worlds` (K,) into the given states (K, nq), (K, nv), (K, na), as if they had always been there."""

@@ -32,6 +32,8 @@ MAX_SPEED = 1e4  # m/s or rad/s; the contact solver blows up beyond any robot's 
 class NativePhysics:
     """`Physics` on `mujoco.rollout`. Each world has a copy of the model; what a world changes there is its own."""
 
+    device = torch.device("cpu")
+
     def __init__(self, scene: Scene, num_worlds: int, steps_per_control: int, num_threads: int | None = None):
         """`steps_per_control` physics steps make one `step`; as many threads as this process may use cores."""
         if num_worlds < 1:
