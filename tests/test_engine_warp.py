@@ -13,7 +13,7 @@ import torch
 from sim import randomisation
 from sim.env import make_env
 from sim.group import RobotGroup
-from sim.physics import warp_engine, warp_setup
+from sim.physics import warp_engine, warp_room, warp_setup
 from sim.physics.native import NativePhysics
 from sim.physics.warp import WarpPhysics
 from sim.scene import Scene
@@ -193,7 +193,7 @@ def test_a_saved_state_continues_bitwise():
 
 def test_too_little_room_for_contacts_is_told_and_changes_nothing(monkeypatch, capfd):
     twins = Twins("stand")
-    monkeypatch.setattr(warp_engine, "room_for", lambda model: warp_setup.Room(contacts=1, rows=16))
+    monkeypatch.setattr(warp_engine, "room_for", lambda model: warp_room.Room(contacts=1, rows=16))
     small = twins.another()
     for ctrl in twins.controls(3):
         for physics in (small, twins.both[1]):
@@ -237,8 +237,10 @@ def test_what_cannot_be_had_is_said_in_one_line(monkeypatch):
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match=r"device 'cuda'.*CUDA.*'cpu' works"):
             WarpPhysics(scene, 2, 1, "cuda")
-    with pytest.raises(ValueError, match=r"1000000000000 worlds.*memory of 'cpu'"):
-        WarpPhysics(scene, 10**12, 1)
+    with pytest.raises(ValueError, match=r"1000000000 worlds.* 268435455"):
+        WarpPhysics(scene, 10**9, 1)
+    with pytest.raises(ValueError, match=r"2 worlds.*memory of 'cpu'"), WarpPhysics(scene, 2, 1)._engine._memory():
+        torch.empty(10**15)
     with pytest.raises(ValueError, match="not 0"):
         WarpPhysics(scene, 0, 1)
     with pytest.raises(ValueError, match="its own 'jnt_type'"):

@@ -17,7 +17,10 @@ Tensor = torch.Tensor
 
 
 class WarpPhysics:
-    """`Physics` on MuJoCo Warp. State, history and fields live on `device`, and so do tensors given and returned."""
+    """`Physics` on MuJoCo Warp. State, history and fields live on `device`, and so do tensors given and returned.
+
+    On a CPU a saved state continues bitwise; an accelerator finds contacts in any order, and sums them so.
+    """
 
     def __init__(self, scene: Scene, num_worlds: int, steps_per_control: int, device: str = "cpu"):
         """`steps_per_control` physics steps make one `step`; `device` is "cpu", "cuda" or "cuda:<number>".

@@ -1,10 +1,9 @@
 """n physics steps of all worlds on MuJoCo Warp, recorded once and replayed as a whole."""
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import mujoco
@@ -12,10 +11,13 @@ import torch
 
 from sim.physics.native import MAX_SPEED
 from sim.physics.warp_damping import keep_damping
-from sim.physics.warp_setup import Room, find_device, load_warp, put_model, room_for
+from sim.physics.warp_room import more_room, room_for, tell
+from sim.physics.warp_setup import find_device, load_warp, put_model
 
 STATE = ("qpos", "qvel", "act", "qacc_warmstart", "time")  # all that one step hands on to the next
 PATIENCE_S = 3.0
+LONGEST = 2**31 - 1  # of any array
+NO_MEMORY = ("Failed to allocate", "can't allocate", "out of memory")  # as warp and torch say it
 
 Tensor = torch.Tensor
 
@@ -42,11 +44,11 @@ class WarpEngine:
             self._step = keep_damping(self._warp, self._mujoco_warp, model, self._model)
             self._model.opt.warn_overflow = 0  # `run` says so, and does something about it
             self._model.opt.graph_conditional = not self._place.is_cuda or self._warp.is_conditional_graph_supported()
+            self._make_data()
             self.ctrl = torch.zeros(steps, num_worlds, model.nu, device=self.device)
             self.force = torch.zeros(num_worlds, model.nv, device=self.device)
             sizes = {"qpos": model.nq, "qvel": model.nv}
             self.path = {n: torch.zeros(2, steps, num_worlds, s, device=self.device) for n, s in sizes.items()}
-            self._make_data()
 
     def expand(self, name: str) -> Tensor:
         """The model's array `name` (W, ...), from now on every world's own; ValueError where it cannot be."""
@@ -84,7 +86,7 @@ class WarpEngine:
             if not self._overflow.any():  # where the solver met its limit of iterations is told there, too
                 return
             self._tell_of_coarse_collisions()
-            room = self._more_room()
+            room = more_room(self._mujoco_warp.OverflowType, self.room, self._overflow, self.fine())
             if room == self.room:
                 return
             self.room = room
@@ -96,24 +98,7 @@ class WarpEngine:
         kinds = self._mujoco_warp.OverflowType
         if not self._told and (count := int((self._overflow & (kinds.HFIELD | kinds.EPA_HORIZON)).bool().sum())):
             self._told = True
-            _tell(f"shapes in {count} of {self.num_worlds} worlds touch in too many places: some are left out")
-
-    def _more_room(self) -> Room:
-        """What the last run should have had."""
-        kinds = self._mujoco_warp.OverflowType
-        contacts = kinds.BROADPHASE | kinds.NARROWPHASE | kinds.CCD
-        rows = kinds.NEFC | kinds.NJMAX_NNZ
-        room = self.room
-        if (self._overflow & contacts).any():
-            room = replace(room, contacts=2 * room.contacts)
-        if short := int(((self._overflow & rows).bool() & self.fine()).sum()):  # a world that blew up starts anew
-            room = replace(room, rows=2 * room.rows)
-        if room != self.room:
-            _tell(
-                f"{short or 'some'} of {self.num_worlds} worlds touch more than {self.room.contacts} contacts and "
-                f"{self.room.rows} rows have room for; now it is {room.contacts} and {room.rows}, the step is repeated"
-            )
-        return room
+            tell(f"shapes in {count} of {self.num_worlds} worlds touch in too many places: some are left out")
 
     def _restore(self, state: dict[str, Tensor]) -> None:
         for name, view in self.state.items():
@@ -121,8 +106,10 @@ class WarpEngine:
 
     def _make_data(self) -> None:
         """New data with `room`; what the worlds' state was is lost."""
+        contacts, rows = self.room.contacts, self.room.rows
+        if self.num_worlds * contacts > LONGEST:
+            raise ValueError(f"{self.num_worlds} worlds: MuJoCo Warp can number {LONGEST // contacts} of this scene")
         with self._warp.ScopedDevice(self._place):
-            contacts, rows = self.room.contacts, self.room.rows
             self._data = self._mujoco_warp.make_data(self._source, self.num_worlds, nconmax=contacts, njmax=rows)
             self._warp.synchronize_device()  # torch has a stream of its own
         self._graph = None
@@ -160,21 +147,17 @@ class WarpEngine:
         try:
             yield
         except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and not any(word in str(error).lower() for word in ("alloc", "memory")):
+            if isinstance(error, RuntimeError) and not any(words in str(error) for words in NO_MEMORY):
                 raise
             message = f"{self.num_worlds} worlds do not fit into the memory of {str(self.device)!r}: take fewer"
             raise ValueError(message) from error
-
-
-def _tell(message: str) -> None:
-    print(f"MuJoCo Warp: {message}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def _announced(device: torch.device) -> Iterator[None]:
     """Say what is going on, should it take long: kernels that are compiled already are there in a second."""
     message = f"preparing kernels for {str(device)!r}, which are compiled once for every kind of scene: up to minutes"
-    timer = threading.Timer(PATIENCE_S, _tell, [message])
+    timer = threading.Timer(PATIENCE_S, tell, [message])
     timer.daemon = True
     timer.start()
     try:

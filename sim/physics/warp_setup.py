@@ -1,28 +1,16 @@
-"""What MuJoCo Warp needs before it can step: its packages, a device, a model that it knows, and room for contacts."""
+"""What MuJoCo Warp needs before it can step: its packages, a device, and a model that it knows."""
 
 import copy
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
 import mujoco
-import numpy as np
 import torch
-
-EQUALITY_ROWS = {mujoco.mjtEq.mjEQ_CONNECT: 3, mujoco.mjtEq.mjEQ_WELD: 6}  # all others have one
-
-
-@dataclass(frozen=True)
-class Room:
-    """Contacts and rows of the constraint solver that there is memory for, a world. All worlds share the contacts."""
-
-    contacts: int
-    rows: int
 
 
 def load_warp() -> tuple[ModuleType, ModuleType]:
@@ -102,19 +90,3 @@ def put_model(mujoco_warp: ModuleType, model: mujoco.MjModel) -> Any:
         except (NotImplementedError, ValueError) as error:
             problem = " ".join(str(error).split())
     raise ValueError(f"MuJoCo Warp cannot step this scene: {problem}; the engine 'native' can")
-
-
-def room_for(model: mujoco.MjModel) -> Room:
-    """Enough for robots that fall about: a contact for every degree of freedom, and half of the joints at their limits.
-
-    Most contacts and rows seen in a world under random actions, beside what this gives: hover 0 and 4 (8, 32), four
-    drones 0 and 0 (24, 96), reach 1 and 22 (9, 80), push 11 and 69 (15, 112), bimanual-lift 20 and 128 (24, 176),
-    payload-lift 10 and 40 (24, 112), stand 11 and 44 (35, 160). Where it is not enough the engine makes more.
-    """
-    contacts = max(8, int(model.nv))
-    always = sum(EQUALITY_ROWS.get(kind, 1) for kind in model.eq_type)
-    dry = np.count_nonzero(model.dof_frictionloss) + np.count_nonzero(model.tendon_frictionloss)
-    limits = np.count_nonzero(model.jnt_limited) // 2 + np.count_nonzero(model.tendon_limited)
-    each = 2 * (int(max(model.geom_condim, default=1)) - 1) or 1
-    rows = always + int(dry) + int(limits) + each * contacts
-    return Room(contacts, 16 * -(-rows // 16))
