@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import torch
 
+from sim.physics import EngineError
 from sim.physics.native import INERTIAL
 from sim.physics.warp_engine import WarpEngine
 from sim.scene import Scene
@@ -25,7 +26,7 @@ class WarpPhysics:
     def __init__(self, scene: Scene, num_worlds: int, steps_per_control: int, device: str = "cpu"):
         """`steps_per_control` physics steps make one `step`; `device` is "cpu", "cuda" or "cuda:<number>".
 
-        ValueError where the device is missing, the scene not supported or the memory too small.
+        EngineError where the device is missing, the scene not supported or the memory too small.
         """
         if num_worlds < 1:
             raise ValueError(f"physics needs at least one world, not {num_worlds}")
@@ -35,7 +36,9 @@ class WarpPhysics:
         self.device = self._engine.device
         self._nominal: dict[str, Tensor] = {}
         self._bench, self._scratch = copy.copy(scene.model), mujoco.MjData(scene.model)
-        self._stale = torch.zeros(num_worlds, dtype=torch.bool)  # worlds whose derived constants are out of date
+        self._stale = torch.zeros(
+            num_worlds, dtype=torch.bool, device="cpu"
+        )  # worlds whose derived constants are out of date
         for name, path in self._engine.path.items():
             path[:] = self._engine.state[name]
 
@@ -117,8 +120,8 @@ class WarpPhysics:
             self._stale[worlds.cpu()] = True
 
     def set_heights(self, worlds: Tensor, shares: Tensor) -> None:
-        """ValueError: in MuJoCo Warp all worlds have one height field."""
-        raise ValueError("MuJoCo Warp has one height field for all worlds: uneven ground needs the engine 'native'")
+        """EngineError: in MuJoCo Warp all worlds have one height field."""
+        raise EngineError("MuJoCo Warp has one height field for all worlds: uneven ground needs the engine 'mujoco'")
 
     def state_dict(self) -> dict:
         """See `Physics.state_dict`."""

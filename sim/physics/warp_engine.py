@@ -9,6 +9,7 @@ from typing import Any
 import mujoco
 import torch
 
+from sim.physics import EngineError
 from sim.physics.native import MAX_SPEED
 from sim.physics.warp_damping import keep_damping
 from sim.physics.warp_room import more_room, room_for, tell
@@ -30,7 +31,7 @@ class WarpEngine:
     """
 
     def __init__(self, model: mujoco.MjModel, num_worlds: int, steps: int, device: str):
-        """`steps` is n. ValueError where device, model or number of worlds is too much."""
+        """`steps` is n. EngineError where device, model or number of worlds is too much."""
         self._warp, self._mujoco_warp = load_warp()
         self.device = find_device(self._warp, device)
         self._place = self._warp.get_device(str(self.device))
@@ -51,12 +52,12 @@ class WarpEngine:
             self.path = {n: torch.zeros(2, steps, num_worlds, s, device=self.device) for n, s in sizes.items()}
 
     def expand(self, name: str) -> Tensor:
-        """The model's array `name` (W, ...), from now on every world's own; ValueError where it cannot be."""
+        """The model's array `name` (W, ...), from now on every world's own; EngineError where it cannot be."""
         if name not in self.own:
             shared = getattr(self._model, name, None)
             spec = {field.name: field.type for field in fields(self._model)}.get(name)
             if shared is None or getattr(spec, "shape", ("",))[0] != "*":
-                raise ValueError(f"MuJoCo Warp cannot give every world its own {name!r}")
+                raise EngineError(f"MuJoCo Warp cannot give every world its own {name!r}")
             with self._memory():
                 view = self._warp.to_torch(shared)
                 values = view.expand(self.num_worlds, *view.shape[1:]).clone()
@@ -108,7 +109,7 @@ class WarpEngine:
         """New data with `room`; what the worlds' state was is lost."""
         contacts, rows = self.room.contacts, self.room.rows
         if self.num_worlds * contacts > LONGEST:
-            raise ValueError(f"{self.num_worlds} worlds: MuJoCo Warp can number {LONGEST // contacts} of this scene")
+            raise EngineError(f"{self.num_worlds} worlds: MuJoCo Warp can number {LONGEST // contacts} of this scene")
         with self._warp.ScopedDevice(self._place):
             self._data = self._mujoco_warp.make_data(self._source, self.num_worlds, nconmax=contacts, njmax=rows)
             self._warp.synchronize_device()  # torch has a stream of its own
@@ -143,14 +144,14 @@ class WarpEngine:
 
     @contextmanager
     def _memory(self) -> Iterator[None]:
-        """ValueError in one line where what is asked for is more than the device has."""
+        """EngineError in one line where what is asked for is more than the device has."""
         try:
             yield
         except (MemoryError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not any(words in str(error) for words in NO_MEMORY):
                 raise
             message = f"{self.num_worlds} worlds do not fit into the memory of {str(self.device)!r}: take fewer"
-            raise ValueError(message) from error
+            raise EngineError(message) from error
 
 
 @contextmanager

@@ -12,17 +12,19 @@ from typing import Any
 import mujoco
 import torch
 
+from sim.physics import EngineError
+
 
 def load_warp() -> tuple[ModuleType, ModuleType]:
-    """The modules warp and mujoco_warp; ModuleNotFoundError or ValueError where they are missing or do not fit."""
+    """The modules warp and mujoco_warp; EngineError where they are missing or do not fit."""
     try:
         found = version("mujoco-warp")
         import warp
     except (PackageNotFoundError, ModuleNotFoundError):
         message = "the physics engine 'warp' needs MuJoCo Warp, which is not installed: pip install 'phalanx[warp]'"
-        raise ModuleNotFoundError(message, name="mujoco_warp") from None
+        raise EngineError(message) from None
     if problem := misfit(mujoco.__version__, found):
-        raise ValueError(problem)
+        raise EngineError(problem)
     warp.config.log_level = warp.LOG_ERROR  # or every kernel that is loaded is a line of its own
     with _silent():
         warp.init()
@@ -53,17 +55,17 @@ def misfit(of_mujoco: str, of_warp: str) -> str | None:
 
 
 def find_device(warp: ModuleType, name: str) -> torch.device:
-    """The device called `name`; ValueError where there is none."""
+    """The device called `name`; EngineError where there is none."""
     kind, _, number = name.partition(":")
     if kind not in ("cpu", "cuda") or (number and not number.isdecimal()) or (kind == "cpu" and number):
-        raise ValueError(f"device {name!r}: MuJoCo Warp runs on 'cpu', 'cuda' or 'cuda:<number>'")
+        raise EngineError(f"device {name!r}: MuJoCo Warp runs on 'cpu', 'cuda' or 'cuda:<number>'")
     if kind == "cuda":
         if not warp.is_cuda_available():
-            raise ValueError(f"device {name!r}: there is no CUDA device here; 'cpu' works")
+            raise EngineError(f"device {name!r}: there is no CUDA device here; 'cpu' works")
         if not torch.cuda.is_available():
-            raise ValueError(f"device {name!r}: torch {torch.__version__} is built without CUDA; 'cpu' works")
+            raise EngineError(f"device {name!r}: torch {torch.__version__} is built without CUDA; 'cpu' works")
         if int(number or 0) >= torch.cuda.device_count():
-            raise ValueError(f"device {name!r}: there are {torch.cuda.device_count()} CUDA devices, counted from 0")
+            raise EngineError(f"device {name!r}: there are {torch.cuda.device_count()} CUDA devices, counted from 0")
     return torch.device(kind, int(number or 0)) if kind == "cuda" else torch.device(kind)
 
 
@@ -79,7 +81,7 @@ def warp_refuses(model: mujoco.MjModel) -> str | None:
 
 
 def put_model(mujoco_warp: ModuleType, model: mujoco.MjModel) -> Any:
-    """`model` on warp's current device; ValueError that names what of it is not supported."""
+    """`model` on warp's current device; EngineError that names what of it is not supported."""
     problem = warp_refuses(model)
     if problem is None:
         model = copy.copy(model)
@@ -89,4 +91,4 @@ def put_model(mujoco_warp: ModuleType, model: mujoco.MjModel) -> Any:
             return mujoco_warp.put_model(model)
         except (NotImplementedError, ValueError) as error:
             problem = " ".join(str(error).split())
-    raise ValueError(f"MuJoCo Warp cannot step this scene: {problem}; the engine 'native' can")
+    raise EngineError(f"MuJoCo Warp cannot step this scene: {problem}; the engine 'mujoco' can")
