@@ -224,9 +224,33 @@ def test_what_is_not_supported_is_named_in_one_line(scene, named):
     assert "\n" not in str(refused.value) and "mujoco" in str(refused.value)
 
 
-def test_uneven_ground_is_refused():
-    with pytest.raises(EngineError, match=r"height field.*mujoco"):
-        Twins("hover").another().set_heights(ALL, torch.zeros(WORLDS, 4))
+GROUND = """<mujoco><asset><hfield name="ground" nrow="3" ncol="3" size="1 1 0.5 0.1"/></asset><worldbody>
+<geom type="hfield" hfield="ground"/>
+<body pos="0 0 0.6"><freejoint/><geom size="0.1" mass="1"/></body></worldbody></mujoco>
+"""
+
+
+def test_every_world_has_a_ground_of_its_own():
+    scene, shares = scene_of(GROUND), torch.linspace(0.0, 0.8, 3)
+    physics = WarpPhysics(scene, 3, 20)
+    physics.step(torch.zeros(3, 20, 0))
+    physics.set_heights(torch.arange(3), shares.double().unsqueeze(-1).expand(3, 9))
+    for _ in range(50):
+        physics.step(torch.zeros(3, 20, 0))
+    torch.testing.assert_close(physics.now(torch.tensor(2)), 0.5 * shares + 0.1, atol=2e-3, rtol=0)
+    with pytest.raises(EngineError, match="has 0"):
+        WarpPhysics(scene_of(BOX.format("", "")), 2, 1).set_heights(torch.arange(2), torch.zeros(2, 4))
+
+
+def test_on_uneven_ground_both_engines_stand_alike():
+    native, warp = (
+        make_env("velocity-rough", 64, seed=0, engine=engine, device="cpu") for engine in ("mujoco", "warp")
+    )
+    rewards = []
+    for env in (native, warp):
+        idle = torch.zeros(64, 1, env.action_dim)
+        rewards.append(torch.stack([env.step(idle)[1].mean() for _ in range(20)]))
+    assert float((rewards[0] - rewards[1]).abs().max()) < 0.1 * float(rewards[0].abs().max())
 
 
 def test_what_cannot_be_had_is_said_in_one_line(monkeypatch):

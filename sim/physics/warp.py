@@ -6,7 +6,6 @@ import mujoco
 import numpy as np
 import torch
 
-from sim.physics import EngineError
 from sim.physics.native import INERTIAL
 from sim.physics.warp_engine import WarpEngine
 from sim.scene import Scene
@@ -120,8 +119,8 @@ class WarpPhysics:
             self._stale[worlds.cpu()] = True
 
     def set_heights(self, worlds: Tensor, shares: Tensor) -> None:
-        """EngineError: in MuJoCo Warp all worlds have one height field."""
-        raise EngineError("MuJoCo Warp has one height field for all worlds: uneven ground needs the engine 'mujoco'")
+        """See `Physics.set_heights`."""
+        self._engine.heights()[worlds] = shares.to(torch.float32)
 
     def state_dict(self) -> dict:
         """See `Physics.state_dict`."""

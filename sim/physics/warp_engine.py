@@ -12,12 +12,12 @@ import torch
 from sim.physics import EngineError
 from sim.physics.native import MAX_SPEED
 from sim.physics.warp_damping import keep_damping
-from sim.physics.warp_room import more_room, room_for, tell
+from sim.physics.warp_ground import own_heights
+from sim.physics.warp_room import LONGEST, more_room, room_for, tell
 from sim.physics.warp_setup import find_device, load_warp, put_model
 
 STATE = ("qpos", "qvel", "act", "qacc_warmstart", "time")  # all that one step hands on to the next
 PATIENCE_S = 3.0
-LONGEST = 2**31 - 1  # of any array
 NO_MEMORY = ("Failed to allocate", "can't allocate", "out of memory")  # as warp and torch say it
 
 Tensor = torch.Tensor
@@ -39,6 +39,7 @@ class WarpEngine:
         self.own: dict[str, Tensor] = {}  # model arrays that every world has for itself, (W, ...)
         self._graph: Any = None
         self._told = False
+        self._heights: Tensor | None = None
         self.room = room_for(model)
         with self._memory(), self._warp.ScopedDevice(self._place):
             self._model = put_model(self._mujoco_warp, model)
@@ -67,6 +68,14 @@ class WarpEngine:
             self.own[name] = values
             self._graph = None
         return self.own[name]
+
+    def heights(self) -> Tensor:
+        """Nodes (W, rows x columns) of the height field, 0 to 1, from now on every world's own."""
+        if self._heights is None:
+            with self._memory():
+                self._heights = own_heights(self._warp, self._source, self._model, self.num_worlds, self.device)
+            self._graph = None
+        return self._heights
 
     def fine(self) -> Tensor:
         """Worlds (W,) whose state is finite, and no faster than anything real."""

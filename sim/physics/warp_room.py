@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import torch
 
+LONGEST = 2**31 - 1  # any array can be
 EQUALITY_ROWS = {mujoco.mjtEq.mjEQ_CONNECT: 3, mujoco.mjtEq.mjEQ_WELD: 6}  # all others have one
 
 
