@@ -35,9 +35,8 @@ class WarpPhysics:
         self.device = self._engine.device
         self._nominal: dict[str, Tensor] = {}
         self._bench, self._scratch = copy.copy(scene.model), mujoco.MjData(scene.model)
-        self._stale = torch.zeros(
-            num_worlds, dtype=torch.bool, device="cpu"
-        )  # worlds whose derived constants are out of date
+        # Worlds whose derived constants are out of date; whoever calls may have another default device.
+        self._stale = torch.zeros(num_worlds, dtype=torch.bool, device="cpu")
         for name, path in self._engine.path.items():
             path[:] = self._engine.state[name]
 
@@ -86,7 +85,7 @@ class WarpPhysics:
 
     def recall(self, worlds: Tensor, ago: Tensor, columns: Tensor) -> Tensor:
         """See `Physics.recall`."""
-        nq, path = self.scene.model.nq, self._engine.path
+        nq, path, columns = self.scene.model.nq, self._engine.path, columns.to(self.device)
         turn = (ago >= self._steps).long()
         step = self._steps - 1 - ago + self._steps * turn
         where = turn.unsqueeze(-1), step.unsqueeze(-1), worlds.view(-1, 1, 1)
@@ -96,7 +95,7 @@ class WarpPhysics:
 
     def add_velocity(self, worlds: Tensor, columns: Tensor, change: Tensor) -> None:
         """See `Physics.add_velocity`."""
-        where = worlds.unsqueeze(-1), columns
+        where = worlds.unsqueeze(-1), columns.to(self.device)
         qvel = self._engine.state["qvel"]
         qvel[where] += change.float()
         self._engine.path["qvel"][0, -1][where] = qvel[where]
@@ -114,7 +113,8 @@ class WarpPhysics:
     def set_field(self, name: str, worlds: Tensor, index: Tensor, values: Tensor) -> None:
         """See `Physics.set_field`."""
         own = self._engine.expand(name)
-        own[worlds.unsqueeze(-1), index] = values.to(own.dtype).reshape(*values.shape[:2], *own.shape[2:])
+        where = worlds.unsqueeze(-1), index.to(self.device)
+        own[where] = values.to(own).reshape(*values.shape[:2], *own.shape[2:])
         if name in INERTIAL:
             self._stale[worlds.cpu()] = True
 
