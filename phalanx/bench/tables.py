@@ -5,6 +5,8 @@ from typing import Any
 
 from rich.table import Table
 
+_SHARES = ("physics", "terms", "inference", "learning")  # of the time that training takes
+
 
 def sim(result: dict[str, Any]) -> Iterator[Table]:
     """A table for each task, a row for each batch size, the best one marked."""
@@ -61,6 +63,33 @@ def peers(result: dict[str, Any]) -> Iterator[Table]:
         for key in found["physics"]["ours"]:
             settings.add_row(key, *(f"{found['physics'][name][key]:g}" for name in names))
         yield settings
+
+
+def engines(result: dict[str, Any]) -> Iterator[Table]:
+    """A table for each task, a row for each engine and batch size."""
+    for task in dict.fromkeys(row["task"] for row in result["rows"]):
+        table = _table(task, "worlds", "bare steps/s", "env steps/s", "physics", "of mujoco", "robots/s", "first step")
+        reasons = []
+        for row in (row for row in result["rows"] if row["task"] == task):
+            if "error" in row:
+                reasons.append(f"{row['engine']}: {row['error']}")
+                continue
+            table.add_row(
+                f"{row['engine']} ({row['device']})",
+                f"{row['num_envs']:,}",
+                f"{row['physics_steps_per_s']:,.0f}",
+                f"{row['env_physics_steps_per_s']:,.0f}",
+                f"{100 * row['physics_share']:.0f} %",
+                f"{row['of_mujoco']:.3f}" if "of_mujoco" in row else "",
+                f"{row['agent_steps_per_s']:,.0f}",
+                f"{row['first_step_s']:.1f} s",
+            )
+            if "training" in row:
+                shares = ", ".join(f"{k} {100 * row['training'][k]:.0f} %" for k in _SHARES)
+                rate = row["training"]["agent_steps_per_s"]
+                reasons.append(f"{row['engine']}, {row['num_envs']:,} worlds: {rate:,.0f} learning; {shares}")
+        table.caption = "\n".join(dict.fromkeys(reasons)) or None
+        yield table
 
 
 def control(result: dict[str, Any]) -> Iterator[Table]:

@@ -8,10 +8,11 @@ import tyro
 
 from phalanx.bench import tables
 from phalanx.console import make_progress, out, print_json
+from phalanx.options import Device
 
 
 def bench(
-    what: Annotated[Literal["sim", "scale", "peers", "control"], tyro.conf.Positional],
+    what: Annotated[Literal["sim", "scale", "peers", "engines", "control"], tyro.conf.Positional],
     tasks: tuple[str, ...] = (),
     batches: tuple[int, ...] = (256, 1024, 4096),
     training: bool = False,
@@ -19,6 +20,8 @@ def bench(
     robots: int = 1024,
     batch: int = 1024,
     peer_batches: tuple[int, ...] = (32, 128, 512),
+    engines: tuple[str, ...] = ("mujoco", "warp", "mjx"),
+    device: Device = None,
     policy: Path = Path("zoo/swarm-swap.onnx"),
     neighbours: int = 8,
     repeats: int = 5,
@@ -27,24 +30,29 @@ def bench(
     """Measure speed on this machine.
 
     `sim`: the whole environment against MuJoCo alone. `scale`: what a drone costs in larger and larger teams. `peers`:
-    our environments beside EnvPool's (extra `bench`) and Gymnasium's AsyncVectorEnv. `control`: policy runtime, shield.
+    our environments beside EnvPool's (extra `bench`) and Gymnasium's AsyncVectorEnv. `engines`: our environments on each
+    physics engine (extras `warp` and `jax`). `control`: policy runtime, shield.
 
     Args:
         what: What to measure.
-        tasks: Tasks of `sim` (hover, swarm-swap, reach, velocity by default) and `peers` (reach, velocity).
-        batches: Worlds in parallel in `sim`; each size is measured.
-        training: In `sim`, measure rollout and learning too.
+        tasks: Of `sim` and `engines` hover, swarm-swap, reach and velocity by default, of `peers` reach and velocity.
+        batches: Worlds in parallel in `sim` and `engines`; each size is measured.
+        training: In `sim` and `engines`, measure rollout and learning too.
         teams: Team sizes of `scale`.
         robots: Robots in all worlds together, in `scale`.
         batch: Worlds in parallel of ours in `peers`.
         peer_batches: Worlds in parallel of EnvPool in `peers`; each size is measured.
+        engines: Physics engines of `engines`.
+        device: Of `engines`; an accelerator where there is one, when not given.
         policy: Policy file of `control`.
         neighbours: Robots around the one that `control` flies.
         repeats: Measurements; the median counts.
         json: Print one JSON object on stdout.
     """
-    chosen = tasks or (("hover", "swarm-swap", "reach", "velocity") if what == "sim" else ("reach", "velocity"))
-    turns = {"sim": repeats * len(chosen), "peers": repeats * len(chosen)}.get(what, repeats)
+    several = ("hover", "swarm-swap", "reach", "velocity") if what in ("sim", "engines") else ("reach", "velocity")
+    chosen = tasks or several
+    each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
+    turns = each[what] * len(chosen) if what in each else repeats
     with make_progress() as progress:
         bar = progress.add_task(f"bench {what}", total=turns, note="")
 
@@ -63,6 +71,10 @@ def bench(
             from phalanx.bench.peers import bench_peers
 
             result = bench_peers(chosen, batch, peer_batches, repeats, advance)
+        elif what == "engines":
+            from phalanx.bench.engines import bench_engines
+
+            result = bench_engines(chosen, engines, batches, repeats, advance, device, training)
         else:
             from phalanx.bench.control import bench_control
 
@@ -74,6 +86,7 @@ def bench(
         "sim": tables.sim,
         "scale": tables.scale,
         "peers": tables.peers,
+        "engines": tables.engines,
         "control": tables.control,
     }
     for table in make[what](result):

@@ -1,0 +1,159 @@
+"""The same environment on one physics engine after the other: rates, what share of them is physics, and cold starts."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from phalanx.bench.turns import Clock, Cost, measure, median_ratio, median_wall
+from phalanx.machine import machine, versions
+from policies.parallel import single_threaded_torch
+from sim.env import MixedEnv
+from sim.physics import EngineError
+from sim.tasks import load_any_task
+
+SPAN_S = 0.4  # a measurement lasts at least this long
+WARM_UP = 8  # control steps: until worlds have ended and started anew
+FIRST = "mujoco"  # what others are compared with, where it is measured
+
+
+@single_threaded_torch()
+def bench_engines(
+    tasks: Sequence[str],
+    engines: Sequence[str],
+    batches: Sequence[int],
+    repeats: int,
+    on_progress: Callable[[], None],
+    device: str | None = None,
+    training: bool = False,
+) -> dict[str, Any]:
+    """Figures of every task on every engine in every batch; progress once a task and batch.
+
+    Engines take turns. One that cannot run a task has a row with its reason instead of figures.
+    """
+    rows = []
+    for task in tasks:
+        load_any_task(task)  # a wrong name shall not cost the measurements before it
+    for task in tasks:
+        for num_envs in batches:
+            rows += _compared(task, engines, num_envs, repeats, device, training)
+            on_progress()
+    return {"bench": "engines", "repeats": repeats, "rows": rows, "versions": versions(), "machine": machine()}
+
+
+def _compared(
+    task: str, engines: Sequence[str], num_envs: int, repeats: int, device: str | None, training: bool
+) -> list[dict[str, Any]]:
+    runs, failed = {}, {}
+    for engine in engines:
+        try:
+            runs[engine] = Run(task, engine, num_envs, device)
+        except (EngineError, ModuleNotFoundError) as error:
+            failed[engine] = {"task": task, "engine": engine, "num_envs": num_envs, "error": str(error)}
+    for _ in range(repeats):
+        for run in runs.values():
+            run.take_turn()
+    first = runs.get(FIRST)
+    return [_figures(run, first, training) for run in runs.values()] + list(failed.values())
+
+
+class Run:
+    """W worlds of a task on one engine under random actions."""
+
+    def __init__(self, task: str, engine: str, num_envs: int, device: str | None) -> None:
+        self.task, self.engine, self.num_envs = task, engine, num_envs
+        began = time.perf_counter()
+        self.env = MixedEnv(load_any_task(task), num_envs, 0, engine=engine, device=device)
+        self.env.stagger()
+        self.make_s = time.perf_counter() - began
+        draw = torch.Generator().manual_seed(0)
+        self._actions = [
+            {
+                name: (2.0 * torch.rand(num_envs, crew.num_agents, crew.action_dim, generator=draw) - 1.0).to(
+                    self.env.device
+                )
+                for name, crew in self.env.crews.items()
+            }
+            for _ in range(16)
+        ]
+        began = time.perf_counter()
+        self.step(0)
+        self.first_step_s = time.perf_counter() - began
+        for k in range(1, WARM_UP):
+            self.step(k)
+        self.turns: list[Cost] = []
+        self.physics: list[Cost] = []
+        self._clock = Clock(self._physics_step(self.env.world.physics.step))
+
+    def step(self, k: int) -> None:
+        """One control step; done when it returns."""
+        self.env.step(self._actions[k % len(self._actions)])
+        self._wait()
+
+    def take_turn(self) -> None:
+        """Measure once, the whole and physics in it."""
+        physics = self.env.world.physics
+        physics.step = self._clock  # type: ignore[method-assign]
+        self.turns.append(measure(self.step, SPAN_S, least=2))
+        self.physics.append(self._clock.read())
+        del physics.step
+
+    def _physics_step(self, step: Callable[..., None]) -> Callable[..., None]:
+        def stepped(ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
+            self._wait()  # what was asked for before is not physics
+            step(ctrl, force)
+            self._wait()
+
+        return stepped
+
+    def _wait(self) -> None:
+        """Until the engine has done all that it was asked for: an accelerator only takes notes at first."""
+        float(self.env.world.physics.now(torch.zeros(1, dtype=torch.long, device=self.env.device)).sum())
+
+
+def _figures(run: Run, first: Run | None, training: bool) -> dict[str, Any]:
+    """Rates count physics steps of whole worlds, and control steps of single robots."""
+    world, count = run.env.world, run.num_envs
+    robots = sum(crew.num_agents for crew in run.env.crews.values())
+    row = {
+        "task": run.task,
+        "engine": run.engine,
+        "device": run.env.device.type,
+        "num_envs": count,
+        "make_env_s": run.make_s,
+        "first_step_s": run.first_step_s,
+        "physics_steps_per_s": world.decimation * count / median_wall(run.physics),
+        "env_physics_steps_per_s": world.decimation * count / median_wall(run.turns),
+        "agent_steps_per_s": robots * count / median_wall(run.turns),
+        "physics_share": median_ratio(run.physics, run.turns),
+    }
+    if first is not None:
+        row["of_mujoco"] = median_ratio(first.turns, run.turns)
+    return row | ({"training": _training(run)} if training else {})
+
+
+def _training(run: Run) -> dict[str, float]:
+    """Agent steps/s with learning, and what share of the time is physics, terms, inference and learning."""
+    from policies.train import TrainCfg, Trainer
+
+    with TemporaryDirectory() as folder:
+        cfg = TrainCfg(
+            task=run.task, num_envs=run.num_envs, out=Path(folder), engine=run.engine, device=run.env.device.type
+        )
+        trainer = Trainer(cfg)
+        trainer.iterate(0.0)
+        began = time.perf_counter()
+        numbers = trainer.iterate(0.0)
+        wall_s = time.perf_counter() - began
+    env_s = trainer.hyper.num_steps * median_wall(run.turns)
+    physics_s = trainer.hyper.num_steps * median_wall(run.physics)
+    return {
+        "agent_steps_per_s": trainer.steps_per_iteration / wall_s,
+        "physics": physics_s / wall_s,
+        "terms": (env_s - physics_s) / wall_s,
+        "inference": max(0.0, numbers["time/rollout_s"] - env_s) / wall_s,
+        "learning": numbers["time/update_s"] / wall_s,
+    }
