@@ -1,0 +1,112 @@
+"""What engines in JAX need from JAX: the package, the device, a cache of compiled code, and tensors lent to it."""
+
+import importlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory", "Invalid buffer size")
+
+
+def engine_modules(engine: str, *names: str) -> list[ModuleType]:
+    """JAX and then the modules `names`; RuntimeError in one line where one is missing or does not fit the others."""
+    # JAX would take three quarters of an accelerator's memory at once, and leave torch the rest
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    modules = []
+    for name in ("jax", *names):
+        try:
+            modules.append(importlib.import_module(name))
+        except ModuleNotFoundError as error:
+            if error.name is None or not name.startswith(error.name):  # what is missing is deep inside: a misfit
+                raise RuntimeError(misfit(engine, error)) from error
+            raise RuntimeError(
+                f"the engine {engine!r} needs {error.name}, which is not installed: pip install 'phalanx[jax]'"
+            ) from None
+        except Exception as error:
+            raise RuntimeError(misfit(engine, error)) from error
+    _keep_compiled(modules[0])
+    _start_on_one_core(modules[0])
+    return modules
+
+
+def misfit(engine: str, error: Exception) -> str:
+    """One line on versions that do not run together, and what went wrong."""
+    found = []
+    for package in ("mujoco", "mujoco-mjx", "brax", "jax", "jaxlib"):
+        try:
+            found.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"the engine {engine!r} does not run with {', '.join(found)} ({reason}): pip install 'phalanx[jax]'"
+
+
+def _keep_compiled(jax: Any) -> None:
+    """Keep compiled code in the user's cache directory, unless JAX has been told another place."""
+    if jax.config.jax_compilation_cache_dir is None:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        jax.config.update("jax_compilation_cache_dir", str(home / "phalanx" / "jax"))
+
+
+def _start_on_one_core(jax: Any) -> None:
+    """Give JAX's CPU client one thread, by showing it one core while it starts.
+
+    With several, XLA (jaxlib 0.10) can wait for ever for work that is lost: four drones in 64 worlds hang in their
+    first steps on two cores. An accelerator does not care. Nothing happens where JAX has been started before.
+    """
+    cores, before = os.sched_getaffinity(0), set(os.listdir("/proc/self/task"))
+    try:
+        os.sched_setaffinity(0, {min(cores)})
+        jax.devices()
+    finally:
+        for thread in {"0", *(set(os.listdir("/proc/self/task")) - before)}:  # those it has started stay on no one core
+            os.sched_setaffinity(int(thread), cores)
+
+
+def find_device(jax: Any, engine: str, device: str) -> Any:
+    """The JAX device for "cpu" or "cuda"; ValueError for another name, RuntimeError where torch or JAX has none."""
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"the engine {engine!r} runs on 'cpu' or 'cuda', not on {device!r}")
+    try:
+        found = jax.devices(device)[0]
+    except RuntimeError:
+        found = None
+    if found is None or (device == "cuda" and not torch.cuda.is_available()):
+        who = "JAX" if found is None else "torch"
+        raise RuntimeError(
+            f"the engine {engine!r} was asked for 'cuda', but {who} sees no such device here: "
+            "use device 'cpu', or on a machine with a GPU pip install 'jax[cuda12]' and torch for CUDA"
+        )
+    return found
+
+
+def lend(jax: Any, tensor: torch.Tensor) -> Any:
+    """The same memory as a JAX array, without a copy; the tensor must not be written to while JAX still reads it."""
+    if tensor.numel() == 0:  # has no memory to lend
+        return jax.numpy.zeros(tuple(tensor.shape), jax.numpy.float32)
+    return jax.dlpack.from_dlpack(tensor.contiguous())
+
+
+def announce(line: str) -> None:
+    """Say to the user's terminal, not to what reads our output, why nothing happens for a while."""
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def memory_of(engine: str, num_worlds: int, device: str) -> Iterator[None]:
+    """Turn the several ways in which memory runs out into one line."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY):
+            raise RuntimeError(
+                f"the engine {engine!r}: {num_worlds} worlds do not fit into the memory of {device!r}; use fewer"
+            ) from None
+        raise

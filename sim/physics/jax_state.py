@@ -1,0 +1,183 @@
+"""What the engines in JAX share: states, history and model fields of many worlds, and one compiled control step."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import mujoco
+import numpy as np
+import torch
+
+from sim.physics.jax_setup import announce, find_device, lend, memory_of
+from sim.physics.native import DERIVED, INERTIAL, MAX_SPEED
+from sim.scene import Scene
+
+STATE = ("qpos", "qvel", "act", "warm")  # warm (W, nv): the acceleration that the solver starts from
+
+
+class JaxPhysics:
+    """`Physics` but for `advance`, which an engine supplies.
+
+    torch owns all memory and lends it to JAX for each step: what a reset or a push changes is written in place, for
+    whichever worlds, and never compiled. Only the step is. It takes the model's fields that differ among worlds as
+    arguments, so that the first world to change a field costs a compilation once steps have been taken, none before.
+    """
+
+    engine = "jax"
+
+    def __init__(self, jax: Any, scene: Scene, num_worlds: int, steps_per_control: int, device: str) -> None:
+        """`steps_per_control` physics steps make one `step`; device "cpu" or "cuda"."""
+        if num_worlds < 1:
+            raise ValueError(f"physics needs at least one world, not {num_worlds}")
+        self.scene, self.num_worlds = scene, num_worlds
+        self.jax, self.jax_device = jax, find_device(jax, self.engine, device)
+        self.device = torch.device(device)
+        model, self._steps = scene.model, steps_per_control
+        with memory_of(self.engine, num_worlds, device):
+            sizes = dict(zip(STATE, (model.nq, model.nv, model.na, model.nv), strict=True))
+            self._state = {name: torch.zeros(num_worlds, size, device=self.device) for name, size in sizes.items()}
+            # The last two control steps, taking turns, as in `NativePhysics`
+            self._path = torch.zeros(2, num_worlds, steps_per_control, model.nq + model.nv, device=self.device)
+            self._calm = torch.zeros(num_worlds, model.nv, device=self.device)
+        self._turn = 0
+        self._own: dict[str, torch.Tensor] = {}  # (W, ...) float64: fields that some world has changed
+        self._sent: dict[str, torch.Tensor] = {}  # the same as JAX is given them, float32
+        self._changed: dict[str, None] = {}  # those of `_own` that are not derived
+        self._stale: set[int] = set()
+        self._bench, self._scratch = copy.copy(model), mujoco.MjData(model)
+        self._compiled: tuple[tuple[str, ...], Any] | None = None
+
+    def advance(self, fields: Mapping[str, Any], state: Mapping[str, Any], ctrl: Any, force: Any) -> tuple[dict, Any]:
+        """One control step of one world in JAX: ctrl (n, nu), force (nv,) -> its state, and [qpos, qvel] (n, nq + nv).
+
+        `fields` holds the arrays of the model that are this world's own.
+        """
+        raise NotImplementedError
+
+    def refuses_field(self, name: str) -> str | None:
+        """Why no world can have the model's array `name` for itself; None where it can."""
+        raise NotImplementedError
+
+    def reset(self, worlds: torch.Tensor, qpos: torch.Tensor, qvel: torch.Tensor, act: torch.Tensor) -> None:
+        """See `Physics.reset`."""
+        for name, value in zip(STATE, (qpos, qvel, act, torch.zeros_like(qvel)), strict=True):
+            self._state[name][worlds] = value.float()
+        self._path[:, worlds] = torch.cat([qpos, qvel], dim=-1).float().unsqueeze(1)
+
+    def step(self, ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
+        """See `Physics.step`."""
+        self._derive()
+        held = self._calm if force is None else force.float()
+        given = (self._sent, self._state, ctrl.float(), held)  # keeps alive what is lent
+        with memory_of(self.engine, self.num_worlds, self.device.type):
+            lent = self.jax.tree_util.tree_map(lambda tensor: lend(self.jax, tensor), given)
+            state, path = self._step(lent)
+            if self.device.type == "cpu":  # on an accelerator dlpack puts both in the order of one stream
+                self.jax.block_until_ready(path)
+            self._turn ^= 1
+            self._path[self._turn].copy_(torch.from_dlpack(path))
+            for name, tensor in self._state.items():
+                if tensor.numel():
+                    tensor.copy_(torch.from_dlpack(state[name]))
+
+    def _step(self, lent: tuple) -> tuple[dict, Any]:
+        """Run the compiled step; compile it first where it has not been for the fields that are worlds' own."""
+        names = tuple(sorted(self._sent))
+        if self._compiled is None or self._compiled[0] != names:
+            own = f", with {', '.join(names)} for each" if names else ""
+            announce(f"{self.engine}: compiling a control step of {self.num_worlds} worlds{own}")
+            every = self.jax.vmap(self.advance)
+            self._compiled = names, self.jax.jit(every).lower(*lent).compile()
+        return self._compiled[1](*lent)
+
+    def now(self, columns: torch.Tensor) -> torch.Tensor:
+        """See `Physics.now`."""
+        return self._path[self._turn, :, -1][:, columns]
+
+    def recall(self, worlds: torch.Tensor, ago: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        """See `Physics.recall`."""
+        before = ago >= self._steps
+        turn = torch.where(before, self._turn ^ 1, self._turn)
+        step = self._steps - 1 - ago + self._steps * before
+        return self._path[turn.unsqueeze(-1), worlds.view(-1, 1, 1), step.unsqueeze(-1), columns]
+
+    def add_velocity(self, worlds: torch.Tensor, columns: torch.Tensor, change: torch.Tensor) -> None:
+        """See `Physics.add_velocity`."""
+        ids = worlds.unsqueeze(-1)
+        self._state["qvel"][ids, columns] += change.float()
+        self._path[self._turn, ids, -1, self.scene.model.nq + columns] = self._state["qvel"][ids, columns]
+
+    def finite(self) -> torch.Tensor:
+        """See `Physics.finite`."""
+        slow = (self._state["qvel"].abs() < MAX_SPEED).all(-1)  # false for NaN
+        return slow & self._state["qpos"].isfinite().all(-1) & self._state["act"].isfinite().all(-1)
+
+    def field(self, name: str) -> torch.Tensor:
+        """See `Physics.field`."""
+        return torch.from_numpy(np.array(getattr(self.scene.model, name))).to(self.device)
+
+    def set_field(self, name: str, worlds: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> None:
+        """See `Physics.set_field`."""
+        reason = self.refuses_field(name)
+        if reason is not None:
+            raise ValueError(f"the engine {self.engine!r} cannot change {name!r} in single worlds: {reason}")
+        self._give(name)[worlds.unsqueeze(-1), index] = values.double()
+        self._changed[name] = None
+        if name in INERTIAL:
+            self._stale.update(worlds.tolist())
+        else:
+            self._sent[name] = self._own[name].float()
+
+    def set_heights(self, worlds: torch.Tensor, shares: torch.Tensor) -> None:
+        """See `Physics.set_heights`."""
+        reason = self.refuses_field("hfield_data")
+        if reason is not None:
+            raise ValueError(f"the engine {self.engine!r} has no ground that differs from world to world: {reason}")
+        if "hfield_data" not in self._sent:  # float32 is all there is of it: nobody saves it
+            shared = torch.from_numpy(self.scene.model.hfield_data).to(self.device)
+            self._sent["hfield_data"] = shared.repeat(self.num_worlds, 1)
+        self._sent["hfield_data"][worlds] = shares.float()
+
+    def _give(self, name: str) -> torch.Tensor:
+        """Field `name` of every world, (W, ...) float64, to be changed."""
+        if name not in self._own:
+            nominal = self.field(name).double()
+            self._own[name] = nominal.repeat(self.num_worlds, *[1] * nominal.ndim)
+        return self._own[name]
+
+    def _derive(self) -> None:
+        """Bring constants up to date where masses have changed, on the host: MuJoCo has the only code for it."""
+        if not self._stale:
+            return
+        derived = [name for name in DERIVED if self.refuses_field(name) is None]
+        inertial = [name for name in INERTIAL if name in self._own]
+        worlds = sorted(self._stale)
+        rows = {name: self._own[name][worlds].cpu().numpy() for name in inertial}
+        found: dict[str, list] = {name: [] for name in derived}
+        for row in range(len(worlds)):
+            for name in inertial:
+                getattr(self._bench, name)[:] = rows[name][row]
+            mujoco.mj_setConst(self._bench, self._scratch)
+            for name in derived:
+                found[name].append(np.array(getattr(self._bench, name)))
+        for name in derived:
+            self._give(name)[worlds] = torch.from_numpy(np.stack(found[name])).double().to(self.device)
+        for name in (*inertial, *derived):
+            self._sent[name] = self._own[name].float()
+        self._stale.clear()
+
+    def state_dict(self) -> dict:
+        """See `Physics.state_dict`."""
+        fields = {f"field/{name}": self._own[name] for name in self._changed}
+        return {"turn": self._turn} | {n: t.clone() for n, t in {**self._state, "path": self._path, **fields}.items()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """See `Physics.load_state_dict`."""
+        self._turn = state["turn"]
+        for name, tensor in {**self._state, "path": self._path}.items():
+            tensor.copy_(state[name])
+        everyone = torch.arange(self.num_worlds, device=self.device)
+        for name, values in state.items():
+            if name.startswith("field/"):
+                entries = torch.arange(values.shape[1], device=self.device)
+                self.set_field(name.removeprefix("field/"), everyone, entries, values.to(self.device))

@@ -1,0 +1,159 @@
+"""MJX beside native MuJoCo: the same start and the same commands have to give the same motion."""
+
+import sys
+
+import pytest
+import torch
+
+from hardware import load_robot
+from sim.env import task_scene
+from sim.physics import Physics
+from sim.physics.jax_setup import engine_modules, find_device
+from sim.physics.mjx import MjxPhysics, mjx_refuses
+from sim.physics.native import NativePhysics
+from sim.scene import Scene, build_scene
+from sim.tasks import load_task
+
+STEPS = 5  # of physics in a control step
+
+
+def flying(scene: Scene, engines: list[Physics], worlds: int, spread: float = 1.0) -> None:
+    """Put every drone 3 m up, a metre apart, moving at random."""
+    generator, model = torch.Generator().manual_seed(0), scene.model
+    qpos = torch.from_numpy(model.qpos0).expand(worlds, -1).clone()
+    base = torch.from_numpy(scene.group.base_qpos)
+    qpos[:, base[:, 0]] = torch.arange(float(len(base)), dtype=torch.float64)
+    qpos[:, base[:, 2]] = 3.0
+    qvel = 0.3 * spread * (torch.rand(worlds, model.nv, generator=generator, dtype=torch.float64) - 0.5)
+    act = torch.full((worlds, model.na), 0.1, dtype=torch.float64)
+    for engine in engines:
+        engine.reset(torch.arange(worlds), qpos, qvel, act)
+
+
+def commands(scene: Scene, worlds: int, seed: int) -> torch.Tensor:
+    """Random set-points (W, n, nu), half of full strength."""
+    generator = torch.Generator().manual_seed(seed)
+    low, high = torch.from_numpy(scene.model.actuator_ctrlrange).T
+    draw = torch.rand(worlds, 1, scene.model.nu, generator=generator, dtype=torch.float64)
+    return (0.75 * low + 0.25 * high + 0.5 * (high - low) * draw).expand(-1, STEPS, -1)
+
+
+def errors(scene: Scene, native: Physics, other: Physics, worlds: int, until: tuple[int, ...]) -> list[float]:
+    """The largest difference of an entry of qpos after so many control steps."""
+    columns, found = torch.arange(scene.model.nq), []
+    for step in range(1, until[-1] + 1):
+        for engine in (native, other):
+            engine.step(commands(scene, worlds, step))
+        if step in until:
+            found.append(float((native.now(columns) - other.now(columns)).abs().max()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def hover() -> tuple[Scene, NativePhysics, MjxPhysics]:
+    scene = task_scene(load_task("hover"))
+    return scene, NativePhysics(scene, 8, STEPS), MjxPhysics(scene, 8, STEPS)
+
+
+def test_a_drone_flies_as_in_native_mujoco(hover):
+    scene, native, mjx = hover
+    flying(scene, [native, mjx], 8)
+    after = errors(scene, native, mjx, 8, (1, 10, 50))
+    assert after[0] < 2e-6 and after[1] < 1e-4 and after[2] < 2e-3, after
+
+
+def test_wind_pushes_and_time_is_remembered_alike(hover):
+    scene, native, mjx = hover
+    flying(scene, [native, mjx], 8)
+    force = torch.zeros(8, 6, dtype=torch.float64)
+    force[:, 0] = torch.linspace(0.0, 0.1, 8)
+    worlds, columns = torch.tensor([1, 6]), torch.tensor([[0, 2, 7]])
+    for engine in (native, mjx):
+        engine.step(commands(scene, 8, 1))
+        engine.step(commands(scene, 8, 2), force)
+        engine.add_velocity(worlds, torch.tensor([0, 1]), torch.tensor([[0.5, 0.0], [0.0, 1.5]]))
+    for ago in (0, 1, STEPS, 2 * STEPS - 1):
+        age = torch.full((2, 1), ago)
+        assert torch.allclose(native.recall(worlds, age, columns), mjx.recall(worlds, age, columns), atol=1e-5)
+    assert torch.allclose(native.now(torch.arange(13)), mjx.now(torch.arange(13)), atol=1e-3)
+
+
+def test_a_reset_leaves_other_worlds_alone_and_a_lost_world_is_found(hover):
+    scene, _, mjx = hover
+    flying(scene, [mjx], 8)
+    mjx.step(commands(scene, 8, 1))
+    before = mjx.now(torch.arange(13))
+    qpos = torch.from_numpy(scene.model.qpos0).expand(2, -1)
+    mjx.reset(torch.tensor([2, 5]), qpos, torch.full((2, 6), 3.0).double(), torch.zeros(2, 4).double())
+    after = mjx.now(torch.arange(13))
+    assert (after[[2, 5], 7:] == 3.0).all() and torch.equal(after[[0, 1, 3, 4, 6, 7]], before[[0, 1, 3, 4, 6, 7]])
+    mjx.add_velocity(torch.tensor([3]), torch.tensor([0]), torch.tensor([[torch.nan]]))
+    mjx.add_velocity(torch.tensor([4]), torch.tensor([0]), torch.tensor([[2e4]]))
+    assert mjx.finite().tolist() == [True, True, True, False, False, True, True, True]
+
+
+def test_a_saved_state_continues_bitwise(hover):
+    scene, _, mjx = hover
+    flying(scene, [mjx], 8)
+    mjx.step(commands(scene, 8, 1))
+    saved, ends = mjx.state_dict(), []
+    for _ in range(2):
+        mjx.load_state_dict(saved)
+        for step in range(2, 5):
+            mjx.step(commands(scene, 8, step))
+        ends.append(mjx.now(torch.arange(13)))
+        flying(scene, [mjx], 8)
+    assert torch.equal(*ends)
+
+
+def test_masses_and_gains_differ_from_world_to_world_as_in_native_mujoco():
+    scene = build_scene(load_robot("crazyflie"), 2)
+    native, mjx = NativePhysics(scene, 4, STEPS), MjxPhysics(scene, 4, STEPS)
+    flying(scene, [native, mjx], 4)
+    body, worlds = torch.tensor([int(scene.group.base_body[0])]), torch.arange(4)
+    factor = torch.linspace(0.7, 1.3, 4).double().view(-1, 1)
+    for engine in (native, mjx):
+        engine.set_field("body_mass", worlds, body, factor * engine.field("body_mass")[body])
+        engine.set_field("body_inertia", worlds, body, factor.unsqueeze(-1) * engine.field("body_inertia")[body])
+        gains = engine.field("actuator_gainprm")
+        channels = torch.arange(len(gains))
+        engine.set_field("actuator_gainprm", worlds[:2], channels, 0.8 * gains.expand(2, -1, -1))
+        engine.set_field("geom_friction", worlds, torch.tensor([1]), torch.full((4, 1, 3), 0.2))
+    after = errors(scene, native, mjx, 4, (1, 10))
+    assert after[0] < 2e-6 and after[1] < 1e-4, after
+    height = mjx.now(torch.tensor([2]))
+    assert height[0] > height[3] + 0.01  # the light one is higher, so that the field did something
+
+
+@pytest.mark.parametrize("task", ["hover", "swarm-swap", "payload-lift", "push", "swarm-track", "velocity-rough"])
+def test_scenes_of_tasks_are_taken(task):
+    assert mjx_refuses(task_scene(load_task(task)).model) is None
+
+
+def test_what_mjx_cannot_collide_is_refused_in_one_line():
+    def egg(spec, robots):
+        spec.worldbody.add_geom(name="egg", type=4, size=[0.1, 0.1, 0.2], pos=[1, 0, 0])
+
+    line = mjx_refuses(build_scene(load_robot("crazyflie"), 1, props=egg).model)
+    assert line is not None and "ellipsoid and box" in line and "egg" in line and "native" in line
+    assert "\n" not in line
+
+
+def test_what_a_machine_does_not_have_is_said_in_one_line(monkeypatch):
+    jax, _ = engine_modules("mjx", "mujoco.mjx")
+    with pytest.raises(ValueError, match="'cpu' or 'cuda', not on 'tpu'"):
+        find_device(jax, "mjx", "tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match="sees no such device"):
+            find_device(jax, "mjx", "cuda")
+    with pytest.raises(RuntimeError, match="10000000000000 worlds do not fit into the memory of 'cpu'"):
+        MjxPhysics(task_scene(load_task("hover")), 10**13, STEPS)
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(RuntimeError, match=r"needs jax, which is not installed: pip install 'phalanx\[jax\]'"):
+        engine_modules("mjx", "mujoco.mjx")
+
+
+def test_a_field_that_is_compiled_in_is_refused(hover):
+    mjx = hover[2]
+    with pytest.raises(ValueError, match="'geom_condim' in single worlds"):
+        mjx.set_field("geom_condim", torch.arange(8), torch.tensor([0]), torch.ones(8, 1))
