@@ -12,6 +12,7 @@ from typing import Any
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.logs import Logs
 from policies.trainer import TrainCfg, Trainer
+from sim.physics import EngineError
 
 __all__ = ["TrainCfg", "TrainResult", "Trainer", "train"]
 
@@ -54,7 +55,8 @@ def train(
                 fraction = _fraction(cfg, trainer.agent_steps, wall_s)
                 if fraction >= 1 or interrupted() or (stop is not None and stop()):
                     break
-                numbers = trainer.iterate(fraction)
+                with _told_what_to_do(cfg, path):
+                    numbers = trainer.iterate(fraction)
                 logs.write(numbers, trainer.agent_steps)
                 if trainer.iteration % cfg.checkpoint_every == 0:
                     save_checkpoint(path, trainer.state_dict())
@@ -80,6 +82,21 @@ def train(
         finished=done,
         message=message,
     )
+
+
+@contextmanager
+def _told_what_to_do(cfg: TrainCfg, checkpoint: Path) -> Iterator[None]:
+    """What breaks in an engine or its accelerator, out of memory or lost, becomes one line that says how to go on."""
+    try:
+        yield
+    except (EngineError, RuntimeError) as error:
+        if cfg.engine == "mujoco" and not isinstance(error, EngineError):
+            raise  # torch on a CPU: a fault of this program
+        what = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        what = what if isinstance(error, EngineError) else f"the engine {cfg.engine!r} failed: {what}"
+        again = f"phalanx train {cfg.task} --out {cfg.out} --resume (with the same options, or another --engine)"
+        way = f"go on from its checkpoint with {again}" if checkpoint.exists() else "no checkpoint had been written yet"
+        raise EngineError(f"{what}; {way}") from error
 
 
 def _fraction(cfg: TrainCfg, agent_steps: int, wall_s: float) -> float:

@@ -30,8 +30,8 @@ def bench(
     """Measure speed on this machine.
 
     `sim`: the whole environment against MuJoCo alone. `scale`: what a drone costs in larger and larger teams. `peers`:
-    our environments beside EnvPool's (extra `bench`) and Gymnasium's AsyncVectorEnv. `engines`: our environments on each
-    physics engine (extras `warp` and `jax`). `control`: policy runtime, shield.
+    our environments beside EnvPool's (extra `bench`) and Gymnasium's AsyncVectorEnv. `engines`: our environments on
+    each physics engine (extras `warp` and `jax`). `control`: policy runtime, shield.
 
     Args:
         what: What to measure.

@@ -1,0 +1,134 @@
+"""Engines are chosen by name, and a run survives the loss of one."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from policies.checkpoint import global_rng_state, load_checkpoint
+from policies.evaluate import evaluate
+from policies.ppo import PPOCfg
+from policies.train import TrainCfg, train
+from policies.trainer import Trainer
+from sim.env import make_env
+from sim.physics import ENGINES, EngineError
+
+SMALL = PPOCfg(num_steps=4, epochs=1, minibatch=64, hidden=16, threads=1)
+
+
+def cfg(out, **changes):
+    options = {"task": "hover", "num_envs": 16, "total_steps": 16 * 4 * 3, "checkpoint_every": 1, "ppo": SMALL}
+    return TrainCfg(out=out, **{**options, **changes})
+
+
+def run(*args, **environment):
+    command = [sys.executable, "-c", "from phalanx.cli import main; main()", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **environment)
+
+
+@pytest.mark.parametrize("name", ["bullet", "mujoco:spring", "warp:fast", ""])
+def test_an_unknown_engine_is_named_with_what_there_is(name):
+    with pytest.raises(EngineError, match=f"no engine '{name}'; there are mujoco, warp, mjx, brax"):
+        make_env("hover", 2, seed=0, engine=name)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is an accelerator")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_accelerator_that_is_not_there_is_refused(engine):
+    with pytest.raises(EngineError, match="cuda"):
+        make_env("reach", 2, seed=0, engine=engine, device="cuda")
+
+
+@pytest.mark.parametrize(("engine", "module", "extra"), [("warp", "mujoco_warp", "warp"), ("mjx", "jax", "jax")])
+def test_an_engine_that_is_not_installed_says_what_to_install(engine, module, extra, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Gone:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.split('.')[0] in ({module!r}, {module.replace('mujoco_', '')!r}):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Gone())\n"
+    )
+    done = run("eval", "hover", "--episodes", "2", "--engine", engine, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 2 and f"pip install 'phalanx[{extra}]'" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("engine", ["warp", "mjx"])
+def test_the_shipped_policy_flies_on_every_engine(engine):
+    result = evaluate("zoo/hover.onnx", "hover", 64, engine=engine)
+    assert result.success_rate >= 0.98
+    assert result.mean_return == pytest.approx(evaluate("zoo/hover.onnx", "hover", 64).mean_return, rel=0.02)
+
+
+def test_the_same_seed_and_actions_are_rewarded_alike_on_two_engines():
+    rewards = {}
+    for engine in ("mujoco", "warp"):
+        env = make_env("swarm-swap", 8, seed=1, engine=engine)
+        draw, total = torch.Generator().manual_seed(2), []
+        for _ in range(40):
+            action = 0.3 * torch.rand(8, env.num_agents, env.action_dim, generator=draw) - 0.15
+            total.append(env.step(action)[1])
+        rewards[engine] = torch.stack(total)
+    assert torch.allclose(rewards["mujoco"], rewards["warp"], atol=2e-3)
+
+
+def test_a_run_goes_on_on_another_engine(tmp_path):
+    train(cfg(tmp_path, engine="warp", total_steps=16 * 4 * 2))
+    saved = load_checkpoint(tmp_path)
+    other = Trainer(cfg(tmp_path, resume=True))
+    other.load_state_dict(saved)
+    assert other.agent_steps == 16 * 4 * 2 and other.env.world.physics.device.type == "cpu"
+    for name, value in saved["learners"][""]["actor"].items():
+        assert torch.equal(other.learner.actor.state_dict()[name], value)
+    result = train(cfg(tmp_path, resume=True))
+    assert result.finished and result.agent_steps == 16 * 4 * 3
+
+
+def test_the_curriculum_goes_on_on_another_engine(tmp_path):
+    trainer = Trainer(cfg(tmp_path, task="swarm-swap", engine="warp"))
+    trainer.env.difficulty[:] = torch.linspace(0.0, 1.0, 16)
+    state = trainer.state_dict() | {"rng": global_rng_state()}
+    other = Trainer(cfg(tmp_path, task="swarm-swap"))
+    other.load_state_dict(state)
+    assert torch.equal(other.env.difficulty, trainer.env.difficulty)
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory. Tried to\nallocate"), EngineError("lost")]
+)
+def test_an_engine_that_fails_leaves_a_run_to_go_on_with(tmp_path, error):
+    calls = []
+
+    def failing(numbers):
+        calls.append(numbers)
+        if len(calls) == 2:
+            trainer_env.world.physics.step = fail
+
+    def fail(*_):
+        raise error
+
+    trainer_env = make_env("hover", 16, seed=0, curriculum=True, engine="warp")
+    with pytest.raises(
+        EngineError, match=r"(out of memory|lost).*--resume \(with the same options, or another --engine"
+    ):
+        train(cfg(tmp_path, engine="warp", total_steps=10_000), failing, env=trainer_env)
+    assert load_checkpoint(tmp_path)["agent_steps"] == 16 * 4 * 2
+    assert train(cfg(tmp_path, resume=True)).finished
+
+
+def test_scenes_are_refused_by_name():
+    with pytest.raises(EngineError, match="brax"):
+        make_env("hover", 2, seed=0, engine="brax")
+
+
+def test_engines_are_measured_side_by_side():
+    done = run("bench", "engines", "--tasks", "hover", "--batches", "16", "--repeats", "1", "--json")
+    rows = {row["engine"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows.keys() == {"mujoco", "warp", "mjx"}
+    for row in rows.values():
+        assert 0.0 < row["physics_share"] < 1.0 and row["agent_steps_per_s"] > 0.0
+    assert rows["mujoco"]["of_mujoco"] == 1.0
