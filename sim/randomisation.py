@@ -17,14 +17,14 @@ Tensor = torch.Tensor
 def mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Mass and inertia of each robot, all its bodies by the same factor."""
     factor = _uniform((len(worlds), robots.num_robots), scale, generator)
-    bodies = torch.from_numpy(robots.group.bodies)
+    bodies = torch.as_tensor(robots.group.bodies)
     _scale_rows(robots, "body_mass", worlds, bodies, factor)
     _scale_rows(robots, "body_inertia", worlds, bodies, factor)
 
 
 def base_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, add_kg: Range) -> None:
     """Mass added to each robot's base: a payload, another battery; its inertia grows in proportion."""
-    bodies = torch.from_numpy(robots.group.base_body)
+    bodies = torch.as_tensor(robots.group.base_body)
     nominal = robots.physics.field("body_mass")[bodies]
     factor = 1.0 + _uniform((len(worlds), robots.num_robots), add_kg, generator) / nominal
     for field in ("body_mass", "body_inertia"):
@@ -41,7 +41,7 @@ def object_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, 
 
 def centre_of_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, shift_m: Range) -> None:
     """Where the centre of mass of each base is, moved along every axis."""
-    bodies = torch.from_numpy(robots.group.base_body)
+    bodies = torch.as_tensor(robots.group.base_body)
     nominal = robots.physics.field("body_ipos")[bodies]
     shift = _uniform((len(worlds), len(bodies), 3), shift_m, generator)
     robots.physics.set_field("body_ipos", worlds, bodies, nominal + shift)
@@ -132,7 +132,7 @@ def wind(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, force_n
 
 def push(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, speed_m_s: Range) -> None:
     """A horizontal knock on every base that changes its velocity at once, in a direction of its own."""
-    columns = torch.from_numpy(robots.group.base_qvel[:, :2])
+    columns = torch.as_tensor(robots.group.base_qvel[:, :2])
     angle = _uniform((len(worlds), robots.num_robots), (0.0, 2 * np.pi), generator)
     speed = _uniform((len(worlds), robots.num_robots), speed_m_s, generator)
     change = torch.stack([speed * angle.cos(), speed * angle.sin()], dim=-1)
@@ -187,7 +187,7 @@ def _scale_rows(robots: RobotGroup, field: str, worlds: Tensor, index: Tensor, f
 
 
 def _scale_joints(robots: RobotGroup, field: str, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
-    joints = torch.from_numpy(robots.group.joint_qvel).flatten()
+    joints = torch.as_tensor(robots.group.joint_qvel).flatten()
     factor = _uniform((len(worlds), len(joints)), scale, generator)
     robots.physics.set_field(field, worlds, joints, robots.physics.field(field)[joints] * factor)
 
@@ -196,4 +196,4 @@ def _joint_channels(robots: RobotGroup) -> Tensor:
     """Actuators of all robots that position a joint, (N x ...,)."""
     index = robots.group
     driven = [channel for channel, joint in enumerate(index.robot.joint_of_channel) if joint >= 0]
-    return torch.from_numpy(index.ctrl_index[:, driven]).flatten()
+    return torch.as_tensor(index.ctrl_index[:, driven]).flatten()
