@@ -2,10 +2,14 @@
 
 import os
 import platform
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-LIBRARIES = ("phalanx", "numpy", "mujoco", "torch", "onnxruntime", "daqp", "ros-jazzy-rclpy", "ros-rmw-fastrtps-cpp")
+LIBRARIES = (
+    *("phalanx", "numpy", "mujoco", "torch", "onnxruntime", "daqp", "ros-jazzy-rclpy", "ros-rmw-fastrtps-cpp"),
+    *("mujoco-warp", "warp-lang", "mujoco-mjx", "jax", "brax"),
+)
 
 
 def versions() -> dict[str, str]:
@@ -20,14 +24,20 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, str]:
-    """Processor, cores that this process may use, load of the last minute, system."""
+    """Processor, cores that this process may use, load of the last minute, system; the accelerator that torch sees."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "processor": _processor(),
         "cores": str(cores),
         "load_1min": f"{os.getloadavg()[0]:.2f}",
         "system": f"{platform.system()} {platform.release()}",
+        **_accelerator(),
     }
+
+
+def _accelerator() -> dict[str, str]:
+    torch = sys.modules.get("torch")  # whoever measures on one has imported it
+    return {"accelerator": torch.cuda.get_device_name()} if torch and torch.cuda.is_available() else {}
 
 
 def _processor() -> str:

@@ -8,18 +8,26 @@ from importlib.util import find_spec
 from phalanx.doctor.check import Check, Status
 
 EXTRAS = ("", "train", "ros")  # "" is the core, which nothing works without
+ENGINES = ("warp", "jax")  # extras that nobody needs to have: they count only where they are
 _REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(?P<range>[^;]*)(;\s*extra == [\"'](?P<extra>\w+)[\"'])?$")
 
 
 def version_checks() -> list[Check]:
-    """One check for Python and one for each library of the core, the trainer and ROS 2."""
+    """One check for Python and one for each library of the core, the trainer, ROS 2, and the engines that are there."""
     checks = [Check("versions", "python", "ok", platform.python_version())]
     for line in requires("phalanx") or []:
         match = _REQUIREMENT.match(line.strip())
         extra = (match["extra"] or "") if match else None
-        if match and extra in EXTRAS:
+        if match and (extra in EXTRAS or (extra in ENGINES and _installed(match["name"]))):
             checks.append(_check(match["name"], match["range"].strip(), extra))
     return checks
+
+
+def _installed(name: str) -> bool:
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False
 
 
 def _check(name: str, wanted: str, extra: str) -> Check:
