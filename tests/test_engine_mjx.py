@@ -2,6 +2,7 @@
 
 import sys
 
+import mujoco
 import pytest
 import torch
 
@@ -15,6 +16,14 @@ from sim.scene import Scene, build_scene
 from sim.tasks import load_task
 
 STEPS = 5  # of physics in a control step
+BENCH = """
+<mujoco><option timestep="0.004" integrator="implicitfast"/><worldbody>
+  <geom type="box" size=".5 .5 .05" pos="0 0 .05"/>
+  <body pos="0 2 1"><joint name="shoulder" axis="0 1 0" armature="0.05" frictionloss="0.3"/>
+    <geom type="capsule" fromto="0 0 0 .3 0 0" size=".03" mass=".5"/></body>
+  <body pos="0 0 .2"><freejoint/><geom name="puck" type="cylinder" size=".04 .03" mass=".2"/></body>
+</worldbody><actuator><position joint="shoulder" kp="60" kv="4" forcerange="-5 5"/></actuator></mujoco>
+"""
 
 
 def flying(scene: Scene, engines: list[Physics], worlds: int, spread: float = 1.0) -> None:
@@ -106,6 +115,7 @@ def test_a_saved_state_continues_bitwise(hover):
     assert torch.equal(*ends)
 
 
+@pytest.mark.slow
 def test_masses_and_gains_differ_from_world_to_world_as_in_native_mujoco():
     scene = build_scene(load_robot("crazyflie"), 2)
     native, mjx = NativePhysics(scene, 4, STEPS), MjxPhysics(scene, 4, STEPS)
@@ -123,6 +133,23 @@ def test_masses_and_gains_differ_from_world_to_world_as_in_native_mujoco():
     assert after[0] < 2e-6 and after[1] < 1e-4, after
     height = mjx.now(torch.tensor([2]))
     assert height[0] > height[3] + 0.01  # the light one is higher, so that the field did something
+
+
+@pytest.mark.slow
+def test_drives_at_their_limit_cylinders_on_boxes_and_dry_friction_as_in_native_mujoco():
+    scene = Scene(mujoco.MjModel.from_xml_string(BENCH), (), ())
+    native, mjx = NativePhysics(scene, 4, STEPS), MjxPhysics(scene, 4, STEPS)
+    qpos = torch.from_numpy(scene.model.qpos0).repeat(4, 1)
+    qpos[:, 0] = torch.linspace(-0.5, 0.5, 4)
+    for engine in (native, mjx):
+        engine.reset(torch.arange(4), qpos, torch.zeros(4, scene.model.nv).double(), torch.zeros(4, 0).double())
+    columns, found = torch.arange(scene.model.nq), []
+    for _ in range(60):
+        for engine in (native, mjx):
+            engine.step(torch.full((4, STEPS, 1), 2.5))
+        found.append((native.now(columns) - mjx.now(columns)).abs())
+    assert found[9][:, 0].max() < 1e-5 and found[-1][:, 0].max() < 1e-3, [error[:, 0].max() for error in found]
+    assert found[-1][:, 1:4].max() < 2e-3 and native.now(torch.tensor([3])).max() < 0.2  # a puck that lies on the box
 
 
 @pytest.mark.parametrize("task", ["hover", "swarm-swap", "payload-lift", "push", "swarm-track", "velocity-rough"])
