@@ -87,6 +87,21 @@ def find_device(jax: Any, engine: str, device: str) -> Any:
     return found
 
 
+def compiled_for(lowered: Any, device: str) -> Any:
+    """Compile a lowered function.
+
+    On a CPU XLA (jaxlib 0.10) fuses the poses of a chain of bodies so that each computes all before it anew: an arm of
+    ten takes 500 times as long. Its older way of fusing does not; a version that has no such choice gets none.
+    """
+    if device == "cpu":
+        try:
+            return lowered.compile(compiler_options={"xla_cpu_use_fusion_emitters": False})
+        except RuntimeError as error:
+            if "No such compile option" not in str(error):
+                raise
+    return lowered.compile()
+
+
 def lend(jax: Any, tensor: torch.Tensor) -> Any:
     """The same memory as a JAX array, without a copy; the tensor must not be written to while JAX still reads it."""
     if tensor.numel() == 0:  # has no memory to lend

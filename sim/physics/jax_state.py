@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 import torch
 
-from sim.physics.jax_setup import announce, find_device, lend, memory_of
+from sim.physics.jax_setup import announce, compiled_for, find_device, lend, memory_of
 from sim.physics.native import DERIVED, INERTIAL, MAX_SPEED
 from sim.scene import Scene
 
@@ -87,7 +87,7 @@ class JaxPhysics:
             own = f", with {', '.join(names)} for each" if names else ""
             announce(f"{self.engine}: compiling a control step of {self.num_worlds} worlds{own}")
             every = self.jax.vmap(self.advance)
-            self._compiled = names, self.jax.jit(every).lower(*lent).compile()
+            self._compiled = names, compiled_for(self.jax.jit(every).lower(*lent), self.device.type)
         return self._compiled[1](*lent)
 
     def now(self, columns: torch.Tensor) -> torch.Tensor:
