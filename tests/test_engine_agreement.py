@@ -9,7 +9,7 @@ from policies.evaluate import make_pilot
 from policies.parallel import single_threaded_torch
 from sim.env import make_env
 
-WORLDS, SECONDS = 64, 2.0
+WORLDS, SECONDS = 48, 2.0
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -43,7 +43,7 @@ def vertical_force(model, moments, dt, alive):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["warp"])
+@pytest.mark.parametrize("engine", ["warp", "mjx"])
 def test_standing_against_pushes_is_alike_where_contacts_carry_it(engine):
     (ours, fell, force), (theirs, also_fell, other) = flown("stand", "mujoco"), flown("stand", engine)
     assert abs(int(fell.sum()) - int(also_fell.sum())) <= 3
@@ -56,7 +56,8 @@ def test_standing_against_pushes_is_alike_where_contacts_carry_it(engine):
     assert np.mean(other) == pytest.approx(weight, rel=0.005)
 
 
-@pytest.mark.parametrize("engine", ["warp"])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["warp", "mjx"])
 def test_reaching_is_alike_to_a_thousandth(engine):
     (ours, _, _), (theirs, _, _) = flown("reach", "mujoco"), flown("reach", engine)
     assert float(theirs.mean()) == pytest.approx(float(ours.mean()), rel=1e-3)

@@ -121,7 +121,7 @@ def test_an_engine_that_fails_leaves_a_run_to_go_on_with(tmp_path, error):
 
 
 def test_scenes_are_refused_by_name():
-    with pytest.raises(EngineError, match="brax"):
+    with pytest.raises(EngineError, match="Brax's pipeline 'generalized' cannot run this scene: it has drives"):
         make_env("hover", 2, seed=0, engine="brax")
 
 

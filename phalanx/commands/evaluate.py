@@ -35,7 +35,7 @@ def evaluate(
         episodes: Worlds, one episode in each.
         seed: Of the starts; held out from training when not given.
         shield: Put the safety shield between policy and robots.
-        engine: Physics; brax:spring and brax:positional are its other pipelines.
+        engine: Physics, see docs/engines.md.
         device: An accelerator where there is one and the engine uses it, when not given.
         json: Print one JSON object on stdout.
     """

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 import torch
 
+from sim.physics import EngineError
 from sim.physics.jax_setup import engine_modules, misfit
 from sim.physics.jax_state import JaxPhysics
 from sim.scene import Scene
@@ -48,14 +49,14 @@ class BraxPhysics(JaxPhysics):
         device: str = "cpu",
         pipeline: str = "generalized",
     ) -> None:
-        """`steps_per_control` physics steps make one `step`; ValueError where the pipeline cannot run the scene."""
+        """`steps_per_control` physics steps make one `step`; EngineError where the pipeline cannot run the scene."""
         if pipeline not in PIPELINES:
-            raise ValueError(f"Brax has the pipelines {', '.join(PIPELINES)}, not {pipeline!r}")
+            raise EngineError(f"Brax has the pipelines {', '.join(PIPELINES)}, not {pipeline!r}")
         jax, mjcf, self._pipeline = engine_modules(ENGINE, "brax.io.mjcf", f"brax.{pipeline}.pipeline")
         super().__init__(jax, scene, num_worlds, steps_per_control, device)
         refusal = brax_refuses(scene.model, pipeline)
         if refusal is not None:
-            raise ValueError(refusal)
+            raise EngineError(refusal)
         self._name = pipeline
         model = copy.copy(scene.model)
         model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER  # the only word Brax takes; it integrates as it does
@@ -64,7 +65,7 @@ class BraxPhysics(JaxPhysics):
                 warnings.simplefilter("ignore")  # that nobody maintains it: said above
                 system = mjcf.load_model(model)
         except (AttributeError, TypeError) as error:
-            raise RuntimeError(misfit(ENGINE, error)) from error
+            raise EngineError(misfit(ENGINE, error)) from error
         # without a model Brax does not judge again; no iterations: masses are inverted exactly, and damping implicit
         system = system.replace(mj_model=None, matrix_inv_iterations=0)
         self._system = jax.device_put(_with_pushes(jax, system, model.nv), self.jax_device)
@@ -85,7 +86,7 @@ class BraxPhysics(JaxPhysics):
     def step(self, ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
         """See `Physics.step`."""
         if force is not None and self._name != "generalized" and force.any():
-            raise ValueError(f"Brax's pipeline {self._name!r} knows no wind; 'generalized', 'native' and 'mjx' do")
+            raise EngineError(f"Brax's pipeline {self._name!r} knows no wind; 'generalized', 'mujoco' and 'mjx' do")
         super().step(ctrl, force)
 
     def refuses_field(self, name: str) -> str | None:
@@ -124,7 +125,7 @@ def brax_refuses(model: mujoco.MjModel, pipeline: str) -> str | None:
     if not found:
         return None
     return (
-        f"Brax's pipeline {pipeline!r} cannot run this scene: it has {', '.join(found)}; 'native', 'warp' and 'mjx' can"
+        f"Brax's pipeline {pipeline!r} cannot run this scene: it has {', '.join(found)}; 'mujoco', 'warp' and 'mjx' can"
     )
 
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 
+from sim.physics import EngineError
+
 OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory", "Invalid buffer size")
 
 
 def engine_modules(engine: str, *names: str) -> list[ModuleType]:
-    """JAX and then the modules `names`; RuntimeError in one line where one is missing or does not fit the others."""
+    """JAX and then the modules `names`; EngineError in one line where one is missing or does not fit the others."""
     # JAX would take three quarters of an accelerator's memory at once, and leave torch the rest
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     modules = []
@@ -25,12 +27,12 @@ def engine_modules(engine: str, *names: str) -> list[ModuleType]:
             modules.append(importlib.import_module(name))
         except ModuleNotFoundError as error:
             if error.name is None or not name.startswith(error.name):  # what is missing is deep inside: a misfit
-                raise RuntimeError(misfit(engine, error)) from error
-            raise RuntimeError(
+                raise EngineError(misfit(engine, error)) from error
+            raise EngineError(
                 f"the engine {engine!r} needs {error.name}, which is not installed: pip install 'phalanx[jax]'"
             ) from None
         except Exception as error:
-            raise RuntimeError(misfit(engine, error)) from error
+            raise EngineError(misfit(engine, error)) from error
     _keep_compiled(modules[0])
     _start_on_one_core(modules[0])
     return modules
@@ -71,16 +73,16 @@ def _start_on_one_core(jax: Any) -> None:
 
 
 def find_device(jax: Any, engine: str, device: str) -> Any:
-    """The JAX device for "cpu" or "cuda"; ValueError for another name, RuntimeError where torch or JAX has none."""
+    """The JAX device for "cpu" or "cuda"; EngineError for another name, or where torch or JAX has none."""
     if device not in ("cpu", "cuda"):
-        raise ValueError(f"the engine {engine!r} runs on 'cpu' or 'cuda', not on {device!r}")
+        raise EngineError(f"the engine {engine!r} runs on 'cpu' or 'cuda', not on {device!r}")
     try:
         found = jax.devices(device)[0]
     except RuntimeError:
         found = None
     if found is None or (device == "cuda" and not torch.cuda.is_available()):
         who = "JAX" if found is None else "torch"
-        raise RuntimeError(
+        raise EngineError(
             f"the engine {engine!r} was asked for 'cuda', but {who} sees no such device here: "
             "use device 'cpu', or on a machine with a GPU pip install 'jax[cuda12]' and torch for CUDA"
         )
@@ -121,7 +123,7 @@ def memory_of(engine: str, num_worlds: int, device: str) -> Iterator[None]:
         yield
     except (RuntimeError, MemoryError) as error:
         if isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY):
-            raise RuntimeError(
+            raise EngineError(
                 f"the engine {engine!r}: {num_worlds} worlds do not fit into the memory of {device!r}; use fewer"
             ) from None
         raise

@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import torch
 
+from sim.physics import EngineError
 from sim.physics.jax_setup import announce, compiled_for, find_device, lend, memory_of
 from sim.physics.native import DERIVED, INERTIAL, MAX_SPEED
 from sim.scene import Scene
@@ -28,7 +29,7 @@ class JaxPhysics:
     def __init__(self, jax: Any, scene: Scene, num_worlds: int, steps_per_control: int, device: str) -> None:
         """`steps_per_control` physics steps make one `step`; device "cpu" or "cuda"."""
         if num_worlds < 1:
-            raise ValueError(f"physics needs at least one world, not {num_worlds}")
+            raise EngineError(f"physics needs at least one world, not {num_worlds}")
         self.scene, self.num_worlds = scene, num_worlds
         self.jax, self.jax_device = jax, find_device(jax, self.engine, device)
         self.device = torch.device(device)
@@ -120,7 +121,7 @@ class JaxPhysics:
         """See `Physics.set_field`."""
         reason = self.refuses_field(name)
         if reason is not None:
-            raise ValueError(f"the engine {self.engine!r} cannot change {name!r} in single worlds: {reason}")
+            raise EngineError(f"the engine {self.engine!r} cannot change {name!r} in single worlds: {reason}")
         self._give(name)[worlds.unsqueeze(-1), index] = values.double()
         self._changed[name] = None
         if name in INERTIAL:
@@ -132,7 +133,7 @@ class JaxPhysics:
         """See `Physics.set_heights`."""
         reason = self.refuses_field("hfield_data")
         if reason is not None:
-            raise ValueError(f"the engine {self.engine!r} has no ground that differs from world to world: {reason}")
+            raise EngineError(f"the engine {self.engine!r} has no ground that differs from world to world: {reason}")
         if "hfield_data" not in self._sent:  # float32 is all there is of it: nobody saves it
             shared = torch.from_numpy(self.scene.model.hfield_data).to(self.device)
             self._sent["hfield_data"] = shared.repeat(self.num_worlds, 1)

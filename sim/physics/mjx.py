@@ -7,6 +7,7 @@ from typing import Any
 
 import mujoco
 
+from sim.physics import EngineError
 from sim.physics.jax_setup import announce, engine_modules, misfit
 from sim.physics.jax_state import JaxPhysics
 from sim.scene import Scene
@@ -21,17 +22,17 @@ class MjxPhysics(JaxPhysics):
     engine = ENGINE
 
     def __init__(self, scene: Scene, num_worlds: int, steps_per_control: int, device: str = "cpu") -> None:
-        """`steps_per_control` physics steps make one `step`; ValueError where MJX cannot run the scene."""
+        """`steps_per_control` physics steps make one `step`; EngineError where MJX cannot run the scene."""
         jax, self._mjx = engine_modules(ENGINE, "mujoco.mjx")
         super().__init__(jax, scene, num_worlds, steps_per_control, device)
         refusal = mjx_refuses(scene.model)
         if refusal is not None:
-            raise ValueError(refusal)
+            raise EngineError(refusal)
         try:
             self._model = self._put(scene.model)
             self._blank = jax.device_put(self._mjx.make_data(self._model), self.jax_device)
         except (AttributeError, ImportError, TypeError) as error:
-            raise RuntimeError(misfit(ENGINE, error)) from error
+            raise EngineError(misfit(ENGINE, error)) from error
 
     def _put(self, model: mujoco.MjModel) -> Any:
         from sim.physics.mjx_shapes import SIDES, prism_geoms, with_prisms
@@ -104,7 +105,7 @@ def mjx_refuses(model: mujoco.MjModel) -> str | None:
 
 
 def _refusal(what: str) -> str:
-    return f"the engine {ENGINE!r} cannot run this scene: {what}; 'native' and 'warp' can"
+    return f"the engine {ENGINE!r} cannot run this scene: {what}; 'mujoco' and 'warp' can"
 
 
 def _names(model: mujoco.MjModel, geoms: list[int]) -> str:

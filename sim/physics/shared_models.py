@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
+from sim.physics import EngineError
+
 LONGEST = 1 << 14  # bytes; the structure is about a third of this
 
 
@@ -46,7 +48,7 @@ def _pointers(model: mujoco.MjModel) -> dict[str, list[int]]:
     missing, words = set(address.values()), list[int]()
     while missing:  # never a word further than the last pointer: what lies behind the structure is not ours to read
         if 8 * len(words) >= LONGEST:
-            raise RuntimeError(f"mujoco {mujoco.__version__}: its model is laid out in a way that is not known here")
+            raise EngineError(f"mujoco {mujoco.__version__}: its model is laid out in a way that is not known here")
         words.append(ctypes.c_uint64.from_address(model._address + 8 * len(words)).value)
         missing.discard(words[-1])
     found = {name: [i for i, word in enumerate(words) if word == where] for name, where in address.items()}
