@@ -215,6 +215,7 @@ def _provenance(task: Task, content: Mapping[str, Any]) -> Provenance:
         git_commit=_git_commit(),
         versions={
             "python": platform.python_version(),
+            "engine": content["config"].get("engine", "mujoco"),
             **{n: _version(n) for n in ("torch", "mujoco", "numpy", "onnx")},
         },
     )

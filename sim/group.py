@@ -12,6 +12,7 @@ from hardware.types import Peers, RobotState
 from sim.physics import Physics
 from sim.scene import GroupIndex
 from sim.terrain import Ground, level_ground
+from sim.vectors import length
 
 Tensor = torch.Tensor
 POS, QUAT, LIN, ANG = slice(0, 3), slice(3, 7), slice(7, 10), slice(10, 13)  # of a row: base, then joints
@@ -192,9 +193,9 @@ class RobotGroup:
             new = torch.where(lost & (old[..., 6:] < OLDEST_S), old, new)
             self.heard[worlds] = new
         gap = new[..., POS] - own_pos.unsqueeze(-2)
-        near, order = (torch.linalg.vector_norm(gap, dim=-1) + self._self).sort(dim=-1)
-        heard = new.gather(2, order[..., :num_peers].unsqueeze(-1).expand(-1, -1, -1, 7))
-        return Peers(heard[..., 0:3], heard[..., 3:6], heard[..., 6], near[..., :num_peers] < range_m)
+        near, order = (length(gap) + self._self).topk(num_peers, dim=-1, largest=False)
+        heard = new.gather(2, order.unsqueeze(-1).expand(-1, -1, -1, 7))
+        return Peers(heard[..., 0:3], heard[..., 3:6], heard[..., 6], near < range_m)
 
     def lay(self, ground: Ground, worlds: Tensor) -> None:
         """Put down `ground`, which is a new one in `worlds` (K,)."""

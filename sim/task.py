@@ -16,6 +16,7 @@ from sim.group import Noise
 from sim.nested import on_tensors
 from sim.scene import PropsFunc
 from sim.terrain import Ground
+from sim.vectors import length, pairwise
 
 Tensor = torch.Tensor
 
@@ -193,19 +194,18 @@ class Transition:
     @cached_property
     def offset(self) -> Tensor:
         """(W, N, N, 3) m, world: position of j minus position of i."""
-        pos = self.state.base_pos
-        return pos[:, None] - pos[:, :, None]
+        return pairwise(self.state.base_pos)
 
     @cached_property
     def rel_vel(self) -> Tensor:
         """(W, N, N, 3) m/s, world: velocity of j minus velocity of i."""
-        return self.lin_vel_w[:, None] - self.lin_vel_w[:, :, None]
+        return pairwise(self.lin_vel_w)
 
     @cached_property
     def distance(self) -> Tensor:
         """(W, N, N) m between the centres of bases; inf on the diagonal."""
         own = torch.diag(self.offset.new_full((self.offset.shape[1],), torch.inf))
-        return torch.linalg.vector_norm(self.offset, dim=-1) + own
+        return length(self.offset) + own
 
     def above_ground(self, pos: Tensor) -> Tensor:
         """Height (W, ...) m of `pos` (W, ..., 3) m, world, above the ground below it."""

@@ -17,9 +17,9 @@ def bench(
     batches: tuple[int, ...] = (256, 1024, 4096),
     training: bool = False,
     teams: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64),
-    robots: int = 1024,
+    robots: int = 8192,
     batch: int = 1024,
-    peer_batches: tuple[int, ...] = (32, 128, 512),
+    peer_batches: tuple[int, ...] = (32, 64),
     engines: tuple[str, ...] = ("mujoco", "warp", "mjx"),
     device: Device = None,
     policy: Path = Path("zoo/swarm-swap.onnx"),
@@ -41,7 +41,7 @@ def bench(
         teams: Team sizes of `scale`.
         robots: Robots in all worlds together, in `scale`.
         batch: Worlds in parallel of ours in `peers`.
-        peer_batches: Worlds in parallel of EnvPool in `peers`; each size is measured.
+        peer_batches: Worlds in parallel of EnvPool in `peers`; each size is measured. One takes up to 60 MB.
         engines: Physics engines of `engines`.
         device: Of `engines`; an accelerator where there is one, when not given.
         policy: Policy file of `control`.

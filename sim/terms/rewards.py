@@ -3,6 +3,7 @@
 import torch
 
 from sim.task import Transition
+from sim.vectors import dot, length
 
 Tensor = torch.Tensor
 
@@ -59,8 +60,8 @@ def closing_in(t: Transition, separation_m: float, downwash_ratio: float, brake_
     """Speed, m/s, by which the robot closes in on its worst neighbour faster than both could still brake."""
     scale = torch.tensor([1.0, 1.0, 1.0 / downwash_ratio])
     offset, rel_vel = t.offset * scale, t.rel_vel * scale
-    distance = torch.linalg.vector_norm(offset, dim=-1).clamp(min=1e-6)
-    closing = -(offset * rel_vel).sum(-1) / distance
+    distance = length(offset).clamp(min=1e-6)
+    closing = -dot(offset, rel_vel) / distance
     allowed = torch.sqrt(2.0 * brake_m_s2 * (distance - separation_m).clamp(min=0.0))
     excess = (closing - allowed).clamp(min=0.0)
     return torch.where(torch.isinf(t.distance), 0.0, excess).amax(-1)
@@ -82,7 +83,7 @@ def failed(t: Transition, separation_m: float, low_m: tuple[float, ...], high_m:
 def ellipsoid_distance(offset: Tensor, separation_m: float, downwash_ratio: float) -> Tensor:
     """(..., N, N, 3) m offsets -> (..., N, N): 1 on the surface of the pair's ellipsoid; inf on the diagonal."""
     scale = torch.tensor([1.0, 1.0, 1.0 / downwash_ratio]) / separation_m
-    distance = torch.linalg.vector_norm(offset * scale, dim=-1)
+    distance = length(offset * scale)
     return distance + torch.diag(torch.full((offset.shape[-2],), torch.inf))
 
 
