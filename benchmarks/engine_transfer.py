@@ -14,6 +14,7 @@ from policies.checkpoint import load_checkpoint
 from policies.evaluate import evaluate
 from policies.export import load_controller
 from policies.pilot import BundlePilot, Pilot, TorchPilot
+from policies.trainer import made_on
 from sim.physics import EngineError
 
 
@@ -22,8 +23,8 @@ def load(path: Path) -> tuple[str, str | None, Pilot]:
     if path.suffix == ".onnx":
         runtime = PolicyRuntime.load(path)
         return runtime.contract.task, None, BundlePilot(runtime)
-    config = load_checkpoint(path)["config"]
-    return config["task"], config.get("engine", "mujoco"), TorchPilot(load_controller(path))
+    saved = load_checkpoint(path)
+    return saved["config"]["task"], made_on(saved), TorchPilot(load_controller(path))
 
 
 def transfer(path: Path, engines: list[str], episodes: int) -> dict[str, Any]:

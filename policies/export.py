@@ -215,10 +215,17 @@ def _provenance(task: Task, content: Mapping[str, Any]) -> Provenance:
         git_commit=_git_commit(),
         versions={
             "python": platform.python_version(),
-            "engine": content["config"].get("engine", "mujoco"),
             **{n: _version(n) for n in ("torch", "mujoco", "numpy", "onnx")},
+            **{name: _version(name) for name in _engine_packages(content)},
         },
     )
+
+
+def _engine_packages(content: Mapping[str, Any]) -> list[str]:
+    """Packages of the engines, other than MuJoCo, that a run has seen."""
+    packages = {"warp": ["mujoco-warp"], "mjx": ["mujoco-mjx", "jax"], "brax": ["brax", "jax"]}
+    used = content.get("engines", ["mujoco"])
+    return list(dict.fromkeys(p for engine in used for p in packages.get(engine.partition(":")[0], [])))
 
 
 def describe(value: Any) -> Any:

@@ -5,13 +5,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.logs import Logs
-from policies.trainer import TrainCfg, Trainer
+from policies.trainer import TrainCfg, Trainer, made_on
 from sim.physics import EngineError
 
 __all__ = ["TrainCfg", "TrainResult", "Trainer", "train"]
@@ -40,10 +42,13 @@ def train(
 
     `on_progress` gets every iteration's numbers. `env` replaces the environment that `cfg` describes.
     """
-    trainer = Trainer(cfg, env)
     path = cfg.out / FILE
-    if cfg.resume:
-        trainer.load_state_dict(load_checkpoint(path))
+    saved = load_checkpoint(path) if cfg.resume else {}
+    if saved and cfg.engine is None:
+        cfg = replace(cfg, engine=made_on(saved))
+    trainer = Trainer(cfg, env)
+    if saved:
+        trainer.load_state_dict(saved)
     elif path.exists():
         raise CheckpointError(f"{path} exists: resume that run, or give another folder")
     logs = Logs(cfg.out)
@@ -89,9 +94,7 @@ def _told_what_to_do(cfg: TrainCfg, checkpoint: Path) -> Iterator[None]:
     """What breaks in an engine or its accelerator, out of memory or lost, becomes one line that says how to go on."""
     try:
         yield
-    except (EngineError, RuntimeError) as error:
-        if cfg.engine == "mujoco" and not isinstance(error, EngineError):
-            raise  # torch on a CPU: a fault of this program
+    except (EngineError, torch.OutOfMemoryError, torch.AcceleratorError) as error:
         what = next(iter(str(error).strip().splitlines()), type(error).__name__)
         what = what if isinstance(error, EngineError) else f"the engine {cfg.engine!r} failed: {what}"
         again = f"phalanx train {cfg.task} --out {cfg.out} --resume (with the same options, or another --engine)"

@@ -1,5 +1,6 @@
 """One training run in memory: environment, a learner for each role, counters, and all of it as a state to save."""
 
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -39,7 +40,7 @@ class TrainCfg:
     shield: bool = False  # train behind the safety filter
     resume: bool = False  # go on from the checkpoint in `out`
     start_from: Path | None = None  # run, or checkpoint, of a task alike: its networks are what learning begins with
-    engine: str = "mujoco"  # physics, see `sim.physics.make_physics`; a run may be resumed on another one
+    engine: str | None = None  # see `sim.physics.make_physics`; None: that of the run that is resumed, else "mujoco"
     device: str | None = None  # of physics and learning: "cpu", "cuda", or None for what the engine runs best on
     checkpoint_every: int = 10  # iterations
     ppo: PPOCfg | None = None  # None: the defaults with the task's overrides
@@ -60,6 +61,8 @@ class Trainer:
         torch.manual_seed(cfg.seed)
         np.random.seed(cfg.seed % 2**32)
         self.cfg = cfg
+        self.engine = cfg.engine or "mujoco"
+        self.engines = [self.engine]  # all that the run has seen
         self.env = by_role(env if env is not None else _env_of(cfg))
         self.obs = self.env.reset(cfg.seed)
         self.env.stagger()
@@ -147,6 +150,8 @@ class Trainer:
             "learners": {name: learner.state_dict() for name, learner in self.learners.items()},
             "generator": self.generator.get_state(),
             "device": self.device.type,
+            "engine": self.engine,
+            "engines": self.engines,
             "env": self.env.state_dict(),
             "obs": self.obs,
             "curve": self.curve,
@@ -169,12 +174,15 @@ class Trainer:
             learner.load_state_dict(state["learners"][name])
         self.curve = list(state["curve"])
         self.iteration, self.agent_steps = state["iteration"], state["agent_steps"]
-        made_on = state["config"].get("engine", "mujoco"), state.get("device", "cpu")
-        if made_on == (self.cfg.engine, self.device.type):
+        before, device = made_on(state), state.get("device", "cpu")
+        self.engines = list(dict.fromkeys([*state.get("engines", [before]), self.engine]))
+        if (before, device) == (self.engine, self.device.type):
             self.generator.set_state(state["generator"])
             self.env.load_state_dict(state["env"])
             self.obs = on_tensors(lambda tensor: tensor.to(self.device), state["obs"])
         else:  # no engine can go on where another one stood, nor any generator
+            now = f"{self.engine} ({self.device.type})"
+            print(f"from {before} ({device}) to {now}: learning goes on, episodes start anew", file=sys.stderr)
             self.generator.manual_seed(self.cfg.seed + self.iteration)
             self.obs = self.env.reset(self.cfg.seed + self.iteration, difficulty=state["env"]["difficulty"])
             self.env.stagger()
@@ -199,6 +207,11 @@ class Trainer:
         return role, self.cfg.ppo or hyperparameters(role, f"role {name!r} of {owner}" if name else owner)
 
 
+def made_on(checkpoint: Mapping[str, Any]) -> str:
+    """The engine that a checkpoint was made on."""
+    return checkpoint.get("engine") or checkpoint["config"].get("engine") or "mujoco"
+
+
 def _common(learners: Mapping[str, Learner]) -> PPOCfg:
     """Hyperparameters of any role; ValueError where roles differ in what only the whole team can have."""
     first, *others = (learner.hyper for learner in learners.values())
@@ -210,7 +223,7 @@ def _common(learners: Mapping[str, Learner]) -> PPOCfg:
 
 def _env_of(cfg: TrainCfg) -> Any:
     task = load_any_task(cfg.task)
-    options: Any = {"shield": cfg.shield, "curriculum": True, "engine": cfg.engine, "device": cfg.device}
+    options: Any = {"shield": cfg.shield, "curriculum": True, "engine": cfg.engine or "mujoco", "device": cfg.device}
     if isinstance(task, MixedTaskCfg):
         if cfg.num_agents is not None:
             raise ValueError(f"task {task.name!r} has several roles: their numbers of robots are the task's")

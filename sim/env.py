@@ -271,7 +271,7 @@ class MixedEnv:
             setattr(self, name, state[name].clone())
         self._look_around()
         for name, crew in self.crews.items():
-            crew.now.frames.update(state["crews"][name]["frames"])  # others might differ in the last bit
+            crew.now.frames.update(state["crews"][name].get("frames", {}))  # others might differ in the last bit
 
 
 class TeamEnv(MixedEnv):

@@ -9,65 +9,12 @@ import sys
 import mujoco
 import pytest
 import torch
+from twins import ALL, WORLDS, Twins
 
-from sim import randomisation
 from sim.env import make_env
-from sim.group import RobotGroup
 from sim.physics import EngineError, warp_engine, warp_room, warp_setup
-from sim.physics.native import NativePhysics
 from sim.physics.warp import WarpPhysics
 from sim.scene import Scene
-
-WORLDS = 16
-ALL = torch.arange(WORLDS)
-
-
-class Twins:
-    """The same worlds of a task on both engines, from the same start and under the same random set-points."""
-
-    def __init__(self, task: str):
-        world = make_env(task, WORLDS, seed=0, randomise=False).world
-        self.scene, self.steps, model = world.scene, world.decimation, world.scene.model
-        self.nq, self.nv = model.nq, model.nv
-        self.columns = torch.arange(model.nq + model.nv)
-        state = world.physics.now(self.columns).double()
-        self.start = state[:, : model.nq], state[:, model.nq :], torch.full((WORLDS, model.na), 0.05).double()
-        self.both = NativePhysics(self.scene, WORLDS, self.steps), self.another()
-        self.both[0].reset(ALL, *self.start)
-        team = self.scene.group.num_robots
-        self.groups = [RobotGroup(self.scene.group, physics, self.steps, 0, team) for physics in self.both]
-
-    def another(self) -> WarpPhysics:
-        physics = WarpPhysics(self.scene, WORLDS, self.steps)
-        physics.reset(ALL, *self.start)
-        return physics
-
-    def controls(self, count: int, seed: int = 0) -> list[torch.Tensor]:
-        """Set-points about where robots rest, a tenth of their range to either side."""
-        generator, group, ctrls = torch.Generator().manual_seed(seed), self.groups[0], []
-        reach = 0.1 * (torch.tensor(group.robot.command_high) - torch.tensor(group.robot.command_low))
-        for _ in range(count):
-            shake = 2 * torch.rand(WORLDS, group.num_robots, len(reach), generator=generator) - 1
-            ctrls.append(torch.zeros(WORLDS, self.steps, self.scene.model.nu, dtype=torch.float64))
-            group.write(ctrls[-1], group.rest + reach * shake)
-        return ctrls
-
-    def go(self, count: int, force: torch.Tensor | None = None) -> None:
-        for ctrl in self.controls(count):
-            for physics in self.both:
-                physics.step(ctrl, force)
-
-    def apart(self) -> torch.Tensor:
-        """Largest difference of a position of each world, m or rad."""
-        native, warp = (physics.now(self.columns)[:, : self.nq] for physics in self.both)
-        return (native - warp).abs().amax(dim=1)
-
-    def change(self, terms: dict) -> None:
-        """Randomise both engines' worlds alike."""
-        for group in self.groups:
-            generator = torch.Generator().manual_seed(3)
-            for name, ranges in terms.items():
-                getattr(randomisation, name)(group, ALL, generator, **ranges)
 
 
 # Worst world after 1, 10 and 50 control steps; measured: 1e-7, 5e-7, 1e-4; 2e-7, 6e-7, 2e-6; 5e-7, 1e-6, 3e-5.

@@ -8,8 +8,10 @@ import sys
 import pytest
 import torch
 
-from policies.checkpoint import global_rng_state, load_checkpoint
+from deploy.bundle import load_bundle
+from policies.checkpoint import FILE, global_rng_state, load_checkpoint
 from policies.evaluate import evaluate
+from policies.export import export_policy
 from policies.ppo import PPOCfg
 from policies.train import TrainCfg, train
 from policies.trainer import Trainer
@@ -29,7 +31,7 @@ def run(*args, **environment):
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **environment)
 
 
-@pytest.mark.parametrize("name", ["bullet", "mujoco:spring", "warp:fast", ""])
+@pytest.mark.parametrize("name", ["bullet", "mujoco:spring", "mujoco:", "warp:fast", ""])
 def test_an_unknown_engine_is_named_with_what_there_is(name):
     with pytest.raises(EngineError, match=f"no engine '{name}'; there are mujoco, warp, mjx, brax"):
         make_env("hover", 2, seed=0, engine=name)
@@ -79,13 +81,36 @@ def test_the_same_seed_and_actions_are_rewarded_alike_on_two_engines():
 def test_a_run_goes_on_on_another_engine(tmp_path):
     train(cfg(tmp_path, engine="warp", total_steps=16 * 4 * 2))
     saved = load_checkpoint(tmp_path)
-    other = Trainer(cfg(tmp_path, resume=True))
+    other = Trainer(cfg(tmp_path, engine="mujoco", resume=True))
     other.load_state_dict(saved)
     assert other.agent_steps == 16 * 4 * 2 and other.env.world.physics.device.type == "cpu"
     for name, value in saved["learners"][""]["actor"].items():
         assert torch.equal(other.learner.actor.state_dict()[name], value)
-    result = train(cfg(tmp_path, resume=True))
+    result = train(cfg(tmp_path, engine="mujoco", resume=True))
     assert result.finished and result.agent_steps == 16 * 4 * 3
+
+
+def test_a_run_stays_on_its_engine_and_its_file_says_which(tmp_path, capfd):
+    train(cfg(tmp_path, engine="warp", total_steps=16 * 4 * 2))
+    train(cfg(tmp_path, resume=True, total_steps=16 * 4 * 3))
+    saved = load_checkpoint(tmp_path)
+    assert saved["engine"] == "warp" and saved["engines"] == ["warp"] and "anew" not in capfd.readouterr().err
+    train(cfg(tmp_path, resume=True, engine="mujoco", total_steps=16 * 4 * 4))
+    assert "from warp (cpu) to mujoco (cpu): learning goes on, episodes start anew" in capfd.readouterr().err
+    export_policy(tmp_path, tmp_path / "hover.onnx")
+    assert load_bundle(tmp_path / "hover.onnx").contract.provenance.versions["mujoco-warp"]
+
+
+def test_a_run_from_before_there_were_engines_goes_on(tmp_path):
+    train(cfg(tmp_path, task="velocity", total_steps=16 * 4 * 2))
+    saved = torch.load(tmp_path / FILE, weights_only=False)
+    for name in ("engine", "engines", "device"):
+        del saved[name]
+    del saved["config"]["engine"], saved["config"]["device"]
+    for crew in saved["env"]["crews"].values():
+        del crew["frames"]
+    torch.save(saved, tmp_path / FILE)
+    assert train(cfg(tmp_path, task="velocity", resume=True)).finished
 
 
 def test_the_curriculum_goes_on_on_another_engine(tmp_path):
@@ -117,12 +142,17 @@ def test_an_engine_that_fails_leaves_a_run_to_go_on_with(tmp_path, error):
     ):
         train(cfg(tmp_path, engine="warp", total_steps=10_000), failing, env=trainer_env)
     assert load_checkpoint(tmp_path)["agent_steps"] == 16 * 4 * 2
-    assert train(cfg(tmp_path, resume=True)).finished
+    assert train(cfg(tmp_path, engine="mujoco", resume=True)).finished
 
 
 def test_scenes_are_refused_by_name():
     with pytest.raises(EngineError, match="Brax's pipeline 'generalized' cannot run this scene: it has drives"):
         make_env("hover", 2, seed=0, engine="brax")
+
+
+def test_a_wrong_engine_is_not_measured():
+    done = run("bench", "engines", "--tasks", "hover", "--engines", "mujoco", "bullet")
+    assert done.returncode == 2 and "there is no engine 'bullet'" in done.stderr
 
 
 def test_engines_are_measured_side_by_side():

@@ -1,6 +1,7 @@
 """Worlds share what their models have in common, and nothing else."""
 
 import copy
+import gc
 
 import mujoco
 import numpy as np
@@ -74,3 +75,22 @@ def test_everything_that_follows_from_masses_is_known(task):
     before, after = arrays(base), arrays(model)
     changed = {name for name in before if not np.array_equal(before[name], after[name])}
     assert {name for name in changed if not name.startswith(("light_", "cam_"))} <= {*INERTIAL, *DERIVED}
+
+
+def test_a_copy_outlives_everything_else():
+    env = MixedEnv(load_any_task("hover"), 3, seed=0)
+    model = env.world.physics.models[2]
+    del env
+    gc.collect()
+    data = mujoco.MjData(model)
+    mujoco.mj_step(copy.copy(model), data, 5)
+    assert np.isfinite(data.qpos).all()
+
+
+def test_a_loaded_state_knows_nothing_of_what_was_changed_since():
+    env = MixedEnv(load_any_task("hover"), 3, seed=0)
+    physics, saved = env.world.physics, env.world.physics.state_dict()
+    everyone, entries = torch.arange(3), torch.arange(6)
+    physics.set_field("dof_damping", everyone, entries, torch.full((3, 6), 5.0))
+    physics.load_state_dict(saved)
+    assert all((model.dof_damping == physics.scene.model.dof_damping).all() for model in physics.models)

@@ -12,7 +12,7 @@ from phalanx.bench.turns import Clock, Cost, measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
 from policies.parallel import single_threaded_torch
 from sim.env import MixedEnv
-from sim.physics import EngineError
+from sim.physics import EngineError, check_engine
 from sim.tasks import load_any_task
 
 SPAN_S = 0.4  # a measurement lasts at least this long
@@ -37,6 +37,8 @@ def bench_engines(
     rows = []
     for task in tasks:
         load_any_task(task)  # a wrong name shall not cost the measurements before it
+    for engine in engines:
+        check_engine(engine)
     for task in tasks:
         for num_envs in batches:
             rows += _compared(task, engines, num_envs, repeats, device, training)

@@ -19,7 +19,7 @@ def train(
     shield: bool = False,
     resume: bool = False,
     start_from: RunFlag = None,
-    engine: Engine = "mujoco",
+    engine: Engine | None = None,
     device: Device = None,
     json: bool = False,
 ) -> int:
@@ -39,7 +39,7 @@ def train(
         shield: Train behind the safety shield.
         resume: Go on from the checkpoint in the folder.
         start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the same.
-        engine: Physics, see docs/engines.md. A run may be resumed on another one.
+        engine: Physics, see docs/engines.md; mujoco, or when resuming that of the run, when not given.
         device: Of physics and learning; an accelerator where there is one and the engine uses it, when not given.
         json: Print the result as JSON on stdout.
     """

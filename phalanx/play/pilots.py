@@ -33,7 +33,7 @@ def pilots_and_task(
             "which policy? give a file, such as zoo/swarm-swap.onnx, or a task and --agent zero|random|baseline"
         )
     asked = next(iter(named), None)
-    runtimes, name = _of_files(files or shipped(str(asked)))
+    runtimes, name = _of_files(files or shipped(str(asked), f"give a file, or --agent {_others(str(asked))}"))
     cfg = load_any_task(asked or name)
     if cfg.name != name and not _fits(cfg, runtimes):
         raise ValueError(f"{files[0]} is a policy for {name!r}, not for {asked!r}")
@@ -59,12 +59,18 @@ def is_file(subject: str) -> bool:
     return subject not in any_task_names() and (bool(path.suffix) or len(path.parts) > 1 or path.exists())
 
 
-def shipped(task: str) -> list[Path]:
-    """The policies that ship for `task`, one for each role; ValueError where one is missing."""
+def _others(task: str) -> str:
+    """Who else than a policy can play `task`."""
+    baselines = all(role.baseline for role in load_any_task(task).roles.values())
+    return "zero|random|baseline" if baselines else "zero|random"
+
+
+def shipped(task: str, instead: str = "train one and give its file") -> list[Path]:
+    """The policies that ship for `task`, one for each role; ValueError, which says what `instead`, where one is not."""
     paths = shipped_files(task)
     for path in paths:
         if not path.exists():
-            raise ValueError(f"no policy ships for {task!r} ({path} is not there): train one and give its file")
+            raise ValueError(f"no policy ships for {task!r} ({path} is not there): {instead}")
     return paths
 
 

@@ -30,17 +30,25 @@ def make_physics(
     `device` is "cpu", "cuda" or None, which takes an accelerator where the engine runs on one and torch sees it.
     EngineError where any of it cannot be had.
     """
-    name, _, variant = engine.partition(":")
-    if name not in _ENGINES or (variant and name != "brax"):
-        raise EngineError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
+    name, variant = check_engine(engine)
     if name == "mujoco" and device not in (None, "cpu"):
         raise EngineError(f"the engine 'mujoco' runs on 'cpu', not on {device!r}; warp and mjx run there")
     module, kind = _ENGINES[name]
     make = getattr(import_module(module), kind)
     if device is None:
-        device = "cuda" if name != "mujoco" and torch.cuda.is_available() else "cpu"
+        device = "cuda" if name == "warp" and torch.cuda.is_available() else "cpu"
+        if name in ("mjx", "brax"):
+            device = import_module("sim.physics.jax_setup").best_device(name)
     options = {} if name == "mujoco" else {"device": device}
     return make(scene, num_worlds, steps_per_control, **options, **({"pipeline": variant} if variant else {}))
+
+
+def check_engine(engine: str) -> tuple[str, str]:
+    """Name and pipeline of an engine; EngineError where there is none of that name."""
+    name, colon, variant = engine.partition(":")
+    if name not in _ENGINES or (colon and (name != "brax" or not variant)):
+        raise EngineError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
+    return name, variant
 
 
 def on(device: torch.device) -> AbstractContextManager:

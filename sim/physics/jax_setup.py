@@ -34,7 +34,10 @@ def engine_modules(engine: str, *names: str) -> list[ModuleType]:
         except Exception as error:
             raise EngineError(misfit(engine, error)) from error
     _keep_compiled(modules[0])
-    _start_on_one_core(modules[0])
+    try:
+        _start_on_one_core(modules[0])
+    except Exception as error:  # whatever a JAX that was told to run on what is not there raises
+        raise EngineError(misfit(engine, error)) from error
     return modules
 
 
@@ -70,6 +73,19 @@ def _start_on_one_core(jax: Any) -> None:
     finally:
         for thread in {"0", *(set(os.listdir("/proc/self/task")) - before)}:  # those it has started stay on no one core
             os.sched_setaffinity(int(thread), cores)
+
+
+def best_device(engine: str) -> str:
+    """Give "cuda" where torch and JAX both see an accelerator, else "cpu"; said in a line where only torch does."""
+    if not torch.cuda.is_available():
+        return "cpu"
+    (jax,) = engine_modules(engine)
+    try:
+        jax.devices("cuda")
+    except RuntimeError:
+        announce(f"{engine}: on the CPU, for torch sees an accelerator and JAX does not: pip install 'jax[cuda12]'")
+        return "cpu"
+    return "cuda"
 
 
 def find_device(jax: Any, engine: str, device: str) -> Any:

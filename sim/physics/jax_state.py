@@ -178,7 +178,8 @@ class JaxPhysics:
         for name, tensor in {**self._state, "path": self._path}.items():
             tensor.copy_(state[name])
         everyone = torch.arange(self.num_worlds, device=self.device)
-        for name, values in state.items():
-            if name.startswith("field/"):
-                entries = torch.arange(values.shape[1], device=self.device)
-                self.set_field(name.removeprefix("field/"), everyone, entries, values.to(self.device))
+        saved = {name.removeprefix("field/"): values for name, values in state.items() if name.startswith("field/")}
+        for name in {**self._changed, **saved}:
+            values = saved.get(name, self.field(name).expand(self.num_worlds, *self.field(name).shape))
+            entries = torch.arange(values.shape[1], device=self.device)
+            self.set_field(name, everyone, entries, values.to(self.device))

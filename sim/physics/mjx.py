@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import mujoco
+import numpy as np
 
 from sim.physics import EngineError
 from sim.physics.jax_setup import announce, engine_modules, misfit
@@ -73,12 +74,22 @@ class MjxPhysics(JaxPhysics):
         data = self._mjx.forward(model, data)
         low, high = model.actuator_forcerange.T
         spent = model.actuator_forcelimited & ((data.actuator_force <= low) | (data.actuator_force >= high))
+        spent |= self._joint_gives_all(data)
         free = 1.0 - spent.astype(low.dtype)
         gain, bias = model.actuator_gainprm, model.actuator_biasprm
         model = model.replace(
             actuator_gainprm=gain.at[:, 2].multiply(free), actuator_biasprm=bias.at[:, 2].multiply(free)
         )
         return self._mjx.implicit(model, data)
+
+    def _joint_gives_all(self, data: Any) -> Any:
+        """Drives (U,) of joints whose drives together are at the joint's own limit of force."""
+        model = self.scene.model
+        low, high = model.jnt_actfrcrange.T
+        force = data.qfrc_actuator[model.jnt_dofadr]
+        spent = model.jnt_actfrclimited.astype(bool) & ((force <= low) | (force >= high))
+        on_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT
+        return on_joint & spent[np.where(on_joint, model.actuator_trnid[:, 0], 0)]
 
     def refuses_field(self, name: str) -> str | None:
         """See `JaxPhysics.refuses_field`."""

@@ -158,6 +158,7 @@ class NativePhysics:
         self._start[:] = state["start"].numpy()
         self._path[:] = state["path"].numpy()
         everyone = torch.arange(self.num_worlds)
-        for name, values in state.items():
-            if name.startswith("field/"):
-                self.set_field(name.removeprefix("field/"), everyone, torch.arange(values.shape[1]), values)
+        saved = {name.removeprefix("field/"): values for name, values in state.items() if name.startswith("field/")}
+        for name in {**self._changed, **saved}:
+            values = saved.get(name, self.field(name).expand(self.num_worlds, *self.field(name).shape))
+            self.set_field(name, everyone, torch.arange(values.shape[1]), values)

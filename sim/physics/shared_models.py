@@ -8,6 +8,7 @@ copy needs one of its own. Where they are in the structure is found by their val
 import copy
 import ctypes
 from collections.abc import Sequence
+from weakref import finalize
 
 import mujoco
 import numpy as np
@@ -20,7 +21,7 @@ LONGEST = 1 << 14  # bytes; the structure is about a third of this
 class SharedModels:
     """W copies of a model, of which `own` gives some arrays back to each copy; Python's views always show the copies'.
 
-    The original must outlive the copies and never change.
+    What is written to an array that is not its copy's own goes nowhere.
     """
 
     def __init__(self, model: mujoco.MjModel, count: int) -> None:
@@ -32,6 +33,7 @@ class SharedModels:
         shared = _structure(self._original, everything[-1] + 1)[everything]
         for each in self.models:
             _structure(each, everything[-1] + 1)[everything] = shared
+            finalize(each, _let_go, self._original).atexit = False  # the original lives as long as any copy
 
     def own(self, names: Sequence[str]) -> None:
         """From now on every copy has the arrays `names` for itself."""
@@ -39,6 +41,10 @@ class SharedModels:
             for word in self._words.pop(name, ()):
                 for model in self.models:
                     _structure(model, word + 1)[word] = getattr(model, name).ctypes.data
+
+
+def _let_go(original: mujoco.MjModel) -> None:
+    """Nobody needs `original` for this copy any more."""
 
 
 def _pointers(model: mujoco.MjModel) -> dict[str, list[int]]:
