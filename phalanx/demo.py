@@ -27,7 +27,7 @@ class DemoCfg:
     task: str = "swarm-swap"
     robots: int = 4
     num_envs: int = 512
-    agent_steps: int = 2_000_000
+    agent_steps: int = 2_600_000
     train_s: float = 240.0
     episodes: int = 256
     teams: tuple[int, ...] = (2, 4, 8)
