@@ -11,8 +11,9 @@ import torch
 
 from policies.train import TrainCfg, TrainResult, train
 from sim.env import make_env
-from sim.task import RewardTerm, Transition
+from sim.task import RewardTerm
 from sim.tasks import load_task
+from sim.transition import Transition
 
 
 def upright(now: Transition) -> torch.Tensor:

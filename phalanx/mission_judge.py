@@ -10,7 +10,8 @@ from hardware.types import ObjectState, RobotState
 from ros_nodes.mission import Mission
 from ros_nodes.truth import Truth
 from ros_nodes.verdict import Judge, Verdict
-from sim.task import MixedTaskCfg, RoleCfg, TaskCfg, Term, Transition
+from sim.task import MixedTaskCfg, RoleCfg, TaskCfg, Term
+from sim.transition import Transition
 
 
 def judge_of(task: TaskCfg | MixedTaskCfg) -> Judge:

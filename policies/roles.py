@@ -24,6 +24,12 @@ class OneRole:
         obs, reward, terminated, truncated = ({"": part} for part in parts)
         return obs, reward, terminated, truncated, info | {name: {"": info[name]} for name in OF_A_ROLE}
 
+    @property
+    def obs(self) -> dict[str, Tensor]:
+        """See `MixedEnv.obs`."""
+        (obs,) = self.env.obs.values()
+        return {"": obs}
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.env, name)
 

@@ -70,11 +70,12 @@ class Rollout:
     def act(self, t: int, actor: Actor, obs: Tensor, generator: torch.Generator, workers: Workers) -> Tensor:
         """Step `t`: what is done, (W, N, U), on seeing `obs` (W, N, D)."""
         self.obs[t] = obs
-        mean = _over_rows(actor, obs, workers)
-        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
-        torch.add(mean, noise * actor.log_std.exp(), out=self.action[t])
-        self.log_prob[t] = log_prob(self.action[t], mean, actor.log_std, actor.driven)
+        self.action[t], self.log_prob[t] = sampled(actor, _over_rows(actor, obs, workers), generator)
         return self.action[t]
+
+    def done(self, t: int, obs: Tensor, action: Tensor, log_prob: Tensor) -> None:
+        """Step `t`, where somebody else has acted."""
+        self.obs[t], self.action[t], self.log_prob[t] = obs, action, log_prob
 
     def keep(self, t: int, reward: Tensor, terminated: Tensor, truncated: Tensor, terminal_obs: Tensor) -> Tensor:
         """Step `t`: what came of it; returns the worlds (W,) that ended."""
@@ -107,6 +108,13 @@ class Rollout:
             advantage=advantages.flatten(0, 1),
             returns=returns.flatten(0, 1),
         )
+
+
+def sampled(actor: Actor, mean: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """An action (..., U) about the `mean` (..., U) that the actor gave, and its log-probability (...)."""
+    noise = torch.randn(mean.shape, generator=generator, device=mean.device)
+    action = mean + noise * actor.log_std.exp()
+    return action, log_prob(action, mean, actor.log_std, actor.driven)
 
 
 def _over_rows(func: Callable[[Tensor], Tensor], obs: Tensor, workers: Workers) -> Tensor:

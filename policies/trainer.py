@@ -2,10 +2,11 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,10 +19,14 @@ from policies.ppo import PPOCfg
 from policies.roles import OF_A_ROLE, by_role
 from sim.env import MixedEnv, make_env
 from sim.nested import on_tensors
-from sim.physics import on
+from sim.physics import TraceablePhysics, on
 from sim.task import MixedTaskCfg, RoleCfg
 from sim.tasks import load_any_task
 
+if TYPE_CHECKING:
+    from policies.jitted import JittedRollout
+
+Tensors = Mapping[str, torch.Tensor]
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
 
 
@@ -129,18 +134,39 @@ class Trainer:
         for learner in self.learners.values():
             learner.rollout.terminal_obs.clear()
             learner.episodes.clear()
-        for t in range(self.hyper.num_steps):
-            actions = {
-                name: learner.rollout.act(t, learner.actor, self.obs[name], self.generator, self.workers)
-                for name, learner in self.learners.items()
-            }
-            self.obs, reward, terminated, truncated, info = self.env.step(actions)
+        if self.jitted is None:
+            for t in range(self.hyper.num_steps):
+                actions = {
+                    name: learner.rollout.act(t, learner.actor, self.obs[name], self.generator, self.workers)
+                    for name, learner in self.learners.items()
+                }
+                self.obs, *outcome = self.env.step(actions)
+                self._keep(t, self.obs, actions, outcome)
+            return
+        for t, (seen, done, *outcome) in enumerate(self.jitted.steps(self.generator)):
             for name, learner in self.learners.items():
-                own = {**info, **{key: info[key][name] for key in OF_A_ROLE}}
-                self.guard.check_step(self.env, self.obs[name], reward[name], own, actions[name], name)
-                last = own["terminal_obs"]
-                ended = learner.rollout.keep(t, reward[name], terminated[name], truncated[name], last)
-                learner.episodes.add(reward[name], ended, own)
+                learner.rollout.done(t, seen[name], *done[name])
+            self._keep(t, seen, {name: action for name, (action, _) in done.items()}, outcome)
+        self.obs = self.env.obs
+
+    @cached_property
+    def jitted(self) -> "JittedRollout | None":
+        """Rollouts as one program, where engine and task can have that; compiled when first asked for."""
+        physics = getattr(getattr(self.env, "world", None), "physics", None)
+        if not isinstance(physics, TraceablePhysics):
+            return None
+        from policies.jitted import jitted_rollout  # needs JAX
+
+        return jitted_rollout(self.env, self.learners, self.hyper.num_steps)
+
+    def _keep(self, t: int, obs: Tensors, actions: Tensors, outcome: Sequence[Any]) -> None:
+        """The `outcome` of step `t` for every learner: reward, terminated, truncated, info; `obs` is looked through."""
+        reward, terminated, truncated, info = outcome
+        for name, learner in self.learners.items():
+            own = {**info, **{key: info[key][name] for key in OF_A_ROLE}}
+            self.guard.check_step(self.env, obs[name], reward[name], own, actions[name], name)
+            ended = learner.rollout.keep(t, reward[name], terminated[name], truncated[name], own["terminal_obs"])
+            learner.episodes.add(reward[name], ended, own)
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next iteration depends on, and what identifies the run."""

@@ -1,19 +1,24 @@
 """Like robots at work in W worlds: what they are told, see, remember and do, and how it is judged."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 
 from deploy.shield import filter_command, make_shield_params
 from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
-from sim.group import Noise, RobotGroup
+from sim.group import RobotGroup
+from sim.noise import Noise
 from sim.observe import decode, initial_memory, remember, see
-from sim.task import ObsLayout, Percept, RoleCfg, Start, Transition
+from sim.task import ObsLayout, Percept, RandomTerm, RoleCfg, Start
+from sim.tracing import untraceable
+from sim.transition import Transition
 from sim.world import World
 
 Tensor = torch.Tensor
 Measured = tuple[RobotState, Peers, dict[str, ObjectState]]
+Where = Callable[[Tensor, Callable[[Tensor], None]], None]
 KEPT = ("held", "last_action", "shielded")  # of every world
 NAMED = ("memory", "command", "plan", "due")  # dicts of tensors
 
@@ -104,6 +109,7 @@ class Crew:
         state, peers, _ = self.measured
         command = decode(self.role.action, action, state, self.robot)
         if self.shield is not None:
+            untraceable("the safety shield")
             command.target, report = filter_command(self.shield, self.robot, state, peers, command.target)
             self.shielded += report.intervention > 0
         return command
@@ -144,8 +150,11 @@ class Crew:
         self.held = torch.where(role.success.func(now, **role.success.params), self.held + 1, 0)
         return terms, failures
 
-    def go_on(self, action: Tensor, time_s: Tensor, generator: torch.Generator) -> None:
-        """Remember what was seen and done; then commands move, and so does what is randomised in between."""
+    def go_on(self, action: Tensor, time_s: Tensor, generator: torch.Generator, where: Where) -> None:
+        """Remember what was seen and done; then commands move, and so does what is randomised in between.
+
+        `where(condition (W,), change)` calls `change` of the worlds in which it holds.
+        """
         self.memory = remember(self.role.observation, self.percept, action)
         self.last_action = action
         if self.role.motion is not None:
@@ -153,10 +162,12 @@ class Crew:
         for name, due in self.due.items():
             term = self.randomisation[name]
             due -= self.control_dt
-            worlds = (due <= 0).nonzero().squeeze(-1)
-            if len(worlds):
-                term.func(self.robots, worlds, generator, **term.params)
-                due[worlds] = _wait(term.every_s, len(worlds), generator)
+            where(due <= 0, partial(self._happen, name, term, generator))
+
+    def _happen(self, name: str, term: RandomTerm, generator: torch.Generator, worlds: Tensor) -> None:
+        """What is randomised in between happens in `worlds` (K,), and will again."""
+        term.func(self.robots, worlds, generator, **term.params)
+        self.due[name][worlds] = _wait(term.every_s, len(worlds), generator)
 
     def measure(self, worlds: Tensor, said: Tensor | None, generator: torch.Generator) -> Measured:
         """What robots of `worlds` (K,) sense, hear of what the team has `said` (K, M, 7), and see: (K, N, ...)."""
@@ -188,6 +199,15 @@ class Crew:
         command = {name: value[worlds] for name, value in self.command.items()}
         memory = {name: value[worlds] for name, value in self.memory.items()}
         return _replaced(obs, worlds, self.observe(Percept(state, peers, objects, command, memory), worlds))
+
+    def tensors(self) -> dict[str, Any]:
+        """All that changes from step to step but the robots themselves, (W, ...), nothing copied."""
+        return {"measured": self.measured} | {name: getattr(self, name) for name in (*KEPT, *NAMED)}
+
+    def put(self, tensors: Mapping[str, Any]) -> None:
+        """Put such tensors in place of those that are there."""
+        for name, value in tensors.items():
+            setattr(self, name, value)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a bitwise continuation needs."""

@@ -1,17 +1,18 @@
 """A group of like robots in W worlds: what their actuators make of a command, what they sense, and what they hear."""
 
-from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import torch
 
-from hardware.rotation import multiply, rotate_inverse
+from hardware.rotation import rotate_inverse
 from hardware.spec import SLIDE_LEVER_M, RobotSpec
 from hardware.types import Peers, RobotState
+from sim.noise import Noise, tilted
 from sim.physics import Physics
 from sim.scene import GroupIndex
 from sim.terrain import Ground, level_ground
+from sim.tracing import is_tracing, may_hold, untraceable
 from sim.vectors import length
 
 Tensor = torch.Tensor
@@ -19,28 +20,6 @@ POS, QUAT, LIN, ANG = slice(0, 3), slice(3, 7), slice(7, 10), slice(10, 13)  # o
 GAINS = ("actuator_gainprm", "actuator_biasprm")
 AT_ONCE = 64  # worlds whose ground is laid in one go: a few MB of nodes each
 OLDEST_S = 1e3  # a message that is lost before any was heard is heard all the same
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Standard deviation of white measurement noise, and of the constant bias that a world's sensors start with."""
-
-    pos_m: float = 0.0
-    angle_rad: float = 0.0
-    lin_vel_m_s: float = 0.0
-    ang_vel_rad_s: float = 0.0
-    joint_pos_rad: float = 0.0
-    joint_vel_rad_s: float = 0.0
-
-    def per_column(self, joints: int) -> Tensor:
-        """(12 + 2 J,): position, rotation vector, velocities, joint positions and velocities."""
-        base = (self.pos_m, self.angle_rad, self.lin_vel_m_s, self.ang_vel_rad_s)
-        columns = [torch.tensor(base).repeat_interleave(3)]
-        columns += [torch.full((joints,), value) for value in (self.joint_pos_rad, self.joint_vel_rad_s)]
-        return torch.cat(columns)
-
-    def __bool__(self) -> bool:
-        return any(getattr(self, field.name) for field in fields(self))
 
 
 class RobotGroup:
@@ -86,7 +65,8 @@ class RobotGroup:
         self._self = torch.zeros(n, team)
         self._self[torch.arange(n), first + torch.arange(n)] = torch.inf  # nobody is its own peer
         self._low, self._high = torch.tensor(self.robot.command_low), torch.tensor(self.robot.command_high)
-        self._forces = torch.tensor([channel.unit == "N" for channel in self.robot.channels])
+        forces = [channel.unit == "N" for channel in self.robot.channels]
+        self._forces, self._forces_any = torch.tensor(forces), any(forces)
         self._substep = torch.arange(decimation).view(1, -1, 1, 1)
         self._ctrl_index = torch.as_tensor(group.ctrl_index).flatten()
         self._columns = torch.as_tensor(_columns(group, physics.scene.model.nq))
@@ -123,12 +103,12 @@ class RobotGroup:
             if lin_vel is not None:
                 qvel[:, torch.as_tensor(index.base_qvel[:, :3])] = lin_vel.double()
         qpos[:, torch.as_tensor(index.joint_qpos)] = joint_pos.double()
-        driven = torch.as_tensor(index.act_index) >= 0
-        act[:, torch.as_tensor(index.act_index)[driven]] = self.rest_at(joint_pos)[:, driven].double()
+        robot, channel = (torch.as_tensor(found) for found in (index.act_index >= 0).nonzero())
+        act[:, torch.as_tensor(index.act_index)[robot, channel]] = self.rest_at(joint_pos)[:, robot, channel].double()
 
     def add_force(self, force: Tensor | None) -> Tensor | None:
         """`force` (W, nv) with what blows on these robots; None as long as nothing does."""
-        if self.robot.fixed_base or not self.force.any():
+        if self.robot.fixed_base or not may_hold(self.force):
             return force
         if force is None:
             force = torch.zeros(self.num_worlds, self.physics.scene.model.nv, dtype=torch.float64)
@@ -146,7 +126,7 @@ class RobotGroup:
 
     def _bent(self, path: Tensor) -> Tensor:
         """Forces as the thrust curve gives them, path (W, n, N, U)."""
-        if self._forces.any() and (self.curve != 1.0).any():
+        if self._forces_any and may_hold(self.curve != 1.0):
             share = (path / self._high).clamp(min=0.0) ** self.curve.unsqueeze(1)
             return torch.where(self._forces, self._high * share, path)
         return path
@@ -186,7 +166,7 @@ class RobotGroup:
         Those out of range are not valid. A message that is lost leaves the last one standing, a control step older.
         """
         new = said.unsqueeze(1).expand(-1, self.num_robots, -1, -1)
-        if self.dropout.any():
+        if may_hold(self.dropout):
             lost = torch.rand(*new.shape[:3], 1, generator=generator) < self.dropout[worlds].view(-1, 1, 1, 1)
             old = self.heard[worlds]
             old[..., 6] += self.decimation * self.dt
@@ -199,6 +179,7 @@ class RobotGroup:
 
     def lay(self, ground: Ground, worlds: Tensor) -> None:
         """Put down `ground`, which is a new one in `worlds` (K,)."""
+        untraceable("ground that is laid anew")
         self.ground = ground
         for some in worlds.split(AT_ONCE):
             self.physics.set_heights(some, ground.shares(some))
@@ -224,14 +205,16 @@ class RobotGroup:
     def stop_drives(self, worlds: Tensor, robot: Tensor) -> None:
         """Let the drives of one `robot` (K,) in each of `worlds` (K,) give nothing more until the world restarts."""
         self.dead[worlds, robot] = True
-        channels = torch.as_tensor(self.group.ctrl_index)[robot]
-        for field in GAINS:
-            width = self.physics.field(field).shape[-1]
-            for world, index in zip(worlds, channels, strict=True):
-                self.physics.set_field(field, world[None], index, torch.zeros(1, len(index), width))
+        for index, channels in enumerate(torch.as_tensor(self.group.ctrl_index)):
+            struck = worlds[robot == index]
+            for field in GAINS if len(struck) else ():
+                nothing = torch.zeros(len(struck), len(channels), self.physics.field(field).shape[-1])
+                self.physics.set_field(field, struck, channels, nothing)
 
     def _mend_drives(self, worlds: Tensor) -> None:
         """Give all drives in `worlds` (K,) back their gains where some have been stopped."""
+        if is_tracing():  # where none can be stopped
+            return
         worlds = worlds[self.dead[worlds].any(-1)]
         if len(worlds):
             index = torch.as_tensor(self.group.ctrl_index).flatten()
@@ -246,6 +229,15 @@ class RobotGroup:
         rest = self.rest.expand(*joint_pos.shape[:-1], -1).clone()
         rest[..., self._positioning] = joint_pos[..., self._positioned]
         return rest
+
+    def tensors(self) -> dict[str, Any]:
+        """All that changes from step to step, (W, ...), nothing copied."""
+        return {name: getattr(self, name) for name in (*self.KEPT, "difficulty")}
+
+    def put(self, tensors: dict[str, Any]) -> None:
+        """Put such tensors in place of those that are there."""
+        for name, value in tensors.items():
+            setattr(self, name, value)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a bitwise continuation needs."""
@@ -290,9 +282,3 @@ def _columns(group: GroupIndex, nq: int) -> np.ndarray:
     """(N, C) columns of [qpos, qvel] that make a row, the base left out where it is fixed."""
     parts = [group.base_qpos, nq + group.base_qvel, group.joint_qpos, nq + group.joint_qvel]
     return np.concatenate(parts, axis=1).astype(np.int64)
-
-
-def tilted(quat: Tensor, angle: Tensor) -> Tensor:
-    """`quat` turned by small rotation vectors (..., 3) rad, body."""
-    turned = multiply(quat, torch.cat([torch.ones_like(angle[..., :1]), 0.5 * angle], dim=-1))
-    return turned / torch.linalg.vector_norm(turned, dim=-1, keepdim=True)

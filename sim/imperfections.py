@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sim import randomisation
-from sim.group import Noise
+from sim.noise import Noise
 from sim.task import RandomTerm
 
 CRAZYFLIE_NOISE = Noise(pos_m=0.003, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05)

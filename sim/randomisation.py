@@ -7,8 +7,10 @@ factor on the robot's nominal value.
 import numpy as np
 import torch
 
-from sim.group import Noise, RobotGroup
+from sim.group import RobotGroup
+from sim.noise import Noise
 from sim.terrain import PERIOD, ROUGHEST_M
+from sim.tracing import untraceable
 
 Range = tuple[float, float]
 Tensor = torch.Tensor
@@ -117,6 +119,7 @@ def battery_sag(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, 
 
 def motor_failure(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, probability: float) -> None:
     """With `probability` the drives of one robot of a world stop for good; of each world one at most. For intervals."""
+    untraceable("drives that stop")
     struck = torch.rand(len(worlds), generator=generator) < probability
     struck &= ~robots.dead[worlds].any(-1)
     robot = torch.randint(0, robots.num_robots, (len(worlds),), generator=generator)
@@ -173,10 +176,9 @@ def _uniform(shape: tuple[int, ...], bounds: Range, generator: torch.Generator) 
 
 
 def _steps(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range, most: int) -> Tensor:
-    steps = (_uniform((len(worlds), robots.num_robots), range_s, generator) / robots.dt).round().long()
-    if int(steps.max()) > most or int(steps.min()) < 0:
+    if min(range_s) < 0.0 or round(max(range_s) / robots.dt) > most:
         raise ValueError(f"delay range {range_s} s: 0 to {most * robots.dt:.3f} s is possible")
-    return steps
+    return (_uniform((len(worlds), robots.num_robots), range_s, generator) / robots.dt).round().long()
 
 
 def _scale_rows(robots: RobotGroup, field: str, worlds: Tensor, index: Tensor, factor: Tensor) -> None:

@@ -1,15 +1,18 @@
 """W worlds of one scene: physics, the robots in it, and what they see of the things around them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import torch
 
 from hardware.rotation import rotate_inverse
 from hardware.types import ActuatorCommand, ObjectState, RobotState
-from sim.group import ANG, LIN, POS, QUAT, Noise, RobotGroup, tilted
-from sim.physics import Physics, make_physics, on
+from sim.group import ANG, LIN, POS, QUAT, RobotGroup
+from sim.noise import Noise, tilted
+from sim.physics import Physics, TraceablePhysics, make_physics, on
 from sim.scene import Scene, Tracked
 from sim.task import Start
+from sim.tracing import is_tracing
 
 Tensor = torch.Tensor
 
@@ -63,11 +66,11 @@ class World:
 
     def step(self, commands: Sequence[ActuatorCommand]) -> None:
         """One control step under a command with `target` (W, N, U) for each group."""
-        force = None
+        force, ctrl = None, self._ctrl.clone() if is_tracing() else self._ctrl  # a trace writes to nothing of before
         for group, command in zip(self.groups, commands, strict=True):
-            group.write(self._ctrl, command.target)
+            group.write(ctrl, command.target)
             force = group.add_force(force)
-        self.physics.step(self._ctrl, force)
+        self.physics.step(ctrl, force)
 
     def truth(self) -> RobotState:
         """The true state of like robots, (W, N, ...), age 0."""
@@ -110,6 +113,17 @@ class World:
                 first, second = (model.jnt_qposadr[ids[equality]] for ids in (model.eq_obj1id, model.eq_obj2id))
                 offset, slope = model.eq_data[equality, :2]
                 qpos[:, first] = model.qpos0[first] + offset + slope * (qpos[:, second] - model.qpos0[second])
+
+    def tensors(self) -> dict[str, Any]:
+        """All that changes from step to step, (W, ...), nothing copied; of a `TraceablePhysics`."""
+        physics = cast(TraceablePhysics, self.physics)
+        return {"physics": physics.tensors(), "groups": [group.tensors() for group in self.groups]}
+
+    def put(self, tensors: Mapping[str, Any]) -> None:
+        """Put such tensors in place of those that are there."""
+        cast(TraceablePhysics, self.physics).put(tensors["physics"])
+        for group, own in zip(self.groups, tensors["groups"], strict=True):
+            group.put(own)
 
     def state_dict(self) -> dict:
         """Everything that a bitwise continuation needs."""

@@ -9,7 +9,7 @@ import torch
 
 from sim import randomisation
 from sim.env import TeamEnv, make_env
-from sim.group import Noise
+from sim.noise import Noise
 from sim.task import Curriculum, RandomTerm
 from sim.tasks import load_task
 

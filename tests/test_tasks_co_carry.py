@@ -16,9 +16,10 @@ from policies.ppo import PPOCfg
 from policies.train import TrainCfg, train
 from policies.verify import VerifyCfg, measure_parity
 from sim.env import TeamEnv, make_env
-from sim.task import Draw, Transition
+from sim.task import Draw
 from sim.tasks.co_carry import AHEAD_M, CO_CARRY, ENDS, HANDLE_M, POSE, start
 from sim.terms import carry
+from sim.transition import Transition
 
 ROBOT = load_robot("g1")
 STRAPPED = mujoco.mjtEq.mjEQ_CONNECT

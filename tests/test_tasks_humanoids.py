@@ -16,10 +16,11 @@ from policies.verify import VerifyCfg, measure_parity
 from sim import randomisation
 from sim.env import TeamEnv, make_env
 from sim.observe import decode
-from sim.task import RandomTerm, Transition
+from sim.task import RandomTerm
 from sim.tasks.stand import PUSH_EVERY_S, PUSH_M_S, STAND
 from sim.tasks.velocity import FASTEST, SLOWEST, SWING_SHARE, SWITCH_S, VELOCITY
 from sim.terms import humanoids
+from sim.transition import Transition
 
 ROBOT = load_robot("g1")
 TASKS = pytest.mark.parametrize("task", [STAND, VELOCITY], ids=lambda task: task.name)

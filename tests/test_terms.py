@@ -11,9 +11,10 @@ from hardware import load_robot
 from hardware.rotation import multiply, rotate, rotate_inverse
 from hardware.types import Peers, RobotState
 from sim.observe import decode, initial_memory, remember, see
-from sim.task import ActionCfg, Percept, Transition
+from sim.task import ActionCfg, Percept
 from sim.tasks import load_task
 from sim.terms import observations, rewards
+from sim.transition import Transition
 
 CRAZYFLIE = load_robot("crazyflie")
 

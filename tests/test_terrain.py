@@ -15,7 +15,7 @@ from policies.ppo import PPOCfg
 from policies.train import TrainCfg, train
 from sim import randomisation
 from sim.env import MixedEnv, TeamEnv, make_env
-from sim.group import Noise
+from sim.noise import Noise
 from sim.task import Curriculum, MixedTaskCfg, RandomTerm, SceneCfg, TaskCfg
 from sim.tasks import load_any_task, load_task
 from sim.terms import humanoids

@@ -107,8 +107,8 @@ def ground_of(env: MixedEnv) -> np.ndarray | None:
 class _OneEpisode(MixedEnv):
     """The world stays as it was when the episode ended, to be looked at."""
 
-    def _renew(self, worlds: torch.Tensor, success: torch.Tensor, obs: Mapping[str, torch.Tensor]) -> dict:
-        return dict(obs)
+    def _renew(self, success: torch.Tensor, worlds: torch.Tensor) -> None:
+        pass
 
 
 def _robots(values: Mapping[str, torch.Tensor]) -> np.ndarray:

@@ -1,8 +1,9 @@
 """Physics engines: each steps many worlds of one scene and hands their states out as torch tensors."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -104,3 +105,20 @@ class Physics(Protocol):
 
     def load_state_dict(self, state: dict) -> None:
         """Restore `state_dict()`."""
+
+
+@runtime_checkable
+class TraceablePhysics(Physics, Protocol):
+    """One whose step can be part of a program that is traced; see sim/tracing.py."""
+
+    def tensors(self) -> dict[str, Any]:
+        """All that steps, resets and randomisation change, (W, ...), nothing copied, in nested dicts."""
+
+    def put(self, tensors: Mapping[str, Any]) -> None:
+        """Put such tensors in place of those that are there."""
+
+    def settle(self, renewed: torch.Tensor | None = None) -> None:
+        """Derive what follows from masses, in the worlds (K,) too that a program has `renewed`, and could not."""
+
+    def advance_all(self, given: Sequence[Any]) -> list[Any]:
+        """A control step of all worlds on the arrays of the engine; a trace calls it "phalanx::advance"."""

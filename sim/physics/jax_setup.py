@@ -123,7 +123,8 @@ def compiled_for(lowered: Any, device: str) -> Any:
 def lend(jax: Any, tensor: torch.Tensor) -> Any:
     """The same memory as a JAX array, without a copy; the tensor must not be written to while JAX still reads it."""
     if tensor.numel() == 0:  # has no memory to lend
-        return jax.numpy.zeros(tuple(tensor.shape), jax.numpy.float32)
+        kind = bool if tensor.dtype is torch.bool else float if tensor.is_floating_point() else int
+        return jax.numpy.zeros(tuple(tensor.shape), kind)
     return jax.dlpack.from_dlpack(tensor.contiguous())
 
 

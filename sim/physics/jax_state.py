@@ -1,7 +1,7 @@
 """What the engines in JAX share: states, history and model fields of many worlds, and one compiled control step."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mujoco
@@ -12,8 +12,24 @@ from sim.physics import EngineError
 from sim.physics.jax_setup import announce, compiled_for, find_device, lend, memory_of
 from sim.physics.native import DERIVED, INERTIAL, MAX_SPEED
 from sim.scene import Scene
+from sim.tracing import is_tracing, untraceable
 
 STATE = ("qpos", "qvel", "act", "warm")  # warm (W, nv): the acceleration that the solver starts from
+
+
+@torch.library.custom_op("phalanx::advance", mutates_args=())
+def standing_still(given: list[torch.Tensor]) -> list[torch.Tensor]:
+    """What a trace has for a control step of all worlds: fields, state, ctrl (W, n, nu), force -> state and path."""
+    *_, qpos, qvel, act, warm, ctrl, _ = given
+    path = torch.cat([qpos, qvel], dim=-1).unsqueeze(1).repeat(1, ctrl.shape[1], 1)
+    return [*(part.clone() for part in (qpos, qvel, act, warm)), path]
+
+
+@standing_still.register_fake
+def _(given: list[torch.Tensor]) -> list[torch.Tensor]:
+    *_, qpos, qvel, act, warm, ctrl, _ = given
+    path = qpos.new_empty(len(qpos), ctrl.shape[1], qpos.shape[1] + qvel.shape[1])
+    return [*(torch.empty_like(part) for part in (qpos, qvel, act, warm)), path]
 
 
 class JaxPhysics:
@@ -41,8 +57,8 @@ class JaxPhysics:
             self._path = torch.zeros(2, num_worlds, steps_per_control, model.nq + model.nv, device=self.device)
             self._calm = torch.zeros(num_worlds, model.nv, device=self.device)
         self._turn = 0
-        self._own: dict[str, torch.Tensor] = {}  # (W, ...) float64: fields that some world has changed
-        self._sent: dict[str, torch.Tensor] = {}  # the same as JAX is given them, float32
+        self._own: dict[str, torch.Tensor] = {}  # (W, ...) float32: fields that some world has changed
+        self._sent: dict[str, torch.Tensor] = {}  # those that JAX is given, masses only with what follows from them
         self._changed: dict[str, None] = {}  # those of `_own` that are not derived
         self._stale: set[int] = set()
         self._bench, self._scratch = copy.copy(model), mujoco.MjData(model)
@@ -67,6 +83,9 @@ class JaxPhysics:
 
     def step(self, ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
         """See `Physics.step`."""
+        if is_tracing():
+            self._trace(ctrl, force)
+            return
         self._derive()
         held = self._calm if force is None else force.float()
         given = (self._sent, self._state, ctrl.float(), held)  # keeps alive what is lent
@@ -80,6 +99,23 @@ class JaxPhysics:
             for name, tensor in self._state.items():
                 if tensor.numel():
                     tensor.copy_(torch.from_dlpack(state[name]))
+
+    def _trace(self, ctrl: torch.Tensor, force: torch.Tensor | None) -> None:
+        """A step that stands in a program for what `advance` of all worlds will be."""
+        held = self._calm if force is None else force.float()
+        given = [*(self._sent[name] for name in sorted(self._sent)), *self._state.values(), ctrl.float(), held]
+        *state, path = standing_still(given)
+        self._path, self._turn = torch.stack([self._path[self._turn], path]), 1
+        self._state = dict(zip(STATE, state, strict=True))
+
+    def advance_all(self, given: Sequence[Any]) -> list[Any]:
+        """In JAX what `standing_still` stands for in a trace."""
+        names = (*sorted(self._sent), *STATE)
+        *arrays, ctrl, force = given
+        named = dict(zip(names, arrays, strict=True))
+        state = {name: named.pop(name) for name in STATE}
+        state, path = self.jax.vmap(self.advance)(named, state, ctrl, force)
+        return [*(state[name] for name in STATE), path]
 
     def _step(self, lent: tuple) -> tuple[dict, Any]:
         """Run the compiled step; compile it first where it has not been for the fields that are worlds' own."""
@@ -122,12 +158,12 @@ class JaxPhysics:
         reason = self.refuses_field(name)
         if reason is not None:
             raise EngineError(f"the engine {self.engine!r} cannot change {name!r} in single worlds: {reason}")
-        self._give(name)[worlds.unsqueeze(-1), index] = values.double()
+        self._give(name)[worlds.unsqueeze(-1), index] = values.float()
         self._changed[name] = None
-        if name in INERTIAL:
+        if name not in INERTIAL:
+            self._sent[name] = self._own[name]
+        elif not is_tracing():
             self._stale.update(worlds.tolist())
-        else:
-            self._sent[name] = self._own[name].float()
 
     def set_heights(self, worlds: torch.Tensor, shares: torch.Tensor) -> None:
         """See `Physics.set_heights`."""
@@ -139,10 +175,17 @@ class JaxPhysics:
             self._sent["hfield_data"] = shared.repeat(self.num_worlds, 1)
         self._sent["hfield_data"][worlds] = shares.float()
 
+    def settle(self, renewed: torch.Tensor | None = None) -> None:
+        """See `TraceablePhysics.settle`."""
+        if renewed is not None and any(name in self._own for name in INERTIAL):
+            self._stale.update(renewed.tolist())
+        self._derive()
+
     def _give(self, name: str) -> torch.Tensor:
-        """Field `name` of every world, (W, ...) float64, to be changed."""
+        """Field `name` of every world, (W, ...) float32, to be changed."""
         if name not in self._own:
-            nominal = self.field(name).double()
+            untraceable(f"a {name!r} that first changes in the course of an episode")
+            nominal = self.field(name).float()
             self._own[name] = nominal.repeat(self.num_worlds, *[1] * nominal.ndim)
         return self._own[name]
 
@@ -162,10 +205,23 @@ class JaxPhysics:
             for name in derived:
                 found[name].append(np.array(getattr(self._bench, name)))
         for name in derived:
-            self._give(name)[worlds] = torch.from_numpy(np.stack(found[name])).double().to(self.device)
+            self._give(name)[worlds] = torch.from_numpy(np.stack(found[name])).float().to(self.device)
         for name in (*inertial, *derived):
-            self._sent[name] = self._own[name].float()
+            self._sent[name] = self._own[name].clone()
         self._stale.clear()
+
+    def tensors(self) -> dict[str, Any]:
+        """See `TraceablePhysics.tensors`."""
+        path = {"before": self._path[self._turn ^ 1], "now": self._path[self._turn]}
+        heavy = {name: tensor for name, tensor in self._sent.items() if tensor is not self._own.get(name)}
+        own = {name: self._own[name] for name in self._changed}
+        return {"state": self._state, "path": path, "own": own, "heavy": heavy}
+
+    def put(self, tensors: Mapping[str, Any]) -> None:
+        """See `TraceablePhysics.put`."""
+        self._state, self._own = tensors["state"], self._own | tensors["own"]
+        self._path, self._turn = torch.stack([tensors["path"]["before"], tensors["path"]["now"]]), 1
+        self._sent = {**tensors["own"], **tensors["heavy"]}
 
     def state_dict(self) -> dict:
         """See `Physics.state_dict`."""

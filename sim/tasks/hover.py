@@ -7,8 +7,8 @@ import torch
 from hardware import load_robot
 from sim import randomisation
 from sim.baselines import geometric
-from sim.group import Noise
 from sim.imperfections import CRAZYFLIE_NOISE
+from sim.noise import Noise
 from sim.task import (
     ActionCfg,
     CommandCfg,

@@ -11,7 +11,7 @@ from hardware.rotation import rotate
 from sim import randomisation
 from sim.baselines import perch as baselines
 from sim.baselines.arms import poses
-from sim.group import Noise
+from sim.noise import Noise
 from sim.task import (
     ActionCfg,
     Curriculum,

@@ -8,7 +8,7 @@ import torch
 from hardware import load_robot
 from sim import randomisation
 from sim.baselines import arms as baselines
-from sim.group import Noise
+from sim.noise import Noise
 from sim.task import (
     ActionCfg,
     CommandCfg,

@@ -8,8 +8,9 @@ from hardware import load_robot
 from hardware.kinematics import Chain, load_chain
 from hardware.rotation import multiply, rotate_inverse
 from hardware.types import RobotState
-from sim.task import Percept, Transition
+from sim.task import Percept
 from sim.terms.observations import shortened
+from sim.transition import Transition
 
 Tensor = torch.Tensor
 

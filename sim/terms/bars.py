@@ -4,9 +4,10 @@ import torch
 
 from hardware.rotation import rotate, rotate_inverse
 from hardware.types import ObjectState
-from sim.task import Percept, Transition
+from sim.task import Percept
 from sim.terms.arms import tool_pose_b
 from sim.terms.objects import SLACK_M
+from sim.transition import Transition
 
 Tensor = torch.Tensor
 

@@ -13,9 +13,10 @@ import torch
 
 from hardware.rotation import down_b, rotate
 from hardware.types import ObjectState
-from sim.task import Percept, Transition
+from sim.task import Percept
 from sim.terms import humanoids
 from sim.terms.flight import LOAD, LOAD_GOAL, load_velocity_w
+from sim.transition import Transition
 
 Tensor = torch.Tensor
 WALK_M_S = 0.4  # how fast a load is carried to a goal that is far

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from hardware.rotation import rotate, rotate_inverse, rotate_inverse_each
-from sim.task import Percept, Transition
+from sim.task import Percept
 from sim.terms.observations import shortened
 from sim.terms.rewards import ellipsoid_distance
+from sim.transition import Transition
 
 Tensor = torch.Tensor
 LOAD, LOAD_GOAL = "load", "load_goal"  # the tracked object, and the command that says where it is to be

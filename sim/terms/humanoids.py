@@ -11,7 +11,8 @@ import torch
 
 from hardware.rotation import down_b, rotate
 from hardware.types import RobotState
-from sim.task import Percept, Transition
+from sim.task import Percept
+from sim.transition import Transition
 
 Tensor = torch.Tensor
 Joints = tuple[int, ...]  # places in the robot's joint order

@@ -3,9 +3,10 @@
 import torch
 
 from hardware.rotation import rotate, rotate_inverse
-from sim.task import Percept, Transition
+from sim.task import Percept
 from sim.terms.arms import tool_pose_b
 from sim.terms.observations import shortened
+from sim.transition import Transition
 
 Tensor = torch.Tensor
 SLACK_M = 0.003  # a finger this far from the side of a thing still touches it

@@ -7,9 +7,10 @@ import torch
 
 from hardware.rotation import down_b, rotate, rotate_inverse, rotate_inverse_each
 from hardware.types import ObjectState, RobotState
-from sim.task import Percept, Transition
+from sim.task import Percept
 from sim.terms.observations import shortened
 from sim.terms.rewards import approach
+from sim.transition import Transition
 
 Tensor = torch.Tensor
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from sim.task import Transition
+from sim.transition import Transition
 from sim.vectors import dot, length
 
 Tensor = torch.Tensor

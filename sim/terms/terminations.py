@@ -2,7 +2,7 @@
 
 import torch
 
-from sim.task import Transition
+from sim.transition import Transition
 
 Tensor = torch.Tensor
 

@@ -1,0 +1,131 @@
+"""Rollouts as one compiled program in JAX: policies, physics and terms, without a stop between steps.
+
+Terms are the same torch functions as everywhere: traced once, see sim/physics/jax_trace.py. In the program a restart
+is computed for all worlds, and those take it whose episode has ended. Two things differ from single steps: random
+numbers come from JAX, and masses that a restart draws are in force from the end of the rollout on, because what MuJoCo
+derives from them is derived on the host.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from policies.learner import Learner
+from policies.networks import Actor
+from policies.rollout import sampled
+from sim.nested import flat, like, on_tensors
+from sim.physics import EngineError
+from sim.physics.jax_setup import announce, compiled_for, lend, memory_of
+from sim.physics.jax_trace import Program
+from sim.tracing import tracing
+
+
+class JittedRollout:
+    """`num_steps` control steps of all worlds of an environment under the learners' actors, in one call."""
+
+    def __init__(self, env: Any, learners: Mapping[str, Learner], num_steps: int) -> None:
+        """`env` is by role, on a `TraceablePhysics`. Exceptions of all kinds where it cannot be traced."""
+        self.env, self.num_steps, self.physics = env, num_steps, env.world.physics
+        self._samplers = {name: _Sampler(learner.actor) for name, learner in learners.items()}
+        worlds = self.physics.num_worlds
+        announce(f"{self.physics.engine}: compiling a rollout of {num_steps} control steps of {worlds} worlds")
+        self.physics.settle()
+        self._state = env.tensors()
+        program = self._traced(flat(self._state) + self._parameters())
+        self._compiled = self._compile(program)
+
+    def steps(self, generator: torch.Generator) -> Iterator[tuple]:
+        """Go through a rollout, after which `env` is where that ended.
+
+        Each step has what every role sees (W, N, D), what it does (action (W, N, U), its log-probability (W, N)), and
+        then what `MixedEnv.step` returns, but for the observations.
+        """
+        physics, jax = self.physics, self.physics.jax
+        seed = torch.randint(2**31, (1,), generator=generator, dtype=torch.int32, device=generator.device)
+        physics.settle()
+        given = flat(self.env.tensors()) + self._parameters()  # keeps alive what is lent
+        with memory_of(physics.engine, physics.num_worlds, physics.device.type):
+            state, seen = self._compiled([lend(jax, tensor) for tensor in given], lend(jax, seed))
+            if physics.device.type == "cpu":
+                jax.block_until_ready(state)
+        # A copy, for steps and resets outside write to what is theirs
+        taken = [torch.from_dlpack(new).to(old.dtype, copy=True) for new, old in zip(state, given, strict=False)]
+        self.env.put(like(self._state, taken))
+        outcome = like(self._seen, map(torch.from_dlpack, seen))
+        physics.settle(outcome[-1]["ended"].any(0).nonzero().squeeze(-1))
+        for t in range(self.num_steps):
+            yield on_tensors(lambda tensor, t=t: tensor[t], outcome)
+
+    def _parameters(self) -> list[Tensor]:
+        return [tensor.detach() for sampler in self._samplers.values() for tensor in sampler.state_dict().values()]
+
+    def _traced(self, example: list[Tensor]) -> Program:
+        """One control step, (state, parameters) -> (state, what is seen)."""
+        env, physics = self.env, self.physics
+        names = {role: list(sampler.state_dict()) for role, sampler in self._samplers.items()}
+        count = len(flat(self._state))
+        kept, drawn = on_tensors(Tensor.clone, self._state), env.generator.get_state()
+
+        @torch.no_grad()
+        def step(given: list[Tensor]) -> list[Tensor]:
+            env.put(like(self._state, given[:count]))
+            rest, seen, done = iter(given[count:]), env.obs, {}
+            for role, sampler in self._samplers.items():
+                parameters = {name: next(rest) for name in names[role]}
+                done[role] = functional_call(sampler, parameters, (seen[role], env.generator))
+            _, *outcome = env.step({role: action for role, (action, _) in done.items()})
+            self._seen = (seen, done, *outcome)
+            return flat(env.tensors()) + flat(self._seen)
+
+        try:
+            with tracing():  # what terms make once and keep is made now: in a trace it would not last
+                step([tensor.clone() for tensor in example])
+            return Program(physics.jax, step, example, {"phalanx::advance": physics.advance_all})
+        finally:
+            env.put(kept)
+            env.generator.set_state(drawn)
+
+    def _compile(self, program: Program) -> Any:
+        jax, device = self.physics.jax, self.physics.device.type
+        count = len(flat(self._state))
+
+        def rollout(given: list, seed: Any) -> tuple:
+            def step(state: list, key: Any) -> tuple[list, list]:
+                out = program([*state, *given[count:]], key)
+                return [new.astype(old.dtype) for new, old in zip(out, state, strict=False)], out[count:]
+
+            keys = jax.random.split(jax.random.key(seed[0]), self.num_steps)
+            return jax.lax.scan(step, given[:count], keys)
+
+        given = [lend(jax, tensor) for tensor in flat(self._state) + self._parameters()]
+        seed = lend(jax, torch.zeros(1, dtype=torch.int32, device=self.physics.device))
+        with jax.default_matmul_precision("highest"):  # as torch has it
+            return compiled_for(jax.jit(rollout).lower(given, seed), device)
+
+
+class _Sampler(nn.Module):
+    """Draws from an actor, with parameters that a program is given."""
+
+    def __init__(self, actor: Actor) -> None:
+        super().__init__()
+        self.actor = actor
+
+    def forward(self, obs: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Observation (W, N, D) -> action (W, N, U) and its log-probability (W, N)."""
+        return sampled(self.actor, self.actor(obs), generator)
+
+
+def jitted_rollout(env: Any, learners: Mapping[str, Learner], num_steps: int) -> JittedRollout | None:
+    """The rollout of an environment in one program; None where that cannot be had, which a line tells."""
+    engine = env.world.physics.engine
+    try:
+        return JittedRollout(env, learners, num_steps)
+    except EngineError:
+        raise
+    except Exception as error:  # of torch, of JAX, or of a task that does what only single steps can
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        announce(f"{engine}: rollouts go step by step, for they cannot be compiled as a whole: {reason}")
+        return None

@@ -1,0 +1,142 @@
+"""A rollout compiled as one program is what single steps give, whatever happens in it."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from policies.jitted import JittedRollout
+from policies.learner import Learner, hyperparameters, role_of
+from policies.ppo import PPOCfg
+from policies.train import TrainCfg
+from policies.trainer import Trainer
+from sim import randomisation
+from sim.env import MixedEnv
+from sim.nested import flat, on_tensors
+from sim.task import RandomTerm, Term
+from sim.tasks import load_any_task
+
+WORLDS, STEPS = 8, 6
+ENDING = slice(0, 3)  # worlds whose episode ends in the third step
+
+
+def begun(task, engine="mjx", randomise=False):
+    env = MixedEnv(task, WORLDS, seed=0, engine=engine, randomise=randomise)
+    env.steps = torch.arange(WORLDS) + 10
+    env.steps[ENDING] = env.max_steps - 3
+    return env
+
+
+def jitted(env, steps=STEPS):
+    torch.manual_seed(0)
+    roles = {name: role_of(env.task, name) for name in env.crews}
+    learners = {
+        name: Learner(name, env.crews[name], env.obs[name], role, hyperparameters(role, name), False)
+        for name, role in roles.items()
+    }
+    return JittedRollout(env, learners, steps)
+
+
+def rolled(rollout, seed=0):
+    return list(rollout.steps(torch.Generator().manual_seed(seed)))
+
+
+@pytest.fixture(scope="module")
+def flight():
+    """Hover with all its randomisation, a battery that sags at known moments, and three worlds that end."""
+    task = load_any_task("hover")
+    sag = RandomTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, every_s=(0.05, 0.05))
+    env = begun(replace(task, randomisation={**task.randomisation, "sag": sag}), randomise=True)
+    return env, jitted(env), on_tensors(torch.clone, env.tensors())
+
+
+@pytest.mark.parametrize(
+    ("task", "engine", "steps", "worst"),
+    [
+        ("swarm-swap", "mjx", STEPS, 1e-5),
+        pytest.param("perch", "mjx", STEPS, 1e-4, marks=pytest.mark.slow),
+        pytest.param("stand", "brax", 4, 5e-3, marks=pytest.mark.slow),
+    ],
+)
+def test_a_rollout_is_what_single_steps_give(task, engine, steps, worst):
+    program, stepped = (begun(load_any_task(task), engine) for _ in range(2))
+    going = torch.ones(WORLDS, dtype=torch.bool)  # what they see after a restart is drawn by each for itself
+    obs = stepped.obs
+    for seen, done, *outcome in rolled(jitted(program, steps)):
+        expected = [obs]
+        obs, *rest = stepped.step({role: action for role, (action, _) in done.items()})
+        expected += rest
+        info = expected[-1]
+        for here, there in zip(flat([seen, *outcome]), flat(expected), strict=True):
+            torch.testing.assert_close(here[going].float(), there[going].float(), rtol=worst, atol=worst)
+        going &= ~info["ended"]
+    assert going.tolist() == [False] * 3 + [True] * 5
+    assert program.steps.tolist() == stepped.steps.tolist()
+
+
+def test_worlds_start_anew_in_the_middle_and_others_go_on(flight):
+    env, rollout, before = flight
+    env.put(on_tensors(torch.clone, before))
+    mass = env.world.physics.tensors()["own"]["body_mass"].clone()
+    robots, strength = env.world.robots, env.world.robots.strength.clone()
+    steps = rolled(rollout)
+    assert [int(info["ended"].sum()) for *_, info in steps] == [0, 0, 3, 0, 0, 0]
+    assert env.steps[ENDING].tolist() == [3] * 3 and bool((env.steps[3:] == torch.arange(3, 8) + 10 + STEPS).all())
+    assert all(bool(tensor.isfinite().all()) for tensor in flat(env.obs))
+    now = env.world.physics.tensors()
+    assert bool((now["own"]["body_mass"][3:] == mass[3:]).all()) and bool(
+        (now["own"]["body_mass"][ENDING] != mass[ENDING]).any()
+    )
+    # What follows from masses has been brought up to date with them
+    torch.testing.assert_close(now["heavy"]["body_subtreemass"][:, 0], now["own"]["body_mass"].sum(-1))
+    torch.testing.assert_close(robots.strength[3:], strength[3:] * 0.9)
+    obs = env.step({role: torch.zeros_like(action) for role, (action, _) in steps[-1][1].items()})[0]
+    assert all(bool(tensor.isfinite().all()) for tensor in flat(obs))
+
+
+def test_a_rollout_depends_on_its_seed_and_the_actor_alone(flight):
+    env, rollout, before = flight
+    runs = []
+    for seed in (0, 0, 1):
+        env.put(on_tensors(torch.clone, before))
+        runs.append(torch.cat([tensor.flatten().float() for tensor in flat(rolled(rollout, seed))]))
+    assert torch.equal(runs[0].nan_to_num(), runs[1].nan_to_num()) and not torch.equal(runs[0], runs[2])
+
+
+def test_a_world_that_blows_up_fails_alone(flight):
+    env, rollout, before = flight
+    env.put(on_tensors(torch.clone, before))
+    env.world.physics.tensors()["state"]["qvel"][5] = torch.nan
+    first, *rest = rolled(rollout)
+    unstable = first[-1]["failures"]["crazyflie"]["unstable"]
+    assert unstable[:, 0].tolist() == [world == 5 for world in range(WORLDS)]
+    assert not any(bool(step[-1]["failures"]["crazyflie"]["unstable"].any()) for step in rest)
+    assert all(bool(tensor.isfinite().all()) for step in (first, *rest) for tensor in flat(step[:3]))
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "reason"),
+    [
+        ("payload-lift", {}, "drives that stop"),
+        ("hover", {"shield": True}, "the safety shield"),
+    ],
+)
+def test_what_only_single_steps_can_do_goes_by_single_steps_and_says_so(task, options, reason, tmp_path, capfd):
+    small = PPOCfg(num_steps=2, epochs=1, minibatch=64, hidden=16, threads=1)
+    trainer = Trainer(TrainCfg(task=task, num_envs=4, engine="mjx", out=tmp_path, ppo=small, **options))
+    assert trainer.jitted is None
+    assert f"step by step, for they cannot be compiled as a whole: {reason}" in capfd.readouterr().err
+
+
+def heedless(t):
+    """A term that asks what a tensor holds."""
+    return t.state.base_pos[..., 2] if float(t.state.base_pos.sum()) > 0 else t.state.base_pos[..., 0]
+
+
+def test_a_term_that_asks_what_a_tensor_holds_cannot_be_traced_and_leaves_the_world_as_it_was():
+    env = begun(replace(load_any_task("hover"), success=Term(heedless), randomisation={}))
+    before = on_tensors(torch.clone, env.tensors())
+    with pytest.raises(Exception, match="data-dependent"):
+        jitted(env)
+    assert all(torch.equal(a, b) for a, b in zip(flat(before), flat(env.tensors()), strict=True))
+    env.step({role: torch.zeros(WORLDS, crew.num_agents, crew.action_dim) for role, crew in env.crews.items()})
