@@ -159,10 +159,9 @@ class Crew:
         self.last_action = action
         if self.role.motion is not None:
             self.command = self.role.motion(self.plan, time_s.view(-1, 1, 1))
-        for name, due in self.due.items():
-            term = self.randomisation[name]
-            due -= self.control_dt
-            where(due <= 0, partial(self._happen, name, term, generator))
+        for name in self.due:
+            self.due[name] -= self.control_dt
+            where(self.due[name] <= 0, partial(self._happen, name, self.randomisation[name], generator))
 
     def _happen(self, name: str, term: RandomTerm, generator: torch.Generator, worlds: Tensor) -> None:
         """What is randomised in between happens in `worlds` (K,), and will again."""

@@ -45,7 +45,7 @@ def rolled(rollout, seed=0):
 def flight():
     """Hover with all its randomisation, a battery that sags at known moments, and three worlds that end."""
     task = load_any_task("hover")
-    sag = RandomTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, every_s=(0.05, 0.05))
+    sag = RandomTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, every_s=(0.07, 0.07))  # in the fourth step
     env = begun(replace(task, randomisation={**task.randomisation, "sag": sag}), randomise=True)
     return env, jitted(env), on_tensors(torch.clone, env.tensors())
 
@@ -84,12 +84,11 @@ def test_worlds_start_anew_in_the_middle_and_others_go_on(flight):
     assert env.steps[ENDING].tolist() == [3] * 3 and bool((env.steps[3:] == torch.arange(3, 8) + 10 + STEPS).all())
     assert all(bool(tensor.isfinite().all()) for tensor in flat(env.obs))
     now = env.world.physics.tensors()
-    assert bool((now["own"]["body_mass"][3:] == mass[3:]).all()) and bool(
-        (now["own"]["body_mass"][ENDING] != mass[ENDING]).any()
-    )
+    other = (now["own"]["body_mass"] != mass).any(-1)
+    assert other.tolist() == [True] * 3 + [False] * 5
     # What follows from masses has been brought up to date with them
     torch.testing.assert_close(now["heavy"]["body_subtreemass"][:, 0], now["own"]["body_mass"].sum(-1))
-    torch.testing.assert_close(robots.strength[3:], strength[3:] * 0.9)
+    torch.testing.assert_close(robots.strength[3:, :, 0], strength[3:, :, 0] * 0.9)
     obs = env.step({role: torch.zeros_like(action) for role, (action, _) in steps[-1][1].items()})[0]
     assert all(bool(tensor.isfinite().all()) for tensor in flat(obs))
 
@@ -130,7 +129,8 @@ def test_what_only_single_steps_can_do_goes_by_single_steps_and_says_so(task, op
 
 def heedless(t):
     """A term that asks what a tensor holds."""
-    return t.state.base_pos[..., 2] if float(t.state.base_pos.sum()) > 0 else t.state.base_pos[..., 0]
+    height = t.state.base_pos[..., 2]
+    return height > 1.0 if float(height.mean()) > 1.0 else height > 0.5
 
 
 def test_a_term_that_asks_what_a_tensor_holds_cannot_be_traced_and_leaves_the_world_as_it_was():
