@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sim.env import MixedEnv, task_scene
-from sim.physics.native import DERIVED, INERTIAL
+from sim.physics.derived import DERIVED, INERTIAL
 from sim.physics.shared_models import SharedModels
 from sim.tasks import any_task_names, load_any_task
 

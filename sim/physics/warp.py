@@ -1,12 +1,9 @@
 """MuJoCo Warp: all worlds at once on an accelerator, in single precision; on a CPU too, to check against."""
 
-import copy
-
-import mujoco
 import numpy as np
 import torch
 
-from sim.physics.native import INERTIAL
+from sim.physics.derived import INERTIAL, Derivation
 from sim.physics.warp_engine import WarpEngine
 from sim.scene import Scene
 
@@ -34,7 +31,7 @@ class WarpPhysics:
         self._engine = WarpEngine(scene.model, num_worlds, steps_per_control, device)
         self.device = self._engine.device
         self._nominal: dict[str, Tensor] = {}
-        self._bench, self._scratch = copy.copy(scene.model), mujoco.MjData(scene.model)
+        self._derivation = Derivation(scene.model)
         # Worlds whose derived constants are out of date; whoever calls may have another default device.
         self._stale = torch.zeros(num_worlds, dtype=torch.bool, device="cpu")
         for name, path in self._engine.path.items():
@@ -60,23 +57,15 @@ class WarpPhysics:
     def _derive(self) -> None:
         """Bring constants up to date where masses have changed.
 
-        MuJoCo Warp could do it, for all worlds at once and at the price of several physics steps; MuJoCo does it
-        in 3 to 70 us for each world that has changed, and in double precision.
+        MuJoCo Warp could do it, for all worlds at once and at the price of several physics steps.
         """
         worlds = self._stale.nonzero().squeeze(-1)
         if not len(worlds):
             return
-        own = self._engine.own
-        changed = {name: own[name][worlds.to(self.device)].cpu().numpy() for name in INERTIAL if name in own}
-        derived = {name: np.empty((len(worlds), *getattr(self._bench, name).shape)) for name in DERIVED}
-        for row in range(len(worlds)):
-            for name, values in changed.items():
-                getattr(self._bench, name)[:] = values[row]
-            mujoco.mj_setConst(self._bench, self._scratch)
-            for name, rows in derived.items():
-                rows[row] = getattr(self._bench, name)
-        for name, rows in derived.items():
-            self._engine.expand(name)[worlds.to(self.device)] = torch.from_numpy(rows).to(self.device, torch.float32)
+        there, own = worlds.to(self.device), self._engine.own
+        masses = {name: own[name][there].cpu().numpy() for name in INERTIAL if name in own}
+        for name, values in self._derivation.of_worlds(masses, DERIVED).items():
+            self._engine.expand(name)[there] = torch.from_numpy(values).to(self.device, torch.float32)
         self._stale[:] = False
 
     def now(self, columns: Tensor) -> Tensor:
