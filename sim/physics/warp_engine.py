@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from typing import Any
 
@@ -10,6 +10,7 @@ import mujoco
 import torch
 
 from sim.physics import EngineError
+from sim.physics.failures import told_in_one_line
 from sim.physics.native import MAX_SPEED
 from sim.physics.warp_damping import keep_damping
 from sim.physics.warp_ground import own_heights
@@ -18,7 +19,6 @@ from sim.physics.warp_setup import find_device, load_warp, put_model
 
 STATE = ("qpos", "qvel", "act", "qacc_warmstart", "time")  # all that one step hands on to the next
 PATIENCE_S = 3.0
-NO_MEMORY = ("Failed to allocate", "can't allocate", "out of memory")  # as warp and torch say it
 
 Tensor = torch.Tensor
 
@@ -152,16 +152,8 @@ class WarpEngine:
             return None
         return self._warp.stream_from_torch(torch.cuda.current_stream(self.device))
 
-    @contextmanager
-    def _memory(self) -> Iterator[None]:
-        """EngineError in one line where what is asked for is more than the device has."""
-        try:
-            yield
-        except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and not any(words in str(error) for words in NO_MEMORY):
-                raise
-            message = f"{self.num_worlds} worlds do not fit into the memory of {str(self.device)!r}: take fewer"
-            raise EngineError(message) from error
+    def _memory(self) -> AbstractContextManager[None]:
+        return told_in_one_line("warp", self.num_worlds, str(self.device))
 
 
 @contextmanager
