@@ -85,6 +85,10 @@ class NativePhysics:
                 getattr(model, name)[:] = getattr(up_to_date, name)
         self._stale.clear()
 
+    def states(self) -> np.ndarray:
+        """A copy of where every world is, (W, S) as `mujoco.rollout` takes it: FULLPHYSICS."""
+        return self._start.copy()
+
     def now(self, columns: torch.Tensor) -> torch.Tensor:
         """See `Physics.now`."""
         picked = self._seen[self._turn, :, -1].float().index_select(1, (columns + 1).flatten())
