@@ -62,7 +62,6 @@ class WarpEngine:
                 view = self._warp.to_torch(shared)
                 values = view.expand(self.num_worlds, *view.shape[1:]).clone()
                 own = self._warp.from_torch(values, dtype=shared.dtype)
-            own._is_batched = getattr(shared, "_is_batched", True)
             setattr(self._model, name, own)
             self.own[name] = values
             self._graph = None
