@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from hardware.rotation import cross, multiply, of_products, products, rotate
+from hardware.rotation import as_like, cross, multiply, of_products, products, rotate
 from hardware.spec import RobotSpec
 from hardware.types import Array
 
@@ -42,9 +42,9 @@ class Chain:
         """Position (..., 3) m and quaternion (..., 4) wxyz of the site in the base body at `joint_pos` (..., J)."""
         turns = self._turns(joint_pos)
         pairs = products(turns)
-        pos = _constant(self.start, joint_pos) + _flat(pairs) @ _constant(self.vectors[:, :3], joint_pos)
+        pos = as_like(self.start, joint_pos) + _flat(pairs) @ as_like(self.vectors[:, :3], joint_pos)
         if self.out.any():
-            pos = pos + _flat(pairs * self._moved(joint_pos)) @ _constant(self.slid[:, :3], joint_pos)
+            pos = pos + _flat(pairs * self._moved(joint_pos)) @ as_like(self.slid[:, :3], joint_pos)
         return pos, turns[..., -1, :]
 
     def jacobian(self, joint_pos: Array) -> Array:
@@ -52,9 +52,9 @@ class Chain:
         xp = array_namespace(joint_pos)
         turns = self._turns(joint_pos)
         pairs = products(turns)
-        vectors = _flat(pairs) @ _constant(self.vectors, joint_pos)
+        vectors = _flat(pairs) @ as_like(self.vectors, joint_pos)
         if self.out.any():
-            vectors = vectors + _flat(pairs * self._moved(joint_pos)) @ _constant(self.slid, joint_pos)
+            vectors = vectors + _flat(pairs * self._moved(joint_pos)) @ as_like(self.slid, joint_pos)
         vectors = xp.reshape(vectors, (*turns.shape[:-1], 3, 3))
         to_site, hinge, slide = (vectors[..., i, :] for i in range(3))
         of_link = xp.concat([cross(hinge, to_site) + slide, hinge], axis=-1)
@@ -62,13 +62,13 @@ class Chain:
 
     def _moved(self, joint_pos: Array) -> Array:
         """How far the slide of each link is out, (..., L, 1) m."""
-        return (joint_pos @ _constant(self.out, joint_pos))[..., None]
+        return (joint_pos @ as_like(self.out, joint_pos))[..., None]
 
     def _turns(self, joint_pos: Array) -> Array:
         """How each link is turned in the base body, (..., L, 4)."""
         xp = array_namespace(joint_pos)
-        half = joint_pos @ _constant(self.half, joint_pos)
-        step = xp.concat([xp.cos(half), xp.sin(half)], axis=-1) @ _constant(self.step, joint_pos)
+        half = joint_pos @ as_like(self.half, joint_pos)
+        step = xp.concat([xp.cos(half), xp.sin(half)], axis=-1) @ as_like(self.step, joint_pos)
         step = xp.reshape(step, (*half.shape, 4, 4))
         turns = [step[..., 0, :1, :]]  # the first row of a step is its quaternion
         for i in range(1, step.shape[-3]):
@@ -196,13 +196,6 @@ def _unit(vector: np.ndarray) -> np.ndarray:
 def _flat(values: Array) -> Array:
     """(..., L, n) -> (..., L n)."""
     return array_namespace(values).reshape(values, (*values.shape[:-2], -1))
-
-
-def _constant(values: np.ndarray, like: Array) -> Array:
-    """`values` as an array of the kind, type and device of `like`."""
-    if isinstance(like, np.ndarray):
-        return values.astype(like.dtype, copy=False)
-    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
 
 
 def _index(values: np.ndarray, like: Array) -> Array:

@@ -49,13 +49,20 @@ def cross(a: Array, b: Array) -> Array:
 
 def products(quat: Array) -> Array:
     """(..., 10) products w w, w x, .. z z of the components of quaternions (..., 4): what rotations are linear in."""
-    pairs = quat @ _constant(_FACTORS, quat)
+    pairs = quat @ as_like(_FACTORS, quat)
     return pairs[..., :10] * pairs[..., 10:]
 
 
 def of_products(vecs: np.ndarray) -> np.ndarray:
     """(10, P, 3) from the `products` of a turn to vectors (P, 3) turned by it."""
     return np.einsum("aij,pj->api", _OF_PAIRS.reshape(10, 3, 3), vecs)
+
+
+def as_like(values: np.ndarray, like: Array) -> Array:
+    """`values` as an array of the kind, type and device of `like`."""
+    if isinstance(like, np.ndarray):
+        return values.astype(like.dtype, copy=False)
+    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
 
 
 def _matrix(quat: Array) -> Array:
@@ -69,14 +76,8 @@ def _matrix(quat: Array) -> Array:
         all_products = np.reshape(quat[..., :, None] * quat[..., None, :], (*quat.shape[:-1], 16))
         elements = all_products @ _ELEMENTS.astype(quat.dtype, copy=False)
     else:
-        elements = products(quat) @ _constant(_OF_PAIRS, quat)
+        elements = products(quat) @ as_like(_OF_PAIRS, quat)
     return array_namespace(quat).reshape(elements, (*quat.shape[:-1], 3, 3))
-
-
-def _constant(values: np.ndarray, like: Array) -> Array:
-    if isinstance(like, np.ndarray):
-        return values.astype(like.dtype, copy=False)
-    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
 
 
 def _matrix_elements() -> np.ndarray:

@@ -15,6 +15,7 @@ from policies.parallel import single_threaded_torch
 from policies.pilot import BundlePilot, Pilot, TeamPilot, TorchPilot
 from sim.env import MixedEnv, make_env
 from sim.physics import on
+from sim.physics.failures import told_in_one_line
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import load_any_task
 
@@ -66,11 +67,14 @@ def evaluate(
         if not isinstance(policy, Mapping):
             raise ValueError(f"task {cfg.name!r} needs a policy for each of its roles: {', '.join(cfg.roles)}")
         team = TeamPilot({role: make_pilot(part) for role, part in policy.items()})
-        return fly(team, MixedEnv(cfg, num_worlds, seed, None, shield, randomise, engine=engine, device=device))
+        with told_in_one_line(engine, num_worlds, device):
+            return fly(team, MixedEnv(cfg, num_worlds, seed, None, shield, randomise, engine=engine, device=device))
     if isinstance(policy, Mapping):
         raise ValueError(f"task {cfg.name!r} has one role, and needs one policy")
-    env = make_env(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
-    return fly(make_pilot(policy), env)
+    pilot = make_pilot(policy)
+    with told_in_one_line(engine, num_worlds, device):
+        env = make_env(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
+        return fly(pilot, env)
 
 
 def make_pilot(policy: Policy) -> Pilot:

@@ -24,6 +24,7 @@ from policies.learner import role_of
 from policies.networks import Actor
 from policies.pilot import TeamPilot, TorchPilot, graph_inputs
 from sim.env import MixedEnv, make_env
+from sim.physics import packages_of
 from sim.task import MixedTaskCfg, ObsLayout, TaskCfg
 from sim.tasks import load_any_task
 
@@ -216,16 +217,9 @@ def _provenance(task: Task, content: Mapping[str, Any]) -> Provenance:
         versions={
             "python": platform.python_version(),
             **{n: _version(n) for n in ("torch", "mujoco", "numpy", "onnx")},
-            **{name: _version(name) for name in _engine_packages(content)},
+            **{n: _version(n) for engine in content.get("engines", ()) for n in packages_of(engine)},
         },
     )
-
-
-def _engine_packages(content: Mapping[str, Any]) -> list[str]:
-    """Packages of the engines, other than MuJoCo, that a run has seen."""
-    packages = {"warp": ["mujoco-warp"], "mjx": ["mujoco-mjx", "jax"], "brax": ["brax", "jax"]}
-    used = content.get("engines", ["mujoco"])
-    return list(dict.fromkeys(p for engine in used for p in packages.get(engine.partition(":")[0], [])))
 
 
 def describe(value: Any) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from deploy.bundle import load_bundle
 from deploy.robot_match import check_robot
 from hardware import load_robot
-from ros_nodes.mission import CRAZYFLIE, Mission, load_mission, plan_swap
+from ros_nodes.mission import CRAZYFLIE, Mission, is_name, load_mission, plan_swap
 
 SWAP_S = 18.0
 
@@ -18,7 +18,7 @@ SWAP_S = 18.0
 def names_in(text: str) -> list[str]:
     """The names in "[cf1, cf2]" or "cf1, cf2"."""
     names = [name.strip(" \"'") for name in _items(text)]
-    if not all(name.isidentifier() for name in names) or len(set(names)) < len(names):
+    if not all(map(is_name, names)) or len(set(names)) < len(names):
         raise ValueError(f"team:={text}: expected names such as [cf1, cf2], each once")
     return names
 

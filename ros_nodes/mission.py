@@ -148,7 +148,7 @@ def _mission(data: dict[str, Any]) -> Mission:
 def _check(mission: Mission) -> None:
     """ValueError for what the nodes would only stumble over in flight."""
     for name in mission.names:
-        if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
+        if not is_name(name):
             raise ValueError(f"robot {name!r}: a name is letters, digits and _, a letter first")
     if not mission.team or len(set(mission.names)) < len(mission.team):
         raise ValueError(f"robots {', '.join(mission.names) or '(none)'}: at least one, each with a name of its own")
@@ -173,6 +173,11 @@ def _member(base_pose: Sequence[float], joint_pos: Sequence[float], **words: str
 
 def _arrays(data: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.array(value, float) for name, value in data.items()}
+
+
+def is_name(name: str) -> bool:
+    """Whether a robot can be called so: its topics are, and ROS takes letters, digits and _ only, a letter first."""
+    return re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) is not None
 
 
 def team_names(robots: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from deploy.bundle import save_bundle
 from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, robot_interface
 from deploy.probes import Probes, StepFn, record_sequence
 from deploy.signals import TensorSpec, peer_signals, state_signals
-from hardware import load_robot
+from hardware import Peers, RobotState, load_robot
 
 WIDTH = 64
 MAX_PEERS = 8
@@ -121,6 +121,15 @@ def random_inputs(seed: int, steps: int, batch: int, peers: int) -> dict[str, np
         "goal_pos": rng.uniform(0.5, 1.5, (*n, 3)),
     }
     return {name: value.astype(np.float32) for name, value in inputs.items()} | {"peers_valid": rng.random(p) < 0.75}
+
+
+def robot_view(inputs, step=0, robot=0):
+    """State, peers and command of one robot at one step of `random_inputs`."""
+    x = {name: value[step, robot] for name, value in inputs.items()}
+    none = np.zeros(0, np.float32)
+    state = RobotState(none, none, x["base_pos"], x["base_quat"], x["base_lin_vel"], x["base_ang_vel"], np.float32(0.0))
+    peers = Peers(x["peers_pos"], x["peers_lin_vel"], x["peers_age"], x["peers_valid"])
+    return state, peers, {"goal_pos": x["goal_pos"]}
 
 
 def torch_step(policy: nn.Module, contract: Contract) -> StepFn:

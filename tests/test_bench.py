@@ -16,6 +16,7 @@ from phalanx.bench.scale import grid_task
 from phalanx.bench.sim import figures
 from phalanx.bench.subject import MOMENTS, Subject
 from phalanx.bench.turns import Clock, Cost, measure, median_ratio
+from phalanx.commands.bench import bench as bench_command
 from sim.env import make_env
 
 
@@ -110,6 +111,24 @@ def test_unknown_task_is_refused_before_anything_is_measured():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "option", "said"),
+    [
+        ("sim", {"repeats": 0}, "repeats = 0: at least 1"),
+        ("sim", {"batches": (64, -3)}, "batches = -3: at least 1"),
+        ("engines", {"batches": ()}, "batches = 0: at least 1"),
+        ("scale", {"teams": (0,)}, "teams = 0: at least 1"),
+        ("scale", {"robots": -5}, "robots = -5: at least 1"),
+        ("peers", {"batch": 0}, "batch = 0: at least 1"),
+        ("peers", {"peer_batches": (0,)}, "peer_batches = 0: at least 1"),
+        ("control", {"neighbours": -1}, "neighbours = -1: at least 0"),
+    ],
+)
+def test_too_few_of_anything_are_named_before_anything_is_measured(what, option, said):
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        bench_command(what, **option)
+
+
 def test_bench_scale_prints_a_table():
     done = bench("scale", "--teams", "1", "3", "--robots", "6", "--repeats", "1")
     assert done.returncode == 0, done.stderr

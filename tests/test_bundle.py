@@ -10,7 +10,7 @@ import pytest
 from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes, save_policy
 
 from deploy.bundle import BundleError, load_bundle, save_bundle, self_test
-from deploy.probes import ProbeError, Probes, ProbeSequence, check_probes, probes_from_bytes, probes_to_bytes, replay
+from deploy.probes import Probes, probes_to_bytes
 from deploy.runtime import PolicyRuntime
 from deploy.seal import seal
 from deploy.signals import TensorSpec
@@ -253,41 +253,6 @@ def test_a_write_that_fails_leaves_the_old_file(exported, tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(BundleError, match=r"cannot be written: (Not a directory|File exists)$"):
         save_bundle(*exported, path / "policy.onnx")
-
-
-def test_probes_that_prove_nothing_are_refused(exported):
-    _, contract, probes = exported
-    one, three, twelve = probes.sequences
-    for sequences, complaint in (
-        ((), "there are no probes"),
-        ((one, three), r"probes cover \[1, 3\] peers; they need 1 and more than 3"),
-        ((three, twelve), r"probes cover \[3, 12\] peers"),
-        ((replace(one, outputs={"target": one.outputs["target"]}), twelve), "probe 0 outputs: has"),
-        ((replace(one, memory={"last_action": np.zeros((2, 4), np.float32)}), twelve), "probe 0 inputs base_pos: has"),
-        ((one, replace(twelve, outputs=twelve.outputs | {"obs": twelve.outputs["obs"] * np.nan})), "probe 1 .* finite"),
-    ):
-        with pytest.raises(ProbeError, match=complaint):
-            check_probes(Probes(sequences), contract)
-
-
-def test_replay_reports_the_largest_error_and_never_hides_nan():
-    x = np.arange(6, dtype=np.float32).reshape(3, 2, 1)
-    zero = np.zeros((2, 1), np.float32)
-    total = {"sum_out": np.cumsum(x, axis=0)}
-    probes = Probes((ProbeSequence({"sum": zero}, {"x": x}, total),))
-
-    def adder(offset):
-        return lambda inputs: {"sum_out": inputs["sum"] + inputs["x"] + offset}
-
-    assert replay(adder(0), probes) == 0
-    assert replay(adder(0.5), probes) == 1.5  # memory carries the error through three steps
-    assert replay(adder(np.nan), probes) == np.inf
-    assert replay(lambda inputs: {"sum_out": inputs["sum"][:1]}, probes) == np.inf
-
-
-def test_probes_survive_bytes(exported):
-    probes = exported[2]
-    assert probes_to_bytes(probes_from_bytes(probes_to_bytes(probes))) == probes_to_bytes(probes)
 
 
 def test_loading_and_flying_needs_no_trainer(policy_file):

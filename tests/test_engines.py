@@ -145,6 +145,24 @@ def test_an_engine_that_fails_leaves_a_run_to_go_on_with(tmp_path, error):
     assert train(cfg(tmp_path, engine="mujoco", resume=True)).finished
 
 
+@pytest.mark.parametrize(
+    ("error", "raised", "line"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to\nallocate"), EngineError, "2 worlds do not fit into"),
+        (torch.AcceleratorError("device is lost\nsee the log"), EngineError, "the engine 'mujoco': device is lost$"),
+        (RuntimeError("a mistake of ours"), RuntimeError, "^a mistake of ours$"),
+    ],
+)
+def test_what_an_accelerator_cannot_do_is_one_line_in_an_evaluation(error, raised, line, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("sim.physics.native.NativePhysics.step", fail)
+    with pytest.raises(raised, match=line) as told:
+        evaluate("zoo/hover.onnx", "hover", 2)
+    assert "\n" not in str(told.value)
+
+
 def test_scenes_are_refused_by_name():
     with pytest.raises(EngineError, match="Brax's pipeline 'generalized' cannot run this scene: it has drives"):
         make_env("hover", 2, seed=0, engine="brax")

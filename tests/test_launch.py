@@ -34,6 +34,7 @@ def test_lists_are_read_with_brackets_and_without():
     [
         (names_in, "[cf1, 2f]", "team:="),
         (names_in, "", "team:="),
+        (names_in, "[größe]", "team:="),
         (names_in, "[cf1, cf1]", "each once"),
         (pose_in, "[nan, 0, 0, 0]", "finite"),
         (pose_in, "[0, 0]", "four numbers"),

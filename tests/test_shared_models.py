@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from sim.env import MixedEnv, task_scene
-from sim.physics.native import DERIVED, INERTIAL
+from sim.physics import shared_models
+from sim.physics.derived import DERIVED, INERTIAL
 from sim.physics.shared_models import SharedModels
 from sim.tasks import any_task_names, load_any_task
 
@@ -62,6 +63,22 @@ def test_only_what_is_owned_can_differ():
     heights = simulated(shared.models, rest)[:, 2]
     assert heights[0] > heights[1] + 0.01
     assert (base.body_mass == mass).all() and (light.body_mass == mass).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("LONGEST", 800), ("_structure", lambda model, words: np.arange(words, dtype=np.uint64)[::-1])],
+    ids=["a pointer is missing", "pointers are in another order"],
+)
+def test_where_the_layout_is_unknown_every_copy_is_whole(name, value, monkeypatch):
+    base = task_scene(load_any_task("hover")).model
+    monkeypatch.setattr(shared_models, name, value)
+    with pytest.warns(UserWarning, match=f"MuJoCo {mujoco.__version__}"):
+        shared = SharedModels(base, 2)
+    shared.models[1].body_mass[:] *= 3.0
+    shared.own(("body_mass",))
+    light, heavy = (mujoco.mj_getTotalmass(model) for model in shared.models)
+    assert heavy == pytest.approx(3.0 * light) and light == mujoco.mj_getTotalmass(base)
 
 
 @pytest.mark.parametrize("task", any_task_names())

@@ -175,6 +175,19 @@ def test_a_stiff_wrist_starts_nearly_as_fast_as_without_the_filter(pickup_share,
     assert least < way(filtered_with(make_shield_params(spec, **chosen), spec)) / free < most
 
 
+@pytest.mark.parametrize("name", ["g1", "h1"])
+@pytest.mark.parametrize("far", [-9.0, 9.0])
+def test_no_drive_of_a_humanoid_at_rest_is_asked_for_more_than_its_share(name, far):
+    spec = load_robot(name)
+    home = np.array([joint.home for joint in spec.joints])
+    sent, _, _ = send(spec, home, np.zeros(len(home)), np.full(len(spec.channels), far))
+    driven = [spec.joints[joint] for joint in spec.joint_of_channel]
+    asked = [
+        abs(joint.stiffness * (to - joint.home)) / joint.max_effort for joint, to in zip(driven, sent, strict=True)
+    ]
+    assert max(asked) == pytest.approx(0.9, rel=1e-5)
+
+
 def test_speed_is_held_back(arm):
     _, _, names = send(arm, [0, -1, 0], [1.6, 0, 0], [0.3, -1, 0])
     assert names == ["shoulder: speed"]

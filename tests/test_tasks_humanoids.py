@@ -174,17 +174,32 @@ def test_walking_as_told_is_rewarded_and_counts_as_success_and_sideways_does_not
 
 def test_frames_are_kept_only_for_the_moment_that_they_belong_to():
     env = make_env(VELOCITY, 4, seed=0)
-    for _ in range(3):
+    env.steps[1] = env.max_steps - 2
+    for step in range(4):
         before = env.now.state
-        env.step(torch.rand(4, 1, 29) * 2 - 1)
+        ended = env.step(torch.rand(4, 1, 29) * 2 - 1)[-1]["ended"]
         t = env.now
-        assert t.last_frames, "those of the moment before are not worked out again"
+        if ended.any():  # nothing was before a start
+            assert step == 1 and ended.tolist() == [False, True, False, False] and t.frames
+        else:
+            assert t.last_frames, "those of the moment before are not worked out again"
+            assert t.last_state is before and not torch.equal(t.frame("left_foot")[0], t.last_frame("left_foot")[0])
         fresh = dataclasses.replace(t)  # knows no frames
         for role in ("left_foot", "right_foot"):
-            torch.testing.assert_close(t.frame(role), fresh.frame(role), rtol=0.0, atol=0.0)
-            torch.testing.assert_close(t.last_frame(role), fresh.last_frame(role), rtol=0.0, atol=0.0)
-        assert t.last_state is before and not torch.equal(t.frame("left_foot")[0], t.last_frame("left_foot")[0])
+            kept, anew = (*t.frame(role), *t.last_frame(role)), (*fresh.frame(role), *fresh.last_frame(role))
+            for found, wanted in zip(kept, anew, strict=True):
+                assert torch.equal(found[[0, 2, 3]], wanted[[0, 2, 3]])
+                torch.testing.assert_close(found[1], wanted[1], rtol=0.0, atol=1e-6)  # worked out in a batch of one
     assert t.told({}).frames is t.frames
+
+
+def test_the_critic_sees_each_world_at_the_start_that_it_was_put_at():
+    env = make_env(VELOCITY, 4, seed=0)
+    env.steps[2] = env.max_steps - 1
+    obs, *_, info = env.step(torch.rand(4, 1, 29) * 2 - 1)
+    assert info["ended"].tolist() == [False, False, True, False]
+    truth = torch.cat([term.func(env.now, **term.params) for term in VELOCITY.observation.critic.values()], dim=-1)
+    torch.testing.assert_close(obs[..., -truth.shape[-1] :], truth)
 
 
 def test_commands_change_once_and_begin_easy():

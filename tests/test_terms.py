@@ -15,6 +15,7 @@ from sim.task import ActionCfg, Percept
 from sim.tasks import load_task
 from sim.terms import observations, rewards
 from sim.transition import Transition
+from sim.vectors import dot, length, pairwise
 
 CRAZYFLIE = load_robot("crazyflie")
 
@@ -123,3 +124,11 @@ def test_crowding_and_closing_in_by_hand():
     excess = rewards.closing_in(transition(0.9, 2.0), **ellipsoid, brake_m_s2=2.0)[0].tolist()
     assert excess == pytest.approx([2.0 - np.sqrt(2.0)] * 2, abs=1e-5)
     assert rewards.closing_in(transition(0.9, 1.4), **ellipsoid, brake_m_s2=2.0)[0].tolist() == [0.0, 0.0]
+
+
+def test_vectors_between_pairs_lead_from_the_first_to_the_second():
+    pos = torch.tensor([[[0.0, 0.0, 1.0], [3.0, 0.0, 5.0]]])
+    between = pairwise(pos)
+    assert between[0, 0, 1].tolist() == [3.0, 0.0, 4.0] and between[0, 1, 0].tolist() == [-3.0, 0.0, -4.0]
+    assert length(between)[0].tolist() == [[0.0, 5.0], [5.0, 0.0]]
+    assert dot(between, between[:, :1, 1:])[0].tolist() == [[0.0, 25.0], [-25.0, 0.0]]

@@ -99,7 +99,7 @@ def _compare(
 @contextmanager
 def gymnasium_async(task: str, subject: Subject) -> Iterator[dict[str, Rival]]:
     """AsyncVectorEnv of one world a process: of the whole task, and of bare physics that does nothing else."""
-    starts = subject.world.physics.state_dict()["start"].numpy()[:64]
+    starts = subject.physics.states()[:64]
     makers: Mapping[str, Callable[[], gym.Env]] = {
         "AsyncVectorEnv of the task": partial(_one_world, task),
         "AsyncVectorEnv of bare physics": partial(BareEnv, task, starts),

@@ -26,7 +26,7 @@ def bench_sim(
     """Figures of every task at every batch size, the best batch apart; `on_progress` once a task and repeat.
 
     Raw physics runs the same model from the same states under the same controls, resets included, in batches of the
-    same size. Its worlds share one model, where each of the environment's has its own.
+    same size. Its worlds share one model; the environment's share only what no randomisation has changed.
     """
     for task in tasks:
         load_task(task)  # a wrong name shall not cost the measurements before it

@@ -11,6 +11,7 @@ from mujoco.rollout import Rollout
 
 from phalanx.bench.turns import Clock, Cost, measure
 from sim.env import MixedEnv, TeamEnv
+from sim.physics.native import NativePhysics
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import load_task
 
@@ -37,6 +38,8 @@ class Subject:
         self.env = (TeamEnv if isinstance(cfg, TaskCfg) else MixedEnv)(cfg, num_envs, 0, num_agents)
         self.env.stagger()
         self.world, self.num_envs = self.env.world, num_envs
+        assert isinstance(self.world.physics, NativePhysics)  # what raw physics is compared with
+        self.physics = self.world.physics
         self.num_robots = sum(crew.num_agents for crew in self.env.crews.values())
         self.turns = Turns()
         draw = torch.Generator().manual_seed(0)
@@ -47,7 +50,7 @@ class Subject:
             }
             for _ in range(16)
         ]
-        self.clock = Clock(self.world.physics.step)
+        self.clock = Clock(self.physics.step)
         model = self.world.scene.model
         self.threads = len(os.sched_getaffinity(0))
         self._pool = Rollout(nthread=self.threads)
@@ -68,10 +71,10 @@ class Subject:
         """Measure raw physics and the environment once, one right after the other."""
         self._record()
         self.turns.raw.append(measure(self._raw, span_s, least=MOMENTS))
-        self.world.physics.step = self.clock  # type: ignore[method-assign]
+        self.physics.step = self.clock  # type: ignore[method-assign]
         self.turns.env.append(measure(self.step, span_s, least=MOMENTS))
         self.turns.physics.append(self.clock.read())
-        del self.world.physics.step
+        del self.physics.step
 
     def contacts(self) -> float:
         """Contacts in a world at the start of a control step, on average over some worlds."""
@@ -85,7 +88,7 @@ class Subject:
 
     def _record(self) -> None:
         """Keep where every world is before each of the next steps, and what drives it then: resets happen as always."""
-        physics = self.world.physics
+        physics = self.physics
         go_on = physics.step
         self._moments.clear()
 
@@ -94,7 +97,7 @@ class Subject:
             if force is not None:
                 held = np.repeat(force.numpy()[:, None], control.shape[1], axis=1)
                 control, spec = np.concatenate([control, held], axis=-1), CONTROL_AND_FORCE
-            self._moments.append((physics.state_dict()["start"].numpy(), control, spec))
+            self._moments.append((physics.states(), control, spec))
             go_on(ctrl, force)
 
         physics.step = note  # type: ignore[method-assign]

@@ -69,10 +69,10 @@ def engines(result: dict[str, Any]) -> Iterator[Table]:
     """A table for each task, a row for each engine and batch size."""
     for task in dict.fromkeys(row["task"] for row in result["rows"]):
         table = _table(task, "worlds", "bare steps/s", "env steps/s", "physics", "of mujoco", "robots/s", "first step")
-        reasons = []
+        notes = []
         for row in (row for row in result["rows"] if row["task"] == task):
             if "error" in row:
-                reasons.append(f"{row['engine']}: {row['error']}")
+                notes.append(f"{row['engine']}: {row['error']}")
                 continue
             table.add_row(
                 f"{row['engine']} ({row['device']})",
@@ -87,8 +87,8 @@ def engines(result: dict[str, Any]) -> Iterator[Table]:
             if "training" in row:
                 shares = ", ".join(f"{k} {100 * row['training'][k]:.0f} %" for k in _SHARES)
                 rate = row["training"]["agent_steps_per_s"]
-                reasons.append(f"{row['engine']}, {row['num_envs']:,} worlds: {rate:,.0f} learning; {shares}")
-        table.caption = "\n".join(dict.fromkeys(reasons)) or None
+                notes.append(f"{row['engine']}, {row['num_envs']:,} worlds: {rate:,.0f} learning; {shares}")
+        table.caption = "\n".join(dict.fromkeys(notes)) or None
         yield table
 
 

@@ -1,6 +1,6 @@
 """`phalanx bench`: how fast it is on this machine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,6 +49,9 @@ def bench(
         repeats: Measurements; the median counts.
         json: Print one JSON object on stdout.
     """
+    _check(batches=batches, teams=teams, robots=robots, batch=batch, peer_batches=peer_batches, repeats=repeats)
+    if neighbours < 0:
+        raise ValueError(f"neighbours = {neighbours}: at least 0")
     several = ("hover", "swarm-swap", "reach", "velocity") if what in ("sim", "engines") else ("reach", "velocity")
     chosen = tasks or several
     each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
@@ -94,3 +97,11 @@ def bench(
     on = result["machine"]
     out.print(f"[dim]{on['processor']}, {on['cores']} cores, load {on['load_1min']}, median of {repeats}[/]")
     return 0
+
+
+def _check(**counts: int | Sequence[int]) -> None:
+    """ValueError for the first that is not positive, or of which there is none."""
+    for name, count in counts.items():
+        least = count if isinstance(count, int) else min(count, default=0)
+        if least < 1:
+            raise ValueError(f"{name} = {least}: at least 1")

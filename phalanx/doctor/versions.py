@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from phalanx.doctor.check import Check, Status
 
 EXTRAS = ("", "train", "ros")  # "" is the core, which nothing works without
-ENGINES = ("warp", "jax")  # extras that nobody needs to have: they count only where they are
+OPTIONAL = ("warp", "jax")  # extras that nobody needs to have: they count only where they are
 _REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(?P<range>[^;]*)(;\s*extra == [\"'](?P<extra>\w+)[\"'])?$")
 
 
@@ -18,7 +18,7 @@ def version_checks() -> list[Check]:
     for line in requires("phalanx") or []:
         match = _REQUIREMENT.match(line.strip())
         extra = (match["extra"] or "") if match else None
-        if match and (extra in EXTRAS or (extra in ENGINES and _installed(match["name"]))):
+        if match and (extra in EXTRAS or (extra in OPTIONAL and _installed(match["name"]))):
             checks.append(_check(match["name"], match["range"].strip(), extra))
     return checks
 

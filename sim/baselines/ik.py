@@ -5,10 +5,10 @@ IEEE Transactions on Systems, Man, and Cybernetics 16(1), 1986.
 """
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from hardware.kinematics import Chain
-from hardware.rotation import multiply
+from hardware.rotation import as_like, multiply
 from hardware.types import Array
 
 CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
@@ -24,7 +24,7 @@ def joint_velocity(chain: Chain, joint_pos: Array, twist: Array, damping: float)
     xp = array_namespace(joint_pos)
     jacobian = chain.jacobian(joint_pos)
     transposed = xp.matrix_transpose(jacobian)
-    damped = xp.asarray(damping**2 * np.eye(6), dtype=joint_pos.dtype, device=device(joint_pos))
+    damped = as_like(damping**2 * np.eye(6), joint_pos)
     return (transposed @ xp.linalg.solve(jacobian @ transposed + damped, twist[..., None]))[..., 0]
 
 
@@ -34,7 +34,7 @@ def pose_error(pos: Array, quat: Array, goal_pos: Array, goal_quat: Array) -> Ar
     All in the axes in which the poses are given: `pos` (..., 3) m, `quat` (..., 4) wxyz. Over 1 s it is a twist.
     """
     xp = array_namespace(quat)
-    turn = multiply(goal_quat, quat * xp.asarray(CONJUGATE, dtype=quat.dtype, device=device(quat)))
+    turn = multiply(goal_quat, quat * as_like(CONJUGATE, quat))
     turn = xp.where(turn[..., :1] < 0.0, -turn, turn)
     sine = xp.linalg.vector_norm(turn[..., 1:], axis=-1, keepdims=True)
     # Below the smallest angle that counts, twice the vector part is the rotation vector; and nothing divides by zero.

@@ -9,12 +9,12 @@ import torch
 
 from sim.scene import Scene
 
-# Name -> module and class, imported when asked for: most of them are extras.
-_ENGINES = {
-    "mujoco": ("sim.physics.native", "NativePhysics"),
-    "warp": ("sim.physics.warp", "WarpPhysics"),
-    "mjx": ("sim.physics.mjx", "MjxPhysics"),
-    "brax": ("sim.physics.brax", "BraxPhysics"),
+# Name -> module and class, imported when asked for, because most of them are extras; packages that they need.
+_ENGINES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "mujoco": ("sim.physics.native", "NativePhysics", ("mujoco",)),
+    "warp": ("sim.physics.warp", "WarpPhysics", ("mujoco", "mujoco-warp")),
+    "mjx": ("sim.physics.mjx", "MjxPhysics", ("mujoco", "mujoco-mjx", "jax")),
+    "brax": ("sim.physics.brax", "BraxPhysics", ("mujoco", "brax", "jax")),
 }
 ENGINES = tuple(_ENGINES)
 
@@ -34,7 +34,7 @@ def make_physics(
     name, variant = check_engine(engine)
     if name == "mujoco" and device not in (None, "cpu"):
         raise EngineError(f"the engine 'mujoco' runs on 'cpu', not on {device!r}; warp and mjx run there")
-    module, kind = _ENGINES[name]
+    module, kind, _ = _ENGINES[name]
     make = getattr(import_module(module), kind)
     if device is None:
         device = "cuda" if name == "warp" and torch.cuda.is_available() else "cpu"
@@ -50,6 +50,11 @@ def check_engine(engine: str) -> tuple[str, str]:
     if name not in _ENGINES or (colon and (name != "brax" or not variant)):
         raise EngineError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
     return name, variant
+
+
+def packages_of(engine: str) -> tuple[str, ...]:
+    """What has to be installed for an engine, whose versions say what it computed."""
+    return _ENGINES[check_engine(engine)[0]][2]
 
 
 def on(device: torch.device) -> AbstractContextManager:

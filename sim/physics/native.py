@@ -1,6 +1,5 @@
 """Native MuJoCo on CPU threads: one persistent pool, a whole control step of all worlds in one call."""
 
-import copy
 import os
 
 import mujoco
@@ -8,24 +7,13 @@ import numpy as np
 import torch
 from mujoco.rollout import Rollout
 
+from sim.physics.derived import DERIVED, INERTIAL, Derivation
 from sim.physics.shared_models import SharedModels
 from sim.scene import Scene
 
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
 CTRL = int(mujoco.mjtState.mjSTATE_CTRL)
 CTRL_AND_FORCE = CTRL | int(mujoco.mjtState.mjSTATE_QFRC_APPLIED)
-INERTIAL = ("body_mass", "body_inertia", "body_ipos", "dof_armature")  # MuJoCo derives constants from these:
-DERIVED = (
-    "body_subtreemass",
-    "body_invweight0",
-    "body_sameframe",
-    "bvh_aabb",
-    "dof_invweight0",
-    "dof_M0",
-    "dof_length",
-    "tendon_invweight0",
-    "actuator_acc0",
-)
 MAX_SPEED = 1e4  # m/s or rad/s; the contact solver blows up beyond any robot's speed before it overflows
 
 
@@ -46,7 +34,7 @@ class NativePhysics:
         threads = num_threads or len(os.sched_getaffinity(0))
         self._rollout = Rollout(nthread=threads)
         self._data = [mujoco.MjData(model) for _ in range(threads)]
-        self._bench, self._scratch = copy.copy(model), mujoco.MjData(model)
+        self._derivation = Derivation(model)
         size = mujoco.mj_stateSize(model, FULL)
         # FULLPHYSICS is laid out as time, qpos, qvel, act; nothing here has history or plugin state behind them
         self._act = 1 + model.nq + model.nv
@@ -92,12 +80,14 @@ class NativePhysics:
         """Bring constants up to date where masses have changed: with stale ones contacts explode."""
         for world in self._stale:
             model = self.models[world]
-            for name in INERTIAL:
-                getattr(self._bench, name)[:] = getattr(model, name)
-            mujoco.mj_setConst(self._bench, self._scratch)  # it would write to what the worlds share
+            up_to_date = self._derivation.of({name: getattr(model, name) for name in INERTIAL})
             for name in DERIVED:
-                getattr(model, name)[:] = getattr(self._bench, name)
+                getattr(model, name)[:] = getattr(up_to_date, name)
         self._stale.clear()
+
+    def states(self) -> np.ndarray:
+        """A copy of where every world is, (W, S) as `mujoco.rollout` takes it: FULLPHYSICS."""
+        return self._start.copy()
 
     def now(self, columns: torch.Tensor) -> torch.Tensor:
         """See `Physics.now`."""

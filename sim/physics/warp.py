@@ -1,12 +1,9 @@
 """MuJoCo Warp: all worlds at once on an accelerator, in single precision; on a CPU too, to check against."""
 
-import copy
-
-import mujoco
 import numpy as np
 import torch
 
-from sim.physics.native import INERTIAL
+from sim.physics.derived import INERTIAL, Derivation
 from sim.physics.warp_engine import WarpEngine
 from sim.scene import Scene
 
@@ -34,11 +31,10 @@ class WarpPhysics:
         self._engine = WarpEngine(scene.model, num_worlds, steps_per_control, device)
         self.device = self._engine.device
         self._nominal: dict[str, Tensor] = {}
-        self._bench, self._scratch = copy.copy(scene.model), mujoco.MjData(scene.model)
+        self._derivation = Derivation(scene.model)
         # Worlds whose derived constants are out of date; whoever calls may have another default device.
         self._stale = torch.zeros(num_worlds, dtype=torch.bool, device="cpu")
-        for name, path in self._engine.path.items():
-            path[:] = self._engine.state[name]
+        self._engine.path[:] = torch.cat([self._engine.state["qpos"], self._engine.state["qvel"]], dim=-1)
 
     def reset(self, worlds: Tensor, qpos: Tensor, qvel: Tensor, act: Tensor) -> None:
         """See `Physics.reset`."""
@@ -47,8 +43,7 @@ class WarpPhysics:
             state[name][worlds] = 0.0
         for name, values in {"qpos": qpos, "qvel": qvel, "act": act}.items():
             state[name][worlds] = values.float()
-        for name, path in self._engine.path.items():
-            path[:, :, worlds] = state[name][worlds]
+        self._engine.path[:, :, worlds] = torch.cat([state["qpos"][worlds], state["qvel"][worlds]], dim=-1)
 
     def step(self, ctrl: Tensor, force: Tensor | None = None) -> None:
         """See `Physics.step`."""
@@ -60,45 +55,33 @@ class WarpPhysics:
     def _derive(self) -> None:
         """Bring constants up to date where masses have changed.
 
-        MuJoCo Warp could do it, for all worlds at once and at the price of several physics steps; MuJoCo does it
-        in 3 to 70 us for each world that has changed, and in double precision.
+        MuJoCo Warp could do it, for all worlds at once and at the price of several physics steps.
         """
         worlds = self._stale.nonzero().squeeze(-1)
         if not len(worlds):
             return
-        own = self._engine.own
-        changed = {name: own[name][worlds.to(self.device)].cpu().numpy() for name in INERTIAL if name in own}
-        derived = {name: np.empty((len(worlds), *getattr(self._bench, name).shape)) for name in DERIVED}
-        for row in range(len(worlds)):
-            for name, values in changed.items():
-                getattr(self._bench, name)[:] = values[row]
-            mujoco.mj_setConst(self._bench, self._scratch)
-            for name, rows in derived.items():
-                rows[row] = getattr(self._bench, name)
-        for name, rows in derived.items():
-            self._engine.expand(name)[worlds.to(self.device)] = torch.from_numpy(rows).to(self.device, torch.float32)
+        there, own = worlds.to(self.device), self._engine.own
+        masses = {name: own[name][there].cpu().numpy() for name in INERTIAL if name in own}
+        for name, values in self._derivation.of_worlds(masses, DERIVED).items():
+            self._engine.expand(name)[there] = torch.from_numpy(values).to(self.device, torch.float32)
         self._stale[:] = False
 
     def now(self, columns: Tensor) -> Tensor:
         """See `Physics.now`."""
-        return torch.cat([self._engine.state["qpos"], self._engine.state["qvel"]], dim=-1)[:, columns]
+        return self._engine.path[0, -1][:, columns]
 
     def recall(self, worlds: Tensor, ago: Tensor, columns: Tensor) -> Tensor:
         """See `Physics.recall`."""
-        nq, path, columns = self.scene.model.nq, self._engine.path, columns.to(self.device)
         turn = (ago >= self._steps).long()
         step = self._steps - 1 - ago + self._steps * turn
-        where = turn.unsqueeze(-1), step.unsqueeze(-1), worlds.view(-1, 1, 1)
-        qpos = path["qpos"][(*where, columns.clamp(max=nq - 1))]
-        qvel = path["qvel"][(*where, (columns - nq).clamp(min=0))]
-        return torch.where(columns < nq, qpos, qvel)
+        where = turn.unsqueeze(-1), step.unsqueeze(-1), worlds.view(-1, 1, 1), columns.to(self.device)
+        return self._engine.path[where]
 
     def add_velocity(self, worlds: Tensor, columns: Tensor, change: Tensor) -> None:
         """See `Physics.add_velocity`."""
-        where = worlds.unsqueeze(-1), columns.to(self.device)
-        qvel = self._engine.state["qvel"]
-        qvel[where] += change.float()
-        self._engine.path["qvel"][0, -1][where] = qvel[where]
+        ids, columns, qvel = worlds.unsqueeze(-1), columns.to(self.device), self._engine.state["qvel"]
+        qvel[ids, columns] += change.float()
+        self._engine.path[0, -1][ids, self.scene.model.nq + columns] = qvel[ids, columns]
 
     def finite(self) -> Tensor:
         """See `Physics.finite`."""
@@ -125,15 +108,15 @@ class WarpPhysics:
     def state_dict(self) -> dict:
         """See `Physics.state_dict`."""
         self._derive()
-        groups = {"state": self._engine.state, "path": self._engine.path, "field": self._engine.own}
-        return {f"{group}/{name}": t.clone() for group, tensors in groups.items() for name, t in tensors.items()}
+        groups = {"state": self._engine.state, "field": self._engine.own}
+        named = {f"{group}/{name}": tensor for group, tensors in groups.items() for name, tensor in tensors.items()}
+        return {name: tensor.clone() for name, tensor in {**named, "path": self._engine.path}.items()}
 
     def load_state_dict(self, state: dict) -> None:
         """See `Physics.load_state_dict`."""
         for name, view in self._engine.state.items():
             view.copy_(state[f"state/{name}"])
-        for name, path in self._engine.path.items():
-            path.copy_(state[f"path/{name}"])
+        self._engine.path.copy_(state["path"])
         saved = {key.removeprefix("field/"): values for key, values in state.items() if key.startswith("field/")}
         for name in {*saved, *self._engine.own}:
             own = self._engine.expand(name)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from typing import Any
 
@@ -10,6 +10,7 @@ import mujoco
 import torch
 
 from sim.physics import EngineError
+from sim.physics.failures import told_in_one_line
 from sim.physics.native import MAX_SPEED
 from sim.physics.warp_damping import keep_damping
 from sim.physics.warp_ground import own_heights
@@ -18,7 +19,6 @@ from sim.physics.warp_setup import find_device, load_warp, put_model
 
 STATE = ("qpos", "qvel", "act", "qacc_warmstart", "time")  # all that one step hands on to the next
 PATIENCE_S = 3.0
-NO_MEMORY = ("Failed to allocate", "can't allocate", "out of memory")  # as warp and torch say it
 
 Tensor = torch.Tensor
 
@@ -27,7 +27,7 @@ class WarpEngine:
     """Model and data on a device, of which torch tensors are views.
 
     `state` has the tensors of `STATE`, (W, ...). `run` goes n steps on under `ctrl` (n, W, nu) and `force` (W, nv) and
-    leaves positions (n, W, nq) and velocities (n, W, nv) after every step in `path`, of which [0] is the latest run.
+    leaves [qpos, qvel] after every step in `path` (2, n, W, nq + nv), of which [0] is the latest run.
     """
 
     def __init__(self, model: mujoco.MjModel, num_worlds: int, steps: int, device: str):
@@ -49,8 +49,7 @@ class WarpEngine:
             self._make_data()
             self.ctrl = torch.zeros(steps, num_worlds, model.nu, device=self.device)
             self.force = torch.zeros(num_worlds, model.nv, device=self.device)
-            sizes = {"qpos": model.nq, "qvel": model.nv}
-            self.path = {n: torch.zeros(2, steps, num_worlds, s, device=self.device) for n, s in sizes.items()}
+            self.path = torch.zeros(2, steps, num_worlds, model.nq + model.nv, device=self.device)
 
     def expand(self, name: str) -> Tensor:
         """The model's array `name` (W, ...), from now on every world's own; EngineError where it cannot be."""
@@ -63,7 +62,6 @@ class WarpEngine:
                 view = self._warp.to_torch(shared)
                 values = view.expand(self.num_worlds, *view.shape[1:]).clone()
                 own = self._warp.from_torch(values, dtype=shared.dtype)
-            own._is_batched = getattr(shared, "_is_batched", True)
             setattr(self._model, name, own)
             self.own[name] = values
             self._graph = None
@@ -84,8 +82,7 @@ class WarpEngine:
 
     def run(self) -> None:
         """Go n steps on from `state`. Where contacts or rows do not fit, make more room, say so, and go again."""
-        for path in self.path.values():
-            path[1].copy_(path[0])
+        self.path[1].copy_(self.path[0])
         before = {name: view.clone() for name, view in self.state.items()}
         while True:
             if self._graph is None:
@@ -131,18 +128,21 @@ class WarpEngine:
         warp, data = self._warp, self._data
         share = warp.from_torch
         ctrl, force = [share(row) for row in self.ctrl], share(self.force)
-        paths = [(getattr(data, name), [share(row) for row in path[0]]) for name, path in self.path.items()]
+        path = [share(row) for row in self.path[0]]
+
+        from sim.physics.warp_kernels import keep  # it cannot be compiled, or imported, without warp
+
         with self._memory(), warp.ScopedDevice(self._place):
             with _announced(self.device), warp.ScopedStream(self._stream()):
                 self._step(self._model, data)
+                warp.launch(keep, dim=path[0].shape, inputs=[data.qpos, data.qvel], outputs=[path[0]])
                 warp.synchronize_device()
             with warp.ScopedCapture(device=self._place) as capture:
                 warp.copy(data.qfrc_applied, force)
                 for step in range(self.steps):
                     warp.copy(data.ctrl, ctrl[step])
                     self._step(self._model, data)
-                    for source, path in paths:
-                        warp.copy(path[step], source)
+                    warp.launch(keep, dim=path[step].shape, inputs=[data.qpos, data.qvel], outputs=[path[step]])
         self._graph = capture.graph
 
     def _stream(self) -> Any:
@@ -151,16 +151,8 @@ class WarpEngine:
             return None
         return self._warp.stream_from_torch(torch.cuda.current_stream(self.device))
 
-    @contextmanager
-    def _memory(self) -> Iterator[None]:
-        """EngineError in one line where what is asked for is more than the device has."""
-        try:
-            yield
-        except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and not any(words in str(error) for words in NO_MEMORY):
-                raise
-            message = f"{self.num_worlds} worlds do not fit into the memory of {str(self.device)!r}: take fewer"
-            raise EngineError(message) from error
+    def _memory(self) -> AbstractContextManager[None]:
+        return told_in_one_line("warp", self.num_worlds, str(self.device))
 
 
 @contextmanager

@@ -32,5 +32,4 @@ def own_heights(
     made_of = warp.to_torch(put.geom_dataid).repeat(num_worlds, 1)
     made_of[:, torch.from_numpy(model.geom_type == mujoco.mjtGeom.mjGEOM_HFIELD).to(device)] = each.unsqueeze(-1)
     put.geom_dataid = warp.from_torch(made_of)
-    put.geom_dataid._is_batched = True
     return nodes

@@ -7,6 +7,17 @@ import warp as wp
 
 
 @wp.kernel(enable_backward=False)
+def keep(qpos: wp.array2d[float], qvel: wp.array2d[float], row: wp.array2d[float]):
+    """Write [qpos, qvel] of every world to `row` (W, nq + nv); a copy into a part of it cannot be recorded."""
+    world, column = wp.tid()
+    nq = qpos.shape[1]
+    if column < nq:
+        row[world, column] = qpos[world, column]
+    else:
+        row[world, column] = qvel[world, column - nq]
+
+
+@wp.kernel(enable_backward=False)
 def add_gyroscopic(
     timestep: wp.array[float],
     bodies: wp.array[int],
