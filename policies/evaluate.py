@@ -15,7 +15,7 @@ from policies.parallel import single_threaded_torch
 from policies.pilot import BundlePilot, Pilot, TeamPilot, TorchPilot
 from sim.env import MixedEnv, make_env
 from sim.physics import on
-from sim.physics.failures import told_in_one_line
+from sim.physics.told import told_in_one_line
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import load_any_task
 

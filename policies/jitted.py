@@ -18,8 +18,9 @@ from policies.networks import Actor
 from policies.rollout import sampled
 from sim.nested import flat, like, on_tensors
 from sim.physics import EngineError
-from sim.physics.jax_setup import announce, compiled_for, lend, memory_of
+from sim.physics.jax_setup import compiled_for, lend
 from sim.physics.jax_trace import Program
+from sim.physics.told import announce, told_in_one_line
 from sim.tracing import tracing
 
 
@@ -31,7 +32,7 @@ class JittedRollout:
         self.env, self.num_steps, self.physics = env, num_steps, env.world.physics
         self._samplers = {name: _Sampler(learner.actor) for name, learner in learners.items()}
         worlds = self.physics.num_worlds
-        announce(f"{self.physics.engine}: compiling a rollout of {num_steps} control steps of {worlds} worlds")
+        announce(self.physics.engine, f"compiling a rollout of {num_steps} control steps of {worlds} worlds")
         self.physics.settle()
         self._state = env.tensors()
         program = self._traced(flat(self._state) + self._parameters())
@@ -47,7 +48,7 @@ class JittedRollout:
         seed = torch.randint(2**31, (1,), generator=generator, dtype=torch.int32, device=generator.device)
         physics.settle()
         given = flat(self.env.tensors()) + self._parameters()  # keeps alive what is lent
-        with memory_of(physics.engine, physics.num_worlds, physics.device.type):
+        with told_in_one_line(physics.engine, physics.num_worlds, physics.device.type):
             state, seen = self._compiled([lend(jax, tensor) for tensor in given], lend(jax, seed))
             if physics.device.type == "cpu":
                 jax.block_until_ready(state)
@@ -127,5 +128,5 @@ def jitted_rollout(env: Any, learners: Mapping[str, Learner], num_steps: int) ->
         raise
     except Exception as error:  # of torch, of JAX, or of a task that does what only single steps can
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        announce(f"{engine}: rollouts go step by step, for they cannot be compiled as a whole: {reason}")
+        announce(engine, f"rollouts go step by step, for they cannot be compiled as a whole: {reason}")
         return None

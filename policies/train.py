@@ -4,17 +4,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.logs import Logs
 from policies.trainer import TrainCfg, Trainer, made_on
 from sim.physics import EngineError
+from sim.physics.told import told_in_one_line
 
 __all__ = ["TrainCfg", "TrainResult", "Trainer", "train"]
 
@@ -46,31 +45,27 @@ def train(
     saved = load_checkpoint(path) if cfg.resume else {}
     if saved and cfg.engine is None:
         cfg = replace(cfg, engine=made_on(saved))
-    trainer = Trainer(cfg, env)
+    with told_in_one_line(cfg.engine or "mujoco", cfg.num_envs, cfg.device):
+        trainer = Trainer(cfg, env)
     if saved:
         trainer.load_state_dict(saved)
     elif path.exists():
         raise CheckpointError(f"{path} exists: resume that run, or give another folder")
-    logs = Logs(cfg.out)
     began, before = time.perf_counter(), trainer.agent_steps
-    try:
-        with _interrupt() as interrupted:
-            while True:
-                wall_s = time.perf_counter() - began
-                fraction = _fraction(cfg, trainer.agent_steps, wall_s)
-                if fraction >= 1 or interrupted() or (stop is not None and stop()):
-                    break
-                with _told_what_to_do(cfg, path):
-                    numbers = trainer.iterate(fraction)
-                logs.write(numbers, trainer.agent_steps)
-                if trainer.iteration % cfg.checkpoint_every == 0:
-                    save_checkpoint(path, trainer.state_dict())
-                if on_progress is not None:
-                    on_progress(_progress(cfg, trainer, numbers, time.perf_counter() - began))
-            save_checkpoint(path, trainer.state_dict())
-    finally:
-        logs.close()
-        trainer.workers.close()
+    with _interrupt() as interrupted, closing(Logs(cfg.out)) as logs, closing(trainer.workers):
+        while True:
+            wall_s = time.perf_counter() - began
+            fraction = _fraction(cfg, trainer.agent_steps, wall_s)
+            if fraction >= 1 or interrupted() or (stop is not None and stop()):
+                break
+            with _told_what_to_do(cfg, trainer.engine, path):
+                numbers = trainer.iterate(fraction)
+            logs.write(numbers, trainer.agent_steps)
+            if trainer.iteration % cfg.checkpoint_every == 0:
+                save_checkpoint(path, trainer.state_dict())
+            if on_progress is not None:
+                on_progress(_progress(cfg, trainer, numbers, time.perf_counter() - began))
+        save_checkpoint(path, trainer.state_dict())
     wall_s = time.perf_counter() - began
     done = fraction >= 1
     message = f"trained {trainer.agent_steps:,} agent steps in {wall_s:.0f} s"
@@ -90,16 +85,15 @@ def train(
 
 
 @contextmanager
-def _told_what_to_do(cfg: TrainCfg, checkpoint: Path) -> Iterator[None]:
+def _told_what_to_do(cfg: TrainCfg, engine: str, checkpoint: Path) -> Iterator[None]:
     """What breaks in an engine or its accelerator, out of memory or lost, becomes one line that says how to go on."""
     try:
-        yield
-    except (EngineError, torch.OutOfMemoryError, torch.AcceleratorError) as error:
-        what = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        what = what if isinstance(error, EngineError) else f"the engine {cfg.engine!r} failed: {what}"
+        with told_in_one_line(engine, cfg.num_envs, cfg.device):
+            yield
+    except EngineError as error:
         again = f"phalanx train {cfg.task} --out {cfg.out} --resume (with the same options, or another --engine)"
         way = f"go on from its checkpoint with {again}" if checkpoint.exists() else "no checkpoint had been written yet"
-        raise EngineError(f"{what}; {way}") from error
+        raise EngineError(f"{error}; {way}") from error
 
 
 def _fraction(cfg: TrainCfg, agent_steps: int, wall_s: float) -> float:

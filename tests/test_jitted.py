@@ -1,6 +1,6 @@
 """A rollout compiled as one program is what single steps give, whatever happens in it."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from policies.trainer import Trainer
 from sim import randomisation
 from sim.env import MixedEnv
 from sim.nested import flat, on_tensors
-from sim.task import RandomTerm, Term
+from sim.task import EpisodeCfg, MixedTaskCfg, RandomTerm, RoleCfg, Term
 from sim.tasks import load_any_task
 
 WORLDS, STEPS = 8, 6
@@ -41,6 +41,20 @@ def rolled(rollout, seed=0):
     return list(rollout.steps(torch.Generator().manual_seed(seed)))
 
 
+def two_roles():
+    """Two drones hover, each its own role, the right one 5 m away."""
+    hover = load_any_task("hover")
+    role = RoleCfg(**{field.name: getattr(hover, field.name) for field in fields(RoleCfg)})
+
+    def starts(draw):
+        left, right = hover.start(draw), hover.start(draw)
+        away = torch.tensor([5.0, 0.0, 0.0])
+        return {"left": left, "right": replace(right, pos=right.pos + away)}
+
+    shared = {field.name: getattr(hover, field.name) for field in fields(EpisodeCfg)}
+    return MixedTaskCfg(**shared, roles={"left": role, "right": role}, starts=starts)
+
+
 @pytest.fixture(scope="module")
 def flight():
     """Hover with all its randomisation, a battery that sags at known moments, and three worlds that end."""
@@ -53,13 +67,14 @@ def flight():
 @pytest.mark.parametrize(
     ("task", "engine", "steps", "worst"),
     [
-        ("swarm-swap", "mjx", STEPS, 1e-5),
-        pytest.param("perch", "mjx", STEPS, 1e-4, marks=pytest.mark.slow),
-        pytest.param("stand", "brax", 4, 5e-3, marks=pytest.mark.slow),
+        (load_any_task("swarm-swap"), "mjx", STEPS, 1e-5),
+        (two_roles(), "mjx", STEPS, 1e-5),
+        pytest.param(load_any_task("stand"), "brax", 3, 5e-3, marks=pytest.mark.slow),
     ],
+    ids=["swarm-swap on mjx", "two roles on mjx", "stand on brax"],
 )
 def test_a_rollout_is_what_single_steps_give(task, engine, steps, worst):
-    program, stepped = (begun(load_any_task(task), engine) for _ in range(2))
+    program, stepped = (begun(task, engine) for _ in range(2))
     going = torch.ones(WORLDS, dtype=torch.bool)  # what they see after a restart is drawn by each for itself
     obs = stepped.obs
     for seen, done, *outcome in rolled(jitted(program, steps)):

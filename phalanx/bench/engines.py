@@ -1,7 +1,7 @@
 """The same environment on one physics engine after the other: rates, what share of them is physics, and cold starts."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +13,7 @@ from phalanx.machine import machine, versions
 from policies.parallel import single_threaded_torch
 from sim.env import MixedEnv
 from sim.physics import EngineError, check_engine
+from sim.physics.told import told_in_one_line
 from sim.tasks import load_any_task
 
 SPAN_S = 0.4  # a measurement lasts at least this long
@@ -49,17 +50,26 @@ def bench_engines(
 def _compared(
     task: str, engines: Sequence[str], num_envs: int, repeats: int, device: str | None, training: bool
 ) -> list[dict[str, Any]]:
-    runs, failed = {}, {}
-    for engine in engines:
-        try:
-            runs[engine] = Run(task, engine, num_envs, device)
-        except (EngineError, ModuleNotFoundError) as error:
-            failed[engine] = {"task": task, "engine": engine, "num_envs": num_envs, "error": str(error)}
+    failed: dict[str, str] = {}
+
+    def each(engines: Iterable[str], do: Callable[[str], Any]) -> dict[str, Any]:
+        done = {}
+        for engine in [name for name in engines if name not in failed]:
+            try:
+                with told_in_one_line(engine, num_envs, device):
+                    done[engine] = do(engine)
+            except (EngineError, ModuleNotFoundError) as error:
+                failed[engine] = str(error)
+        return done
+
+    runs = each(engines, lambda engine: Run(task, engine, num_envs, device))
     for _ in range(repeats):
-        for run in runs.values():
-            run.take_turn()
-    first = runs.get(FIRST)
-    return [_figures(run, first, training) for run in runs.values()] + list(failed.values())
+        each(runs, lambda engine: runs[engine].take_turn())
+    learned = each(runs if training else (), lambda engine: {"training": _training(runs[engine])})
+    whole = {engine: run for engine, run in runs.items() if engine not in failed}
+    first = whole.get(FIRST)
+    rows = [_figures(run, first) | learned.get(engine, {}) for engine, run in whole.items()]
+    return rows + [{"task": task, "engine": e, "num_envs": num_envs, "error": why} for e, why in failed.items()]
 
 
 class Run:
@@ -116,7 +126,7 @@ class Run:
         float(self.env.world.physics.now(torch.zeros(1, dtype=torch.long, device=self.env.device)).sum())
 
 
-def _figures(run: Run, first: Run | None, training: bool) -> dict[str, Any]:
+def _figures(run: Run, first: Run | None) -> dict[str, Any]:
     """Rates count physics steps of whole worlds, and control steps of single robots."""
     world, count = run.env.world, run.num_envs
     robots = sum(crew.num_agents for crew in run.env.crews.values())
@@ -134,11 +144,15 @@ def _figures(run: Run, first: Run | None, training: bool) -> dict[str, Any]:
     }
     if first is not None:
         row["of_mujoco"] = median_ratio(first.turns, run.turns)
-    return row | ({"training": _training(run)} if training else {})
+    return row
 
 
 def _training(run: Run) -> dict[str, float]:
-    """Agent steps/s with learning, and what share of the time is physics, terms, inference and learning."""
+    """Agent steps/s with learning, and what share of the time is physics, terms, inference and learning.
+
+    Where rollouts are one program, terms include inference, and `of_stepped` is what the same rollout takes step by
+    step, as a multiple.
+    """
     from policies.train import TrainCfg, Trainer
 
     with TemporaryDirectory() as folder:
@@ -146,16 +160,25 @@ def _training(run: Run) -> dict[str, float]:
             task=run.task, num_envs=run.num_envs, out=Path(folder), engine=run.engine, device=run.env.device.type
         )
         trainer = Trainer(cfg)
-        trainer.iterate(0.0)
-        began = time.perf_counter()
-        numbers = trainer.iterate(0.0)
-        wall_s = time.perf_counter() - began
-    env_s = trainer.hyper.num_steps * median_wall(run.turns)
-    physics_s = trainer.hyper.num_steps * median_wall(run.physics)
+        numbers = _iteration(trainer)
+        stepped: dict[str, float] = {}
+        if trainer.jitted is not None:
+            trainer.jitted = None
+            stepped["of_stepped"] = _iteration(trainer)["time/rollout_s"] / numbers["time/rollout_s"]
+    wall_s = numbers["time/rollout_s"] + numbers["time/update_s"]
+    env_s = numbers["time/rollout_s"] if stepped else trainer.hyper.num_steps * median_wall(run.turns)
+    physics_s = min(trainer.hyper.num_steps * median_wall(run.physics), env_s)
     return {
         "agent_steps_per_s": trainer.steps_per_iteration / wall_s,
         "physics": physics_s / wall_s,
         "terms": (env_s - physics_s) / wall_s,
         "inference": max(0.0, numbers["time/rollout_s"] - env_s) / wall_s,
         "learning": numbers["time/update_s"] / wall_s,
+        **stepped,
     }
+
+
+def _iteration(trainer: Any) -> dict[str, float]:
+    """Numbers of the second iteration, after whatever the first one compiles."""
+    trainer.iterate(0.0)
+    return trainer.iterate(0.0)

@@ -3,9 +3,6 @@
 import importlib
 import importlib.metadata
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,8 +10,7 @@ from typing import Any
 import torch
 
 from sim.physics import EngineError
-
-OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory", "Invalid buffer size")
+from sim.physics.told import announce
 
 
 def engine_modules(engine: str, *names: str) -> list[ModuleType]:
@@ -83,7 +79,7 @@ def best_device(engine: str) -> str:
     try:
         jax.devices("cuda")
     except RuntimeError:
-        announce(f"{engine}: on the CPU, for torch sees an accelerator and JAX does not: pip install 'jax[cuda12]'")
+        announce(engine, "on the CPU, for torch sees an accelerator and JAX does not: pip install 'jax[cuda12]'")
         return "cpu"
     return "cuda"
 
@@ -126,21 +122,3 @@ def lend(jax: Any, tensor: torch.Tensor) -> Any:
         kind = bool if tensor.dtype is torch.bool else float if tensor.is_floating_point() else int
         return jax.numpy.zeros(tuple(tensor.shape), kind)
     return jax.dlpack.from_dlpack(tensor.contiguous())
-
-
-def announce(line: str) -> None:
-    """Say to the user's terminal, not to what reads our output, why nothing happens for a while."""
-    print(line, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def memory_of(engine: str, num_worlds: int, device: str) -> Iterator[None]:
-    """Turn the several ways in which memory runs out into one line."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY):
-            raise EngineError(
-                f"the engine {engine!r}: {num_worlds} worlds do not fit into the memory of {device!r}; use fewer"
-            ) from None
-        raise

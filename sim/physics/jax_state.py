@@ -1,16 +1,17 @@
 """What the engines in JAX share: states, history and model fields of many worlds, and one compiled control step."""
 
-import copy
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import mujoco
 import numpy as np
 import torch
 
 from sim.physics import EngineError
-from sim.physics.jax_setup import announce, compiled_for, find_device, lend, memory_of
-from sim.physics.native import DERIVED, INERTIAL, MAX_SPEED
+from sim.physics.derived import DERIVED, INERTIAL, Derivation
+from sim.physics.jax_setup import compiled_for, find_device, lend
+from sim.physics.native import MAX_SPEED
+from sim.physics.told import announce, told_in_one_line
 from sim.scene import Scene
 from sim.tracing import is_tracing, untraceable
 
@@ -32,7 +33,7 @@ def _(given: list[torch.Tensor]) -> list[torch.Tensor]:
     return [*(torch.empty_like(part) for part in (qpos, qvel, act, warm)), path]
 
 
-class JaxPhysics:
+class JaxPhysics(ABC):
     """`Physics` but for `advance`, which an engine supplies.
 
     torch owns all memory and lends it to JAX for each step: what a reset or a push changes is written in place, for
@@ -50,7 +51,7 @@ class JaxPhysics:
         self.jax, self.jax_device = jax, find_device(jax, self.engine, device)
         self.device = torch.device(device)
         model, self._steps = scene.model, steps_per_control
-        with memory_of(self.engine, num_worlds, device):
+        with told_in_one_line(self.engine, num_worlds, device):
             sizes = dict(zip(STATE, (model.nq, model.nv, model.na, model.nv), strict=True))
             self._state = {name: torch.zeros(num_worlds, size, device=self.device) for name, size in sizes.items()}
             # The last two control steps, taking turns, as in `NativePhysics`
@@ -61,19 +62,19 @@ class JaxPhysics:
         self._sent: dict[str, torch.Tensor] = {}  # those that JAX is given, masses only with what follows from them
         self._changed: dict[str, None] = {}  # those of `_own` that are not derived
         self._stale: set[int] = set()
-        self._bench, self._scratch = copy.copy(model), mujoco.MjData(model)
+        self._derivation = Derivation(model)
         self._compiled: tuple[tuple[str, ...], Any] | None = None
 
+    @abstractmethod
     def advance(self, fields: Mapping[str, Any], state: Mapping[str, Any], ctrl: Any, force: Any) -> tuple[dict, Any]:
         """One control step of one world in JAX: ctrl (n, nu), force (nv,) -> its state, and [qpos, qvel] (n, nq + nv).
 
         `fields` holds the arrays of the model that are this world's own.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def refuses_field(self, name: str) -> str | None:
         """Why no world can have the model's array `name` for itself; None where it can."""
-        raise NotImplementedError
 
     def reset(self, worlds: torch.Tensor, qpos: torch.Tensor, qvel: torch.Tensor, act: torch.Tensor) -> None:
         """See `Physics.reset`."""
@@ -89,7 +90,7 @@ class JaxPhysics:
         self._derive()
         held = self._calm if force is None else force.float()
         given = (self._sent, self._state, ctrl.float(), held)  # keeps alive what is lent
-        with memory_of(self.engine, self.num_worlds, self.device.type):
+        with told_in_one_line(self.engine, self.num_worlds, self.device.type):
             lent = self.jax.tree_util.tree_map(lambda tensor: lend(self.jax, tensor), given)
             state, path = self._step(lent)
             if self.device.type == "cpu":  # on an accelerator dlpack puts both in the order of one stream
@@ -122,7 +123,7 @@ class JaxPhysics:
         names = tuple(sorted(self._sent))
         if self._compiled is None or self._compiled[0] != names:
             own = f", with {', '.join(names)} for each" if names else ""
-            announce(f"{self.engine}: compiling a control step of {self.num_worlds} worlds{own}")
+            announce(self.engine, f"compiling a control step of {self.num_worlds} worlds{own}")
             every = self.jax.vmap(self.advance)
             self._compiled = names, compiled_for(self.jax.jit(every).lower(*lent), self.device.type)
         return self._compiled[1](*lent)
@@ -193,20 +194,12 @@ class JaxPhysics:
         """Bring constants up to date where masses have changed, on the host: MuJoCo has the only code for it."""
         if not self._stale:
             return
-        derived = [name for name in DERIVED if self.refuses_field(name) is None]
-        inertial = [name for name in INERTIAL if name in self._own]
         worlds = sorted(self._stale)
-        rows = {name: self._own[name][worlds].cpu().numpy() for name in inertial}
-        found: dict[str, list] = {name: [] for name in derived}
-        for row in range(len(worlds)):
-            for name in inertial:
-                getattr(self._bench, name)[:] = rows[name][row]
-            mujoco.mj_setConst(self._bench, self._scratch)
-            for name in derived:
-                found[name].append(np.array(getattr(self._bench, name)))
-        for name in derived:
-            self._give(name)[worlds] = torch.from_numpy(np.stack(found[name])).float().to(self.device)
-        for name in (*inertial, *derived):
+        masses = {name: self._own[name][worlds].double().cpu().numpy() for name in INERTIAL if name in self._own}
+        derived = [name for name in DERIVED if self.refuses_field(name) is None]
+        for name, values in self._derivation.of_worlds(masses, derived).items():
+            self._give(name)[worlds] = torch.from_numpy(values).float().to(self.device)
+        for name in (*masses, *derived):
             self._sent[name] = self._own[name].clone()
         self._stale.clear()
 

@@ -1,8 +1,7 @@
-"""A torch function as a JAX function: traced by torch.export, then run by the operators that torchax has for JAX."""
+"""A torch function as a JAX function: traced by torch.export, then run with the operators of JAX."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -10,14 +9,12 @@ from torch import Tensor, fx
 from torch._decomp import get_decompositions
 from torch.export.graph_signature import InputKind, OutputKind
 
+from sim.physics.jax_operators import Operator, drawing, operators
 from sim.physics.jax_setup import lend
 from sim.tracing import tracing
 
-Operator = Callable[..., Any]
-Own = Mapping[str, Operator]  # by the name of torch's operator, such as "aten::rand"
-CHECKS = ("aten::_assert_tensor_metadata", "aten::_assert_scalar")  # torch's own, of what it has traced
-# Overloads that torchax 0.0.13 has in its tables and torch 2.13 no longer has; nothing here calls them
-GONE = {"prod": "dim_Dimname", "index_copy": "dimname"}
+CHECKS = ("_assert_tensor_metadata", "_assert_scalar")  # torch's own, of what it has traced
+MEANINGLESS = {"device", "layout", "pin_memory", "memory_format", "generator", "non_blocking"}  # in JAX
 
 
 class Program:
@@ -26,18 +23,25 @@ class Program:
     Whatever else `func` reads is a constant from now on; what it draws from torch's generators is drawn from the key.
     """
 
-    def __init__(self, jax: Any, func: Callable[[list[Tensor]], list[Tensor]], example: list[Tensor], own: Own) -> None:
-        """`own` are the JAX functions of operators that only this program has. ImportError without torchax."""
-        self._jax, self._table, self._own = jax, _torchax(), own
+    def __init__(
+        self, jax: Any, func: Callable[[list[Tensor]], list[Tensor]], example: list[Tensor], own: Mapping[str, Operator]
+    ) -> None:
+        """`own` are the JAX functions of operators that only this program has, by name, such as "phalanx::advance".
+
+        NotImplementedError where JAX lacks an operator.
+        """
 
         class Traced(torch.nn.Module):
             def forward(self, given: list[Tensor]) -> list[Tensor]:
                 return func(given)
 
+        self._jax, self._operators = jax, {**operators(jax), **dict.fromkeys(CHECKS, _nothing), **own}
         with warnings.catch_warnings(), tracing():
             warnings.simplefilter("ignore")  # of torch about itself
             exported = torch.export.export(Traced(), (example,), strict=False).run_decompositions()
             exported = exported.run_decompositions(get_decompositions(self._missing(exported.graph)))
+        if missing := self._missing(exported.graph):
+            raise NotImplementedError(f"JAX is not told of {', '.join(map(str, missing))}")
         self._graph = exported.graph_module
         self._inputs = [
             (spec.kind is InputKind.USER_INPUT, exported.constants.get(spec.target or ""))
@@ -49,72 +53,38 @@ class Program:
         """What `func` makes of these arrays."""
         rest = iter(given)
         inputs = [next(rest) if asked else self._constant(value) for asked, value in self._inputs]
-        run = _Interpreter(self._graph, self._table, {**_drawing(self._jax, key), **self._own}).run
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Explicitly requested dtype")  # of 64 bits, where JAX has 32
-            out = run(*inputs, enable_io_processing=False)
+        run = _Interpreter(self._graph, {**self._operators, **drawing(self._jax, key)}).run
+        out = run(*inputs, enable_io_processing=False)
         return [value for value, wanted in zip(out, self._wanted, strict=True) if wanted]
 
     def _missing(self, graph: fx.Graph) -> list[Any]:
-        """Operators that torchax does not have; torch makes most of them from others."""
+        """Operators that JAX has not; torch makes most of them from others."""
         called = {node.target for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
-        known = {target for target in called if _found(self._table, target) or target._schema.name in self._own}
-        return list(called - known)
+        known = self._operators | drawing(self._jax, None)
+        return [target for target in called if _name(target) not in known]
 
     def _constant(self, value: Any) -> Any:
         return lend(self._jax, value.detach()) if isinstance(value, Tensor) else None  # of generators JAX knows nothing
 
 
 class _Interpreter(fx.Interpreter):
-    """Runs a graph of torch's operators with JAX's."""
+    """Runs a graph of torch's operators with those of JAX."""
 
-    def __init__(self, graph: fx.GraphModule, table: Mapping[Any, Any], own: Own) -> None:
+    def __init__(self, graph: fx.GraphModule, table: Mapping[str, Operator]) -> None:
         super().__init__(graph)
-        self._table, self._own = table, own
+        self._table = table
 
     def call_function(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """See `torch.fx.Interpreter`."""
         if not isinstance(target, torch._ops.OpOverload):
             return super().call_function(target, args, kwargs)
-        name = target._schema.name
-        if name in CHECKS:
-            return None
-        if name in self._own:
-            return self._own[name](*args)
-        operator = _found(self._table, target)
-        if operator is None:
-            raise NotImplementedError(f"torchax has no operator {target}")
-        return operator.func(*args, **kwargs)
+        meant = {name: value for name, value in kwargs.items() if name not in MEANINGLESS}
+        return self._table[_name(target)](*args, **meant)
 
 
-def _found(table: Mapping[Any, Any], target: Any) -> Any:
-    return table.get(target) or table.get(target.overloadpacket)
+def _name(target: Any) -> str:
+    return target._schema.name.removeprefix("aten::").removeprefix("prims::")
 
 
-def _drawing(jax: Any, key: Any) -> dict[str, Operator]:
-    """Operators that draw, each time from a key of its own."""
-    draws = 0
-
-    def fresh() -> Any:
-        nonlocal draws
-        draws += 1
-        return jax.random.fold_in(key, draws)
-
-    def integers(*bounds_and_shape: Any) -> Any:
-        *low, high, shape = bounds_and_shape
-        return jax.random.randint(fresh(), shape, low[0] if low else 0, high)
-
-    return {
-        "aten::rand": lambda shape: jax.random.uniform(fresh(), shape),
-        "aten::randn": lambda shape: jax.random.normal(fresh(), shape),
-        "aten::randint": integers,
-    }
-
-
-def _torchax() -> Mapping[Any, Any]:
-    """Operators of torch in JAX."""
-    for packet, overload in ((getattr(torch.ops.aten, name), overload) for name, overload in GONE.items()):
-        if overload not in packet.overloads():
-            setattr(packet, overload, None)
-    import_module("torchax.ops.jaten")  # fills the registry
-    return import_module("torchax.ops.ops_registry").all_aten_ops
+def _nothing(*_: Any, **__: Any) -> None:
+    """What a check of torch's comes to."""

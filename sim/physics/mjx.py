@@ -9,8 +9,9 @@ import mujoco
 import numpy as np
 
 from sim.physics import EngineError
-from sim.physics.jax_setup import announce, engine_modules, misfit
+from sim.physics.jax_setup import engine_modules, misfit
 from sim.physics.jax_state import JaxPhysics
+from sim.physics.told import announce
 from sim.scene import Scene
 
 ENGINE = "mjx"
@@ -26,8 +27,7 @@ class MjxPhysics(JaxPhysics):
         """`steps_per_control` physics steps make one `step`; EngineError where MJX cannot run the scene."""
         jax, self._mjx = engine_modules(ENGINE, "mujoco.mjx")
         super().__init__(jax, scene, num_worlds, steps_per_control, device)
-        refusal = mjx_refuses(scene.model)
-        if refusal is not None:
+        if refusal := mjx_refuses(scene.model):
             raise EngineError(refusal)
         try:
             self._model = self._put(scene.model)
@@ -40,9 +40,7 @@ class MjxPhysics(JaxPhysics):
 
         round_ones = prism_geoms(model)
         if round_ones:
-            announce(
-                f"{ENGINE}: {_names(model, round_ones)} collide as prisms of {SIDES} sides, right to 1 % in radius"
-            )
+            announce(ENGINE, f"{_names(model, round_ones)} collide as prisms of {SIDES} sides, right to 1 % in radius")
         model = copy.copy(model)
         model.opt.ls_iterations = min(model.opt.ls_iterations, LINE_SEARCH)
         put = partial(self._mjx.put_model, device=self.jax_device, impl="jax")

@@ -10,11 +10,11 @@ import mujoco
 import torch
 
 from sim.physics import EngineError
-from sim.physics.failures import told_in_one_line
 from sim.physics.native import MAX_SPEED
+from sim.physics.told import announce, told_in_one_line
 from sim.physics.warp_damping import keep_damping
 from sim.physics.warp_ground import own_heights
-from sim.physics.warp_room import LONGEST, more_room, room_for, tell
+from sim.physics.warp_room import LONGEST, WARP, more_room, room_for
 from sim.physics.warp_setup import find_device, load_warp, put_model
 
 STATE = ("qpos", "qvel", "act", "qacc_warmstart", "time")  # all that one step hands on to the next
@@ -105,7 +105,7 @@ class WarpEngine:
         kinds = self._mujoco_warp.OverflowType
         if not self._told and (count := int((self._overflow & (kinds.HFIELD | kinds.EPA_HORIZON)).bool().sum())):
             self._told = True
-            tell(f"shapes in {count} of {self.num_worlds} worlds touch in too many places: some are left out")
+            announce(WARP, f"shapes in {count} of {self.num_worlds} worlds touch in too many places: some are left out")
 
     def _restore(self, state: dict[str, Tensor]) -> None:
         for name, view in self.state.items():
@@ -159,7 +159,7 @@ class WarpEngine:
 def _announced(device: torch.device) -> Iterator[None]:
     """Say what is going on, should it take long: kernels that are compiled already are there in a second."""
     message = f"preparing kernels for {str(device)!r}, which are compiled once for every kind of scene: up to minutes"
-    timer = threading.Timer(PATIENCE_S, tell, [message])
+    timer = threading.Timer(PATIENCE_S, announce, [WARP, message])
     timer.daemon = True
     timer.start()
     try:

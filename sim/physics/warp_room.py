@@ -1,6 +1,5 @@
 """How many contacts MuJoCo Warp has memory for: decided beforehand, and more where it was not enough."""
 
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +7,9 @@ import mujoco
 import numpy as np
 import torch
 
+from sim.physics.told import announce
+
+WARP = "MuJoCo Warp"
 LONGEST = 2**31 - 1  # any array can be
 EQUALITY_ROWS = {mujoco.mjtEq.mjEQ_CONNECT: 3, mujoco.mjtEq.mjEQ_WELD: 6}  # all others have one
 
@@ -45,13 +47,9 @@ def more_room(kinds: Any, room: Room, overflow: torch.Tensor, fine: torch.Tensor
     contacts = bool((overflow & (kinds.BROADPHASE | kinds.NARROWPHASE | kinds.CCD)).any())
     more = replace(room, contacts=room.contacts * (1 + contacts), rows=room.rows * (1 + (rows > 0)))
     if more != room:
-        tell(
+        announce(
+            WARP,
             f"{rows or 'some'} of {len(fine)} worlds touch more than {room.contacts} contacts and {room.rows} rows "
-            f"have room for; now it is {more.contacts} and {more.rows}, the step is repeated"
+            f"have room for; now it is {more.contacts} and {more.rows}, the step is repeated",
         )
     return more
-
-
-def tell(message: str) -> None:
-    """Say `message` where it does not mix with what a command prints."""
-    print(f"MuJoCo Warp: {message}", file=sys.stderr, flush=True)

@@ -1,5 +1,6 @@
-"""What breaks in an engine or its device, told in one line."""
+"""What users are told of engines, each time in one line."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,11 @@ from sim.physics import EngineError
 # As torch, Warp and JAX say it, on a CPU and on an accelerator
 OUT_OF_MEMORY = ("out of memory", "can't allocate", "Failed to allocate", "RESOURCE_EXHAUSTED", "Invalid buffer size")
 LOST: type[Exception] | tuple[()] = getattr(torch, "AcceleratorError", ())  # torch before 2.8 has no name for it
+
+
+def announce(engine: str, line: str) -> None:
+    """Say to the user's terminal, not to what reads our output, what an engine is at."""
+    print(f"{engine}: {line}", file=sys.stderr, flush=True)
 
 
 @contextmanager
