@@ -269,6 +269,7 @@ class MixedEnv:
             "world": self.world.state_dict(),
             "generator": self.generator.get_state(),
             "crews": {name: crew.state_dict() for name, crew in self.crews.items()},
+            "obs": {name: obs.clone() for name, obs in self.obs.items()},
             **{name: getattr(self, name).clone() for name in KEPT},
         }
 
@@ -288,6 +289,8 @@ class MixedEnv:
         self._look_around()
         for name, crew in self.crews.items():
             crew.now.frames.update(state["crews"][name].get("frames", {}))  # others might differ in the last bit
+        seen = {name: crew.observe(crew.percept) for name, crew in self.crews.items()}
+        self.obs = dict(state.get("obs", seen))  # an earlier version did not keep it
 
 
 def _over(condition: Tensor, tensor: Tensor) -> Tensor:

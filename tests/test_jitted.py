@@ -116,6 +116,19 @@ def test_a_rollout_depends_on_its_seed_and_the_actor_alone(flight):
     assert torch.equal(runs[0].nan_to_num(), runs[1].nan_to_num()) and not torch.equal(runs[0], runs[2])
 
 
+def test_a_rollout_begins_where_a_saved_state_was(flight):
+    env, rollout, before = flight
+    env.put(on_tensors(torch.clone, before))
+    saved, obs = env.state_dict(), on_tensors(torch.clone, env.obs)
+    expected = flat(rolled(rollout))
+    env.reset(7)
+    env.load_state_dict(saved)
+    again = rolled(rollout)
+    assert all(torch.equal(here, there) for here, there in zip(flat(again[0][0]), flat(obs), strict=True))
+    for here, there in zip(flat(again), expected, strict=True):
+        torch.testing.assert_close(here, there)
+
+
 def test_a_world_that_blows_up_fails_alone(flight):
     env, rollout, before = flight
     env.put(on_tensors(torch.clone, before))

@@ -142,6 +142,7 @@ def test_environment_state_is_exact(task):
     for action in actions[:10]:
         env.step(action)
     twin.load_state_dict(env.state_dict())
+    assert same(twin.obs, env.obs)
     for action in actions[10:]:
         assert same(list(env.step(action)), list(twin.step(action)))
 
