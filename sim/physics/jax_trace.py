@@ -1,19 +1,26 @@
 """A torch function as a JAX function: traced by torch.export, then run with the operators of JAX."""
 
+import logging
+import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 from torch._decomp import get_decompositions
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from sim.physics.jax_operators import Operator, drawing, operators
 from sim.physics.jax_setup import lend
-from sim.tracing import tracing
+from sim.tracing import Untraceable, tracing
 
 CHECKS = ("_assert_tensor_metadata", "_assert_scalar")  # torch's own, of what it has traced
+TORCH = Path(torch.__file__).parent
 MEANINGLESS = {"device", "layout", "pin_memory", "memory_format", "generator", "non_blocking"}  # in JAX
 
 
@@ -28,7 +35,7 @@ class Program:
     ) -> None:
         """`own` are the JAX functions of operators that only this program has, by name, such as "phalanx::advance".
 
-        NotImplementedError where JAX lacks an operator.
+        Untraceable where `func` asks what a tensor holds, NotImplementedError where JAX lacks an operator.
         """
 
         class Traced(torch.nn.Module):
@@ -36,8 +43,7 @@ class Program:
                 return func(given)
 
         self._jax, self._operators = jax, {**operators(jax), **dict.fromkeys(CHECKS, _nothing), **own}
-        with warnings.catch_warnings(), tracing():
-            warnings.simplefilter("ignore")  # of torch about itself
+        with _quietly(), tracing():
             exported = torch.export.export(Traced(), (example,), strict=False).run_decompositions()
             exported = exported.run_decompositions(get_decompositions(self._missing(exported.graph)))
         if missing := self._missing(exported.graph):
@@ -80,6 +86,24 @@ class _Interpreter(fx.Interpreter):
             return super().call_function(target, args, kwargs)
         meant = {name: value for name, value in kwargs.items() if name not in MEANINGLESS}
         return self._table[_name(target)](*args, **meant)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what torch says of a trace, which is a thousand lines where one fails: one line says where."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    except GuardOnDataDependentSymNode as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = next(frame for frame in reversed(frames) if TORCH not in Path(frame.filename).parents)
+        asks = f"{place.filename}:{place.lineno} asks what a tensor holds: {place.line}"
+        raise Untraceable(asks) from error
+    finally:
+        logging.disable(level)
 
 
 def _name(target: Any) -> str:
