@@ -2,13 +2,16 @@
 
 Terms are the same torch functions as everywhere: traced once, see sim/physics/jax_trace.py. In the program a restart
 is computed for all worlds, and those take it whose episode has ended. Two things differ from single steps: random
-numbers come from JAX, and masses that a restart draws are in force from the end of the rollout on, because what MuJoCo
-derives from them is derived on the host.
+numbers come from JAX, and masses that change are in force from the end of the rollout on, because what MuJoCo derives
+from them is derived on the host.
 """
 
+import pickle
+import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -21,7 +24,7 @@ from sim.physics import EngineError
 from sim.physics.jax_setup import compiled_for, lend
 from sim.physics.jax_trace import Program
 from sim.physics.told import announce, told_in_one_line
-from sim.tracing import tracing
+from sim.tracing import Untraceable, tracing
 
 
 class JittedRollout:
@@ -56,7 +59,7 @@ class JittedRollout:
         taken = [torch.from_dlpack(new).to(old.dtype, copy=True) for new, old in zip(state, given, strict=False)]
         self.env.put(like(self._state, taken))
         outcome = like(self._seen, map(torch.from_dlpack, seen))
-        physics.settle(outcome[-1]["ended"].any(0).nonzero().squeeze(-1))
+        physics.settle()
         for t in range(self.num_steps):
             yield on_tensors(lambda tensor, t=t: tensor[t], outcome)
 
@@ -82,8 +85,11 @@ class JittedRollout:
             return flat(env.tensors()) + flat(self._seen)
 
         try:
+            others = _other_generators()
             with tracing():  # what terms make once and keep is made now: in a trace it would not last
                 step([tensor.clone() for tensor in example])
+            if _other_generators() != others:
+                raise Untraceable("it draws from numpy.random or random: draw from torch, with the generator given")
             return Program(physics.jax, step, example, {"phalanx::advance": physics.advance_all})
         finally:
             env.put(kept)
@@ -105,6 +111,11 @@ class JittedRollout:
         seed = lend(jax, torch.zeros(1, dtype=torch.int32, device=self.physics.device))
         with jax.default_matmul_precision("highest"):  # as torch has it
             return compiled_for(jax.jit(rollout).lower(given, seed), device)
+
+
+def _other_generators() -> bytes:
+    """Where generators stand that a program would ask once and for all."""
+    return pickle.dumps((random.getstate(), np.random.get_state()))
 
 
 class _Sampler(nn.Module):

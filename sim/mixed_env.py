@@ -163,7 +163,8 @@ class MixedEnv:
     def _where(self, condition: Tensor, change: Callable[[Tensor], None]) -> None:
         """Call `change` of the worlds (K,) in which a `condition` (W,) holds.
 
-        A trace changes all worlds, and keeps of that what belongs to those in which it holds.
+        A trace changes all worlds, and keeps of that what belongs to those in which it holds. What the crews have seen
+        of this step stays as it was: rewards and critics look at it.
         """
         if not is_tracing():
             if condition.any():
@@ -171,7 +172,7 @@ class MixedEnv:
             return
         before = on_tensors(Tensor.clone, self.tensors())
         change(self._all)
-        self.put(on_tensors(lambda new, old: torch.where(_over(condition, new), new, old), self.tensors(), before))
+        self._put(on_tensors(lambda new, old: torch.where(_over(condition, new), new, old), self.tensors(), before))
 
     def _look_around(self, actions: Mapping[str, Tensor] | None = None, targets: Mapping | None = None) -> None:
         """The truth as it is now, for every role; without `actions` (W, N, U) nothing has been done yet."""
@@ -255,13 +256,16 @@ class MixedEnv:
         }
 
     def put(self, tensors: Mapping[str, Any]) -> None:
-        """Put such tensors in place of those that are there."""
+        """Put such tensors in place of those that are there, and look at where that is."""
+        self._put(tensors)
+        self._look_around()
+
+    def _put(self, tensors: Mapping[str, Any]) -> None:
         self.world.put(tensors["world"])
         for name, crew in self.crews.items():
             crew.put(tensors["crews"][name])
         for name in (*KEPT, "obs"):
             setattr(self, name, tensors[name])
-        self._look_around()
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a bitwise continuation needs, the generator included."""

@@ -24,6 +24,10 @@ def arithmetic(x, y):
     ]
 
 
+def rounded(x, y):
+    return [x // 0.7, torch.div(x, 0.7, rounding_mode="trunc"), torch.fmod(x, 0.7), (4 * x).long() // 3, x.erf()]
+
+
 def functions(x, y):
     share = x.abs() / 4.0
     found = [share.asin(), share.acos(), x.atan(), torch.atan2(x, y), x.tanh(), x.exp(), x.expm1(), share.log1p()]
@@ -80,12 +84,16 @@ def parts(x, y):
     added = x.index_put((PLACE,), torch.ones(4), accumulate=True).index_add(0, PLACE, y[:2])
     picked = [x[PLACE], x[:, PLACE], x[PLACE, PLACE], x[-1], x[:, 1:-1], x[..., ::2], x.index_select(1, PLACE)]
     chosen = [x.gather(1, torch.tensor([[3], [1]])), *x.topk(2, dim=0, largest=False), *x.unbind(1)]
-    return [changed, added, *picked, *chosen, x.index_copy(0, PLACE, y[:2])]
+    masked = x.clone()
+    masked[x > 0] = 2.0
+    return [masked, *x.sort(dim=0, descending=True), changed, added, *picked, *chosen, x.index_copy(0, PLACE, y[:2])]
 
 
 def made(x, y):
     return [
         torch.arange(1, 7, 2) + x[0, :3],
+        torch.arange(0, 1, 0.25),
+        torch.linspace(0, 1, 5),
         torch.zeros(2, 3),
         torch.full((2,), 4),
         torch.eye(3),
@@ -108,7 +116,7 @@ def jax():
     return engine_modules("mjx")[0]
 
 
-@pytest.mark.parametrize("func", [arithmetic, functions, reductions, logic, shapes, parts, made, products])
+@pytest.mark.parametrize("func", [arithmetic, rounded, functions, reductions, logic, shapes, parts, made, products])
 def test_what_torch_computes_jax_computes(jax, func):
     program = Program(jax, lambda given: func(*given), [X, Y], {})
     found = jax.jit(program)([lend(jax, X), lend(jax, Y)], jax.random.key(0))
@@ -141,3 +149,8 @@ def test_every_draw_is_another_and_follows_its_key(jax):
 def test_an_operator_that_jax_is_not_told_of_is_named(jax):
     with pytest.raises(NotImplementedError, match=r"aten\._linalg_eigh"):
         Program(jax, lambda given: list(torch.linalg.eigh(given[0])), [torch.eye(3)], {})
+
+
+def test_a_mask_that_picks_is_refused_with_what_to_do(jax):
+    with pytest.raises(NotImplementedError, match=r"choose with torch\.where"):
+        Program(jax, lambda given: [given[0][given[0] > 0].sum()], [X], {})

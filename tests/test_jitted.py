@@ -2,6 +2,7 @@
 
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,7 +14,8 @@ from policies.trainer import Trainer
 from sim import randomisation
 from sim.env import MixedEnv
 from sim.nested import flat, on_tensors
-from sim.task import EpisodeCfg, MixedTaskCfg, RandomTerm, RoleCfg, Term
+from sim.noise import Noise
+from sim.task import EpisodeCfg, MixedTaskCfg, RandomTerm, RewardTerm, RoleCfg, Term
 from sim.tasks import load_any_task
 from sim.tracing import Untraceable
 
@@ -21,8 +23,8 @@ WORLDS, STEPS = 8, 6
 ENDING = slice(0, 3)  # worlds whose episode ends in the third step
 
 
-def begun(task, engine="mjx", randomise=False):
-    env = MixedEnv(task, WORLDS, seed=0, engine=engine, randomise=randomise)
+def begun(task, engine="mjx"):
+    env = MixedEnv(task, WORLDS, seed=0, engine=engine)
     env.steps = torch.arange(WORLDS) + 10
     env.steps[ENDING] = env.max_steps - 3
     return env
@@ -42,9 +44,35 @@ def rolled(rollout, seed=0):
     return list(rollout.steps(torch.Generator().manual_seed(seed)))
 
 
+def certain(name):
+    """A task in which nothing is random but the start."""
+    return replace(load_any_task(name), randomisation={}, noise=Noise())
+
+
+def moved(t):
+    """A term that compares this step with the one before."""
+    return (t.state.base_pos - t.last_state.base_pos).norm(dim=-1)
+
+
+def jerk(t):
+    return torch.cat([t.state.base_lin_vel - t.last_state.base_lin_vel, t.action - t.last_action], dim=-1)
+
+
+def watched():
+    """Drones whose reward and critic look at two steps, while a battery sags between any two."""
+    swap = load_any_task("swarm-swap")
+    return replace(
+        swap,
+        rewards={**swap.rewards, "moved": RewardTerm(moved)},
+        observation=replace(swap.observation, critic={"jerk": Term(jerk)}),
+        randomisation={"sag": RandomTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, every_s=(0.0, 0.0))},
+        noise=Noise(),
+    )
+
+
 def two_roles():
     """Two drones, each with a role of its own."""
-    hover = load_any_task("hover")
+    hover = certain("hover")
     role = RoleCfg(**{field.name: getattr(hover, field.name) for field in fields(RoleCfg)})
 
     def starts(draw):
@@ -60,16 +88,16 @@ def flight():
     """Hover with all its randomisation, a battery that sags at known moments, and three worlds that end."""
     task = load_any_task("hover")
     sag = RandomTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, every_s=(0.07, 0.07))  # in the fourth step
-    env = begun(replace(task, randomisation={**task.randomisation, "sag": sag}), randomise=True)
+    env = begun(replace(task, randomisation={**task.randomisation, "sag": sag}))
     return env, jitted(env), on_tensors(torch.clone, env.tensors())
 
 
 @pytest.mark.parametrize(
     ("task", "engine", "steps", "worst"),
     [
-        (load_any_task("swarm-swap"), "mjx", STEPS, 1e-5),
+        (watched(), "mjx", STEPS, 1e-5),
         (two_roles(), "mjx", STEPS, 1e-5),
-        pytest.param(load_any_task("stand"), "brax", 2, 5e-3, marks=pytest.mark.slow),
+        pytest.param(certain("stand"), "brax", 2, 5e-3, marks=pytest.mark.slow),
     ],
     ids=["swarm-swap on mjx", "two roles on mjx", "stand on brax"],
 )
@@ -153,6 +181,26 @@ def test_what_only_single_steps_can_do_goes_by_single_steps_and_says_so(task, op
     trainer = Trainer(TrainCfg(task=task, num_envs=4, engine="mjx", out=tmp_path, ppo=small, **options))
     assert trainer.jitted is None
     assert f"step by step, for they cannot be compiled as a whole: {reason}" in capfd.readouterr().err
+
+
+def test_a_mass_that_changes_in_an_episode_comes_into_force(flight):
+    env, _, before = flight
+    env.put(on_tensors(torch.clone, before))
+    physics = env.world.physics
+    physics.tensors()["own"]["body_mass"][6] *= 2.0  # as a program leaves it behind
+    physics.settle()
+    heavy = physics.tensors()["heavy"]
+    assert torch.equal(heavy["body_mass"], physics.tensors()["own"]["body_mass"])
+    torch.testing.assert_close(heavy["body_subtreemass"][:, 0], heavy["body_mass"].sum(-1))
+
+
+def carefree(draw):
+    return replace(load_any_task("hover").start(draw), lin_vel=torch.full((draw.worlds, 1, 3), np.random.rand()))
+
+
+def test_a_start_that_numpy_draws_cannot_be_traced():
+    with pytest.raises(Untraceable, match="it draws from numpy"):
+        jitted(begun(replace(load_any_task("hover"), start=carefree)))
 
 
 def heedless(t):

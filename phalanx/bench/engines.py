@@ -150,8 +150,8 @@ def _figures(run: Run, first: Run | None) -> dict[str, Any]:
 def _training(run: Run) -> dict[str, float]:
     """Agent steps/s with learning, and what share of the time is physics, terms, inference and learning.
 
-    Where rollouts are one program, terms include inference, and `of_stepped` is what the same rollout takes step by
-    step, as a multiple.
+    Where rollouts are one program, that is not divided, and `of_stepped` is what the same rollout takes step by step,
+    as a multiple.
     """
     from policies.train import TrainCfg, Trainer
 
@@ -166,15 +166,17 @@ def _training(run: Run) -> dict[str, float]:
             trainer.jitted = None
             stepped["of_stepped"] = _iteration(trainer)["time/rollout_s"] / numbers["time/rollout_s"]
     wall_s = numbers["time/rollout_s"] + numbers["time/update_s"]
-    env_s = numbers["time/rollout_s"] if stepped else trainer.hyper.num_steps * median_wall(run.turns)
-    physics_s = min(trainer.hyper.num_steps * median_wall(run.physics), env_s)
+    rate = {"agent_steps_per_s": trainer.steps_per_iteration / wall_s}
+    learning = {"learning": numbers["time/update_s"] / wall_s}
+    if stepped:
+        return {**rate, "rollout": numbers["time/rollout_s"] / wall_s, **learning, **stepped}
+    physics_s, env_s = (trainer.hyper.num_steps * median_wall(costs) for costs in (run.physics, run.turns))
     return {
-        "agent_steps_per_s": trainer.steps_per_iteration / wall_s,
+        **rate,
         "physics": physics_s / wall_s,
         "terms": (env_s - physics_s) / wall_s,
         "inference": max(0.0, numbers["time/rollout_s"] - env_s) / wall_s,
-        "learning": numbers["time/update_s"] / wall_s,
-        **stepped,
+        **learning,
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-_SHARES = ("physics", "terms", "inference", "learning")  # of the time that training takes
+_SHARES = ("rollout", "physics", "terms", "inference", "learning")  # of the time that training takes
 
 
 def sim(result: dict[str, Any]) -> Iterator[Table]:
@@ -85,7 +85,7 @@ def engines(result: dict[str, Any]) -> Iterator[Table]:
                 f"{row['first_step_s']:.1f} s",
             )
             if "training" in row:
-                shares = ", ".join(f"{k} {100 * row['training'][k]:.0f} %" for k in _SHARES)
+                shares = ", ".join(f"{k} {100 * row['training'][k]:.0f} %" for k in _SHARES if k in row["training"])
                 rate = row["training"]["agent_steps_per_s"]
                 stepped = row["training"].get("of_stepped")
                 whole = f"; rollouts in one program, {stepped:.2f} x as fast as in steps" if stepped else ""

@@ -122,8 +122,8 @@ class TraceablePhysics(Physics, Protocol):
     def put(self, tensors: Mapping[str, Any]) -> None:
         """Put such tensors in place of those that are there."""
 
-    def settle(self, renewed: torch.Tensor | None = None) -> None:
-        """Derive what follows from masses, in the worlds (K,) too that a program has `renewed`, and could not."""
+    def settle(self) -> None:
+        """Derive what follows from masses wherever they have changed: a program changes them and cannot derive it."""
 
     def advance_all(self, given: Sequence[Any]) -> list[Any]:
         """A control step of all worlds on the arrays of the engine; a trace calls it "phalanx::advance"."""

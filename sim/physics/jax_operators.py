@@ -14,33 +14,34 @@ SAME = (
         "asin",
         "atan",
         "atan2",
-        "ceil",
         "cos",
         "cosh",
         "exp",
         "expm1",
-        "floor",
         "log",
         "log1p",
-        "maximum",
-    ),
-    *(
-        "minimum",
         "pow",
-        "remainder",
-        "round",
-        "sign",
         "sin",
         "sinh",
         "sqrt",
+    ),
+    *(
         "tan",
         "tanh",
+        "ceil",
+        "floor",
+        "fmod",
+        "remainder",
+        "round",
+        "sign",
         "trunc",
         "isinf",
-        "maximum",
+        "isnan",
+        "where",
+        "cumsum",
     ),
-    *("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "logical_and", "logical_not", "logical_or"),
-    *("where", "cumsum", "prod"),
+    *("maximum", "minimum", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
+    *("logical_and", "logical_not", "logical_or"),
 )
 COMPARED = {"eq": "equal", "ne": "not_equal", "ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less"}
 
@@ -49,7 +50,7 @@ def operators(jax: Any) -> dict[str, Operator]:
     """Name of the operator in torch's core, without its "aten::" -> the JAX function with the same arguments."""
     np = jax.numpy
     same = {name: getattr(np, name) for name in SAME} | {name: getattr(np, other) for name, other in COMPARED.items()}
-    return same | _arithmetic(np) | _reductions(jax) | _made(np) | _shapes(np) | _picked(jax)
+    return same | _arithmetic(jax) | _reductions(jax) | _made(np) | _shapes(np) | _picked(jax)
 
 
 def drawing(jax: Any, key: Any) -> dict[str, Operator]:
@@ -61,23 +62,33 @@ def drawing(jax: Any, key: Any) -> dict[str, Operator]:
         draws += 1
         return jax.random.fold_in(key, draws)
 
-    def integers(*bounds_and_shape: Any) -> Any:
+    def integers(*bounds_and_shape: Any, dtype: Any = None) -> Any:
         *low, high, shape = bounds_and_shape
         return jax.random.randint(fresh(), shape, low[0] if low else 0, high)
 
     return {
-        "rand": lambda shape: jax.random.uniform(fresh(), shape),
-        "randn": lambda shape: jax.random.normal(fresh(), shape),
+        "rand": lambda shape, dtype=None: jax.random.uniform(fresh(), shape),
+        "randn": lambda shape, dtype=None: jax.random.normal(fresh(), shape),
+        "rand_like": lambda x, dtype=None: jax.random.uniform(fresh(), x.shape),
+        "randn_like": lambda x, dtype=None: jax.random.normal(fresh(), x.shape),
         "randint": integers,
     }
 
 
-def _arithmetic(np: Any) -> dict[str, Operator]:
+def _arithmetic(jax: Any) -> dict[str, Operator]:
+    np = jax.numpy
+
+    def div(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
+        if rounding_mode is None:
+            return np.true_divide(a, b)
+        return np.floor_divide(a, b) if rounding_mode == "floor" else np.trunc(a / b).astype(np.result_type(a, b))
+
     return {
         "add": lambda a, b, alpha=1: np.add(a, b if alpha == 1 else alpha * b),
         "sub": lambda a, b, alpha=1: np.subtract(a, b if alpha == 1 else alpha * b),
         "mul": np.multiply,
-        "div": np.true_divide,
+        "div": div,
+        "erf": jax.scipy.special.erf,
         "neg": np.negative,
         "reciprocal": np.reciprocal,
         "rsqrt": lambda x: 1.0 / np.sqrt(x),
@@ -110,12 +121,17 @@ def _reductions(jax: Any) -> dict[str, Operator]:
         return lambda x, dim=None, keepdim=False: find(x, axis=dim, keepdims=keepdim)
 
     def best(value: Operator, find: Operator) -> Operator:
-        return lambda x, dim, keepdim=False: (over(value)(x, dim, keepdim), place(find)(x, dim, keepdim))
+        def found(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+            values = over(value)(x, dim, keepdim)
+            return values if dim is None else (values, place(find)(x, dim, keepdim))
+
+        return found
 
     def var(x: Any, dims: Any = None, correction: float | None = None, keepdim: bool = False) -> Any:
         return np.var(x, axis=_axis(dims), ddof=1 if correction is None else correction, keepdims=keepdim)
 
     names = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min, "any": np.any, "all": np.all}
+    names["prod"] = np.prod
     return {name: over(reduce) for name, reduce in names.items()} | {
         "argmax": place(np.argmax),
         "argmin": place(np.argmin),
@@ -130,7 +146,7 @@ def _reductions(jax: Any) -> dict[str, Operator]:
 def _made(np: Any) -> dict[str, Operator]:
     """Tensors out of nothing, and of another type."""
     return {
-        "arange": lambda *bounds, dtype=torch.int64: np.arange(*bounds, dtype=_kind(dtype)),
+        "arange": lambda *bounds, dtype=None: np.arange(*bounds, dtype=dtype and _kind(dtype)),
         "full": lambda shape, value, dtype=None: np.full(tuple(shape), value, dtype and _kind(dtype)),
         "full_like": lambda x, value, dtype=None: np.full_like(x, value, dtype and _kind(dtype)),
         "scalar_tensor": lambda value, dtype=torch.float32: np.asarray(value, _kind(dtype)),
@@ -171,9 +187,14 @@ def _picked(jax: Any) -> dict[str, Operator]:
         return (slice(None),) * (dim % x.ndim) + (entry,)
 
     def indexed(indices: Sequence[Any]) -> tuple:
+        if any(index is not None and index.dtype == bool for index in indices):
+            raise NotImplementedError("a mask puts one value everywhere, or torch.where chooses")
         return tuple(slice(None) if index is None else index for index in indices)
 
     def put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+        if len(indices) == 1 and indices[0].dtype == bool and values.size == 1 and not accumulate:
+            mask = indices[0].reshape(indices[0].shape + (1,) * (x.ndim - indices[0].ndim))
+            return np.where(mask, values.reshape(()), x)
         at = x.at[indexed(indices)]
         return at.add(values) if accumulate else at.set(values)
 
@@ -186,7 +207,12 @@ def _picked(jax: Any) -> dict[str, Operator]:
         values, places = jax.lax.top_k(np.moveaxis(x if largest else -x, dim, -1), count)
         return np.moveaxis(values if largest else -values, -1, dim), np.moveaxis(places, -1, dim)
 
+    def sort(x: Any, dim: int = -1, descending: bool = False) -> tuple:
+        places = np.argsort(x, axis=dim, descending=descending)
+        return np.take_along_axis(x, places, axis=dim), places
+
     return {
+        "sort": sort,
         "select": lambda x, dim, index: x[along(x, dim, index)],
         "slice": lambda x, dim=0, start=None, end=None, step=1: x[along(x, dim, slice(start, end, step))],
         "slice_scatter": lambda x, source, dim=0, start=None, end=None, step=1: x.at[

@@ -176,10 +176,12 @@ class JaxPhysics(ABC):
             self._sent["hfield_data"] = shared.repeat(self.num_worlds, 1)
         self._sent["hfield_data"][worlds] = shares.float()
 
-    def settle(self, renewed: torch.Tensor | None = None) -> None:
+    def settle(self) -> None:
         """See `TraceablePhysics.settle`."""
-        if renewed is not None and any(name in self._own for name in INERTIAL):
-            self._stale.update(renewed.tolist())
+        for name in INERTIAL:
+            if name in self._own and name in self._sent:
+                changed = (self._own[name] != self._sent[name]).flatten(1).any(-1)
+                self._stale.update(changed.nonzero().squeeze(-1).tolist())
         self._derive()
 
     def _give(self, name: str) -> torch.Tensor:
@@ -215,6 +217,7 @@ class JaxPhysics(ABC):
         self._state, self._own = tensors["state"], self._own | tensors["own"]
         self._path, self._turn = torch.stack([tensors["path"]["before"], tensors["path"]["now"]]), 1
         self._sent = {**tensors["own"], **tensors["heavy"]}
+        self._own |= {name: self._sent[name].clone() for name in DERIVED if name in tensors["heavy"]}
 
     def state_dict(self) -> dict:
         """See `Physics.state_dict`."""

@@ -46,7 +46,10 @@ class Program:
         with _quietly(), tracing():
             exported = torch.export.export(Traced(), (example,), strict=False).run_decompositions()
             exported = exported.run_decompositions(get_decompositions(self._missing(exported.graph)))
-        if missing := self._missing(exported.graph):
+        missing = self._missing(exported.graph)
+        if any(_name(target) in ("sym_size", "nonzero") for target in missing):
+            raise NotImplementedError("a program does not know how many a mask picks: choose with torch.where")
+        if missing:
             raise NotImplementedError(f"JAX is not told of {', '.join(map(str, missing))}")
         self._graph = exported.graph_module
         self._inputs = [
@@ -85,7 +88,10 @@ class _Interpreter(fx.Interpreter):
         if not isinstance(target, torch._ops.OpOverload):
             return super().call_function(target, args, kwargs)
         meant = {name: value for name, value in kwargs.items() if name not in MEANINGLESS}
-        return self._table[_name(target)](*args, **meant)
+        try:
+            return self._table[_name(target)](*args, **meant)
+        except TypeError as error:
+            raise NotImplementedError(f"JAX is not told of {target} with such arguments: {error}") from error
 
 
 @contextmanager
