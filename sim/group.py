@@ -204,6 +204,7 @@ class RobotGroup:
 
     def stop_drives(self, worlds: Tensor, robot: Tensor) -> None:
         """Let the drives of one `robot` (K,) in each of `worlds` (K,) give nothing more until the world restarts."""
+        untraceable("drives that stop")
         self.dead[worlds, robot] = True
         for index, channels in enumerate(torch.as_tensor(self.group.ctrl_index)):
             struck = worlds[robot == index]

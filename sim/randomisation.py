@@ -10,7 +10,6 @@ import torch
 from sim.group import RobotGroup
 from sim.noise import Noise
 from sim.terrain import PERIOD, ROUGHEST_M
-from sim.tracing import untraceable
 
 Range = tuple[float, float]
 Tensor = torch.Tensor
@@ -119,7 +118,6 @@ def battery_sag(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, 
 
 def motor_failure(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, probability: float) -> None:
     """With `probability` the drives of one robot of a world stop for good; of each world one at most. For intervals."""
-    untraceable("drives that stop")
     struck = torch.rand(len(worlds), generator=generator) < probability
     struck &= ~robots.dead[worlds].any(-1)
     robot = torch.randint(0, robots.num_robots, (len(worlds),), generator=generator)
