@@ -11,20 +11,20 @@ from typing import Any
 
 from deploy.runtime import PolicyRuntime
 from policies.checkpoint import load_checkpoint
-from policies.evaluate import evaluate
-from policies.export import load_controller
-from policies.pilot import BundlePilot, Pilot, TorchPilot
-from policies.trainer import made_on
+from policies.evaluation.evaluate import evaluate
+from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TorchRunner
+from policies.export.export import load_controller
+from policies.training.trainer import made_on
 from sim.physics import EngineError
 
 
-def load(path: Path) -> tuple[str, str | None, Pilot]:
+def load(path: Path) -> tuple[str, str | None, PolicyRunner]:
     """Task, engine of training and pilot of a policy file or the folder of a run."""
     if path.suffix == ".onnx":
         runtime = PolicyRuntime.load(path)
-        return runtime.contract.task, None, BundlePilot(runtime)
+        return runtime.contract.task, None, BundleRunner(runtime)
     saved = load_checkpoint(path)
-    return saved["config"]["task"], made_on(saved), TorchPilot(load_controller(path))
+    return saved["config"]["task"], made_on(saved), TorchRunner(load_controller(path))
 
 
 def transfer(path: Path, engines: list[str], episodes: int) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 
 from hardware.rotation import rotate, rotate_inverse
-from policies.evaluate import make_pilot, wilson
-from policies.export import load_controller
-from policies.parallel import single_threaded_torch
+from policies.evaluation.evaluate import make_policy_runner, wilson
+from policies.export.export import load_controller
+from policies.threads import single_threaded_torch
 from sim.env import make_env
 from sim.task import Draw, Start
 from sim.tasks.velocity import VELOCITY, start
@@ -33,7 +33,7 @@ def walk(policy: Path, velocity: tuple[float, float, float], worlds: int, second
 
     task = replace(VELOCITY, start=told, motion=None, episode_s=seconds + 1.0)  # so that no world ends on the last step
     env = make_env(task, worlds, SEED)
-    pilot = make_pilot(policy if policy.suffix == ".onnx" else load_controller(policy))
+    pilot = make_policy_runner(policy if policy.suffix == ".onnx" else load_controller(policy))
     pilot.start(env)
     began = env.now.state
     upright = torch.ones(worlds, dtype=torch.bool)

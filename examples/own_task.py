@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from policies.train import TrainCfg, TrainResult, train
+from policies.training.train import TrainCfg, TrainResult, train
 from sim.env import make_env
 from sim.task import RewardTerm
 from sim.tasks import load_task

@@ -93,7 +93,7 @@ def _make_room(out: Path) -> None:
 
 def _train(cfg: DemoCfg, say: Say) -> dict[str, Any]:
     from phalanx.commands.train import note
-    from policies.train import TrainCfg, train
+    from policies.training.train import TrainCfg, train
 
     result = train(
         TrainCfg(
@@ -120,13 +120,13 @@ def _train(cfg: DemoCfg, say: Say) -> dict[str, Any]:
 
 
 def _export(cfg: DemoCfg, policy: Path) -> Path:
-    from policies.export import export_policy
+    from policies.export.export import export_policy
 
     return export_policy(cfg.out / "train", policy)
 
 
 def _verify(cfg: DemoCfg, policy: Path, say: Say) -> dict[str, Any]:
-    from policies.verify import VerifyCfg, verify
+    from policies.evaluation.verify import VerifyCfg, verify
 
     steps, done = 2 + 2 * len(cfg.teams), iter(range(100))
     checks = VerifyCfg(num_worlds=cfg.episodes, teams=cfg.teams)

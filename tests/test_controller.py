@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import torch
 
-from policies.controller import Controller
-from policies.networks import Actor
-from policies.pilot import TorchPilot
+from policies.evaluation.policy_runner import TorchRunner
+from policies.networks.actor_critic import Actor
+from policies.networks.controller import Controller
 from sim.env import make_env
 from sim.task import Percept
 from sim.tasks import load_task
@@ -26,7 +26,7 @@ def test_it_sees_what_the_environment_shows_and_remembers_what_it_remembers():
     controller = make_controller()
     env = make_env("swarm-swap", 4, seed=5)
     obs = env.reset(5)
-    pilot = TorchPilot(controller)
+    pilot = TorchRunner(controller)
     pilot.start(env)
     for _ in range(30):
         with torch.no_grad():

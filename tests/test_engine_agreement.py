@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from policies.evaluate import make_pilot
-from policies.parallel import single_threaded_torch
+from policies.evaluation.evaluate import make_policy_runner
+from policies.threads import single_threaded_torch
 from sim.env import make_env
 
 WORLDS, SECONDS = 48, 2.0
@@ -17,7 +17,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 def flown(task, engine):
     """Return so far and failure of every world, and vertical contact force (steps, W) N, under the zoo's policy."""
     env = make_env(task, WORLDS, seed=77, engine=engine)
-    pilot = make_pilot(f"zoo/{task}.onnx")
+    pilot = make_policy_runner(f"zoo/{task}.onnx")
     pilot.start(env)
     total, failed, moments = torch.zeros(WORLDS), torch.zeros(WORLDS, dtype=torch.bool), []
     columns = torch.arange(env.world.scene.model.nq + env.world.scene.model.nv)

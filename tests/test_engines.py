@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from deploy.bundle import load_bundle
+from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import FILE, global_rng_state, load_checkpoint
-from policies.evaluate import evaluate
-from policies.export import export_policy
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg, train
-from policies.trainer import Trainer
+from policies.evaluation.evaluate import evaluate
+from policies.export.export import export_policy
+from policies.training.train import TrainCfg, train
+from policies.training.trainer import Trainer
 from sim.env import make_env
 from sim.physics import ENGINES, EngineError
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from policies.evaluate import fly, wilson
+from policies.evaluation.evaluate import fly, wilson
 from sim.env import make_env
 
 

@@ -12,12 +12,12 @@ from deploy.bundle import load_bundle
 from deploy.contract_json import contract_to_json
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
+from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from policies.evaluate import evaluate
-from policies.export import export_policy, load_controller
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg, train
-from policies.verify import VerifyCfg, measure_parity, verify
+from policies.evaluation.evaluate import evaluate
+from policies.evaluation.verify import VerifyCfg, measure_parity, verify
+from policies.export.export import export_policy, load_controller
+from policies.training.train import TrainCfg, train
 from sim.task import Percept
 
 PPO = PPOCfg(num_steps=16, epochs=1, minibatch=256)

@@ -2,7 +2,7 @@
 
 import torch
 
-from policies.gae import gae, next_values
+from policies.algorithms.gae import gae, next_values
 
 GAMMA, LAM = 0.9, 0.5
 

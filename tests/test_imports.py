@@ -48,7 +48,10 @@ PolicyRuntime.load({str(tmp_path / "policy.onnx")!r}, load_robot("crazyflie"))
 
 
 def test_training_needs_no_ros():
-    assert loaded_after("import policies.train, policies.export, policies.verify", ("rclpy",)) == []
+    assert (
+        loaded_after("import policies.training.train, policies.export.export, policies.evaluation.verify", ("rclpy",))
+        == []
+    )
 
 
 def test_no_package_is_a_junk_drawer():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from policies.jitted import JittedRollout
-from policies.learner import Learner, hyperparameters, role_of
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg
-from policies.trainer import Trainer
+from policies.algorithms.ppo import PPOCfg
+from policies.training.jitted import JittedRollout
+from policies.training.learner import Learner, hyperparameters, role_of
+from policies.training.train import TrainCfg
+from policies.training.trainer import Trainer
 from sim import randomisation
 from sim.env import MixedEnv
 from sim.nested import flat, on_tensors

@@ -12,14 +12,14 @@ from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.kinematics import load_chain
 from hardware.rotation import down_b
+from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from policies.evaluate import evaluate, load_team
-from policies.export import export_policy, export_team, load_controllers
-from policies.learner import together
-from policies.nan_guard import NonFiniteError
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg, Trainer, train
-from policies.verify import VerifyCfg, verify
+from policies.evaluation.evaluate import evaluate, load_team
+from policies.evaluation.verify import VerifyCfg, verify
+from policies.export.export import export_policy, export_team, load_controllers
+from policies.training.learner import together
+from policies.training.nan_guard import NonFiniteError
+from policies.training.train import TrainCfg, Trainer, train
 from sim.env import MixedEnv
 from sim.observe import encode
 from sim.tasks import any_task_names, load_any_task, load_task, task_names

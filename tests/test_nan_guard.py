@@ -6,9 +6,9 @@ import pytest
 import torch
 from point_team import PointTeam
 
-from policies.nan_guard import NanGuard, NonFiniteError
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg, Trainer, train
+from policies.algorithms.ppo import PPOCfg
+from policies.training.nan_guard import NanGuard, NonFiniteError
+from policies.training.train import TrainCfg, Trainer, train
 
 PPO = PPOCfg(num_steps=10, minibatch=160, hidden=16, peer_embed=8)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from policies.networks import Actor, Critic
+from policies.networks.actor_critic import Actor, Critic
 from sim.task import ObsLayout
 
 LAYOUT = ObsLayout(own_dim=5, peer_dim=3)

@@ -2,7 +2,7 @@
 
 import torch
 
-from policies.normaliser import EPSILON, ObsNormaliser, RunningMoments
+from policies.networks.normaliser import EPSILON, ObsNormaliser, RunningMoments
 from sim.task import ObsLayout
 
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from point_team import PointTeam
 
-from policies import ppo
-from policies.learner import hyperparameters
-from policies.networks import Actor, Critic, Features
-from policies.parallel import Workers
-from policies.ppo import PPOCfg, Samples
-from policies.train import TrainCfg, Trainer, train
+from policies.algorithms import ppo
+from policies.algorithms.ppo import PPOCfg, Samples
+from policies.networks.actor_critic import Actor, Critic, Features
+from policies.threads import Workers
+from policies.training.learner import hyperparameters
+from policies.training.train import TrainCfg, Trainer, train
 from sim.task import ObsLayout
 
 QUICK = PPOCfg(num_steps=20, minibatch=320, hidden=32, peer_embed=16)

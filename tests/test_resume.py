@@ -13,10 +13,10 @@ import pytest
 import torch
 from point_team import PointTeam
 
+from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg, TrainResult, train
-from policies.trainer import Trainer
+from policies.training.train import TrainCfg, TrainResult, train
+from policies.training.trainer import Trainer
 from sim.env import make_env
 
 PPO = PPOCfg(num_steps=7, minibatch=112, hidden=16, peer_embed=8)  # checkpoints fall into the middle of episodes

@@ -4,9 +4,9 @@ import dataclasses
 
 import torch
 
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg
-from policies.trainer import Trainer
+from policies.algorithms.ppo import PPOCfg
+from policies.training.train import TrainCfg
+from policies.training.trainer import Trainer
 from sim.env import make_env
 from sim.tasks import load_task
 

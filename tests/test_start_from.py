@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import CheckpointError
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg, train
-from policies.trainer import Trainer
+from policies.training.train import TrainCfg, train
+from policies.training.trainer import Trainer
 
 PPO = PPOCfg(num_steps=8, epochs=1, minibatch=64, hidden=16, peer_embed=8)
 

@@ -9,11 +9,11 @@ import torch
 
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
-from policies.controller import Controller
-from policies.export import make_contract
-from policies.graph import GraphController, to_onnx
-from policies.networks import Actor
-from policies.pilot import graph_inputs
+from policies.evaluation.policy_runner import graph_inputs
+from policies.export.export import make_contract
+from policies.export.graph import GraphController, to_onnx
+from policies.networks.actor_critic import Actor
+from policies.networks.controller import Controller
 from sim.env import TeamEnv, make_env
 from sim.observe import decode, encode
 from sim.task import Draw

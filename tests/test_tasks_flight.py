@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from deploy.bundle import load_bundle
-from policies.evaluate import EvalResult, fly
-from policies.export import export_policy
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg, train
+from policies.algorithms.ppo import PPOCfg
+from policies.evaluation.evaluate import EvalResult, fly
+from policies.export.export import export_policy
+from policies.training.train import TrainCfg, train
 from sim.env import TeamEnv, make_env
 from sim.observe import encode
 from sim.task import Draw, RandomTerm, Start, TaskCfg

@@ -9,10 +9,10 @@ import torch
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
-from policies.export import export_policy
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg, train
-from policies.verify import VerifyCfg, measure_parity
+from policies.algorithms.ppo import PPOCfg
+from policies.evaluation.verify import VerifyCfg, measure_parity
+from policies.export.export import export_policy
+from policies.training.train import TrainCfg, train
 from sim import randomisation
 from sim.env import TeamEnv, make_env
 from sim.observe import decode

@@ -10,9 +10,9 @@ import torch
 from phalanx.play.agents import make_agent
 from phalanx.play.episode import play_episode
 from phalanx.play.pilots import pilots_and_task
-from policies.export import export_policy
-from policies.ppo import PPOCfg
-from policies.train import TrainCfg, train
+from policies.algorithms.ppo import PPOCfg
+from policies.export.export import export_policy
+from policies.training.train import TrainCfg, train
 from sim import randomisation
 from sim.env import MixedEnv, TeamEnv, make_env
 from sim.noise import Noise

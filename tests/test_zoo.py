@@ -8,7 +8,7 @@ import pytest
 from deploy.bundle import load_bundle
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
-from policies.verify import VerifyCfg, verify
+from policies.evaluation.verify import VerifyCfg, verify
 
 ZOO = sorted((Path(__file__).parent.parent / "zoo").glob("*.onnx"))
 

@@ -13,7 +13,7 @@ from deploy.probes import Probes, record_sequence
 from deploy.signals import TensorSpec, state_signals
 from hardware import load_robot
 from hardware.types import RobotState
-from policies.graph import to_onnx
+from policies.export.graph import to_onnx
 from sim.observe import decode
 from sim.task import Percept
 from sim.tasks.reach import REACH, TOOL

@@ -10,7 +10,7 @@ import torch
 
 from phalanx.bench.turns import Clock, Cost, measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
-from policies.parallel import single_threaded_torch
+from policies.threads import single_threaded_torch
 from sim.env import MixedEnv
 from sim.physics import EngineError, check_engine
 from sim.physics.told import told_in_one_line
@@ -153,7 +153,7 @@ def _training(run: Run) -> dict[str, float]:
     Where rollouts are one program, that is not divided, and `of_stepped` is what the same rollout takes step by step,
     as a multiple.
     """
-    from policies.train import TrainCfg, Trainer
+    from policies.training.train import TrainCfg, Trainer
 
     with TemporaryDirectory() as folder:
         cfg = TrainCfg(

@@ -22,7 +22,7 @@ from phalanx.bench.sim import SPAN_S, settings
 from phalanx.bench.subject import Subject
 from phalanx.bench.turns import Call, Cost, measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
-from policies.parallel import single_threaded_torch
+from policies.threads import single_threaded_torch
 from sim.adapters.gymnasium import TeamGymEnv
 from sim.task import TaskCfg
 from sim.tasks import load_task

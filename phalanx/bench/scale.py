@@ -11,7 +11,7 @@ from phalanx.bench.sim import SPAN_S, figures
 from phalanx.bench.subject import Subject
 from phalanx.bench.turns import median_wall
 from phalanx.machine import machine, versions
-from policies.parallel import single_threaded_torch
+from policies.threads import single_threaded_torch
 from sim.task import Draw, Start, TaskCfg, Term
 from sim.tasks import load_task
 

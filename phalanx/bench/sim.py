@@ -9,7 +9,7 @@ from phalanx.bench.footprint import footprint, per_world
 from phalanx.bench.subject import Subject
 from phalanx.bench.turns import measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
-from policies.parallel import single_threaded_torch
+from policies.threads import single_threaded_torch
 from sim.tasks import load_task
 
 SPAN_S = 0.4  # a measurement lasts at least this long
@@ -102,7 +102,7 @@ def settings(subject: Subject) -> dict[str, Any]:
 
 def _training(task: str) -> dict[str, Any]:
     """Rollout and learning, in the task's own batch."""
-    from policies.train import TrainCfg, Trainer
+    from policies.training.train import TrainCfg, Trainer
 
     num_envs = load_task(task).num_envs
     with TemporaryDirectory() as folder:

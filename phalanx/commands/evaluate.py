@@ -41,9 +41,9 @@ def evaluate(
     """
     from phalanx.play.pilots import pilots_and_task
     from phalanx.play.places import collision_distance
-    from policies.evaluate import HELD_OUT_SEED
-    from policies.evaluate import evaluate as run
-    from policies.pilot import BundlePilot
+    from policies.evaluation.evaluate import HELD_OUT_SEED
+    from policies.evaluation.evaluate import evaluate as run
+    from policies.evaluation.policy_runner import BundleRunner
     from sim.task import TaskCfg
 
     start = HELD_OUT_SEED if seed is None else seed
@@ -60,7 +60,7 @@ def evaluate(
         if not json:
             out.print(sentence(results[-1], touching=collision_distance(cfg) > 0.0))
     if json:
-        files = [pilot.runtime.fingerprint for pilot in pilots.values() if isinstance(pilot, BundlePilot)]
+        files = [pilot.runtime.fingerprint for pilot in pilots.values() if isinstance(pilot, BundleRunner)]
         print_json(
             {"task": cfg.name, "agent": agent, "engine": engine, "fingerprints": files, "seed": start, "teams": results}
         )

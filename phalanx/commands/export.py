@@ -29,7 +29,7 @@ def export(
     from policies.checkpoint import load_checkpoint
 
     roles = load_checkpoint(run)["learners"]  # a wrong folder is answered before the exporter is loaded
-    from policies.export import export_policy, export_team
+    from policies.export.export import export_policy, export_team
 
     folder = run if run.is_dir() else run.parent
     with err.status("exporting ..."):

@@ -47,8 +47,8 @@ def train(
     from sim.tasks import load_any_task
 
     defaults = load_any_task(task)
-    from policies.train import TrainCfg
-    from policies.train import train as run
+    from policies.training.train import TrainCfg
+    from policies.training.train import train as run
 
     folder = out_dir or Path("runs") / task
     cfg = TrainCfg(

@@ -31,8 +31,8 @@ def verify(
     from deploy.bundle import load_bundle
 
     contracts = [load_bundle(file).contract for file in files]  # a bad file is answered before torch is loaded
-    from policies.verify import VerifyCfg, team_sizes
-    from policies.verify import verify as check
+    from policies.evaluation.verify import VerifyCfg, team_sizes
+    from policies.evaluation.verify import verify as check
 
     cfg = VerifyCfg(num_worlds=episodes, teams=teams or None)
     sizes = 1 if any(contract.role for contract in contracts) else len(team_sizes(contracts[0], cfg))

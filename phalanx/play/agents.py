@@ -1,4 +1,4 @@
-"""Simple agents to compare a policy with; they act like a `policies.pilot.Pilot`."""
+"""Simple agents to compare a policy with; they act like a `policies.evaluation.policy_runner.PolicyRunner`."""
 
 from collections.abc import Callable
 from typing import Any

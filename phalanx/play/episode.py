@@ -10,8 +10,8 @@ import torch
 from phalanx.play.filming import make_film, visual_scene
 from phalanx.play.places import collision_distance, markers_of, robot_labels
 from phalanx.report import Event, Flight
-from policies.parallel import single_threaded_torch
-from policies.pilot import Pilot
+from policies.evaluation.policy_runner import PolicyRunner
+from policies.threads import single_threaded_torch
 from sim.env import MixedEnv
 from sim.task import MixedTaskCfg, TaskCfg
 
@@ -33,7 +33,7 @@ class Episode:
 
 @single_threaded_torch()
 def play_episode(
-    task: TaskCfg | MixedTaskCfg, pilots: Mapping[str, Pilot], num_agents: int | None, seed: int, shield: bool
+    task: TaskCfg | MixedTaskCfg, pilots: Mapping[str, PolicyRunner], num_agents: int | None, seed: int, shield: bool
 ) -> Episode:
     """Let `pilots`, one for each role, act for one episode of `task` with randomisation on, until it ends."""
     env = _OneEpisode(task, 1, seed, num_agents, shield)

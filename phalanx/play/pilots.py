@@ -6,14 +6,14 @@ from pathlib import Path
 from deploy.runtime import PolicyRuntime
 from phalanx.catalogue.zoo import shipped_files
 from phalanx.play.agents import make_agent
-from policies.pilot import BundlePilot, Pilot
+from policies.evaluation.policy_runner import BundleRunner, PolicyRunner
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import any_task_names, load_any_task
 
 
 def pilots_and_task(
     agent: str, subjects: Sequence[str], task: str | None, seed: int
-) -> tuple[dict[str, Pilot], TaskCfg | MixedTaskCfg]:
+) -> tuple[dict[str, PolicyRunner], TaskCfg | MixedTaskCfg]:
     """A pilot for each role, and the task. `subjects` is a task, or policy files, which bring their own.
 
     A task without a file is played by the policy that ships for it. A file also plays another task that gives the same
@@ -41,7 +41,7 @@ def pilots_and_task(
     missing = set(cfg.roles) - set(team)
     if missing:
         raise ValueError(f"task {name!r} needs a policy for each role; there is none for {', '.join(sorted(missing))}")
-    return {role: BundlePilot(team[role]) for role in cfg.roles}, cfg
+    return {role: BundleRunner(team[role]) for role in cfg.roles}, cfg
 
 
 def _fits(cfg: TaskCfg | MixedTaskCfg, runtimes: Mapping[str, PolicyRuntime]) -> bool:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import CheckpointError, load_checkpoint, restore_global_rng
-from policies.learner import Learner, hyperparameters, role_of, together
-from policies.nan_guard import NanGuard
-from policies.parallel import Workers, single_threaded_torch
-from policies.ppo import PPOCfg
-from policies.roles import OF_A_ROLE, by_role
+from policies.threads import Workers, single_threaded_torch
+from policies.training.learner import Learner, hyperparameters, role_of, together
+from policies.training.nan_guard import NanGuard
+from policies.training.roles import OF_A_ROLE, by_role
 from sim.env import MixedEnv, make_env
 from sim.nested import on_tensors
 from sim.physics import TraceablePhysics, on
@@ -24,7 +24,7 @@ from sim.task import MixedTaskCfg, RoleCfg
 from sim.tasks import load_any_task
 
 if TYPE_CHECKING:
-    from policies.jitted import JittedRollout
+    from policies.training.jitted import JittedRollout
 
 Tensors = Mapping[str, torch.Tensor]
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
@@ -155,7 +155,7 @@ class Trainer:
         physics = getattr(getattr(self.env, "world", None), "physics", None)
         if not isinstance(physics, TraceablePhysics):
             return None
-        from policies.jitted import jitted_rollout  # needs JAX
+        from policies.training.jitted import jitted_rollout  # needs JAX
 
         return jitted_rollout(self.env, self.learners, self.hyper.num_steps)
 

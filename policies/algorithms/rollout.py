@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from policies.gae import gae, next_values
-from policies.networks import Actor, Critic
-from policies.parallel import Workers
-from policies.ppo import PPOCfg, Samples, log_prob
+from policies.algorithms.gae import gae, next_values
+from policies.algorithms.ppo import PPOCfg, Samples, log_prob
+from policies.networks.actor_critic import Actor, Critic
+from policies.threads import Workers
 
 
 @dataclass

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from hardware import load_robot
 from hardware.types import ActuatorCommand
-from policies.networks import Actor, Features
+from policies.networks.actor_critic import Actor, Features
 from sim.observe import Seen, decode, initial_memory, remember, see
 from sim.task import Percept, RoleCfg
 

@@ -7,14 +7,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from policies import ppo
+from policies.algorithms import ppo
+from policies.algorithms.ppo import PPOCfg
+from policies.algorithms.rollout import Episodes, Rollout
 from policies.checkpoint import CheckpointError
-from policies.nan_guard import NanGuard
-from policies.networks import Actor, Critic
-from policies.normaliser import ObsLayout
-from policies.parallel import Workers
-from policies.ppo import PPOCfg
-from policies.rollout import Episodes, Rollout
+from policies.networks.actor_critic import Actor, Critic
+from policies.networks.normaliser import ObsLayout
+from policies.threads import Workers
+from policies.training.nan_guard import NanGuard
 from sim.task import MixedTaskCfg, RoleCfg, TaskCfg
 
 WORLD = ("success_rate", "episode_steps")  # what an episode comes to for all roles alike

@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from policies.networks import Actor, Critic, Features
-from policies.parallel import Workers
+from policies.networks.actor_critic import Actor, Critic, Features
+from policies.threads import Workers
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from policies.learner import Learner
-from policies.networks import Actor
-from policies.rollout import sampled
+from policies.algorithms.rollout import sampled
+from policies.networks.actor_critic import Actor
+from policies.training.learner import Learner
 from sim.nested import flat, like, on_tensors
 from sim.physics import EngineError
 from sim.physics.jax_setup import compiled_for, lend

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
-from policies.logs import Logs
-from policies.trainer import TrainCfg, Trainer, made_on
+from policies.training.logs import Logs
+from policies.training.trainer import TrainCfg, Trainer, made_on
 from sim.physics import EngineError
 from sim.physics.told import told_in_one_line
 

@@ -15,12 +15,12 @@ from torch import Tensor
 from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
 from deploy.signals import OBJECT_FIELDS, PEER_INPUTS
-from policies.controller import Controller
+from policies.networks.controller import Controller
 from sim.physics import on
 from sim.task import Percept
 
 
-class Pilot(Protocol):
+class PolicyRunner(Protocol):
     """Gives every robot of an environment its action, period after period."""
 
     def start(self, env: Any) -> None:
@@ -30,27 +30,27 @@ class Pilot(Protocol):
         """Action (W, N, U) in [-1, 1] for what the robots measure now, and the actuator target (W, N, U) it means."""
 
 
-class TeamPilot:
-    """A pilot for each role of a `MixedEnv`; whatever belongs to one role is a dict entry."""
+class TeamRunner:
+    """A runner for each role of a `MixedEnv`; whatever belongs to one role is a dict entry."""
 
-    def __init__(self, pilots: Mapping[str, Pilot]) -> None:
-        self.pilots = pilots
+    def __init__(self, runners: Mapping[str, PolicyRunner]) -> None:
+        self.runners = runners
 
     def start(self, env: Any) -> None:
-        """An episode begins in every world; ValueError unless every role has its pilot."""
-        if self.pilots.keys() != env.crews.keys():
-            needed, given = (", ".join(names) for names in (env.crews, self.pilots))
+        """An episode begins in every world; ValueError unless every role has its runner."""
+        if self.runners.keys() != env.crews.keys():
+            needed, given = (", ".join(names) for names in (env.crews, self.runners))
             raise ValueError(f"task {env.task.name!r} has the roles {needed}; there are policies for: {given}")
-        for role, pilot in self.pilots.items():
-            pilot.start(env.crews[role])
+        for role, runner in self.runners.items():
+            runner.start(env.crews[role])
 
     def act(self, env: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """As `Pilot.act`, for each role."""
-        acts = {role: pilot.act(env.crews[role]) for role, pilot in self.pilots.items()}
+        """As `PolicyRunner.act`, for each role."""
+        acts = {role: runner.act(env.crews[role]) for role, runner in self.runners.items()}
         return {role: action for role, (action, _) in acts.items()}, {r: target for r, (_, target) in acts.items()}
 
 
-class TorchPilot:
+class TorchRunner:
     """A controller, as it came from training."""
 
     def __init__(self, controller: Controller) -> None:
@@ -66,12 +66,12 @@ class TorchPilot:
 
     @torch.no_grad()
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
-        """See `Pilot.act`."""
+        """See `PolicyRunner.act`."""
         target, self.memory, _, action = self.controller(replace(env.percept, memory=self.memory))
         return action, target.target
 
 
-class BundlePilot:
+class BundleRunner:
     """A policy file; all robots of all worlds in one batch."""
 
     def __init__(self, runtime: PolicyRuntime) -> None:
@@ -83,7 +83,7 @@ class BundlePilot:
         self.memory = self.runtime.initial_memory(env.num_worlds * env.num_agents)
 
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
-        """See `Pilot.act`."""
+        """See `PolicyRunner.act`."""
         outputs = self.runtime.step_batch(graph_inputs(self.runtime.contract, env) | self.memory)
         self.memory = {m.input: outputs[m.output] for m in self.runtime.contract.memory}
         shape = (env.num_worlds, env.num_agents, -1)

@@ -10,16 +10,16 @@ from torch import Tensor
 
 from deploy.bundle import Bundle
 from deploy.runtime import PolicyRuntime
-from policies.controller import Controller
-from policies.parallel import single_threaded_torch
-from policies.pilot import BundlePilot, Pilot, TeamPilot, TorchPilot
+from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
+from policies.networks.controller import Controller
+from policies.threads import single_threaded_torch
 from sim.env import MixedEnv, make_env
 from sim.physics import on
 from sim.physics.told import told_in_one_line
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import load_any_task
 
-Policy = Controller | PolicyRuntime | Pilot | Path | str
+Policy = Controller | PolicyRuntime | PolicyRunner | Path | str
 HELD_OUT_SEED = 1_000_003  # training seeds are small numbers
 
 
@@ -66,24 +66,24 @@ def evaluate(
             raise ValueError(f"task {cfg.name!r} has several roles: their numbers of robots are the task's")
         if not isinstance(policy, Mapping):
             raise ValueError(f"task {cfg.name!r} needs a policy for each of its roles: {', '.join(cfg.roles)}")
-        team = TeamPilot({role: make_pilot(part) for role, part in policy.items()})
+        team = TeamRunner({role: make_policy_runner(part) for role, part in policy.items()})
         with told_in_one_line(engine, num_worlds, device):
             return fly(team, MixedEnv(cfg, num_worlds, seed, None, shield, randomise, engine=engine, device=device))
     if isinstance(policy, Mapping):
         raise ValueError(f"task {cfg.name!r} has one role, and needs one policy")
-    pilot = make_pilot(policy)
+    runner = make_policy_runner(policy)
     with told_in_one_line(engine, num_worlds, device):
         env = make_env(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
-        return fly(pilot, env)
+        return fly(runner, env)
 
 
-def make_pilot(policy: Policy) -> Pilot:
-    """Whoever flies `policy`."""
+def make_policy_runner(policy: Policy) -> PolicyRunner:
+    """What flies `policy`."""
     if isinstance(policy, Controller):
-        return TorchPilot(policy)
+        return TorchRunner(policy)
     if isinstance(policy, Path | str):
         policy = PolicyRuntime.load(policy)
-    return BundlePilot(policy) if isinstance(policy, PolicyRuntime) else policy
+    return BundleRunner(policy) if isinstance(policy, PolicyRuntime) else policy
 
 
 def load_team(files: Iterable[Path | str | Bundle]) -> tuple[str, dict[str, PolicyRuntime]]:
@@ -108,19 +108,19 @@ def load_team(files: Iterable[Path | str | Bundle]) -> tuple[str, dict[str, Poli
 
 
 @single_threaded_torch()
-def fly(pilot: Pilot | TeamPilot, env: Any) -> EvalResult:
+def fly(runner: PolicyRunner | TeamRunner, env: Any) -> EvalResult:
     """The first episode of every world of a freshly started `env`."""
     with on(env.device):
-        return _fly(pilot, env)
+        return _fly(runner, env)
 
 
-def _fly(pilot: Pilot | TeamPilot, env: Any) -> EvalResult:
-    pilot.start(env)
+def _fly(runner: PolicyRunner | TeamRunner, env: Any) -> EvalResult:
+    runner.start(env)
     open_worlds = torch.ones(env.num_worlds, dtype=torch.bool)
     total = torch.zeros(env.num_worlds)
     ended_with: dict[str, Tensor] = {}
     while open_worlds.any():
-        action: Any = pilot.act(env)[0]
+        action: Any = runner.act(env)[0]
         _, reward, terminated, truncated, info = env.step(action)
         total += _robots(reward).mean(-1) * open_worlds
         ends = open_worlds & (_robots(terminated) | _robots(truncated)).any(-1)

@@ -21,7 +21,7 @@ from deploy.signals import (
 )
 from hardware import load_robot
 from hardware.types import ObjectState, Peers, RobotState
-from policies.controller import Controller
+from policies.networks.controller import Controller
 from sim.task import Percept
 
 OPSET = 18

@@ -18,11 +18,11 @@ from deploy.shield import make_shield_params
 from deploy.signals import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS, TensorSpec, object_signals, peer_signals, state_signals
 from hardware import load_robot
 from policies.checkpoint import CheckpointError, load_checkpoint
-from policies.controller import Controller
-from policies.graph import GraphController, step_function, to_onnx
-from policies.learner import role_of
-from policies.networks import Actor
-from policies.pilot import TeamPilot, TorchPilot, graph_inputs
+from policies.evaluation.policy_runner import TeamRunner, TorchRunner, graph_inputs
+from policies.export.graph import GraphController, step_function, to_onnx
+from policies.networks.actor_critic import Actor
+from policies.networks.controller import Controller
+from policies.training.learner import role_of
 from sim.env import MixedEnv, make_env
 from sim.physics import packages_of
 from sim.task import MixedTaskCfg, ObsLayout, TaskCfg
@@ -161,8 +161,8 @@ def record_team_probes(
 ) -> Probes:
     """A flight of the whole team, of which `graph` sees what its role sees; with more and fewer peers made of it."""
     env = MixedEnv(task, 1, seed=contract.team.trained_with)
-    pilots = {role: TorchPilot(controller) for role, controller in team.items()}
-    whole = _flight(graph, contract, env, env.crews[contract.role], TeamPilot(pilots), pilots[contract.role])
+    runners = {role: TorchRunner(controller) for role, controller in team.items()}
+    whole = _flight(graph, contract, env, env.crews[contract.role], TeamRunner(runners), runners[contract.role])
     if not any(tensor.name in PEER_INPUTS for tensor in contract.inputs):
         return Probes((_recorded(graph, *whole),))
     inputs, memory = whole
@@ -174,18 +174,18 @@ def record_team_probes(
 def _probe(graph: GraphController, contract: Contract, robots: int) -> ProbeSequence:
     task = graph.controller.role
     assert isinstance(task, TaskCfg)
-    env, pilot = make_env(task, 1, seed=robots, num_agents=robots), TorchPilot(graph.controller)
-    return _recorded(graph, *_flight(graph, contract, env, env, pilot, pilot))
+    env, runner = make_env(task, 1, seed=robots, num_agents=robots), TorchRunner(graph.controller)
+    return _recorded(graph, *_flight(graph, contract, env, env, runner, runner))
 
 
 def _flight(
-    graph: GraphController, contract: Contract, env: Any, crew: Any, team: Any, pilot: TorchPilot
+    graph: GraphController, contract: Contract, env: Any, crew: Any, team: Any, runner: TorchRunner
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Inputs (T, N, ...) of the robots of `crew`, flown by `pilot` in a `team`, and their memory (N, n) before."""
+    """Inputs (T, N, ...) of the robots of `crew`, flown by `runner` in a `team`, and their memory (N, n) before."""
     team.start(env)
     for _ in range(PROBE_LEAD):
         env.step(team.act(env)[0])
-    memory = {name: value.flatten(0, 1).numpy() for name, value in pilot.memory.items()}
+    memory = {name: value.flatten(0, 1).numpy() for name, value in runner.memory.items()}
     rows = []
     for _ in range(PROBE_STEPS):
         rows.append({name: value.copy() for name, value in graph_inputs(contract, crew).items()})

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
 
-from policies.normaliser import ObsLayout, ObsNormaliser, RunningMoments
+from policies.networks.normaliser import ObsLayout, ObsNormaliser, RunningMoments
 
 ABSENT = 1e4  # taken off the score of a peer that is not there: its weight is then exactly 0 in float32
 

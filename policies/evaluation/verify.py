@@ -11,11 +11,11 @@ import torch
 from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
-from policies.evaluate import HELD_OUT_SEED, evaluate, load_team
-from policies.export import load_controller
-from policies.parallel import single_threaded_torch
-from policies.pilot import BundlePilot, Pilot, TeamPilot, TorchPilot
-from policies.roles import OneRole
+from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, load_team
+from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
+from policies.export.export import load_controller
+from policies.threads import single_threaded_torch
+from policies.training.roles import OneRole
 from sim.env import MixedEnv, make_env
 from sim.task import MixedTaskCfg
 from sim.tasks import load_any_task, load_task
@@ -75,8 +75,8 @@ def verify(
         for shield in (False, True):
             say(f"{robots} robots {'with' if shield else 'without'} shield")
             size = None if mixed else robots
-            pilot = team if mixed else team[""]
-            flown[shield] = asdict(evaluate(pilot, task, cfg.num_worlds, cfg.seed, size, shield))
+            runner = team if mixed else team[""]
+            flown[shield] = asdict(evaluate(runner, task, cfg.num_worlds, cfg.seed, size, shield))
         teams[str(robots)] = _team(flown[False], flown[True])
     files: dict[str, dict[str, Any]] = {
         role: {
@@ -133,12 +133,12 @@ def measure_team_parity(
 ) -> dict[str, dict[str, Any]]:
     """As `measure_parity` for the file of each role, flown together."""
     contract = next(iter(bundles.values())).contract
-    files = {role: BundlePilot(PolicyRuntime(bundle)) for role, bundle in bundles.items()}
-    reference: dict[str, Pilot]
-    other: dict[str, Pilot]
+    files = {role: BundleRunner(PolicyRuntime(bundle)) for role, bundle in bundles.items()}
+    reference: dict[str, PolicyRunner]
+    other: dict[str, PolicyRunner]
     if run_dir is not None:
         worlds, between = cfg.parity_worlds, "torch controller and policy file"
-        reference = {role: TorchPilot(load_controller(run_dir, role=role)) for role in bundles}
+        reference = {role: TorchRunner(load_controller(run_dir, role=role)) for role in bundles}
         other = dict(files)
     else:
         worlds, between = 1, "batched policy file and single-robot runtime"
@@ -149,7 +149,7 @@ def measure_team_parity(
         env = MixedEnv(task, worlds, cfg.seed)
     else:
         env = OneRole(make_env(task, worlds, cfg.seed, num_agents=contract.team.trained_with))
-    one, two = TeamPilot(reference), TeamPilot(other)
+    one, two = TeamRunner(reference), TeamRunner(other)
     one.start(env)
     two.start(env)
     worst, steps = dict.fromkeys(bundles, 0.0), 0
@@ -181,7 +181,7 @@ class _OneByOne:
         self.runtimes = [PolicyRuntime(self.bundle) for _ in range(env.num_agents)]
 
     def act(self, env: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `Pilot.act`."""
+        """See `PolicyRunner.act`."""
         state, peers, objects = env.measured
         steps = []
         for i, runtime in enumerate(self.runtimes):

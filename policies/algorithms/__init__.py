@@ -1,0 +1,1 @@
+"""Algorithms that learn policies: each in one file, on the seam of `Algorithm`."""

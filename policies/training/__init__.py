@@ -1,0 +1,1 @@
+"""Training: rollouts, updates, logs, checkpoints and exact resume."""
