@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
+PYTEST = $(BIN)/python -m pytest --quiet --no-header
+PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=loadgroup
 SOURCES := hardware deploy sim policies ros_nodes phalanx
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 
@@ -13,12 +15,13 @@ PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 demo: $(VENV)/.installed
 	@$(BIN)/phalanx demo $(ARGS)
 
-# pytest runs the quick demo too (tests/test_demo.py), so the whole way cannot break unseen.
+# What needs no wall clock shares the cores; then what runs in real time has them to itself. Each ends with its own count.
+# The quick demo is among the latter (tests/test_demo.py), so the whole way cannot break unseen.
 test: lint
-	@$(BIN)/python -m pytest
+	@$(PYTEST) $(PARALLEL) -m "not ros"; status=$$?; $(PYTEST) -m ros && exit $$status
 
 quick: lint
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(PYTEST) $(PARALLEL) -m "not ros and not slow"
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

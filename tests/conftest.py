@@ -3,5 +3,23 @@
 import os
 import signal
 
+import pytest
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that Ctrl-C is ignored
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of parallel workers one runs all tests of a file that share a fixture; other tests go to whoever is free."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    sharing = {item.path for item in items if any(map(is_shared, item._fixtureinfo.name2fixturedefs.values()))}
+    for item in items:
+        if item.path in sharing and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # long ones first: nobody waits at the end
+
+
+def is_shared(definitions) -> bool:
+    """Whether a fixture of a test file is made once for several tests."""
+    return any(each.scope == "module" for each in definitions)
