@@ -9,7 +9,7 @@ PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=loadgroup
 SOURCES := hardware deploy sim policies ros_nodes phalanx
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 
-.PHONY: demo test quick lint clean
+.PHONY: demo test quick lint docs clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -28,6 +28,10 @@ lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
+
+# What each task observes, commands, rewards and randomises, written from the code.
+docs: $(VENV)/.installed
+	@$(BIN)/phalanx tasks --markdown build/docs
 
 $(VENV)/.installed: $(PACKAGING) | $(BIN)/python
 	@echo "Installing phalanx into $(VENV); this takes a few minutes the first time ..."

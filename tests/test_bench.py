@@ -6,23 +6,26 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from phalanx.bench.footprint import footprint, per_world
-from phalanx.bench.scale import grid_task
-from phalanx.bench.sim import figures
-from phalanx.bench.subject import MOMENTS, Subject
-from phalanx.bench.turns import Clock, Cost, measure, median_ratio
-from phalanx.commands.bench import bench as bench_command
+from benchmarks.__main__ import bench as bench_command
+from benchmarks.footprint import footprint, per_world
+from benchmarks.scale import grid_task
+from benchmarks.sim import figures
+from benchmarks.subject import MOMENTS, Subject
+from benchmarks.turns import Clock, Cost, measure, median_ratio
 from sim.env import make_env
+
+ROOT = Path(__file__).parent.parent
 
 
 def bench(*args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "phalanx", "bench", *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=250)
+    command = [sys.executable, "-m", "benchmarks", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=250, cwd=ROOT)
 
 
 def test_ratios_are_of_costs_measured_in_the_same_turn():
@@ -155,6 +158,20 @@ def test_envpool_runs_beside_ours():
     reach = json.loads(done.stdout)["tasks"]["reach"]
     assert reach["rates"]["EnvPool, 8 worlds"]["robot_steps_per_s"] > 0.0
     assert reach["physics"]["EnvPool"]["timestep"] == 0.005
+
+
+def test_a_wrong_engine_is_not_measured():
+    done = bench("engines", "--tasks", "hover", "--engines", "mujoco", "bullet")
+    assert done.returncode == 2 and "there is no engine 'bullet'" in done.stderr
+
+
+def test_engines_are_measured_side_by_side():
+    done = bench("engines", "--tasks", "hover", "--batches", "16", "--repeats", "1", "--json")
+    rows = {row["engine"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows.keys() == {"mujoco", "warp", "mjx"}
+    for row in rows.values():
+        assert 0.0 < row["physics_share"] < 1.0 and row["agent_steps_per_s"] > 0.0
+    assert rows["mujoco"]["of_mujoco"] == 1.0
 
 
 def _children() -> set[str]:

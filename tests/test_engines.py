@@ -1,6 +1,5 @@
 """Engines are chosen by name, and a run survives the loss of one."""
 
-import json
 import os
 import subprocess
 import sys
@@ -167,17 +166,3 @@ def test_what_an_accelerator_cannot_do_is_one_line_in_an_evaluation(error, raise
 def test_scenes_are_refused_by_name():
     with pytest.raises(EngineError, match="Brax's pipeline 'generalized' cannot run this scene: it has drives"):
         make_env("hover", 2, seed=0, engine="brax")
-
-
-def test_a_wrong_engine_is_not_measured():
-    done = run("bench", "engines", "--tasks", "hover", "--engines", "mujoco", "bullet")
-    assert done.returncode == 2 and "there is no engine 'bullet'" in done.stderr
-
-
-def test_engines_are_measured_side_by_side():
-    done = run("bench", "engines", "--tasks", "hover", "--batches", "16", "--repeats", "1", "--json")
-    rows = {row["engine"]: row for row in json.loads(done.stdout)["rows"]}
-    assert rows.keys() == {"mujoco", "warp", "mjx"}
-    for row in rows.values():
-        assert 0.0 < row["physics_share"] < 1.0 and row["agent_steps_per_s"] > 0.0
-    assert rows["mujoco"]["of_mujoco"] == 1.0

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from phalanx.play.agents import make_agent
-from phalanx.play.episode import play_episode
-from phalanx.play.filming import make_film, visual_scene
-from phalanx.play.painter import painted
-from phalanx.play.places import robot_labels
-from phalanx.play.shapes import shapes_of
-from phalanx.play.video import save_video
+from phalanx.agents import make_agent
 from phalanx.report import Marker, picture, render_replay
+from phalanx.report.episode import play_episode
+from phalanx.report.filming import make_film, visual_scene
+from phalanx.report.painter import painted
+from phalanx.report.places import robot_labels
+from phalanx.report.shapes import shapes_of
+from phalanx.report.video import save_video
 from sim.env import task_scene
 from sim.tasks import any_task_names, load_any_task, load_task
 from sim.tasks.hover import HOVER

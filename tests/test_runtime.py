@@ -177,7 +177,7 @@ def test_two_runtimes_of_one_file_do_not_share_anything(trained):
 
 
 def test_a_control_period_is_short(runtime):
-    """The median, because a shared machine decides the tail; `phalanx bench control` measures that."""
+    """The median, because a shared machine decides the tail; `python -m benchmarks control` measures that."""
     view = robot_view(random_inputs(21, 1, 1, MAX_PEERS))
     times = []
     for _ in range(2000):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from phalanx.play.agents import make_agent
-from phalanx.play.episode import play_episode
-from phalanx.play.pilots import pilots_and_task
+from phalanx.agents import make_agent
+from phalanx.report.episode import play_episode
+from phalanx.subjects import pilots_and_task
 from policies.algorithms.ppo import PPOCfg
 from policies.export.export import export_policy
 from policies.training.train import TrainCfg, train

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from phalanx.commands.bench import bench
 from phalanx.commands.demo import demo
 from phalanx.commands.deploy import deploy
 from phalanx.commands.doctor import doctor
@@ -26,6 +25,5 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "inspect": inspect,
     "verify": verify,
     "deploy": deploy,
-    "bench": bench,
     "doctor": doctor,
 }

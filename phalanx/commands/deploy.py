@@ -65,7 +65,7 @@ def deploy(
 
 def policy_files(subjects: Sequence[str]) -> list[Path]:
     """The files that `subjects` are, or those that ship for the one task that is named instead; ValueError else."""
-    from phalanx.play.pilots import is_file, shipped
+    from phalanx.subjects import is_file, shipped
 
     files = [Path(subject) for subject in subjects if is_file(subject)]
     if len(subjects) == max(len(files), 1):

@@ -39,8 +39,8 @@ def evaluate(
         device: An accelerator where there is one and the engine uses it, when not given.
         json: Print one JSON object on stdout.
     """
-    from phalanx.play.pilots import pilots_and_task
-    from phalanx.play.places import collision_distance
+    from phalanx.report.places import collision_distance
+    from phalanx.subjects import pilots_and_task
     from policies.evaluation.evaluate import HELD_OUT_SEED
     from policies.evaluation.evaluate import evaluate as run
     from policies.evaluation.policy_runner import BundleRunner

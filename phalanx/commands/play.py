@@ -5,7 +5,7 @@ from typing import Any
 
 from phalanx.console import err, out, print_json
 from phalanx.options import Agent, Count, OutFile, Subjects, TaskFlag
-from phalanx.play.renderer import choose_renderer
+from phalanx.report.renderer import choose_renderer
 
 SUFFIXES = (".html", ".svg", ".png", ".gif", ".mp4")
 RASTER = (".png", ".gif", ".mp4")
@@ -44,11 +44,11 @@ def play(
     if out_file and out_file.suffix in RASTER:
         choose_renderer()  # before MuJoCo is imported, which reads the choice once
     if out_file and out_file.suffix == ".mp4":
-        from phalanx.play.video import ffmpeg
+        from phalanx.report.video import ffmpeg
 
         ffmpeg()  # complains before an episode is played for nothing
-    from phalanx.play.episode import play_episode
-    from phalanx.play.pilots import pilots_and_task
+    from phalanx.report.episode import play_episode
+    from phalanx.subjects import pilots_and_task
 
     pilots, cfg = pilots_and_task(agent, subjects, task, seed)
     rows = []
@@ -78,7 +78,7 @@ def draw(path: Path, episode: Any, scene: Any, agent: str) -> str:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix in RASTER:
-        from phalanx.play.video import save_still, save_video
+        from phalanx.report.video import save_still, save_video
 
         return (save_still if path.suffix == ".png" else save_video)(path, episode, scene)
     if path.suffix == ".html":

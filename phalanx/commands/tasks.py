@@ -27,14 +27,13 @@ def tasks(
     from sim.tasks import any_task_names, load_any_task
 
     if markdown is not None:
-        from phalanx.catalogue.markdown import write_documents
+        from phalanx.catalogue import write_documents
 
         for path in write_documents(markdown):
             err.print(f"written {path}", markup=False)
         return 0
     if name is not None:
-        from phalanx.catalogue.tasks import describe_task
-        from phalanx.catalogue.zoo import shipped_figure
+        from phalanx.catalogue import describe_task, shipped_figure
 
         described = describe_task(load_any_task(name)) | {"zoo": shipped_figure(name)}
         if json:
@@ -52,8 +51,7 @@ def tasks(
 
 def show_task(task: dict[str, Any]) -> None:
     """Print everything about one task."""
-    from phalanx.catalogue.sections import sections_of, team_in_words
-    from phalanx.catalogue.zoo import in_words
+    from phalanx.catalogue import in_words, sections_of, team_in_words
 
     out.print(f"\n[bold]{task['name']}[/]   {escape(task['summary'])}")
     out.print(
@@ -70,7 +68,7 @@ def show_task(task: dict[str, Any]) -> None:
 
 
 def _list(rows: list[dict[str, Any]]) -> Table:
-    from phalanx.catalogue.zoo import in_words
+    from phalanx.catalogue import in_words
 
     table = Table("task", "robots", "what is learned", "zoo: success", box=None, pad_edge=False)
     for column in (0, 3):
@@ -81,7 +79,7 @@ def _list(rows: list[dict[str, Any]]) -> Table:
 
 
 def _row(task: Any) -> dict[str, Any]:
-    from phalanx.catalogue.zoo import shipped_figure
+    from phalanx.catalogue import shipped_figure
 
     return {
         "name": task.name,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deploy.runtime import PolicyRuntime
-from phalanx.catalogue.zoo import shipped_files
-from phalanx.play.agents import make_agent
+from phalanx.agents import make_agent
+from phalanx.catalogue import shipped_files
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import any_task_names, load_any_task

@@ -5,9 +5,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from phalanx.bench.footprint import footprint, per_world
-from phalanx.bench.subject import Subject
-from phalanx.bench.turns import measure, median_ratio, median_wall
+from benchmarks.footprint import footprint, per_world
+from benchmarks.subject import Subject
+from benchmarks.turns import measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
 from sim.tasks import load_task

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.play.episode import Episode
-from phalanx.play.rendered import NoRenderer, rendered
+from phalanx.report.episode import Episode
 from phalanx.report.picture import moments
+from phalanx.report.rendered import NoRenderer, rendered
 from sim.task import MixedTaskCfg, TaskCfg
 
 SIZE = (640, 480)
@@ -56,7 +56,7 @@ def frames_of(episode: Episode, scene: Made, steps: list[int]) -> tuple[Iterator
     try:
         return chain([next(images)], images), "rendered by MuJoCo"
     except NoRenderer as error:
-        from phalanx.play.painter import painted
+        from phalanx.report.painter import painted
 
         return painted(episode.flight, steps, SIZE), f"painted from shapes, for want of OpenGL ({error})"
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from mujoco.rollout import Rollout
 
-from phalanx.bench.turns import Clock, Cost, measure
+from benchmarks.turns import Clock, Cost, measure
 from sim.env import MixedEnv, TeamEnv
 from sim.physics.native import NativePhysics
 from sim.task import MixedTaskCfg, TaskCfg

@@ -1,6 +1,6 @@
 """Start-up time and memory of an environment, in a process of its own.
 
-`python -m phalanx.bench.footprint hover 16384` is one such process.
+`python -m benchmarks.footprint hover 16384` is one such process.
 """
 
 import json
@@ -15,8 +15,8 @@ STEPS = 3  # enough that every buffer is there
 
 def footprint(task: str, num_envs: int) -> dict[str, Any]:
     """Seconds to import, to make the environment and for its first step; peak of resident memory, bytes."""
-    command = [sys.executable, "-m", "phalanx.bench.footprint", task, str(num_envs)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "benchmarks.footprint", task, str(num_envs)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     if done.returncode:
         raise RuntimeError(f"{num_envs} worlds of {task}: {done.stderr.strip().splitlines()[-1]}")
     return json.loads(done.stdout)

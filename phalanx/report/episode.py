@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from phalanx.play.filming import make_film, visual_scene
-from phalanx.play.places import collision_distance, markers_of, robot_labels
 from phalanx.report import Event, Flight
+from phalanx.report.filming import make_film, visual_scene
+from phalanx.report.places import collision_distance, markers_of, robot_labels
 from policies.evaluation.policy_runner import PolicyRunner
 from policies.threads import single_threaded_torch
 from sim.env import MixedEnv

@@ -1,12 +1,13 @@
-"""`phalanx bench`: how fast it is on this machine."""
+"""`python -m benchmarks sim|scale|peers|engines|control`: how fast it is on this machine."""
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from phalanx.bench import tables
+from benchmarks import tables
 from phalanx.console import make_progress, out, print_json
 from phalanx.options import Device
 
@@ -63,23 +64,23 @@ def bench(
             progress.advance(bar)
 
         if what == "sim":
-            from phalanx.bench.sim import bench_sim
+            from benchmarks.sim import bench_sim
 
             result = bench_sim(chosen, batches, repeats, advance, training)
         elif what == "scale":
-            from phalanx.bench.scale import bench_scale
+            from benchmarks.scale import bench_scale
 
             result = bench_scale(teams, robots, repeats, advance)
         elif what == "peers":
-            from phalanx.bench.peers import bench_peers
+            from benchmarks.peers import bench_peers
 
             result = bench_peers(chosen, batch, peer_batches, repeats, advance)
         elif what == "engines":
-            from phalanx.bench.engines import bench_engines
+            from benchmarks.engines import bench_engines
 
             result = bench_engines(chosen, engines, batches, repeats, advance, device, training)
         else:
-            from phalanx.bench.control import bench_control
+            from benchmarks.control import bench_control
 
             result = bench_control(policy, neighbours, repeats, advance)
     if json:
@@ -105,3 +106,16 @@ def _check(**counts: int | Sequence[int]) -> None:
         least = count if isinstance(count, int) else min(count, default=0)
         if least < 1:
             raise ValueError(f"{name} = {least}: at least 1")
+
+
+def main() -> None:
+    """Run the benchmark that the command line names; errors of the user as one line, exit code 2."""
+    try:
+        sys.exit(tyro.cli(bench, prog="python -m benchmarks", config=(tyro.conf.FlagCreatePairsOff,)))
+    except (ValueError, OSError) as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

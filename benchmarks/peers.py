@@ -17,10 +17,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from phalanx.bench.bare import BareEnv
-from phalanx.bench.sim import SPAN_S, settings
-from phalanx.bench.subject import Subject
-from phalanx.bench.turns import Call, Cost, measure, median_ratio, median_wall
+from benchmarks.bare import BareEnv
+from benchmarks.sim import SPAN_S, settings
+from benchmarks.subject import Subject
+from benchmarks.turns import Call, Cost, measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
 from sim.adapters.gymnasium import TeamGymEnv

@@ -5,8 +5,8 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 
-from phalanx.play.shapes import EVERYWHERE, bones_of, shapes_of
 from phalanx.report.film import Cable, Film, Marker
+from phalanx.report.shapes import EVERYWHERE, bones_of, shapes_of
 from sim.env import task_scene
 from sim.scene import Scene
 from sim.task import MixedTaskCfg, TaskCfg

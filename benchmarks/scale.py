@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from phalanx.bench.sim import SPAN_S, figures
-from phalanx.bench.subject import Subject
-from phalanx.bench.turns import median_wall
+from benchmarks.sim import SPAN_S, figures
+from benchmarks.subject import Subject
+from benchmarks.turns import median_wall
 from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
 from sim.task import Draw, Start, TaskCfg, Term

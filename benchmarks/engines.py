@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from phalanx.bench.turns import Clock, Cost, measure, median_ratio, median_wall
+from benchmarks.turns import Clock, Cost, measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
 from sim.env import MixedEnv

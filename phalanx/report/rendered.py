@@ -8,11 +8,11 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from phalanx.play.episode import Episode
-from phalanx.play.filming import owners, visual_scene
-from phalanx.play.shapes import bones_of
+from phalanx.report.episode import Episode
+from phalanx.report.filming import owners, visual_scene
 from phalanx.report.framing import BODY_M, framing, reach
 from phalanx.report.picture import COLOURS
+from phalanx.report.shapes import bones_of
 from phalanx.report.sketch import make_view
 from sim.task import MixedTaskCfg, TaskCfg
 

@@ -1,0 +1,438 @@
+"""What there is: tasks, randomisation and shipped policies, described from the code that defines them."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sim import randomisation
+from sim.crew import Crew
+from sim.env import MixedEnv
+from sim.group import RobotGroup
+from sim.task import MixedTaskCfg, RewardTerm, RoleCfg, TaskCfg, Term
+from sim.tasks import any_task_names, load_any_task
+
+LONGEST = 6  # numbers of a list that are written out
+
+
+def first_sentence(thing: Callable[..., Any] | None) -> str:
+    """The first sentence of what `thing` says of itself, on one line."""
+    text = " ".join((getattr(thing, "__doc__", None) or "").split())
+    return re.split(r"(?<=[^.]\.)\s", text, maxsplit=1)[0]
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Module and name of a function, from the package on: sim/terms/rewards.py is `rewards`."""
+    module = getattr(function, "__module__", "").rpartition(".")[2]
+    return f"{module}.{getattr(function, '__name__', type(function).__name__)}"
+
+
+def params_in_words(params: Mapping[str, Any]) -> str:
+    """Parameters as a person writes them: `scale 0.95 to 1.05, distance_m 0.1`."""
+    return ", ".join(f"{name} {value_in_words(value)}" for name, value in params.items())
+
+
+def value_in_words(value: Any) -> str:
+    """A parameter's value; two rising numbers are a range."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return params_in_words({f.name: getattr(value, f.name) for f in fields(value) if getattr(value, f.name)})
+    if callable(value):
+        return name_of(value)
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return params_in_words(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if len(value) == 2 and all(isinstance(v, int | float) for v in value) and value[0] <= value[1]:
+            return f"{value[0]:g} to {value[1]:g}"
+        if len(value) > LONGEST:
+            return f"({', '.join(map(value_in_words, value[:2]))}, ... {len(value)} in all)"
+        return f"({', '.join(map(value_in_words, value))})"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:g}"
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it: functions by name, dataclasses and arrays as what they hold."""
+    if is_dataclass(value) and not isinstance(value, type):
+        found = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {name: item for name, item in found.items() if item not in (None, 0.0)}  # what is not there says nothing
+    if callable(value):
+        return name_of(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    return value if isinstance(value, str | bool | int | float | None) else str(value)
+
+
+def when(every_s: tuple[float, float] | None) -> str:
+    """How often something is drawn anew."""
+    if every_s is None:
+        return "each episode"
+    low, high = every_s
+    if high == 0:
+        return "each step"
+    return f"every {low:g} s" if low == high else f"every {low:g} to {high:g} s"
+
+
+def describe_task(task: TaskCfg | MixedTaskCfg) -> dict[str, Any]:
+    """All of `task`, with what belongs to a role under `roles`; a task for like robots has one, named after them."""
+    env = MixedEnv(task, 1, seed=0)
+    return {
+        "name": task.name,
+        "summary": task.summary,
+        "episode_s": task.episode_s,
+        "control_hz": 1.0 / env.control_dt,
+        "start": first_sentence(task.start if isinstance(task, TaskCfg) else task.starts),
+        "objects": list(task.scene.objects),
+        "success_hold_s": task.success_hold_s,
+        "curriculum": plain(task.curriculum),
+        "training": {"num_envs": task.num_envs, "steps": task.train_steps},
+        "verify_teams": list(task.verify_teams) if isinstance(task, TaskCfg) else [],
+        "roles": {name: describe_role(task.roles[name], crew) for name, crew in env.crews.items()},
+    }
+
+
+def describe_role(role: RoleCfg, crew: Crew) -> dict[str, Any]:
+    """All of `role`; sizes are measured on its terms themselves, for the robots of `crew`."""
+    cfg, percept = role.observation, crew.percept
+    hears = {"max_peers": cfg.max_peers, "range_m": cfg.peer_range_m} if cfg.peer else None
+    return {
+        "robot": role.robot,
+        "kind": crew.robot.kind,
+        "num_agents": role.num_agents,
+        "commands": [
+            {"name": name, "low": list(c.low), "high": list(c.high), "unit": c.unit, "frame": c.frame}
+            | {"meaning": c.meaning, "moves": role.motion is not None}
+            for name, c in role.commands.items()
+        ],
+        "observation": {
+            "own": [_sized(name, t, percept) for name, t in cfg.own.items()],
+            "peer": [_sized(name, t, percept) for name, t in cfg.peer.items()],
+            "critic": [_sized(name, t, crew.now) for name, t in cfg.critic.items()],
+            "memory": [_term(name, t) | {"size": len(t.initial)} for name, t in cfg.memory.items()],
+            "hears": hears,
+        },
+        "actions": list(_actions(role, crew)),
+        "rewards": [_term(name, t) for name, t in role.rewards.items()],
+        "failures": [_term(name, t) for name, t in role.failures.items()],
+        "success": _term("success", role.success),
+        "noise": plain(role.noise),
+        "randomisation": [
+            {"name": name, "function": name_of(t.func), "meaning": first_sentence(t.func), "params": plain(t.params)}
+            | {"when": when(t.every_s)}
+            for name, t in role.randomisation.items()
+        ],
+        "baseline": None if role.baseline is None else _term("baseline", role.baseline),
+        "ppo": plain(role.ppo),
+        "shield": plain(role.shield),
+    }
+
+
+def _term(name: str, term: Term) -> dict[str, Any]:
+    found = {"name": name, "function": name_of(term.func), "meaning": first_sentence(term.func)}
+    weight = {"weight": term.weight} if isinstance(term, RewardTerm) else {}
+    return found | {"params": plain(term.params)} | weight
+
+
+def _sized(name: str, term: Term, seen: Any) -> dict[str, Any]:
+    return _term(name, term) | {"size": int(term.func(seen, **term.params).shape[-1])}
+
+
+def _actions(role: RoleCfg, crew: Crew) -> Iterable[Mapping[str, Any]]:
+    """One row a channel: what the actions -1 and 1 mean, and what the drive takes."""
+    cfg = role.action
+    relative = cfg.relative or (False,) * len(cfg.centre)
+    for channel, centre, scale, steps in zip(crew.robot.channels, cfg.centre, cfg.scale, relative, strict=True):
+        yield {
+            "channel": channel.name,
+            "unit": channel.unit,
+            "low": channel.low,
+            "high": channel.high,
+            "centre": None if steps else centre,
+            "scale": scale,
+            "relative": bool(steps),
+            "moves": None if cfg.moves is None else name_of(cfg.moves.func),
+        }
+
+
+Rows = list[tuple[str, ...]]
+
+
+class Section(NamedTuple):
+    """A table with a title; without rows it is left out."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Rows
+
+
+def sections_of(task: Mapping[str, Any]) -> list[Section]:
+    """The tables of one task, in the order in which a reader asks; with the role in front where it has several."""
+    found = []
+    for name, role in task["roles"].items():
+        own = [section for section in _of_role(role, task["success_hold_s"]) if section.rows]
+        if len(task["roles"]) > 1:
+            own = [section._replace(title=f"{name}: {section.title}") for section in own]
+        found += own
+    return [*found, Section("And beside that", ("what", "how"), _rest(task))]
+
+
+def team_in_words(task: Mapping[str, Any]) -> str:
+    """Who takes part: `4 robots (crazyflie)`, `2 lifter (x500), 1 carrier (panda)`."""
+    roles = task["roles"]
+    if len(roles) > 1:
+        return ", ".join(f"{role['num_agents']} {name} ({role['robot']})" for name, role in roles.items())
+    (role,) = roles.values()
+    count = role["num_agents"]
+    return f"{'one robot' if count == 1 else f'{count} robots'} ({role['robot']})"
+
+
+def _of_role(role: Mapping[str, Any], hold_s: float) -> list[Section]:
+    seen, success, terms = role["observation"], role["success"], ("term", "size", "meaning", "parameters")
+    heard = seen["hears"]
+    peers = f"It hears, of the nearest {heard['max_peers']} within {heard['range_m']:g} m" if heard else "It hears"
+    held = f"{success['meaning']} Held for the last {hold_s:g} s of the episode."
+    return [
+        Section("Commands", ("command", "range", "frame", "meaning"), [_command(c) for c in role["commands"]]),
+        Section("It sees", terms, [_cells(t) for t in seen["own"]]),
+        Section(peers, terms, [_cells(t) for t in seen["peer"]]),
+        Section("It remembers", ("memory", *terms[1:]), [_cells(t) for t in seen["memory"]]),
+        Section("Only the critic sees", terms, [_cells(t) for t in seen["critic"]]),
+        Section("Actions", ("channel", "action -1 to 1 means", "the drive takes"), actions_in_words(role["actions"])),
+        Section(
+            "Rewards, in each control step",
+            ("term", "weight", "meaning", "parameters"),
+            [(t["name"], f"{t['weight']:g}", t["meaning"], params_in_words(t["params"])) for t in role["rewards"]],
+        ),
+        Section(
+            "Failures, which end an episode",
+            ("failure", "meaning", "parameters"),
+            [(t["name"], t["meaning"], params_in_words(t["params"])) for t in role["failures"]],
+        ),
+        Section("Success", ("meaning", "parameters"), [(held, params_in_words(success["params"]))]),
+        Section(
+            "Randomisation",
+            ("what", "meaning", "range", "when"),
+            [(t["name"], t["meaning"], params_in_words(t["params"]), t["when"]) for t in role["randomisation"]],
+        ),
+        Section("Its training, shield and baseline", ("what", "how"), _settings(role)),
+    ]
+
+
+def actions_in_words(actions: Sequence[Mapping[str, Any]]) -> Rows:
+    """Rows of the table of actions; joints that are all driven alike share one."""
+    rows: Rows = []
+    alike: dict[tuple, list[Mapping[str, Any]]] = {}
+    for action in actions:
+        key = (action["relative"], action["moves"], action["scale"], action["unit"], action["centre"])
+        alike.setdefault(key if action["relative"] else (*key, action["channel"]), []).append(action)
+    for group in alike.values():
+        first, unit = group[0], group[0]["unit"]
+        if first["relative"]:
+            where = f" by {first['moves']}" if first["moves"] else ""
+            means = f"a step of up to {first['scale']:g} {unit} from where it is measured{where}"
+        else:
+            low, high = first["centre"] - first["scale"], first["centre"] + first["scale"]
+            means = f"{low:.4g} to {high:.4g} {unit}" if high > low else f"nothing: held at {low:.4g} {unit}"
+        takes = f"{first['low']:.4g} to {first['high']:.4g} {unit}" if len(group) == 1 else "each its own range"
+        rows.append((", ".join(action["channel"] for action in group), means, takes))
+    return rows
+
+
+def _command(command: Mapping[str, Any]) -> tuple[str, ...]:
+    pairs = zip(command["low"], command["high"], strict=True)
+    ranges = ", ".join(f"{low:g} to {high:g}" for low, high in pairs)
+    moves = "; it moves" if command["moves"] else ""
+    return command["name"], f"{ranges} {command['unit']}", command["frame"], command["meaning"] + moves
+
+
+def _cells(term: Mapping[str, Any]) -> tuple[str, ...]:
+    return term["name"], str(term["size"]), term["meaning"], params_in_words(term["params"])
+
+
+def _settings(role: Mapping[str, Any]) -> Rows:
+    baseline = role["baseline"]["meaning"] if role["baseline"] else ""
+    rows = [
+        ("measurement noise, standard deviation", params_in_words(role["noise"])),
+        ("baseline", baseline),
+        ("PPO", params_in_words(role["ppo"])),
+        ("shield", params_in_words(role["shield"])),
+    ]
+    return [row for row in rows if row[1]]
+
+
+def _rest(task: Mapping[str, Any]) -> Rows:
+    training, curriculum = task["training"], task["curriculum"]
+    rows: Rows = [("start", task["start"])]
+    if task["objects"]:
+        rows.append(("tracked objects", ", ".join(task["objects"])))
+    if curriculum:
+        rows.append(("curriculum", f"difficulty 0 to 1: {params_in_words(curriculum)}, after a success or a failure"))
+    rows.append(("training", f"{training['steps']:,} agent steps in {training['num_envs']} worlds"))
+    if task["verify_teams"]:
+        rows.append(("teams that are verified too", ", ".join(map(str, task["verify_teams"]))))
+    return rows
+
+
+FIELD = re.compile(r'"((?:body|dof|geom|actuator|opt|jnt|site|tendon)_\w+)"')
+
+
+class Effect(NamedTuple):
+    """One way in which worlds differ."""
+
+    name: str
+    meaning: str
+    changes: str
+    uses: tuple[tuple[str, str, str], ...]  # task, range, when
+
+
+def effects(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> list[Effect]:
+    """Every public function of sim/randomisation.py in its order there."""
+    own = [f for f in vars(randomisation).values() if inspect.isfunction(f) and f.__module__ == randomisation.__name__]
+    return [
+        Effect(f.__name__, first_sentence(f), changed_by(f), tuple(_uses(f, tasks)))
+        for f in own
+        if not f.__name__.startswith("_")
+    ]
+
+
+def changed_by(function: Any) -> str:
+    """Which quantities a function sets, as its source names them, helpers that it calls included."""
+    source = inspect.getsource(function)
+    fields = [f"`{name}`" for name in dict.fromkeys(FIELD.findall(source))]
+    drives = [f"`{name}`" for name in RobotGroup.KEPT if re.search(rf"robots\.{name}\b", source)]
+    found = [f"the model's {', '.join(fields)}"] if fields else []
+    found += [f"of the robots {', '.join(drives)}"] if drives else []
+    found += ["the height of the ground"] if "robots.ground" in source else []
+    found += ["the bases' velocity"] if "add_velocity" in source else []
+    return "; ".join(found)
+
+
+def _uses(function: Any, tasks: Sequence[TaskCfg | MixedTaskCfg]) -> list[tuple[str, str, str]]:
+    return [
+        (task.name, params_in_words(plain(term.params)), when(term.every_s))
+        for task in tasks
+        for role in task.roles.values()
+        for term in role.randomisation.values()
+        if name_of(term.func) == name_of(function)
+    ]
+
+
+COMMAND = "make docs"
+
+
+def write_documents(folder: Path) -> list[Path]:
+    """Write both documents into `folder`; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tasks = [load_any_task(name) for name in any_task_names()]
+    texts = {"tasks.md": tasks_document(tasks), "randomisation.md": randomisation_document(tasks)}
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in texts]
+
+
+def tasks_document(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> str:
+    """tasks.md: all tasks in one table, then each in its own tables."""
+    described = [describe_task(task) for task in tasks]
+    rows = [
+        (f"[{t['name']}](#{t['name']})", team_in_words(t), f"{t['episode_s']:g} s", t["summary"]) for t in described
+    ]
+    parts = [
+        "# Tasks",
+        f"Written by `{COMMAND}` from the code; `phalanx tasks NAME` shows one, `phalanx play NAME` plays it.\n"
+        "Sizes are numbers of one robot, weights are per control step, ranges that a world draws from are those of "
+        "training and evaluation alike. The policies that ship, and how well they do: zoo/README.md.",
+        _table(("task", "team", "episode", "what is learned"), rows),
+        *(_task(task) for task in described),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def randomisation_document(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> str:
+    """randomisation.md: each function, what it changes, and who uses it with which range."""
+    found = effects(tasks)
+    parts = [
+        "# Randomisation",
+        f"Written by `{COMMAND}` from `sim/randomisation.py` and the tasks. Every function changes something for the "
+        "worlds that it is given; a task names it with a range, and it is drawn anew in each episode or, where a time "
+        "is given, in its course.",
+        _table(
+            ("function", "what differs", "it changes", "tasks"),
+            [(f"`{e.name}`", e.meaning, e.changes, ", ".join(dict.fromkeys(use[0] for use in e.uses))) for e in found],
+        ),
+        "## Ranges",
+        _table(("function", "task", "range", "when"), [(f"`{e.name}`", *use) for e in found for use in e.uses]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _task(task: Mapping[str, Any]) -> str:
+    head = (
+        f"## {task['name']}\n\n{_capital(task['summary'])}. {_capital(team_in_words(task))}, episodes of "
+        f"{task['episode_s']:g} s at {task['control_hz']:g} Hz."
+    )
+    tables = [f"**{section.title}**\n\n{_table(section.columns, section.rows)}" for section in sections_of(task)]
+    return "\n\n".join([head, *tables])
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+
+
+ZOO = Path(__file__).resolve().parents[1] / "zoo"  # of this source tree; an installed package brings none
+
+
+def shipped_files(task: str) -> list[Path]:
+    """Where the policy files of `task` belong, one for each role, whether or not they are there."""
+    cfg = load_any_task(task)
+    names = [cfg.name] if isinstance(cfg, TaskCfg) else [f"{cfg.name}-{role}" for role in cfg.roles]
+    return [ZOO / f"{name}.onnx" for name in names]
+
+
+def shipped_figure(task: str) -> dict[str, Any] | None:
+    """What is known of the policies of `task`: their paths, and with a fitting record their success, bare and shielded.
+
+    The record zoo/TASK.json is what `phalanx verify FILE... --json` printed; one of other files counts for nothing.
+    """
+    files, record = shipped_files(task), ZOO / f"{task}.json"
+    if not all(file.exists() for file in files):
+        return None
+    figure: dict[str, Any] = {"files": [f"zoo/{file.name}" for file in files]}
+    if record.exists():
+        from deploy.bundle import load_bundle
+
+        measured = json.loads(record.read_text(encoding="utf-8"))
+        of_files = measured["files"].values() if "files" in measured else [measured]
+        if {part["fingerprint"] for part in of_files} == {load_bundle(file).fingerprint for file in files}:
+            team = measured["teams"][max(measured["teams"], key=lambda size: size == str(_trained_with(files[0])))]
+            names = ("success_rate", "success_interval", "shielded_success_rate", "shielded_success_interval")
+            figure |= {"episodes": measured["episodes"], **{name: team[name] for name in names}}
+    return figure
+
+
+def in_words(figure: dict[str, Any] | None) -> str:
+    """A figure as a cell of a table."""
+    if figure is None:
+        return ""
+    if "success_rate" not in figure:
+        return ", ".join(figure["files"])
+    return f"{100 * figure['success_rate']:.1f} %, shielded {100 * figure['shielded_success_rate']:.1f} %"
+
+
+def _trained_with(file: Path) -> int:
+    from deploy.bundle import load_bundle
+
+    return load_bundle(file).contract.team.trained_with

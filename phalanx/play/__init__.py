@@ -1,1 +1,0 @@
-"""Watching a policy, or a simple agent, in simulation: as text, picture, replay page or video."""
