@@ -33,11 +33,18 @@ def contract_from_json(text: str) -> Contract:
         raise ContractError(f"contract is not JSON: {error}") from error
     _check_format(data)
     _check_schema(data)
-    if "effort_share" in data["shield"]:
-        data["shield"].setdefault("pickup_share", 0.0)  # a file from before there was one was verified without it
+    _update_shield(data["shield"])
     contract = _build(Contract, data)
     check_rules(contract)
     return contract
+
+
+def _update_shield(shield: dict[str, Any]) -> None:
+    """Shield parameters of a file that an older version wrote, as this version means them."""
+    if "effort_share" in shield:
+        shield.setdefault("pickup_share", 0.0)  # a file from before there was one was verified without it
+    if "latch_s" not in shield and shield.get("act_periods") == 3:
+        shield["act_periods"] = 5  # the default then, when every hold was latched; now short ones end by themselves
 
 
 def _finite(text: str) -> float:

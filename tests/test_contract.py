@@ -37,6 +37,13 @@ def test_a_file_from_before_a_joint_was_taken_to_pick_up_speed_flies_as_it_was_v
     assert contract_from_json(new).shield["pickup_share"] == 0.8
 
 
+def test_a_file_from_when_every_hold_was_latched_is_supervised_as_today():
+    old = contract_to_json(make_contract(shield={"warn_periods": 2, "act_periods": 3}))
+    assert contract_from_json(old).shield["act_periods"] == 5
+    for own in ({"act_periods": 4}, {"act_periods": 3, "latch_s": 0.5}):
+        assert contract_from_json(contract_to_json(make_contract(shield=own))).shield == own
+
+
 @pytest.mark.parametrize("value", [1 / 3, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, 0.02055366])
 def test_numbers_keep_every_bit(value):
     contract = make_contract(shield={"x": value}, team=TeamSpec(4, value, 8), control_dt_s=value)

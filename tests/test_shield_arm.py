@@ -102,6 +102,13 @@ def test_an_arm_whose_policy_dies_brakes_on_its_path_and_holds_for_good(name, tm
     assert stand.run(2.0)[1].mode is Mode.NOMINAL
 
 
+def test_an_arm_whose_policy_is_late_once_brakes_and_goes_on(arm):
+    stand = in_motion(arm)
+    stand.run(0.2, request=None)
+    assert stand.modes[-1] is Mode.HOLD
+    assert stand.run(0.5, request=stand.high)[1].mode in (Mode.NOMINAL, Mode.FILTERED)
+
+
 @pytest.mark.parametrize("name", ROBOTS)
 def test_an_emergency_stop_brakes_and_holds_and_never_lets_go(name, tmp_path):
     stand = in_motion(load(name, tmp_path))

@@ -6,11 +6,11 @@ The gains of the drives are not here: they are the robot's, in its specification
 from dataclasses import dataclass, fields
 from typing import Any
 
-from deploy.shield.params_error import ShieldParamsError, require_at_most, require_finite, require_periods
+from deploy.shield.params_error import ShieldParamsError, require_at_most, require_finite, require_supervision
 from hardware.spec import RobotSpec
 
 MAY_BE_ANYTHING = ("position_low", "position_high", "ground_z_m")
-MAY_BE_ZERO = ("range_margin", "latency_s", "pickup_share")
+MAY_BE_ZERO = ("range_margin", "latency_s", "pickup_share", "latch_s")
 SHARES = (
     "speed_share",
     "effort_share",
@@ -54,6 +54,8 @@ class JointShieldParams:
     # Supervision.
     warn_periods: int  # age of an input, in control periods, that is reported
     act_periods: int  # ... and that trips the fallback
+    recover_periods: int  # new good requests in a row that end a hold, while it is not latched
+    latch_s: float  # s of hold in all, at most 0.5, that latch it until a reset; the policy's time wears off a tenth
     max_jump_share: float  # of a joint's range, farther than this from the position before is no measurement
     velocity_sense: float  # times max_velocity: what is measured beyond it is no measurement
     clock_jump_s: float  # s, a longer step of the clock trips the fallback
@@ -81,7 +83,7 @@ class JointShieldParams:
                 continue
             if not least > 0:
                 raise ShieldParamsError(f"shield parameter {field.name} = {value!r}: must be greater than 0")
-        require_periods(self.warn_periods, self.act_periods, self.control_dt_s)
+        require_supervision(self.warn_periods, self.act_periods, self.recover_periods, self.latch_s, self.control_dt_s)
         sizes = {name: len(getattr(self, name)) for name in PER_CHANNEL}
         if len(set(sizes.values())) > 1:
             raise ShieldParamsError(f"shield parameters have one number per channel each, not {sizes}")
@@ -134,7 +136,9 @@ def make_joint_params(spec: RobotSpec, **overrides: Any) -> JointShieldParams:
         "max_power_w": 0.25 * sum(j.max_effort * j.max_velocity for j in joints),
         "target_speed_share": 1.0,
         "warn_periods": 2,
-        "act_periods": 3,
+        "act_periods": 5,
+        "recover_periods": 5,
+        "latch_s": 0.5,
         "max_jump_share": 0.1,
         "velocity_sense": 3.0,
         "clock_jump_s": 0.5,

@@ -5,7 +5,7 @@ from math import cos, radians
 from typing import Any
 
 from deploy.shield.joint_params import JointShieldParams, make_joint_params
-from deploy.shield.params_error import ShieldParamsError, require_at_most, require_finite, require_periods
+from deploy.shield.params_error import ShieldParamsError, require_at_most, require_finite, require_supervision
 from hardware.spec import GRAVITY, RobotSpec
 
 
@@ -44,6 +44,8 @@ class ShieldParams:
     # Supervision.
     warn_periods: int  # age of an input, in control periods, that is reported
     act_periods: int  # ... and that trips the fallback
+    recover_periods: int  # new good requests in a row that end a hold, while it is not latched
+    latch_s: float  # s of hold in all, at most 0.5, that latch it until a reset; the policy's time wears off a tenth
     max_jump_m: float  # m, farther than this from the position before is not a measurement of the same flight
     clock_jump_s: float  # s, a longer step of the clock trips the fallback
     ramp_s: float  # s, from holding to the policy's command after activation
@@ -61,12 +63,12 @@ class ShieldParams:
             require_finite(field.name, value)
             if field.name in ("geofence_low", "geofence_high", "ground_z_m"):
                 continue
-            if field.name in ("tie_break_accel", "command_delay_s", "buffer_m"):
+            if field.name in ("tie_break_accel", "command_delay_s", "buffer_m", "latch_s"):
                 if value < 0:
                     raise ShieldParamsError(f"shield parameter {field.name} = {value!r}: must not be negative")
             elif not value > 0:
                 raise ShieldParamsError(f"shield parameter {field.name} = {value!r}: must be greater than 0")
-        require_periods(self.warn_periods, self.act_periods, self.control_dt_s)
+        require_supervision(self.warn_periods, self.act_periods, self.recover_periods, self.latch_s, self.control_dt_s)
         if not all(low < high for low, high in zip(self.geofence_low, self.geofence_high, strict=True)):
             raise ShieldParamsError(f"geofence {self.geofence_low} .. {self.geofence_high}: low must be below high")
 
@@ -114,7 +116,9 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         "fence_buffer_m": 0.15,
         "fence_brake_accel": 4.0,
         "warn_periods": 2,
-        "act_periods": 3,
+        "act_periods": 5,
+        "recover_periods": 5,
+        "latch_s": 0.5,
         "max_jump_m": 0.5,
         "clock_jump_s": 0.5,
         "ramp_s": 0.5,

@@ -11,12 +11,15 @@ from deploy.shield.arm import ArmBackup
 from deploy.shield.backup import Answer, Backup, Mode
 from deploy.shield.drone import DroneBackup
 from deploy.shield.filter import filter_command
-from deploy.shield.guards import check_age, check_order, check_peers
+from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peers
 from deploy.shield.humanoid import HumanoidBackup
 from deploy.shield.joint_params import JointShieldParams
 from deploy.shield.params import ShieldParams
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
+
+
+FORGIVEN = 0.1  # s of earlier holds that wear off in each second under the policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +31,17 @@ class ShieldReport:
     margin: float  # least scaled distance to a peer, or to a joint's limit
     active: tuple[str, ...]  # constraints that held the command back
     intervention: float  # distance from the requested command to the one sent
+    latched: bool = False  # whether only a reset gives the robot back to the policy
 
 
 class Shield:
     """One robot's shield.
 
-    Before the first good request it holds the robot where it is. Once tripped it falls back as its class of robot does,
-    and only `reset` gives the robot back to the policy. A request or a state that fails its check is not used; the last
-    good one is, until it is `act_periods` control periods old, which trips. So does a clock that jumps.
+    Before the first good request it holds the robot where it is. A request or a state that fails its check is not used;
+    the last good one is, until it is `act_periods` control periods old: then the robot falls back as its class does.
+    `recover_periods` new good requests in a row end such a hold. It is latched, so that only `reset` gives the robot
+    back to the policy, once holds add up to `latch_s`; at once after a jump of the clock or of the measured position,
+    a fall, a landing, and an emergency stop.
     """
 
     def __init__(self, params: ShieldParams | JointShieldParams, spec: RobotSpec):
@@ -62,7 +68,9 @@ class Shield:
         self._mode = Mode.OFF
         self._reason = ""
         self._tripped_s: float | None = None
-        self._stopped = False
+        self._latched = self._stopped = False
+        self._held_s = 0.0  # time without the policy, as far as it has not worn off
+        self._good_requests = 0  # new ones in a row since the trip
         self._was_upright = False  # since the reset
         self._ramp_from_s: float | None = None
         self._last_s = None
@@ -77,7 +85,8 @@ class Shield:
 
     def estop(self) -> None:
         """Stop now, latched: a drone's motors idle wherever it is, an arm brakes and holds, a humanoid damps."""
-        self._mode, self._reason, self._tripped_s, self._stopped = Mode.ESTOP, "emergency stop", -np.inf, True
+        self._mode, self._reason, self._tripped_s = Mode.ESTOP, "emergency stop", -np.inf
+        self._latched = self._stopped = True
         self._backup.trip()
 
     def step(
@@ -100,6 +109,7 @@ class Shield:
         wrong_clock = self._check_clock(now_s)
         wrong_state = self._take_state(now_s, elapsed_s, state)
         wrong_peers = self._take_peers(now_s, elapsed_s, peers)
+        last_request_s = self._request_s
         wrong_request = self._take_request(now_s, requested, requested_age_s)
         blind = check_age(self.params, "state", now_s - self._state_s)
         if self._state is None or (blind and self._mode is Mode.OFF):
@@ -107,14 +117,16 @@ class Shield:
         if blind:
             self._trip(now_s, wrong_state or blind)
         if self._request is not None:
-            self._trip(now_s, wrong_clock)
+            self._trip(now_s, wrong_clock, latched=True)
             if self._backup.uses_peers:
                 self._trip(now_s, wrong_peers if check_age(self.params, "peers", now_s - self._peers_s) else "")
             self._trip(now_s, wrong_request if check_age(self.params, "request", now_s - self._request_s) else "")
         fallen = self._backup.check_envelope(self._state)
         self._was_upright = self._was_upright or not fallen
         if self._request is not None or self._was_upright:  # one that lies is not held to be falling before its turn
-            self._trip(now_s, fallen)
+            self._trip(now_s, fallen, latched=True)
+        good = not (wrong_state or wrong_peers or wrong_request)
+        self._count_hold(elapsed_s, good, good and self._request_s > last_request_s + ORDER_TOL_S)
         if self._tripped_s is not None:
             react = self._backup.go_blind if blind else self._backup.fall_back
             since_s = now_s - self._tripped_s
@@ -144,7 +156,7 @@ class Shield:
             reason = reason or self._backup.check_jump(state, self._state, elapsed_s)
             if reason and check_age(self.params, "state", now_s - self._state_s):
                 if self._mode is not Mode.OFF:
-                    self._trip(now_s, reason)
+                    self._trip(now_s, reason, latched=True)
                 reason = ""  # where all measurements agree for so long, the memory is wrong
         if reason or state is None:
             if self._state is not None:
@@ -192,14 +204,32 @@ class Shield:
             return self._request
         return (share * self._request + (1.0 - share) * self._backup.hold(state)).astype(np.float32)
 
-    def _trip(self, now_s: float, reason: str) -> None:
-        if reason and self._tripped_s is None:
-            self._tripped_s, self._mode, self._reason = now_s, Mode.HOLD, reason
+    def _trip(self, now_s: float, reason: str, latched: bool = False) -> None:
+        """Take the robot from the policy; a `latched` reason outlives a passing one."""
+        if not reason or self._latched:
+            return
+        if self._tripped_s is None:
+            self._tripped_s, self._mode, self._good_requests = now_s, Mode.HOLD, 0
             self._backup.trip()
+        elif not latched:
+            return
+        self._reason, self._latched = reason, latched
+
+    def _count_hold(self, elapsed_s: float, good: bool, new: bool) -> None:
+        """End a hold after enough `good` inputs with `new` requests; latch it when holds have lasted too long."""
+        if self._tripped_s is None:
+            self._held_s = max(0.0, self._held_s - FORGIVEN * elapsed_s)
+            return
+        self._held_s += elapsed_s
+        self._good_requests = self._good_requests + new if good else 0
+        self._latched |= self._held_s > self.params.latch_s
+        if not self._latched and self._good_requests >= self.params.recover_periods:
+            self._tripped_s, self._reason = None, ""
 
     def _rest(self, mode: Mode, reason: str = "") -> tuple[ActuatorCommand, ShieldReport]:
         self._sent = self._backup.rest(self._state)
-        return ActuatorCommand(self._sent), ShieldReport(mode, reason or self._reason, np.inf, (), 0.0)
+        latched = self._latched or self._tripped_s is not None  # a drone that has come down stays down
+        return ActuatorCommand(self._sent), ShieldReport(mode, reason or self._reason, np.inf, (), 0.0, latched)
 
     def _send(self, answer: Answer, reason: str) -> tuple[ActuatorCommand, ShieldReport]:
         """Through the filter, unless the backup says that nothing may change its answer."""
@@ -207,7 +237,7 @@ class Shield:
         mode = Mode.ESTOP if self._stopped else answer.mode
         if answer.params is None:
             self._mode, self._sent = mode, self._inside(answer.target)
-            return ActuatorCommand(self._sent), ShieldReport(mode, reason, np.inf, (), 0.0)
+            return ActuatorCommand(self._sent), ShieldReport(mode, reason, np.inf, (), 0.0, self._latched)
         sent, info = filter_command(answer.params, self.spec, self._state, self._peers, answer.target)
         sent = self._inside(sent)
         active: tuple[str, ...] = ()
@@ -217,7 +247,8 @@ class Shield:
             if mode is Mode.NOMINAL:
                 mode, reason = Mode.FILTERED, ", ".join(active) or "no command meets every constraint"
         self._mode, self._sent = mode, sent
-        return ActuatorCommand(sent), ShieldReport(mode, reason, float(info.margin), active, float(info.intervention))
+        report = ShieldReport(mode, reason, float(info.margin), active, float(info.intervention), self._latched)
+        return ActuatorCommand(sent), report
 
     def _inside(self, target: np.ndarray) -> np.ndarray:
         """`target` (U,) inside the channels' limits; an entry that is no number is what was sent before."""
