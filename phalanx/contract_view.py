@@ -76,8 +76,8 @@ def shield_words(contract: Contract) -> Table:
         f"below {s['max_speed']:g} m/s and {degrees(s['max_tilt_rad']):.0f} deg of tilt",
         f"takes over when state or policy is silent for {s['act_periods']} periods ({s['act_periods'] * dt_ms:g} ms), "
         f"speaks NaN, or jumps by more than {s['max_jump_m']:g} m",
-        f"then hovers; gives the robot back after {s.get('recover_periods', 5)} good requests in a row, unless that lasts "
-        f"longer than {s.get('latch_s', 0.5):g} s in all",
+        f"then hovers, and gives the robot back after {s.get('recover_periods', 5)} good requests in a row, unless "
+        f"hovers last longer than {s.get('latch_s', 0.5):g} s in all",
         f"after a hover of {s['hold_s']:g} s it lands at {s['land_speed']:g} m/s, still avoiding the others "
         f"(fallback {contract.robot.fallback!r}); a person resets it",
     ]

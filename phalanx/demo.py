@@ -73,6 +73,7 @@ def run_demo(cfg: DemoCfg, display: Display) -> dict[str, Any]:
             "wall_s": time.perf_counter() - began,
             "versions": versions(),
             "machine": machine(),
+            "failures": figures["failures"],
             "files": {"policy": str(policy), "bag": figures["bag"], "checkpoint": str(cfg.out / "train")},
             "command": f"phalanx demo --seed {cfg.seed}" + (" --quick" if cfg.quick else ""),
         }

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rclpy.executors import SingleThreadedExecutor
 
+from ros_nodes.failures import POLICY_FLIES
 from ros_nodes.mission import Mission
 from ros_nodes.mission_node import Conductor, MissionNode
 
@@ -13,7 +14,6 @@ ARM_S = 12.0
 STEADY_S = 0.7  # every policy has to fly its robot for this long before the mission begins
 RESET_AFTER_S = 1.0
 WATCH_S = 0.05
-POLICY_FLIES = ("NOMINAL", "FILTERED")
 
 
 class ArmError(RuntimeError):
@@ -43,13 +43,13 @@ def arm(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[],
         watch()
         node.look()
         executor.spin_once(timeout_sec=WATCH_S)
-        for name, mode, reason in zip(node.team, node.modes, node.reasons, strict=True):
-            if mode in POLICY_FLIES:
+        for name, shield in zip(node.team, node.shields, strict=True):
+            if shield.mode in POLICY_FLIES:
                 flying_since[name] = now
                 continue
             steady_since = now
             if now - begin > ARM_S:
-                raise ArmError(f"{name}: its shield does not let the policy fly ({mode}: {reason})")
+                raise ArmError(f"{name}: its shield does not let the policy fly ({shield.mode}: {shield.reason})")
             if now - flying_since[name] > RESET_AFTER_S:
                 flying_since[name] = now
                 node.reset_shield(name)

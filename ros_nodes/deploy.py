@@ -13,10 +13,12 @@ from deploy.bundle import load_bundle
 from ros_nodes.arming import ArmError, arm, first_words
 from ros_nodes.bringup import BringUpError, node_names
 from ros_nodes.context import quiet_context
+from ros_nodes.diagnostics import ShieldMode
 from ros_nodes.flight_file import save_flight
+from ros_nodes.machine_load import MachineLoad
 from ros_nodes.mission import CRAZYFLIE, Mission, plan_swap
 from ros_nodes.mission_node import Conductor, MissionNode, bring_up
-from ros_nodes.mission_setup import PARAMETERS, prepare
+from ros_nodes.mission_setup import ECHO, PARAMETERS, prepare
 from ros_nodes.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.results import figures, load_recording
 from ros_nodes.verdict import Judge, near_goal
@@ -63,12 +65,15 @@ def conduct(
     out = Path(out_dir).resolve()
     shields = prepare(mission, out)
     report = on_progress or (lambda progress: None)
-    start_ns, killed_ns = _fly(mission, out, report)
+    load = MachineLoad()
+    start_ns, killed_ns, changes = _fly(mission, out, report)
+    other_cores = load.others()
     report({"phase": "evaluate"})
-    recording = load_recording(out / "series", mission, start_ns, killed_ns)
+    recording = load_recording(out / "series", mission, start_ns, killed_ns, changes)
     files = dict.fromkeys(member.bundle for member in mission.team)
     result = {
         **figures(recording, list(shields.values()), judge),
+        "other_programs_cores": None if other_cores is None else round(other_cores, 2),
         "seed": mission.seed,
         "fingerprint": ", ".join(load_bundle(file).fingerprint for file in files),
         "bag": str(out / "bag"),
@@ -78,8 +83,11 @@ def conduct(
     return result
 
 
-def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None]:
-    """Start everything, fly, end everything; when the mission began and the policy was killed (ns, ROS clock)."""
+def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None, dict[str, list[ShieldMode]]]:
+    """Start everything, fly, end everything; when the mission began and the policy was killed (ns, ROS clock).
+
+    And what each robot's shield did.
+    """
     domain_id = free_domain_id()
     environment = ros_environment(domain_id)
     report({"phase": "start", "domain_id": domain_id})
@@ -89,6 +97,8 @@ def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None
     ):
         processes.start("recorder", "recorder_node")
         processes.start("simulated_robots", "simulated_robots_node")
+        for side in ECHO:
+            processes.start(side, "echo_node", namespace=side)
         for name in mission.names:
             processes.start(f"{name}_shield", "shield_node", namespace=name)
             processes.start(f"{name}_policy", "policy_node", namespace=name)
@@ -100,9 +110,11 @@ def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None
                 say_first()
                 processes.check()
 
-            bring_up(node, executor, node_names(mission.names, True, True), BRING_UP_S, watch)
+            stages = node_names(mission.names, True, True)
+            stages[0] += [f"/{side}/echo" for side in ECHO]
+            bring_up(node, executor, stages, BRING_UP_S, watch)
             arm(node, executor, watch)
-            return _conduct(mission, node, processes, report)
+            return *_conduct(mission, node, processes, report), node.changes
         except BringUpError as error:
             said = processes.last_line(error.node.strip("/").replace("/", "_"))
             raise DeployError(f"{error}: {said}") from error

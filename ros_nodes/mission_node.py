@@ -18,6 +18,7 @@ from ros_nodes import qos
 from ros_nodes.bringup import ACTIVATE, CONFIGURE, BringUp
 from ros_nodes.commands import own_topics
 from ros_nodes.conversion import WORLD_FRAME, base_frame, set_stamp
+from ros_nodes.diagnostics import ShieldMode, read_status
 from ros_nodes.mission import Mission
 from ros_nodes.parameters import declare
 from ros_nodes.polling import Mailbox
@@ -36,11 +37,11 @@ class MissionNode(Node):
         self._publishers_of: dict[str, dict[str, Publisher]] = {}
         self.advertise(commands)
         self._odometry = {name: Mailbox(self, Odometry, f"/{name}/odom", qos.SENSOR) for name in self.team}
-        self._status = {name: Mailbox(self, DiagnosticArray, f"/{name}/status", qos.LATCHED) for name in self.team}
+        self._status = {name: Mailbox(self, DiagnosticArray, f"/{name}/status", qos.HISTORY) for name in self.team}
         self._reset = {name: self.create_client(Trigger, f"/{name}/shield/reset") for name in self.team}
         self.positions = np.full((len(self.team), 3), np.nan)
-        self.modes = ["?"] * len(self.team)
-        self.reasons = [""] * len(self.team)  # why a shield is in its mode
+        self.shields = [ShieldMode("?")] * len(self.team)
+        self.changes: dict[str, list[ShieldMode]] = {name: [] for name in self.team}  # of mode, or to latched
 
     def advertise(self, commands: Iterable[str]) -> None:
         """Get ready to send `commands`, once."""
@@ -57,19 +58,26 @@ class MissionNode(Node):
             publishers[name].publish(Float64MultiArray(data=np.asarray(commands[name], float).tolist()))
 
     def reset_shield(self, robot: str) -> None:
-        """Free the shield of `robot` from a latched fallback; whether it heard shows in `modes`."""
+        """Free the shield of `robot` from a latched fallback; whether it heard shows in `shields`."""
         self._reset[robot].call_async(Trigger.Request())
 
     def look(self) -> None:
-        """Bring `positions` (N, 3), `modes` and `reasons` up to date."""
+        """Bring `positions` (N, 3), `shields` and `changes` up to date."""
         for index, name in enumerate(self.team):
             odometry = self._odometry[name].take()
             if odometry is not None:
                 p = odometry[0].pose.pose.position
                 self.positions[index] = p.x, p.y, p.z
-            status = self._status[name].take()
-            if status is not None and status[0].status:
-                self.modes[index], _, self.reasons[index] = status[0].status[0].message.partition(": ")
+            while (status := self._status[name].take()) is not None:
+                last, now = self.shields[index], read_status(status[0])
+                self.shields[index] = now
+                if (now.mode, now.latched) != (last.mode, last.latched):
+                    self.changes[name].append(now)
+
+    @property
+    def modes(self) -> list[str]:
+        """The mode of each shield; "?" before it has said one."""
+        return [shield.mode for shield in self.shields]
 
     def _advertise(self, robot: str, commands: Iterable[str]) -> dict[str, Publisher]:
         found: dict[str, Publisher] = {}

@@ -16,6 +16,7 @@ from ros_nodes.commands import own_topics
 from ros_nodes.mission import Member, Mission, save_mission, yaw_of
 
 PLAN, PARAMETERS = "plan.json", "params.yaml"
+ECHO = ("ping", "pong")  # namespaces of the two sides of a bare echo, see `ros_nodes.echo_node`
 ShieldOf = dict[str, ShieldParams | JointShieldParams]  # robot by name
 
 
@@ -84,6 +85,7 @@ def team_parameters(mission: Mission, shields: ShieldOf, out: Path) -> dict[str,
     nodes: dict[str, dict[str, Any]] = {
         "/simulated_robots": {**series, **noise, "mission": str(out / PLAN), "seed": mission.seed},
         "/recorder": {**team, **record},
+        f"/{ECHO[0]}/echo": {**series, "rate_hz": max(load_robot(member.robot).control_hz for member in mission.team)},
         "/mission": {**team, "mission": str(out / PLAN)},
     }
     for member in mission.team:

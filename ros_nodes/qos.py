@@ -9,6 +9,9 @@ SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 # Late joiners, a restarted node for one, hear the last word.
 LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
+# For whoever has to see every mode that a shield goes through.
+HISTORY = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
 # What listens to commands asks for no deadline, so that any publisher can be heard, and refused by content instead.
 COMMAND_IN = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 

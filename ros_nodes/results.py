@@ -12,10 +12,12 @@ from deploy.shield import JointShieldParams, Mode, ShieldParams
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
+from ros_nodes.diagnostics import ShieldMode
+from ros_nodes.failures import Failure, Takeover, failed_terms, lost_robots, missed_goals, takeovers
 from ros_nodes.mission import Mission
 from ros_nodes.series import read_series
 from ros_nodes.truth import Truth, read_truth
-from ros_nodes.verdict import Judge, failures, legs_done
+from ros_nodes.verdict import Judge, legs_done
 
 MODES = tuple(mode.name for mode in Mode)
 FALLBACK = tuple(MODES.index(name) for name in ("HOLD", "LAND", "DAMP", "OFF", "ESTOP") if name in MODES)
@@ -39,11 +41,18 @@ class Recording:
     commands: Series
     policies: list[Series]
     shields: list[Series]
+    takeovers: list[Takeover]
+    echo: Series  # a message to another process and back, beside the mission
     killed_s: float | None
 
 
-def load_recording(folder: Path, mission: Mission, start_ns: int, killed_ns: int | None) -> Recording:
-    """Read what the nodes wrote to `folder`; the mission began at `start_ns` (ROS clock)."""
+def load_recording(
+    folder: Path, mission: Mission, start_ns: int, killed_ns: int | None, changes: Mapping[str, Sequence[ShieldMode]]
+) -> Recording:
+    """Read what the nodes wrote to `folder`; the mission began at `start_ns` (ROS clock).
+
+    `changes`: of each robot's shield, as the operator heard them.
+    """
 
     def read(name: str, clock: str = "time_s") -> Series:
         series = read_series(folder / f"{name}.npy")
@@ -62,6 +71,8 @@ def load_recording(folder: Path, mission: Mission, start_ns: int, killed_ns: int
         read("simulated_robots_commands"),
         [read(f"{name}_policy") for name in mission.names],
         [read(f"{name}_shield") for name in mission.names],
+        takeovers(changes, start_ns),
+        read("ping_echo"),
         None if killed_ns is None else (killed_ns - start_ns) * 1e-9,
     )
 
@@ -76,7 +87,6 @@ def figures(recording: Recording, shields: Sequence[ShieldParams | JointShieldPa
     drones = {row: params for row, params in enumerate(shields) if isinstance(params, ShieldParams)}
     pairs = list(combinations(drones, 2))
     least = [float(_distance(recording.pos, pair).min()) for pair in pairs]
-    touched = any(m <= specs[a].radius_m + specs[b].radius_m for m, (a, b) in zip(least, pairs, strict=True))
     violations = sum(_violations(recording.pos, pair, drones) for pair in pairs)
     violations += sum(map(_joints_beyond, recording.truth.robots, specs))
     killed = drones.get(mission.kill_robot)
@@ -85,16 +95,20 @@ def figures(recording: Recording, shields: Sequence[ShieldParams | JointShieldPa
     filtered = [np.isin(series["mode"], [MODES.index("FILTERED")]) for series in recording.shields]
     verdict = judge(mission, recording.truth)
     legs = legs_done(mission, recording.truth, verdict, killed_s)
-    failed = failures(mission, recording.truth, verdict, killed_s)
-    clean = violations == 0 and not any(failed.values()) and not touched
+    failures = [
+        *lost_robots(mission, recording.takeovers, killed_s),
+        *missed_goals(mission, recording.truth, verdict, killed_s),
+        *failed_terms(mission, recording.truth, verdict, killed_s),
+        *_broken_promises(recording, drones, specs),
+    ]
     result: dict[str, Any] = {
         "task": mission.task,
         "robot": ", ".join(dict.fromkeys(member.robot for member in mission.team)),
         "robots": len(mission.team),
         "control_hz": round(_rate_hz(recording), 2),
-        "mission_success": bool(legs and all(legs) and clean),
+        "mission_success": bool(legs) and not failures,
         "legs": legs,
-        "failures": failed,
+        "failures": sorted(failures, key=lambda failure: failure["t_s"]),
         "min_separation_m": min(least, default=None),
         "sensor_to_command_ms": _percentiles(latency),
         "period_error_us": _percentiles(period_error),
@@ -108,7 +122,9 @@ def figures(recording: Recording, shields: Sequence[ShieldParams | JointShieldPa
             "cycles": int(sum(len(series) for series in filtered)),
             "work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.shields])),
             "violations": violations,
+            "takeovers": [takeover.as_json() for takeover in recording.takeovers],
         },
+        "bare_echo": _bare_echo(recording.echo),
         "policy_work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.policies])),
     }
     return result
@@ -118,6 +134,25 @@ def _distance(pos: np.ndarray, pair: tuple[int, int], vertical_scale: float = 1.
     """(T,) m between the centres of two robots, z divided by `vertical_scale`."""
     one, other = pair
     return np.linalg.norm((pos[:, one] - pos[:, other]) / np.array([1.0, 1.0, vertical_scale]), axis=-1)
+
+
+def _broken_promises(
+    recording: Recording, drones: Mapping[int, ShieldParams], specs: Sequence[RobotSpec]
+) -> list[Failure]:
+    """The first moment in which two drones were too close, or touched, or a joint was out of its range."""
+    names, found = recording.mission.names, []
+    for a, b in combinations(drones, 2):
+        touch_m = specs[a].radius_m + specs[b].radius_m
+        close = _distance(recording.pos, (a, b)) <= touch_m
+        for params in {drones[a], drones[b]}:
+            close |= _distance(recording.pos, (a, b), params.downwash_ratio) < params.separation_m
+        if close.any():
+            t_s, least_m = recording.time_s[np.argmax(close)], _distance(recording.pos, (a, b)).min()
+            found.append((f"{names[a]}, {names[b]}", t_s, f"too close, {least_m:.2f} m at least"))
+    for name, state, spec in zip(names, recording.truth.robots, specs, strict=True):
+        if (beyond := _beyond(state, spec).any(-1)).any():
+            found.append((name, recording.truth.time_s[np.argmax(beyond)], "a joint out of its range"))
+    return [{"robot": robot, "t_s": round(float(t_s), 3), "why": why} for robot, t_s, why in found]
 
 
 def _violations(pos: np.ndarray, pair: tuple[int, int], drones: Mapping[int, ShieldParams]) -> int:
@@ -166,8 +201,13 @@ def _landed_safely(recording: Recording, params: ShieldParams) -> bool:
 
 def _joints_beyond(state: RobotState, spec: RobotSpec) -> int:
     """How often a joint of a robot left its range."""
+    return _times(_beyond(state, spec))
+
+
+def _beyond(state: RobotState, spec: RobotSpec) -> np.ndarray:
+    """(T, J) bool, where a joint is out of its range."""
     low, high = (np.array([getattr(joint, side) for joint in spec.joints]) for side in ("low", "high"))
-    return _times((state.joint_pos < low - BEYOND) | (state.joint_pos > high + BEYOND))
+    return (state.joint_pos < low - BEYOND) | (state.joint_pos > high + BEYOND)
 
 
 def _stopped_safely(recording: Recording) -> bool:
@@ -184,3 +224,16 @@ def _percentiles(values: np.ndarray) -> dict[str, float | None]:
         return {"p50": None, "p99": None, "max": None}
     p50, p99 = np.percentile(values, [50, 99])
     return {"p50": round(float(p50), 3), "p99": round(float(p99), 3), "max": round(float(values.max()), 3)}
+
+
+def _bare_echo(echo: Series) -> dict[str, Any]:
+    """How a message to another process and back went, that had nothing to do with the mission.
+
+    `cycle_ms` is from the moment at which it should have left. `niceness` is what the system granted.
+    """
+    count, time_s = len(echo["time_s"]), echo["time_s"]
+    return {
+        "cycle_ms": _percentiles(echo["cycle_ms"]),
+        "hz": round((count - 1) / (time_s[-1] - time_s[0]), 2) if count > 1 else None,
+        "niceness": int(echo["niceness"][-1]) if count else None,
+    }

@@ -1,6 +1,6 @@
 """Whether a mission succeeded, by the truth."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,24 +29,18 @@ def near_goal(mission: Mission, truth: Truth) -> Verdict:
     return Verdict(np.linalg.norm(pos - goal, axis=-1) < SETTLED_M)
 
 
-def legs_done(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> list[bool]:
-    """Of each check that a policy lives to see, whether success held before it for every robot with a living one."""
-    done = []
+def checked(mission: Mission, truth: Truth, killed_s: float | None) -> Iterator[tuple[float, np.ndarray, list[int]]]:
+    """Of each check: time s, moments (T,) bool that count, robots whose policy lives to see it."""
     for end_s in mission.checks_s:
         window = (truth.time_s > end_s - mission.hold_s) & (truth.time_s <= end_s)
-        living = [r for r in range(len(mission.team)) if not _dead(mission, r, end_s, killed_s)]
-        if living:
-            done.append(bool(window.any() and verdict.success[window][:, living].all()))
-    return done
+        dead = mission.kill_robot if killed_s is not None and end_s >= killed_s else None
+        yield end_s, window, [robot for robot in range(len(mission.team)) if robot != dead]
 
 
-def failures(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> dict[str, int]:
-    """How many moments of each failure there were, of robots while their policy lived."""
-    living = np.ones((len(truth.time_s), len(mission.team)), bool)
-    if killed_s is not None:
-        living[truth.time_s >= killed_s, mission.kill_robot] = False
-    return {name: int((happened & living).sum()) for name, happened in verdict.failures.items()}
-
-
-def _dead(mission: Mission, robot: int, now_s: float, killed_s: float | None) -> bool:
-    return killed_s is not None and robot == mission.kill_robot and now_s >= killed_s
+def legs_done(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> list[bool]:
+    """Of each check that a policy lives to see, whether success held before it for every robot with a living one."""
+    return [
+        bool(window.any() and verdict.success[window][:, living].all())
+        for _, window, living in checked(mission, truth, killed_s)
+        if living
+    ]

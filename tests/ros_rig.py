@@ -169,7 +169,7 @@ class Rig:
                 return commands
             self.node.reset_shield(robot)
             self.watch(robot, 0.2, act)
-        raise AssertionError(f"{robot}: {self.node.modes}, {self.node.reasons}")
+        raise AssertionError(f"{robot}: {self.node.modes}, {self.node.shields}")
 
     def mode(self, robot: str) -> str:
         """The shield's mode as it last said on `status`."""

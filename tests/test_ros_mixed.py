@@ -76,7 +76,7 @@ def test_a_drone_whose_policy_dies_lands_by_its_shield_while_the_arm_goes_on(per
     assert result["landed_safely"] is True and result["stopped_safely"] is None
     assert 0 < result["kill_to_fallback_ms"] < 150
     assert result["legs"] == [True, True]  # of the arm, which still has a policy
-    assert result["failures"] == {"drone/outside": 0, "drone/tipped": 0, "arm/outside": 0}
+    assert result["failures"] == []
     assert result["shield"]["violations"] == 0 and result["min_separation_m"] is None
     assert result["control_hz"] == pytest.approx(50.0, rel=0.05)
 

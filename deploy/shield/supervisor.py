@@ -18,7 +18,6 @@ from deploy.shield.params import ShieldParams
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
-
 FORGIVEN = 0.1  # s of earlier holds that wear off in each second under the policy
 
 

@@ -98,6 +98,13 @@ def _summary(result: dict, page: Path) -> None:
         for number, reached in enumerate(result["legs"], start=1)
     )
     out.print(f"mission            {'flown' if result['mission_success'] else '[red]not flown[/]'}: {legs}")
+    for failure in result["failures"]:
+        out.print(f"                   {failure['robot']} at {failure['t_s']:.1f} s: {failure['why']}", markup=False)
+    for hold in result["shield"]["takeovers"]:
+        if hold["until_s"] is not None:
+            held_s = hold["until_s"] - hold["t_s"]
+            what = f"{hold['robot']} at {hold['t_s']:.1f} s for {held_s:.2f} s: {hold['reason']}"
+            out.print(f"short hold         {what}", markup=False)
     if result["min_separation_m"] is not None:
         violations = result["shield"]["violations"]
         out.print(
@@ -107,6 +114,9 @@ def _summary(result: dict, page: Path) -> None:
         f"control rate       {result['control_hz']:.1f} Hz, {result['missed_cycles']} of {result['cycles']} missed"
     )
     out.print(f"sensor to command  {latency['p50']:.1f} ms median, {latency['p99']:.1f} ms p99")
+    echo_ms, cores = result["bare_echo"]["cycle_ms"]["p99"], result["other_programs_cores"]
+    if echo_ms is not None and cores is not None:
+        out.print(f"machine            bare echo {echo_ms:.1f} ms p99, other programs on {cores:.1f} cores")
     if landed is not None:
         fallback = result["kill_to_fallback_ms"]
         took = "never took over" if fallback is None else f"took over after {fallback:.0f} ms"

@@ -17,9 +17,10 @@ function within(parent, kind = "div") { const element = document.createElement(k
 
 function head() {
   const failed = result.gates.filter((gate) => !gate.passed);
+  const warned = result.gates.filter((gate) => gate.passed && gate.warning).length;
   const ran = result.started_utc ? `${result.started_utc.replace("T", " ").slice(0, 16)} UTC` : "";
   page.append(html("div", { class: "top" }, `<span class="brand">phalanx</span><span>${escapeText([result.task, result.kind, result.seed === undefined ? "" : `seed ${result.seed}`, ran].filter(Boolean).join(" · "))}</span>`));
-  if (result.gates.length) page.append(html("div", { class: `verdict ${result.success ? "pass" : "fail"}` }, result.success ? `All ${result.gates.length} gates passed` : `${failed.length} of ${result.gates.length} gates failed`));
+  if (result.gates.length) page.append(html("div", { class: `verdict ${result.success ? "pass" : "fail"}` }, result.success ? `All ${result.gates.length} gates passed${warned ? `, ${warned} with a warning` : ""}` : `${failed.length} of ${result.gates.length} gates failed`));
   page.append(html("h1", {}, escapeText(title)));
   if (result.gates.length) page.append(html("p", { class: "lead" }, result.success
     ? !result.train ? "Simulated robots over real ROS 2; every policy and every shield is a process of its own." : "The policy was trained in parallel simulation, exported to one file, proven against its own probes and then flown in ROS 2, each robot behind a safety shield in a process of its own."
@@ -133,10 +134,23 @@ function timing() {
     { unit: "us", xLabel: "absolute error, us" });
 }
 
+const mark = (gate) => (!gate.passed ? "fail" : gate.warning ? "warn" : "pass");
+
+// What a mission failed by, and every time that a shield took over: which robot, when, from which mode to which, why.
+function incidents() {
+  const { failures = [] } = result.ros, { takeovers = [] } = result.shield;
+  if (!failures.length && !takeovers.length) return;
+  const row = (robot, t, what, why) => `<tr><td>${escapeText(robot)}</td><td class="num">${number(t)} s</td><td>${escapeText(what)}</td><td>${escapeText(why)}</td></tr>`;
+  const ended = (hold) => (hold.until_s !== null ? `policy again at ${number(hold.until_s)} s` : hold.latched ? "latched" : "until the end");
+  card("Incidents", "Failures of the mission, and times at which a shield took its robot from the policy.").append(html("div", { class: "scroll" }, `<table><tr><th>robot</th><th class="num">when</th><th>what</th><th>reason</th></tr>${
+    failures.map((f) => row(f.robot, f.t_s, "failure", f.why)).join("")}${
+    takeovers.map((hold) => row(hold.robot, hold.t_s, `${hold.from_mode} to ${hold.to_mode}, ${ended(hold)}`, hold.reason)).join("")}</table>`));
+}
+
 function ending() {
   const gates = card("Gates", "What this run had to reach. The command exits non-zero and names the gate when one is missed.");
   gates.append(html("div", { class: "scroll" }, `<table><tr><th style="width:64px"></th><th>gate</th><th class="num">measured</th><th class="num">wanted</th></tr>${result.gates.map((gate) =>
-    `<tr><td class="${gate.passed ? "pass" : "fail"}-mark">${gate.passed ? "pass" : "fail"}</td><td>${escapeText(gate.name)}</td><td class="num">${escapeText(gate.value)}</td><td class="num">${escapeText(gate.wanted)}</td></tr>`).join("")}</table>`));
+    `<tr><td class="${mark(gate)}-mark">${mark(gate)}</td><td>${escapeText(gate.name)}${gate.warning ? `<br><span class="soft">${escapeText(gate.warning)}</span>` : ""}</td><td class="num">${escapeText(gate.value)}</td><td class="num">${escapeText(gate.wanted)}</td></tr>`).join("")}</table>`));
   const run = card("This run", "");
   const facts = { seed: result.seed, ...(result.wall_s ? { "whole run": seconds(result.wall_s) } : {}), ...(result.machine || {}), ...(result.files || {}) };
   const table = (values) => `<div class="scroll"><table>${Object.entries(values).map(([name, value]) => `<tr><td class="soft">${escapeText(name)}</td><td><code>${escapeText(value)}</code></td></tr>`).join("")}</table></div>`;
@@ -153,4 +167,5 @@ two.className = "two";
 if (result.train) learning(two);
 if (result.verify) heldOut(two);
 if (flight && flight.latency.counts.length) timing();
+if (result.ros) incidents();
 if (result.gates.length) ending();

@@ -119,8 +119,9 @@ def _without_nan(value: Any) -> Any:
 def render_flight(figures: Mapping[str, Any], flight: Flight) -> str:
     """HTML of a mission that was flown without training before it; `figures` as `run_mission` returns them."""
     good = figures["mission_success"] and figures["landed_safely"] is not False
+    why = "; ".join(f"{f['robot']} at {f['t_s']:.1f} s: {f['why']}" for f in figures["failures"])
     gates = [
-        Gate("mission flown: every robot at its goals, nobody touched", figures["mission_success"], "", ""),
+        Gate("mission flown: every robot at its goals, no contact", figures["mission_success"], why or "yes", "yes"),
         Gate("separation violations", figures["shield"]["violations"] == 0, str(figures["shield"]["violations"]), "0"),
     ]
     if figures["landed_safely"] is not None:

@@ -1,0 +1,34 @@
+"""How much of this machine other programs use."""
+
+import os
+import resource
+import time
+from pathlib import Path
+
+
+class MachineLoad:
+    """Measures from its construction on."""
+
+    def __init__(self) -> None:
+        self._begin = _now()
+
+    def others(self) -> float | None:
+        """Cores that programs other than this one and its ended children kept busy; None where nothing tells."""
+        begin, end = self._begin, _now()
+        if begin is None or end is None:
+            return None
+        (busy, own, at_s), (busy_end, own_end, end_s) = begin, end
+        return max(0.0, (busy_end - busy) - (own_end - own)) / max(end_s - at_s, 1e-3)
+
+
+def _now() -> tuple[float, float, float] | None:
+    """Processor seconds of everything and of this program, and the time."""
+    try:
+        user, nice, system, _idle, _wait, irq, softirq, steal, *_ = map(
+            int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+        )
+    except (OSError, ValueError):
+        return None
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK"), own, time.monotonic()
