@@ -1,14 +1,13 @@
 """The whole way, as a person runs it: short training, everything else real."""
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
 
 KEYS = {
-    "": {"success", "gates", "train", "parity", "verify", "ros", "shield", "wall_s", "versions"},
+    "": {"success", "gates", "failures", "train", "parity", "verify", "ros", "shield", "wall_s", "versions"},
     "train": {"wall_s", "env_steps", "steps_per_s", "return_curve"},
     "ros": {
         "robots",
@@ -20,12 +19,12 @@ KEYS = {
         "missed_cycles",
         "kill_to_fallback_ms",
         "landed_safely",
+        "failures",
+        "bare_echo",
     },
     "shield": {"interventions", "violations"},
 }
 TEAM = {"success_rate", "collision_rate", "shielded_collision_rate", "min_separation_m"}
-
-TIMING = {"control rate of the slowest robot", "sensor to command in ROS 2, p99", "kill to fallback"}
 
 
 @pytest.mark.slow
@@ -44,8 +43,7 @@ def test_the_quick_demo_passes_its_gates_and_leaves_what_it_promises(tmp_path):
     assert all(set(team) >= TEAM for team in result["verify"]["teams"].values())
     missed = {gate["name"] for gate in result["gates"] if not gate["passed"]}
     assert (done.returncode == 0) == result["success"] == (not missed)
-    busy = os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)  # others use this machine: its clock proves nothing
-    assert not missed or (busy and missed <= TIMING), done.stderr[-3000:]
+    assert not missed, done.stderr[-3000:]  # what the machine alone makes late is a warning
     assert (out / "report.html").stat().st_size < 5_000_000
     assert any((out / "ros" / "bag").glob("*.mcap"))
     inspected = subprocess.run(

@@ -68,17 +68,17 @@ def test_each_gate_closes_on_its_own_figure(path, value, word):
 
 
 def late(**machine) -> list:
-    """Gates of a run that was late by 6 ms while a bare echo took 12, that is not all green."""
+    """Gates, if not all green, of a run that was late while a bare echo took three times as long as usual."""
     result = deepcopy(GOOD)
     result["ros"]["sensor_to_command_ms"]["p99"] = machine.pop("p99", 26.0)
-    result["ros"]["bare_echo"] |= {"cycle_ms": {"p50": 1.0, "p99": 12.0, "max": 60.0}, **machine.pop("echo", {})}
+    result["ros"]["bare_echo"] |= {"cycle_ms": {"p50": 1.0, "p99": 6.0, "max": 60.0}, **machine.pop("echo", {})}
     result["ros"] |= machine
     return [gate for gate in judge(result, True) if not gate.passed or gate.warning]
 
 
 def test_a_delay_that_a_bare_echo_has_too_is_a_warning_that_says_why():
     (gate,) = late(other_programs_cores=1.1)
-    assert gate.passed and gate.warning == "a bare echo alone took 12.0 ms: other programs held 1.1 cores"
+    assert gate.passed and gate.warning.startswith("a bare echo took 6.0 ms p99") and "held 1.1 cores" in gate.warning
     (gate,) = late(echo={"niceness": 0})
     assert gate.passed and "refused a niceness" in gate.warning
     (gate,) = late(control_hz=48.0, p99=7.0, echo={"hz": 47.8}, other_programs_cores=1.0)
@@ -87,7 +87,7 @@ def test_a_delay_that_a_bare_echo_has_too_is_a_warning_that_says_why():
 
 def test_a_delay_of_our_own_is_a_failure():
     assert [gate.passed for gate in late()] == [False]  # nothing disturbs: the echo is late because of us
-    assert [gate.passed for gate in late(p99=33.0, other_programs_cores=1.1)] == [False]
+    assert [gate.passed for gate in late(p99=61.0, other_programs_cores=1.1)] == [False]
     assert [gate.passed for gate in late(control_hz=45.0, p99=7.0, other_programs_cores=1.0)] == [False]
 
 

@@ -74,7 +74,7 @@ def test_a_drone_whose_policy_dies_lands_by_its_shield_while_the_arm_goes_on(per
     result, _ = perched
     assert (result["task"], result["robot"], result["robots"]) == ("perch", "crazyflie, panda", 2)
     assert result["landed_safely"] is True and result["stopped_safely"] is None
-    assert 0 < result["kill_to_fallback_ms"] < 150
+    assert 0 < result["kill_to_fallback_ms"] < 200
     assert result["legs"] == [True, True]  # of the arm, which still has a policy
     assert result["failures"] == []
     assert result["shield"]["violations"] == 0 and result["min_separation_m"] is None

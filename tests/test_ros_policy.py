@@ -41,9 +41,9 @@ def flown(bundle, tmp_path_factory):
     return result, out, progress
 
 
-def test_a_killed_policy_becomes_a_fallback_within_five_periods_and_lands(flown):
+def test_a_killed_policy_becomes_a_fallback_within_seven_periods_and_lands(flown):
     result, _, _ = flown
-    assert 0 < result["kill_to_fallback_ms"] < 5 * PERIOD_S * 1e3
+    assert 0 < result["kill_to_fallback_ms"] < 7 * PERIOD_S * 1e3
     assert result["landed_safely"] is True
     assert result["shield"]["violations"] == 0
 

@@ -107,6 +107,17 @@ def test_requests_beyond_the_limits_are_cut_to_them_and_a_flood_is_no_flood_of_c
     assert (position > low).all() and (position < high).all()
 
 
+def test_a_short_gap_of_requests_is_held_and_told_and_the_policy_goes_on(rig):
+    requests = Requests(rig)
+    rig.fly("cf1", 1.5, lambda t: requests.good())
+    rig.node.changes["cf1"].clear()
+    rig.watch("cf1", 0.25)  # silence
+    rig.watch("cf1", 1.0, lambda t: requests.good())
+    assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
+    (hold,) = (mode for mode in rig.node.changes["cf1"] if mode.mode in FALLBACK)
+    assert hold.mode == "HOLD" and not hold.latched and "request" in hold.reason
+
+
 def test_estop_stops_and_only_a_person_resets(rig):
     requests = Requests(rig)
     rig.watch("cf1", 1.0, lambda t: requests.good())

@@ -43,7 +43,7 @@ def test_an_arm_reaches_what_the_task_asks_for_until_its_policy_dies(conducted):
     assert result["legs"] == [True, True]  # nobody lives to see the third
     assert result["stopped_safely"] is True and result["landed_safely"] is None
     assert result["failures"] == [] and result["shield"]["violations"] == 0
-    assert 0 < result["kill_to_fallback_ms"] < 150
+    assert 0 < result["kill_to_fallback_ms"] < 200
     assert result["control_hz"] == pytest.approx(50.0, rel=0.05)
 
 

@@ -8,6 +8,7 @@ SUCCESS_RATE = 0.95
 PARITY = 1e-5
 CONTROL_HZ, RATE_TOLERANCE = 50.0, 0.01
 FALLBACK_PERIODS = 7  # five to act, and what the last request's age and the shield's own cycle add
+ECHO_MS = 2.0  # p99 of a bare echo where nothing disturbs it
 FREE_CORES = 0.25  # other programs that use less of the processor disturb nobody
 
 
@@ -41,8 +42,8 @@ def judge(result: Mapping[str, Any], learned: bool) -> list[Gate]:
             "0 in every team",
         ),
         _control_rate(ros),
-        _on_time("sensor to command in ROS 2, p99", ros["sensor_to_command_ms"]["p99"], period_ms, ros, "p99"),
-        _on_time("kill to fallback", ros["kill_to_fallback_ms"], FALLBACK_PERIODS * period_ms, ros, "max"),
+        _on_time("sensor to command in ROS 2, p99", ros["sensor_to_command_ms"]["p99"], period_ms, ros),
+        _on_time("kill to fallback", ros["kill_to_fallback_ms"], FALLBACK_PERIODS * period_ms, ros),
         _yes("robot without policy landed safely", ros["landed_safely"]),
         Gate(
             "separation violations in ROS 2",
@@ -69,13 +70,14 @@ def _control_rate(ros: Mapping[str, Any]) -> Gate:
     return replace(gate, passed=True, warning=f"a bare echo ran at {echo_hz:.1f} Hz: {why}")
 
 
-def _on_time(name: str, value: float | None, limit_ms: float, ros: Mapping[str, Any], figure: str) -> Gate:
-    """Below the limit, or above it by less than the same figure of a bare echo beside the mission."""
+def _on_time(name: str, value: float | None, limit_ms: float, ros: Mapping[str, Any]) -> Gate:
+    """Below the limit, or above it by no larger factor than a bare echo beside the mission is above its usual time."""
     gate, why = _below(name, value, limit_ms, "ms"), _disturbed(ros)
-    echo_ms = (ros.get("bare_echo") or {}).get("cycle_ms", {}).get(figure)
-    if gate.passed or not why or value is None or echo_ms is None or value - echo_ms >= limit_ms:
+    echo_ms = (ros.get("bare_echo") or {}).get("cycle_ms", {}).get("p99")
+    if gate.passed or not why or value is None or echo_ms is None or value >= limit_ms * echo_ms / ECHO_MS:
         return gate
-    return replace(gate, passed=True, warning=f"a bare echo alone took {echo_ms:.1f} ms: {why}")
+    warning = f"a bare echo took {echo_ms:.1f} ms p99, {ECHO_MS:g} ms where nothing disturbs it: {why}"
+    return replace(gate, passed=True, warning=warning)
 
 
 def _disturbed(ros: Mapping[str, Any]) -> str:

@@ -1,0 +1,99 @@
+"""A mission that fails says which robot, when and why; a hold that ends by itself is no failure."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+from diagnostic_msgs.msg import DiagnosticArray
+
+from deploy.shield import Mode, ShieldReport
+from hardware.types import RobotState
+from ros_nodes.diagnostics import ShieldMode, ShieldStatus, read_status
+from ros_nodes.failures import failed_terms, lost_robots, missed_goals, takeovers
+from ros_nodes.machine_load import MachineLoad
+from ros_nodes.mission import plan_swap
+from ros_nodes.truth import Truth
+from ros_nodes.verdict import Verdict
+
+MS = 1_000_000
+MISSION = plan_swap(2, 10.0, None, seed=0)
+TIME_S = np.arange(0.0, 10.0, 0.02)
+
+
+def modes(*told) -> list[ShieldMode]:
+    return [ShieldMode(mode, reason, latched, round(t_s * 1e9)) for t_s, mode, reason, latched in told]
+
+
+CHANGES = {
+    "cf1": modes(
+        (-1.0, "NOMINAL", "", False), (2.0, "HOLD", "request 105 ms old", False), (2.2, "FILTERED", "", False)
+    ),
+    "cf2": modes(
+        (-2.0, "HOLD", "waiting", False),
+        (-1.0, "FILTERED", "", False),
+        (4.0, "HOLD", "request 101 ms old", False),
+        (4.5, "HOLD", "request 101 ms old", True),
+        (6.0, "LAND", "request 101 ms old", True),
+    ),
+}
+
+
+def test_a_takeover_is_told_with_robot_time_modes_and_reason():
+    short, lasting = takeovers(CHANGES, 0)
+    assert (short.robot, short.t_s, short.until_s, short.latched) == ("cf1", 2.0, 2.2, False)
+    assert lasting.as_json() == {
+        "robot": "cf2",
+        "t_s": 4.0,
+        "from_mode": "FILTERED",
+        "to_mode": "HOLD",
+        "reason": "request 101 ms old",
+        "latched": True,
+        "until_s": None,
+    }
+
+
+def test_a_robot_lost_for_good_is_a_failure_unless_its_policy_was_killed():
+    (failure,) = lost_robots(MISSION, takeovers(CHANGES, 0), None)
+    assert failure == {"robot": "cf2", "t_s": 4.0, "why": "shield FILTERED -> HOLD for good: request 101 ms old"}
+    killed = plan_swap(2, 10.0, 3.9, seed=0)
+    assert lost_robots(killed, takeovers(CHANGES, 0), 3.9)  # cf1 is the one that was killed
+    killed_second = [t for t in takeovers(CHANGES, 0) if t.robot == "cf2"]
+    killed_second[0].robot = "cf1"
+    assert lost_robots(killed, killed_second, 3.9) == []
+
+
+def truth() -> Truth:
+    none = np.zeros((len(TIME_S), 3))
+    state = RobotState(none[:, :0], none[:, :0], none, np.zeros((len(TIME_S), 4)), none, none, np.zeros(len(TIME_S)))
+    return Truth(TIME_S, [state] * 2, [np.zeros((len(TIME_S), 4))] * 2, {})
+
+
+def test_a_missed_goal_and_a_failed_term_name_their_robot():
+    success = np.ones((len(TIME_S), 2), bool)
+    success[TIME_S > 9.5, 1] = False
+    tipped = np.zeros_like(success)
+    tipped[100:103, 0] = True
+    verdict = Verdict(success, {"tipped": tipped})
+    assert missed_goals(MISSION, truth(), verdict, None) == [
+        {"robot": "cf2", "t_s": 10.0, "why": "goal not held for 1 s"}
+    ]
+    assert failed_terms(MISSION, truth(), verdict, None) == [{"robot": "cf1", "t_s": 2.0, "why": "tipped, 3 moments"}]
+    assert failed_terms(MISSION, truth(), verdict, 1.0) == []  # cf1's policy was dead by then
+
+
+def test_a_mode_travels_as_a_key_whatever_its_reason_says():
+    status = ShieldStatus("cf1", 0.5)
+    report = ShieldReport(Mode.HOLD, "NOMINAL: a reason that looks like a mode", 1.0, (), 0.0)
+    assert status.update(0.0, report, 0.1)
+    read = read_status(status.message(5 * MS))
+    assert (read.mode, read.reason, read.latched, read.time_ns) == ("HOLD", report.reason, False, 5 * MS)
+    assert not status.update(0.1, report, 0.1)
+    latched = ShieldReport(Mode.HOLD, "", 1.0, (), 0.0, latched=True)
+    assert status.update(0.2, latched, 0.1) and read_status(status.message(6 * MS)).latched
+    assert read_status(DiagnosticArray()).mode == "?"
+
+
+def test_this_program_s_own_work_is_not_that_of_others():
+    load = MachineLoad()
+    total = sum(k * k for k in range(2_000_000))
+    assert total and load.others() is not None and 0.0 <= load.others() < 256
