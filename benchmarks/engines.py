@@ -11,7 +11,7 @@ import torch
 from benchmarks.turns import Clock, Cost, measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
-from sim.env import MixedEnv
+from sim.envs.team_env import MixedEnv
 from sim.physics import EngineError, check_engine
 from sim.physics.told import told_in_one_line
 from sim.tasks import load_any_task

@@ -34,7 +34,7 @@ def _measure(task: str, num_envs: int) -> dict[str, Any]:
     began = time.perf_counter()
     import torch
 
-    from sim.env import MixedEnv, TeamEnv
+    from sim.envs.team_env import MixedEnv, TeamEnv
     from sim.task import TaskCfg
     from sim.tasks import load_task
 

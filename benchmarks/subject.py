@@ -10,7 +10,7 @@ import torch
 from mujoco.rollout import Rollout
 
 from benchmarks.turns import Clock, Cost, measure
-from sim.env import MixedEnv, TeamEnv
+from sim.envs.team_env import MixedEnv, TeamEnv
 from sim.physics.native import NativePhysics
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import load_task

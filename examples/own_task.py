@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from policies.training.train import TrainCfg, TrainResult, train
-from sim.env import make_env
+from sim.envs.team_env import make_env
 from sim.task import RewardTerm
 from sim.tasks import load_task
 from sim.transition import Transition

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sim.observe import decode, encode
+from sim.envs.action import decode, encode
 from sim.task import RoleCfg
 
 

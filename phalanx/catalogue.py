@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sim import randomisation
-from sim.crew import Crew
-from sim.env import MixedEnv
-from sim.group import RobotGroup
+from sim.envs.agents import Crew
+from sim.envs.robots import RobotGroup
+from sim.envs.team_env import MixedEnv
 from sim.task import MixedTaskCfg, RewardTerm, RoleCfg, TaskCfg, Term
 from sim.tasks import any_task_names, load_any_task
 

@@ -10,7 +10,7 @@ from hardware.spec import SLIDE_LEVER_M, RobotSpec
 from hardware.types import RobotState
 from ros_nodes.dead_man import make_dead_man
 from ros_nodes.mission import Member
-from sim.scene import GroupIndex
+from sim.scenes.scene import GroupIndex
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from hardware import load_robot
 from hardware.types import ObjectState
 from ros_nodes.mission import Mission, yaw_of
 from ros_nodes.simulated_robot import Imperfection, Sensors, SimulatedRobot, in_body
-from sim.scene import Members, Scene, compose_scene
+from sim.scenes.scene import Members, Scene, compose_scene
 
 
 class SimulatedTeam:

@@ -7,9 +7,9 @@ factor on the robot's nominal value.
 import numpy as np
 import torch
 
-from sim.group import RobotGroup
+from sim.envs.robots import RobotGroup
 from sim.noise import Noise
-from sim.terrain import PERIOD, ROUGHEST_M
+from sim.scenes.terrain import PERIOD, ROUGHEST_M
 
 Range = tuple[float, float]
 Tensor = torch.Tensor

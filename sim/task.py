@@ -9,7 +9,7 @@ import torch
 
 from hardware.types import ObjectState, Peers, RobotState
 from sim.noise import Noise
-from sim.scene import PropsFunc
+from sim.scenes.scene import PropsFunc
 
 Tensor = torch.Tensor
 

@@ -10,8 +10,8 @@ from hardware import load_robot
 from hardware.kinematics import Chain, load_chain
 from hardware.rotation import multiply, rotate
 from hardware.types import ObjectState, RobotState
-from sim.nested import on_tensors
-from sim.terrain import Ground
+from sim.scenes.terrain import Ground
+from sim.tree import on_tensors
 from sim.vectors import length, pairwise
 
 Tensor = torch.Tensor

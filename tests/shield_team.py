@@ -10,7 +10,7 @@ import torch
 from deploy.shield import ShieldParams, filter_command, safe_margin
 from hardware import Peers, RobotState, load_robot
 from hardware.rotation import multiply, rotate_inverse
-from sim.scene import build_scene
+from sim.scenes.scene import build_scene
 
 torch.set_num_threads(1)
 SPEC = load_robot("crazyflie")

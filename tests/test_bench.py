@@ -18,7 +18,7 @@ from benchmarks.scale import grid_task
 from benchmarks.sim import figures
 from benchmarks.subject import MOMENTS, Subject
 from benchmarks.turns import Clock, Cost, measure, median_ratio
-from sim.env import make_env
+from sim.envs.team_env import make_env
 
 ROOT = Path(__file__).parent.parent
 

@@ -7,7 +7,7 @@ import torch
 from policies.evaluation.policy_runner import TorchRunner
 from policies.networks.actor_critic import Actor
 from policies.networks.controller import Controller
-from sim.env import make_env
+from sim.envs.team_env import make_env
 from sim.task import Percept
 from sim.tasks import load_task
 

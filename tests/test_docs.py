@@ -31,7 +31,7 @@ def test_no_row_breaks_its_table(written):
 
 
 def test_a_task_is_described_with_the_sizes_that_its_network_sees():
-    from sim.env import make_env
+    from sim.envs.team_env import make_env
 
     described = describe_task(load_task("swarm-swap"))["roles"]["crazyflie"]
     layout = make_env("swarm-swap", 1, seed=0).obs_layout

@@ -7,7 +7,7 @@ import torch
 
 from policies.evaluation.evaluate import make_policy_runner
 from policies.threads import single_threaded_torch
-from sim.env import make_env
+from sim.envs.team_env import make_env
 
 WORLDS, SECONDS = 48, 2.0
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -4,11 +4,11 @@ import mujoco
 import pytest
 import torch
 
-from sim.env import make_env, task_scene
+from sim.envs.team_env import make_env, task_scene
 from sim.physics import EngineError
 from sim.physics.brax import PIPELINES, BraxPhysics, brax_refuses
 from sim.physics.native import NativePhysics
-from sim.scene import Scene
+from sim.scenes.scene import Scene
 from sim.tasks import load_task
 
 STEPS, WORLDS = 5, 4

@@ -8,12 +8,12 @@ import torch
 from twins import Twins
 
 from hardware import load_robot
-from sim.env import task_scene
+from sim.envs.team_env import task_scene
 from sim.physics import EngineError, Physics
 from sim.physics.jax_setup import engine_modules, find_device
 from sim.physics.mjx import MjxPhysics, mjx_refuses
 from sim.physics.native import NativePhysics
-from sim.scene import Scene, build_scene
+from sim.scenes.scene import Scene, build_scene
 from sim.tasks import load_task
 
 STEPS = 5  # of physics in a control step

@@ -11,10 +11,10 @@ import pytest
 import torch
 from twins import ALL, WORLDS, Twins
 
-from sim.env import make_env
+from sim.envs.team_env import make_env
 from sim.physics import EngineError, warp_engine, warp_room, warp_setup
 from sim.physics.warp import WarpPhysics
-from sim.scene import Scene
+from sim.scenes.scene import Scene
 
 
 # Worst world after 1, 10 and 50 control steps; measured: 1e-7, 5e-7, 1e-4; 2e-7, 6e-7, 2e-6; 5e-7, 1e-6, 3e-5.

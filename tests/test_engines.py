@@ -14,7 +14,7 @@ from policies.evaluation.evaluate import evaluate
 from policies.export.export import export_policy
 from policies.training.train import TrainCfg, train
 from policies.training.trainer import Trainer
-from sim.env import make_env
+from sim.envs.team_env import make_env
 from sim.physics import ENGINES, EngineError
 
 SMALL = PPOCfg(num_steps=4, epochs=1, minibatch=64, hidden=16, threads=1)

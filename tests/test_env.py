@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from hardware import load_robot
-from sim.env import make_env
+from sim.envs.team_env import make_env
 from sim.physics.native import NativePhysics
-from sim.scene import build_scene
+from sim.scenes.scene import build_scene
 from sim.task import Draw, RandomTerm
 from sim.tasks import load_task
 

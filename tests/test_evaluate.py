@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from policies.evaluation.evaluate import fly, wilson
-from sim.env import make_env
+from sim.envs.team_env import make_env
 
 
 class Drift:

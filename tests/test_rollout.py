@@ -7,7 +7,7 @@ import torch
 from policies.algorithms.ppo import PPOCfg
 from policies.training.train import TrainCfg
 from policies.training.trainer import Trainer
-from sim.env import make_env
+from sim.envs.team_env import make_env
 from sim.tasks import load_task
 
 

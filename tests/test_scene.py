@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from hardware import load_robot, robot_names
-from sim.env import MixedEnv, make_env, task_scene
+from sim.envs.team_env import MixedEnv, make_env, task_scene
 from sim.noise import Noise
-from sim.scene import Members, build_scene, compose_scene
+from sim.scenes.scene import Members, build_scene, compose_scene
 from sim.task import MixedTaskCfg, RoleCfg, SceneCfg
 from sim.tasks import load_any_task, load_task, task_names
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sim.env import MixedEnv, task_scene
+from sim.envs.team_env import MixedEnv, task_scene
 from sim.physics import shared_models
 from sim.physics.derived import DERIVED, INERTIAL
 from sim.physics.shared_models import SharedModels

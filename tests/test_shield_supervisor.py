@@ -10,7 +10,7 @@ import pytest
 from deploy.shield import Mode, Shield, make_shield_params
 from hardware import ActuatorCommand, Peers, RobotState, load_robot
 from hardware.rotation import rotate_inverse
-from sim.scene import build_scene
+from sim.scenes.scene import build_scene
 
 SPEC = load_robot("crazyflie")
 PARAMS = make_shield_params(SPEC)

@@ -14,8 +14,8 @@ from policies.export.export import make_contract
 from policies.export.graph import GraphController, to_onnx
 from policies.networks.actor_critic import Actor
 from policies.networks.controller import Controller
-from sim.env import TeamEnv, make_env
-from sim.observe import decode, encode
+from sim.envs.action import decode, encode
+from sim.envs.team_env import TeamEnv, make_env
 from sim.task import Draw
 from sim.tasks import load_task
 from sim.terms import arms, bars, objects

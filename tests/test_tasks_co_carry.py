@@ -15,7 +15,7 @@ from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.verify import VerifyCfg, measure_parity
 from policies.export.export import export_policy
 from policies.training.train import TrainCfg, train
-from sim.env import TeamEnv, make_env
+from sim.envs.team_env import TeamEnv, make_env
 from sim.task import Draw
 from sim.tasks.co_carry import AHEAD_M, CO_CARRY, ENDS, HANDLE_M, POSE, start
 from sim.terms import carry

@@ -11,8 +11,8 @@ from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.evaluate import EvalResult, fly
 from policies.export.export import export_policy
 from policies.training.train import TrainCfg, train
-from sim.env import TeamEnv, make_env
-from sim.observe import encode
+from sim.envs.action import encode
+from sim.envs.team_env import TeamEnv, make_env
 from sim.task import Draw, RandomTerm, Start, TaskCfg
 from sim.tasks.hover import HOVER
 from sim.tasks.payload_lift import CABLE_M, HEIGHT_M, LOAD_RADIUS_M, PAYLOAD_LIFT

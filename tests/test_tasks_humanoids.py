@@ -14,8 +14,8 @@ from policies.evaluation.verify import VerifyCfg, measure_parity
 from policies.export.export import export_policy
 from policies.training.train import TrainCfg, train
 from sim import randomisation
-from sim.env import TeamEnv, make_env
-from sim.observe import decode
+from sim.envs.action import decode
+from sim.envs.team_env import TeamEnv, make_env
 from sim.task import RandomTerm
 from sim.tasks.stand import PUSH_EVERY_S, PUSH_M_S, STAND
 from sim.tasks.velocity import FASTEST, SLOWEST, SWING_SHARE, SWITCH_S, VELOCITY

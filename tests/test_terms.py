@@ -10,7 +10,8 @@ from scipy.spatial.transform import Rotation
 from hardware import load_robot
 from hardware.rotation import multiply, rotate, rotate_inverse
 from hardware.types import Peers, RobotState
-from sim.observe import decode, initial_memory, remember, see
+from sim.envs.action import decode
+from sim.envs.observation import initial_memory, remember, see
 from sim.task import ActionCfg, Percept
 from sim.tasks import load_task
 from sim.terms import observations, rewards

@@ -14,12 +14,12 @@ from policies.algorithms.ppo import PPOCfg
 from policies.export.export import export_policy
 from policies.training.train import TrainCfg, train
 from sim import randomisation
-from sim.env import MixedEnv, TeamEnv, make_env
+from sim.envs.team_env import MixedEnv, TeamEnv, make_env
 from sim.noise import Noise
+from sim.scenes.terrain import CELL_M, HALF, NODES, RELIEF_M, ROUGHEST_M, Ground, level_ground, uneven_ground
 from sim.task import Curriculum, MixedTaskCfg, RandomTerm, SceneCfg, TaskCfg
 from sim.tasks import load_any_task, load_task
 from sim.terms import humanoids
-from sim.terrain import CELL_M, HALF, NODES, RELIEF_M, ROUGHEST_M, Ground, level_ground, uneven_ground
 
 ROUGH = load_task("velocity-rough")
 STATE = mujoco.mjtState.mjSTATE_FULLPHYSICS

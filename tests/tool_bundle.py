@@ -14,7 +14,7 @@ from deploy.signals import TensorSpec, state_signals
 from hardware import load_robot
 from hardware.types import RobotState
 from policies.export.graph import to_onnx
-from sim.observe import decode
+from sim.envs.action import decode
 from sim.task import Percept
 from sim.tasks.reach import REACH, TOOL
 from sim.terms import arms

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 
 from sim import randomisation
-from sim.env import make_env
-from sim.group import RobotGroup
+from sim.envs.robots import RobotGroup
+from sim.envs.team_env import make_env
 from sim.physics import make_physics
 from sim.physics.native import NativePhysics
 

@@ -12,7 +12,7 @@ from phalanx.report.filming import make_film, visual_scene
 from phalanx.report.places import collision_distance, markers_of, robot_labels
 from policies.evaluation.policy_runner import PolicyRunner
 from policies.threads import single_threaded_torch
-from sim.env import MixedEnv
+from sim.envs.team_env import MixedEnv
 from sim.task import MixedTaskCfg, TaskCfg
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from phalanx.report.film import Cable, Film, Marker
 from phalanx.report.shapes import EVERYWHERE, bones_of, shapes_of
-from sim.env import task_scene
-from sim.scene import Scene
+from sim.envs.team_env import task_scene
+from sim.scenes.scene import Scene
 from sim.task import MixedTaskCfg, TaskCfg
 
 AROUND_M = 1.5  # so far around what moves uneven ground is shown

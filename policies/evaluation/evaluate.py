@@ -13,7 +13,7 @@ from deploy.runtime import PolicyRuntime
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.networks.controller import Controller
 from policies.threads import single_threaded_torch
-from sim.env import MixedEnv, make_env
+from sim.envs.team_env import MixedEnv, make_env
 from sim.physics import on
 from sim.physics.told import told_in_one_line
 from sim.task import MixedTaskCfg, TaskCfg

@@ -16,7 +16,7 @@ from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRu
 from policies.export.export import load_controller
 from policies.threads import single_threaded_torch
 from policies.training.roles import OneRole
-from sim.env import MixedEnv, make_env
+from sim.envs.team_env import MixedEnv, make_env
 from sim.task import MixedTaskCfg
 from sim.tasks import load_any_task, load_task
 

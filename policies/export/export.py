@@ -23,7 +23,7 @@ from policies.export.graph import GraphController, step_function, to_onnx
 from policies.networks.actor_critic import Actor
 from policies.networks.controller import Controller
 from policies.training.learner import role_of
-from sim.env import MixedEnv, make_env
+from sim.envs.team_env import MixedEnv, make_env
 from sim.physics import packages_of
 from sim.task import MixedTaskCfg, ObsLayout, TaskCfg
 from sim.tasks import load_any_task

@@ -5,7 +5,8 @@ from torch import Tensor, nn
 from hardware import load_robot
 from hardware.types import ActuatorCommand
 from policies.networks.actor_critic import Actor, Features
-from sim.observe import Seen, decode, initial_memory, remember, see
+from sim.envs.action import decode
+from sim.envs.observation import Seen, initial_memory, remember, see
 from sim.task import Percept, RoleCfg
 
 

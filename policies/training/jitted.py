@@ -19,12 +19,12 @@ from torch.func import functional_call
 from policies.algorithms.rollout import sampled
 from policies.networks.actor_critic import Actor
 from policies.training.learner import Learner
-from sim.nested import flat, like, on_tensors
 from sim.physics import EngineError
 from sim.physics.jax_setup import compiled_for, lend
 from sim.physics.jax_trace import Program
 from sim.physics.told import announce, told_in_one_line
 from sim.tracing import Untraceable, tracing
+from sim.tree import flat, like, on_tensors
 
 
 class JittedRollout:

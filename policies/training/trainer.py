@@ -17,11 +17,11 @@ from policies.threads import Workers, single_threaded_torch
 from policies.training.learner import Learner, hyperparameters, role_of, together
 from policies.training.nan_guard import NanGuard
 from policies.training.roles import OF_A_ROLE, by_role
-from sim.env import MixedEnv, make_env
-from sim.nested import on_tensors
+from sim.envs.team_env import MixedEnv, make_env
 from sim.physics import TraceablePhysics, on
 from sim.task import MixedTaskCfg, RoleCfg
 from sim.tasks import load_any_task
+from sim.tree import on_tensors
 
 if TYPE_CHECKING:
     from policies.training.jitted import JittedRollout

@@ -8,7 +8,7 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from sim.env import TeamEnv, make_env
+from sim.envs.team_env import TeamEnv, make_env
 from sim.task import TaskCfg
 
 
@@ -18,7 +18,7 @@ class TeamVectorEnv(VectorEnv):
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012 - the base class declares it so
 
     def __init__(self, task: TaskCfg | str, num_envs: int, num_agents: int | None = None, **options: Any):
-        """`options` go to `sim.env.make_env`."""
+        """`options` go to `sim.envs.team_env.make_env`."""
         self.env = make_env(task, num_envs, seed=0, num_agents=num_agents, **options)
         self.num_envs = num_envs
         self.single_observation_space, self.single_action_space = _spaces(self.env)
@@ -49,7 +49,7 @@ class TeamGymEnv(gym.Env):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - the base class declares it so
 
     def __init__(self, task: TaskCfg | str, num_agents: int | None = None, **options: Any):
-        """`options` go to `sim.env.make_env`."""
+        """`options` go to `sim.envs.team_env.make_env`."""
         self.env = make_env(task, 1, seed=0, num_agents=num_agents, **options)
         self.observation_space, self.action_space = _spaces(self.env)
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from pettingzoo import ParallelEnv
 
-from sim.env import make_env
+from sim.envs.team_env import make_env
 from sim.task import TaskCfg
 
 
@@ -15,7 +15,7 @@ class TeamParallelEnv(ParallelEnv):
     """Agents are called `<robot>_<index>`; all of them leave together when the world ends."""
 
     def __init__(self, task: TaskCfg | str, num_agents: int | None = None, **options: Any):
-        """`options` go to `sim.env.make_env`."""
+        """`options` go to `sim.envs.team_env.make_env`."""
         self.env = make_env(task, 1, seed=0, num_agents=num_agents, **options)
         self.metadata = {"name": self.env.task.name, "render_modes": []}
         self.render_mode = None

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from sim.scene import Scene
+from sim.scenes.scene import Scene
 
 # Name -> module and class, imported when asked for, because most of them are extras; packages that they need.
 _ENGINES: dict[str, tuple[str, str, tuple[str, ...]]] = {

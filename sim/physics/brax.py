@@ -12,7 +12,7 @@ import torch
 from sim.physics import EngineError
 from sim.physics.jax_setup import engine_modules, misfit
 from sim.physics.jax_state import JaxPhysics
-from sim.scene import Scene
+from sim.scenes.scene import Scene
 
 ENGINE = "brax"
 JOINT = mujoco.mjtJoint

@@ -12,7 +12,7 @@ from sim.physics.derived import DERIVED, INERTIAL, Derivation
 from sim.physics.jax_setup import compiled_for, find_device, lend
 from sim.physics.native import MAX_SPEED
 from sim.physics.told import announce, told_in_one_line
-from sim.scene import Scene
+from sim.scenes.scene import Scene
 from sim.tracing import is_tracing, untraceable
 
 STATE = ("qpos", "qvel", "act", "warm")  # warm (W, nv): the acceleration that the solver starts from

@@ -12,7 +12,7 @@ from sim.physics import EngineError
 from sim.physics.jax_setup import engine_modules, misfit
 from sim.physics.jax_state import JaxPhysics
 from sim.physics.told import announce
-from sim.scene import Scene
+from sim.scenes.scene import Scene
 
 ENGINE = "mjx"
 LINE_SEARCH = 10  # MJX makes all iterations of a line search that it may, found or not; five do nearly always

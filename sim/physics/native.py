@@ -9,7 +9,7 @@ from mujoco.rollout import Rollout
 
 from sim.physics.derived import DERIVED, INERTIAL, Derivation
 from sim.physics.shared_models import SharedModels
-from sim.scene import Scene
+from sim.scenes.scene import Scene
 
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
 CTRL = int(mujoco.mjtState.mjSTATE_CTRL)

@@ -5,7 +5,7 @@ import torch
 
 from sim.physics.derived import INERTIAL, Derivation
 from sim.physics.warp_engine import WarpEngine
-from sim.scene import Scene
+from sim.scenes.scene import Scene
 
 # What follows from the fields INERTIAL, as far as the engine looks at it.
 DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0", "tendon_invweight0", "actuator_acc0")

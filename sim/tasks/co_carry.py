@@ -16,7 +16,7 @@ from hardware import load_robot
 from hardware.kinematics import load_chain
 from sim import randomisation
 from sim.imperfections import G1_NOISE, G1_VARIATION
-from sim.scene import robot_prefix
+from sim.scenes.scene import robot_prefix
 from sim.task import (
     ActionCfg,
     CommandCfg,

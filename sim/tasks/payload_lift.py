@@ -15,7 +15,7 @@ from hardware import load_robot
 from sim import randomisation
 from sim.baselines import geometric
 from sim.imperfections import CRAZYFLIE_NOISE
-from sim.scene import robot_prefix
+from sim.scenes.scene import robot_prefix
 from sim.task import (
     ActionCfg,
     CommandCfg,

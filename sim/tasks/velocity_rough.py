@@ -6,9 +6,9 @@ The quick way to learn it begins with a robot that walks: `phalanx train velocit
 from dataclasses import replace
 
 from sim import randomisation
+from sim.scenes.terrain import uneven_ground
 from sim.task import Curriculum, RandomTerm, SceneCfg
 from sim.tasks.velocity import VELOCITY
-from sim.terrain import uneven_ground
 
 VELOCITY_ROUGH = replace(
     VELOCITY,

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from hardware import load_robot
-from sim.crew import Crew
-from sim.nested import on_tensors
+from sim.envs.agents import Crew
+from sim.envs.world import World
 from sim.physics import on
-from sim.scene import Members, Scene, compose_scene
+from sim.scenes.scene import Members, Scene, compose_scene
 from sim.task import Draw, MixedTaskCfg, TaskCfg
 from sim.tracing import is_tracing
-from sim.world import World
+from sim.tree import on_tensors
 
 Tensor = torch.Tensor
 KEPT = ("steps", "min_separation", "difficulty")  # of every world

@@ -7,10 +7,10 @@ import torch
 
 from hardware.rotation import rotate_inverse
 from hardware.types import ActuatorCommand, ObjectState, RobotState
-from sim.group import ANG, LIN, POS, QUAT, RobotGroup
+from sim.envs.robots import ANG, LIN, POS, QUAT, RobotGroup
 from sim.noise import Noise, tilted
 from sim.physics import Physics, TraceablePhysics, make_physics, on
-from sim.scene import Scene, Tracked
+from sim.scenes.scene import Scene, Tracked
 from sim.task import Start
 from sim.tracing import is_tracing
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from sim.crew import Crew
-from sim.mixed_env import MixedEnv, task_scene
+from sim.envs.agents import Crew
+from sim.envs.mixed_env import MixedEnv, task_scene
 from sim.task import TaskCfg
 from sim.tasks import load_task
 

@@ -8,13 +8,14 @@ import torch
 
 from deploy.shield import filter_command, make_shield_params
 from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
-from sim.group import RobotGroup
+from sim.envs.action import decode
+from sim.envs.observation import initial_memory, remember, see
+from sim.envs.robots import RobotGroup
+from sim.envs.world import World
 from sim.noise import Noise
-from sim.observe import decode, initial_memory, remember, see
 from sim.task import ObsLayout, Percept, RandomTerm, RoleCfg, Start
 from sim.tracing import untraceable
 from sim.transition import Transition
-from sim.world import World
 
 Tensor = torch.Tensor
 Measured = tuple[RobotState, Peers, dict[str, ObjectState]]

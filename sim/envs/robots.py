@@ -10,8 +10,8 @@ from hardware.spec import SLIDE_LEVER_M, RobotSpec
 from hardware.types import Peers, RobotState
 from sim.noise import Noise, tilted
 from sim.physics import Physics
-from sim.scene import GroupIndex
-from sim.terrain import Ground, level_ground
+from sim.scenes.scene import GroupIndex
+from sim.scenes.terrain import Ground, level_ground
 from sim.tracing import is_tracing, may_hold, untraceable
 from sim.vectors import length
 

@@ -1,0 +1,1 @@
+"""The environment: a team in W parallel worlds, step by step."""

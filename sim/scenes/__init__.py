@@ -1,0 +1,1 @@
+"""What robots stand in: several of them and the things around them as one MuJoCo model, and the ground."""
