@@ -13,7 +13,7 @@ from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import MixedEnv
 from sim.physics import EngineError, check_engine
-from sim.physics.told import told_in_one_line
+from sim.physics.engine_errors import engine_errors
 from sim.tasks import load_any_task
 
 SPAN_S = 0.4  # a measurement lasts at least this long
@@ -56,7 +56,7 @@ def _compared(
         done = {}
         for engine in [name for name in engines if name not in failed]:
             try:
-                with told_in_one_line(engine, num_envs, device):
+                with engine_errors(engine, num_envs, device):
                     done[engine] = do(engine)
             except (EngineError, ModuleNotFoundError) as error:
                 failed[engine] = str(error)

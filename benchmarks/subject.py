@@ -11,7 +11,7 @@ from mujoco.rollout import Rollout
 
 from benchmarks.turns import Clock, Cost, measure
 from sim.envs.team_env import MixedEnv, TeamEnv
-from sim.physics.native import NativePhysics
+from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import load_task
 
@@ -38,7 +38,7 @@ class Subject:
         self.env = (TeamEnv if isinstance(cfg, TaskCfg) else MixedEnv)(cfg, num_envs, 0, num_agents)
         self.env.stagger()
         self.world, self.num_envs = self.env.world, num_envs
-        assert isinstance(self.world.physics, NativePhysics)  # what raw physics is compared with
+        assert isinstance(self.world.physics, MujocoPhysics)  # what raw physics is compared with
         self.physics = self.world.physics
         self.num_robots = sum(crew.num_agents for crew in self.env.crews.values())
         self.turns = Turns()

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from deploy.contract import Contract
-from deploy.signals import TensorSpec
+from deploy.contract.tensor_specs import TensorSpec
 from phalanx.console import out
 
 SHIELD_FIELDS = (

@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 
 from deploy.bundle import load_bundle
-from deploy.robot_match import check_robot
+from deploy.runtime.compatibility import check_robot
 from hardware import load_robot
 from ros_nodes.mission import CRAZYFLIE, Mission, is_name, load_mission, plan_swap
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from deploy.bundle import load_bundle
 from deploy.contract import CommandSpec, Contract
-from deploy.robot_match import check_robot
+from deploy.runtime.compatibility import check_robot
 from deploy.shield import JointShieldParams, ShieldParams, make_shield_params
 from hardware import load_robot
 from ros_nodes.commands import own_topics

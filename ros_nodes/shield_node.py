@@ -163,7 +163,7 @@ class ShieldNode(ManagedNode):
         if not self._bundle:
             return {}
         from deploy.bundle import load_bundle  # here, for a shield without a file needs no onnxruntime
-        from deploy.robot_match import check_robot
+        from deploy.runtime.compatibility import check_robot
 
         contract = load_bundle(self._bundle).contract
         check_robot(contract, spec, self._bundle)

@@ -5,9 +5,9 @@ import pytest
 from bundle_fixture import GOAL, make_contract
 
 from deploy.contract import FORMAT, CommandSpec, ContractError, MemorySpec, TeamSpec
-from deploy.contract_json import contract_from_json, contract_to_json
-from deploy.contract_rules import check_rules
-from deploy.signals import object_signals
+from deploy.contract.codec import contract_from_json, contract_to_json
+from deploy.contract.rules import check_rules
+from deploy.contract.tensor_specs import object_tensor_specs
 
 
 def edited(*path_and_value) -> str:
@@ -133,7 +133,7 @@ SAMPLE = make_contract().inputs
 def with_object(name: str, **changes):
     """The sample contract with all that is known of an object among its inputs."""
     contract = make_contract()
-    changes = {"objects": (name,), "inputs": (*contract.inputs, *object_signals(name))} | changes
+    changes = {"objects": (name,), "inputs": (*contract.inputs, *object_tensor_specs(name))} | changes
     return replace(contract, **changes)
 
 
@@ -143,7 +143,7 @@ def test_objects_are_optional_and_survive_json():
     assert contract_from_json(json.dumps(data)) == make_contract()
     contract = with_object("load")
     assert contract_from_json(contract_to_json(contract)) == contract
-    looks_at_height_only = with_object("load", inputs=(*SAMPLE, object_signals("load")[0]))
+    looks_at_height_only = with_object("load", inputs=(*SAMPLE, object_tensor_specs("load")[0]))
     check_rules(looks_at_height_only)
 
 
@@ -160,7 +160,7 @@ def test_objects_are_optional_and_survive_json():
         (with_object("peers", inputs=SAMPLE), r"contract.objects: 'peers' would give \['peers_lin_vel', 'peers_pos'\]"),
         (with_object("goal", inputs=SAMPLE), r"commands, memory: \['goal_pos'\] are names of sensor"),
         (
-            with_object("load", inputs=(*SAMPLE, replace(object_signals("load")[2], frame="world"))),
+            with_object("load", inputs=(*SAMPLE, replace(object_tensor_specs("load")[2], frame="world"))),
             "contract.inputs.load_lin_vel.frame: 'world' is not 'body'",
         ),
         (with_object("load.1"), r"contract.objects\[0\]: 'load.1' does not match"),

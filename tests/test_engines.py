@@ -157,7 +157,7 @@ def test_what_an_accelerator_cannot_do_is_one_line_in_an_evaluation(error, raise
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("sim.physics.native.NativePhysics.step", fail)
+    monkeypatch.setattr("sim.physics.mujoco.mujoco_threads.MujocoPhysics.step", fail)
     with pytest.raises(raised, match=line) as told:
         evaluate("zoo/hover.onnx", "hover", 2)
     assert "\n" not in str(told.value)

@@ -9,7 +9,7 @@ import torch
 
 from hardware import load_robot
 from sim.envs.team_env import make_env
-from sim.physics.native import NativePhysics
+from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.scenes.scene import build_scene
 from sim.task import Draw, RandomTerm
 from sim.tasks import load_task
@@ -45,7 +45,7 @@ def test_threads_do_not_change_the_physics():
     scene = build_scene(load_robot("crazyflie"), 2)
     states = []
     for threads in (1, 2):
-        physics = NativePhysics(scene, 16, 5, num_threads=threads)
+        physics = MujocoPhysics(scene, 16, 5, num_threads=threads)
         qpos = torch.zeros(16, 14, dtype=torch.float64)
         qpos[:, [2, 9, 3, 10]] = 1.0
         qpos[:, 7] = torch.linspace(0.08, 0.5, 16)  # some pairs start in contact

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from deploy.bundle import load_bundle
-from deploy.contract_json import contract_to_json
+from deploy.contract.codec import contract_to_json
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from policies.algorithms.ppo import PPOCfg

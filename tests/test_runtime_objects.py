@@ -10,10 +10,10 @@ from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes
 from reach_bundle import CUBE, reach_inputs, save_reach_bundle
 
 from deploy.bundle import save_bundle
-from deploy.graph_inputs import InputError
-from deploy.probes import Probes, record_sequence
-from deploy.robot_match import RobotMismatchError
+from deploy.bundle.probes import Probes, record_sequence
 from deploy.runtime import PolicyRuntime
+from deploy.runtime.compatibility import RobotMismatchError
+from deploy.runtime.graph_inputs import InputError
 from hardware import Channel, Joint, Peers, RobotSpec, RobotState
 from hardware.types import ObjectState
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from sim.envs.team_env import MixedEnv, task_scene
-from sim.physics import shared_models
 from sim.physics.derived import DERIVED, INERTIAL
-from sim.physics.shared_models import SharedModels
+from sim.physics.mujoco import shared_models
+from sim.physics.mujoco.shared_models import SharedModels
 from sim.tasks import any_task_names, load_any_task
 
 

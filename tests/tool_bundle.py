@@ -8,9 +8,9 @@ from bundle_fixture import make_contract, torch_step
 from torch import nn
 
 from deploy.bundle import save_bundle
+from deploy.bundle.probes import Probes, record_sequence
 from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
-from deploy.probes import Probes, record_sequence
-from deploy.signals import TensorSpec, state_signals
+from deploy.contract.tensor_specs import TensorSpec, state_tensor_specs
 from hardware import load_robot
 from hardware.types import RobotState
 from policies.export.graph import to_onnx
@@ -52,7 +52,7 @@ def tool_contract() -> Contract:
         CommandSpec(name, ("batch", len(c.low)), c.unit, c.frame, c.meaning, c.low, c.high)
         for name, c in REACH.commands.items()
     )
-    own = {signal.name: signal for signal in state_signals(len(SPEC.joints))}
+    own = {signal.name: signal for signal in state_tensor_specs(len(SPEC.joints))}
     inputs = (
         *(own[name] for name in ("joint_pos", "base_pos", "base_quat")),
         *(TensorSpec(c.name, c.shape, "float32", c.unit, c.frame, c.meaning) for c in commands),

@@ -15,7 +15,7 @@ from policies.networks.controller import Controller
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import MixedEnv, make_env
 from sim.physics import on
-from sim.physics.told import told_in_one_line
+from sim.physics.engine_errors import engine_errors
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import load_any_task
 
@@ -67,12 +67,12 @@ def evaluate(
         if not isinstance(policy, Mapping):
             raise ValueError(f"task {cfg.name!r} needs a policy for each of its roles: {', '.join(cfg.roles)}")
         team = TeamRunner({role: make_policy_runner(part) for role, part in policy.items()})
-        with told_in_one_line(engine, num_worlds, device):
+        with engine_errors(engine, num_worlds, device):
             return fly(team, MixedEnv(cfg, num_worlds, seed, None, shield, randomise, engine=engine, device=device))
     if isinstance(policy, Mapping):
         raise ValueError(f"task {cfg.name!r} has one role, and needs one policy")
     runner = make_policy_runner(policy)
-    with told_in_one_line(engine, num_worlds, device):
+    with engine_errors(engine, num_worlds, device):
         env = make_env(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
         return fly(runner, env)
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from deploy.contract import Contract
+from deploy.contract.tensor_specs import OBJECT_FIELDS, PEER_INPUTS
 from deploy.runtime import PolicyRuntime
-from deploy.signals import OBJECT_FIELDS, PEER_INPUTS
 from policies.networks.controller import Controller
 from sim.physics import on
 from sim.task import Percept

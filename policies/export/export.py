@@ -11,11 +11,18 @@ from typing import Any
 import numpy as np
 
 from deploy.bundle import save_bundle
+from deploy.bundle.probes import Probes, ProbeSequence, record_sequence
 from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, robot_interface
-from deploy.probes import Probes, ProbeSequence, record_sequence
+from deploy.contract.tensor_specs import (
+    MEMORY_OUTPUT_SUFFIX,
+    PEER_INPUTS,
+    TensorSpec,
+    object_tensor_specs,
+    peer_tensor_specs,
+    state_tensor_specs,
+)
 from deploy.runtime import PolicyRuntime
 from deploy.shield import make_shield_params
-from deploy.signals import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS, TensorSpec, object_signals, peer_signals, state_signals
 from hardware import load_robot
 from policies.checkpoint import CheckpointError, load_checkpoint
 from policies.evaluation.policy_runner import TeamRunner, TorchRunner, graph_inputs
@@ -117,9 +124,9 @@ def make_contract(
         for name, t in obs.memory.items()
     )
     inputs = (
-        *state_signals(len(robot.joint_names)),
-        *(signal for name in task.scene.objects for signal in object_signals(name)),
-        *(peer_signals() if obs.peer else ()),
+        *state_tensor_specs(len(robot.joint_names)),
+        *(signal for name in task.scene.objects for signal in object_tensor_specs(name)),
+        *(peer_tensor_specs() if obs.peer else ()),
         *(TensorSpec(c.name, c.shape, "float32", c.unit, c.frame, c.meaning) for c in commands),
         *memory,
     )

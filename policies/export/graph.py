@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deploy.probes import StepFn
-from deploy.signals import (
+from deploy.bundle.probes import StepFn
+from deploy.contract.tensor_specs import (
     MEMORY_OUTPUT_SUFFIX,
     OBJECT_FIELDS,
     PEER_INPUTS,
     STATE_INPUTS,
     TensorSpec,
-    object_signals,
-    state_signals,
+    object_tensor_specs,
+    state_tensor_specs,
 )
 from hardware import load_robot
 from hardware.types import ObjectState, Peers, RobotState
@@ -66,11 +66,11 @@ class GraphController(nn.Module):
             return given.get(signal.name, absent)
 
         age = torch.zeros(like.shape[0])
-        state = {signal.name: take(signal) for signal in state_signals(len(load_robot(role.robot).joint_names))}
+        state = {signal.name: take(signal) for signal in state_tensor_specs(len(load_robot(role.robot).joint_names))}
         state = {name: state.get(name, torch.zeros(like.shape[0], 0)) for name in STATE_INPUTS}
         objects = {}
         for name in self.objects:
-            parts = zip(OBJECT_FIELDS.values(), object_signals(name), strict=True)
+            parts = zip(OBJECT_FIELDS.values(), object_tensor_specs(name), strict=True)
             objects[name] = ObjectState(**{field: take(signal) for field, signal in parts}, age=age)
         none = torch.zeros(like.shape[0], 0, 3)
         peers = Peers(none, none, none[..., 0], none[..., 0].bool())

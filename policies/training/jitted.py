@@ -1,6 +1,6 @@
 """Rollouts as one compiled program in JAX: policies, physics and terms, without a stop between steps.
 
-Terms are the same torch functions as everywhere: traced once, see sim/physics/jax_trace.py. In the program a restart
+Terms are the same torch functions as everywhere: traced once, see sim/physics/jax/trace.py. In the program a restart
 is computed for all worlds, and those take it whose episode has ended. Two things differ from single steps: random
 numbers come from JAX, and masses that change are in force from the end of the rollout on, because what MuJoCo derives
 from them is derived on the host.
@@ -20,9 +20,9 @@ from policies.algorithms.rollout import sampled
 from policies.networks.actor_critic import Actor
 from policies.training.learner import Learner
 from sim.physics import EngineError
-from sim.physics.jax_setup import compiled_for, lend
-from sim.physics.jax_trace import Program
-from sim.physics.told import announce, told_in_one_line
+from sim.physics.engine_errors import announce, engine_errors
+from sim.physics.jax.setup import compiled_for, lend
+from sim.physics.jax.trace import Program
 from sim.tracing import Untraceable, tracing
 from sim.tree import flat, like, on_tensors
 
@@ -51,7 +51,7 @@ class JittedRollout:
         seed = torch.randint(2**31, (1,), generator=generator, dtype=torch.int32, device=generator.device)
         physics.settle()
         given = flat(self.env.tensors()) + self._parameters()  # keeps alive what is lent
-        with told_in_one_line(physics.engine, physics.num_worlds, physics.device.type):
+        with engine_errors(physics.engine, physics.num_worlds, physics.device.type):
             state, seen = self._compiled([lend(jax, tensor) for tensor in given], lend(jax, seed))
             if physics.device.type == "cpu":
                 jax.block_until_ready(state)

@@ -13,7 +13,7 @@ from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_che
 from policies.training.logs import Logs
 from policies.training.trainer import TrainCfg, Trainer, made_on
 from sim.physics import EngineError
-from sim.physics.told import told_in_one_line
+from sim.physics.engine_errors import engine_errors
 
 __all__ = ["TrainCfg", "TrainResult", "Trainer", "train"]
 
@@ -45,7 +45,7 @@ def train(
     saved = load_checkpoint(path) if cfg.resume else {}
     if saved and cfg.engine is None:
         cfg = replace(cfg, engine=made_on(saved))
-    with told_in_one_line(cfg.engine or "mujoco", cfg.num_envs, cfg.device):
+    with engine_errors(cfg.engine or "mujoco", cfg.num_envs, cfg.device):
         trainer = Trainer(cfg, env)
     if saved:
         trainer.load_state_dict(saved)
@@ -88,7 +88,7 @@ def train(
 def _told_what_to_do(cfg: TrainCfg, engine: str, checkpoint: Path) -> Iterator[None]:
     """What breaks in an engine or its accelerator, out of memory or lost, becomes one line that says how to go on."""
     try:
-        with told_in_one_line(engine, cfg.num_envs, cfg.device):
+        with engine_errors(engine, cfg.num_envs, cfg.device):
             yield
     except EngineError as error:
         again = f"phalanx train {cfg.task} --out {cfg.out} --resume (with the same options, or another --engine)"

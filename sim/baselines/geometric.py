@@ -7,7 +7,7 @@ robot's own.
 import torch
 
 from deploy.shield.arrays import columns
-from deploy.shield.attitude import lift_of, missing_turn, rotated_back, rotation_matrix
+from deploy.shield.drone.attitude import lift_of, missing_turn, rotated_back, rotation_matrix
 from hardware import load_robot
 from hardware.rotation import rotate
 from sim.task import Percept

@@ -1,0 +1,30 @@
+"""The contract: everything that a robot, an operator or a person must know about a policy file."""
+
+from deploy.contract.codec import contract_from_json, contract_to_json
+from deploy.contract.tensor_specs import TensorSpec
+from deploy.contract.types import (
+    FORMAT,
+    CommandSpec,
+    Contract,
+    ContractError,
+    MemorySpec,
+    Provenance,
+    RobotInterface,
+    TeamSpec,
+    robot_interface,
+)
+
+__all__ = [
+    "FORMAT",
+    "CommandSpec",
+    "Contract",
+    "ContractError",
+    "MemorySpec",
+    "Provenance",
+    "RobotInterface",
+    "TeamSpec",
+    "TensorSpec",
+    "contract_from_json",
+    "contract_to_json",
+    "robot_interface",
+]
