@@ -136,7 +136,7 @@ def _verify(cfg: DemoCfg, policy: Path, say: Say) -> dict[str, Any]:
 
 def _fly(cfg: DemoCfg, policy: Path, say: Say) -> dict[str, Any]:
     from phalanx.commands.deploy import shown
-    from ros_nodes.deploy import run_mission
+    from ros_nodes.mission.deploy import run_mission
 
     def on_progress(state: dict[str, Any]) -> None:
         words = shown(state)

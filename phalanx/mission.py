@@ -10,8 +10,8 @@ import torch
 from deploy.contract import Contract
 from hardware import load_robot
 from phalanx.mission_judge import judge_of
-from ros_nodes.mission import CRAZYFLIE, Asked, Member, Mission, Order, check_times, plan_swap, team_names
-from ros_nodes.verdict import Judge, near_goal
+from ros_nodes.mission.mission import CRAZYFLIE, Asked, Member, Mission, Order, check_times, plan_swap, team_names
+from ros_nodes.mission.mission_success import Judge, near_goal
 from sim.randomisation import terrain
 from sim.task import Draw, MixedTaskCfg, RoleCfg, Start, TaskCfg
 from sim.tasks import any_task_names, load_any_task

@@ -7,9 +7,9 @@ import torch
 
 from hardware import load_robot
 from hardware.types import ObjectState, RobotState
-from ros_nodes.mission import Mission
-from ros_nodes.truth import Truth
-from ros_nodes.verdict import Judge, Verdict
+from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.mission import Mission
+from ros_nodes.mission.mission_success import Judge, Verdict
 from sim.task import MixedTaskCfg, RoleCfg, TaskCfg, Term
 from sim.transition import Transition
 

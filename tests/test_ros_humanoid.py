@@ -18,7 +18,7 @@ from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
 from deploy.contract.tensor_specs import TensorSpec, state_tensor_specs
 from hardware import load_robot
 from hardware.types import ActuatorCommand
-from ros_nodes.joint_messages import CommandConverter
+from ros_nodes.messages.joints import CommandConverter
 
 pytestmark = pytest.mark.ros
 SPEC = load_robot("g1")

@@ -18,13 +18,13 @@ from hardware.types import ActuatorCommand, ObjectState, RobotState
 from phalanx.commands.deploy import policy_files
 from phalanx.mission import plan_mission, plan_task
 from phalanx.mission_judge import judge_of
-from ros_nodes import qos
-from ros_nodes.conversion import empty_state
-from ros_nodes.deploy import conduct
-from ros_nodes.joint_messages import CommandConverter, JointConverter
-from ros_nodes.mission_setup import team_parameters
-from ros_nodes.polling import Mailbox
-from ros_nodes.truth import Truth
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import empty_state
+from ros_nodes.messages.joints import CommandConverter, JointConverter
+from ros_nodes.mission.deploy import conduct
+from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.prepare import team_parameters
 from sim.tasks.perch import PERCH, SEAT
 
 ZOO = Path(__file__).parent.parent / "zoo"

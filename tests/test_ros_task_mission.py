@@ -13,9 +13,9 @@ from tool_bundle import save_tool_bundle, tool_contract
 from phalanx.mission import plan_mission, plan_task
 from phalanx.mission_film import load_mission_flight
 from phalanx.mission_judge import judge_of
-from ros_nodes.deploy import conduct
-from ros_nodes.mission import Order, load_mission
-from ros_nodes.truth import read_truth, truth_columns
+from ros_nodes.mission.deploy import conduct
+from ros_nodes.mission.ground_truth import read_truth, truth_columns
+from ros_nodes.mission.mission import Order, load_mission
 from sim.tasks import any_task_names, load_any_task, load_task
 
 pytestmark = pytest.mark.ros

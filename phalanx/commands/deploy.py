@@ -37,7 +37,7 @@ def deploy(
     from phalanx.mission import plan_mission
     from phalanx.mission_film import load_mission_flight
     from phalanx.report import render_flight
-    from ros_nodes.deploy import DeployError, conduct
+    from ros_nodes.mission.deploy import DeployError, conduct
 
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:
