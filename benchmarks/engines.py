@@ -84,10 +84,10 @@ class Run:
         draw = torch.Generator().manual_seed(0)
         self._actions = [
             {
-                name: (2.0 * torch.rand(num_envs, crew.num_agents, crew.action_dim, generator=draw) - 1.0).to(
+                name: (2.0 * torch.rand(num_envs, group.num_agents, group.action_dim, generator=draw) - 1.0).to(
                     self.env.device
                 )
-                for name, crew in self.env.crews.items()
+                for name, group in self.env.groups.items()
             }
             for _ in range(16)
         ]
@@ -129,7 +129,7 @@ class Run:
 def _figures(run: Run, first: Run | None) -> dict[str, Any]:
     """Rates count physics steps of whole worlds, and control steps of single robots."""
     world, count = run.env.world, run.num_envs
-    robots = sum(crew.num_agents for crew in run.env.crews.values())
+    robots = sum(group.num_agents for group in run.env.groups.values())
     row = {
         "task": run.task,
         "engine": run.engine,

@@ -40,13 +40,13 @@ class Subject:
         self.world, self.num_envs = self.env.world, num_envs
         assert isinstance(self.world.physics, MujocoPhysics)  # what raw physics is compared with
         self.physics = self.world.physics
-        self.num_robots = sum(crew.num_agents for crew in self.env.crews.values())
+        self.num_robots = sum(group.num_agents for group in self.env.groups.values())
         self.turns = Turns()
         draw = torch.Generator().manual_seed(0)
         self._actions = [
             {
-                name: 2.0 * torch.rand(num_envs, crew.num_agents, crew.action_dim, generator=draw) - 1.0
-                for name, crew in self.env.crews.items()
+                name: 2.0 * torch.rand(num_envs, group.num_agents, group.action_dim, generator=draw) - 1.0
+                for name, group in self.env.groups.items()
             }
             for _ in range(16)
         ]

@@ -13,7 +13,7 @@ from phalanx.mission_judge import judge_of
 from ros_nodes.mission.mission import CRAZYFLIE, Asked, Member, Mission, Order, check_times, plan_swap, team_names
 from ros_nodes.mission.mission_success import Judge, near_goal
 from sim.randomisation import terrain
-from sim.task import Draw, MixedTaskCfg, RoleCfg, Start, TaskCfg
+from sim.task import Draw, GroupCfg, MixedTaskCfg, Start, TaskCfg
 from sim.tasks import any_task_names, load_any_task
 
 SWAP = "swarm-swap"
@@ -116,13 +116,13 @@ def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: floa
 
 def _orders(task: AnyTask, team: Sequence[Member], starts: Mapping[str, Start], begin_s: float) -> list[Order]:
     """What robots are asked during the episode that begins at `begin_s` of the mission; nothing where none take any."""
-    moves = any(cfg.motion for cfg in task.roles.values())
+    moves = any(cfg.update_commands for cfg in task.roles.values())
     orders: list[Order] = []
     for time_s in np.arange(0.0, task.episode_s if moves else 1e-9, 1.0 / ORDERS_HZ).tolist():
         asked: dict[str, dict[str, np.ndarray]] = {}
         for role, cfg in task.roles.items():
             start = starts[role]
-            moved = cfg.motion(start.plan, torch.full((1, 1, 1), time_s)) if cfg.motion else {}
+            moved = cfg.update_commands(start.plan, torch.full((1, 1, 1), time_s)) if cfg.update_commands else {}
             commands = {name: value[0].double().numpy() for name, value in {**start.command, **moved}.items()}
             mine = [member.name for member in team if member.role == role]
             asked |= {name: {c: value[n] for c, value in commands.items()} for n, name in enumerate(mine) if commands}
@@ -135,7 +135,7 @@ def _same(one: Asked, other: Asked) -> bool:
     return all((value == other[robot][name]).all() for robot, asked in one.items() for name, value in asked.items())
 
 
-def _places(task: AnyTask, cfg: RoleCfg, start: Start, robots: int) -> tuple[np.ndarray, np.ndarray]:
+def _places(task: AnyTask, cfg: GroupCfg, start: Start, robots: int) -> tuple[np.ndarray, np.ndarray]:
     """Base poses (N, 7) and joint positions (N, J); fixed bases stand where the task's scene has them.
 
     By default they are a metre apart along y.

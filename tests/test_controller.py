@@ -8,7 +8,7 @@ from policies.evaluation.policy_runner import TorchRunner
 from policies.networks.actor_critic import Actor
 from policies.networks.controller import Controller
 from sim.envs.team_env import make_env
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.tasks import load_task
 
 
@@ -30,7 +30,7 @@ def test_it_sees_what_the_environment_shows_and_remembers_what_it_remembers():
     pilot.start(env)
     for _ in range(30):
         with torch.no_grad():
-            _, _, seen, action = controller(replace(env.percept, memory=pilot.memory))
+            _, _, seen, action = controller(replace(env.policy_input, memory=pilot.memory))
         flown, target = pilot.act(env)
         assert torch.equal(seen, obs)
         assert torch.equal(action, controller.actor(obs).detach().clamp(-1, 1))
@@ -48,8 +48,8 @@ def test_robots_are_independent_of_one_another_in_a_batch():
     env = make_env("swarm-swap", 3, seed=1)
     state, peers, _ = env.measured
     memory = controller.initial_memory(3, 4)
-    whole = controller(Percept(state, peers, {}, env.command, memory))[3]
+    whole = controller(PolicyInput(state, peers, {}, env.command, memory))[3]
     state, peers = (type(x)(*(getattr(x, name)[1:2, 2:3] for name in x.__slots__)) for x in (state, peers))
     command, memory = ({name: value[1:2, 2:3] for name, value in x.items()} for x in (env.command, memory))
-    alone = controller(Percept(state, peers, {}, command, memory))[3]
+    alone = controller(PolicyInput(state, peers, {}, command, memory))[3]
     assert torch.allclose(whole[1:2, 2:3], alone, atol=1e-6)

@@ -108,8 +108,8 @@ def test_a_run_from_before_there_were_engines_goes_on(tmp_path):
     for name in ("engine", "engines", "device"):
         del saved[name]
     del saved["config"]["engine"], saved["config"]["device"]
-    for crew in saved["env"]["crews"].values():
-        del crew["frames"]
+    for group in saved["env"]["groups"].values():
+        del group["frames"]
     torch.save(saved, tmp_path / FILE)
     assert train(cfg(tmp_path, task="velocity", resume=True)).finished
 

@@ -18,7 +18,7 @@ from policies.evaluation.evaluate import evaluate
 from policies.evaluation.verify import VerifyCfg, measure_parity, verify
 from policies.export.export import export_policy, load_controller
 from policies.training.train import TrainCfg, train
-from sim.task import Percept
+from sim.task import PolicyInput
 
 PPO = PPOCfg(num_steps=16, epochs=1, minibatch=256)
 
@@ -160,5 +160,5 @@ def torch_step(controller, inputs, memory):
     state = RobotState(none, none, *(given[name] for name in names), age=torch.zeros(len(none)))
     peers = Peers(*(given[f"peers_{name}"] for name in ("pos", "lin_vel", "age", "valid")))
     with torch.no_grad():
-        target, memory, _, _ = controller(Percept(state, peers, {}, {"goal_pos": given["goal_pos"]}, memory))
+        target, memory, _, _ = controller(PolicyInput(state, peers, {}, {"goal_pos": given["goal_pos"]}, memory))
     return target.target.numpy(), memory

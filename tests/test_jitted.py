@@ -14,7 +14,7 @@ from policies.training.trainer import Trainer
 from sim import randomisation
 from sim.envs.team_env import MixedEnv
 from sim.noise import Noise
-from sim.task import EpisodeCfg, MixedTaskCfg, RandomTerm, RewardTerm, RoleCfg, Term
+from sim.task import EpisodeCfg, EventTerm, GroupCfg, MixedTaskCfg, RewardTerm, Term
 from sim.tasks import load_any_task
 from sim.tracing import Untraceable
 from sim.tree import flat, on_tensors
@@ -32,9 +32,9 @@ def begun(task):
 
 def jitted(env):
     torch.manual_seed(0)
-    roles = {name: role_of(env.task, name) for name in env.crews}
+    roles = {name: role_of(env.task, name) for name in env.groups}
     learners = {
-        name: Learner(name, env.crews[name], env.obs[name], role, hyperparameters(role, name), False)
+        name: Learner(name, env.groups[name], env.obs[name], role, hyperparameters(role, name), False)
         for name, role in roles.items()
     }
     return JittedRollout(env, learners, STEPS)
@@ -64,8 +64,8 @@ def watched():
     return replace(
         swap,
         rewards={**swap.rewards, "moved": RewardTerm(moved)},
-        observation=replace(swap.observation, critic={"jerk": Term(jerk)}),
-        randomisation={"sag": RandomTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, every_s=(0.0, 0.0))},
+        observation=replace(swap.observation, privileged={"jerk": Term(jerk)}),
+        randomisation={"sag": EventTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, interval_range_s=(0.0, 0.0))},
         noise=Noise(),
     )
 
@@ -73,7 +73,7 @@ def watched():
 def two_roles():
     """Two drones, each with a role of its own."""
     hover = certain("hover")
-    role = RoleCfg(**{field.name: getattr(hover, field.name) for field in fields(RoleCfg)})
+    role = GroupCfg(**{field.name: getattr(hover, field.name) for field in fields(GroupCfg)})
 
     def starts(draw):
         left = hover.start(replace(draw, robots=1))
@@ -87,7 +87,9 @@ def two_roles():
 def flight():
     """Hover with all its randomisation, a battery that sags at known moments, and three worlds that end."""
     task = load_any_task("hover")
-    sag = RandomTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, every_s=(0.07, 0.07))  # in the fourth step
+    sag = EventTerm(
+        randomisation.battery_sag, {"share": (0.1, 0.1)}, interval_range_s=(0.07, 0.07)
+    )  # in the fourth step
     env = begun(replace(task, randomisation={**task.randomisation, "sag": sag}))
     return env, jitted(env), on_tensors(torch.clone, env.tensors())
 
@@ -155,9 +157,9 @@ def test_a_world_that_blows_up_fails_alone(flight):
     env.put(on_tensors(torch.clone, before))
     env.world.physics.tensors()["state"]["qvel"][5] = torch.nan
     first, *rest = rolled(rollout)
-    unstable = first[-1]["failures"]["crazyflie"]["unstable"]
+    unstable = first[-1]["terminations"]["crazyflie"]["unstable"]
     assert unstable[:, 0].tolist() == [world == 5 for world in range(WORLDS)]
-    assert not any(bool(step[-1]["failures"]["crazyflie"]["unstable"].any()) for step in rest)
+    assert not any(bool(step[-1]["terminations"]["crazyflie"]["unstable"].any()) for step in rest)
     assert all(bool(tensor.isfinite().all()) for step in (first, *rest) for tensor in flat(step[:3]))
 
 
@@ -208,4 +210,4 @@ def test_a_term_that_asks_what_a_tensor_holds_cannot_be_traced_and_leaves_the_wo
         jitted(env)
     assert len(capfd.readouterr().err.splitlines()) == 1  # that it compiles
     assert all(torch.equal(a, b) for a, b in zip(flat(before), flat(env.tensors()), strict=True))
-    env.step({role: torch.zeros(WORLDS, crew.num_agents, crew.action_dim) for role, crew in env.crews.items()})
+    env.step({role: torch.zeros(WORLDS, group.num_agents, group.action_dim) for role, group in env.groups.items()})

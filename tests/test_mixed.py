@@ -31,7 +31,7 @@ ROLES = ("drone", "arm")
 
 
 class Scripted:
-    """The task's own baseline of a role, or what a function of the crew says."""
+    """The task's own baseline of a role, or what a function of the group says."""
 
     def __init__(self, action=None) -> None:
         self.action = action
@@ -40,11 +40,11 @@ class Scripted:
         """Nothing to remember."""
 
     def act(self, env) -> tuple[torch.Tensor, torch.Tensor]:
-        role, percept = env.role, env.percept
+        role, policy_input = env.role, env.policy_input
         if self.action is not None:
             return self.action(env), self.action(env)
-        target = role.baseline.func(percept, **role.baseline.params)
-        return encode(role.action, target, percept.state, env.robot), target
+        target = role.baseline.func(policy_input, **role.baseline.params)
+        return encode(role.action, target, policy_input.state, env.robot), target
 
 
 def zero(env) -> torch.Tensor:
@@ -94,7 +94,7 @@ def test_a_role_of_several_is_named_when_its_numbers_go_wrong(tmp_path: Path):
 
 
 def test_roles_that_cannot_share_a_rollout_are_refused(tmp_path: Path):
-    role = replace(PERCH.roles["arm"], ppo={**PERCH.roles["arm"].ppo, "num_steps": 8})
+    role = replace(PERCH.roles["arm"], training={"ppo": {**PERCH.roles["arm"].training["ppo"], "num_steps": 8}})
     task = replace(PERCH, roles={**PERCH.roles, "arm": role})
     with pytest.raises(ValueError, match=r"roles drone, arm differ in ppo.num_steps: they share one rollout"):
         Trainer(TrainCfg(task="perch", out=tmp_path), MixedEnv(task, 2, seed=0))
@@ -121,7 +121,8 @@ def test_the_same_seed_gives_the_same_perching(tmp_path: Path):
         seen = []
         for _ in range(25):
             actions = {
-                name: 2 * torch.rand(4, 1, crew.action_dim, generator=generator) - 1 for name, crew in env.crews.items()
+                name: 2 * torch.rand(4, 1, group.action_dim, generator=generator) - 1
+                for name, group in env.groups.items()
             }
             obs, reward, *_ = env.step(actions)
             seen.append((obs, reward))
@@ -134,7 +135,7 @@ def test_the_same_seed_gives_the_same_perching(tmp_path: Path):
 
 def test_the_tray_begins_in_the_hand_and_the_drone_in_the_air_half_a_metre_to_a_metre_away():
     env = MixedEnv(PERCH, 64, seed=1, randomise=False)
-    arm, drone = env.crews["arm"].now, env.crews["drone"].now
+    arm, drone = env.groups["arm"].now, env.groups["drone"].now
     tray = drone.objects["tray"]
     tool = load_chain(load_robot("panda"), "tool").forward(arm.state.joint_pos)[0]
     assert torch.allclose(tray.pos - tool, torch.tensor([0.22, 0.0, 0.0]), atol=2e-3)
@@ -143,12 +144,12 @@ def test_the_tray_begins_in_the_hand_and_the_drone_in_the_air_half_a_metre_to_a_
     assert away.min() > 0.49 and away.max() < 1.01 and (drone.state.base_pos - tray.pos)[..., 2].min() > 0.2
     low, high = (torch.tensor([getattr(j, side) for j in load_robot("panda").joints]) for side in ("low", "high"))
     assert ((arm.state.joint_pos >= low) & (arm.state.joint_pos <= high)).all()
-    _, _, terminated, _, _ = env.step({name: zero(crew) for name, crew in env.crews.items()})
+    _, _, terminated, _, _ = env.step({name: zero(group) for name, group in env.groups.items()})
     assert not terminated["drone"].any() and not terminated["arm"].any()
     before = drone.objects["tray"].pos
     for _ in range(50):
-        env.step({"arm": zero(env.crews["arm"]), "drone": zero(env.crews["drone"])})
-    tray = env.crews["arm"].now.objects["tray"]
+        env.step({"arm": zero(env.groups["arm"]), "drone": zero(env.groups["drone"])})
+    tray = env.groups["arm"].now.objects["tray"]
     assert (tray.pos - before).abs().max() < 0.01 and down_b(tray.quat)[..., :2].abs().max() < 0.03
 
 
@@ -156,22 +157,22 @@ def test_the_tray_begins_in_the_hand_and_the_drone_in_the_air_half_a_metre_to_a_
 def perched() -> MixedEnv:
     """The end of an episode flown by the two baselines without randomisation."""
     env = MixedEnv(replace(PERCH, episode_s=60.0), 16, seed=3, randomise=False)
-    pilots = {name: Scripted() for name in env.crews}
+    pilots = {name: Scripted() for name in env.groups}
     for _ in range(300):
-        env.step({name: pilot.act(env.crews[name])[0] for name, pilot in pilots.items()})
+        env.step({name: pilot.act(env.groups[name])[0] for name, pilot in pilots.items()})
     return env
 
 
 def test_the_baselines_bring_the_drone_onto_the_tray(perched: MixedEnv):
-    held = torch.cat([crew.held for crew in perched.crews.values()], dim=1)
+    held = torch.cat([group.held for group in perched.groups.values()], dim=1)
     assert (held >= 50).all(-1).float().mean() > 0.7
-    now = perched.crews["drone"].now
+    now = perched.groups["drone"].now
     offset = above_seat(now.state, now.objects["tray"], SEAT["seat_m"])[held.amin(-1) >= 50]
     assert offset[..., 2].abs().max() < 0.01 and offset[..., :2].abs().max() < HALF_M
 
 
 def test_success_is_of_drones_that_sit(perched: MixedEnv):
-    role, now = PERCH.roles["drone"], perched.crews["drone"].now
+    role, now = PERCH.roles["drone"], perched.groups["drone"].now
     sits = role.success.func(now, **role.success.params)
     assert sits.any()
 

@@ -133,8 +133,8 @@ def test_a_team_of_one_learns_too(tmp_path: Path):
 
 
 def test_a_task_overrides_hyperparameters_by_name():
-    assert hyperparameters(SimpleNamespace(ppo={"gamma": 0.9}), "task 't'") == PPOCfg(gamma=0.9)
+    assert hyperparameters(SimpleNamespace(training={"ppo": {"gamma": 0.9}}), "task 't'") == PPOCfg(gamma=0.9)
     with pytest.raises(ValueError, match=r"task 't' overrides ppo.gama; there are "):
-        hyperparameters(SimpleNamespace(ppo={"gama": 0.9}), "task 't'")
+        hyperparameters(SimpleNamespace(training={"ppo": {"gama": 0.9}}), "task 't'")
     with pytest.raises(ValueError, match=r"ppo.gamma = 1.2: 0 to 1"):
         PPOCfg(gamma=1.2)

@@ -17,7 +17,7 @@ from sim import randomisation
 from sim.envs.team_env import MixedEnv, TeamEnv, make_env
 from sim.noise import Noise
 from sim.scenes.terrain import CELL_M, HALF, NODES, RELIEF_M, ROUGHEST_M, Ground, level_ground, uneven_ground
-from sim.task import Curriculum, MixedTaskCfg, RandomTerm, SceneCfg, TaskCfg
+from sim.task import Curriculum, EventTerm, MixedTaskCfg, SceneCfg, TaskCfg
 from sim.tasks import load_any_task, load_task
 from sim.terms import humanoids
 
@@ -32,7 +32,7 @@ def one_thread():
 
 def make(worlds: int = 4, low: float = 0.05, high: float = 0.05, seed: int = 0, **changes) -> TeamEnv:
     """The task with nothing random but the start and the ground."""
-    terrain = {"terrain": RandomTerm(randomisation.terrain, {"roughness_m": (low, high)})}
+    terrain = {"terrain": EventTerm(randomisation.terrain, {"roughness_m": (low, high)})}
     return make_env(dataclasses.replace(ROUGH, randomisation=terrain, noise=Noise(), **changes), worlds, seed)
 
 

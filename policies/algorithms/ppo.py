@@ -13,7 +13,7 @@ from policies.threads import Workers
 
 @dataclass(frozen=True)
 class PPOCfg:
-    """Hyperparameters; a task overrides them by name in `TaskCfg.ppo`."""
+    """Hyperparameters; a task overrides them by name in `GroupCfg.training["ppo"]`."""
 
     num_steps: int = 16  # control periods per iteration
     epochs: int = 4

@@ -37,7 +37,7 @@ class Episodes:
         if ended.any():
             self.returns.append(self.running[ended])
             self.success.append(info["success"][ended].float())
-            for name, failed in info["failures"].items():
+            for name, failed in info["terminations"].items():
                 self.failures.setdefault(name, []).append(failed[ended].any(-1).float())
             self.length.append(info["episode_length"][ended].float())
             self.running[ended] = 0.0

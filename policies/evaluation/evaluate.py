@@ -140,15 +140,15 @@ def _outcomes(info: Mapping[str, Any]) -> dict[str, Tensor]:
     """What each world's episode came to, (W,) each; meaningful where it ended."""
     kept = {name: info[name] for name in ("success", "min_separation_m", "episode_length", "interventions")}
     failures: dict[str, Tensor] = {}
-    for name, failed in info["failures"].items():
+    for name, failed in info["terminations"].items():
         own = {f"{name}/{way}": f for way, f in failed.items()} if isinstance(failed, Mapping) else {name: failed}
         failures |= {f"failure/{way}": f.any(-1) for way, f in own.items()}
     return kept | failures
 
 
 def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResult:
-    count, crews = env.num_worlds, list(env.crews.values())
-    robots = sum(crew.num_agents for crew in crews)
+    count, groups = env.num_worlds, list(env.groups.values())
+    robots = sum(group.num_agents for group in groups)
     failures = {name.removeprefix("failure/"): v for name, v in worlds.items() if name.startswith("failure/")}
     collisions = torch.zeros(count)
     for name, value in failures.items():
@@ -158,7 +158,7 @@ def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResul
     return EvalResult(
         episodes=count,
         num_agents=robots,
-        shield=any(crew.shield is not None for crew in crews),
+        shield=any(group.shield is not None for group in groups),
         success_rate=float(worlds["success"].mean()),
         success_interval=wilson(int(worlds["success"].sum()), count),
         collision_rate=float(collisions.mean()),

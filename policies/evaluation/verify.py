@@ -166,7 +166,7 @@ def measure_team_parity(
             flying &= ~(terminated[role] | truncated[role]).any(-1)
         steps += 1
     said = {"between": between, "episodes": worlds, "steps": steps}
-    return {role: {"max_abs": worst[role], "robots": env.crews[role].num_agents, **said} for role in bundles}
+    return {role: {"max_abs": worst[role], "robots": env.groups[role].num_agents, **said} for role in bundles}
 
 
 class _OneByOne:

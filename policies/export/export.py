@@ -169,7 +169,7 @@ def record_team_probes(
     """A flight of the whole team, of which `graph` sees what its role sees; with more and fewer peers made of it."""
     env = MixedEnv(task, 1, seed=contract.team.trained_with)
     runners = {role: TorchRunner(controller) for role, controller in team.items()}
-    whole = _flight(graph, contract, env, env.crews[contract.role], TeamRunner(runners), runners[contract.role])
+    whole = _flight(graph, contract, env, env.groups[contract.role], TeamRunner(runners), runners[contract.role])
     if not any(tensor.name in PEER_INPUTS for tensor in contract.inputs):
         return Probes((_recorded(graph, *whole),))
     inputs, memory = whole
@@ -186,16 +186,16 @@ def _probe(graph: GraphController, contract: Contract, robots: int) -> ProbeSequ
 
 
 def _flight(
-    graph: GraphController, contract: Contract, env: Any, crew: Any, team: Any, runner: TorchRunner
+    graph: GraphController, contract: Contract, env: Any, group: Any, team: Any, runner: TorchRunner
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Inputs (T, N, ...) of the robots of `crew`, flown by `runner` in a `team`, and their memory (N, n) before."""
+    """Inputs (T, N, ...) of the robots of `group`, flown by `runner` in a `team`, and their memory (N, n) before."""
     team.start(env)
     for _ in range(PROBE_LEAD):
         env.step(team.act(env)[0])
     memory = {name: value.flatten(0, 1).numpy() for name, value in runner.memory.items()}
     rows = []
     for _ in range(PROBE_STEPS):
-        rows.append({name: value.copy() for name, value in graph_inputs(contract, crew).items()})
+        rows.append({name: value.copy() for name, value in graph_inputs(contract, group).items()})
         env.step(team.act(env)[0])
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}, memory
 

@@ -22,7 +22,7 @@ from deploy.contract.tensor_specs import (
 from hardware import load_robot
 from hardware.types import ObjectState, Peers, RobotState
 from policies.networks.controller import Controller
-from sim.task import Percept
+from sim.task import PolicyInput
 
 OPSET = 18
 
@@ -57,7 +57,7 @@ class GraphController(nn.Module):
         answers |= {name + MEMORY_OUTPUT_SUFFIX: value for name, value in after.items()}
         return tuple(answers[tensor.name] for tensor in self.outputs)
 
-    def _percept(self, given: Mapping[str, Tensor]) -> Percept:
+    def _percept(self, given: Mapping[str, Tensor]) -> PolicyInput:
         """What the controller is given; zero where the graph has no such input, for then nobody looks at it."""
         role, like = self.controller.role, next(iter(given.values()))
 
@@ -78,7 +78,7 @@ class GraphController(nn.Module):
             peers = Peers(**{field: given[name] for name, field in PEER_INPUTS.items()})
         command = {name: given[name] for name in role.commands}
         memory = {name: given[name] for name in role.observation.memory}
-        return Percept(RobotState(**state, age=age), peers, objects, command, memory)
+        return PolicyInput(RobotState(**state, age=age), peers, objects, command, memory)
 
 
 def to_onnx(graph: GraphController) -> tuple[bytes, set[str]]:

@@ -15,13 +15,13 @@ from policies.networks.actor_critic import Actor, Critic
 from policies.networks.normaliser import ObsLayout
 from policies.threads import Workers
 from policies.training.nan_guard import NanGuard
-from sim.task import MixedTaskCfg, RoleCfg, TaskCfg
+from sim.task import GroupCfg, MixedTaskCfg, TaskCfg
 
 WORLD = ("success_rate", "episode_steps")  # what an episode comes to for all roles alike
 KEPT = ("obs", "action", "log_prob", "reward")  # of the rollout, for study when an update goes wrong
 
 
-class Crew(Protocol):
+class AgentGroup(Protocol):
     """What a learner must know of the robots it learns for."""
 
     @property
@@ -37,11 +37,11 @@ class Learner:
     """Learns for all robots of one role; `name` is the role's, empty where a team has only one."""
 
     def __init__(
-        self, name: str, crew: Crew, obs: Tensor, role: RoleCfg | None, hyper: PPOCfg, team_critic: bool
+        self, name: str, group: AgentGroup, obs: Tensor, role: GroupCfg | None, hyper: PPOCfg, team_critic: bool
     ) -> None:
         """`obs` (W, N, D) is their first observation; `role` tells which components of an action move anything."""
         self.name, self.hyper = name, hyper
-        self.layout, self.action_dim = crew.obs_layout, crew.action_dim
+        self.layout, self.action_dim = group.obs_layout, group.action_dim
         driven = [scale != 0.0 for scale in role.action.scale] if role is not None else None
         self.actor = Actor(self.layout, self.action_dim, hyper.hidden, hyper.peer_embed, hyper.init_std, driven)
         self.critic = Critic(self.layout, "team" if team_critic else "own", hyper.hidden, hyper.peer_embed)
@@ -111,7 +111,7 @@ def _sizes(state: Mapping[str, Any]) -> tuple[int, ...]:
     return (*state["layout"].values(), state["action_dim"], state["ppo"]["hidden"], critic)
 
 
-def role_of(task: TaskCfg | MixedTaskCfg, name: str) -> RoleCfg:
+def role_of(task: TaskCfg | MixedTaskCfg, name: str) -> GroupCfg:
     """The role `name` of a task; the task itself where robots are all alike and the name is empty."""
     if isinstance(task, TaskCfg):
         return task
@@ -121,8 +121,8 @@ def role_of(task: TaskCfg | MixedTaskCfg, name: str) -> RoleCfg:
 
 
 def hyperparameters(role: Any, owner: str) -> PPOCfg:
-    """The defaults with the overrides of a RoleCfg (or None); ValueError names one of `owner`'s that does not exist."""
-    overrides = dict(role.ppo) if role is not None else {}
+    """Defaults with the overrides of a GroupCfg (or None); ValueError names one of `owner`'s that does not exist."""
+    overrides = dict(role.training.get("ppo", {})) if role is not None else {}
     known = {field.name for field in fields(PPOCfg)}
     unknown = sorted(set(overrides) - known)
     if unknown:

@@ -5,14 +5,14 @@ from typing import Any
 
 from torch import Tensor
 
-OF_A_ROLE = ("terminal_obs", "reward_terms", "failures")  # in the info of a step
+OF_A_ROLE = ("terminal_obs", "reward_terms", "terminations")  # in the info of a step
 
 
 class OneRole:
     """An environment of like robots, such as `TeamEnv`, as a `MixedEnv` with one role, whose name is empty."""
 
     def __init__(self, env: Any) -> None:
-        self.env, self.crews = env, {"": env}
+        self.env, self.groups = env, {"": env}
 
     def reset(self, seed: int | None = None, **options: Any) -> dict[str, Tensor]:
         """See `MixedEnv.reset`."""

@@ -19,7 +19,7 @@ from policies.training.nan_guard import NanGuard
 from policies.training.roles import OF_A_ROLE, by_role
 from sim.envs.team_env import MixedEnv, make_env
 from sim.physics import TraceablePhysics, on
-from sim.task import MixedTaskCfg, RoleCfg
+from sim.task import GroupCfg, MixedTaskCfg
 from sim.tasks import load_any_task
 from sim.tree import on_tensors
 
@@ -74,7 +74,7 @@ class Trainer:
         self.device = next(iter(self.obs.values())).device
         with on(self.device):
             self.learners = {
-                name: Learner(name, self.env.crews[name], obs, *self._role(name), cfg.team_critic)
+                name: Learner(name, self.env.groups[name], obs, *self._role(name), cfg.team_critic)
                 for name, obs in self.obs.items()
             }
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
@@ -225,7 +225,7 @@ class Trainer:
                 raise CheckpointError(f"{path} has no policy for {name!r} of task {self.cfg.task!r}, but {has}")
             learner.take_networks(learners[name], path)
 
-    def _role(self, name: str) -> tuple[RoleCfg | None, PPOCfg]:
+    def _role(self, name: str) -> tuple[GroupCfg | None, PPOCfg]:
         """What the role `name` has to do, None in an environment without a task, and how it learns that."""
         task = getattr(self.env, "task", None)
         role = role_of(task, name) if task is not None else None
