@@ -123,7 +123,7 @@ def test_a_team_that_is_not_whole_is_answered_with_the_roles(contracts):
         complaint = f"task 'perch' takes one policy for each of its roles, drone and arm; given: {given}$"
         with pytest.raises(ValueError, match=complaint):
             plan_mission(policies, None, None, None, seed=0)
-    with pytest.raises(ValueError, match="policies for 'perch' and for 'reach' make no team"):
+    with pytest.raises(ValueError, match="policies of different tasks cannot be combined: 'perch' and 'reach'"):
         plan_mission({**contracts, "x": load_bundle(ZOO / "reach.onnx").contract}, None, None, None, seed=0)
     with pytest.raises(ValueError, match=r"perch has roles \(drone, arm\) with team sizes of their own"):
         plan_mission(contracts, 3, None, None, seed=0)

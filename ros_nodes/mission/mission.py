@@ -23,6 +23,7 @@ NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
 HEIGHT_M = (0.9, 1.5)
 HOLD_S = 1.0  # for this long a robot has to be at its goal before a leg of the swap ends
 KILL_INTO_LEG_S = 0.8  # the policy dies this long after the way back has begun
+SHORTEST_S, LONGEST_S = 4.0, 600.0
 FIRST_KILL_S = 3.0  # before, nobody has got anywhere
 
 
@@ -227,8 +228,8 @@ def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int) -
 
 def check_times(duration_s: float, kill_s: float | None, first_kill_s: float = 0.0) -> None:
     """ValueError for a mission that is too short or too long, or whose policy would die too early or too late."""
-    if not 4.0 <= duration_s <= 600.0:
-        raise ValueError(f"duration_s = {duration_s:g}: must be from 4 to 600")
+    if not SHORTEST_S <= duration_s <= LONGEST_S:
+        raise ValueError(f"duration_s = {duration_s:g}: must be from {SHORTEST_S:g} to {LONGEST_S:g}")
     if kill_s is not None and not first_kill_s <= kill_s <= duration_s - 1.0:
         span = f"from {first_kill_s:g} to {duration_s - 1:g} for a mission of {duration_s:g} s"
         raise ValueError(f"kill_after_s = {kill_s:g}: must be {span}")
