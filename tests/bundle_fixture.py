@@ -1,11 +1,11 @@
 """A small but complete team policy, exported for real: what the tests of the deployed side fly."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 from torch import nn
 
 from deploy.bundle import save_bundle

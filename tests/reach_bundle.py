@@ -1,11 +1,11 @@
 """A policy file for an arm, without training: it turns to a tracked cube and lifts its last joint by a command."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from bundle_fixture import export_onnx, make_contract, torch_step
+from msgspec.structs import replace
 from torch import nn
 
 from deploy.bundle import save_bundle

@@ -2,12 +2,12 @@ import base64
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes, save_policy
+from msgspec.structs import replace
 
 from deploy.bundle import BundleError, load_bundle, save_bundle, self_test
 from deploy.bundle.fingerprint import add_fingerprint
@@ -143,8 +143,8 @@ def test_metadata_must_be_there_and_of_a_known_version(policy_file, tmp_path):
     assert refusal(path, resealed(policy_file, **{"phalanx.probes": None})) == "carries no phalanx.probes"
     assert refusal(path, resealed(policy_file, **{"phalanx.probes": "??"})).startswith("probes are not base64")
     assert refusal(path, resealed(policy_file, **{"phalanx.probes": "AAAA"})).startswith("probes cannot be read")
-    newer = text.replace("phalanx-policy/1", "phalanx-policy/2")
-    assert "'phalanx-policy/2' is not a version" in refusal(path, resealed(policy_file, **{"phalanx.contract": newer}))
+    newer = text.replace("phalanx-policy/2", "phalanx-policy/3")
+    assert "'phalanx-policy/3' is not a version" in refusal(path, resealed(policy_file, **{"phalanx.contract": newer}))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from point_team import PointPair, PointTeam
@@ -224,7 +225,7 @@ def test_each_role_leaves_as_a_file_of_its_own(files: list[Path], run_dir: Path,
     assert "peers_pos" in {t.name for t in arm.inputs} and "peers_pos" not in {t.name for t in drone.inputs}
     assert drone.provenance.env_steps == 8 * 16 * 2
     alone = load_bundle(export_policy(run_dir, tmp_path / "drone.onnx", role="drone")).contract
-    assert replace(alone, provenance=drone.provenance) == drone
+    assert msgspec.structs.replace(alone, provenance=drone.provenance) == drone
     with pytest.raises(ValueError, match=r"has no role 'pilot'; it has: drone, arm"):
         export_policy(run_dir, tmp_path / "pilot.onnx", role="pilot")
 

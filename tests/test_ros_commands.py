@@ -2,10 +2,10 @@
 
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("rclpy")
 import rclpy

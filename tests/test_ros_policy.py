@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("rclpy")
 from pd_bundle import pd_contract, save_pd_bundle

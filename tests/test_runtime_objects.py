@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -122,7 +123,7 @@ class Homeless(TeamPolicy):
 def homeless(tmp_path_factory):
     policy, contract = Homeless(), make_contract()
     flights = record_probes(TeamPolicy(), contract).sequences
-    contract = replace(contract, inputs=tuple(t for t in contract.inputs if t.name != "base_pos"))
+    contract = msgspec.structs.replace(contract, inputs=tuple(t for t in contract.inputs if t.name != "base_pos"))
     seen = [{name: value for name, value in flight.inputs.items() if name != "base_pos"} for flight in flights]
     step = torch_step(policy, contract)
     probes = Probes(tuple(record_sequence(step, x, f.memory) for x, f in zip(seen, flights, strict=True)))

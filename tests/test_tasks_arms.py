@@ -3,6 +3,7 @@
 from dataclasses import replace
 from math import pi
 
+import msgspec
 import onnxruntime as ort
 import pytest
 import torch
@@ -95,7 +96,9 @@ def test_an_untrained_policy_becomes_a_graph_that_agrees_with_it(name):
     contract = make_contract(controller, content)
     data, used = to_onnx(GraphController(controller, contract.inputs, contract.outputs))
     session = ort.InferenceSession(data)
-    given = graph_inputs(replace(contract, inputs=tuple(t for t in contract.inputs if t.name in used)), env)
+    given = graph_inputs(
+        msgspec.structs.replace(contract, inputs=tuple(t for t in contract.inputs if t.name in used)), env
+    )
     given |= {k: v.flatten(0, 1).numpy() for k, v in controller.initial_memory(4, env.num_agents).items()}
     with torch.no_grad():
         target = controller(replace(env.policy_input, memory=controller.initial_memory(4, env.num_agents)))[0].target

@@ -1,9 +1,9 @@
 """The contract: everything that a robot, an operator or a person must know about a policy file."""
 
-from deploy.contract.codec import contract_from_json, contract_to_json
-from deploy.contract.tensor_specs import TensorSpec
+from deploy.contract.codec import contract_from_json, contract_schema, contract_to_json
 from deploy.contract.types import (
     FORMAT,
+    ChannelSpec,
     CommandSpec,
     Contract,
     ContractError,
@@ -11,11 +11,13 @@ from deploy.contract.types import (
     Provenance,
     RobotInterface,
     TeamSpec,
+    TensorSpec,
     robot_interface,
 )
 
 __all__ = [
     "FORMAT",
+    "ChannelSpec",
     "CommandSpec",
     "Contract",
     "ContractError",
@@ -25,6 +27,7 @@ __all__ = [
     "TeamSpec",
     "TensorSpec",
     "contract_from_json",
+    "contract_schema",
     "contract_to_json",
     "robot_interface",
 ]

@@ -1,24 +1,24 @@
-"""Contracts as JSON: `contract.schema.json` fixes the form; what was written is read back bit for bit."""
+"""Contracts as JSON. What was written is read back bit for bit; what older versions wrote is read as well."""
 
 import json
-from dataclasses import asdict, is_dataclass
-from functools import cache
+import re
 from math import isfinite
-from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any
+
+import msgspec
+from msgspec.inspect import LiteralType, StructType, type_info
 
 from deploy.contract.rules import check_rules
 from deploy.contract.types import FORMAT, Contract, ContractError
 
-SCHEMA_PATH = Path(__file__).with_name("contract.schema.json")
-
-T = TypeVar("T")
+OLD_FORMAT = "phalanx-policy/1"
+LONGEST = 200  # characters of a refused value that are shown
 
 
 def contract_to_json(contract: Contract) -> str:
     """Readable JSON with full precision. Raises ContractError when the contract is not valid."""
     try:
-        text = json.dumps(asdict(contract), indent=1, allow_nan=False)
+        text = json.dumps(msgspec.to_builtins(contract, enc_hook=_plain), indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ContractError(f"contract cannot be written as JSON: {error}") from error
     contract_from_json(text)
@@ -31,20 +31,43 @@ def contract_from_json(text: str) -> Contract:
         data = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise ContractError(f"contract is not JSON: {error}") from error
-    _check_format(data)
-    _check_schema(data)
-    _update_shield(data["shield"])
-    contract = _build(Contract, data)
+    data = _tuples(data)
+    found = data.get("format") if isinstance(data, dict) else None
+    if found == OLD_FORMAT:
+        data = _upgraded(data)
+    elif found != FORMAT:  # said before fields are missed that another version may not have
+        raise ContractError(f"contract.format: {found!r} is not a version that this program reads ({FORMAT!r})")
+    try:
+        contract = msgspec.convert(data, Contract)
+    except msgspec.ValidationError as error:
+        raise ContractError(_refusal(str(error), data)) from error
     check_rules(contract)
     return contract
 
 
-def _update_shield(shield: dict[str, Any]) -> None:
-    """Shield parameters of a file that an older version wrote, as this version means them."""
+def contract_schema() -> dict[str, Any]:
+    """The JSON schema of a contract, for programs in other languages."""
+    return msgspec.json.schema(Contract)
+
+
+def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """A contract of the version before in the words of this one, its shield's parameters as this one means them."""
+    data = {("group" if name == "role" else name): value for name, value in data.items()} | {"format": FORMAT}
+    if not isinstance(shield := data.get("shield"), dict):
+        return data
     if "effort_share" in shield:
         shield.setdefault("pickup_share", 0.0)  # a file from before there was one was verified without it
     if "latch_s" not in shield and shield.get("act_periods") == 3:
         shield["act_periods"] = 5  # the default then, when every hold was latched; now short ones end by themselves
+    return data
+
+
+def _plain(value: Any) -> Any:
+    """The number or text that a NumPy number, or a version, is a kind of."""
+    for kind in (str, float, int):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"{value!r} is of type {type(value).__name__}")
 
 
 def _finite(text: str) -> float:
@@ -53,45 +76,24 @@ def _finite(text: str) -> float:
     return value
 
 
-def _check_format(data: Any) -> None:
-    """Say which version was found before the schema complains about fields that another version may have."""
-    found = data.get("format") if isinstance(data, dict) else None
-    if found != FORMAT:
-        raise ContractError(f"contract.format: {found!r} is not a version that this program reads ({FORMAT!r})")
-
-
-@cache
-def _validator() -> Any:
-    import jsonschema
-
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA_PATH.read_text(encoding="utf-8")))
-
-
-def _check_schema(data: Any) -> None:
-    errors = sorted(_validator().iter_errors(data), key=lambda error: list(map(str, error.absolute_path)))
-    if errors:
-        error = errors[0]
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-        message = error.message if len(error.message) <= 200 else f"... {error.message[-200:]}"
-        raise ContractError(f"contract{path}: {message}")
-
-
-def _build(kind: type[T], data: Any) -> T:
-    """Make `kind` from plain JSON data that the schema has accepted: objects to dataclasses, lists to tuples."""
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return kind(**{name: _build(hints[name], value) for name, value in data.items()})
-    if get_origin(kind) is tuple:
-        return tuple(_build(get_args(kind)[0], item) for item in data)  # type: ignore[return-value]
-    if kind is float:
-        return float(data)  # type: ignore[return-value]
-    return _freeze(data)
-
-
-def _freeze(data: Any) -> Any:
-    """Lists to tuples at any depth, so that what frozen dataclasses gave to free-form fields comes back equal."""
+def _tuples(data: Any) -> Any:
+    """Lists to tuples at any depth, so that what frozen classes gave to free-form fields comes back equal."""
     if isinstance(data, list):
-        return tuple(_freeze(item) for item in data)
-    if isinstance(data, dict):
-        return {name: _freeze(value) for name, value in data.items()}
-    return data
+        return tuple(_tuples(item) for item in data)
+    return {name: _tuples(value) for name, value in data.items()} if isinstance(data, dict) else data
+
+
+def _refusal(message: str, data: Any) -> str:
+    """Msgspec's "<what> - at `$.<path>`" as one line: path, value, and what was allowed."""
+    what, _, path = message.partition(" - at `$")
+    kind: Any = type_info(Contract)
+    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", path):
+        data = data[name or int(index)]
+        if isinstance(kind, StructType):
+            kind = next(field.type for field in kind.fields if field.encode_name == name)
+        else:
+            kind = getattr(kind, "item_type", None)
+    if isinstance(kind, LiteralType):
+        what = f"not one of {', '.join(map(repr, kind.values))}"
+    value = "" if isinstance(data, dict) or len(repr(data)) > LONGEST else f"{data!r}: "
+    return f"contract{path.rstrip('`')}: {value}{what[:1].lower()}{what[1:]}".replace("`", "'")

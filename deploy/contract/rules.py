@@ -1,4 +1,4 @@
-"""What must agree inside a contract: the rules that a JSON schema cannot express."""
+"""What must agree inside a contract: the rules that no type can express."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,22 +10,29 @@ from deploy.contract.tensor_specs import (
     PEER_INPUTS,
     REQUIRED_OUTPUTS,
     STATE_INPUTS,
-    TensorSpec,
+    TARGET,
+    object_inputs,
     object_tensor_specs,
     peer_tensor_specs,
     state_tensor_specs,
 )
-from deploy.contract.types import Contract, ContractError, MemorySpec
+from deploy.contract.types import Contract, ContractError, MemorySpec, TensorSpec
 
 
 def check_rules(contract: Contract) -> None:
     """Raise ContractError, naming the field, on the first thing that contradicts another."""
+    _check_unique("robot.joint_names", contract.robot.joint_names)
     _check_unique("robot.channels", (channel.name for channel in contract.robot.channels))
-    for field in ("inputs", "outputs", "commands"):
-        _check_unique(field, (tensor.name for tensor in getattr(contract, field)))
+    _check_unique("objects", contract.objects)
     _check_unique("memory", (memory.input for memory in contract.memory))
     _check_ranges("robot.channels", ((c.name, c.low, c.high) for c in contract.robot.channels))
-    _check_signals(contract)
+    for field in ("inputs", "outputs", "commands"):
+        tensors = getattr(contract, field)
+        _check_unique(field, (tensor.name for tensor in tensors))
+        for tensor in tensors:
+            first = tensor.shape[0]
+            _require(first == "batch", f"{field}.{tensor.name}.shape[0]", f"{first!r} is not 'batch'")
+    _check_inputs(contract)
     _check_commands(contract)
     _check_memory(contract)
     _check_outputs(contract)
@@ -41,41 +48,37 @@ def _check_ranges(field: str, ranges: Iterable[tuple[str, float, float]]) -> Non
         _require(low < high, field, f"{name}: low {low!r} is not below high {high!r}")
 
 
-def _check_signals(contract: Contract) -> None:
-    """Every input has exactly one giver: the robot's sensors, its objects, the peers, the operator or the memory."""
-    signals = {s.name: s for s in (*state_tensor_specs(len(contract.robot.joint_names)), *peer_tensor_specs())}
-    signals |= _objects(contract)
+def _check_inputs(contract: Contract) -> None:
+    """Every input has exactly one source: the robot's sensors, its objects, the peers, the operator or the memory."""
+    sensors = {s.name: s for s in (*state_tensor_specs(len(contract.robot.joint_names)), *peer_tensor_specs())}
+    sensors |= _objects(contract)
     others = {command.name for command in contract.commands} | {memory.input for memory in contract.memory}
-    reserved = sorted(others & {*STATE_INPUTS, *PEER_INPUTS, *signals})
+    reserved = sorted(others & {*STATE_INPUTS, *PEER_INPUTS, *sensors})
     _require(not reserved, "commands, memory", f"{reserved} are names of sensor inputs")
-    names = [tensor.name for tensor in contract.inputs]
     for tensor in contract.inputs:
-        known = tensor.name in signals or tensor.name in others
+        known = tensor.name in sensors or tensor.name in others
         _require(known, "inputs", f"{tensor.name!r} is neither a sensor input, an object's, a command nor memory")
-        if tensor.name in signals:
-            _check_signal(tensor, signals[tensor.name])
+        if tensor.name in sensors:
+            for field in ("shape", "dtype", "unit", "frame"):
+                found, right = getattr(tensor, field), getattr(sensors[tensor.name], field)
+                _require(found == right, f"inputs.{tensor.name}.{field}", f"{found!r} is not {right!r}")
+    names = {tensor.name for tensor in contract.inputs}
     peers = [name for name in PEER_INPUTS if name in names]
     missing = [name for name in PEER_INPUTS if name not in names]
     _require(not peers or not missing, "inputs", f"{peers} without {missing}: peers come all four or not at all")
 
 
 def _objects(contract: Contract) -> dict[str, TensorSpec]:
-    """The inputs that the listed objects may fill, by name: each is one object's, and each object is looked at."""
+    """The inputs that the listed objects may fill, by name: each is of one object, and each object is an input."""
     inputs = {tensor.name for tensor in contract.inputs}
     found: dict[str, TensorSpec] = {}
     for name in contract.objects:
-        signals = {signal.name: signal for signal in object_tensor_specs(name)}
-        clash = sorted(signals.keys() & {*STATE_INPUTS, *PEER_INPUTS, *found})
+        own = object_inputs([name]).keys()
+        clash = sorted(own & {*STATE_INPUTS, *PEER_INPUTS, *found})
         _require(not clash, "objects", f"{name!r} would give {clash}, which are others' inputs")
-        _require(bool(signals.keys() & inputs), "objects", f"{name!r} is listed, but no input is about it")
-        found |= signals
+        _require(bool(own & inputs), "objects", f"{name!r} is listed, but no input is about it")
+        found |= {spec.name: spec for spec in object_tensor_specs(name)}
     return found
-
-
-def _check_signal(tensor: TensorSpec, signal: TensorSpec) -> None:
-    for field in ("shape", "dtype", "unit", "frame"):
-        found, known = getattr(tensor, field), getattr(signal, field)
-        _require(found == known, f"inputs.{tensor.name}.{field}", f"{found!r} is not {known!r}")
 
 
 def _check_commands(contract: Contract) -> None:
@@ -112,11 +115,13 @@ def _check_memory(contract: Contract) -> None:
 
 
 def _check_initial(memory: MemorySpec, shape: tuple[int | str, ...]) -> None:
+    field = f"memory.{memory.input}.initial"
     try:
-        found = np.array(memory.initial, np.float32).shape
+        initial = np.array(memory.initial)
     except ValueError:
-        found = None  # ragged
-    _require(found == shape, f"memory.{memory.input}.initial", f"has shape {found}, not {shape}")
+        _require(False, field, f"has shape None, not {shape}")  # ragged
+    _require(initial.dtype.kind in "if", field, f"{memory.initial!r} holds more than numbers")
+    _require(initial.shape == shape, field, f"has shape {initial.shape}, not {shape}")
 
 
 def _check_outputs(contract: Contract) -> None:
@@ -129,7 +134,7 @@ def _check_outputs(contract: Contract) -> None:
         _require(tensor.dtype == "float32", f"outputs.{tensor.name}.dtype", f"{tensor.dtype!r} is not 'float32'")
         _require("peers" not in tensor.shape, f"outputs.{tensor.name}.shape", "depends on the number of peers")
     width = ("batch", len(contract.robot.channels))
-    shape = outputs["target"].shape
+    shape = outputs[TARGET].shape
     _require(shape == width, "outputs.target.shape", f"{shape} is not {width}, one per actuator channel")
 
 

@@ -1,28 +1,18 @@
 """The vocabulary of raw quantities that a policy may ask a robot for: name, shape, unit and frame of each."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+
+from deploy.contract.types import TensorSpec
 
 TARGET = "target"  # output (batch, U): the actuator command
-OBS = "obs"  # output (batch, D): what the network saw
-ACTION = "action"  # output (batch, U): what the network said, before decoding
+OBS = "obs"  # output (batch, D): the network's observation
+ACTION = "action"  # output (batch, U): the network's action, before decoding
 REQUIRED_OUTPUTS = (TARGET, OBS, ACTION)
 MEMORY_OUTPUT_SUFFIX = "_out"
 
 STATE_INPUTS = ("joint_pos", "joint_vel", "base_pos", "base_quat", "base_lin_vel", "base_ang_vel")
 PEER_INPUTS = {"peers_pos": "pos", "peers_lin_vel": "lin_vel", "peers_age": "age", "peers_valid": "valid"}  # -> Peers
-OBJECT_FIELDS = {"_pos": "pos", "_quat": "quat", "_lin_vel": "lin_vel", "_ang_vel": "ang_vel"}  # suffix -> ObjectState
-
-
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
-    """One named input or output of the graph; `shape` starts with "batch" and may hold "peers"."""
-
-    name: str
-    shape: tuple[int | str, ...]
-    dtype: str  # "float32" or "bool"
-    unit: str
-    frame: str
-    meaning: str
+_OBJECT_FIELDS = {"pos": "_pos", "quat": "_quat", "lin_vel": "_lin_vel", "ang_vel": "_ang_vel"}  # of ObjectState
 
 
 def state_tensor_specs(num_joints: int) -> tuple[TensorSpec, ...]:
@@ -51,6 +41,14 @@ def object_tensor_specs(name: str) -> tuple[TensorSpec, ...]:
         TensorSpec(f"{name}_lin_vel", ("batch", 3), "float32", "m/s", "body", f"linear velocity {what}"),
         TensorSpec(f"{name}_ang_vel", ("batch", 3), "float32", "rad/s", "body", f"angular velocity {what}"),
     )
+
+
+def object_inputs(objects: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Every input that `objects` can fill -> its object and the field of ObjectState: the only place that splits them.
+
+    In the order of `object_tensor_specs`, one object after the other.
+    """
+    return {name + suffix: (name, field) for name in objects for field, suffix in _OBJECT_FIELDS.items()}
 
 
 def peer_tensor_specs() -> tuple[TensorSpec, ...]:

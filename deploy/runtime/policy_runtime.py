@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.bundle.session import run_session
-from deploy.contract.tensor_specs import ACTION, OBJECT_FIELDS, OBS, PEER_INPUTS, STATE_INPUTS, TARGET
+from deploy.contract.tensor_specs import ACTION, OBS, PEER_INPUTS, STATE_INPUTS, TARGET, object_inputs
 from deploy.runtime.buffers import BoundGraph, all_finite
 from deploy.runtime.compatibility import check_robot
 from deploy.runtime.graph_inputs import InputError, batch_inputs, check_names, check_range, fill, float32_limits
@@ -47,7 +47,7 @@ class PolicyRuntime:
         rows = {name: buffer[0] for name, buffer in self._graph.inputs.items()}
         self._state = [(name, rows[name]) for name in STATE_INPUTS if name in rows]
         self._peers = [(field, rows[name]) for name, field in PEER_INPUTS.items() if name in rows]
-        self._objects = [(name, _object_rows(name, rows)) for name in contract.objects]
+        self._objects = [(*of, n, rows[n]) for n, of in object_inputs(contract.objects).items() if n in rows]
         self._own_pos = None if "base_pos" in rows else np.zeros(3, np.float32)  # to find the nearest peers by
         self._shown = 0  # peer slots that hold a peer
         self._commands = {s.name: (s, rows[s.name], float32_limits(s)) for s in contract.commands}
@@ -129,11 +129,10 @@ class PolicyRuntime:
         return run_session(self._session, batch_inputs(self.contract, inputs))
 
     def _fill_objects(self, objects: Mapping[str, ObjectState]) -> None:
-        for name, rows in self._objects:
+        for name, field, label, buffer in self._objects:
             if name not in objects:
                 raise InputError(f"objects: {name!r} is missing, the policy needs {list(self.contract.objects)}")
-            for field, label, buffer in rows:
-                fill(buffer, getattr(objects[name], field), label)
+            fill(buffer, getattr(objects[name], field), label)
 
     def _fill_peers(self, state: RobotState, peers: Peers) -> None:
         slots = [np.asarray(getattr(peers, field)) for field, _ in self._peers]
@@ -153,12 +152,6 @@ class PolicyRuntime:
         self._shown = shown.size
         for (_, buffer), value in zip(self._peers, slots, strict=True):
             buffer[: shown.size] = value.take(shown, axis=0)
-
-
-def _object_rows(name: str, rows: Mapping[str, NDArray]) -> list[tuple[str, str, NDArray]]:
-    """ObjectState field, input name and buffer of what the policy looks at."""
-    inputs = ((field, name + suffix) for suffix, field in OBJECT_FIELDS.items())
-    return [(field, label, rows[label]) for field, label in inputs if label in rows]
 
 
 def _not_finite(buffers: Mapping[str, NDArray]) -> list[str]:

@@ -3,11 +3,12 @@
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from deploy.bundle import save_bundle
@@ -68,9 +69,11 @@ def _export(team: Mapping[str, Controller], role: str, content: Mapping[str, Any
     controller = team[role]
     contract = make_contract(controller, content, task, role)
     onnx_bytes, used = to_onnx(GraphController(controller, contract.inputs, contract.outputs))
-    contract = replace(contract, inputs=tuple(tensor for tensor in contract.inputs if tensor.name in used))
+    contract = msgspec.structs.replace(
+        contract, inputs=tuple(tensor for tensor in contract.inputs if tensor.name in used)
+    )
     graph = GraphController(controller, contract.inputs, contract.outputs)
-    contract = replace(contract, objects=graph.objects)
+    contract = msgspec.structs.replace(contract, objects=graph.objects)
     probes = record_probes(graph, contract) if not role else record_team_probes(graph, contract, team, task)
     save_bundle(onnx_bytes, contract, probes, out)
     PolicyRuntime.load(out, load_robot(controller.role.robot))
