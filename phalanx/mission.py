@@ -85,7 +85,7 @@ def _plan_swap(
 
 def _by_role(policies: Mapping[str, Contract], task: str, roles: Sequence[str]) -> dict[str, str]:
     """The policy file of each role; ValueError unless there is one for each."""
-    given = [contract.role or roles[0] for contract in policies.values()]
+    given = [contract.group or roles[0] for contract in policies.values()]
     if sorted(given) != sorted(roles):
         raise ValueError(
             f"task {task!r} takes one policy for each of its roles, {' and '.join(roles)}; given: {', '.join(given)}"

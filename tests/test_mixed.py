@@ -219,8 +219,8 @@ def files(run_dir: Path, tmp_path_factory) -> list[Path]:
 def test_each_role_leaves_as_a_file_of_its_own(files: list[Path], run_dir: Path, tmp_path: Path):
     assert [path.name for path in files] == ["perch-drone.onnx", "perch-arm.onnx"]
     drone, arm = (load_bundle(path).contract for path in files)
-    assert (drone.task, drone.role, drone.robot.name) == ("perch", "drone", "crazyflie")
-    assert (arm.task, arm.role, arm.robot.name) == ("perch", "arm", "panda")
+    assert (drone.task, drone.group, drone.robot.name) == ("perch", "drone", "crazyflie")
+    assert (arm.task, arm.group, arm.robot.name) == ("perch", "arm", "panda")
     assert drone.objects == arm.objects == ("tray",) and drone.team.trained_with == arm.team.trained_with == 2
     assert "peers_pos" in {t.name for t in arm.inputs} and "peers_pos" not in {t.name for t in drone.inputs}
     assert drone.provenance.env_steps == 8 * 16 * 2

@@ -11,7 +11,6 @@ from deploy.contract.tensor_specs import (
     REQUIRED_OUTPUTS,
     STATE_INPUTS,
     TARGET,
-    object_inputs,
     object_tensor_specs,
     peer_tensor_specs,
     state_tensor_specs,
@@ -73,11 +72,11 @@ def _objects(contract: Contract) -> dict[str, TensorSpec]:
     inputs = {tensor.name for tensor in contract.inputs}
     found: dict[str, TensorSpec] = {}
     for name in contract.objects:
-        own = object_inputs([name]).keys()
-        clash = sorted(own & {*STATE_INPUTS, *PEER_INPUTS, *found})
+        own = {spec.name: spec for spec in object_tensor_specs(name)}
+        clash = sorted(own.keys() & {*STATE_INPUTS, *PEER_INPUTS, *found})
         _require(not clash, "objects", f"{name!r} would give {clash}, which are others' inputs")
-        _require(bool(own & inputs), "objects", f"{name!r} is listed, but no input is about it")
-        found |= {spec.name: spec for spec in object_tensor_specs(name)}
+        _require(bool(own.keys() & inputs), "objects", f"{name!r} is listed, but no input is about it")
+        found |= own
     return found
 
 

@@ -1,7 +1,5 @@
 """The vocabulary of raw quantities that a policy may ask a robot for: name, shape, unit and frame of each."""
 
-from collections.abc import Iterable
-
 from deploy.contract.types import TensorSpec
 
 TARGET = "target"  # output (batch, U): the actuator command
@@ -12,7 +10,7 @@ MEMORY_OUTPUT_SUFFIX = "_out"
 
 STATE_INPUTS = ("joint_pos", "joint_vel", "base_pos", "base_quat", "base_lin_vel", "base_ang_vel")
 PEER_INPUTS = {"peers_pos": "pos", "peers_lin_vel": "lin_vel", "peers_age": "age", "peers_valid": "valid"}  # -> Peers
-_OBJECT_FIELDS = {"pos": "_pos", "quat": "_quat", "lin_vel": "_lin_vel", "ang_vel": "_ang_vel"}  # of ObjectState
+OBJECT_FIELDS = ("pos", "quat", "lin_vel", "ang_vel")  # of ObjectState, of which `<object>_<field>` is an input
 
 
 def state_tensor_specs(num_joints: int) -> tuple[TensorSpec, ...]:
@@ -43,12 +41,10 @@ def object_tensor_specs(name: str) -> tuple[TensorSpec, ...]:
     )
 
 
-def object_inputs(objects: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Every input that `objects` can fill -> its object and the field of ObjectState: the only place that splits them.
-
-    In the order of `object_tensor_specs`, one object after the other.
-    """
-    return {name + suffix: (name, field) for name in objects for field, suffix in _OBJECT_FIELDS.items()}
+def object_field(name: str) -> tuple[str, str]:
+    """Object and field of its ObjectState that fill the input `name`; ("", "") where the name is of no such form."""
+    ends = (field for field in OBJECT_FIELDS if name.endswith(f"_{field}"))
+    return next(((name.removesuffix(f"_{field}"), field) for field in ends), ("", ""))
 
 
 def peer_tensor_specs() -> tuple[TensorSpec, ...]:

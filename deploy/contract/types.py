@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, convert
 
 from hardware.spec import Fallback, Kind, RobotSpec, Unit
 
-FORMAT = "phalanx-policy/2"
+FORMAT: Literal["phalanx-policy/2"] = "phalanx-policy/2"
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
 ObjectName = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]  # `<object>_pos` is an input

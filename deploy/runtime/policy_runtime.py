@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.bundle.session import run_session
-from deploy.contract.tensor_specs import ACTION, OBS, PEER_INPUTS, STATE_INPUTS, TARGET, object_inputs
+from deploy.contract.tensor_specs import ACTION, OBS, PEER_INPUTS, STATE_INPUTS, TARGET, object_field
 from deploy.runtime.buffers import BoundGraph, all_finite
 from deploy.runtime.compatibility import check_robot
 from deploy.runtime.graph_inputs import InputError, batch_inputs, check_names, check_range, fill, float32_limits
@@ -47,7 +47,9 @@ class PolicyRuntime:
         rows = {name: buffer[0] for name, buffer in self._graph.inputs.items()}
         self._state = [(name, rows[name]) for name in STATE_INPUTS if name in rows]
         self._peers = [(field, rows[name]) for name, field in PEER_INPUTS.items() if name in rows]
-        self._objects = [(*of, n, rows[n]) for n, of in object_inputs(contract.objects).items() if n in rows]
+        self._objects = [
+            (*object_field(n), n, row) for n, row in rows.items() if object_field(n)[0] in contract.objects
+        ]
         self._own_pos = None if "base_pos" in rows else np.zeros(3, np.float32)  # to find the nearest peers by
         self._shown = 0  # peer slots that hold a peer
         self._commands = {s.name: (s, rows[s.name], float32_limits(s)) for s in contract.commands}

@@ -98,10 +98,10 @@ def load_team(files: Iterable[Path | str | Bundle]) -> tuple[str, dict[str, Poli
         contract = runtime.contract
         if task and contract.task != task:
             raise ValueError(f"policies for {task!r} and for {contract.task!r} make no team")
-        if contract.role in team:
-            whose = f"role {contract.role!r} of {contract.task!r}" if contract.role else repr(contract.task)
+        if contract.group in team:
+            whose = f"role {contract.group!r} of {contract.task!r}" if contract.group else repr(contract.task)
             raise ValueError(f"there are two policies for {whose}")
-        task, team[contract.role] = contract.task, runtime
+        task, team[contract.group] = contract.task, runtime
     if not team:
         raise ValueError("which policies? give a file for each role")
     return task, team

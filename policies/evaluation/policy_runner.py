@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from deploy.contract import Contract
-from deploy.contract.tensor_specs import OBJECT_FIELDS, PEER_INPUTS
+from deploy.contract.tensor_specs import PEER_INPUTS, object_field
 from deploy.runtime import PolicyRuntime
 from policies.networks.controller import Controller
 from sim.physics import on
@@ -105,11 +105,12 @@ def raw_input(policy_input: PolicyInput, name: str) -> Tensor:
     """The command, the state or the part of an object's state that a graph calls `name`."""
     if name in policy_input.command:
         return policy_input.command[name]
-    for thing, state in policy_input.objects.items():
-        field = OBJECT_FIELDS.get(name.removeprefix(thing))
-        if name.startswith(thing) and field is not None:
-            return getattr(state, field)
-    return getattr(policy_input.state, name)
+    thing, field = object_field(name)
+    return (
+        getattr(policy_input.objects[thing], field)
+        if thing in policy_input.objects
+        else getattr(policy_input.state, name)
+    )
 
 
 def _padded(peers: Tensor) -> Tensor:

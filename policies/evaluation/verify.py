@@ -67,7 +67,7 @@ def verify(
     trained = bundles[0].contract.team.trained_with
     sizes = (trained,) if mixed else team_sizes(bundles[0].contract, cfg)
     say("parity")
-    by_role = {bundle.contract.role: bundle for bundle in bundles}
+    by_role = {bundle.contract.group: bundle for bundle in bundles}
     parity = measure_team_parity(by_role, run_dir, cfg)
     teams: dict[str, dict[str, Any]] = {}
     for robots in sizes:

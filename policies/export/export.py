@@ -144,7 +144,7 @@ def make_contract(
     )
     return Contract(
         task=task.name,
-        role=role,
+        group=role,
         robot=robot_interface(robot),
         control_dt_s=1.0 / robot.control_hz,
         inputs=inputs,
@@ -172,7 +172,7 @@ def record_team_probes(
     """A flight of the whole team, of which `graph` sees what its role sees; with more and fewer peers made of it."""
     env = MixedEnv(task, 1, seed=contract.team.trained_with)
     runners = {role: TorchRunner(controller) for role, controller in team.items()}
-    whole = _flight(graph, contract, env, env.groups[contract.role], TeamRunner(runners), runners[contract.role])
+    whole = _flight(graph, contract, env, env.groups[contract.group], TeamRunner(runners), runners[contract.group])
     if not any(tensor.name in PEER_INPUTS for tensor in contract.inputs):
         return Probes((_recorded(graph, *whole),))
     inputs, memory = whole

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from deploy.bundle.probes import StepFn
 from deploy.contract.tensor_specs import (
     MEMORY_OUTPUT_SUFFIX,
-    OBJECT_FIELDS,
     PEER_INPUTS,
     STATE_INPUTS,
     TensorSpec,
+    object_field,
     object_tensor_specs,
     state_tensor_specs,
 )
@@ -45,9 +45,7 @@ class GraphController(nn.Module):
     def objects(self) -> tuple[str, ...]:
         """Tracked things that some input is about."""
         about = self.measurements - set(STATE_INPUTS)
-        ends = {name: next(end for end in OBJECT_FIELDS if name.endswith(end)) for name in about}
-        names = (t.name.removesuffix(ends[t.name]) for t in self.inputs if t.name in about)
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(object_field(t.name)[0] for t in self.inputs if t.name in about))
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """One control period: values in the order of `inputs` -> in the order of `outputs`."""
@@ -70,8 +68,9 @@ class GraphController(nn.Module):
         state = {name: state.get(name, torch.zeros(like.shape[0], 0)) for name in STATE_INPUTS}
         objects = {}
         for name in self.objects:
-            parts = zip(OBJECT_FIELDS.values(), object_tensor_specs(name), strict=True)
-            objects[name] = ObjectState(**{field: take(signal) for field, signal in parts}, age=age)
+            objects[name] = ObjectState(
+                **{object_field(s.name)[1]: take(s) for s in object_tensor_specs(name)}, age=age
+            )
         none = torch.zeros(like.shape[0], 0, 3)
         peers = Peers(none, none, none[..., 0], none[..., 0].bool())
         if role.observation.peer:

@@ -46,8 +46,8 @@ def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
     It asks for what the policy refuses, or lacks an object that the policy looks at.
     """
     check_robot(contract, load_robot(member.robot), member.bundle)
-    if contract.role not in ("", member.role):
-        raise ValueError(f"{member.bundle}: is for role {contract.role!r}, {member.name} has {member.role!r}")
+    if contract.group not in ("", member.role):
+        raise ValueError(f"{member.bundle}: is for role {contract.group!r}, {member.name} has {member.role!r}")
     specs = {command.name: command for command in contract.commands}
     for order in mission.orders:
         for name, value in order.commands.get(member.name, {}).items():
