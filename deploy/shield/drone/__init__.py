@@ -1,1 +1,0 @@
-"""The shield of multirotors: barriers on accelerations, and hover and land as the fallback."""

@@ -1,1 +1,0 @@
-"""The shield of arms and humanoids: bounds on joint targets, and hold or damp as the fallback."""

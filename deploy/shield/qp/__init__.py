@@ -1,1 +1,0 @@
-"""Projection of accelerations onto constraint rows: one robot with DAQP, a batch with torch."""

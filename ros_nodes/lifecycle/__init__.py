@@ -1,1 +1,0 @@
-"""What every node shares: lifecycle, loop, processes, scheduling."""

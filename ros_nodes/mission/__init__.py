@@ -1,1 +1,0 @@
-"""A mission: its plan, how it is carried out, and what came of it."""

@@ -1,1 +1,0 @@
-"""The nodes, one process each."""

@@ -1,1 +1,0 @@
-"""Simulated robots in place of hardware."""

@@ -1,1 +1,0 @@
-"""MJX and Brax, and programs of JAX made from torch functions."""

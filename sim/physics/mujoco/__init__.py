@@ -1,1 +1,0 @@
-"""MuJoCo on CPU threads."""
