@@ -89,8 +89,8 @@ def test_a_driver_that_is_not_there_is_refused_in_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("nonsense", "expected 'package.module:Class'"),
-        ("hardware.drivers:Nothing", "no attribute 'Nothing'"),
+        ("nonsense", "unknown driver 'nonsense'.* or module:NAME"),
+        ("hardware.drivers:Nothing", "has no 'Nothing'"),
         ("mujoco_driver:MujocoDriver", "missing 1 required positional argument: 'log'"),
     ],
 )

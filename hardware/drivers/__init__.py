@@ -1,8 +1,8 @@
 """Drivers: the last few lines before a real robot. One file a vendor; its SDK is imported in `connect` alone."""
 
-import importlib
 from typing import Any, Protocol
 
+from hardware.plugins import PluginError, load_plugin
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 
@@ -27,17 +27,12 @@ class Driver(Protocol):
         """Bring the robot to rest as its hardware can, and close the link. May be called again, and in any state."""
 
 
-def load_driver(path: str, spec: RobotSpec, **options: Any) -> Driver:
-    """An unconnected driver of the class at `path` ("package.module:Class"); DriverError when there is none."""
-    module, _, name = path.partition(":")
-    if not module or not name:
-        raise DriverError(f"driver {path!r}: expected 'package.module:Class'")
+def load_driver(name: str, spec: RobotSpec, **options: Any) -> Driver:
+    """An unconnected driver of the class "module:NAME" or registered as `name`; DriverError when there is none."""
     try:
-        driver = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise DriverError(f"driver {path!r}: {error}") from error
-    try:
-        made: Driver = driver(spec, **options)
+        driver: Driver = load_plugin("driver", name)(spec, **options)
+    except PluginError as error:
+        raise DriverError(str(error)) from error
     except TypeError as error:
-        raise DriverError(f"driver {path!r} with options {options}: {error}") from error
-    return made
+        raise DriverError(f"driver {name!r} with options {options}: {error}") from error
+    return driver

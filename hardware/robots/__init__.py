@@ -1,24 +1,27 @@
-"""Robots by name. A robot is one folder here, with a `SPEC` in its `__init__`."""
+"""Robots by name. A robot is one folder here, with a `SPEC` in its `__init__`, or one from outside: see `plugins`."""
 
 import importlib
 import pkgutil
-from difflib import get_close_matches
 from functools import cache
 
+from hardware.plugins import PluginError, load_plugin, registered
 from hardware.spec import RobotSpec
+
+_BUILT_IN = frozenset(module.name for module in pkgutil.iter_modules(__path__))
 
 
 def robot_names() -> list[str]:
-    """Names of all robots, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    """Names of all robots, those that installed packages register included, sorted."""
+    return sorted({*_BUILT_IN, *registered("robot")})
 
 
 @cache  # terms ask for it in every control step
 def load_robot(name: str) -> RobotSpec:
-    """The spec of the robot called `name`; ValueError names what exists and the nearest match."""
-    if name not in robot_names():
-        near = get_close_matches(name, robot_names(), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown robot {name!r}; known robots: {', '.join(robot_names())}{hint}")
-    spec: RobotSpec = importlib.import_module(f"hardware.robots.{name}").SPEC
+    """The spec of the robot called `name`, or at "module:NAME"; ValueError names what exists and the nearest match."""
+    if name in _BUILT_IN:
+        spec = importlib.import_module(f"hardware.robots.{name}").SPEC
+    else:
+        spec = load_plugin("robot", name, _BUILT_IN)
+    if not isinstance(spec, RobotSpec):
+        raise PluginError(f"robot {name!r}: is of type {type(spec).__name__}, not RobotSpec")
     return spec

@@ -1,0 +1,59 @@
+"""Tasks, robots and drivers from outside the package: `module:NAME`, or a name that an installed package registers."""
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+
+class PluginError(ValueError):
+    """What was named cannot be loaded; one line says what and why."""
+
+
+@cache
+def registered(kind: str) -> dict[str, EntryPoint]:
+    """Entry points of the group `phalanx.<kind>s` of all installed packages, by name."""
+    return {point.name: point for point in entry_points(group=f"phalanx.{kind}s")}
+
+
+def load_plugin(kind: str, name: str, built_in: Iterable[str] = ()) -> Any:
+    """The object at "package.module:NAME", or the one registered as `name`; `kind` is "task", "robot" or "driver".
+
+    A module is looked for where Python looks, then in the working directory. Raises PluginError; where there is nothing
+    of that name it lists the `built_in` and the registered ones, and the nearest.
+    """
+    reference = registered(kind)[name].value if ":" not in name and name in registered(kind) else name
+    module, _, attribute = reference.partition(":")
+    if not (module and attribute):
+        known = sorted({*built_in, *registered(kind)})
+        near = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise PluginError(f"unknown {kind} {name!r}; known {kind}s: {', '.join(known)}, or module:NAME{hint}")
+    found = _imported(kind, name, module)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            near = get_close_matches(part, dir(found), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise PluginError(f"{kind} {name!r}: {module!r} has no {part!r}{hint}")
+        found = getattr(found, part)
+    return found
+
+
+def _imported(kind: str, name: str, module: str) -> Any:
+    here = os.getcwd()
+    sys.path.append(here)  # last: a folder of the user's called like one of our packages must not hide it
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+            raise PluginError(f"{kind} {name!r}: there is no module {error.name!r} here or installed") from error
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PluginError(f"{kind} {name!r}: {last.filename}:{last.lineno}: {what}") from error
+    finally:
+        sys.path.remove(here)
