@@ -13,7 +13,7 @@ from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import MixedEnv
 from sim.physics import EngineError, check_engine
-from sim.physics.told import told_in_one_line
+from sim.physics.engine_errors import engine_errors
 from sim.tasks import load_any_task
 
 SPAN_S = 0.4  # a measurement lasts at least this long
@@ -56,7 +56,7 @@ def _compared(
         done = {}
         for engine in [name for name in engines if name not in failed]:
             try:
-                with told_in_one_line(engine, num_envs, device):
+                with engine_errors(engine, num_envs, device):
                     done[engine] = do(engine)
             except (EngineError, ModuleNotFoundError) as error:
                 failed[engine] = str(error)
@@ -84,10 +84,10 @@ class Run:
         draw = torch.Generator().manual_seed(0)
         self._actions = [
             {
-                name: (2.0 * torch.rand(num_envs, crew.num_agents, crew.action_dim, generator=draw) - 1.0).to(
+                name: (2.0 * torch.rand(num_envs, group.num_agents, group.action_dim, generator=draw) - 1.0).to(
                     self.env.device
                 )
-                for name, crew in self.env.crews.items()
+                for name, group in self.env.groups.items()
             }
             for _ in range(16)
         ]
@@ -129,7 +129,7 @@ class Run:
 def _figures(run: Run, first: Run | None) -> dict[str, Any]:
     """Rates count physics steps of whole worlds, and control steps of single robots."""
     world, count = run.env.world, run.num_envs
-    robots = sum(crew.num_agents for crew in run.env.crews.values())
+    robots = sum(group.num_agents for group in run.env.groups.values())
     row = {
         "task": run.task,
         "engine": run.engine,
@@ -153,28 +153,24 @@ def _training(run: Run) -> dict[str, float]:
     Where rollouts are one program, that is not divided, and `of_stepped` is what the same rollout takes step by step,
     as a multiple.
     """
-    from policies.training.train import CollectionCfg, MachineCfg, TrainCfg, Trainer
+    from policies.training.train import TrainCfg, Trainer
 
     with TemporaryDirectory() as folder:
         cfg = TrainCfg(
-            task=run.task,
-            out=Path(folder),
-            collection=CollectionCfg(run.num_envs),
-            machine=MachineCfg(run.engine, run.env.device.type),
+            task=run.task, num_envs=run.num_envs, out=Path(folder), engine=run.engine, device=run.env.device.type
         )
         trainer = Trainer(cfg)
         numbers = _iteration(trainer)
         stepped: dict[str, float] = {}
-        programs = trainer.collector.programs
-        if programs.get(trainer.algorithm.horizon) is not None:
-            programs[trainer.algorithm.horizon] = None
+        if trainer.jitted is not None:
+            trainer.jitted = None
             stepped["of_stepped"] = _iteration(trainer)["time/rollout_s"] / numbers["time/rollout_s"]
     wall_s = numbers["time/rollout_s"] + numbers["time/update_s"]
     rate = {"agent_steps_per_s": trainer.steps_per_iteration / wall_s}
     learning = {"learning": numbers["time/update_s"] / wall_s}
     if stepped:
         return {**rate, "rollout": numbers["time/rollout_s"] / wall_s, **learning, **stepped}
-    physics_s, env_s = (trainer.algorithm.horizon * median_wall(costs) for costs in (run.physics, run.turns))
+    physics_s, env_s = (trainer.hyper.num_steps * median_wall(costs) for costs in (run.physics, run.turns))
     return {
         **rate,
         "physics": physics_s / wall_s,

@@ -43,7 +43,7 @@ def _measure(task: str, num_envs: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     env = TeamEnv(cfg, num_envs, 0) if isinstance(cfg, TaskCfg) else MixedEnv(cfg, num_envs, 0)
     made = time.perf_counter()
-    zero: Any = {name: torch.zeros(num_envs, c.num_agents, c.action_dim) for name, c in env.crews.items()}
+    zero: Any = {name: torch.zeros(num_envs, c.num_agents, c.action_dim) for name, c in env.groups.items()}
     action = next(iter(zero.values())) if isinstance(env, TeamEnv) else zero
     env.step(action)
     stepped = time.perf_counter()

@@ -13,7 +13,7 @@ import torch
 
 from hardware.rotation import rotate, rotate_inverse
 from policies.evaluation.evaluate import make_policy_runner, wilson
-from policies.evaluation.trained import load_controller
+from policies.export.export import load_controller
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import make_env
 from sim.task import Draw, Start
@@ -31,7 +31,7 @@ def walk(policy: Path, velocity: tuple[float, float, float], worlds: int, second
         constant = torch.tensor(velocity).expand_as(begin.command["velocity"])
         return replace(begin, command={"velocity": constant}, plan={})
 
-    task = replace(VELOCITY, start=told, motion=None, episode_s=seconds + 1.0)  # so that no world ends on the last step
+    task = replace(VELOCITY, start=told, update_commands=None, episode_s=seconds + 1.0)  # none ends on the last step
     env = make_env(task, worlds, SEED)
     pilot = make_policy_runner(policy if policy.suffix == ".onnx" else load_controller(policy))
     pilot.start(env)

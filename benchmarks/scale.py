@@ -64,7 +64,7 @@ def grid_task() -> TaskCfg:
         name="grid",
         start=_on_a_grid,
         rewards=widened(task.rewards),
-        failures=widened(task.failures),
+        terminations=widened(task.terminations),
     )
 
 

@@ -10,6 +10,7 @@ SLIDE_LEVER_M = 0.02  # a slide is measured at its motor, which moves it by a dr
 
 Kind = Literal["drone", "manipulator", "humanoid"]
 Fallback = Literal["hover-land", "hold", "damp"]
+Unit = Literal["N", "rad/s", "rad", "m", "N m"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class Channel:
     """One actuator channel: `low` and `high` bound the set-point in `unit`."""
 
     name: str  # of a joint when the unit is rad or m: the set-point is that joint's position
-    unit: Literal["N", "rad/s", "rad", "m", "N m"]
+    unit: Unit
     low: float
     high: float
     meaning: str

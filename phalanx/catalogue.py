@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sim import randomisation
-from sim.envs.agents import Crew
+from sim.envs.agents import AgentGroup
 from sim.envs.robots import RobotGroup
 from sim.envs.team_env import MixedEnv
-from sim.task import MixedTaskCfg, RewardTerm, RoleCfg, TaskCfg, Term
+from sim.task import GroupCfg, MixedTaskCfg, RewardTerm, TaskCfg, Term
 from sim.tasks import any_task_names, load_any_task
 
 LONGEST = 6  # numbers of a list that are written out
@@ -72,11 +72,11 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, str | bool | int | float | None) else str(value)
 
 
-def when(every_s: tuple[float, float] | None) -> str:
+def when(interval_range_s: tuple[float, float] | None) -> str:
     """How often something is drawn anew."""
-    if every_s is None:
+    if interval_range_s is None:
         return "each episode"
-    low, high = every_s
+    low, high = interval_range_s
     if high == 0:
         return "each step"
     return f"every {low:g} s" if low == high else f"every {low:g} to {high:g} s"
@@ -96,42 +96,42 @@ def describe_task(task: TaskCfg | MixedTaskCfg) -> dict[str, Any]:
         "curriculum": plain(task.curriculum),
         "training": {"num_envs": task.num_envs, "steps": task.train_steps},
         "verify_teams": list(task.verify_teams) if isinstance(task, TaskCfg) else [],
-        "roles": {name: describe_role(task.roles[name], crew) for name, crew in env.crews.items()},
+        "roles": {name: describe_role(task.roles[name], group) for name, group in env.groups.items()},
     }
 
 
-def describe_role(role: RoleCfg, crew: Crew) -> dict[str, Any]:
-    """All of `role`; sizes are measured on its terms themselves, for the robots of `crew`."""
-    cfg, percept = role.observation, crew.percept
+def describe_role(role: GroupCfg, group: AgentGroup) -> dict[str, Any]:
+    """All of `role`; sizes are measured on its terms themselves, for the robots of `group`."""
+    cfg, policy_input = role.observation, group.policy_input
     hears = {"max_peers": cfg.max_peers, "range_m": cfg.peer_range_m} if cfg.peer else None
     return {
         "robot": role.robot,
-        "kind": crew.robot.kind,
+        "kind": group.robot.kind,
         "num_agents": role.num_agents,
         "commands": [
             {"name": name, "low": list(c.low), "high": list(c.high), "unit": c.unit, "frame": c.frame}
-            | {"meaning": c.meaning, "moves": role.motion is not None}
+            | {"meaning": c.meaning, "moves": role.update_commands is not None}
             for name, c in role.commands.items()
         ],
         "observation": {
-            "own": [_sized(name, t, percept) for name, t in cfg.own.items()],
-            "peer": [_sized(name, t, percept) for name, t in cfg.peer.items()],
-            "critic": [_sized(name, t, crew.now) for name, t in cfg.critic.items()],
+            "own": [_sized(name, t, policy_input) for name, t in cfg.own.items()],
+            "peer": [_sized(name, t, policy_input) for name, t in cfg.peer.items()],
+            "critic": [_sized(name, t, group.now) for name, t in cfg.privileged.items()],
             "memory": [_term(name, t) | {"size": len(t.initial)} for name, t in cfg.memory.items()],
             "hears": hears,
         },
-        "actions": list(_actions(role, crew)),
+        "actions": list(_actions(role, group)),
         "rewards": [_term(name, t) for name, t in role.rewards.items()],
-        "failures": [_term(name, t) for name, t in role.failures.items()],
+        "failures": [_term(name, t) for name, t in role.terminations.items()],
         "success": _term("success", role.success),
         "noise": plain(role.noise),
         "randomisation": [
             {"name": name, "function": name_of(t.func), "meaning": first_sentence(t.func), "params": plain(t.params)}
-            | {"when": when(t.every_s)}
+            | {"when": when(t.interval_range_s)}
             for name, t in role.randomisation.items()
         ],
         "baseline": None if role.baseline is None else _term("baseline", role.baseline),
-        "ppo": plain(role.ppo),
+        "ppo": plain(role.training.get("ppo", {})),
         "shield": plain(role.shield),
     }
 
@@ -146,11 +146,11 @@ def _sized(name: str, term: Term, seen: Any) -> dict[str, Any]:
     return _term(name, term) | {"size": int(term.func(seen, **term.params).shape[-1])}
 
 
-def _actions(role: RoleCfg, crew: Crew) -> Iterable[Mapping[str, Any]]:
+def _actions(role: GroupCfg, group: AgentGroup) -> Iterable[Mapping[str, Any]]:
     """One row a channel: what the actions -1 and 1 mean, and what the drive takes."""
     cfg = role.action
     relative = cfg.relative or (False,) * len(cfg.centre)
-    for channel, centre, scale, steps in zip(crew.robot.channels, cfg.centre, cfg.scale, relative, strict=True):
+    for channel, centre, scale, steps in zip(group.robot.channels, cfg.centre, cfg.scale, relative, strict=True):
         yield {
             "channel": channel.name,
             "unit": channel.unit,
@@ -159,7 +159,7 @@ def _actions(role: RoleCfg, crew: Crew) -> Iterable[Mapping[str, Any]]:
             "centre": None if steps else centre,
             "scale": scale,
             "relative": bool(steps),
-            "moves": None if cfg.moves is None else name_of(cfg.moves.func),
+            "moves": None if cfg.transform is None else name_of(cfg.transform.func),
         }
 
 
@@ -318,7 +318,7 @@ def changed_by(function: Any) -> str:
 
 def _uses(function: Any, tasks: Sequence[TaskCfg | MixedTaskCfg]) -> list[tuple[str, str, str]]:
     return [
-        (task.name, params_in_words(plain(term.params)), when(term.every_s))
+        (task.name, params_in_words(plain(term.params)), when(term.interval_range_s))
         for task in tasks
         for role in task.roles.values()
         for term in role.randomisation.values()

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from deploy.contract import Contract
-from deploy.signals import TensorSpec
+from deploy.contract.tensor_specs import TensorSpec
 from phalanx.console import out
 
 SHIELD_FIELDS = (
@@ -21,9 +21,9 @@ SHIELD_FIELDS = (
 def show_contract(contract: Contract, fingerprint: str, probe_error: float, path: Path) -> None:
     """Print the whole contract of the file at `path`; `probe_error` is what its self-test came to."""
     robot, team = contract.robot, contract.team
-    role = f", role [bold]{escape(contract.role)}[/]," if contract.role else ""
+    group = f", group [bold]{escape(contract.group)}[/]," if contract.group else ""
     out.print(
-        f"\n[bold]{escape(contract.task)}[/]{role} for [bold]{escape(robot.name)}[/] ({robot.kind})   "
+        f"\n[bold]{escape(contract.task)}[/]{group} for [bold]{escape(robot.name)}[/] ({robot.kind})   "
         f"{escape(str(path))}"
     )
     out.print(

@@ -94,13 +94,14 @@ def _make_room(out: Path) -> None:
 
 def _train(cfg: DemoCfg, say: Say) -> dict[str, Any]:
     from phalanx.commands.train import note
-    from policies.training.train import CollectionCfg, TrainCfg, train
+    from policies.training.train import TrainCfg, train
 
     result = train(
         TrainCfg(
             task=cfg.task,
             out=cfg.out / "train",
-            collection=CollectionCfg(cfg.num_envs, cfg.robots),
+            num_envs=cfg.num_envs,
+            num_agents=cfg.robots,
             total_steps=cfg.agent_steps,
             wall_budget_s=cfg.train_s,
             seed=cfg.seed,
@@ -135,7 +136,7 @@ def _verify(cfg: DemoCfg, policy: Path, say: Say) -> dict[str, Any]:
 
 def _fly(cfg: DemoCfg, policy: Path, say: Say) -> dict[str, Any]:
     from phalanx.commands.deploy import shown
-    from ros_nodes.deploy import run_mission
+    from ros_nodes.mission.deploy import run_mission
 
     def on_progress(state: dict[str, Any]) -> None:
         words = shown(state)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -10,11 +10,22 @@ import torch
 from deploy.contract import Contract
 from hardware import load_robot
 from phalanx.mission_judge import judge_of
-from ros_nodes.mission import CRAZYFLIE, Asked, Member, Mission, Order, check_times, plan_swap, team_names
-from ros_nodes.verdict import Judge, near_goal
+from ros_nodes.mission.mission import (
+    CRAZYFLIE,
+    FIRST_KILL_S,
+    LONGEST_S,
+    Asked,
+    Member,
+    Mission,
+    Order,
+    check_times,
+    plan_swap,
+    team_names,
+)
+from ros_nodes.mission.mission_success import Judge, near_goal
 from sim.randomisation import terrain
-from sim.task import Draw, MixedTaskCfg, RoleCfg, Start, TaskCfg
-from sim.tasks import any_task_names, load_any_task
+from sim.task import Draw, GroupCfg, MixedTaskCfg, Start, TaskCfg
+from sim.tasks import load_any_task
 
 SWAP = "swarm-swap"
 SWAP_ROBOTS, SWAP_S, SWAP_KILL_S = 4, 18.0, 11.0
@@ -31,35 +42,50 @@ def plan_mission(
     duration_s: float | None,
     kill_after_s: float | Literal["auto"] | None,
     seed: int,
+    swap: bool = False,
 ) -> tuple[Mission, Judge]:
     """The mission for policy files with these contracts, and what it is judged by; None for what the task says.
 
-    One policy is killed after `kill_after_s`; "auto" kills in the swap only. The swap is for a policy of
-    swarm-swap, or of a task that is not known here; else it is the policies' own task. ValueError for files that make
-    no team, and for figures that do not fit.
+    It is that of the policies' own task, or the swap: for policies of swarm-swap, and for others when `swap` says so.
+    One policy is killed after `kill_after_s`; "auto" kills in the swap only. ValueError for files that are no team, a
+    task that is not known here, and figures that do not fit.
     """
     if robots is not None and robots < 1:
         raise ValueError(f"robots = {robots}: a team needs at least one")
-    if duration_s is not None and not 0.0 < duration_s < np.inf:
-        raise ValueError(f"duration_s = {duration_s:g}: must be above 0 and finite")
+    if duration_s is not None:
+        check_times(duration_s, None)
     name, *others = dict.fromkeys(contract.task for contract in policies.values())
     if others:
-        raise ValueError(f"policies for {name!r} and for {others[0]!r} make no team")
-    if name == SWAP or name not in any_task_names():
-        kill_s = SWAP_KILL_S if kill_after_s == "auto" else kill_after_s
-        team = SWAP_ROBOTS if robots is None else robots
-        mission = plan_swap(team, SWAP_S if duration_s is None else duration_s, kill_s, seed)
-        return mission.flown_by(_by_role(policies, name, [CRAZYFLIE])), near_goal
-    task = load_any_task(name)
+        raise ValueError(f"policies of different tasks cannot be combined: {name!r} and {others[0]!r}")
+    if swap or name == SWAP:
+        return _plan_swap(policies, robots, SWAP_S if duration_s is None else duration_s, kill_after_s, seed), near_goal
+    try:
+        task = load_any_task(name)
+    except ValueError as error:
+        file = next(iter(policies))
+        raise ValueError(f"{file}: {error}. With --mission swap it flies the mission of {SWAP}") from None
     bundles = _by_role(policies, name, list(task.roles))
     kill_s = None if kill_after_s == "auto" else kill_after_s
     mission = plan_task(task, robots, LEAST_S if duration_s is None else duration_s, kill_s, seed)
     return mission.flown_by(bundles), judge_of(task)
 
 
+def _plan_swap(
+    policies: Mapping[str, Contract], robots: int | None, duration_s: float, kill_after_s: object, seed: int
+) -> Mission:
+    """The swap; by default a policy is killed at the same share of its way, whatever its duration."""
+    for file, contract in policies.items():
+        if (robot := contract.robot.name) != CRAZYFLIE:
+            raise ValueError(f"{file}: is for robot {robot!r}; the swap is for {CRAZYFLIE!r}")
+    auto_s = round(min(max(SWAP_KILL_S / SWAP_S * duration_s, FIRST_KILL_S), duration_s - 1.0), 2)
+    kill_s = auto_s if kill_after_s == "auto" else cast(float | None, kill_after_s)
+    mission = plan_swap(SWAP_ROBOTS if robots is None else robots, duration_s, kill_s, seed)
+    return mission.flown_by(_by_role(policies, SWAP, [CRAZYFLIE]))
+
+
 def _by_role(policies: Mapping[str, Contract], task: str, roles: Sequence[str]) -> dict[str, str]:
     """The policy file of each role; ValueError unless there is one for each."""
-    given = [contract.role or roles[0] for contract in policies.values()]
+    given = [contract.group or roles[0] for contract in policies.values()]
     if sorted(given) != sorted(roles):
         raise ValueError(
             f"task {task!r} takes one policy for each of its roles, {' and '.join(roles)}; given: {', '.join(given)}"
@@ -86,7 +112,8 @@ def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: floa
             raise ValueError(f"kill_after_s = {kill_s:g}: must be after the first episode, {task.episode_s:g} s")
         first_role = next(iter(task.roles.values()))
         duration_s = max(duration_s, kill_s + AFTERMATH_S[load_robot(first_role.robot).fallback])
-    legs = max(1, int(np.ceil(duration_s / task.episode_s - 1e-6)))
+    most = max(1, int(LONGEST_S / task.episode_s))
+    legs = min(max(1, int(np.ceil(duration_s / task.episode_s - 1e-6))), most)
     duration_s = legs * task.episode_s
     check_times(duration_s, kill_s)
     generator = torch.Generator().manual_seed(seed)
@@ -116,13 +143,13 @@ def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: floa
 
 def _orders(task: AnyTask, team: Sequence[Member], starts: Mapping[str, Start], begin_s: float) -> list[Order]:
     """What robots are asked during the episode that begins at `begin_s` of the mission; nothing where none take any."""
-    moves = any(cfg.motion for cfg in task.roles.values())
+    moves = any(cfg.update_commands for cfg in task.roles.values())
     orders: list[Order] = []
     for time_s in np.arange(0.0, task.episode_s if moves else 1e-9, 1.0 / ORDERS_HZ).tolist():
         asked: dict[str, dict[str, np.ndarray]] = {}
         for role, cfg in task.roles.items():
             start = starts[role]
-            moved = cfg.motion(start.plan, torch.full((1, 1, 1), time_s)) if cfg.motion else {}
+            moved = cfg.update_commands(start.plan, torch.full((1, 1, 1), time_s)) if cfg.update_commands else {}
             commands = {name: value[0].double().numpy() for name, value in {**start.command, **moved}.items()}
             mine = [member.name for member in team if member.role == role]
             asked |= {name: {c: value[n] for c, value in commands.items()} for n, name in enumerate(mine) if commands}
@@ -135,7 +162,7 @@ def _same(one: Asked, other: Asked) -> bool:
     return all((value == other[robot][name]).all() for robot, asked in one.items() for name, value in asked.items())
 
 
-def _places(task: AnyTask, cfg: RoleCfg, start: Start, robots: int) -> tuple[np.ndarray, np.ndarray]:
+def _places(task: AnyTask, cfg: GroupCfg, start: Start, robots: int) -> tuple[np.ndarray, np.ndarray]:
     """Base poses (N, 7) and joint positions (N, J); fixed bases stand where the task's scene has them.
 
     By default they are a metre apart along y.

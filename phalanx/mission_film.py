@@ -8,7 +8,7 @@ import numpy as np
 from phalanx.report.filming import make_film, visual_scene
 from phalanx.report.flight import Flight, load_flight
 from phalanx.report.places import markers_of
-from ros_nodes.mission import Mission
+from ros_nodes.mission.mission import Mission
 from sim.task import TaskCfg
 from sim.tasks import load_any_task
 

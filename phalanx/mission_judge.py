@@ -7,10 +7,10 @@ import torch
 
 from hardware import load_robot
 from hardware.types import ObjectState, RobotState
-from ros_nodes.mission import Mission
-from ros_nodes.truth import Truth
-from ros_nodes.verdict import Judge, Verdict
-from sim.task import MixedTaskCfg, RoleCfg, TaskCfg, Term
+from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.mission import Mission
+from ros_nodes.mission.mission_success import Judge, Verdict
+from sim.task import GroupCfg, MixedTaskCfg, TaskCfg, Term
 from sim.transition import Transition
 
 
@@ -24,7 +24,7 @@ def judge_of(task: TaskCfg | MixedTaskCfg) -> Judge:
         for role, cfg in task.roles.items():
             now, rows = _transition(role, cfg, mission, truth, states), mission.rows(role)
             success[:, rows] = _call(cfg.success, now)
-            for name, term in cfg.failures.items():
+            for name, term in cfg.terminations.items():
                 failed = failures[name if len(task.roles) == 1 else f"{role}/{name}"] = np.zeros_like(success)
                 failed[:, rows] = _call(term, now)
         return Verdict(success, failures)
@@ -33,7 +33,7 @@ def judge_of(task: TaskCfg | MixedTaskCfg) -> Judge:
 
 
 def _transition(
-    role: str, cfg: RoleCfg, mission: Mission, truth: Truth, states: Mapping[str, RobotState]
+    role: str, cfg: GroupCfg, mission: Mission, truth: Truth, states: Mapping[str, RobotState]
 ) -> Transition:
     state, rows = states[role], mission.rows(role)
     before = RobotState(*(torch.cat([x[:1], x[:-1]]) for x in (getattr(state, n) for n in RobotState.__slots__)))

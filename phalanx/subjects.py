@@ -80,7 +80,7 @@ def _of_files(files: Sequence[Path]) -> tuple[dict[str, PolicyRuntime], str]:
     tasks = sorted({runtime.contract.task for runtime in runtimes})
     if len(tasks) > 1:
         raise ValueError(f"policies for {' and '.join(tasks)} cannot act together")
-    team = {getattr(runtime.contract, "role", ""): runtime for runtime in runtimes}
+    team = {runtime.contract.group: runtime for runtime in runtimes}
     if len(team) < len(runtimes):
         raise ValueError("two policies for the same role: give one for each")
     return team, tasks[0]

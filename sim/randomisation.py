@@ -1,7 +1,7 @@
 """What differs from world to world, and in time. Each function changes something for the worlds it is given.
 
-A task names them with their ranges; `RandomTerm.every_s` says whether again in the course of an episode. "Scale" is a
-factor on the robot's nominal value.
+A task names them with their ranges; `EventTerm.interval_range_s` says whether again in the course of an episode.
+"Scale" is a factor on the robot's nominal value.
 """
 
 import numpy as np

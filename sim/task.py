@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 
 
 @dataclass(slots=True)
-class Percept:
+class PolicyInput:
     """All that a robot's policy is given in one control period; the raw inputs of the exported graph."""
 
     state: RobotState
@@ -42,37 +42,37 @@ class RewardTerm(Term):
 
 @dataclass(frozen=True)
 class MemoryTerm(Term):
-    """What a policy carries from step to step: `func(old, percept, action, **params)` returns the new value."""
+    """What a policy carries from step to step: `func(old, inputs, action, **params)` returns the new value."""
 
     initial: tuple[float, ...] = ()  # value at the start of an episode, one entry a component
 
 
 @dataclass(frozen=True)
-class RandomTerm:
+class EventTerm:
     """`func(robots, worlds, generator, **params)` changes something for `worlds` (K,); see sim/randomisation.py.
 
     It may heed the curriculum by `robots.difficulty` (W,), 0 to 1, as the ground does.
 
-    It is called at every reset; with `every_s` in the course of an episode instead, again and again, after a time drawn
-    from that range for each world. With (0, 0) it is called in every control step.
+    It is called at every reset; with `interval_range_s` in the course of an episode instead, again and again, after a
+    time drawn from that range for each world. With (0, 0) it is called in every control step.
     """
 
     func: Callable[..., None]
     params: Mapping[str, Any] = field(default_factory=dict)
-    every_s: tuple[float, float] | None = None
+    interval_range_s: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class ObservationCfg:
     """What a robot's policy sees: `own` terms, `peer` terms for each robot in range, and what it remembers.
 
-    `critic` terms look at the truth and are shown to the critic only. Without `peer` terms robots hear nobody.
+    `privileged` terms look at the truth and are shown to the critic only. Without `peer` terms robots hear nobody.
     """
 
     own: Mapping[str, Term]
     peer: Mapping[str, Term] = field(default_factory=dict)
     memory: Mapping[str, MemoryTerm] = field(default_factory=dict)
-    critic: Mapping[str, Term] = field(default_factory=dict)
+    privileged: Mapping[str, Term] = field(default_factory=dict)
     peer_range_m: float = 1.0  # farther robots are not heard
     max_peers: int = 0  # only the nearest count
 
@@ -82,16 +82,16 @@ class ActionCfg:
     """target = centre + scale * action, action in [-1, 1]; one entry a channel, in its unit.
 
     Channels in `relative` are joints whose centre is where they are measured to be: the action is a small step. With
-    `moves` ((state, (..., U)) -> (..., U), linear) scale * action are coordinates that it turns into what is added to
-    the centre: of a tool, say, instead of joints. `hold` (state -> (..., U)) is added to them: what keeps by itself the
-    coordinates that the task leaves alone.
+    `transform` ((state, (..., U)) -> (..., U), linear) scale * action are coordinates that it turns into what is added
+    to the centre: of a tool, say, instead of joints. `bias` (state -> (..., U)) is added to them: what keeps by itself
+    the coordinates that the task leaves alone.
     """
 
     centre: tuple[float, ...]
     scale: tuple[float, ...]
     relative: tuple[bool, ...] = ()  # one entry a channel; empty for none
-    moves: Term | None = None
-    hold: Term | None = None
+    transform: Term | None = None
+    bias: Term | None = None
 
 
 @dataclass(frozen=True)
@@ -138,11 +138,11 @@ class Start:
     lin_vel: Tensor | None = None  # (K, N, 3) m/s, world
     joint_pos: Tensor | None = None  # (K, N, J) rad; home by default
     objects: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # name -> pos (K, 3) m, quat (K, 4) wxyz
-    plan: dict[str, Tensor] = field(default_factory=dict)  # (K, N, size) what `motion` needs to move commands
+    plan: dict[str, Tensor] = field(default_factory=dict)  # (K, N, size) what `update_commands` needs to move commands
 
 
 StartFunc = Callable[[Draw], Start]
-MotionFunc = Callable[
+UpdateCommandsFunc = Callable[
     [Mapping[str, Tensor], Tensor], dict[str, Tensor]
 ]  # (plan, time_s (W, 1, 1)) -> commands (W, N, .)
 
@@ -157,7 +157,7 @@ class Curriculum:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoleCfg:
+class GroupCfg:
     """What like robots of a team have to do: what they see, what they may do, and what is good."""
 
     robot: str
@@ -166,13 +166,13 @@ class RoleCfg:
     observation: ObservationCfg
     action: ActionCfg
     rewards: Mapping[str, RewardTerm]
-    failures: Mapping[str, Term]  # (W, N) bool; a robot that fails ends the episode of its world
+    terminations: Mapping[str, Term]  # (W, N) bool; a robot that fails ends the episode of its world
     success: Term  # (W, N) bool; must hold for the last `success_hold_s` of the episode
     noise: Noise
-    randomisation: Mapping[str, RandomTerm]
-    motion: MotionFunc | None = None  # moves the commands during an episode
-    baseline: Term | None = None  # func(percept, **params) -> target (..., U): a controller that nobody trained
-    ppo: Mapping[str, Any] = field(default_factory=dict)  # overrides of the algorithm's defaults
+    randomisation: Mapping[str, EventTerm]
+    update_commands: UpdateCommandsFunc | None = None  # moves the commands during an episode
+    baseline: Term | None = None  # func(inputs, **params) -> target (..., U): a controller that nobody trained
+    training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # algorithm -> fields that it overrides
     shield: Mapping[str, Any] = field(default_factory=dict)  # overrides of the robot's shield parameters
 
 
@@ -193,14 +193,14 @@ class EpisodeCfg:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskCfg(EpisodeCfg, RoleCfg):
+class TaskCfg(EpisodeCfg, GroupCfg):
     """A task for like robots, whole: all that training and evaluation need to know beside the algorithm."""
 
     start: StartFunc
     verify_teams: tuple[int, ...] = ()  # team sizes that `phalanx verify` flies beside the one of training
 
     @property
-    def roles(self) -> dict[str, RoleCfg]:
+    def roles(self) -> dict[str, GroupCfg]:
         """The one role, under the robot's name."""
         return {self.robot: self}
 
@@ -213,7 +213,7 @@ class TaskCfg(EpisodeCfg, RoleCfg):
 class MixedTaskCfg(EpisodeCfg):
     """A task for unlike robots, each role with its own policy."""
 
-    roles: Mapping[str, RoleCfg]
+    roles: Mapping[str, GroupCfg]
     starts: Callable[[Draw], Mapping[str, Start]]  # role -> where it begins
 
 

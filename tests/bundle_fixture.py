@@ -1,17 +1,17 @@
 """A small but complete team policy, exported for real: what the tests of the deployed side fly."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 from torch import nn
 
 from deploy.bundle import save_bundle
+from deploy.bundle.probes import Probes, StepFn, record_sequence
 from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, robot_interface
-from deploy.probes import Probes, StepFn, record_sequence
-from deploy.signals import TensorSpec, peer_signals, state_signals
+from deploy.contract.tensor_specs import TensorSpec, peer_tensor_specs, state_tensor_specs
 from hardware import Peers, RobotState, load_robot
 
 WIDTH = 64
@@ -26,7 +26,7 @@ def make_contract(**changes) -> Contract:
         task="swarm-swap",
         robot=robot_interface(robot),
         control_dt_s=1 / robot.control_hz,
-        inputs=(*state_signals(0), *peer_signals(), GOAL, LAST_ACTION),
+        inputs=(*state_tensor_specs(0), *peer_tensor_specs(), GOAL, LAST_ACTION),
         outputs=(
             TensorSpec("target", ("batch", 4), "float32", "N, rad/s", "body", "actuator command"),
             TensorSpec("obs", ("batch", 13), "float32", "1", "body", "what the network saw of its own robot"),

@@ -8,8 +8,8 @@ from ros_rig import standing
 
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
-from ros_nodes.simulated_robot import Imperfection
-from ros_nodes.simulated_team import SimulatedTeam
+from ros_nodes.simulation.simulated_robot import Imperfection
+from ros_nodes.simulation.simulated_team import SimulatedTeam
 
 STEP_S = 0.002
 

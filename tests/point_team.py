@@ -49,7 +49,7 @@ class PointTeam:
         info = {
             "reward_terms": terms,
             "terminal_obs": self._observe(),
-            "failures": {"left_arena": terminated},
+            "terminations": {"left_arena": terminated},
             "success": (distance < 0.3).all(-1),
             "min_separation_m": self._separation(),
             "episode_length": self.clock.clone(),
@@ -91,7 +91,7 @@ class PointPair:
 
     def __init__(self, num_worlds: int = 16, seed: int = 0, episode_steps: int = 20) -> None:
         self.num_worlds, self.episode_steps = num_worlds, episode_steps
-        self.crews = {
+        self.groups = {
             "walker": SimpleNamespace(obs_layout=ObsLayout(own_dim=4, peer_dim=0), action_dim=2),
             "cart": SimpleNamespace(obs_layout=ObsLayout(own_dim=3, peer_dim=0), action_dim=1),
         }
@@ -124,7 +124,7 @@ class PointPair:
         info = {
             "reward_terms": terms,
             "terminal_obs": self._observe(),
-            "failures": {name: {"gone": value} for name, value in terminated.items()},
+            "terminations": {name: {"gone": value} for name, value in terminated.items()},
             "ended": ended,
             "success": (gap["walker"] < 0.3).all(-1) & (gap["cart"] < 0.3).all(-1),
             "episode_length": self.clock.clone(),

@@ -1,17 +1,17 @@
 """A policy file for an arm, without training: it turns to a tracked cube and lifts its last joint by a command."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from bundle_fixture import export_onnx, make_contract, torch_step
+from msgspec.structs import replace
 from torch import nn
 
 from deploy.bundle import save_bundle
+from deploy.bundle.probes import Probes, record_sequence
 from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
-from deploy.probes import Probes, record_sequence
-from deploy.signals import TensorSpec, object_signals, state_signals
+from deploy.contract.tensor_specs import TensorSpec, object_tensor_specs, state_tensor_specs
 from hardware.spec import RobotSpec
 
 CUBE = "cube"
@@ -21,12 +21,12 @@ LIFT = TensorSpec("lift", ("batch", 1), "float32", "rad", "joint", "how far the 
 def reach_contract(spec: RobotSpec, **changes) -> Contract:
     """No peers, no memory, no base; of the joints only the positions, of the cube all but its turning."""
     joints, channels = len(spec.joints), len(spec.channels)
-    own = [signal for signal in state_signals(joints) if signal.name == "joint_pos"]
+    own = [signal for signal in state_tensor_specs(joints) if signal.name == "joint_pos"]
     contract = make_contract(
         task="point-at-cube",
         robot=robot_interface(spec),
         control_dt_s=1 / spec.control_hz,
-        inputs=(*own, *object_signals(CUBE)[:3], LIFT),
+        inputs=(*own, *object_tensor_specs(CUBE)[:3], LIFT),
         outputs=(
             TensorSpec("target", ("batch", channels), "float32", "rad, m", "joint", "actuator command"),
             TensorSpec("obs", ("batch", joints + 3), "float32", "SI", "world", "joints, and where the cube will be"),

@@ -16,16 +16,16 @@ from deploy.shield import make_shield_params
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
-from ros_nodes import qos
-from ros_nodes.bringup import ACTIVATE, CONFIGURE, BringUp
-from ros_nodes.conversion import empty_state, read_odometry
-from ros_nodes.deploy import CONFIG, operator
-from ros_nodes.joint_messages import CommandConverter
-from ros_nodes.managed import ManagedNode
-from ros_nodes.mission import Member, Mission, save_mission, team_names, yaw_of
-from ros_nodes.mission_node import MissionNode
-from ros_nodes.polling import Mailbox
-from ros_nodes.processes import Processes, free_domain_id, ros_environment
+from ros_nodes.lifecycle.bring_up import ACTIVATE, CONFIGURE, BringUp
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import empty_state, read_odometry
+from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.mission.deploy import CONFIG, operator
+from ros_nodes.mission.mission import Member, Mission, save_mission, team_names, yaw_of
+from ros_nodes.mission.operator import MissionNode
 
 SPEC = load_robot("crazyflie")
 PERIOD_S = 1 / SPEC.control_hz

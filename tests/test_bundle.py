@@ -2,18 +2,18 @@ import base64
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes, save_policy
+from msgspec.structs import replace
 
 from deploy.bundle import BundleError, load_bundle, save_bundle, self_test
-from deploy.probes import Probes, probes_to_bytes
+from deploy.bundle.fingerprint import add_fingerprint
+from deploy.bundle.probes import Probes, probes_to_bytes
+from deploy.contract.tensor_specs import TensorSpec
 from deploy.runtime import PolicyRuntime
-from deploy.seal import seal
-from deploy.signals import TensorSpec
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def resealed(path, **metadata) -> bytes:
     for key, value in entries.items():
         if value is not None and key not in ("phalanx.fingerprint", "phalanx.bytes"):
             model.metadata_props.add(key=key, value=value)
-    return seal(model.SerializeToString())
+    return add_fingerprint(model.SerializeToString())
 
 
 def refusal(path, data: bytes) -> str:
@@ -120,7 +120,7 @@ def test_files_that_are_no_policy_are_named_so(exported, tmp_path):
     path = tmp_path / "other.onnx"
     assert refusal(path, b"#!/bin/sh\n").startswith("is not a phalanx policy file")
     assert refusal(path, exported[0]).startswith("is not a phalanx policy file")
-    assert refusal(path, seal(b"not a graph")).startswith("is not a sound ONNX file")
+    assert refusal(path, add_fingerprint(b"not a graph")).startswith("is not a sound ONNX file")
 
 
 def test_a_missing_file_and_a_folder_are_named_so(tmp_path):
@@ -143,8 +143,8 @@ def test_metadata_must_be_there_and_of_a_known_version(policy_file, tmp_path):
     assert refusal(path, resealed(policy_file, **{"phalanx.probes": None})) == "carries no phalanx.probes"
     assert refusal(path, resealed(policy_file, **{"phalanx.probes": "??"})).startswith("probes are not base64")
     assert refusal(path, resealed(policy_file, **{"phalanx.probes": "AAAA"})).startswith("probes cannot be read")
-    newer = text.replace("phalanx-policy/1", "phalanx-policy/2")
-    assert "'phalanx-policy/2' is not a version" in refusal(path, resealed(policy_file, **{"phalanx.contract": newer}))
+    newer = text.replace("phalanx-policy/2", "phalanx-policy/3")
+    assert "'phalanx-policy/3' is not a version" in refusal(path, resealed(policy_file, **{"phalanx.contract": newer}))
 
 
 @pytest.mark.parametrize(

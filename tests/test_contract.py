@@ -1,13 +1,22 @@
 import json
-from dataclasses import replace
 
 import pytest
 from bundle_fixture import GOAL, make_contract
+from msgspec.structs import replace
 
-from deploy.contract import FORMAT, CommandSpec, ContractError, MemorySpec, TeamSpec
-from deploy.contract_json import contract_from_json, contract_to_json
-from deploy.contract_rules import check_rules
-from deploy.signals import object_signals
+from deploy.contract import (
+    FORMAT,
+    CommandSpec,
+    Contract,
+    ContractError,
+    MemorySpec,
+    TeamSpec,
+    contract_from_json,
+    contract_schema,
+    contract_to_json,
+)
+from deploy.contract.rules import check_rules
+from deploy.contract.tensor_specs import object_tensor_specs
 
 
 def edited(*path_and_value) -> str:
@@ -30,18 +39,44 @@ def test_a_contract_survives_json_unchanged():
     assert contract_to_json(contract_from_json(contract_to_json(contract))) == contract_to_json(contract)
 
 
+def of_version_1(contract: Contract) -> str:
+    """The JSON of a contract as programs before version 2 wrote it."""
+    data = json.loads(contract_to_json(contract)) | {"format": "phalanx-policy/1"}
+    data["role"] = data.pop("group")
+    return json.dumps(data)
+
+
 def test_a_file_from_before_a_joint_was_taken_to_pick_up_speed_flies_as_it_was_verified():
-    old = contract_to_json(make_contract(shield={"effort_share": 0.9}))
+    old = of_version_1(make_contract(shield={"effort_share": 0.9}))
     assert contract_from_json(old).shield == {"effort_share": 0.9, "pickup_share": 0.0}
-    new = contract_to_json(make_contract(shield={"effort_share": 0.9, "pickup_share": 0.8}))
+    new = of_version_1(make_contract(shield={"effort_share": 0.9, "pickup_share": 0.8}))
     assert contract_from_json(new).shield["pickup_share"] == 0.8
 
 
 def test_a_file_from_when_every_hold_was_latched_is_supervised_as_today():
-    old = contract_to_json(make_contract(shield={"warn_periods": 2, "act_periods": 3}))
+    old = of_version_1(make_contract(shield={"warn_periods": 2, "act_periods": 3}))
     assert contract_from_json(old).shield["act_periods"] == 5
     for own in ({"act_periods": 4}, {"act_periods": 3, "latch_s": 0.5}):
-        assert contract_from_json(contract_to_json(make_contract(shield=own))).shield == own
+        assert contract_from_json(of_version_1(make_contract(shield=own))).shield == own
+
+
+def test_a_group_was_called_role_in_version_1():
+    contract = make_contract(group="drone")
+    assert contract_from_json(of_version_1(contract)) == contract
+    data = json.loads(of_version_1(contract))
+    del data["role"], data["objects"]  # as files were written before there were any
+    assert contract_from_json(json.dumps(data)) == make_contract(group="")
+    with pytest.raises(ContractError, match="contract: object contains unknown field 'role'"):
+        contract_from_json(edited("role", "drone"))
+
+
+def test_the_schema_says_what_the_reader_demands():
+    schema = contract_schema()["$defs"]
+    assert set(schema["Contract"]["required"]) == {
+        *("task", "robot", "control_dt_s", "inputs", "outputs", "memory", "commands", "team", "shield", "provenance")
+    }
+    assert schema["TensorSpec"]["properties"]["dtype"] == {"enum": ["bool", "float32"]}
+    assert not any(part["additionalProperties"] for part in schema.values())
 
 
 @pytest.mark.parametrize("value", [1 / 3, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, 0.02055366])
@@ -54,17 +89,17 @@ def test_numbers_keep_every_bit(value):
 @pytest.mark.parametrize(
     ("path_and_value", "names"),
     [
-        (("robot", "mass_kg", "0.04"), "contract.robot.mass_kg: '0.04' is not of type 'number'"),
+        (("robot", "mass_kg", "0.04"), "contract.robot.mass_kg: '0.04': expected 'float', got 'str'"),
         (("robot", "channels", 1, "low", None), "contract.robot.channels[1].low"),
-        (("robot", "channels", 2, "unit", "deg/s"), "contract.robot.channels[2].unit"),
-        (("inputs", 0, "dtype", "float64"), "contract.inputs[0].dtype: 'float64' is not one of"),
-        (("inputs", 0, "shape", [3]), "contract.inputs[0].shape[0]"),
-        (("control_dt_s", 0), "contract.control_dt_s"),
-        (("control_dt_s", True), "contract.control_dt_s"),
-        (("team", "max_peers", ...), "contract.team: 'max_peers' is a required property"),
-        (("team", "trained_wiht", 4), "contract.team: Additional properties"),
+        (("robot", "channels", 2, "unit", "deg/s"), "contract.robot.channels[2].unit: 'deg/s': not one of 'N', "),
+        (("inputs", 0, "dtype", "float64"), "contract.inputs[0].dtype: 'float64': not one of 'bool', 'float32'"),
+        (("inputs", 0, "shape", [3]), "contract.inputs.base_pos.shape[0]: 3 is not 'batch'"),
+        (("control_dt_s", 0), "contract.control_dt_s: 0: expected 'float' > 0.0"),
+        (("control_dt_s", True), "contract.control_dt_s: True: expected 'float', got 'bool'"),
+        (("team", "max_peers", ...), "contract.team: object missing required field 'max_peers'"),
+        (("team", "trained_wiht", 4), "contract.team: object contains unknown field 'trained_wiht'"),
         (("provenance", "trained_at_utc", "yesterday"), "contract.provenance.trained_at_utc"),
-        (("format", "phalanx-policy/2"), "contract.format: 'phalanx-policy/2' is not a version"),
+        (("format", "phalanx-policy/3"), "contract.format: 'phalanx-policy/3' is not a version"),
         (("format", ...), "contract.format: None is not a version"),
         (("robot", "channels", 0, "low", 99.0), "contract.robot.channels: thrust: low 99.0 is not below"),
         (("inputs", 0, "frame", "body"), "contract.inputs.base_pos.frame: 'body' is not 'world'"),
@@ -77,6 +112,11 @@ def test_numbers_keep_every_bit(value):
         (("outputs", 3, "name", "hidden"), "contract.memory.last_action: 'last_action_out' is not among the outputs"),
         (("memory", 0, "output", "next_action"), "contract.memory.last_action: output is 'next_action'"),
         (("memory", 0, "initial", [0, 0, 0]), "contract.memory.last_action.initial: has shape (3,), not (4,)"),
+        (
+            ("memory", 0, "initial", [0, "0", 0, 0]),
+            "contract.memory.last_action.initial: (0, '0', 0, 0) holds more than",
+        ),
+        (("robot", "joint_names", ["elbow", "elbow"]), "contract.robot.joint_names: 'elbow' appears 2 times"),
         (("memory", 0, "initial", [0, [0], 0, 0]), "contract.memory.last_action.initial: has shape None"),
         (("commands", 0, "high", [3, 3]), "contract.commands.goal_pos: has (3, 2) limits"),
         (("commands", 0, "high", [3, 3, 0.1]), "contract.commands.goal_pos: 2: low 0.2 is not below high 0.1"),
@@ -133,17 +173,14 @@ SAMPLE = make_contract().inputs
 def with_object(name: str, **changes):
     """The sample contract with all that is known of an object among its inputs."""
     contract = make_contract()
-    changes = {"objects": (name,), "inputs": (*contract.inputs, *object_signals(name))} | changes
+    changes = {"objects": (name,), "inputs": (*contract.inputs, *object_tensor_specs(name))} | changes
     return replace(contract, **changes)
 
 
-def test_objects_are_optional_and_survive_json():
-    data = json.loads(contract_to_json(make_contract()))
-    del data["objects"]  # as files were written before there were any
-    assert contract_from_json(json.dumps(data)) == make_contract()
+def test_objects_survive_json():
     contract = with_object("load")
     assert contract_from_json(contract_to_json(contract)) == contract
-    looks_at_height_only = with_object("load", inputs=(*SAMPLE, object_signals("load")[0]))
+    looks_at_height_only = with_object("load", inputs=(*SAMPLE, object_tensor_specs("load")[0]))
     check_rules(looks_at_height_only)
 
 
@@ -160,10 +197,10 @@ def test_objects_are_optional_and_survive_json():
         (with_object("peers", inputs=SAMPLE), r"contract.objects: 'peers' would give \['peers_lin_vel', 'peers_pos'\]"),
         (with_object("goal", inputs=SAMPLE), r"commands, memory: \['goal_pos'\] are names of sensor"),
         (
-            with_object("load", inputs=(*SAMPLE, replace(object_signals("load")[2], frame="world"))),
+            with_object("load", inputs=(*SAMPLE, replace(object_tensor_specs("load")[2], frame="world"))),
             "contract.inputs.load_lin_vel.frame: 'world' is not 'body'",
         ),
-        (with_object("load.1"), r"contract.objects\[0\]: 'load.1' does not match"),
+        (with_object("load.1"), r"contract.objects\[0\]: 'load.1': expected 'str' matching regex"),
     ],
 )
 def test_every_object_input_belongs_to_one_listed_object(contract, complaint):
@@ -183,4 +220,4 @@ def test_a_policy_may_look_at_less_than_the_robot_measures():
 
 
 def test_the_format_has_a_name_and_a_version():
-    assert json.loads(contract_to_json(make_contract()))["format"] == FORMAT == "phalanx-policy/1"
+    assert json.loads(contract_to_json(make_contract()))["format"] == FORMAT == "phalanx-policy/2"

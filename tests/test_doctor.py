@@ -48,7 +48,7 @@ def test_version_ranges(found, wanted, good):
 
 @pytest.mark.ros
 def test_messages_make_the_round_trip_over_real_dds():
-    from ros_nodes.loopback import round_trips_ms
+    from ros_nodes.messages.loopback import round_trips_ms
 
     times = round_trips_ms(count=20, timeout_s=10.0)
     assert len(times) == 20 and all(0.0 < t < 1000.0 for t in times)

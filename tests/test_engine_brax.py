@@ -6,8 +6,8 @@ import torch
 
 from sim.envs.team_env import make_env, task_scene
 from sim.physics import EngineError
-from sim.physics.brax import PIPELINES, BraxPhysics, brax_refuses
-from sim.physics.native import NativePhysics
+from sim.physics.jax.brax import PIPELINES, BraxPhysics, brax_refuses
+from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.scenes.scene import Scene
 from sim.tasks import load_task
 
@@ -40,7 +40,7 @@ def begin(scene: Scene, engines: list) -> None:
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_a_dropped_box_falls_and_lies(pipeline):
     scene = bare(BOX)
-    native, brax = NativePhysics(scene, WORLDS, STEPS), BraxPhysics(scene, WORLDS, STEPS, pipeline=pipeline)
+    native, brax = MujocoPhysics(scene, WORLDS, STEPS), BraxPhysics(scene, WORLDS, STEPS, pipeline=pipeline)
     begin(scene, [native, brax])
     for step in range(100):
         for engine in (native, brax):
@@ -54,7 +54,7 @@ def test_a_dropped_box_falls_and_lies(pipeline):
 
 def test_drives_masses_and_wind_differ_from_world_to_world_as_in_native_mujoco():
     scene = bare(ARM.format(more='damping="0.05" armature="0.01"'))
-    native, brax = NativePhysics(scene, WORLDS, STEPS), BraxPhysics(scene, WORLDS, STEPS)
+    native, brax = MujocoPhysics(scene, WORLDS, STEPS), BraxPhysics(scene, WORLDS, STEPS)
     begin(scene, [native, brax])
     everyone, factor = torch.arange(WORLDS), torch.linspace(0.6, 1.4, WORLDS).double().view(-1, 1)
     for engine in (native, brax):

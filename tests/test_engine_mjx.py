@@ -10,9 +10,9 @@ from twins import Twins
 from hardware import load_robot
 from sim.envs.team_env import task_scene
 from sim.physics import EngineError, Physics
-from sim.physics.jax_setup import engine_modules, find_device
-from sim.physics.mjx import MjxPhysics, mjx_refuses
-from sim.physics.native import NativePhysics
+from sim.physics.jax.mjx import MjxPhysics, mjx_refuses
+from sim.physics.jax.setup import engine_modules, find_device
+from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.scenes.scene import Scene, build_scene
 from sim.tasks import load_task
 
@@ -60,9 +60,9 @@ def errors(scene: Scene, native: Physics, other: Physics, worlds: int, until: tu
 
 
 @pytest.fixture(scope="module")
-def hover() -> tuple[Scene, NativePhysics, MjxPhysics]:
+def hover() -> tuple[Scene, MujocoPhysics, MjxPhysics]:
     scene = task_scene(load_task("hover"))
-    return scene, NativePhysics(scene, 8, STEPS), MjxPhysics(scene, 8, STEPS)
+    return scene, MujocoPhysics(scene, 8, STEPS), MjxPhysics(scene, 8, STEPS)
 
 
 def test_a_drone_flies_as_in_native_mujoco(hover):
@@ -132,7 +132,7 @@ def test_a_saved_state_continues_bitwise(hover):
 @pytest.mark.slow
 def test_masses_and_gains_differ_from_world_to_world_as_in_native_mujoco():
     scene = build_scene(load_robot("crazyflie"), 2)
-    native, mjx = NativePhysics(scene, 4, STEPS), MjxPhysics(scene, 4, STEPS)
+    native, mjx = MujocoPhysics(scene, 4, STEPS), MjxPhysics(scene, 4, STEPS)
     flying(scene, [native, mjx], 4)
     body, worlds = torch.tensor([int(scene.group.base_body[0])]), torch.arange(4)
     factor = torch.linspace(0.7, 1.3, 4).double().view(-1, 1)
@@ -152,7 +152,7 @@ def test_masses_and_gains_differ_from_world_to_world_as_in_native_mujoco():
 @pytest.mark.slow
 def test_drives_at_their_limit_cylinders_on_boxes_and_dry_friction_as_in_native_mujoco():
     scene = Scene(mujoco.MjModel.from_xml_string(BENCH), (), ())
-    native, mjx = NativePhysics(scene, 4, STEPS), MjxPhysics(scene, 4, STEPS)
+    native, mjx = MujocoPhysics(scene, 4, STEPS), MjxPhysics(scene, 4, STEPS)
     qpos = torch.from_numpy(scene.model.qpos0).repeat(4, 1)
     qpos[:, 0] = torch.linspace(-0.5, 0.5, 4)
     for engine in (native, mjx):

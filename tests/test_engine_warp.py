@@ -12,8 +12,11 @@ import torch
 from twins import ALL, WORLDS, Twins
 
 from sim.envs.team_env import make_env
-from sim.physics import EngineError, warp_engine, warp_room, warp_setup
-from sim.physics.warp import WarpPhysics
+from sim.physics import EngineError
+from sim.physics.warp import engine as warp_engine
+from sim.physics.warp import room as warp_room
+from sim.physics.warp import setup as warp_setup
+from sim.physics.warp.physics import WarpPhysics
 from sim.scenes.scene import Scene
 
 

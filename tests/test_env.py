@@ -9,9 +9,9 @@ import torch
 
 from hardware import load_robot
 from sim.envs.team_env import make_env
-from sim.physics.native import NativePhysics
+from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.scenes.scene import build_scene
-from sim.task import Draw, RandomTerm
+from sim.task import Draw, EventTerm
 from sim.tasks import load_task
 
 HOVER = torch.zeros(4)
@@ -45,7 +45,7 @@ def test_threads_do_not_change_the_physics():
     scene = build_scene(load_robot("crazyflie"), 2)
     states = []
     for threads in (1, 2):
-        physics = NativePhysics(scene, 16, 5, num_threads=threads)
+        physics = MujocoPhysics(scene, 16, 5, num_threads=threads)
         qpos = torch.zeros(16, 14, dtype=torch.float64)
         qpos[:, [2, 9, 3, 10]] = 1.0
         qpos[:, 7] = torch.linspace(0.08, 0.5, 16)  # some pairs start in contact
@@ -176,7 +176,7 @@ def test_observation_does_not_depend_on_heading_or_place():
     start.lin_vel[1] = rotate(turn, start.lin_vel[0])
     start.command["goal_pos"][1] = rotate(turn, start.command["goal_pos"][0]) + shift
     env.world.reset(torch.arange(2), [start])
-    env.crew.command = start.command
+    env.group.command = start.command
     env._measure()
     obs, *_ = env.step(torch.tensor([0.3, 0.5, -0.2, 0.1]).expand(2, 4, 4))
     torch.testing.assert_close(obs[0], obs[1], atol=2e-4, rtol=0)
@@ -219,7 +219,7 @@ def test_impossible_ranges_and_unknown_tasks_are_refused():
         (randomisation.mass, {"scale": (1.2, 0.8)}, r"range \(1.2, 0.8\)"),
         (randomisation.network_delay, {"range_s": (0.0, 0.5)}, r"delay range \(0.0, 0.5\)"),
     ):
-        bad = dataclasses.replace(task, randomisation={"x": RandomTerm(func, params)})
+        bad = dataclasses.replace(task, randomisation={"x": EventTerm(func, params)})
         with pytest.raises(ValueError, match=message):
             make_env(bad, 2, 0)
     with pytest.raises(ValueError, match="room for 16 robots, not 17"):

@@ -31,7 +31,7 @@ def test_only_the_first_episode_of_a_world_counts():
         total[open_worlds] += reward.mean(-1)[open_worlds]
         for w in (terminated | truncated).any(-1).nonzero().flatten().tolist():
             ends += 1
-            outcome = int(info["episode_length"][w]), bool(info["failures"]["collision"][w].any())
+            outcome = int(info["episode_length"][w]), bool(info["terminations"]["collision"][w].any())
             first.setdefault(w, (*outcome, float(info["min_separation_m"][w])))
     assert ends > worlds  # some world did end twice
 

@@ -7,30 +7,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_run import train_cfg
 
 from deploy.bundle import load_bundle
-from deploy.contract_json import contract_to_json
+from deploy.contract.codec import contract_to_json
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
+from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.evaluate import evaluate
-from policies.evaluation.trained import load_controller
 from policies.evaluation.verify import VerifyCfg, measure_parity, verify
-from policies.export.export import export_policy
-from policies.training.train import train
-from sim.task import Percept
+from policies.export.export import export_policy, load_controller
+from policies.training.train import TrainCfg, train
+from sim.task import PolicyInput
 
-PPO = dict(num_steps=16, epochs=1, minibatch=256)
+PPO = PPOCfg(num_steps=16, epochs=1, minibatch=256)
 
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory) -> Path:
     """A short training of the real task, with a head large enough that every weight matters."""
     folder = tmp_path_factory.mktemp("run")
-    train(train_cfg(out=folder, num_envs=8, total_steps=8 * 4 * 16 * 2, **PPO))
+    train(TrainCfg(out=folder, num_envs=8, total_steps=8 * 4 * 16 * 2, ppo=PPO))
     content = load_checkpoint(folder)
-    content["policies"]["crazyflie"]["state"]["head.weight"] *= 30
+    content["learners"][""]["actor"]["head.weight"] *= 30
     save_checkpoint(folder / "checkpoint.pt", content)
     return folder
 
@@ -75,7 +74,7 @@ def test_a_robot_alone_does_what_the_batch_does(bundle_path: Path):
 
 def test_parity_notices_another_policy(bundle_path: Path, run_dir: Path, tmp_path: Path):
     content = load_checkpoint(run_dir)
-    content["policies"]["crazyflie"]["state"]["trunk.peers.encode.weight"] *= 1.01
+    content["learners"][""]["actor"]["trunk.peers.encode.weight"] *= 1.01
     save_checkpoint(tmp_path / "checkpoint.pt", content)
     assert measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg(parity_worlds=2))["max_abs"] > 1e-4
 
@@ -161,5 +160,5 @@ def torch_step(controller, inputs, memory):
     state = RobotState(none, none, *(given[name] for name in names), age=torch.zeros(len(none)))
     peers = Peers(*(given[f"peers_{name}"] for name in ("pos", "lin_vel", "age", "valid")))
     with torch.no_grad():
-        target, memory, _, _ = controller(Percept(state, peers, {}, {"goal_pos": given["goal_pos"]}, memory))
+        target, memory, _, _ = controller(PolicyInput(state, peers, {}, {"goal_pos": given["goal_pos"]}, memory))
     return target.target.numpy(), memory

@@ -28,7 +28,7 @@ def test_contracts_of_the_import_linter_hold(monkeypatch):
     [
         "import hardware",
         "import deploy.bundle, deploy.runtime, deploy.shield",
-        "import ros_nodes.policy_node, ros_nodes.shield_node, ros_nodes.simulated_robots_node",
+        "import ros_nodes.nodes.policy_node, ros_nodes.nodes.shield_node, ros_nodes.nodes.simulated_robots_node",
     ],
 )
 def test_what_runs_on_the_robot_loads_no_trainer_and_no_simulator(code):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from sim.physics.jax_setup import engine_modules, lend
-from sim.physics.jax_trace import Program
+from sim.physics.jax.setup import engine_modules, lend
+from sim.physics.jax.trace import Program
 
 X = torch.tensor([[0.3, -1.7, 2.5, 0.0], [1.1, -0.2, -3.4, 0.9], [2.2, 0.4, 0.6, -0.8]])
 Y = torch.tensor([[1.3, 0.7, -2.5, 1.0], [0.1, 2.2, 3.4, -0.9], [0.2, -0.4, 1.6, 0.8]])

@@ -12,11 +12,11 @@ import pytest
 pytest.importorskip("rclpy")
 from ros_rig import standing
 
-from ros_nodes.deploy import CONFIG, operator
-from ros_nodes.launching import mission_for, names_in, pose_in, robot_for, seed_in
-from ros_nodes.mission import Order, save_mission
-from ros_nodes.mission_setup import PARAMETERS, PLAN, prepare
-from ros_nodes.processes import ProcessError, Processes, free_domain_id, ros_environment
+from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
+from ros_nodes.mission.deploy import CONFIG, operator
+from ros_nodes.mission.launch_arguments import mission_for, names_in, pose_in, robot_for, seed_in
+from ros_nodes.mission.mission import Order, save_mission
+from ros_nodes.mission.prepare import PARAMETERS, PLAN, prepare
 
 ZOO = Path(__file__).parent.parent / "zoo"
 HOVER, REACH = str(ZOO / "hover.onnx"), str(ZOO / "reach.onnx")

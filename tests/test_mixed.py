@@ -3,36 +3,36 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from point_team import PointPair, PointTeam
-from small_run import train_cfg
 from test_resume import same
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.kinematics import load_chain
 from hardware.rotation import down_b
-from policies.algorithms.algorithm import labelled
+from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.evaluate import evaluate, load_team
-from policies.evaluation.trained import load_controllers
 from policies.evaluation.verify import VerifyCfg, verify
-from policies.export.export import export_policy, export_team
+from policies.export.export import export_policy, export_team, load_controllers
+from policies.training.learner import together
 from policies.training.nan_guard import NonFiniteError
-from policies.training.train import Trainer, train
+from policies.training.train import TrainCfg, Trainer, train
 from sim.envs.action import encode
 from sim.envs.team_env import MixedEnv
 from sim.tasks import any_task_names, load_any_task, load_task, task_names
 from sim.tasks.perch import HALF_M, PERCH, SEAT, TOOL_HIGH, TOOL_LOW
 from sim.terms.perch import above_seat
 
-QUICK = dict(num_steps=20, minibatch=320, hidden=32, peer_embed=16)
+QUICK = PPOCfg(num_steps=20, minibatch=320, hidden=32, peer_embed=16)
 ROLES = ("drone", "arm")
 
 
 class Scripted:
-    """The task's own baseline of a role, or what a function of the crew says."""
+    """The task's own baseline of a role, or what a function of the group says."""
 
     def __init__(self, action=None) -> None:
         self.action = action
@@ -41,11 +41,11 @@ class Scripted:
         """Nothing to remember."""
 
     def act(self, env) -> tuple[torch.Tensor, torch.Tensor]:
-        role, percept = env.role, env.percept
+        role, policy_input = env.role, env.policy_input
         if self.action is not None:
             return self.action(env), self.action(env)
-        target = role.baseline.func(percept, **role.baseline.params)
-        return encode(role.action, target, percept.state, env.robot), target
+        target = role.baseline.func(policy_input, **role.baseline.params)
+        return encode(role.action, target, policy_input.state, env.robot), target
 
 
 def zero(env) -> torch.Tensor:
@@ -54,7 +54,7 @@ def zero(env) -> torch.Tensor:
 
 def test_every_role_learns_its_own_part(tmp_path: Path):
     seen: list[dict[str, float]] = []
-    cfg = train_cfg(task="points", out=tmp_path, total_steps=60_000, **QUICK)
+    cfg = TrainCfg(task="points", out=tmp_path, total_steps=60_000, ppo=QUICK)
     result = train(cfg, on_progress=seen.append, env=PointPair(32))
     assert result.finished and result.env_steps == result.agent_steps // 3
     ended = [point for point in result.return_curve if "mean_return" in point]
@@ -70,17 +70,17 @@ def test_every_role_learns_its_own_part(tmp_path: Path):
 def test_a_mixed_run_resumes_to_the_last_bit_and_another_seed_is_another_run(tmp_path: Path):
     def go(folder: str, iterations: int, resume: bool = False, seed: int = 0):
         steps = iterations * 8 * 3 * 20
-        cfg = train_cfg(task="p", out=tmp_path / folder, total_steps=steps, resume=resume, seed=seed, **QUICK)
+        cfg = TrainCfg(task="p", out=tmp_path / folder, total_steps=steps, resume=resume, seed=seed, ppo=QUICK)
         return train(cfg, env=PointPair(8))
 
     whole, _, other = go("whole", 7), go("halves", 3), go("other", 7, seed=1)
     halves = go("halves", 7, resume=True)
     one, two, three = (load_checkpoint(run.path) for run in (whole, halves, other))
-    for name in ("policies", "algorithm", "env", "collector", "progress"):
+    for name in ("learners", "env", "obs", "curve"):
         assert same(one[name], two[name]), name
         assert not same(one[name], three[name]), name
-    with pytest.raises(CheckpointError, match="with groups point: the checkpoint was made with walker, cart"):
-        Trainer(train_cfg(task="p", **QUICK), PointTeam(8)).load_state_dict(one)
+    with pytest.raises(CheckpointError, match="cannot resume with roles : the checkpoint was made with walker, cart"):
+        Trainer(TrainCfg(task="p", ppo=QUICK), PointTeam(8)).load_state_dict(one)
 
 
 def test_a_role_of_several_is_named_when_its_numbers_go_wrong(tmp_path: Path):
@@ -91,21 +91,22 @@ def test_a_role_of_several_is_named_when_its_numbers_go_wrong(tmp_path: Path):
             return obs, reward, *rest, info
 
     with pytest.raises(NonFiniteError, match=r"reward term 'distance' of 'cart' is not finite in world 3, robot 1 "):
-        train(train_cfg(task="p", out=tmp_path, **QUICK), env=Poisoned(8))
+        train(TrainCfg(task="p", out=tmp_path, ppo=QUICK), env=Poisoned(8))
 
 
 def test_roles_that_cannot_share_a_rollout_are_refused(tmp_path: Path):
-    role = replace(PERCH.roles["arm"], ppo={**PERCH.roles["arm"].ppo, "num_steps": 8})
+    role = replace(PERCH.roles["arm"], training={"ppo": {**PERCH.roles["arm"].training["ppo"], "num_steps": 8}})
     task = replace(PERCH, roles={**PERCH.roles, "arm": role})
-    with pytest.raises(ValueError, match=r"groups drone, arm differ in num_steps: they share one rollout"):
-        Trainer(train_cfg(task="perch", out=tmp_path), MixedEnv(task, 2, seed=0))
-    with pytest.raises(ValueError, match="'perch' has several groups: their numbers of robots are the task's"):
-        Trainer(train_cfg(task="perch", out=tmp_path, num_agents=3))
+    with pytest.raises(ValueError, match=r"roles drone, arm differ in ppo.num_steps: they share one rollout"):
+        Trainer(TrainCfg(task="perch", out=tmp_path), MixedEnv(task, 2, seed=0))
+    with pytest.raises(ValueError, match="'perch' has several roles: their numbers of robots are the task's"):
+        Trainer(TrainCfg(task="perch", out=tmp_path, num_agents=3))
 
 
-def test_numbers_of_one_group_keep_their_names():
-    assert labelled({"a": {"kl": 1.0}}) == {"kl": 1.0}
-    assert labelled({"a": {"kl": 1.0}, "b": {"kl": 2.0}}) == {"a/kl": 1.0, "b/kl": 2.0}
+def test_numbers_of_one_role_keep_their_names():
+    assert together({"": {"kl": 1.0, "success_rate": 0.5}}) == {"kl": 1.0, "success_rate": 0.5}
+    several = together({"a": {"kl": 1.0, "success_rate": 0.5}, "b": {"kl": 2.0, "success_rate": 0.5}})
+    assert several == {"success_rate": 0.5, "a/kl": 1.0, "b/kl": 2.0}
 
 
 def test_tasks_with_roles_are_listed_apart():
@@ -121,7 +122,8 @@ def test_the_same_seed_gives_the_same_perching(tmp_path: Path):
         seen = []
         for _ in range(25):
             actions = {
-                name: 2 * torch.rand(4, 1, crew.action_dim, generator=generator) - 1 for name, crew in env.crews.items()
+                name: 2 * torch.rand(4, 1, group.action_dim, generator=generator) - 1
+                for name, group in env.groups.items()
             }
             obs, reward, *_ = env.step(actions)
             seen.append((obs, reward))
@@ -134,7 +136,7 @@ def test_the_same_seed_gives_the_same_perching(tmp_path: Path):
 
 def test_the_tray_begins_in_the_hand_and_the_drone_in_the_air_half_a_metre_to_a_metre_away():
     env = MixedEnv(PERCH, 64, seed=1, randomise=False)
-    arm, drone = env.crews["arm"].now, env.crews["drone"].now
+    arm, drone = env.groups["arm"].now, env.groups["drone"].now
     tray = drone.objects["tray"]
     tool = load_chain(load_robot("panda"), "tool").forward(arm.state.joint_pos)[0]
     assert torch.allclose(tray.pos - tool, torch.tensor([0.22, 0.0, 0.0]), atol=2e-3)
@@ -143,12 +145,12 @@ def test_the_tray_begins_in_the_hand_and_the_drone_in_the_air_half_a_metre_to_a_
     assert away.min() > 0.49 and away.max() < 1.01 and (drone.state.base_pos - tray.pos)[..., 2].min() > 0.2
     low, high = (torch.tensor([getattr(j, side) for j in load_robot("panda").joints]) for side in ("low", "high"))
     assert ((arm.state.joint_pos >= low) & (arm.state.joint_pos <= high)).all()
-    _, _, terminated, _, _ = env.step({name: zero(crew) for name, crew in env.crews.items()})
+    _, _, terminated, _, _ = env.step({name: zero(group) for name, group in env.groups.items()})
     assert not terminated["drone"].any() and not terminated["arm"].any()
     before = drone.objects["tray"].pos
     for _ in range(50):
-        env.step({"arm": zero(env.crews["arm"]), "drone": zero(env.crews["drone"])})
-    tray = env.crews["arm"].now.objects["tray"]
+        env.step({"arm": zero(env.groups["arm"]), "drone": zero(env.groups["drone"])})
+    tray = env.groups["arm"].now.objects["tray"]
     assert (tray.pos - before).abs().max() < 0.01 and down_b(tray.quat)[..., :2].abs().max() < 0.03
 
 
@@ -156,22 +158,22 @@ def test_the_tray_begins_in_the_hand_and_the_drone_in_the_air_half_a_metre_to_a_
 def perched() -> MixedEnv:
     """The end of an episode flown by the two baselines without randomisation."""
     env = MixedEnv(replace(PERCH, episode_s=60.0), 16, seed=3, randomise=False)
-    pilots = {name: Scripted() for name in env.crews}
+    pilots = {name: Scripted() for name in env.groups}
     for _ in range(300):
-        env.step({name: pilot.act(env.crews[name])[0] for name, pilot in pilots.items()})
+        env.step({name: pilot.act(env.groups[name])[0] for name, pilot in pilots.items()})
     return env
 
 
 def test_the_baselines_bring_the_drone_onto_the_tray(perched: MixedEnv):
-    held = torch.cat([crew.held for crew in perched.crews.values()], dim=1)
+    held = torch.cat([group.held for group in perched.groups.values()], dim=1)
     assert (held >= 50).all(-1).float().mean() > 0.7
-    now = perched.crews["drone"].now
+    now = perched.groups["drone"].now
     offset = above_seat(now.state, now.objects["tray"], SEAT["seat_m"])[held.amin(-1) >= 50]
     assert offset[..., 2].abs().max() < 0.01 and offset[..., :2].abs().max() < HALF_M
 
 
 def test_success_is_of_drones_that_sit(perched: MixedEnv):
-    role, now = PERCH.roles["drone"], perched.crews["drone"].now
+    role, now = PERCH.roles["drone"], perched.groups["drone"].now
     sits = role.success.func(now, **role.success.params)
     assert sits.any()
 
@@ -201,10 +203,10 @@ def test_nobody_perches_by_doing_nothing_and_failures_are_of_the_role_that_fails
 def run_dir(tmp_path_factory) -> Path:
     """A short training of perch, with heads large enough that weights matter."""
     folder = tmp_path_factory.mktemp("perch")
-    train(train_cfg(task="perch", out=folder, num_envs=8, total_steps=8 * 2 * 16 * 2))
+    train(TrainCfg(task="perch", out=folder, num_envs=8, total_steps=8 * 2 * 16 * 2))
     content = load_checkpoint(folder)
-    for policy in content["policies"].values():
-        policy["state"]["head.weight"] *= 3
+    for state in content["learners"].values():
+        state["actor"]["head.weight"] *= 3
     save_checkpoint(folder / "checkpoint.pt", content)
     return folder
 
@@ -217,15 +219,15 @@ def files(run_dir: Path, tmp_path_factory) -> list[Path]:
 def test_each_role_leaves_as_a_file_of_its_own(files: list[Path], run_dir: Path, tmp_path: Path):
     assert [path.name for path in files] == ["perch-drone.onnx", "perch-arm.onnx"]
     drone, arm = (load_bundle(path).contract for path in files)
-    assert (drone.task, drone.role, drone.robot.name) == ("perch", "drone", "crazyflie")
-    assert (arm.task, arm.role, arm.robot.name) == ("perch", "arm", "panda")
+    assert (drone.task, drone.group, drone.robot.name) == ("perch", "drone", "crazyflie")
+    assert (arm.task, arm.group, arm.robot.name) == ("perch", "arm", "panda")
     assert drone.objects == arm.objects == ("tray",) and drone.team.trained_with == arm.team.trained_with == 2
     assert "peers_pos" in {t.name for t in arm.inputs} and "peers_pos" not in {t.name for t in drone.inputs}
     assert drone.provenance.env_steps == 8 * 16 * 2
-    alone = load_bundle(export_policy(run_dir, tmp_path / "drone.onnx", group="drone")).contract
-    assert replace(alone, provenance=drone.provenance) == drone
-    with pytest.raises(ValueError, match=r"has no group 'pilot'; it has: drone, arm"):
-        export_policy(run_dir, tmp_path / "pilot.onnx", group="pilot")
+    alone = load_bundle(export_policy(run_dir, tmp_path / "drone.onnx", role="drone")).contract
+    assert msgspec.structs.replace(alone, provenance=drone.provenance) == drone
+    with pytest.raises(ValueError, match=r"has no role 'pilot'; it has: drone, arm"):
+        export_policy(run_dir, tmp_path / "pilot.onnx", role="pilot")
 
 
 def test_files_do_in_flight_what_the_controllers_do(files: list[Path], run_dir: Path):

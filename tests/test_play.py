@@ -104,7 +104,7 @@ def test_nobody_and_a_good_controller_come_to_different_ends():
 
 def test_the_last_moment_is_the_one_that_ended_the_episode():
     episode = short("hover", "zero", 5.0)
-    flight, low_m = episode.flight, HOVER.failures["outside"].params["low_m"][2]
+    flight, low_m = episode.flight, HOVER.terminations["outside"].params["low_m"][2]
     assert episode.failure == "outside" and episode.duration_s == flight.t[-1] < 5.0
     assert flight.pos[-1, 0, 2] < low_m < flight.pos[-2, 0, 2]
     assert np.allclose(episode.qpos[-1, :3], flight.pos[-1, 0])

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from bundle_fixture import TeamPolicy, make_contract, record_probes
 
-from deploy.probes import ProbeError, Probes, ProbeSequence, check_probes, probes_from_bytes, probes_to_bytes, replay
+from deploy.bundle.probes import (
+    ProbeError,
+    Probes,
+    ProbeSequence,
+    check_probes,
+    probes_from_bytes,
+    probes_to_bytes,
+    replay,
+)
 
 
 @pytest.fixture(scope="module")

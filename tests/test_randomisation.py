@@ -10,7 +10,7 @@ import torch
 from sim import randomisation
 from sim.envs.team_env import TeamEnv, make_env
 from sim.noise import Noise
-from sim.task import Curriculum, RandomTerm
+from sim.task import Curriculum, EventTerm
 from sim.tasks import load_task
 
 HOVER = load_task("hover")
@@ -186,9 +186,9 @@ def test_terms_with_an_interval_act_again_and_again_and_not_at_the_start():
     def count(robots, worlds, generator) -> None:
         calls.append(len(worlds))
 
-    for every_s, expected in (((0.1, 0.1), 10 * 4), ((0.0, 0.0), 50 * 4)):
+    for interval_range_s, expected in (((0.1, 0.1), 10 * 4), ((0.0, 0.0), 50 * 4)):
         calls.clear()
-        task = dataclasses.replace(HOVER, randomisation={"count": RandomTerm(count, every_s=every_s)})
+        task = dataclasses.replace(HOVER, randomisation={"count": EventTerm(count, interval_range_s=interval_range_s)})
         env = make_env(task, 4, seed=0)
         assert not calls
         for _ in range(50):
@@ -209,7 +209,9 @@ def test_a_world_that_blows_up_fails_alone_and_is_kept_for_study():
     obs, reward, terminated, _, info = env.step(torch.zeros(4, 1, 4))
     expected, *_ = twin.step(torch.zeros(4, 1, 4))
     assert (
-        info["failures"]["unstable"].flatten().tolist() == terminated.flatten().tolist() == [False, False, True, False]
+        info["terminations"]["unstable"].flatten().tolist()
+        == terminated.flatten().tolist()
+        == [False, False, True, False]
     )
     assert torch.isfinite(obs).all() and torch.isfinite(reward).all() and torch.isfinite(info["terminal_obs"]).all()
     assert torch.equal(obs[[0, 1, 3]], expected[[0, 1, 3]])

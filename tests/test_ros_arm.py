@@ -13,11 +13,11 @@ from sensor_msgs.msg import JointState
 
 from hardware import load_robot
 from hardware.types import ActuatorCommand, ObjectState
-from ros_nodes import qos
-from ros_nodes.conversion import empty_state, odometry_of, set_stamp, write_object
-from ros_nodes.joint_messages import JointConverter
-from ros_nodes.polling import Mailbox
-from ros_nodes.topics import object_topic
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import empty_state, odometry_of, set_stamp, write_object
+from ros_nodes.messages.joints import JointConverter
+from ros_nodes.messages.topics import object_topic
 
 pytestmark = pytest.mark.ros
 SPEC = load_robot("panda")

@@ -2,10 +2,10 @@
 
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("rclpy")
 import rclpy
@@ -18,11 +18,11 @@ from deploy.contract import CommandSpec
 from hardware import load_robot
 from hardware.kinematics import load_chain
 from hardware.types import ObjectState
-from ros_nodes import qos
-from ros_nodes.commands import CommandInbox
-from ros_nodes.conversion import empty_state
-from ros_nodes.mission_node import MissionNode
-from ros_nodes.processes import free_domain_id, ros_environment
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.messages import qos
+from ros_nodes.messages.commands import CommandInbox
+from ros_nodes.messages.conversion import empty_state
+from ros_nodes.mission.operator import MissionNode
 
 pytestmark = pytest.mark.ros
 PANDA, CRAZYFLIE = load_robot("panda"), load_robot("crazyflie")

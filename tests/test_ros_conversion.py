@@ -9,7 +9,7 @@ from sensor_msgs.msg import JointState
 
 from hardware import load_robot
 from hardware.types import ActuatorCommand, ObjectState, RobotState
-from ros_nodes.conversion import (
+from ros_nodes.messages.conversion import (
     MessageError,
     base_frame,
     empty_object,
@@ -24,7 +24,7 @@ from ros_nodes.conversion import (
     write_object,
     write_odometry,
 )
-from ros_nodes.joint_messages import CommandConverter, JointConverter
+from ros_nodes.messages.joints import CommandConverter, JointConverter
 
 SPEC = load_robot("crazyflie")
 ROTATION = Rotation.from_euler("ZYX", [0.7, -0.4, 0.2])

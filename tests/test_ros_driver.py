@@ -14,11 +14,11 @@ from sensor_msgs.msg import JointState
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
 from hardware.types import ActuatorCommand
-from ros_nodes import qos
-from ros_nodes.bringup import CONFIGURE, BringUpError
-from ros_nodes.conversion import empty_state
-from ros_nodes.joint_messages import CommandConverter, JointConverter
-from ros_nodes.polling import Mailbox
+from ros_nodes.lifecycle.bring_up import CONFIGURE, BringUpError
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import empty_state
+from ros_nodes.messages.joints import CommandConverter, JointConverter
 
 pytestmark = pytest.mark.ros
 

@@ -8,12 +8,12 @@ from diagnostic_msgs.msg import DiagnosticArray
 
 from deploy.shield import Mode, ShieldReport
 from hardware.types import RobotState
-from ros_nodes.diagnostics import ShieldMode, ShieldStatus, read_status
-from ros_nodes.failures import failed_terms, lost_robots, missed_goals, takeovers
-from ros_nodes.machine_load import MachineLoad
-from ros_nodes.mission import plan_swap
-from ros_nodes.truth import Truth
-from ros_nodes.verdict import Verdict
+from ros_nodes.lifecycle.machine_load import MachineLoad
+from ros_nodes.messages.diagnostics import ShieldMode, ShieldStatus, read_status
+from ros_nodes.mission.failures import failed_terms, lost_robots, missed_goals, takeovers
+from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.mission import plan_swap
+from ros_nodes.mission.mission_success import Verdict
 
 MS = 1_000_000
 MISSION = plan_swap(2, 10.0, None, seed=0)

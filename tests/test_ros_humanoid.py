@@ -13,12 +13,12 @@ from ros_rig import Rig, standing
 from torch import nn
 
 from deploy.bundle import save_bundle
+from deploy.bundle.probes import Probes, record_sequence
 from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
-from deploy.probes import Probes, record_sequence
-from deploy.signals import TensorSpec, state_signals
+from deploy.contract.tensor_specs import TensorSpec, state_tensor_specs
 from hardware import load_robot
 from hardware.types import ActuatorCommand
-from ros_nodes.joint_messages import CommandConverter
+from ros_nodes.messages.joints import CommandConverter
 
 pytestmark = pytest.mark.ros
 SPEC = load_robot("g1")
@@ -42,7 +42,7 @@ class StandingStill(nn.Module):
 
 
 def contract() -> Contract:
-    own = {signal.name: signal for signal in state_signals(len(SPEC.joints))}
+    own = {signal.name: signal for signal in state_tensor_specs(len(SPEC.joints))}
     width = ("batch", len(SPEC.channels))
     return make_contract(
         task="stand-still", robot=robot_interface(SPEC), control_dt_s=1 / SPEC.control_hz,

@@ -12,11 +12,11 @@ from nav_msgs.msg import Odometry
 from ros_rig import IdleNode
 
 from hardware.types import ObjectState
-from ros_nodes import qos
-from ros_nodes.conversion import odometry_of, write_object
-from ros_nodes.listening import ObjectTable, PeerTable
-from ros_nodes.processes import free_domain_id, ros_environment
-from ros_nodes.topics import object_topic
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import odometry_of, write_object
+from ros_nodes.messages.subscriptions import ObjectTable, PeerTable
+from ros_nodes.messages.topics import object_topic
 
 pytestmark = pytest.mark.ros
 LIMIT_S, AHEAD_S = 0.5, 0.02

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-from ros_nodes.loop import Deadlines, LoopThread
-from ros_nodes.series import SeriesWriter, read_series
+from ros_nodes.lifecycle.loop import Deadlines, LoopThread
+from ros_nodes.lifecycle.series import SeriesWriter, read_series
 
 
 def test_work_inside_a_cycle_does_not_move_the_next():
@@ -55,7 +55,7 @@ def test_a_failing_loop_is_reported():
 
 def test_series_survive_sigkill(tmp_path):
     code = (
-        "import os, signal; from pathlib import Path; from ros_nodes.series import SeriesWriter\n"
+        "import os, signal; from pathlib import Path; from ros_nodes.lifecycle.series import SeriesWriter\n"
         f"writer = SeriesWriter(Path({str(tmp_path / 'a.npy')!r}), ('t', 'x'), 1000)\n"
         "for i in range(5): writer.add(i + 1.0, i * i)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"

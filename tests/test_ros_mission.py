@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-from ros_nodes.mission import Member, MissionError, Order, load_mission, plan_swap, save_mission, team_names, yaw_of
+from ros_nodes.mission.mission import (
+    Member,
+    MissionError,
+    Order,
+    load_mission,
+    plan_swap,
+    save_mission,
+    team_names,
+    yaw_of,
+)
 
 
 def test_a_mission_survives_its_file(tmp_path):

@@ -18,13 +18,13 @@ from hardware.types import ActuatorCommand, ObjectState, RobotState
 from phalanx.commands.deploy import policy_files
 from phalanx.mission import plan_mission, plan_task
 from phalanx.mission_judge import judge_of
-from ros_nodes import qos
-from ros_nodes.conversion import empty_state
-from ros_nodes.deploy import conduct
-from ros_nodes.joint_messages import CommandConverter, JointConverter
-from ros_nodes.mission_setup import team_parameters
-from ros_nodes.polling import Mailbox
-from ros_nodes.truth import Truth
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import empty_state
+from ros_nodes.messages.joints import CommandConverter, JointConverter
+from ros_nodes.mission.deploy import conduct
+from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.prepare import team_parameters
 from sim.tasks.perch import PERCH, SEAT
 
 ZOO = Path(__file__).parent.parent / "zoo"
@@ -123,7 +123,7 @@ def test_a_team_that_is_not_whole_is_answered_with_the_roles(contracts):
         complaint = f"task 'perch' takes one policy for each of its roles, drone and arm; given: {given}$"
         with pytest.raises(ValueError, match=complaint):
             plan_mission(policies, None, None, None, seed=0)
-    with pytest.raises(ValueError, match="policies for 'perch' and for 'reach' make no team"):
+    with pytest.raises(ValueError, match="policies of different tasks cannot be combined: 'perch' and 'reach'"):
         plan_mission({**contracts, "x": load_bundle(ZOO / "reach.onnx").contract}, None, None, None, seed=0)
     with pytest.raises(ValueError, match=r"perch has roles \(drone, arm\) with team sizes of their own"):
         plan_mission(contracts, 3, None, None, seed=0)

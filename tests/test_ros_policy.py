@@ -6,18 +6,18 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("rclpy")
 from pd_bundle import pd_contract, save_pd_bundle
 from ros_rig import PERIOD_S, Rig
 
-from ros_nodes.bringup import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
-from ros_nodes.deploy import DeployError, run_mission
+from ros_nodes.lifecycle.bring_up import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
+from ros_nodes.mission.deploy import DeployError, run_mission
 
 pytestmark = pytest.mark.ros
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,9 +129,8 @@ def test_a_missing_bundle_is_one_line_and_starts_nothing(tmp_path):
 
 
 def test_children_die_with_a_parent_that_is_killed(bundle, tmp_path):
-    code = (
-        f"from ros_nodes.deploy import run_mission; run_mission({str(bundle)!r}, {str(tmp_path / 'out')!r}, robots=1)"
-    )
+    out = str(tmp_path / "out")
+    code = f"from ros_nodes.mission.deploy import run_mission; run_mission({str(bundle)!r}, {out!r}, robots=1)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=tmp_path) as parent:
         until = time.monotonic() + 15.0

@@ -12,10 +12,10 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from hardware.types import ActuatorCommand
-from ros_nodes import qos
-from ros_nodes.bringup import ACTIVATE, DEACTIVATE
-from ros_nodes.conversion import odometry_of, set_stamp, write_odometry
-from ros_nodes.joint_messages import CommandConverter
+from ros_nodes.lifecycle.bring_up import ACTIVATE, DEACTIVATE
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import odometry_of, set_stamp, write_odometry
+from ros_nodes.messages.joints import CommandConverter
 
 pytestmark = pytest.mark.ros
 LOW, HIGH = np.float32(SPEC.command_low), np.float32(SPEC.command_high)

@@ -10,10 +10,10 @@ from ros_rig import standing
 
 from hardware import load_robot
 from phalanx.mission import plan_task
-from ros_nodes.dead_man import DAMP_AFTER_S
-from ros_nodes.simulated_robot import SLIDE_LEVER_M, Imperfection
-from ros_nodes.simulated_team import SimulatedTeam
-from ros_nodes.truth import read_truth, truth_columns, truth_row
+from ros_nodes.mission.ground_truth import read_truth, truth_columns, truth_row
+from ros_nodes.simulation.command_watchdog import DAMP_AFTER_S
+from ros_nodes.simulation.simulated_robot import SLIDE_LEVER_M, Imperfection
+from ros_nodes.simulation.simulated_team import SimulatedTeam
 from sim.tasks import load_task
 
 PERFECT, DT = Imperfection(), 0.002

@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("mujoco")
 from ros_rig import SPEC, standing
 
-from ros_nodes.simulated_robot import Imperfection
-from ros_nodes.simulated_team import SimulatedTeam
+from ros_nodes.simulation.simulated_robot import Imperfection
+from ros_nodes.simulation.simulated_team import SimulatedTeam
 
 PERFECT = Imperfection()
 HOVER = np.array([SPEC.flight.hover_thrust_n, 0.0, 0.0, 0.0])

@@ -2,7 +2,7 @@
 
 import threading
 
-from ros_nodes.stop_button import StopButton
+from ros_nodes.nodes.emergency_stop import StopButton
 
 
 def test_a_stop_wins_over_a_reset_of_the_same_cycle_in_either_order():

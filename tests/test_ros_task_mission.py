@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,12 +11,13 @@ import torch
 pytest.importorskip("rclpy")
 from tool_bundle import save_tool_bundle, tool_contract
 
+from deploy.bundle import load_bundle
 from phalanx.mission import plan_mission, plan_task
 from phalanx.mission_film import load_mission_flight
 from phalanx.mission_judge import judge_of
-from ros_nodes.deploy import conduct
-from ros_nodes.mission import Order, load_mission
-from ros_nodes.truth import read_truth, truth_columns
+from ros_nodes.mission.deploy import conduct
+from ros_nodes.mission.ground_truth import read_truth, truth_columns
+from ros_nodes.mission.mission import Order, load_mission
 from sim.tasks import any_task_names, load_any_task, load_task
 
 pytestmark = pytest.mark.ros
@@ -67,14 +69,44 @@ def test_a_policy_is_killed_when_something_has_been_judged_and_some_time_is_left
         plan_task(load_task("reach"), 1, 9.0, 2.0, seed=0)
 
 
-@pytest.mark.parametrize("task", ["reach", "swarm-swap", "of-another-house"])
+def flyer(task: str = "swarm-swap"):
+    """The contract of a Crazyflie's policy."""
+    return replace(load_bundle(Path(__file__).parent.parent / "zoo" / "swarm-swap.onnx").contract, task=task)
+
+
+def test_a_policy_of_an_unknown_task_is_refused_and_swaps_places_only_when_asked_to():
+    with pytest.raises(ValueError, match=r"yaw.onnx: unknown task 'hover-yaw'.*With --mission swap"):
+        plan_mission({"yaw.onnx": flyer("hover-yaw")}, None, None, "auto", seed=0)
+    mission, _ = plan_mission({"yaw.onnx": flyer("hover-yaw")}, None, None, "auto", seed=0, swap=True)
+    assert len(mission.names) == 4 and not mission.task
+    alone, _ = plan_mission({"hover.onnx": flyer("hover")}, None, None, "auto", seed=0)
+    assert alone.task == "hover" and len(alone.names) == 1
+    with pytest.raises(ValueError, match=r"reach.onnx: is for robot 'panda'; the swap is for 'crazyflie'"):
+        plan_mission({"reach.onnx": tool_contract()}, None, None, "auto", seed=0, swap=True)
+
+
+@pytest.mark.parametrize("duration_s", [4.0, 5.0, 18.0, 600.0])
+def test_a_kill_that_was_not_asked_for_fits_any_duration(duration_s):
+    mission, _ = plan_mission({"swap.onnx": flyer()}, None, duration_s, "auto", seed=0)
+    assert 3.0 <= mission.kill_s <= duration_s - 1.0
+    with pytest.raises(ValueError, match="kill_after_s = 700: must be from 3 to"):
+        plan_mission({"swap.onnx": flyer()}, None, duration_s, 700.0, seed=0)
+
+
+@pytest.mark.parametrize("duration_s", [4.0, 7.5, 599.0])
+def test_a_duration_that_may_be_is_never_rounded_to_one_that_may_not(duration_s):
+    mission, _ = plan_mission({"reach.onnx": tool_contract()}, None, duration_s, None, seed=0)
+    assert 4.0 <= mission.duration_s <= 600.0
+
+
+@pytest.mark.parametrize("task", ["reach", "swarm-swap"])
 def test_figures_that_no_mission_has_are_refused_and_only_missing_ones_are_the_tasks(task):
-    policies = {"policy.onnx": replace(tool_contract(), task=task)}
+    policies = {"policy.onnx": flyer() if task == "swarm-swap" else tool_contract()}
     for robots in (0, -1):
         with pytest.raises(ValueError, match=f"robots = {robots}: a team needs at least one"):
             plan_mission(policies, robots, None, None, seed=0)
     for duration_s in (0.0, -3.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match=f"duration_s = {duration_s:g}: must be above 0 and finite"):
+        with pytest.raises(ValueError, match=f"duration_s = {duration_s:g}: must be from 4 to 600"):
             plan_mission(policies, None, duration_s, None, seed=0)
     mission, _ = plan_mission(policies, None, None, None, seed=0)
     assert (len(mission.names), mission.duration_s) == ((1, 6.0) if task == "reach" else (4, 18.0))

@@ -18,8 +18,8 @@ from bundle_fixture import (
 
 from deploy.bundle import load_bundle, save_bundle
 from deploy.contract import TeamSpec
-from deploy.peers import nearest_peers
 from deploy.runtime import PolicyRuntime
+from deploy.runtime.peers import nearest_peers
 from hardware import Peers, load_robot
 
 NO_PEERS = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -10,10 +11,10 @@ from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes
 from reach_bundle import CUBE, reach_inputs, save_reach_bundle
 
 from deploy.bundle import save_bundle
-from deploy.graph_inputs import InputError
-from deploy.probes import Probes, record_sequence
-from deploy.robot_match import RobotMismatchError
+from deploy.bundle.probes import Probes, record_sequence
 from deploy.runtime import PolicyRuntime
+from deploy.runtime.compatibility import RobotMismatchError
+from deploy.runtime.graph_inputs import InputError
 from hardware import Channel, Joint, Peers, RobotSpec, RobotState
 from hardware.types import ObjectState
 
@@ -122,7 +123,7 @@ class Homeless(TeamPolicy):
 def homeless(tmp_path_factory):
     policy, contract = Homeless(), make_contract()
     flights = record_probes(TeamPolicy(), contract).sequences
-    contract = replace(contract, inputs=tuple(t for t in contract.inputs if t.name != "base_pos"))
+    contract = msgspec.structs.replace(contract, inputs=tuple(t for t in contract.inputs if t.name != "base_pos"))
     seen = [{name: value for name, value in flight.inputs.items() if name != "base_pos"} for flight in flights]
     step = torch_step(policy, contract)
     probes = Probes(tuple(record_sequence(step, x, f.memory) for x, f in zip(seen, flights, strict=True)))

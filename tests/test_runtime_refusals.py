@@ -7,9 +7,9 @@ import pytest
 from bundle_fixture import TeamPolicy, export_onnx, make_contract, random_inputs, record_probes, robot_view, save_policy
 
 from deploy.bundle import BundleError, save_bundle
-from deploy.graph_inputs import InputError
-from deploy.robot_match import RobotMismatchError
 from deploy.runtime import PolicyOutputError, PolicyRuntime
+from deploy.runtime.compatibility import RobotMismatchError
+from deploy.runtime.graph_inputs import InputError
 from hardware import Joint, load_robot
 
 

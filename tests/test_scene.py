@@ -12,7 +12,7 @@ from hardware import load_robot, robot_names
 from sim.envs.team_env import MixedEnv, make_env, task_scene
 from sim.noise import Noise
 from sim.scenes.scene import Members, build_scene, compose_scene
-from sim.task import MixedTaskCfg, RoleCfg, SceneCfg
+from sim.task import GroupCfg, MixedTaskCfg, SceneCfg
 from sim.tasks import load_any_task, load_task, task_names
 
 PANDA, CRAZYFLIE = load_robot("panda"), load_robot("crazyflie")
@@ -86,10 +86,10 @@ def test_a_mixed_scene_keeps_its_kinds_apart_and_takes_the_smallest_step():
         _ = scene.group
 
 
-def role(name: str, **changes) -> RoleCfg:
+def role(name: str, **changes) -> GroupCfg:
     task = load_task(name)
-    fields = {field.name: getattr(task, field.name) for field in dataclasses.fields(RoleCfg)}
-    return RoleCfg(**(fields | {"randomisation": {}, "noise": Noise()} | changes))
+    fields = {field.name: getattr(task, field.name) for field in dataclasses.fields(GroupCfg)}
+    return GroupCfg(**(fields | {"randomisation": {}, "noise": Noise()} | changes))
 
 
 def test_roles_of_a_mixed_team_live_in_one_world():
@@ -105,10 +105,10 @@ def test_roles_of_a_mixed_team_live_in_one_world():
         roles={"drone": role("hover"), "arm": role("reach")},
     )  # fmt: skip
     env = MixedEnv(task, 4, seed=0)
-    actions = {name: torch.zeros(4, 1, crew.action_dim) for name, crew in env.crews.items()}
+    actions = {name: torch.zeros(4, 1, group.action_dim) for name, group in env.groups.items()}
     obs, reward, terminated, truncated, info = env.step(actions)
-    assert obs.keys() == reward.keys() == {"drone", "arm"} and obs["arm"].shape == (4, 1, env.crews["arm"].obs_dim)
-    assert torch.equal(env.crews["arm"].now.others["drone"].base_pos, env.crews["drone"].now.state.base_pos)
+    assert obs.keys() == reward.keys() == {"drone", "arm"} and obs["arm"].shape == (4, 1, env.groups["arm"].obs_dim)
+    assert torch.equal(env.groups["arm"].now.others["drone"].base_pos, env.groups["drone"].now.state.base_pos)
     for _ in range(49):
         _, _, terminated, truncated, info = env.step(actions)
     assert info["ended"].all() and all((terminated[name] | truncated[name]).all() for name in actions)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from sim.envs.team_env import MixedEnv, task_scene
-from sim.physics import shared_models
 from sim.physics.derived import DERIVED, INERTIAL
-from sim.physics.shared_models import SharedModels
+from sim.physics.mujoco import shared_models
+from sim.physics.mujoco.shared_models import SharedModels
 from sim.tasks import any_task_names, load_any_task
 
 
@@ -36,7 +36,7 @@ def test_a_world_moves_as_with_a_model_of_its_own(task):
     env = MixedEnv(load_any_task(task), 6, seed=3)
     physics, base = env.world.physics, env.world.scene.model
     for _ in range(3):
-        env.step({name: torch.zeros(6, c.num_agents, c.action_dim) for name, c in env.crews.items()})
+        env.step({name: torch.zeros(6, c.num_agents, c.action_dim) for name, c in env.groups.items()})
     whole = []
     for model in physics.models:
         own = copy.copy(base)

@@ -9,7 +9,7 @@ from shield_arm import three_joint_arm
 from shield_stand import NOBODY, Stand
 
 from deploy.shield import Mode, Shield, make_shield_params
-from deploy.shield.backup import Answer
+from deploy.shield.fallback import FallbackCommand
 from hardware import ActuatorCommand, RobotSpec, load_robot
 
 ROBOTS = ("three_joint_arm", "panda", "ur5e")
@@ -256,7 +256,7 @@ def test_a_reset_keeps_the_grasp_and_what_carries_a_load_unless_nobody_drove_for
 def test_what_leaves_is_finite_and_inside_the_channels_whatever_a_fallback_answers(arm):
     stand = Stand(arm).after_ramp()
     before = stand.data.ctrl[stand.ctrl]
-    command, _ = stand.shield._send(Answer(np.float32([np.nan, 99.0, -99.0]), Mode.HOLD, None), "")
+    command, _ = stand.shield._send(FallbackCommand(np.float32([np.nan, 99.0, -99.0]), Mode.HOLD, None), "")
     np.testing.assert_allclose(command.target, [before[0], 0.1, -2.0], atol=1e-6)
 
 

@@ -8,7 +8,7 @@ import pytest
 from shield_stand import Stand
 
 from deploy.shield import Mode, make_shield_params
-from deploy.shield.joint_guards import check_upright
+from deploy.shield.joints.guards import check_upright
 from hardware import RobotState, load_robot
 
 ROBOTS = ("g1", "h1")

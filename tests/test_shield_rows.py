@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from deploy.shield import ShieldParamsError, constraint_rows, make_shield_params, row_names, safe_margin
-from deploy.shield.rows import braking_curve, fence_bound
+from deploy.shield.drone.constraints import braking_curve, fence_bound
 from hardware import Peers, RobotState, load_robot
 
 SPEC = load_robot("crazyflie")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from deploy.shield.batched import solve_rows_batched
-from deploy.shield.solve import solve_rows_numpy
+from deploy.shield.qp.batched import solve_batch
+from deploy.shield.qp.single import solve_one
 
 torch.set_num_threads(1)
 
@@ -39,8 +39,8 @@ def test_daqp_and_the_batched_method_agree_to_1e_6_and_on_infeasibility(kind):
         "often infeasible": lambda: random_problems(rng, 1000, 12, 0.3),
         "degenerate": lambda: degenerate_problems(rng, 1000),
     }[kind]()
-    accel, feasible, multipliers = solve_rows_batched(*(torch.as_tensor(x) for x in (rows, bound, request)))
-    one_by_one = [solve_rows_numpy(*problem) for problem in zip(rows, bound, request, strict=True)]
+    accel, feasible, multipliers = solve_batch(*(torch.as_tensor(x) for x in (rows, bound, request)))
+    one_by_one = [solve_one(*problem) for problem in zip(rows, bound, request, strict=True)]
     expected = np.array([answer[1] for answer in one_by_one])
     assert (feasible.numpy() == expected).all()
     assert expected.mean() > 0.05 and (kind == "few rows" or expected.mean() < 1.0)
@@ -64,8 +64,8 @@ def test_both_agree_with_trying_every_set_of_active_rows():
                 cost = np.linalg.norm(accel - request)
                 if (rows @ accel - bound <= 1e-8).all() and cost < best_cost:
                     best, best_cost = accel, cost
-        accel, feasible, _ = solve_rows_numpy(rows, bound, request)
-        many, many_feasible, _ = solve_rows_batched(rows[None], bound[None], request[None])
+        accel, feasible, _ = solve_one(rows, bound, request)
+        many, many_feasible, _ = solve_batch(rows[None], bound[None], request[None])
         assert feasible == bool(many_feasible[0]) == (best is not None)
         if best is not None:
             np.testing.assert_allclose(accel, best, atol=1e-6)
@@ -76,10 +76,10 @@ def test_a_request_that_breaks_no_row_comes_back_unchanged():
     rows, bound, _ = random_problems(np.random.default_rng(3), 50, 10, 3.0)
     inside = np.zeros((50, 3))
     bound = np.maximum(bound, 0.0)
-    accel, feasible, multipliers = solve_rows_batched(rows, bound, inside)
+    accel, feasible, multipliers = solve_batch(rows, bound, inside)
     assert feasible.all() and (accel == inside).all() and (multipliers == 0).all()
 
 
 def test_an_empty_batch_is_an_answer():
-    accel, feasible, _ = solve_rows_batched(torch.zeros(0, 5, 3), torch.zeros(0, 5), torch.zeros(0, 3))
+    accel, feasible, _ = solve_batch(torch.zeros(0, 5, 3), torch.zeros(0, 5), torch.zeros(0, 3))
     assert accel.shape == (0, 3) and feasible.shape == (0,)

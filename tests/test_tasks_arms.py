@@ -3,6 +3,7 @@
 from dataclasses import replace
 from math import pi
 
+import msgspec
 import onnxruntime as ort
 import pytest
 import torch
@@ -12,10 +13,8 @@ from hardware.rotation import multiply, rotate
 from policies.evaluation.policy_runner import graph_inputs
 from policies.export.export import make_contract
 from policies.export.graph import GraphController, to_onnx
+from policies.networks.actor_critic import Actor
 from policies.networks.controller import Controller
-from policies.networks.normaliser import dims_of
-from policies.networks.policy import GaussianPolicy
-from policies.training.env_view import TeamView
 from sim.envs.action import decode, encode
 from sim.envs.team_env import TeamEnv, make_env
 from sim.task import Draw
@@ -57,7 +56,7 @@ def test_starts_are_within_limits_and_free_of_failure(name):
     env = make_env(name, 64, seed=3)
     low, high = (torch.tensor([getattr(j, side) for j in PANDA.joints]) for side in ("low", "high"))
     assert ((env.now.state.joint_pos >= low) & (env.now.state.joint_pos <= high)).all()
-    failures = [t.func(env.now, **t.params) for t in env.task.failures.values()]
+    failures = [t.func(env.now, **t.params) for t in env.task.terminations.values()]
     assert not torch.stack(failures).any()
     assert not env.task.success.func(env.now, **env.task.success.params).any()
     env.step(still(env))
@@ -80,7 +79,7 @@ def test_random_actions_stay_finite_and_repeatable(name):
         for _ in range(env.max_steps):
             obs, reward, *_, info = env.step(random_action(env, generator))
             assert torch.isfinite(obs).all() and torch.isfinite(reward).all()
-            assert not info["failures"]["unstable"].any()
+            assert not info["terminations"]["unstable"].any()
             rewards.append(reward)
         seen.append(torch.stack(rewards))
     assert torch.equal(*seen)
@@ -90,26 +89,19 @@ def test_random_actions_stay_finite_and_repeatable(name):
 def test_an_untrained_policy_becomes_a_graph_that_agrees_with_it(name):
     env = make_env(name, 4, seed=6)
     torch.manual_seed(0)
-    (obs,) = TeamView(env).obs.values()
-    actor = GaussianPolicy(dims_of(obs), env.action_dim)
+    actor = Actor(env.obs_layout, env.action_dim)
     torch.nn.init.normal_(actor.head.weight)
     controller = Controller(env.task, actor).eval()
-    run = {
-        "num_agents": env.num_agents,
-        "seed": 0,
-        "task_data": None,
-        "engines": ["mujoco"],
-        "git": None,
-        "versions": {},
-    }
-    content = {"run": run, "progress": {"agent_steps": 1}, "saved_at_utc": ""}
-    contract = make_contract(controller, content, env.task)
+    content = {"num_agents": env.num_agents, "agent_steps": 1, "config": {"seed": 0}, "saved_at_utc": ""}
+    contract = make_contract(controller, content)
     data, used = to_onnx(GraphController(controller, contract.inputs, contract.outputs))
     session = ort.InferenceSession(data)
-    given = graph_inputs(replace(contract, inputs=tuple(t for t in contract.inputs if t.name in used)), env)
+    given = graph_inputs(
+        msgspec.structs.replace(contract, inputs=tuple(t for t in contract.inputs if t.name in used)), env
+    )
     given |= {k: v.flatten(0, 1).numpy() for k, v in controller.initial_memory(4, env.num_agents).items()}
     with torch.no_grad():
-        target = controller(replace(env.percept, memory=controller.initial_memory(4, env.num_agents)))[0].target
+        target = controller(replace(env.policy_input, memory=controller.initial_memory(4, env.num_agents)))[0].target
     answer = session.run(["target"], given)[0]
     assert torch.allclose(torch.from_numpy(answer), target.flatten(0, 1), atol=1e-5)
 
@@ -150,8 +142,8 @@ def test_an_action_moves_the_tool_as_fast_as_it_says():
 def test_targets_and_actions_are_each_others_inverse():
     env = make_env("reach", 8, seed=8)
     action = torch.rand(still(env).shape, generator=torch.Generator().manual_seed(0)) * 1.6 - 0.8
-    target = decode(env.task.action, action, env.percept.state, PANDA).target
-    back = encode(env.task.action, target, env.percept.state, PANDA)
+    target = decode(env.task.action, action, env.policy_input.state, PANDA).target
+    back = encode(env.task.action, target, env.policy_input.state, PANDA)
     assert torch.allclose(back[..., :7], action[..., :7], atol=1e-4)
     assert (back[..., 7] == 0.0).all(), "the gripper, which this task holds still"
 
@@ -168,8 +160,8 @@ def test_the_held_tool_keeps_looking_down():
 
 def baseline(env: TeamEnv) -> torch.Tensor:
     term = env.task.baseline
-    target = term.func(env.percept, **term.params)
-    return encode(env.task.action, target, env.percept.state, PANDA)
+    target = term.func(env.policy_input, **term.params)
+    return encode(env.task.action, target, env.policy_input.state, PANDA)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +232,7 @@ def test_the_bar_needs_both_ends_at_height():
 
 def test_both_arms_see_their_own_end_of_the_bar():
     env = make_env("bimanual-lift", 8, seed=15, randomise=False)
-    seen = bars.grip_from_tool(env.percept, "panda", "bar", 0.5)
+    seen = bars.grip_from_tool(env.policy_input, "panda", "bar", 0.5)
     assert (seen.norm(dim=-1) < 0.2).all(), "from above its grip"
     assert not torch.allclose(seen[:, 0], seen[:, 1])
 
@@ -252,7 +244,7 @@ def test_a_policy_for_two_arms_refuses_three():
 
 def test_the_puck_off_the_table_is_a_failure():
     env = make_env("push", 4, seed=16)
-    term = env.task.failures["outside"]
+    term = env.task.terminations["outside"]
     assert not term.func(env.now, **term.params).any()
     env.now.objects["puck"].pos = torch.tensor([0.5, 0.5, 0.02]).expand(4, 1, 3)
     assert term.func(env.now, **term.params).all()

@@ -7,14 +7,14 @@ import mujoco
 import numpy as np
 import pytest
 import torch
-from small_run import train_cfg
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
+from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.verify import VerifyCfg, measure_parity
 from policies.export.export import export_policy
-from policies.training.train import train
+from policies.training.train import TrainCfg, train
 from sim.envs.team_env import TeamEnv, make_env
 from sim.task import Draw
 from sim.tasks.co_carry import AHEAD_M, CO_CARRY, ENDS, HANDLE_M, POSE, start
@@ -68,7 +68,7 @@ def test_an_episode_begins_with_the_handles_in_the_hands_and_nothing_touches_but
     low, high = (torch.tensor([getattr(joint, side) for joint in ROBOT.joints]) for side in ("low", "high"))
     assert ((t.state.joint_pos >= low) & (t.state.joint_pos <= high)).all()
     assert gaps(t).max() < 0.01
-    for failure in CO_CARRY.failures.values():
+    for failure in CO_CARRY.terminations.values():
         assert not failure.func(t, **failure.params).any()
     for world in range(env.num_worlds):
         model, data = placed(env, world)
@@ -143,7 +143,7 @@ def turned(t: Transition, quat: list[float], up_m: float = 0.0) -> Transition:
 
 def test_a_fall_a_tilted_and_a_dropped_load_end_the_episode():
     t = make_env(easy(), 2, seed=0, curriculum=True).now
-    fallen, dropped = CO_CARRY.failures["fallen"], CO_CARRY.failures["dropped"]
+    fallen, dropped = CO_CARRY.terminations["fallen"], CO_CARRY.terminations["dropped"]
     low = dataclasses.replace(t, state=dataclasses.replace(t.state, base_pos=t.state.base_pos * 0.5))
     assert fallen.func(low, **fallen.params).all()
     for rolled in ([cos(0.25), sin(0.25), 0.0, 0.0], [cos(0.25), 0.0, sin(0.25), 0.0]):
@@ -184,7 +184,7 @@ def test_heading_does_not_matter_to_what_a_robot_sees():
     env = make_env(easy(), 4, seed=0)
     for _ in range(10):
         env.step(0.2 * torch.ones(4, 2, 29))
-    p = env.percept
+    p = env.policy_input
     turn = torch.tensor([cos(pi / 5), 0.0, 0.0, sin(pi / 5)])
 
     def about(vec: torch.Tensor) -> torch.Tensor:
@@ -218,7 +218,7 @@ def test_everything_stays_finite_for_wild_actions_and_repeats_with_the_seed():
         for _ in range(steps):
             obs, reward, terminated, truncated, info = env.step(torch.randn(8, 2, 29, generator=generator))
             assert obs.isfinite().all() and reward.isfinite().all()
-            assert not info["failures"]["unstable"].any()
+            assert not info["terminations"]["unstable"].any()
             assert ((terminated | truncated).any(-1) == info["ended"]).all()
             trace.append(torch.cat([obs.flatten(), reward.flatten()]))
         traces.append(torch.stack(trace))
@@ -234,8 +234,8 @@ def test_other_teams_than_two_are_refused(robots):
 
 
 def test_an_untrained_policy_becomes_a_file_that_knows_the_load_and_not_its_own_place(tmp_path):
-    ppo = dict(num_steps=4, epochs=1, minibatch=16, hidden=16)
-    train(train_cfg(task="co-carry", out=tmp_path / "run", num_envs=4, total_steps=4 * 4 * 2, **ppo))
+    ppo = PPOCfg(num_steps=4, epochs=1, minibatch=16, hidden=16)
+    train(TrainCfg(task="co-carry", out=tmp_path / "run", num_envs=4, total_steps=4 * 4 * 2, ppo=ppo))
     path = export_policy(tmp_path / "run", tmp_path / "policy.onnx")
     contract = load_bundle(path).contract
     assert [command.name for command in contract.commands] == [carry.LOAD_GOAL]

@@ -5,15 +5,15 @@ from functools import cache
 
 import pytest
 import torch
-from small_run import train_cfg
 
 from deploy.bundle import load_bundle
+from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.evaluate import EvalResult, fly
 from policies.export.export import export_policy
-from policies.training.train import train
+from policies.training.train import TrainCfg, train
 from sim.envs.action import encode
 from sim.envs.team_env import TeamEnv, make_env
-from sim.task import Draw, RandomTerm, Start, TaskCfg
+from sim.task import Draw, EventTerm, Start, TaskCfg
 from sim.tasks.hover import HOVER
 from sim.tasks.payload_lift import CABLE_M, HEIGHT_M, LOAD_RADIUS_M, PAYLOAD_LIFT
 from sim.tasks.swarm_track import CLEAR_M, FOLLOW_S, LARGEST_TEAM, PILLAR_M, PILLARS, SPACE, SWARM_TRACK, TOUCH_M
@@ -35,10 +35,10 @@ class BaselinePilot:
 
     def act(self, env: TeamEnv) -> tuple[torch.Tensor, torch.Tensor]:
         """Its target, and the action that gives it."""
-        percept, role = env.percept, env.crew.role
+        policy_input, role = env.policy_input, env.group.role
         assert role.baseline is not None
-        target = role.baseline.func(percept, **role.baseline.params)
-        return encode(role.action, target, percept.state, env.robot), target
+        target = role.baseline.func(policy_input, **role.baseline.params)
+        return encode(role.action, target, policy_input.state, env.robot), target
 
 
 class IdlePilot(BaselinePilot):
@@ -50,7 +50,7 @@ class IdlePilot(BaselinePilot):
         return none, none
 
 
-def deaths(probability: float) -> dict[str, RandomTerm]:
+def deaths(probability: float) -> dict[str, EventTerm]:
     """The randomisation of payload-lift with motors that die, in each world or in none."""
     term = PAYLOAD_LIFT.randomisation["motor_failure"]
     return {**PAYLOAD_LIFT.randomisation, "motor_failure": replace(term, params={"probability": probability})}
@@ -68,13 +68,13 @@ def flown(name: str, **changes: float) -> EvalResult:
 
 def failing(env: TeamEnv) -> list[str]:
     """Failures that hold now in some world."""
-    terms = env.crew.role.failures
+    terms = env.group.role.terminations
     return [name for name, term in terms.items() if bool(term.func(env.now, **term.params).any())]
 
 
 def after_a_death(worlds: int) -> TeamEnv:
     """Teams at the end of an episode in which one of each died, whatever became of them."""
-    env = make_env(replace(PAYLOAD_LIFT, randomisation=deaths(1.0), failures={}), worlds, 3)
+    env = make_env(replace(PAYLOAD_LIFT, randomisation=deaths(1.0), terminations={}), worlds, 3)
     pilot = BaselinePilot()
     for _ in range(env.max_steps - 1):
         env.step(pilot.act(env)[0])
@@ -105,7 +105,7 @@ def test_everything_stays_finite_whatever_the_robots_do(task: TaskCfg):
         obs, reward, _, _, info = env.step(action)
         assert obs.isfinite().all()
         assert reward.isfinite().all()
-        assert not info["failures"]["unstable"].any()
+        assert not info["terminations"]["unstable"].any()
 
 
 @TASKS
@@ -120,7 +120,7 @@ def test_the_same_seed_gives_the_same_flight(task: TaskCfg):
 
 @TASKS
 def test_its_policy_can_be_exported_and_needs_no_more_than_the_robot_has(task: TaskCfg, tmp_path):
-    cfg = train_cfg(task=task.name, out=tmp_path / "run", num_envs=8, total_steps=1, num_steps=4, epochs=1)
+    cfg = TrainCfg(task=task.name, out=tmp_path / "run", num_envs=8, total_steps=1, ppo=PPOCfg(num_steps=4, epochs=1))
     train(cfg)
     contract = load_bundle(export_policy(cfg.out, tmp_path / "policy.onnx")).contract
     inputs = {tensor.name for tensor in contract.inputs}
@@ -164,7 +164,7 @@ def test_a_cable_holds_the_load_when_it_is_tight_and_not_when_it_is_slack():
                 drawn, pos=drawn.pos + up, objects={"load": (pos + torch.tensor([0.0, 0.0, 1.0 + raised_m]), quat)}
             )
 
-        env = make_env(replace(PAYLOAD_LIFT, start=start, failures={}), 32, 5, randomise=False)
+        env = make_env(replace(PAYLOAD_LIFT, start=start, terminations={}), 32, 5, randomise=False)
         before = env.now.objects["load"].pos.clone()
         for _ in range(15):
             env.step(torch.zeros(32, 3, 4))
@@ -185,7 +185,7 @@ def test_who_dies_hangs_or_lies_below_the_load():
 
 def test_a_load_left_on_the_floor_is_a_failure_after_a_while_and_not_before():
     env = make_env(replace(PAYLOAD_LIFT, randomisation={}), 8, 5)
-    dropped = PAYLOAD_LIFT.failures["dropped"]
+    dropped = PAYLOAD_LIFT.terminations["dropped"]
     low = replace(env.now, objects={"load": replace(env.now.objects["load"], pos=torch.full((8, 1, 3), 0.03))})
     early, late = torch.full((8,), 1.0), torch.full((8,), 3.0)
     assert not dropped.func(replace(low, time_s=early), **dropped.params).any()
@@ -196,7 +196,7 @@ def test_two_that_fly_too_close_collide_and_one_that_hangs_does_not():
     env = make_env(PAYLOAD_LIFT, 1, 5)
     pos = env.now.state.base_pos.clone()
     pos[0, 1] = pos[0, 0] + torch.tensor([0.1, 0.0, 0.0])
-    collision = PAYLOAD_LIFT.failures["collision"]
+    collision = PAYLOAD_LIFT.terminations["collision"]
     near = replace(env.now, state=replace(env.now.state, base_pos=pos))
     assert collision.func(near, **collision.params).tolist() == [[True, True, False]]
     below = env.now.objects["load"].pos[0, 0, 2] - 0.2
@@ -226,11 +226,11 @@ def test_each_robot_remembers_the_bearing_at_which_it_began():
 
 def test_goals_leave_and_arrive_gently():
     env = make_env(SWARM_TRACK, 64, 6)
-    assert SWARM_TRACK.motion is not None
+    assert SWARM_TRACK.update_commands is not None
     times = torch.linspace(0.0, SWARM_TRACK.episode_s, 501)
-    path = torch.stack([SWARM_TRACK.motion(env.crew.plan, t.view(1, 1, 1))["goal_pos"] for t in times])
-    assert torch.allclose(path[0], env.crew.plan["from"])
-    assert torch.allclose(path[-1], env.crew.plan["to"])
+    path = torch.stack([SWARM_TRACK.update_commands(env.group.plan, t.view(1, 1, 1))["goal_pos"] for t in times])
+    assert torch.allclose(path[0], env.group.plan["from"])
+    assert torch.allclose(path[-1], env.group.plan["to"])
     speed = torch.linalg.vector_norm(path.diff(dim=0), dim=-1) / (SWARM_TRACK.episode_s / 500)
     assert speed[0].max() < 0.05
     assert speed[round(FOLLOW_S * 50) :].max() < 0.05
@@ -242,11 +242,11 @@ def test_a_team_of_any_size_begins_and_ends_clear_of_pillars_walls_and_one_anoth
     env = make_env(SWARM_TRACK, 64, 6, num_agents=robots)
     assert failing(env) == []
     assert flight.pillar_distance(env.now, PILLARS).min() >= CLEAR_M
-    last = replace(env.now, state=replace(env.now.state, base_pos=env.crew.plan["to"]))
+    last = replace(env.now, state=replace(env.now.state, base_pos=env.group.plan["to"]))
     assert flight.pillar_distance(last, PILLARS).min() >= CLEAR_M
     assert last.distance.min() > 0.45
     low, high = torch.tensor(SPACE["low_m"]), torch.tensor(SPACE["high_m"])
-    assert ((env.crew.plan["to"] > low + 0.3) & (env.crew.plan["to"] < high - 0.3)).all()
+    assert ((env.group.plan["to"] > low + 0.3) & (env.group.plan["to"] < high - 0.3)).all()
 
 
 def test_a_team_that_the_room_cannot_hold_is_refused():
@@ -261,7 +261,7 @@ def test_who_only_looks_at_the_goal_flies_into_a_pillar():
 
 
 def test_pillars_are_solid_and_stay_where_they_are():
-    env = make_env(replace(SWARM_TRACK, failures={}, randomisation={}), 16, 6)
+    env = make_env(replace(SWARM_TRACK, terminations={}, randomisation={}), 16, 6)
     before = {name: env.now.objects[name].pos.clone() for name in PILLARS}
     pilot, nearest = BaselinePilot(), torch.full((), 9.0)
     for _ in range(400):
@@ -275,7 +275,7 @@ def test_pillars_are_solid_and_stay_where_they_are():
 
 def test_a_robot_sees_its_nearest_pillars_first_the_nearer_the_larger():
     env = make_env(SWARM_TRACK, 64, 6)
-    seen = flight.pillar_nearness(env.percept, PILLARS, 1.0, 2).unflatten(-1, (2, 3))
+    seen = flight.pillar_nearness(env.policy_input, PILLARS, 1.0, 2).unflatten(-1, (2, 3))
     nearness = torch.linalg.vector_norm(seen, dim=-1)
     true = (1.0 - flight.pillar_distance(env.now, PILLARS)).clamp(min=0.0)
     assert torch.allclose(nearness[..., 0], true, atol=0.05)

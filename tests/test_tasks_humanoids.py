@@ -5,18 +5,18 @@ from math import cos, sin
 
 import pytest
 import torch
-from small_run import train_cfg
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
+from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.verify import VerifyCfg, measure_parity
 from policies.export.export import export_policy
-from policies.training.train import train
+from policies.training.train import TrainCfg, train
 from sim import randomisation
 from sim.envs.action import decode
 from sim.envs.team_env import TeamEnv, make_env
-from sim.task import RandomTerm
+from sim.task import EventTerm
 from sim.tasks.stand import PUSH_EVERY_S, PUSH_M_S, STAND
 from sim.tasks.velocity import FASTEST, SLOWEST, SWING_SHARE, SWITCH_S, VELOCITY
 from sim.terms import humanoids
@@ -39,7 +39,7 @@ def run(env: TeamEnv, steps: int, action: torch.Tensor | None = None) -> dict:
         _, _, _, _, info = env.step(told)
         new = info["ended"] & out["length"].isnan()
         out["success"][new] = info["success"][new].float()
-        out["fallen"][new] = info["failures"]["fallen"][new].any(-1).float()
+        out["fallen"][new] = info["terminations"]["fallen"][new].any(-1).float()
         out["length"][new] = info["episode_length"][new].float()
     return out
 
@@ -60,7 +60,7 @@ def test_an_episode_begins_standing_and_within_the_limits_of_the_joints(task):
     t = env.now
     low, high = (torch.tensor([getattr(joint, side) for joint in ROBOT.joints]) for side in ("low", "high"))
     assert ((t.state.joint_pos >= low) & (t.state.joint_pos <= high)).all()
-    assert not task.failures["fallen"].func(t, **task.failures["fallen"].params).any()
+    assert not task.terminations["fallen"].func(t, **task.terminations["fallen"].params).any()
     soles = humanoids.foot_pos(t)[..., 2]
     assert (soles.abs() < 0.03).all()
 
@@ -82,7 +82,7 @@ def test_a_robot_that_only_holds_its_pose_falls_under_the_pushes_and_stands_with
 
 
 def test_pushes_come_as_often_and_as_hard_as_the_task_says():
-    term = {"push": RandomTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, every_s=PUSH_EVERY_S)}
+    term = {"push": EventTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, interval_range_s=PUSH_EVERY_S)}
     env = make_env(dataclasses.replace(STAND, randomisation=term), 16, seed=0)
     first = torch.full((16,), torch.nan)
     for step in range(1, 160):
@@ -110,7 +110,7 @@ def test_standing_far_from_where_it_began_is_no_success():
 @TASKS
 def test_lying_down_and_tipping_over_end_the_episode(task):
     t = make_env(task, 2, seed=0).now
-    failed = task.failures["fallen"]
+    failed = task.terminations["fallen"]
     low = changed(t, base_pos=t.state.base_pos * torch.tensor([1.0, 1.0, 0.5]))
     assert failed.func(low, **failed.params).all()
     tipped = changed(t, base_quat=torch.tensor([cos(0.5), 0.0, sin(0.5), 0.0]).expand(2, 1, 4))
@@ -198,7 +198,7 @@ def test_the_critic_sees_each_world_at_the_start_that_it_was_put_at():
     env.steps[2] = env.max_steps - 1
     obs, *_, info = env.step(torch.rand(4, 1, 29) * 2 - 1)
     assert info["ended"].tolist() == [False, False, True, False]
-    truth = torch.cat([term.func(env.now, **term.params) for term in VELOCITY.observation.critic.values()], dim=-1)
+    truth = torch.cat([term.func(env.now, **term.params) for term in VELOCITY.observation.privileged.values()], dim=-1)
     torch.testing.assert_close(obs[..., -truth.shape[-1] :], truth)
 
 
@@ -206,13 +206,13 @@ def test_commands_change_once_and_begin_easy():
     env = make_env(calm(VELOCITY), 64, seed=0)
     low, high = torch.tensor(SLOWEST), torch.tensor(FASTEST)
     for name in ("first", "second"):
-        plan = env.crew.plan[name]
+        plan = env.group.plan[name]
         assert ((plan >= low) & (plan <= high)).all()
         assert 0 < (plan == 0).all(-1).sum() < 32
-    torch.testing.assert_close(env.command["velocity"], env.crew.plan["first"])
-    assert VELOCITY.motion is not None
-    late = VELOCITY.motion(env.crew.plan, torch.full((64, 1, 1), SWITCH_S))
-    torch.testing.assert_close(late["velocity"], env.crew.plan["second"])
+    torch.testing.assert_close(env.command["velocity"], env.group.plan["first"])
+    assert VELOCITY.update_commands is not None
+    late = VELOCITY.update_commands(env.group.plan, torch.full((64, 1, 1), SWITCH_S))
+    torch.testing.assert_close(late["velocity"], env.group.plan["second"])
     easy = make_env(calm(VELOCITY), 64, seed=0, curriculum=True).command["velocity"]
     walks = easy[(easy != 0).any(-1)]
     assert (walks[:, 0] >= 0.3 - 1e-6).all() and (walks[:, 0] <= 0.6 + 1e-6).all()
@@ -222,7 +222,7 @@ def test_commands_change_once_and_begin_easy():
 def test_the_clock_runs_while_walking_and_rests_while_standing():
     env = make_env(calm(VELOCITY), 2, seed=0)
     env.command["velocity"] = torch.tensor([[[0.5, 0.0, 0.0]], [[0.0, 0.0, 0.0]]])
-    env.crew.plan["first"] = env.command["velocity"]
+    env.group.plan["first"] = env.command["velocity"]
     for _ in range(9):
         env.step(torch.zeros(2, 1, 29))
     phase = env.memory["gait_phase"][:, 0, 0]
@@ -230,13 +230,13 @@ def test_the_clock_runs_while_walking_and_rests_while_standing():
     swings = humanoids.swing_progress(env.now, SWING_SHARE)[:, 0]
     assert 0.0 < swings[0, 0] < 1.0 and swings[0, 1] == -1.0  # the left foot first
     assert (swings[1] == -1.0).all()
-    clock = humanoids.gait_clock(env.percept)[:, 0]
+    clock = humanoids.gait_clock(env.policy_input)[:, 0]
     torch.testing.assert_close(torch.linalg.vector_norm(clock, dim=-1), torch.tensor([1.0, 0.0]))
 
 
 def test_an_untrained_policy_becomes_a_file_that_does_the_same(tmp_path):
-    ppo = dict(num_steps=4, epochs=1, minibatch=16, hidden=16)
-    train(train_cfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, **ppo))
+    ppo = PPOCfg(num_steps=4, epochs=1, minibatch=16, hidden=16)
+    train(TrainCfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, ppo=ppo))
     path = export_policy(tmp_path / "run", tmp_path / "policy.onnx")
     contract = load_bundle(path).contract
     assert [command.name for command in contract.commands] == ["velocity"]

@@ -12,7 +12,7 @@ from hardware.rotation import multiply, rotate, rotate_inverse
 from hardware.types import Peers, RobotState
 from sim.envs.action import decode
 from sim.envs.observation import initial_memory, remember, see
-from sim.task import ActionCfg, Percept
+from sim.task import ActionCfg, PolicyInput
 from sim.tasks import load_task
 from sim.terms import observations, rewards
 from sim.transition import Transition
@@ -45,14 +45,14 @@ def state_at(quat: torch.Tensor, **fields) -> RobotState:
     return dataclasses.replace(RobotState(none, none, zeros, quat, zeros, zeros, zeros[..., 0]), **fields)
 
 
-def percept(state: RobotState, peers: Peers | None = None, command=None, memory=None) -> Percept:
-    return Percept(state, peers, {}, command or {}, memory or {})
+def policy_input(state: RobotState, peers: Peers | None = None, command=None, memory=None) -> PolicyInput:
+    return PolicyInput(state, peers, {}, command or {}, memory or {})
 
 
 def test_projected_gravity_is_down_in_the_body():
     quat = torch.from_numpy(random_quat(20))
     down = torch.tensor([0.0, 0.0, -1.0], dtype=quat.dtype).expand(20, 3)
-    got = observations.projected_gravity(percept(state_at(quat)))
+    got = observations.projected_gravity(policy_input(state_at(quat)))
     torch.testing.assert_close(got, rotate_inverse(quat, down))
 
 
@@ -64,9 +64,9 @@ def test_peers_are_seen_from_the_body_of_whoever_sees_them():
     peers = Peers(pos, vel, torch.zeros(2, 3, 5, dtype=quat.dtype), torch.ones(2, 3, 5).bool())
     for peer in range(5):
         expected = rotate_inverse(quat, pos[..., peer, :] - own_pos)
-        torch.testing.assert_close(observations.peer_pos(percept(state, peers))[..., peer, :], expected)
+        torch.testing.assert_close(observations.peer_pos(policy_input(state, peers))[..., peer, :], expected)
         expected = rotate_inverse(quat, vel[..., peer, :]) - own_vel
-        torch.testing.assert_close(observations.peer_vel(percept(state, peers))[..., peer, :], expected)
+        torch.testing.assert_close(observations.peer_vel(policy_input(state, peers))[..., peer, :], expected)
 
 
 def test_an_old_message_is_carried_on_by_its_velocity():
@@ -74,7 +74,7 @@ def test_an_old_message_is_carried_on_by_its_velocity():
     peers = Peers(
         torch.tensor([[[1.0, 0, 1]]]), torch.tensor([[[2.0, 0, 0]]]), torch.tensor([[0.1]]), torch.ones(1, 1).bool()
     )
-    assert observations.peer_pos(percept(state_at(quat), peers))[0, 0].tolist() == pytest.approx([1.2, 0, 1])
+    assert observations.peer_pos(policy_input(state_at(quat), peers))[0, 0].tolist() == pytest.approx([1.2, 0, 1])
 
 
 def test_whoever_is_not_heard_leaves_no_trace_in_the_observation():
@@ -87,7 +87,7 @@ def test_whoever_is_not_heard_leaves_no_trace_in_the_observation():
         peers = Peers(
             torch.full((1, 2, 3), junk), torch.full((1, 2, 3), junk), torch.zeros(1, 2), torch.zeros(1, 2).bool()
         )
-        return see(task.observation, percept(state_at(quat), peers, command, memory)).flat()
+        return see(task.observation, policy_input(state_at(quat), peers, command, memory)).flat()
 
     assert torch.equal(seen(0.0), seen(7.0))
 
@@ -100,7 +100,7 @@ def test_actions_outside_the_box_act_and_are_remembered_as_its_border():
     assert target.tolist() == [0.375, -2.0, 1.0, CRAZYFLIE.command_high[3]]  # no channel is asked for more than it can
     memory = remember(
         task.observation,
-        percept(still, None, {"goal_pos": torch.zeros(1, 3)}, initial_memory(task.observation, (1,))),
+        policy_input(still, None, {"goal_pos": torch.zeros(1, 3)}, initial_memory(task.observation, (1,))),
         torch.full((1, 4), 5.0),
     )
     assert memory["last_action"].tolist() == [[1.0] * 4]

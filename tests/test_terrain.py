@@ -6,18 +6,18 @@ import mujoco
 import numpy as np
 import pytest
 import torch
-from small_run import train_cfg
 
 from phalanx.agents import make_agent
 from phalanx.report.episode import play_episode
 from phalanx.subjects import pilots_and_task
+from policies.algorithms.ppo import PPOCfg
 from policies.export.export import export_policy
-from policies.training.train import train
+from policies.training.train import TrainCfg, train
 from sim import randomisation
 from sim.envs.team_env import MixedEnv, TeamEnv, make_env
 from sim.noise import Noise
 from sim.scenes.terrain import CELL_M, HALF, NODES, RELIEF_M, ROUGHEST_M, Ground, level_ground, uneven_ground
-from sim.task import Curriculum, MixedTaskCfg, RandomTerm, SceneCfg, TaskCfg
+from sim.task import Curriculum, EventTerm, MixedTaskCfg, SceneCfg, TaskCfg
 from sim.tasks import load_any_task, load_task
 from sim.terms import humanoids
 
@@ -32,7 +32,7 @@ def one_thread():
 
 def make(worlds: int = 4, low: float = 0.05, high: float = 0.05, seed: int = 0, **changes) -> TeamEnv:
     """The task with nothing random but the start and the ground."""
-    terrain = {"terrain": RandomTerm(randomisation.terrain, {"roughness_m": (low, high)})}
+    terrain = {"terrain": EventTerm(randomisation.terrain, {"roughness_m": (low, high)})}
     return make_env(dataclasses.replace(ROUGH, randomisation=terrain, noise=Noise(), **changes), worlds, seed)
 
 
@@ -203,8 +203,8 @@ def test_a_saved_state_goes_on_with_its_ground():
 
 
 def test_a_policy_file_for_a_floor_plays_on_rough_ground_and_in_no_unlike_task(tmp_path):
-    ppo = dict(num_steps=4, epochs=1, minibatch=16, hidden=16)
-    train(train_cfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, **ppo))
+    ppo = PPOCfg(num_steps=4, epochs=1, minibatch=16, hidden=16)
+    train(TrainCfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, ppo=ppo))
     file = str(export_policy(tmp_path / "run", tmp_path / "velocity.onnx"))
     pilots, task = pilots_and_task("policy", [file], ROUGH.name, 0)
     assert isinstance(task, TaskCfg) and task.name == ROUGH.name

@@ -21,7 +21,7 @@ def test_the_zoo_is_not_empty():
 def test_a_shipped_policy_is_verified(path):
     runtime = PolicyRuntime.load(path)
     PolicyRuntime.load(path, load_robot(runtime.contract.robot.name))
-    task, role, team = runtime.contract.task, runtime.contract.role, runtime.contract.team.trained_with
+    task, role, team = runtime.contract.task, runtime.contract.group, runtime.contract.team.trained_with
     assert path.stem == (f"{task}-{role}" if role else task)
     files = [other for other in ZOO if other.stem.startswith(f"{task}-")] if role else path
     verdict = verify(files, VerifyCfg(num_worlds=96, teams=(team,)))

@@ -8,14 +8,14 @@ from bundle_fixture import make_contract, torch_step
 from torch import nn
 
 from deploy.bundle import save_bundle
+from deploy.bundle.probes import Probes, record_sequence
 from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
-from deploy.probes import Probes, record_sequence
-from deploy.signals import TensorSpec, state_signals
+from deploy.contract.tensor_specs import TensorSpec, state_tensor_specs
 from hardware import load_robot
 from hardware.types import RobotState
 from policies.export.graph import to_onnx
 from sim.envs.action import decode
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.tasks.reach import REACH, TOOL
 from sim.terms import arms
 
@@ -36,8 +36,8 @@ class StraightReach(nn.Module):
         joint_pos, base_pos, base_quat, goal_pos, goal_quat = values
         none = torch.zeros_like(base_pos)
         state = RobotState(joint_pos, joint_pos, base_pos, base_quat, none, none, none[:, 0])
-        percept = Percept(state, None, {}, {"goal_pos": goal_pos, "goal_quat": goal_quat}, {})
-        missing = arms.tool_to_goal(percept, **TOOL, limit_m=0.2)
+        policy_input = PolicyInput(state, None, {}, {"goal_pos": goal_pos, "goal_quat": goal_quat}, {})
+        missing = arms.tool_to_goal(policy_input, **TOOL, limit_m=0.2)
         scale = torch.tensor(REACH.action.scale)
         rest = torch.zeros_like(joint_pos)[:, : len(REACH.action.scale) - 6]
         action = torch.cat([GAIN * missing / scale[:6], rest], dim=-1).clamp(-1.0, 1.0)
@@ -52,7 +52,7 @@ def tool_contract() -> Contract:
         CommandSpec(name, ("batch", len(c.low)), c.unit, c.frame, c.meaning, c.low, c.high)
         for name, c in REACH.commands.items()
     )
-    own = {signal.name: signal for signal in state_signals(len(SPEC.joints))}
+    own = {signal.name: signal for signal in state_tensor_specs(len(SPEC.joints))}
     inputs = (
         *(own[name] for name in ("joint_pos", "base_pos", "base_quat")),
         *(TensorSpec(c.name, c.shape, "float32", c.unit, c.frame, c.meaning) for c in commands),

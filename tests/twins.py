@@ -8,7 +8,7 @@ from sim import randomisation
 from sim.envs.robots import RobotGroup
 from sim.envs.team_env import make_env
 from sim.physics import make_physics
-from sim.physics.native import NativePhysics
+from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 
 WORLDS = 16
 ALL = torch.arange(WORLDS)
@@ -25,7 +25,7 @@ class Twins:
         self.columns = torch.arange(model.nq + model.nv)
         state = world.physics.now(self.columns).double()
         self.start = state[:, : model.nq], state[:, model.nq :], torch.full((WORLDS, model.na), 0.05).double()
-        self.both = NativePhysics(self.scene, WORLDS, self.steps), self.another()
+        self.both = MujocoPhysics(self.scene, WORLDS, self.steps), self.another()
         self.both[0].reset(ALL, *self.start)
         team = self.scene.group.num_robots
         self.groups = [RobotGroup(self.scene.group, physics, self.steps, 0, team) for physics in self.both]

@@ -3,13 +3,13 @@
 It takes the policy for an adversary. What it guarantees, in numbers and under which assumptions, stands in `filter`.
 """
 
-from deploy.shield.backup import Mode
+from deploy.shield.drone.constraints import constraint_rows, row_names, safe_margin
+from deploy.shield.drone.params import ShieldParams, ShieldParamsError, make_shield_params
+from deploy.shield.fallback import Mode
 from deploy.shield.filter import filter_command
 from deploy.shield.info import FilterInfo
-from deploy.shield.joint_params import JointShieldParams
-from deploy.shield.joints import joint_row_names
-from deploy.shield.params import ShieldParams, ShieldParamsError, make_shield_params
-from deploy.shield.rows import constraint_rows, row_names, safe_margin
+from deploy.shield.joints.filter import joint_row_names
+from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.supervisor import Shield, ShieldReport
 
 __all__ = [

@@ -31,7 +31,7 @@ from deploy.shield.arrays import (
     join,
     norm,
 )
-from deploy.shield.attitude import (
+from deploy.shield.drone.attitude import (
     Columns,
     acceleration_of,
     lift_of,
@@ -44,18 +44,18 @@ from deploy.shield.attitude import (
     thrust_axis,
     turn_matrix,
 )
-from deploy.shield.batched import solve_rows_batched
+from deploy.shield.drone.constraints import least_margin, predict_state, rows_ahead, split_bounds
+from deploy.shield.drone.params import ShieldParams
 from deploy.shield.info import FilterInfo
-from deploy.shield.joint_params import JointShieldParams
-from deploy.shield.joints import filter_joints
-from deploy.shield.params import ShieldParams
-from deploy.shield.rows import least_margin, predict_state, rows_ahead, split_bounds
-from deploy.shield.solve import solve_rows_numpy
+from deploy.shield.joints.filter import filter_joints
+from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.qp.batched import solve_batch
+from deploy.shield.qp.single import solve_one
 from hardware.spec import RobotSpec
 from hardware.types import Array, Peers, RobotState
 
 ROW_TOL = 1e-6  # m/s^2, by which a request may exceed a row and still count as allowed
-BACKUP_STEPS = 12  # of gradient descent; more change the backup by less than the noise of a measurement
+FALLBACK_STEPS = 12  # of gradient descent; more change the fallback by less than the noise of a measurement
 _TO_THE_RIGHT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
@@ -81,7 +81,7 @@ def filter_flight(
     """Filter `target` (..., 4) = thrust N, body rates rad/s, of multirotors.
 
     A request that meets every row is sent as it is (clamped to its channel); another one is replaced by the command for
-    the nearest acceleration that does. Where none does, the backup is sent: the acceleration that brakes and violates
+    the nearest acceleration that does. Where none does, the fallback is sent: the acceleration that brakes and violates
     the rows least. A request that is not finite counts as level flight. Only a state that is not finite gives an answer
     that means nothing: check it before.
     """
@@ -138,10 +138,10 @@ def tie_break(xp: Any, params: ShieldParams, rows: Array, excess: Array, num_pee
     return (weight[..., None, :] @ rows[..., :num_peers, :])[..., 0, :] @ constant(xp, _TO_THE_RIGHT, rows)
 
 
-def backup_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Array, vel: Array) -> Array:
+def fallback_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Array, vel: Array) -> Array:
     """Where the rows (..., M, 3) cannot all be met: brake, then descend on the summed squares of the violations."""
     accel = -vel * (params.brake_accel / at_least(norm(xp, vel), 0.5))[..., None]
-    for _ in range(BACKUP_STEPS):
+    for _ in range(FALLBACK_STEPS):
         violation = at_least(dot(rows, accel[..., None, :]) - bound, 0.0)
         count = double(violation > 0.0).sum(-1)
         accel = accel - (violation[..., None, :] @ rows)[..., 0, :] / at_least(count, 1.0)[..., None]
@@ -162,16 +162,16 @@ def _command(
 def _solve_many(
     xp: Any, params: ShieldParams, vel: Array, rows: Array, bound: Array, request: Array
 ) -> tuple[Array, Array, Array]:
-    """Acceleration, feasible, active rows of B robots: all rows; else peers before fence and speed; else backup."""
-    accel, feasible, multipliers = solve_rows_batched(rows, bound, request)
+    """Acceleration, feasible, active rows of B robots: all rows; else peers before fence and speed; else fallback."""
+    accel, feasible, multipliers = solve_batch(rows, bound, request)
     if not bool(feasible.all()):
         lost = ~feasible
         room, peers = split_bounds(xp, bound[lost])
-        settled, _, _ = solve_rows_batched(rows[lost], room, request[lost])
-        accel[lost], feasible[lost], multipliers[lost] = solve_rows_batched(rows[lost], peers, settled)
+        settled, _, _ = solve_batch(rows[lost], room, request[lost])
+        accel[lost], feasible[lost], multipliers[lost] = solve_batch(rows[lost], peers, settled)
     if not bool(feasible.all()):
         lost = ~feasible
-        accel[lost] = backup_acceleration(xp, params, rows[lost], bound[lost], vel[lost])
+        accel[lost] = fallback_acceleration(xp, params, rows[lost], bound[lost], vel[lost])
     return accel, feasible, (multipliers > 0.0) & feasible[:, None]
 
 
@@ -179,11 +179,11 @@ def _solve_one(
     params: ShieldParams, vel: np.ndarray, rows: np.ndarray, bound: np.ndarray, request: np.ndarray
 ) -> tuple[np.ndarray, Any, np.ndarray]:
     """`_solve_many` for one robot, by DAQP."""
-    accel, feasible, multipliers = solve_rows_numpy(rows, bound, request)
+    accel, feasible, multipliers = solve_one(rows, bound, request)
     if not feasible:
         room, peers = split_bounds(np, bound)
-        settled, _, _ = solve_rows_numpy(rows, room, request)
-        accel, feasible, multipliers = solve_rows_numpy(rows, peers, settled)
+        settled, _, _ = solve_one(rows, room, request)
+        accel, feasible, multipliers = solve_one(rows, peers, settled)
     if not feasible:
-        accel = backup_acceleration(np, params, rows, bound, vel)
+        accel = fallback_acceleration(np, params, rows, bound, vel)
     return accel, np.bool_(feasible), (multipliers > 0.0) & feasible

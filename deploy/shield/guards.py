@@ -4,8 +4,8 @@ from math import dist, hypot, isfinite
 
 import numpy as np
 
-from deploy.shield.joint_params import JointShieldParams
-from deploy.shield.params import ShieldParams
+from deploy.shield.drone.params import ShieldParams
+from deploy.shield.joints.params import JointShieldParams
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 

@@ -1,20 +1,20 @@
 """Shield: guards, ramp, filter, watchdog and latched fallback around one robot's commands, in a process of its own.
 
-What differs between drones, arms and humanoids is in their backups (`drone`, `arm`, `humanoid`).
+What differs between classes of robots is in their fallbacks: `drone.fallback`, `joints.arm`, `joints.humanoid`.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from deploy.shield.arm import ArmBackup
-from deploy.shield.backup import Answer, Backup, Mode
-from deploy.shield.drone import DroneBackup
+from deploy.shield.drone.fallback import DroneFallback
+from deploy.shield.drone.params import ShieldParams
+from deploy.shield.fallback import Fallback, FallbackCommand, Mode
 from deploy.shield.filter import filter_command
 from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peers
-from deploy.shield.humanoid import HumanoidBackup
-from deploy.shield.joint_params import JointShieldParams
-from deploy.shield.params import ShieldParams
+from deploy.shield.joints.arm import ArmFallback
+from deploy.shield.joints.humanoid import HumanoidFallback
+from deploy.shield.joints.params import JointShieldParams
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
@@ -45,10 +45,10 @@ class Shield:
 
     def __init__(self, params: ShieldParams | JointShieldParams, spec: RobotSpec):
         self.params, self.spec = params, spec
-        self._backup = make_backup(params, spec)
+        self._fallback = make_fallback(params, spec)
         self._low = np.array(spec.command_low, dtype=np.float32)
         self._high = np.array(spec.command_high, dtype=np.float32)
-        self._sent: np.ndarray = self._backup.rest(None)
+        self._sent: np.ndarray = self._fallback.rest(None)
         self._mode = Mode.OFF
         self._state: RobotState | None = None  # the last good one, reckoned on where newer ones are missing
         self._last_s: float | None = None
@@ -62,7 +62,7 @@ class Shield:
         give way.
         """
         if self._state is not None and self._mode is not Mode.OFF:
-            self._backup.keep(self._sent)
+            self._fallback.keep(self._sent)
             self._kept_s = self._last_s  # when those targets were sent
         self._mode = Mode.OFF
         self._reason = ""
@@ -79,14 +79,14 @@ class Shield:
         self._peers_s = -np.inf
         self._request: np.ndarray | None = None
         self._request_s = -np.inf  # when what the last good request rests on was measured
-        self._backup.reset()
-        self._sent = self._backup.rest(None)
+        self._fallback.reset()
+        self._sent = self._fallback.rest(None)
 
     def estop(self) -> None:
         """Stop now, latched: a drone's motors idle wherever it is, an arm brakes and holds, a humanoid damps."""
         self._mode, self._reason, self._tripped_s = Mode.ESTOP, "emergency stop", -np.inf
         self._latched = self._stopped = True
-        self._backup.trip()
+        self._fallback.trip()
 
     def step(
         self,
@@ -102,7 +102,7 @@ class Shield:
         reason, and the answer is always a command inside the channels' limits. In `Mode.OFF` a robot with joints has
         never been measured: what comes back then is its home pose, which must not be sent.
         """
-        if self._tripped_s is not None and self._backup.done(self._mode):
+        if self._tripped_s is not None and self._fallback.done(self._mode):
             return self._rest(self._mode)
         elapsed_s = 0.0 if self._last_s is None else min(max(now_s - self._last_s, 0.0), 0.1)
         wrong_clock = self._check_clock(now_s)
@@ -117,26 +117,26 @@ class Shield:
             self._trip(now_s, wrong_state or blind)
         if self._request is not None:
             self._trip(now_s, wrong_clock, latched=True)
-            if self._backup.uses_peers:
+            if self._fallback.uses_peers:
                 self._trip(now_s, wrong_peers if check_age(self.params, "peers", now_s - self._peers_s) else "")
             self._trip(now_s, wrong_request if check_age(self.params, "request", now_s - self._request_s) else "")
-        fallen = self._backup.check_envelope(self._state)
+        fallen = self._fallback.check_envelope(self._state)
         self._was_upright = self._was_upright or not fallen
         if self._request is not None or self._was_upright:  # one that lies is not held to be falling before its turn
             self._trip(now_s, fallen, latched=True)
         good = not (wrong_state or wrong_peers or wrong_request)
         self._count_hold(elapsed_s, good, good and self._request_s > last_request_s + ORDER_TOL_S)
         if self._tripped_s is not None:
-            react = self._backup.go_blind if blind else self._backup.fall_back
+            react = self._fallback.go_blind if blind else self._fallback.fall_back
             since_s = now_s - self._tripped_s
             return self._send(react(self._state, self._sent, since_s, elapsed_s, self._stopped), self._reason)
         if self._request is None:
-            return self._send(self._backup.wait(self._state), f"waiting for the policy: {wrong_request}")
+            return self._send(self._fallback.wait(self._state), f"waiting for the policy: {wrong_request}")
         asked = self._ramped(now_s, self._state)
-        target = self._backup.pace(asked, self._sent)
+        target = self._fallback.pace(asked, self._sent)
         if target is asked:
-            return self._send(Answer(asked, Mode.NOMINAL, self.params), self._late(now_s))
-        command, report = self._send(Answer(target, Mode.FILTERED, self.params), "target speed")
+            return self._send(FallbackCommand(asked, Mode.NOMINAL, self.params), self._late(now_s))
+        command, report = self._send(FallbackCommand(target, Mode.FILTERED, self.params), "target speed")
         held_back = float(np.abs(command.target - asked).max())
         return command, replace(report, active=(*report.active, "target speed"), intervention=held_back)
 
@@ -149,17 +149,17 @@ class Shield:
 
     def _take_state(self, now_s: float, elapsed_s: float, state: RobotState | None) -> str:
         """Keep a good state; instead of a bad one reckon the last good one on."""
-        reason = self._backup.check_state(state)
+        reason = self._fallback.check_state(state)
         if not reason and state is not None and self._state is not None:
             reason = check_order(now_s - float(state.age), self._state_s)
-            reason = reason or self._backup.check_jump(state, self._state, elapsed_s)
+            reason = reason or self._fallback.check_jump(state, self._state, elapsed_s)
             if reason and check_age(self.params, "state", now_s - self._state_s):
                 if self._mode is not Mode.OFF:
                     self._trip(now_s, reason, latched=True)
                 reason = ""  # where all measurements agree for so long, the memory is wrong
         if reason or state is None:
             if self._state is not None:
-                self._state = self._backup.reckon(self._state, self._sent, elapsed_s)
+                self._state = self._fallback.reckon(self._state, self._sent, elapsed_s)
             return reason
         first = self._state is None
         # Callers reuse their arrays.
@@ -167,12 +167,12 @@ class Shield:
         self._state_s = now_s - float(state.age)
         if first:
             if self._kept_s is None or not 0.0 <= now_s - self._kept_s <= self.params.clock_jump_s:
-                self._backup.keep(None)  # nobody drove it for a while: what it held then is no reason to press now
-            self._sent = self._backup.rest(self._state)
+                self._fallback.keep(None)  # nobody drove it for a while: what it held then is no reason to press now
+            self._sent = self._fallback.rest(self._state)
         return ""
 
     def _take_peers(self, now_s: float, elapsed_s: float, peers: Peers) -> str:
-        reason = check_peers(peers) if self._backup.uses_peers else ""
+        reason = check_peers(peers) if self._fallback.uses_peers else ""
         if not reason:
             self._peers, self._peers_s = peers, now_s
         elif self._peers is not None:
@@ -182,7 +182,7 @@ class Shield:
         return reason
 
     def _take_request(self, now_s: float, requested: ActuatorCommand | None, age_s: float) -> str:
-        reason = self._backup.check_request(requested, age_s)
+        reason = self._fallback.check_request(requested, age_s)
         if reason or requested is None:
             return reason
         if self._request is None:
@@ -201,7 +201,7 @@ class Shield:
         share = (now_s - self._ramp_from_s) / self.params.ramp_s
         if share >= 1.0:
             return self._request
-        return (share * self._request + (1.0 - share) * self._backup.hold(state)).astype(np.float32)
+        return (share * self._request + (1.0 - share) * self._fallback.hold(state)).astype(np.float32)
 
     def _trip(self, now_s: float, reason: str, latched: bool = False) -> None:
         """Take the robot from the policy; a `latched` reason outlives a passing one."""
@@ -209,7 +209,7 @@ class Shield:
             return
         if self._tripped_s is None:
             self._tripped_s, self._mode, self._good_requests = now_s, Mode.HOLD, 0
-            self._backup.trip()
+            self._fallback.trip()
         elif not latched:
             return
         self._reason, self._latched = reason, latched
@@ -226,12 +226,12 @@ class Shield:
             self._tripped_s, self._reason = None, ""
 
     def _rest(self, mode: Mode, reason: str = "") -> tuple[ActuatorCommand, ShieldReport]:
-        self._sent = self._backup.rest(self._state)
+        self._sent = self._fallback.rest(self._state)
         latched = self._latched or self._tripped_s is not None  # a drone that has come down stays down
         return ActuatorCommand(self._sent), ShieldReport(mode, reason or self._reason, np.inf, (), 0.0, latched)
 
-    def _send(self, answer: Answer, reason: str) -> tuple[ActuatorCommand, ShieldReport]:
-        """Through the filter, unless the backup says that nothing may change its answer."""
+    def _send(self, answer: FallbackCommand, reason: str) -> tuple[ActuatorCommand, ShieldReport]:
+        """Through the filter, unless the fallback says that nothing may change its command."""
         assert self._state is not None and self._peers is not None
         mode = Mode.ESTOP if self._stopped else answer.mode
         if answer.params is None:
@@ -241,7 +241,7 @@ class Shield:
         sent = self._inside(sent)
         active: tuple[str, ...] = ()
         if info.intervention > 0.0:
-            names = self._backup.row_names(self._peers)
+            names = self._fallback.row_names(self._peers)
             active = tuple(names[index] for index in np.flatnonzero(info.active))
             if mode is Mode.NOMINAL:
                 mode, reason = Mode.FILTERED, ", ".join(active) or "no command meets every constraint"
@@ -255,12 +255,12 @@ class Shield:
         return np.minimum(np.maximum(known, self._low), self._high).astype(np.float32)
 
 
-def make_backup(params: ShieldParams | JointShieldParams, spec: RobotSpec) -> Backup:
+def make_fallback(params: ShieldParams | JointShieldParams, spec: RobotSpec) -> Fallback:
     """The fallback that `spec` names; ValueError for parameters of another class of robot."""
     if isinstance(params, JointShieldParams) and spec.fallback == "hold":
-        return ArmBackup(params, spec)
+        return ArmFallback(params, spec)
     if isinstance(params, JointShieldParams) and spec.fallback == "damp":
-        return HumanoidBackup(params, spec)
+        return HumanoidFallback(params, spec)
     if isinstance(params, ShieldParams) and spec.fallback == "hover-land" and spec.flight is not None:
-        return DroneBackup(params, spec)
+        return DroneFallback(params, spec)
     raise ValueError(f"robot {spec.name!r} with fallback {spec.fallback!r} does not go with {type(params).__name__}")

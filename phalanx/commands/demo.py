@@ -29,7 +29,7 @@ def demo(
     """
     from phalanx.demo import DemoCfg, quick_changes, run_demo
     from phalanx.demo_display import Display
-    from ros_nodes.deploy import DeployError
+    from ros_nodes.mission.deploy import DeployError
 
     cfg = DemoCfg(out=out_dir, seed=seed)
     if quick:

@@ -16,6 +16,7 @@ def deploy(
     duration_s: float | None = None,
     kill_after_s: Annotated[float | Literal["auto"] | None, tyro.conf.arg(metavar="SECONDS|auto|None")] = "auto",
     seed: int = 0,
+    mission: Literal["task", "swap"] = "task",
     out_dir: OutFolder = None,
     json: bool = False,
 ) -> int:
@@ -30,6 +31,7 @@ def deploy(
         duration_s: How long the mission lasts, in whole episodes of the task; 18 s for the swap.
         kill_after_s: When the first robot's policy process is killed; None for never. auto kills in the swap only.
         seed: Decides starts, goals and sensor noise.
+        mission: That of the policy's own task; or swap, in which Crazyflies swap places, for a policy of another task.
         out_dir: New folder for bag, logs, result and report; a fresh one under runs/deploy when not given.
         json: Print the figures as JSON on stdout.
     """
@@ -37,24 +39,24 @@ def deploy(
     from phalanx.mission import plan_mission
     from phalanx.mission_film import load_mission_flight
     from phalanx.report import render_flight
-    from ros_nodes.deploy import DeployError, conduct
+    from ros_nodes.mission.deploy import DeployError, conduct
 
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:
         raise ValueError(f"{twice[0]} is given twice: a team takes one file for each role")
     policies = {str(file): load_bundle(file).contract for file in files}
-    mission, judge = plan_mission(policies, robots, duration_s, kill_after_s, seed)
+    plan, judge = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
     folder = out_dir or fresh_folder(Path("runs/deploy"))
     with make_progress() as progress:
-        bar = progress.add_task("starting", total=mission.duration_s, note="")
+        bar = progress.add_task("starting", total=plan.duration_s, note="")
         try:
-            result = conduct(mission, folder, judge, lambda state: progress.update(bar, **shown(state)))
+            result = conduct(plan, folder, judge, lambda state: progress.update(bar, **shown(state)))
         except DeployError as error:
             progress.stop()
             err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)
             return 1
     page = folder / "report.html"
-    page.write_text(render_flight(result, load_mission_flight(folder / "flight.npz", mission)), encoding="utf-8")
+    page.write_text(render_flight(result, load_mission_flight(folder / "flight.npz", plan)), encoding="utf-8")
     good = result["mission_success"] and result["landed_safely"] is not False and result["stopped_safely"] is not False
     if json:
         print_json(result)

@@ -14,7 +14,7 @@ def inspect(file: PolicyFile, json: bool = False) -> int:
         json: Print the contract itself, with fingerprint, on stdout.
     """
     from deploy.bundle import load_bundle, self_test
-    from deploy.contract_json import contract_to_json
+    from deploy.contract.codec import contract_to_json
     from phalanx.contract_view import show_contract
 
     bundle = load_bundle(file)

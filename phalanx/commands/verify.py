@@ -35,7 +35,7 @@ def verify(
     from policies.evaluation.verify import verify as check
 
     cfg = VerifyCfg(num_worlds=episodes, teams=teams or None)
-    sizes = 1 if any(contract.role for contract in contracts) else len(team_sizes(contracts[0], cfg))
+    sizes = 1 if any(contract.group for contract in contracts) else len(team_sizes(contracts[0], cfg))
     with make_progress() as progress:
         bar = progress.add_task("verify", total=2 + 2 * sizes, completed=-1, note="")
         verdict = check(files, cfg, run, lambda what: progress.update(bar, advance=1, note=what))

@@ -12,7 +12,7 @@ SLOW_MS = 5.0  # a quarter of a 50 Hz control period
 def ros_checks() -> list[Check]:
     """One check for the import and one for a round trip over loopback."""
     try:
-        from ros_nodes.loopback import round_trips_ms
+        from ros_nodes.messages.loopback import round_trips_ms
     except ImportError as error:
         hint = "pip install 'phalanx[ros]', or source a system ROS 2 (Jazzy)"
         return [Check("ros", "import", "warn", str(error), hint)]

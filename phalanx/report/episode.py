@@ -37,23 +37,23 @@ def play_episode(
 ) -> Episode:
     """Let `pilots`, one for each role, act for one episode of `task` with randomisation on, until it ends."""
     env = _OneEpisode(task, 1, seed, num_agents, shield)
-    crews = env.crews
-    for name, crew in crews.items():
-        pilots[name].start(crew)
+    groups = env.groups
+    for name, group in groups.items():
+        pilots[name].start(group)
     ground = ground_of(env)
     columns = torch.arange(env.world.scene.model.nq)
     qpos, pos, told = [], [], []
 
     def look() -> None:
         qpos.append(env.world.physics.now(columns)[0].numpy().astype(float))
-        pos.append(_robots({name: crew.robots.truth().base_pos for name, crew in crews.items()}))
-        told.append({name: _arrays(crew.command) for name, crew in crews.items()})
+        pos.append(_robots({name: group.robots.truth().base_pos for name, group in groups.items()}))
+        told.append({name: _arrays(group.command) for name, group in groups.items()})
 
     look()
     mode, terms, total, ended = [], [], 0.0, False
     while not ended:
         before = _shielded(env)
-        _, reward, terminated, _, info = env.step({name: pilots[name].act(crew)[0] for name, crew in crews.items()})
+        _, reward, terminated, _, info = env.step({name: pilots[name].act(group)[0] for name, group in groups.items()})
         total += float(_robots(reward).mean())
         terms.append(_named(info["reward_terms"]))
         mode.append((_shielded(env) - before).clip(0, 1))
@@ -63,10 +63,10 @@ def play_episode(
         qpos[-1], pos[-1] = qpos[-2], pos[-2]
     mode.insert(0, np.zeros_like(mode[0]))  # a moment shows the step that led to it: none did to the first
     terms.insert(0, dict.fromkeys(terms[0], 0.0))
-    failures = {name: float(hit) for name, hit in _named(info["failures"]).items() if hit}
+    failures = {name: float(hit) for name, hit in _named(info["terminations"]).items() if hit}
     failed = np.flatnonzero(_robots(terminated)).tolist()
     failure = next(iter(failures), "")
-    names = robot_labels([crew.robot.name for crew in crews.values() for _ in range(crew.num_agents)])
+    names = robot_labels([group.robot.name for group in groups.values() for _ in range(group.num_agents)])
     t = np.arange(len(pos)) * env.control_dt
     markers = markers_of(task, told)
     own = [marker.pos[0] for marker in markers if marker.owner >= 0]
@@ -76,7 +76,7 @@ def play_episode(
         pos=np.array(pos),
         goal=np.array(own) if len(own) == len(names) else np.zeros((0, 3)),
         limit_m=collision_distance(task),
-        radius_m=max(crew.robot.radius_m for crew in crews.values()),
+        radius_m=max(group.robot.radius_m for group in groups.values()),
         mode=np.array(mode),
         mode_names=("NOMINAL", "FILTERED") if shield else (),
         intervention=np.array(mode, dtype=float),
@@ -93,14 +93,14 @@ def play_episode(
         mean_return=total,
         reward_terms={name: float(values.sum()) for name, values in flight.curves.items()},
         duration_s=float(t[-1]),
-        flies=any(crew.robot.kind == "drone" for crew in crews.values()),
+        flies=any(group.robot.kind == "drone" for group in groups.values()),
         ground=ground,
     )
 
 
 def ground_of(env: MixedEnv) -> np.ndarray | None:
     """Nodes of the height field of the only world, as MuJoCo keeps them; None for a plain floor."""
-    grounds = [crew.robots.ground for crew in env.crews.values()]
+    grounds = [group.robots.ground for group in env.groups.values()]
     return None if grounds[0] is None else grounds[0].shares(torch.tensor([0]))[0].numpy()
 
 
@@ -118,7 +118,7 @@ def _robots(values: Mapping[str, torch.Tensor]) -> np.ndarray:
 
 def _shielded(env: Any) -> np.ndarray:
     """(N,) how often the shield has intervened in this episode."""
-    return _robots({name: crew.shielded for name, crew in env.crews.items()})
+    return _robots({name: group.shielded for name, group in env.groups.items()})
 
 
 def _arrays(values: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:

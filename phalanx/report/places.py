@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from phalanx.report import Marker
-from sim.task import MixedTaskCfg, RoleCfg, TaskCfg
+from sim.task import GroupCfg, MixedTaskCfg, TaskCfg
 from sim.terms import terminations
 
 SHORT = {"crazyflie": "cf"}  # as robots are called in a team
@@ -25,11 +25,11 @@ def robot_labels(robots: Sequence[str]) -> tuple[str, ...]:
 
 def collision_distance(task: TaskCfg | MixedTaskCfg) -> float:
     """Distance between centres, m, below which robots of `task` collide; 0 where it says nothing of that."""
-    terms = [term for role in task.roles.values() if role.num_agents > 1 for term in role.failures.values()]
+    terms = [term for role in task.roles.values() if role.num_agents > 1 for term in role.terminations.values()]
     return next((float(t.params["distance_m"]) for t in terms if t.func is terminations.collided), 0.0)
 
 
-def positions_in(role: RoleCfg) -> list[str]:
+def positions_in(role: GroupCfg) -> list[str]:
     """The commands of `role` that name a place."""
     return [name for name, c in role.commands.items() if len(c.low) == 3 and c.unit == "m" and c.frame == "world"]
 

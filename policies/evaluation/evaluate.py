@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 from deploy.bundle import Bundle
-from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.networks.controller import Controller
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import MixedEnv, make_env
 from sim.physics import on
-from sim.physics.told import told_in_one_line
+from sim.physics.engine_errors import engine_errors
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import load_any_task
 
@@ -68,12 +67,12 @@ def evaluate(
         if not isinstance(policy, Mapping):
             raise ValueError(f"task {cfg.name!r} needs a policy for each of its roles: {', '.join(cfg.roles)}")
         team = TeamRunner({role: make_policy_runner(part) for role, part in policy.items()})
-        with told_in_one_line(engine, num_worlds, device):
+        with engine_errors(engine, num_worlds, device):
             return fly(team, MixedEnv(cfg, num_worlds, seed, None, shield, randomise, engine=engine, device=device))
     if isinstance(policy, Mapping):
         raise ValueError(f"task {cfg.name!r} has one role, and needs one policy")
     runner = make_policy_runner(policy)
-    with told_in_one_line(engine, num_worlds, device):
+    with engine_errors(engine, num_worlds, device):
         env = make_env(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
         return fly(runner, env)
 
@@ -99,18 +98,13 @@ def load_team(files: Iterable[Path | str | Bundle]) -> tuple[str, dict[str, Poli
         contract = runtime.contract
         if task and contract.task != task:
             raise ValueError(f"policies for {task!r} and for {contract.task!r} make no team")
-        if group_of(contract) in team:
-            whose = f"role {contract.role!r} of {contract.task!r}" if contract.role else repr(contract.task)
+        if contract.group in team:
+            whose = f"role {contract.group!r} of {contract.task!r}" if contract.group else repr(contract.task)
             raise ValueError(f"there are two policies for {whose}")
-        task, team[group_of(contract)] = contract.task, runtime
+        task, team[contract.group] = contract.task, runtime
     if not team:
         raise ValueError("which policies? give a file for each role")
     return task, team
-
-
-def group_of(contract: Contract) -> str:
-    """The group whose policy a file is: like robots are a group named after their robot."""
-    return contract.role or contract.robot.name
 
 
 @single_threaded_torch()
@@ -146,15 +140,15 @@ def _outcomes(info: Mapping[str, Any]) -> dict[str, Tensor]:
     """What each world's episode came to, (W,) each; meaningful where it ended."""
     kept = {name: info[name] for name in ("success", "min_separation_m", "episode_length", "interventions")}
     failures: dict[str, Tensor] = {}
-    for name, failed in info["failures"].items():
+    for name, failed in info["terminations"].items():
         own = {f"{name}/{way}": f for way, f in failed.items()} if isinstance(failed, Mapping) else {name: failed}
         failures |= {f"failure/{way}": f.any(-1) for way, f in own.items()}
     return kept | failures
 
 
 def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResult:
-    count, crews = env.num_worlds, list(env.crews.values())
-    robots = sum(crew.num_agents for crew in crews)
+    count, groups = env.num_worlds, list(env.groups.values())
+    robots = sum(group.num_agents for group in groups)
     failures = {name.removeprefix("failure/"): v for name, v in worlds.items() if name.startswith("failure/")}
     collisions = torch.zeros(count)
     for name, value in failures.items():
@@ -164,7 +158,7 @@ def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResul
     return EvalResult(
         episodes=count,
         num_agents=robots,
-        shield=any(crew.shield is not None for crew in crews),
+        shield=any(group.shield is not None for group in groups),
         success_rate=float(worlds["success"].mean()),
         success_interval=wilson(int(worlds["success"].sum()), count),
         collision_rate=float(collisions.mean()),

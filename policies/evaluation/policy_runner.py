@@ -1,7 +1,7 @@
 """Who flies the robots of an environment: a controller in torch, or a policy file in ONNX Runtime.
 
 Both start from what the robots measure and carry their own memory; neither looks at the environment's observations.
-What they are given as an environment is one of like robots, or the crew of their role.
+What they are given as an environment is one of like robots, or the group of their role.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from deploy.contract import Contract
+from deploy.contract.tensor_specs import PEER_INPUTS, object_field
 from deploy.runtime import PolicyRuntime
-from deploy.signals import OBJECT_FIELDS, PEER_INPUTS
 from policies.networks.controller import Controller
 from sim.physics import on
-from sim.task import Percept
+from sim.task import PolicyInput
 
 
 class PolicyRunner(Protocol):
@@ -38,15 +38,15 @@ class TeamRunner:
 
     def start(self, env: Any) -> None:
         """An episode begins in every world; ValueError unless every role has its runner."""
-        if self.runners.keys() != env.crews.keys():
-            needed, given = (", ".join(names) for names in (env.crews, self.runners))
+        if self.runners.keys() != env.groups.keys():
+            needed, given = (", ".join(names) for names in (env.groups, self.runners))
             raise ValueError(f"task {env.task.name!r} has the roles {needed}; there are policies for: {given}")
         for role, runner in self.runners.items():
-            runner.start(env.crews[role])
+            runner.start(env.groups[role])
 
     def act(self, env: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """As `PolicyRunner.act`, for each role."""
-        acts = {role: runner.act(env.crews[role]) for role, runner in self.runners.items()}
+        acts = {role: runner.act(env.groups[role]) for role, runner in self.runners.items()}
         return {role: action for role, (action, _) in acts.items()}, {r: target for r, (_, target) in acts.items()}
 
 
@@ -59,7 +59,7 @@ class TorchRunner:
 
     def start(self, env: Any) -> None:
         """Memory to its initial value."""
-        device = env.percept.state.joint_pos.device
+        device = env.policy_input.state.joint_pos.device
         self.controller.to(device)
         with on(device):
             self.memory = self.controller.initial_memory(env.num_worlds, env.num_agents)
@@ -67,7 +67,7 @@ class TorchRunner:
     @torch.no_grad()
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
         """See `PolicyRunner.act`."""
-        target, self.memory, _, action = self.controller(replace(env.percept, memory=self.memory))
+        target, self.memory, _, action = self.controller(replace(env.policy_input, memory=self.memory))
         return action, target.target
 
 
@@ -92,24 +92,25 @@ class BundleRunner:
 
 def graph_inputs(contract: Contract, env: Any) -> dict[str, np.ndarray]:
     """What the robots of `env` measure now as inputs of the graph, one row a robot, without memory."""
-    percept = env.percept
+    policy_input = env.policy_input
     inputs = {}
     for name in {tensor.name for tensor in contract.inputs} - {m.input for m in contract.memory}:
         heard = PEER_INPUTS.get(name)
-        value = _padded(getattr(percept.peers, heard)) if heard else raw_input(percept, name)
+        value = _padded(getattr(policy_input.peers, heard)) if heard else raw_input(policy_input, name)
         inputs[name] = value.flatten(0, 1).cpu().numpy()
     return inputs
 
 
-def raw_input(percept: Percept, name: str) -> Tensor:
+def raw_input(policy_input: PolicyInput, name: str) -> Tensor:
     """The command, the state or the part of an object's state that a graph calls `name`."""
-    if name in percept.command:
-        return percept.command[name]
-    for thing, state in percept.objects.items():
-        field = OBJECT_FIELDS.get(name.removeprefix(thing))
-        if name.startswith(thing) and field is not None:
-            return getattr(state, field)
-    return getattr(percept.state, name)
+    if name in policy_input.command:
+        return policy_input.command[name]
+    thing, field = object_field(name)
+    return (
+        getattr(policy_input.objects[thing], field)
+        if thing in policy_input.objects
+        else getattr(policy_input.state, name)
+    )
 
 
 def _padded(peers: Tensor) -> Tensor:

@@ -9,20 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deploy.probes import StepFn
-from deploy.signals import (
+from deploy.bundle.probes import StepFn
+from deploy.contract.tensor_specs import (
     MEMORY_OUTPUT_SUFFIX,
-    OBJECT_FIELDS,
     PEER_INPUTS,
     STATE_INPUTS,
     TensorSpec,
-    object_signals,
-    state_signals,
+    object_field,
+    object_tensor_specs,
+    state_tensor_specs,
 )
 from hardware import load_robot
 from hardware.types import ObjectState, Peers, RobotState
 from policies.networks.controller import Controller
-from sim.task import Percept
+from sim.task import PolicyInput
 
 OPSET = 18
 
@@ -38,52 +38,46 @@ class GraphController(nn.Module):
     @property
     def measurements(self) -> set[str]:
         """Inputs that sensors give, of the robot itself and of objects."""
-        given = {*PEER_INPUTS, *self.controller.group.commands, *self.memory}
-        return {t.name for t in self.inputs} - given
-
-    @property
-    def memory(self) -> tuple[str, ...]:
-        """Inputs that the policy carries over, of its observation and its network."""
-        return (*self.controller.group.observation.memory, *self.controller.policy.memory)
+        role = self.controller.role
+        return {t.name for t in self.inputs} - {*PEER_INPUTS, *role.commands, *role.observation.memory}
 
     @property
     def objects(self) -> tuple[str, ...]:
         """Tracked things that some input is about."""
         about = self.measurements - set(STATE_INPUTS)
-        ends = {name: next(end for end in OBJECT_FIELDS if name.endswith(end)) for name in about}
-        names = (t.name.removesuffix(ends[t.name]) for t in self.inputs if t.name in about)
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(object_field(t.name)[0] for t in self.inputs if t.name in about))
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """One control period: values in the order of `inputs` -> in the order of `outputs`."""
         given = {tensor.name: value for tensor, value in zip(self.inputs, values, strict=True)}
-        target, after, own, action = self.controller(self._percept(given))
-        answers = {"target": target.target, "obs": own, "action": action}
+        target, after, seen, action = self.controller.decide(self._percept(given))
+        answers = {"target": target.target, "obs": seen.own, "action": action}
         answers |= {name + MEMORY_OUTPUT_SUFFIX: value for name, value in after.items()}
         return tuple(answers[tensor.name] for tensor in self.outputs)
 
-    def _percept(self, given: Mapping[str, Tensor]) -> Percept:
+    def _percept(self, given: Mapping[str, Tensor]) -> PolicyInput:
         """What the controller is given; zero where the graph has no such input, for then nobody looks at it."""
-        group, like = self.controller.group, next(iter(given.values()))
+        role, like = self.controller.role, next(iter(given.values()))
 
         def take(signal: TensorSpec) -> Tensor:
             absent = torch.zeros(like.shape[0], *(d for d in signal.shape[1:] if isinstance(d, int)))
             return given.get(signal.name, absent)
 
         age = torch.zeros(like.shape[0])
-        state = {signal.name: take(signal) for signal in state_signals(len(load_robot(group.robot).joint_names))}
+        state = {signal.name: take(signal) for signal in state_tensor_specs(len(load_robot(role.robot).joint_names))}
         state = {name: state.get(name, torch.zeros(like.shape[0], 0)) for name in STATE_INPUTS}
         objects = {}
         for name in self.objects:
-            parts = zip(OBJECT_FIELDS.values(), object_signals(name), strict=True)
-            objects[name] = ObjectState(**{field: take(signal) for field, signal in parts}, age=age)
+            objects[name] = ObjectState(
+                **{object_field(s.name)[1]: take(s) for s in object_tensor_specs(name)}, age=age
+            )
         none = torch.zeros(like.shape[0], 0, 3)
         peers = Peers(none, none, none[..., 0], none[..., 0].bool())
-        if group.observation.peer:
+        if role.observation.peer:
             peers = Peers(**{field: given[name] for name, field in PEER_INPUTS.items()})
-        command = {name: given[name] for name in group.commands}
-        memory = {name: given[name] for name in self.memory}
-        return Percept(RobotState(**state, age=age), peers, objects, command, memory)
+        command = {name: given[name] for name in role.commands}
+        memory = {name: given[name] for name in role.observation.memory}
+        return PolicyInput(RobotState(**state, age=age), peers, objects, command, memory)
 
 
 def to_onnx(graph: GraphController) -> tuple[bytes, set[str]]:

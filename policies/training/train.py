@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint, save_record
-from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
+from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.training.logs import Logs
-from policies.training.trainer import Trainer
+from policies.training.trainer import TrainCfg, Trainer, made_on
 from sim.physics import EngineError
-from sim.physics.told import told_in_one_line
+from sim.physics.engine_errors import engine_errors
 
-__all__ = ["CollectionCfg", "MachineCfg", "TrainCfg", "TrainResult", "Trainer", "train"]
+__all__ = ["TrainCfg", "TrainResult", "Trainer", "train"]
 
 Progress = Callable[[dict[str, float]], None]
 
@@ -44,16 +43,14 @@ def train(
     """
     path = cfg.out / FILE
     saved = load_checkpoint(path) if cfg.resume else {}
-    if not cfg.resume and path.exists():
-        raise CheckpointError(f"{path} exists: resume that run, or give another folder")
-    if saved and cfg.machine.engine is None:
-        cfg = replace(cfg, machine=replace(cfg.machine, engine=saved.get("made_on", {}).get("engine")))
-    with told_in_one_line(cfg.machine.engine or "mujoco", cfg.collection.num_envs, cfg.machine.device):
+    if saved and cfg.engine is None:
+        cfg = replace(cfg, engine=made_on(saved))
+    with engine_errors(cfg.engine or "mujoco", cfg.num_envs, cfg.device):
         trainer = Trainer(cfg, env)
     if saved:
         trainer.load_state_dict(saved)
-    else:
-        save_record(cfg.out, trainer.run)
+    elif path.exists():
+        raise CheckpointError(f"{path} exists: resume that run, or give another folder")
     began, before = time.perf_counter(), trainer.agent_steps
     with _interrupt() as interrupted, closing(Logs(cfg.out)) as logs, closing(trainer.workers):
         while True:
@@ -91,7 +88,7 @@ def train(
 def _told_what_to_do(cfg: TrainCfg, engine: str, checkpoint: Path) -> Iterator[None]:
     """What breaks in an engine or its accelerator, out of memory or lost, becomes one line that says how to go on."""
     try:
-        with told_in_one_line(engine, cfg.collection.num_envs, cfg.machine.device):
+        with engine_errors(engine, cfg.num_envs, cfg.device):
             yield
     except EngineError as error:
         again = f"phalanx train {cfg.task} --out {cfg.out} --resume (with the same options, or another --engine)"

@@ -12,8 +12,8 @@ from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 
 from hardware import robot_names
-from ros_nodes.launching import names_in, pose_in, robot_for
-from ros_nodes.processes import NODE_ENVIRONMENT
+from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT
+from ros_nodes.mission.launch_arguments import names_in, pose_in, robot_for
 
 CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
 ARGUMENTS = (
@@ -49,7 +49,7 @@ def _robot(context: LaunchContext) -> list[ExecuteProcess]:
 
 def _node(told: dict[str, str], node: str, parameters: list[str]) -> ExecuteProcess:
     """`python -m` rather than an installed executable: the same call that `phalanx deploy` makes."""
-    command = [sys.executable, "-m", f"ros_nodes.{node}_node", "--ros-args", "--params-file", told["params"]]
+    command = [sys.executable, "-m", f"ros_nodes.nodes.{node}_node", "--ros-args", "--params-file", told["params"]]
     command += ["-r", f"__ns:=/{told['robot_name']}"]
     for parameter in parameters:
         command += ["-p", parameter]

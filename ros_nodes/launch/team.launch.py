@@ -12,10 +12,10 @@ from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 from launch.logging import launch_config
 from launch.substitutions import LaunchConfiguration
 
-from ros_nodes.launching import mission_for, seed_in
-from ros_nodes.mission import LARGEST_TEAM
-from ros_nodes.mission_setup import PARAMETERS, prepare
-from ros_nodes.processes import NODE_ENVIRONMENT
+from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT
+from ros_nodes.mission.launch_arguments import mission_for, seed_in
+from ros_nodes.mission.mission import LARGEST_TEAM
+from ros_nodes.mission.prepare import PARAMETERS, prepare
 
 CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
 ARGUMENTS = (
@@ -69,7 +69,7 @@ def _node(
     out: Path, node: str, robot: str = "", parameters: list[str] | None = None, on_exit: Shutdown | None = None
 ) -> ExecuteProcess:
     """`python -m` rather than an installed executable: the same call that `phalanx deploy` makes."""
-    command = [sys.executable, "-m", f"ros_nodes.{node}_node", "--ros-args"]
+    command = [sys.executable, "-m", f"ros_nodes.nodes.{node}_node", "--ros-args"]
     for file in (CONFIG, out / PARAMETERS):
         command += ["--params-file", str(file)]
     if robot:

@@ -5,7 +5,7 @@ import torch
 from hardware import load_robot
 from hardware.rotation import multiply, rotate_inverse
 from sim.baselines.ik import CONJUGATE, joint_velocity, pose_error
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.terms.arms import drive, hold_attitude, joint_speeds, tool_pose_b, tool_steps
 from sim.terms.bars import ends_to_height, grip_from_tool
 from sim.terms.objects import object_from_tool, object_to_goal, push_point_from_tool
@@ -19,7 +19,7 @@ PUSH_M_S, CARRY_M_S = 0.15, 0.25
 SAG_M_S = 0.04  # by which a drive that leads what it measures sinks under half of the bar
 
 
-def reach(p: Percept, robot: str, gripper_m: tuple[float, ...] = ()) -> Tensor:
+def reach(p: PolicyInput, robot: str, gripper_m: tuple[float, ...] = ()) -> Tensor:
     """Target (..., U) of an arm that brings its tool straight to `goal_pos`, `goal_quat`; the gripper as it is told."""
     pos, quat = tool_pose_b(p.state, robot)
     goal = rotate_inverse(p.state.base_quat, p.command["goal_pos"] - p.state.base_pos)
@@ -33,7 +33,7 @@ def reach(p: Percept, robot: str, gripper_m: tuple[float, ...] = ()) -> Tensor:
 
 
 def push(
-    p: Percept, robot: str, name: str, behind_m: float, height_m: float, quat: tuple[float, ...], elbow: str
+    p: PolicyInput, robot: str, name: str, behind_m: float, height_m: float, quat: tuple[float, ...], elbow: str
 ) -> Tensor:
     """Target (..., U) of an arm that goes over the object to behind it, comes down and pushes; gripper closed."""
     away = push_point_from_tool(p, robot, name, behind_m + STANDOFF_M, height_m)
@@ -56,7 +56,7 @@ def push(
     return _moved(p, robot, velocity, torch.zeros_like(far), quat, elbow)
 
 
-def pick(p: Percept, robot: str, name: str, width_m: float, quat: tuple[float, ...], elbow: str) -> Tensor:
+def pick(p: PolicyInput, robot: str, name: str, width_m: float, quat: tuple[float, ...], elbow: str) -> Tensor:
     """Target (..., U) of an arm that comes down on the object, grasps it and brings it to `goal_pos`."""
     to = object_from_tool(p, robot, name)
     velocity, gripper, held = _grasp(p, to, width_m)
@@ -65,7 +65,7 @@ def pick(p: Percept, robot: str, name: str, width_m: float, quat: tuple[float, .
 
 
 def lift(
-    p: Percept, robot: str, name: str, grip_m: float, width_m: float, quat: tuple[float, ...], elbow: str
+    p: PolicyInput, robot: str, name: str, grip_m: float, width_m: float, quat: tuple[float, ...], elbow: str
 ) -> Tensor:
     """Target (..., U) of an arm that grasps its end of a bar and lifts it to `height`, whatever the other arm does."""
     to = grip_from_tool(p, robot, name, grip_m)
@@ -75,7 +75,7 @@ def lift(
     return _moved(p, robot, _limited(velocity, CARRY_M_S), gripper, quat, elbow)
 
 
-def _grasp(p: Percept, to: Tensor, width_m: float) -> tuple[Tensor, Tensor, Tensor]:
+def _grasp(p: PolicyInput, to: Tensor, width_m: float) -> tuple[Tensor, Tensor, Tensor]:
     """Velocity of the tool (..., 3) m/s, gripper (..., 1) m, whether it holds (..., 1) what is `to` (..., 3) m away."""
     aside = torch.linalg.vector_norm(to[..., :2], dim=-1, keepdim=True)
     over = to[..., 2:] + OVER_M * (aside / 0.02 - 1.0).clamp(0.0, 1.0)
@@ -87,7 +87,9 @@ def _grasp(p: Percept, to: Tensor, width_m: float) -> tuple[Tensor, Tensor, Tens
     return GAIN * torch.cat([to[..., :2], over], dim=-1), gripper, held
 
 
-def _moved(p: Percept, robot: str, velocity: Tensor, gripper: Tensor, quat: tuple[float, ...], elbow: str) -> Tensor:
+def _moved(
+    p: PolicyInput, robot: str, velocity: Tensor, gripper: Tensor, quat: tuple[float, ...], elbow: str
+) -> Tensor:
     """Target (..., U) that moves the tool at `velocity` (..., 3) m/s, base, turned as `quat`; `gripper` (..., 1) m."""
     held = hold_attitude(p.state, robot, quat, elbow, GAIN)
     asked = torch.nn.functional.pad(velocity, (0, held.shape[-1] - 3)) + held

@@ -7,10 +7,10 @@ robot's own.
 import torch
 
 from deploy.shield.arrays import columns
-from deploy.shield.attitude import lift_of, missing_turn, rotated_back, rotation_matrix
+from deploy.shield.drone.attitude import lift_of, missing_turn, rotated_back, rotation_matrix
 from hardware import load_robot
 from hardware.rotation import rotate
-from sim.task import Percept
+from sim.task import PolicyInput
 
 Tensor = torch.Tensor
 POSITION_GAIN, VELOCITY_GAIN, TURN_GAIN = 8.0, 5.0, 8.0  # 1/s^2, 1/s, 1/s
@@ -18,7 +18,7 @@ LOAD_GAIN, SWING_GAIN = 12.0, 0.5  # 1/s^3, 1/s
 REACH_M = 0.8  # a goal farther away pulls no harder
 
 
-def fly_to_goal(p: Percept, robot: str, sum_gain: float = 0.0) -> Tensor:
+def fly_to_goal(p: PolicyInput, robot: str, sum_gain: float = 0.0) -> Tensor:
     """Target (..., 4) of a drone that flies straight to `goal_pos` and knows nothing of the others.
 
     `sum_gain` 1/s^3 times the memory `goal_offset_sum` makes up for thrust and weight that are not as they should be.
@@ -32,7 +32,7 @@ def fly_to_goal(p: Percept, robot: str, sum_gain: float = 0.0) -> Tensor:
     return accelerate(p, robot, accel)
 
 
-def carry_load(p: Percept, robot: str, cable_m: float, reach_m: float) -> Tensor:
+def carry_load(p: PolicyInput, robot: str, cable_m: float, reach_m: float) -> Tensor:
     """Target (..., 4) of a drone that holds its end of a load's cable; its share of the weight it need not know.
 
     It flies to the point `reach_m` beside the load's goal, at the bearing at which it began, that lies a tight cable
@@ -48,7 +48,7 @@ def carry_load(p: Percept, robot: str, cable_m: float, reach_m: float) -> Tensor
     return accelerate(p, robot, accel + SWING_GAIN * swing + LOAD_GAIN * p.memory["load_goal_sum"])
 
 
-def accelerate(p: Percept, robot: str, accel_w: Tensor) -> Tensor:
+def accelerate(p: PolicyInput, robot: str, accel_w: Tensor) -> Tensor:
     """Target (..., 4) = thrust N, body rates rad/s, towards the acceleration `accel_w` (..., 3) m/s^2, heading kept."""
     lift = rotated_back(rotation_matrix(columns(p.state.base_quat)), lift_of(columns(accel_w)))
     turn, thrust = missing_turn(lift)

@@ -4,7 +4,7 @@ import torch
 
 from hardware.rotation import rotate
 from sim.baselines.geometric import POSITION_GAIN, REACH_M, VELOCITY_GAIN, accelerate
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.terms.arms import drive, hold_attitude, tool_pose_b, tool_steps
 from sim.terms.perch import above_seat
 
@@ -15,7 +15,7 @@ GAIN, SPEED_M_S = 4.0, 0.25  # 1/s, m/s at most: how fast the arm follows
 SINK_M_S, SINK_RATE = 0.12, 1.5  # how fast it sinks at the seat, and how much faster for each metre above, 1/s
 
 
-def land(p: Percept, robot: str, tray: str, seat_m: float) -> Tensor:
+def land(p: PolicyInput, robot: str, tray: str, seat_m: float) -> Tensor:
     """Target (..., 4) of a drone that flies over its seat on the tray, sinks onto it and lets go."""
     thing = p.objects[tray]
     offset = above_seat(p.state, thing, seat_m)
@@ -34,7 +34,7 @@ def land(p: Percept, robot: str, tray: str, seat_m: float) -> Tensor:
 
 
 def hold_under(
-    p: Percept,
+    p: PolicyInput,
     robot: str,
     ahead_m: float,
     low_m: tuple[float, ...],

@@ -22,10 +22,10 @@ def decode(cfg: ActionCfg, action: Tensor, state: RobotState, robot: RobotSpec) 
         joints = torch.tensor([max(joint, 0) for joint in robot.joint_of_channel], device=action.device)
         centre = torch.where(relative, state.joint_pos[..., joints], centre)
     offset = scale * action.clamp(-1.0, 1.0)
-    if cfg.hold is not None:
-        offset = offset + cfg.hold.func(state, **cfg.hold.params)
-    if cfg.moves is not None:
-        offset = cfg.moves.func(state, offset, **cfg.moves.params)
+    if cfg.bias is not None:
+        offset = offset + cfg.bias.func(state, **cfg.bias.params)
+    if cfg.transform is not None:
+        offset = cfg.transform.func(state, offset, **cfg.transform.params)
     low, high = (action.new_tensor(limits) for limits in (robot.command_low, robot.command_high))
     return ActuatorCommand(target=(centre + offset).clamp(low, high))
 
@@ -34,9 +34,9 @@ def encode(cfg: ActionCfg, target: Tensor, state: RobotState, robot: RobotSpec) 
     """The action (..., U) in [-1, 1] that comes nearest to `target` (..., U): the inverse of `decode`."""
     centre = decode(cfg, torch.zeros_like(target), state, robot).target
     offset = target - centre
-    if cfg.moves is not None:
+    if cfg.transform is not None:
         units = torch.eye(offset.shape[-1])
-        columns = [cfg.moves.func(state, unit.expand_as(offset), **cfg.moves.params) for unit in units]
+        columns = [cfg.transform.func(state, unit.expand_as(offset), **cfg.transform.params) for unit in units]
         offset = torch.linalg.solve(torch.stack(columns, dim=-1), offset)
     scale = torch.tensor(cfg.scale, dtype=target.dtype)
     return torch.where(scale == 0.0, 0.0, offset / scale).clamp(-1.0, 1.0)

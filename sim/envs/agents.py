@@ -13,7 +13,7 @@ from sim.envs.observation import initial_memory, remember, see
 from sim.envs.robots import RobotGroup
 from sim.envs.world import World
 from sim.noise import Noise
-from sim.task import ObsLayout, Percept, RandomTerm, RoleCfg, Start
+from sim.task import EventTerm, GroupCfg, ObsLayout, PolicyInput, Start
 from sim.tracing import untraceable
 from sim.transition import Transition
 
@@ -24,14 +24,14 @@ KEPT = ("held", "last_action", "shielded")  # of every world
 NAMED = ("memory", "command", "plan", "due")  # dicts of tensors
 
 
-class Crew:
-    """N like robots with one `RoleCfg`; `TeamEnv` and `MixedEnv` conduct it. Tensors are (W, N, ...)."""
+class AgentGroup:
+    """N like robots with one `GroupCfg`; `TeamEnv` and `MixedEnv` conduct it. Tensors are (W, N, ...)."""
 
     measured: Measured
     now: Transition
 
     def __init__(
-        self, role: RoleCfg, world: World, robots: RobotGroup, control_dt: float, shield: bool, randomise: bool
+        self, role: GroupCfg, world: World, robots: RobotGroup, control_dt: float, shield: bool, randomise: bool
     ):
         self.role, self.world, self.robots, self.robot = role, world, robots, robots.robot
         self.num_agents, self.control_dt = robots.num_robots, control_dt
@@ -52,17 +52,17 @@ class Crew:
         return len(self.robot.channels)
 
     @property
-    def percept(self) -> Percept:
+    def policy_input(self) -> PolicyInput:
         """What every robot is given now: measurements, commands and memory."""
-        return Percept(*self.measured, self.command, self.memory)
+        return PolicyInput(*self.measured, self.command, self.memory)
 
     @property
     def obs_layout(self) -> ObsLayout:
         """How an observation is laid out."""
-        cfg, percept = self.role.observation, self.percept
-        own = sum(t.func(percept, **t.params).shape[-1] for t in cfg.own.values())
-        peer = sum(t.func(percept, **t.params).shape[-1] for t in cfg.peer.values())
-        critic = sum(t.func(self.now, **t.params).shape[-1] for t in cfg.critic.values())
+        cfg, policy_input = self.role.observation, self.policy_input
+        own = sum(t.func(policy_input, **t.params).shape[-1] for t in cfg.own.values())
+        peer = sum(t.func(policy_input, **t.params).shape[-1] for t in cfg.peer.values())
+        critic = sum(t.func(self.now, **t.params).shape[-1] for t in cfg.privileged.values())
         return ObsLayout(own, peer, critic)
 
     @property
@@ -80,7 +80,7 @@ class Crew:
         self.memory = initial_memory(role.observation, (w, n))
         self.command = {name: torch.zeros(w, n, len(c.low)) for name, c in role.commands.items()}
         self.plan: dict[str, Tensor] = {}
-        self.due = {name: torch.zeros(w) for name, t in self.randomisation.items() if t.every_s}
+        self.due = {name: torch.zeros(w) for name, t in self.randomisation.items() if t.interval_range_s}
 
     def take(self, worlds: Tensor, start: Start) -> None:
         """The commands of a new start in `worlds` (K,)."""
@@ -97,10 +97,10 @@ class Crew:
         for name, value in initial_memory(self.role.observation, (len(worlds), self.num_agents)).items():
             self.memory[name][worlds] = value
         for name, term in self.randomisation.items():
-            if term.every_s is None:
+            if term.interval_range_s is None:
                 term.func(self.robots, worlds, generator, **term.params)
             else:
-                self.due[name][worlds] = _wait(term.every_s, len(worlds), generator)
+                self.due[name][worlds] = _wait(term.interval_range_s, len(worlds), generator)
         self.held[worlds] = 0
         self.shielded[worlds] = 0
         self.last_action[worlds] = 0.0
@@ -144,30 +144,30 @@ class Crew:
         return self.now
 
     def judge(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Weighted reward terms and failures of `now`, each (W, N); success is counted in `held`."""
+        """Weighted reward terms and terminations of `now`, each (W, N); success is counted in `held`."""
         now, role = self.now, self.role
         terms = {name: t.weight * t.func(now, **t.params) for name, t in role.rewards.items()}
-        failures = {name: t.func(now, **t.params) for name, t in role.failures.items()}
+        terminations = {name: t.func(now, **t.params) for name, t in role.terminations.items()}
         self.held = torch.where(role.success.func(now, **role.success.params), self.held + 1, 0)
-        return terms, failures
+        return terms, terminations
 
     def go_on(self, action: Tensor, time_s: Tensor, generator: torch.Generator, where: Where) -> None:
         """Remember what was seen and done; then commands move, and so does what is randomised in between.
 
         `where(condition (W,), change)` calls `change` of the worlds in which it holds.
         """
-        self.memory = remember(self.role.observation, self.percept, action)
+        self.memory = remember(self.role.observation, self.policy_input, action)
         self.last_action = action
-        if self.role.motion is not None:
-            self.command = self.role.motion(self.plan, time_s.view(-1, 1, 1))
+        if self.role.update_commands is not None:
+            self.command = self.role.update_commands(self.plan, time_s.view(-1, 1, 1))
         for name in self.due:
             self.due[name] -= self.control_dt
             where(self.due[name] <= 0, partial(self._happen, name, self.randomisation[name], generator))
 
-    def _happen(self, name: str, term: RandomTerm, generator: torch.Generator, worlds: Tensor) -> None:
+    def _happen(self, name: str, term: EventTerm, generator: torch.Generator, worlds: Tensor) -> None:
         """What is randomised in between happens in `worlds` (K,), and will again."""
         term.func(self.robots, worlds, generator, **term.params)
-        self.due[name][worlds] = _wait(term.every_s, len(worlds), generator)
+        self.due[name][worlds] = _wait(term.interval_range_s, len(worlds), generator)
 
     def measure(self, worlds: Tensor, said: Tensor | None, generator: torch.Generator) -> Measured:
         """What robots of `worlds` (K,) sense, hear of what the team has `said` (K, M, 7), and see: (K, N, ...)."""
@@ -179,14 +179,14 @@ class Crew:
             peers = self.robots.hear(worlds, state.base_pos, said, self.num_peers, range_m, generator)
         return state, peers, self.world.see(self.robots, worlds, self.noise, generator)
 
-    def observe(self, percept: Percept, worlds: Tensor | None = None) -> Tensor:
-        """Observation of a percept of all worlds, or of `worlds` (K,), the critic's own part from the truth."""
+    def observe(self, policy_input: PolicyInput, worlds: Tensor | None = None) -> Tensor:
+        """Observation of a policy_input of all worlds, or of `worlds` (K,), the critic's own part from the truth."""
         cfg = self.role.observation
         critic = None
-        if cfg.critic:
+        if cfg.privileged:
             now = self.now if worlds is None else self.now.of(worlds)
-            critic = torch.cat([t.func(now, **t.params) for t in cfg.critic.values()], dim=-1)
-        return see(cfg, percept).flat(critic)
+            critic = torch.cat([t.func(now, **t.params) for t in cfg.privileged.values()], dim=-1)
+        return see(cfg, policy_input).flat(critic)
 
     def observe_anew(self, worlds: Tensor, measured: Measured, obs: Tensor) -> Tensor:
         """Obs (W, N, D) with that of `worlds` (K,) replaced by the first one, from what was `measured` there."""
@@ -198,7 +198,7 @@ class Crew:
                 getattr(full, name)[worlds] = getattr(part, name)  # measured in this very step: nobody else holds it
         command = {name: value[worlds] for name, value in self.command.items()}
         memory = {name: value[worlds] for name, value in self.memory.items()}
-        return _replaced(obs, worlds, self.observe(Percept(state, peers, objects, command, memory), worlds))
+        return _replaced(obs, worlds, self.observe(PolicyInput(state, peers, objects, command, memory), worlds))
 
     def tensors(self) -> dict[str, Any]:
         """All that changes from step to step but the robots themselves, (W, ...), nothing copied."""
@@ -230,6 +230,6 @@ def _replaced(old: Tensor, rows: Tensor, value: Tensor) -> Tensor:
     return new
 
 
-def _wait(every_s: tuple[float, float] | None, count: int, generator: torch.Generator) -> Tensor:
-    low, high = every_s or (0.0, 0.0)
+def _wait(interval_range_s: tuple[float, float] | None, count: int, generator: torch.Generator) -> Tensor:
+    low, high = interval_range_s or (0.0, 0.0)
     return low + (high - low) * torch.rand(count, generator=generator)

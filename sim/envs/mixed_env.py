@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from hardware import load_robot
-from sim.envs.agents import Crew
+from sim.envs.agents import AgentGroup
 from sim.envs.world import World
 from sim.physics import on
 from sim.scenes.scene import Members, Scene, compose_scene
@@ -67,8 +67,8 @@ class MixedEnv:
         self.world = World(task_scene(task, num_agents), num_worlds, self.control_dt, engine, device)
         self.device = self.world.physics.device
         with on(self.device):
-            self.crews = {
-                name: Crew(role, self.world, robots, self.control_dt, shield, randomise)
+            self.groups = {
+                name: AgentGroup(role, self.world, robots, self.control_dt, shield, randomise)
                 for (name, role), robots in zip(task.roles.items(), self.world.groups, strict=True)
             }
         self.curriculum = task.curriculum if curriculum else None
@@ -91,8 +91,8 @@ class MixedEnv:
         """One control step under an action (W, N, U) for each role, clipped to [-1, 1].
 
         Returns obs (W, N, D), reward (W, N), terminated and truncated (W, N) bool of each role, and info. For each role
-        it has `terminal_obs` (W, N, D), `reward_terms` {name: (W, N) weighted}, `failures` {name: (W, N) bool}; for the
-        world `ended` (W,) bool and, meaningful where it ended, `success`, `min_separation_m`, `episode_length`,
+        it has `terminal_obs` (W, N, D), `reward_terms` {name: (W, N) weighted}, `terminations` {name: (W, N) bool};
+        for the world `ended` (W,) bool and, meaningful where it ended, `success`, `min_separation_m`, `episode_length`,
         `interventions` (steps x robots), each (W,).
         """
         return self._step(actions)
@@ -114,45 +114,47 @@ class MixedEnv:
         self.difficulty = torch.full((self.num_worlds,), self.curriculum.initial if self.curriculum else 1.0)
         if difficulty is not None:
             self.difficulty.copy_(difficulty)
-        for crew in self.crews.values():
-            crew.clear()
+        for group in self.groups.values():
+            group.clear()
         self._all = torch.arange(self.num_worlds)
         self._restart(self._all)
         self._look_around()
         self._measure()
-        self.obs = {name: crew.observe(crew.percept) for name, crew in self.crews.items()}
+        self.obs = {name: group.observe(group.policy_input) for name, group in self.groups.items()}
         return self.obs
 
     def _step(self, actions: Mapping[str, Tensor]) -> tuple:
         with on(self.device):
-            return self._step_there({name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in self.crews})
+            return self._step_there({name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in self.groups})
 
     def _step_there(self, actions: Mapping[str, Tensor]) -> tuple:
-        crews = self.crews
-        commands = {name: crew.decide(actions[name]) for name, crew in crews.items()}
+        groups = self.groups
+        commands = {name: group.decide(actions[name]) for name, group in groups.items()}
         self.world.step(list(commands.values()))
         unstable = self._start_unstable_anew()
         self._look_around(actions, {name: command.target for name, command in commands.items()})
-        judged = {name: crew.judge() for name, crew in crews.items()}
-        failures = {name: f | {"unstable": unstable.expand_as(crews[name].held)} for name, (_, f) in judged.items()}
-        terminated = {name: torch.stack(list(f.values())).any(0) for name, f in failures.items()}
+        judged = {name: group.judge() for name, group in groups.items()}
+        terminations = {
+            name: f | {"unstable": unstable.expand_as(groups[name].held)} for name, (_, f) in judged.items()
+        }
+        terminated = {name: torch.stack(list(f.values())).any(0) for name, f in terminations.items()}
         failed = torch.cat(list(terminated.values()), dim=1).any(-1)
         self.steps += 1
         ended = failed | (self.steps >= self.max_steps)
-        for name, crew in crews.items():
-            crew.go_on(actions[name], self.steps * self.control_dt, self.generator, self._where)
+        for name, group in groups.items():
+            group.go_on(actions[name], self.steps * self.control_dt, self.generator, self._where)
         self._measure()
-        obs = {name: crew.observe(crew.percept) for name, crew in crews.items()}
-        held = torch.cat([crew.held for crew in crews.values()], dim=1)
+        obs = {name: group.observe(group.policy_input) for name, group in groups.items()}
+        held = torch.cat([group.held for group in groups.values()], dim=1)
         info: dict[str, Any] = {
             "terminal_obs": obs,
             "reward_terms": {name: terms for name, (terms, _) in judged.items()},
-            "failures": failures,
+            "terminations": terminations,
             "ended": ended,
             "success": ~failed & (held >= self.hold_steps).all(-1),
             "min_separation_m": self.min_separation.clone(),
             "episode_length": self.steps.clone(),
-            "interventions": torch.cat([crew.shielded for crew in crews.values()], dim=1).sum(-1),
+            "interventions": torch.cat([group.shielded for group in groups.values()], dim=1).sum(-1),
         }
         reward = {name: torch.stack(list(terms.values())).sum(0) for name, (terms, _) in judged.items()}
         truncated = {name: ended.unsqueeze(-1) & ~value for name, value in terminated.items()}
@@ -163,7 +165,7 @@ class MixedEnv:
     def _where(self, condition: Tensor, change: Callable[[Tensor], None]) -> None:
         """Call `change` of the worlds (K,) in which a `condition` (W,) holds.
 
-        A trace changes all worlds, and keeps of that what belongs to those in which it holds. What the crews have seen
+        A trace changes all worlds, and keeps of that what belongs to those in which it holds. What the groups have seen
         of this step stays as it was: rewards and critics look at it.
         """
         if not is_tracing():
@@ -177,28 +179,28 @@ class MixedEnv:
     def _look_around(self, actions: Mapping[str, Tensor] | None = None, targets: Mapping | None = None) -> None:
         """The truth as it is now, for every role; without `actions` (W, N, U) nothing has been done yet."""
         time_s, objects = self.steps * self.control_dt, self.world.true_objects()
-        truths = {name: crew.robots.truth() for name, crew in self.crews.items()}
-        for name, crew in self.crews.items():
+        truths = {name: group.robots.truth() for name, group in self.groups.items()}
+        for name, group in self.groups.items():
             state, others = truths[name], {other: truth for other, truth in truths.items() if other != name}
             if actions is None or targets is None:
-                crew.look(state, state, time_s, crew.last_action, crew.robots.sent, objects, others)
+                group.look(state, state, time_s, group.last_action, group.robots.sent, objects, others)
                 continue
-            before = crew.now
-            now = crew.look(state, before.state, time_s, actions[name], targets[name], objects, others)
+            before = group.now
+            now = group.look(state, before.state, time_s, actions[name], targets[name], objects, others)
             now.last_frames = before.frames
-            if crew.num_agents > 1:
+            if group.num_agents > 1:
                 self.min_separation = torch.minimum(self.min_separation, now.distance.flatten(1).amin(-1))
 
     def _measure(self) -> None:
-        for crew, measured in zip(self.crews.values(), self._measured(self._all), strict=True):
-            crew.measured = measured
+        for group, measured in zip(self.groups.values(), self._measured(self._all), strict=True):
+            group.measured = measured
 
     def _measured(self, worlds: Tensor) -> list[tuple]:
         """What each role measures in `worlds` (K,)."""
-        crews = list(self.crews.values())
-        talks = any(crew.num_peers for crew in crews)
-        said = self.world.say(worlds, [crew.noise for crew in crews], self.generator) if talks else None
-        return [crew.measure(worlds, said, self.generator) for crew in crews]
+        groups = list(self.groups.values())
+        talks = any(group.num_peers for group in groups)
+        said = self.world.say(worlds, [group.noise for group in groups], self.generator) if talks else None
+        return [group.measure(worlds, said, self.generator) for group in groups]
 
     def _start_unstable_anew(self) -> Tensor:
         """Worlds (W, 1) whose physics blew up in this step; each is put at a start, so that no NaN goes any further."""
@@ -210,8 +212,8 @@ class MixedEnv:
         """Put `worlds` (K,) at a start, and keep where they had been."""
         if not is_tracing():
             self.unstable = {"worlds": worlds} | {
-                name: {field: getattr(crew.now.state, field)[worlds] for field in crew.now.state.__slots__}
-                for name, crew in self.crews.items()
+                name: {field: getattr(group.now.state, field)[worlds] for field in group.now.state.__slots__}
+                for name, group in self.groups.items()
             }
         self._start(worlds)
 
@@ -222,36 +224,36 @@ class MixedEnv:
             self.difficulty[worlds] = (self.difficulty[worlds] + change).clamp(0.0, 1.0)
         self._restart(worlds)
         measured = self._measured(worlds)
-        before = {name: crew.now for name, crew in self.crews.items()}
+        before = {name: group.now for name, group in self.groups.items()}
         self._look_around()
-        for name, crew in self.crews.items():
-            crew.now.know_frames(before[name], worlds)
+        for name, group in self.groups.items():
+            group.now.know_frames(before[name], worlds)
         self.obs = {
-            name: crew.observe_anew(worlds, part, self.obs[name])
-            for (name, crew), part in zip(self.crews.items(), measured, strict=True)
+            name: group.observe_anew(worlds, part, self.obs[name])
+            for (name, group), part in zip(self.groups.items(), measured, strict=True)
         }
 
     def _restart(self, worlds: Tensor) -> None:
         """New start, commands, parameters and empty memory for `worlds` (K,)."""
         self._start(worlds)
-        for crew in self.crews.values():
-            crew.begin(worlds, self.generator, self.difficulty[worlds])
+        for group in self.groups.values():
+            group.begin(worlds, self.generator, self.difficulty[worlds])
         self.steps[worlds] = 0
         self.min_separation[worlds] = torch.inf
 
     def _start(self, worlds: Tensor) -> None:
         """Put `worlds` (K,) at a newly drawn start, with its commands."""
-        robots = sum(crew.num_agents for crew in self.crews.values())
+        robots = sum(group.num_agents for group in self.groups.values())
         starts = self.task.starts(Draw(self.generator, len(worlds), robots, self.difficulty[worlds]))
-        self.world.reset(worlds, [starts[name] for name in self.crews])
-        for name, crew in self.crews.items():
-            crew.take(worlds, starts[name])
+        self.world.reset(worlds, [starts[name] for name in self.groups])
+        for name, group in self.groups.items():
+            group.take(worlds, starts[name])
 
     def tensors(self) -> dict[str, Any]:
         """All that changes from step to step, (W, ...), nothing copied; of a `TraceablePhysics`."""
         return {
             "world": self.world.tensors(),
-            "crews": {name: crew.tensors() for name, crew in self.crews.items()},
+            "groups": {name: group.tensors() for name, group in self.groups.items()},
             **{name: getattr(self, name) for name in (*KEPT, "obs")},
         }
 
@@ -262,8 +264,8 @@ class MixedEnv:
 
     def _put(self, tensors: Mapping[str, Any]) -> None:
         self.world.put(tensors["world"])
-        for name, crew in self.crews.items():
-            crew.put(tensors["crews"][name])
+        for name, group in self.groups.items():
+            group.put(tensors["groups"][name])
         for name in (*KEPT, "obs"):
             setattr(self, name, tensors[name])
 
@@ -272,7 +274,7 @@ class MixedEnv:
         return {
             "world": self.world.state_dict(),
             "generator": self.generator.get_state(),
-            "crews": {name: crew.state_dict() for name, crew in self.crews.items()},
+            "groups": {name: group.state_dict() for name, group in self.groups.items()},
             "obs": {name: obs.clone() for name, obs in self.obs.items()},
             **{name: getattr(self, name).clone() for name in KEPT},
         }
@@ -285,15 +287,15 @@ class MixedEnv:
     def _load(self, state: Mapping[str, Any]) -> None:
         self.world.load_state_dict(state["world"])
         self.generator.set_state(state["generator"].cpu())
-        for name, crew in self.crews.items():
-            crew.load_state_dict(state["crews"][name])
-            crew.robots.difficulty = state["difficulty"].clone()
+        for name, group in self.groups.items():
+            group.load_state_dict(state["groups"][name])
+            group.robots.difficulty = state["difficulty"].clone()
         for name in KEPT:
             setattr(self, name, state[name].clone())
         self._look_around()
-        for name, crew in self.crews.items():
-            crew.now.frames.update(state["crews"][name].get("frames", {}))  # others might differ in the last bit
-        seen = {name: crew.observe(crew.percept) for name, crew in self.crews.items()}
+        for name, group in self.groups.items():
+            group.now.frames.update(state["groups"][name].get("frames", {}))  # others might differ in the last bit
+        seen = {name: group.observe(group.policy_input) for name, group in self.groups.items()}
         self.obs = dict(state.get("obs", seen))  # an earlier version did not keep it
 
 

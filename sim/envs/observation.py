@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from sim.task import ObservationCfg, Percept, Tensor
+from sim.task import ObservationCfg, PolicyInput, Tensor
 
 
 class Seen(NamedTuple):
@@ -26,19 +26,19 @@ class Seen(NamedTuple):
         return torch.cat(parts, dim=-1) if len(parts) > 1 else self.own
 
 
-def see(cfg: ObservationCfg, percept: Percept) -> Seen:
+def see(cfg: ObservationCfg, inputs: PolicyInput) -> Seen:
     """What a robot sees: own terms in order, and each peer's terms in order."""
-    own = torch.cat([t.func(percept, **t.params) for t in cfg.own.values()], dim=-1)
+    own = torch.cat([t.func(inputs, **t.params) for t in cfg.own.values()], dim=-1)
     if not cfg.peer:
         return Seen(own, own[..., None, :0][..., :0, :], own[..., :0])
-    others = torch.cat([t.func(percept, **t.params) for t in cfg.peer.values()], dim=-1)
-    return Seen(own, others, percept.peers.valid.to(own.dtype))
+    others = torch.cat([t.func(inputs, **t.params) for t in cfg.peer.values()], dim=-1)
+    return Seen(own, others, inputs.peers.valid.to(own.dtype))
 
 
-def remember(cfg: ObservationCfg, percept: Percept, action: Tensor) -> dict[str, Tensor]:
+def remember(cfg: ObservationCfg, inputs: PolicyInput, action: Tensor) -> dict[str, Tensor]:
     """Memory for the next step, after `action` (..., U) was taken on what was seen."""
     clipped = action.clamp(-1.0, 1.0)
-    return {name: t.func(percept.memory[name], percept, clipped, **t.params) for name, t in cfg.memory.items()}
+    return {name: t.func(inputs.memory[name], inputs, clipped, **t.params) for name, t in cfg.memory.items()}
 
 
 def initial_memory(cfg: ObservationCfg, batch: tuple[int, ...]) -> dict[str, Tensor]:

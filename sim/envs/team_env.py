@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from sim.envs.agents import Crew
+from sim.envs.agents import AgentGroup
 from sim.envs.mixed_env import MixedEnv, task_scene
 from sim.task import TaskCfg
 from sim.tasks import load_task
@@ -36,10 +36,10 @@ class TeamEnv(MixedEnv):
     """W worlds x N like robots: as `MixedEnv`, with the tensors themselves instead of dicts of one entry."""
 
     @property
-    def crew(self) -> Crew:
+    def group(self) -> AgentGroup:
         """The robots."""
-        (crew,) = self.crews.values()
-        return crew
+        (group,) = self.groups.values()
+        return group
 
     def reset(self, seed: int | None = None, difficulty: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """Start every world anew and return obs (W, N, D); see `MixedEnv.reset`."""
@@ -48,24 +48,24 @@ class TeamEnv(MixedEnv):
 
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:  # type: ignore[override]
         """One control step under action (W, N, U); see `MixedEnv.step`."""
-        role = self.crew.role.robot
+        role = self.group.role.robot
         *parts, info = self._step({role: action})
-        for name in ("terminal_obs", "reward_terms", "failures"):
+        for name in ("terminal_obs", "reward_terms", "terminations"):
             info[name] = info[name][role]
         obs, reward, terminated, truncated = (part[role] for part in parts)
         return obs, reward, terminated, truncated, info
 
-    robot = property(lambda self: self.crew.robot, doc="Specification of the robots.")
-    num_agents = property(lambda self: self.crew.num_agents, doc="Robots of a world, N.")
-    action_dim = property(lambda self: self.crew.action_dim, doc="Channels of one robot, U.")
-    shield = property(lambda self: self.crew.shield, doc="Parameters of the shield, or None.")
-    num_peers = property(lambda self: self.crew.num_peers, doc="Slots for peers in an observation, P.")
-    obs_layout = property(lambda self: self.crew.obs_layout, doc="How an observation is laid out.")
-    obs_dim = property(lambda self: self.crew.obs_dim, doc="Length of one robot's observation, D.")
-    measured = property(lambda self: self.crew.measured, doc="State, peers and objects as measured, (W, N, ...).")
-    command = property(lambda self: self.crew.command, doc="What the operator asks, name -> (W, N, n).")
-    memory = property(lambda self: self.crew.memory, doc="What the robots carry over, name -> (W, N, n).")
-    percept = property(lambda self: self.crew.percept, doc="All that the robots are given, (W, N, ...).")
-    now = property(lambda self: self.crew.now, doc="The true situation, (W, N, ...).")
-    shielded = property(lambda self: self.crew.shielded, doc="Steps in which the shield intervened, (W, N).")
-    last_action = property(lambda self: self.crew.last_action, doc="Action of the last step, (W, N, U).")
+    robot = property(lambda self: self.group.robot, doc="Specification of the robots.")
+    num_agents = property(lambda self: self.group.num_agents, doc="Robots of a world, N.")
+    action_dim = property(lambda self: self.group.action_dim, doc="Channels of one robot, U.")
+    shield = property(lambda self: self.group.shield, doc="Parameters of the shield, or None.")
+    num_peers = property(lambda self: self.group.num_peers, doc="Slots for peers in an observation, P.")
+    obs_layout = property(lambda self: self.group.obs_layout, doc="How an observation is laid out.")
+    obs_dim = property(lambda self: self.group.obs_dim, doc="Length of one robot's observation, D.")
+    measured = property(lambda self: self.group.measured, doc="State, peers and objects as measured, (W, N, ...).")
+    command = property(lambda self: self.group.command, doc="What the operator asks, name -> (W, N, n).")
+    memory = property(lambda self: self.group.memory, doc="What the robots carry over, name -> (W, N, n).")
+    policy_input = property(lambda self: self.group.policy_input, doc="All that the robots are given, (W, N, ...).")
+    now = property(lambda self: self.group.now, doc="The true situation, (W, N, ...).")
+    shielded = property(lambda self: self.group.shielded, doc="Steps in which the shield intervened, (W, N).")
+    last_action = property(lambda self: self.group.last_action, doc="Action of the last step, (W, N, U).")

@@ -11,10 +11,10 @@ from sim.scenes.scene import Scene
 
 # Name -> module and class, imported when asked for, because most of them are extras; packages that they need.
 _ENGINES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "mujoco": ("sim.physics.native", "NativePhysics", ("mujoco",)),
-    "warp": ("sim.physics.warp", "WarpPhysics", ("mujoco", "mujoco-warp")),
-    "mjx": ("sim.physics.mjx", "MjxPhysics", ("mujoco", "mujoco-mjx", "jax")),
-    "brax": ("sim.physics.brax", "BraxPhysics", ("mujoco", "brax", "jax")),
+    "mujoco": ("sim.physics.mujoco.mujoco_threads", "MujocoPhysics", ("mujoco",)),
+    "warp": ("sim.physics.warp.physics", "WarpPhysics", ("mujoco", "mujoco-warp")),
+    "mjx": ("sim.physics.jax.mjx", "MjxPhysics", ("mujoco", "mujoco-mjx", "jax")),
+    "brax": ("sim.physics.jax.brax", "BraxPhysics", ("mujoco", "brax", "jax")),
 }
 ENGINES = tuple(_ENGINES)
 
@@ -39,7 +39,7 @@ def make_physics(
     if device is None:
         device = "cuda" if name == "warp" and torch.cuda.is_available() else "cpu"
         if name in ("mjx", "brax"):
-            device = import_module("sim.physics.jax_setup").best_device(name)
+            device = import_module("sim.physics.jax.setup").best_device(name)
     options = {} if name == "mujoco" else {"device": device}
     return make(scene, num_worlds, steps_per_control, **options, **({"pipeline": variant} if variant else {}))
 

@@ -22,9 +22,9 @@ from sim.task import (
     CommandCfg,
     Curriculum,
     Draw,
+    EventTerm,
     MemoryTerm,
     ObservationCfg,
-    RandomTerm,
     RewardTerm,
     SceneCfg,
     Start,
@@ -137,7 +137,7 @@ CO_CARRY = TaskCfg(
                 carry.gait_phase, {"dt_s": 1.0 / ROBOT.control_hz, "period_s": GAIT_S}, initial=(0.0,)
             ),
         },
-        critic={
+        privileged={
             "base_motion": Term(humanoids.base_motion),
             "feet": Term(humanoids.feet),
             "load_end": Term(carry.load_end),
@@ -170,7 +170,7 @@ CO_CARRY = TaskCfg(
         "fallen": RewardTerm(humanoids.fallen, FALLEN, weight=-10.0),
         "dropped": RewardTerm(carry.dropped, DROPPED, weight=-10.0),
     },
-    failures={
+    terminations={
         "fallen": Term(humanoids.fallen, FALLEN),
         "dropped": Term(carry.dropped, DROPPED),
     },
@@ -179,21 +179,23 @@ CO_CARRY = TaskCfg(
     noise=replace(G1_NOISE, pos_m=0.005, lin_vel_m_s=0.05),
     randomisation={
         **G1_VARIATION,
-        "load_mass": RandomTerm(randomisation.object_mass, {"scale": (0.6, 1.6)}),
-        "push": RandomTerm(randomisation.push, {"speed_m_s": (0.0, 0.2)}, every_s=(3.0, 5.0)),
+        "load_mass": EventTerm(randomisation.object_mass, {"scale": (0.6, 1.6)}),
+        "push": EventTerm(randomisation.push, {"speed_m_s": (0.0, 0.2)}, interval_range_s=(3.0, 5.0)),
     },
     curriculum=Curriculum(up=0.1, down=0.03),
     num_envs=256,
     train_steps=20_000_000,
-    ppo={
-        "gamma": 0.98,
-        "gae_lambda": 0.9,
-        "num_steps": 16,
-        "epochs": 4,
-        "minibatch": 2048,
-        "hidden": 128,
-        "init_std": 0.2,  # the pose itself stands: what is learned first is not to fall
-        "min_std": 0.05,
-        "target_kl": 0.02,
+    training={
+        "ppo": {
+            "gamma": 0.98,
+            "gae_lambda": 0.9,
+            "num_steps": 16,
+            "epochs": 4,
+            "minibatch": 2048,
+            "hidden": 128,
+            "init_std": 0.2,  # the pose itself stands: what is learned first is not to fall
+            "min_std": 0.05,
+            "target_kl": 0.02,
+        }
     },
 )

@@ -20,9 +20,9 @@ from sim.task import (
     ActionCfg,
     CommandCfg,
     Draw,
+    EventTerm,
     MemoryTerm,
     ObservationCfg,
-    RandomTerm,
     RewardTerm,
     SceneCfg,
     Start,
@@ -94,7 +94,7 @@ def start(draw: Draw) -> Start:
     )
 
 
-def motion(plan: Mapping[str, Tensor], time_s: Tensor) -> dict[str, Tensor]:
+def update_commands(plan: Mapping[str, Tensor], time_s: Tensor) -> dict[str, Tensor]:
     """The load's goal: for a second where it is lifted to, then on its way, then at rest."""
     return {flight.LOAD_GOAL: flight.along_curve(plan, time_s - 1.0, CARRY_S)}
 
@@ -120,7 +120,7 @@ PAYLOAD_LIFT = TaskCfg(
             "load_goal_sum": Term(observations.remembered_vector, {"name": "load_goal_sum"}),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
-        critic={"team_flying": Term(flight.team_flying)},
+        privileged={"team_flying": Term(flight.team_flying)},
         memory={
             "last_action": MemoryTerm(observations.last_action, initial=(0.0, 0.0, 0.0, 0.0)),
             "bearing": MemoryTerm(flight.first_bearing, initial=(0.0, 0.0, 0.0)),
@@ -141,7 +141,7 @@ PAYLOAD_LIFT = TaskCfg(
         "dropped": RewardTerm(flight.load_dropped, {"height_m": 0.1, "after_s": 2.5}, weight=-10.0),
         "outside": RewardTerm(flight.beyond_walls, SPACE, weight=-10.0),
     },
-    failures={
+    terminations={
         "collision": Term(flight.collided_in_flight, {"distance_m": COLLISION_M}),
         "dropped": Term(flight.load_dropped, {"height_m": 0.1, "after_s": 2.5}),
         "outside": Term(flight.beyond_walls, SPACE),
@@ -152,25 +152,27 @@ PAYLOAD_LIFT = TaskCfg(
     max_collisions=0.02,  # of a drone that dies and falls among the others
     noise=CRAZYFLIE_NOISE,
     randomisation={
-        "mass": RandomTerm(randomisation.mass, {"scale": (0.97, 1.03)}),
-        "load_mass": RandomTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),
-        "thrust": RandomTerm(randomisation.thrust, {"scale": (0.95, 1.05)}),
-        "motor_failure": RandomTerm(randomisation.motor_failure, {"probability": 0.3}, every_s=(6.0, 8.0)),
-        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
-        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+        "mass": EventTerm(randomisation.mass, {"scale": (0.97, 1.03)}),
+        "load_mass": EventTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),
+        "thrust": EventTerm(randomisation.thrust, {"scale": (0.95, 1.05)}),
+        "motor_failure": EventTerm(randomisation.motor_failure, {"probability": 0.3}, interval_range_s=(6.0, 8.0)),
+        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
+        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
     },
     num_envs=256,
     train_steps=2_000_000,
-    ppo={
-        "gamma": 0.98,
-        "gae_lambda": 0.9,
-        "minibatch": 3072,
-        "init_std": 0.5,
-        "schedule": "linear",  # a team whose gains still change from update to update rocks its load
-        "learning_rate": 2e-3,
+    training={
+        "ppo": {
+            "gamma": 0.98,
+            "gae_lambda": 0.9,
+            "minibatch": 3072,
+            "init_std": 0.5,
+            "schedule": "linear",  # a team whose gains still change from update to update rocks its load
+            "learning_rate": 2e-3,
+        }
     },
     scene=SceneCfg(props=add_load, objects=(flight.LOAD,)),
-    motion=motion,
+    update_commands=update_commands,
     baseline=Term(geometric.carry_load, {"robot": ROBOT.name, **PLACE}),
     # Thrust that holds a load and a dead robot looks like a climb to a shield that knows only the robot's own weight.
     shield={"geofence_low": (-2.4, -2.4, 0.1), "geofence_high": (2.4, 2.4, 2.4), "max_climb_accel": 9.0},

@@ -16,12 +16,12 @@ from sim.task import (
     ActionCfg,
     Curriculum,
     Draw,
+    EventTerm,
+    GroupCfg,
     MemoryTerm,
     MixedTaskCfg,
     ObservationCfg,
-    RandomTerm,
     RewardTerm,
-    RoleCfg,
     SceneCfg,
     Start,
     Term,
@@ -37,6 +37,7 @@ ELBOW = "joint3"
 DOWN = (0.0, 1.0, 0.0, 0.0)  # the tool looks straight down, wxyz
 AHEAD_M = 0.22  # from the tool to the middle of the tray
 HALF_M, HALF_THICK_M = 0.1, 0.004  # of the tray, a square plate
+PPO = {"gamma": 0.98, "gae_lambda": 0.95, "target_kl": 0.015, "minibatch": 2048}
 FINGER_M = 0.006  # the fingers hold a handle 12 mm wide
 TOOL_LOW, TOOL_HIGH = (0.25, -0.3, 0.3), (0.5, 0.3, 0.5)  # m, base: where the tool starts
 BOX = {"low_m": (0.3, -0.6, 0.15), "high_m": (0.9, 0.6, 0.75)}  # where the tray may go
@@ -123,7 +124,7 @@ PERCH = MixedTaskCfg(
     scene=SceneCfg(props=props, objects=("tray",)),
     starts=starts,
     roles={
-        "drone": RoleCfg(
+        "drone": GroupCfg(
             robot=DRONE.name,
             num_agents=1,
             commands={},
@@ -153,25 +154,27 @@ PERCH = MixedTaskCfg(
                 "outside": RewardTerm(terminations.outside, SPACE, weight=-10.0),
                 "tipped": RewardTerm(perch.tipped, {"lean_rad": 1.2}, weight=-10.0),
             },
-            failures={
+            terminations={
                 "outside": Term(terminations.outside, SPACE),
                 "tipped": Term(perch.tipped, {"lean_rad": 1.2}),
             },
             success=Term(perch.seated, SEATED),
             noise=Noise(pos_m=0.002, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05),
             randomisation={
-                "mass": RandomTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
-                "thrust": RandomTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
-                "wind": RandomTerm(randomisation.wind, {"force_n": (0.0, 0.01)}, every_s=(1.0, 3.0)),
-                "sensor_bias": RandomTerm(randomisation.sensor_bias, {"bias": Noise(pos_m=0.002, angle_rad=0.01)}),
-                "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.012)}),
-                "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+                "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
+                "thrust": EventTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
+                "wind": EventTerm(randomisation.wind, {"force_n": (0.0, 0.01)}, interval_range_s=(1.0, 3.0)),
+                "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(pos_m=0.002, angle_rad=0.01)}),
+                "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.012)}),
+                "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
             },
             baseline=Term(baselines.land, {"robot": DRONE.name, **SEAT}),
-            ppo={"gamma": 0.98, "gae_lambda": 0.95, "target_kl": 0.015, "minibatch": 2048, "init_std": 0.5},
+            training={
+                "ppo": {"gamma": 0.98, "gae_lambda": 0.95, "target_kl": 0.015, "minibatch": 2048, "init_std": 0.5}
+            },
             shield={"geofence_low": (-1.1, -1.6, 0.0), "geofence_high": (2.1, 1.6, 2.1)},
         ),
-        "arm": RoleCfg(
+        "arm": GroupCfg(
             robot=ARM.name,
             num_agents=1,
             commands={},
@@ -196,8 +199,8 @@ PERCH = MixedTaskCfg(
                 centre=(*NONE[:7], FINGER_M),
                 scale=(0.3, 0.3, 0.1, *NONE[:5]),  # m/s of the tool, which looks straight down: the tray stays level
                 relative=(*(True,) * 7, False),
-                moves=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
-                hold=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
+                transform=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
+                bias=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
             ),
             rewards={
                 "under": RewardTerm(perch.under_drone, {**TRAY, "drone": "drone", "scale_m": 0.5}, weight=0.5),
@@ -209,16 +212,16 @@ PERCH = MixedTaskCfg(
                 "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
                 "outside": RewardTerm(perch.tray_outside, {**TRAY, **BOX}, weight=-10.0),
             },
-            failures={"outside": Term(perch.tray_outside, {**TRAY, **BOX})},
+            terminations={"outside": Term(perch.tray_outside, {**TRAY, **BOX})},
             success=Term(perch.tray_steady, {**TRAY, "speed_m_s": 0.1, "lean_rad": 0.1}),
             noise=Noise(pos_m=0.002, angle_rad=0.005, lin_vel_m_s=0.02, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
             randomisation={
-                "object_mass": RandomTerm(randomisation.object_mass, {"scale": (0.8, 1.2)}),
-                "friction": RandomTerm(randomisation.friction, {"scale": (0.7, 1.3)}),
-                "gains": RandomTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
-                "sensor_bias": RandomTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
-                "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
-                "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+                "object_mass": EventTerm(randomisation.object_mass, {"scale": (0.8, 1.2)}),
+                "friction": EventTerm(randomisation.friction, {"scale": (0.7, 1.3)}),
+                "gains": EventTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
+                "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
+                "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
+                "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
             },
             baseline=Term(
                 baselines.hold_under,
@@ -232,7 +235,9 @@ PERCH = MixedTaskCfg(
                     "high_m": (TOOL_HIGH[0] + 0.1, *TOOL_HIGH[1:]),
                 },
             ),
-            ppo={"gamma": 0.98, "gae_lambda": 0.95, "target_kl": 0.015, "minibatch": 2048, "init_std": 0.4},
+            training={
+                "ppo": {"gamma": 0.98, "gae_lambda": 0.95, "target_kl": 0.015, "minibatch": 2048, "init_std": 0.4}
+            },
         ),
     },
     num_envs=512,

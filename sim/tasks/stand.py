@@ -7,7 +7,7 @@ import torch
 from hardware import load_robot
 from sim import randomisation
 from sim.imperfections import G1_NOISE, G1_VARIATION
-from sim.task import ActionCfg, Draw, MemoryTerm, ObservationCfg, RandomTerm, RewardTerm, Start, TaskCfg, Term
+from sim.task import ActionCfg, Draw, EventTerm, MemoryTerm, ObservationCfg, RewardTerm, Start, TaskCfg, Term
 from sim.terms import humanoids, observations, rewards
 
 ROBOT = load_robot("g1")
@@ -70,7 +70,7 @@ STAND = TaskCfg(
                 observations.last_action, {"channels": DRIVEN}, initial=tuple(0.0 for _ in DRIVEN)
             )
         },
-        critic={
+        privileged={
             "base_motion": Term(humanoids.base_motion),
             "place": Term(humanoids.place),
             "feet": Term(humanoids.feet),
@@ -90,25 +90,27 @@ STAND = TaskCfg(
         "joint_speed": RewardTerm(rewards.joint_speed, weight=-0.0005),
         "fallen": RewardTerm(humanoids.fallen, FALLEN, weight=-20.0),
     },
-    failures={"fallen": Term(humanoids.fallen, FALLEN)},
+    terminations={"fallen": Term(humanoids.fallen, FALLEN)},
     success=Term(humanoids.standing, {"height_m": 0.65, "tilt_rad": 0.5, "distance_m": 1.0}),
     success_hold_s=0.5,
     noise=G1_NOISE,
     randomisation={
         **G1_VARIATION,
-        "push": RandomTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, every_s=PUSH_EVERY_S),
+        "push": EventTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, interval_range_s=PUSH_EVERY_S),
     },
     num_envs=512,
     train_steps=3_000_000,
-    ppo={
-        "gamma": 0.98,
-        "gae_lambda": 0.9,
-        "num_steps": 16,
-        "epochs": 4,
-        "minibatch": 4096,
-        "hidden": 128,
-        "init_std": 0.3,
-        "min_std": 0.05,
-        "target_kl": 0.02,
+    training={
+        "ppo": {
+            "gamma": 0.98,
+            "gae_lambda": 0.9,
+            "num_steps": 16,
+            "epochs": 4,
+            "minibatch": 4096,
+            "hidden": 128,
+            "init_std": 0.3,
+            "min_std": 0.05,
+            "target_kl": 0.02,
+        }
     },
 )

@@ -12,9 +12,9 @@ from sim.task import (
     ActionCfg,
     CommandCfg,
     Draw,
+    EventTerm,
     MemoryTerm,
     ObservationCfg,
-    RandomTerm,
     RewardTerm,
     Start,
     TaskCfg,
@@ -105,7 +105,7 @@ SWARM_SWAP = TaskCfg(
         "spin": RewardTerm(rewards.spin, weight=-0.005),
         "failed": RewardTerm(rewards.failed, {"separation_m": COLLISION_M, **SPACE}, weight=-10.0),
     },
-    failures={
+    terminations={
         "collision": Term(terminations.collided, {"distance_m": COLLISION_M}),
         "outside": Term(terminations.outside, SPACE),
     },
@@ -113,13 +113,13 @@ SWARM_SWAP = TaskCfg(
     success_hold_s=1.0,
     noise=CRAZYFLIE_NOISE,
     randomisation={
-        "mass": RandomTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
-        "thrust": RandomTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
-        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
-        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
-        "network_delay": RandomTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
+        "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
+        "thrust": EventTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
+        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
+        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+        "network_delay": EventTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
     },
-    ppo={"gamma": 0.98, "gae_lambda": 0.9},  # a second ahead is what a crossing needs
+    training={"ppo": {"gamma": 0.98, "gae_lambda": 0.9}},  # a second ahead is what a crossing needs
     baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name}),
     verify_teams=(2, 4, 8),
     shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},

@@ -15,9 +15,9 @@ from sim.task import (
     CommandCfg,
     Curriculum,
     Draw,
+    EventTerm,
     MemoryTerm,
     ObservationCfg,
-    RandomTerm,
     RewardTerm,
     SceneCfg,
     Start,
@@ -97,7 +97,7 @@ def start(draw: Draw) -> Start:
     )
 
 
-def motion(plan: Mapping[str, Tensor], time_s: Tensor) -> dict[str, Tensor]:
+def update_commands(plan: Mapping[str, Tensor], time_s: Tensor) -> dict[str, Tensor]:
     """Goals on their way, then at rest."""
     return {"goal_pos": flight.along_curve(plan, time_s, FOLLOW_S)}
 
@@ -189,7 +189,7 @@ SWARM_TRACK = TaskCfg(
         "failed": RewardTerm(rewards.failed, {"separation_m": COLLISION_M, **SPACE}, weight=-30.0),
         "pillar": RewardTerm(flight.hit_pillar, {"names": PILLARS, "distance_m": TOUCH_M}, weight=-30.0),
     },
-    failures={
+    terminations={
         "collision": Term(terminations.collided, {"distance_m": COLLISION_M}),
         "pillar": Term(flight.hit_pillar, {"names": PILLARS, "distance_m": TOUCH_M}),
         "outside": Term(terminations.outside, SPACE),
@@ -198,26 +198,28 @@ SWARM_TRACK = TaskCfg(
     success_hold_s=1.0,
     noise=CRAZYFLIE_NOISE,
     randomisation={
-        "mass": RandomTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
-        "thrust": RandomTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
-        "actuator_delay": RandomTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
-        "sensor_delay": RandomTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
-        "network_delay": RandomTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
+        "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
+        "thrust": EventTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
+        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
+        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+        "network_delay": EventTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
     },
     curriculum=Curriculum(initial=0.5, up=0.1, down=0.05),
     num_envs=256,
     train_steps=4_000_000,
-    ppo={
-        "gamma": 0.98,
-        "gae_lambda": 0.9,
-        "init_std": 0.5,
-        "schedule": "linear",
-        "learning_rate": 2e-3,
-        "min_std": 0.1,
-        "hidden": 128,
+    training={
+        "ppo": {
+            "gamma": 0.98,
+            "gae_lambda": 0.9,
+            "init_std": 0.5,
+            "schedule": "linear",
+            "learning_rate": 2e-3,
+            "min_std": 0.1,
+            "hidden": 128,
+        }
     },
     scene=SceneCfg(props=add_pillars, objects=PILLARS),
-    motion=motion,
+    update_commands=update_commands,
     baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name, "sum_gain": 16.0}),
     verify_teams=(2, 4, 8),
     shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},

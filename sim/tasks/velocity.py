@@ -13,9 +13,9 @@ from sim.task import (
     CommandCfg,
     Curriculum,
     Draw,
+    EventTerm,
     MemoryTerm,
     ObservationCfg,
-    RandomTerm,
     RewardTerm,
     Start,
     TaskCfg,
@@ -107,11 +107,11 @@ VELOCITY = TaskCfg(
                 humanoids.gait_phase, {"dt_s": 1.0 / ROBOT.control_hz, "period_s": GAIT_S}, initial=(0.0,)
             ),
         },
-        critic={"base_motion": Term(humanoids.base_motion), "feet": Term(humanoids.feet)},
+        privileged={"base_motion": Term(humanoids.base_motion), "feet": Term(humanoids.feet)},
     ),
     action=ActionCfg(centre=HOME, scale=SCALE),
     start=start,
-    motion=change_command,
+    update_commands=change_command,
     rewards={
         "velocity": RewardTerm(humanoids.velocity_tracking, {"scale_m_s": 0.3}, weight=1.5),
         "turn": RewardTerm(humanoids.turn_tracking, {"scale_rad_s": 0.5}, weight=0.7),
@@ -136,29 +136,31 @@ VELOCITY = TaskCfg(
         "joint_acceleration": RewardTerm(humanoids.joint_acceleration, weight=-0.0002),
         "fallen": RewardTerm(humanoids.fallen, FALLEN, weight=-10.0),
     },
-    failures={"fallen": Term(humanoids.fallen, FALLEN)},
+    terminations={"fallen": Term(humanoids.fallen, FALLEN)},
     success=Term(humanoids.tracks, {"speed_m_s": 0.35, "turn_rad_s": 1.2}),  # a pelvis turns to and fro with every step
     success_hold_s=1.0,
     min_success=0.9,  # of any command in the range, changed on the way, under pushes
     noise=G1_NOISE,
     randomisation={
         **G1_VARIATION,
-        "push": RandomTerm(randomisation.push, {"speed_m_s": (0.0, 0.3)}, every_s=(3.0, 5.0)),
+        "push": EventTerm(randomisation.push, {"speed_m_s": (0.0, 0.3)}, interval_range_s=(3.0, 5.0)),
     },
     curriculum=Curriculum(up=0.1, down=0.03),
     # Ankles push off with all that they have: a target at rest may call for up to 1.2 times that, which drives cut off.
     shield={"pickup_share": 0.1},
     num_envs=1024,
     train_steps=26_980_000,
-    ppo={
-        "gamma": 0.98,
-        "gae_lambda": 0.9,
-        "num_steps": 16,
-        "epochs": 4,
-        "minibatch": 4096,
-        "hidden": 128,
-        "init_std": 0.3,
-        "min_std": 0.05,
-        "target_kl": 0.02,
+    training={
+        "ppo": {
+            "gamma": 0.98,
+            "gae_lambda": 0.9,
+            "num_steps": 16,
+            "epochs": 4,
+            "minibatch": 4096,
+            "hidden": 128,
+            "init_std": 0.3,
+            "min_std": 0.05,
+            "target_kl": 0.02,
+        }
     },
 )

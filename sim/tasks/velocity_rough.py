@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sim import randomisation
 from sim.scenes.terrain import uneven_ground
-from sim.task import Curriculum, RandomTerm, SceneCfg
+from sim.task import Curriculum, EventTerm, SceneCfg
 from sim.tasks.velocity import VELOCITY
 
 VELOCITY_ROUGH = replace(
@@ -18,7 +18,7 @@ VELOCITY_ROUGH = replace(
     scene=SceneCfg(props=uneven_ground),
     randomisation={
         **VELOCITY.randomisation,
-        "terrain": RandomTerm(randomisation.terrain, {"roughness_m": (0.0, 0.05)}),
+        "terrain": EventTerm(randomisation.terrain, {"roughness_m": (0.0, 0.05)}),
     },
     min_success=0.7,
     train_steps=8_000_000,

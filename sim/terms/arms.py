@@ -8,7 +8,7 @@ from hardware import load_robot
 from hardware.kinematics import Chain, load_chain
 from hardware.rotation import multiply, rotate_inverse
 from hardware.types import RobotState
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.terms.observations import shortened
 from sim.transition import Transition
 
@@ -98,18 +98,18 @@ def tool_pose_b(state: RobotState, robot: str) -> tuple[Tensor, Tensor]:
     return forward(robot, state.joint_pos)
 
 
-def tool_pos(p: Percept, robot: str) -> Tensor:
+def tool_pos(p: PolicyInput, robot: str) -> Tensor:
     """Where the tool is, (..., 3) m, base."""
     return tool_pose_b(p.state, robot)[0]
 
 
-def tool_turn(p: Percept, robot: str, quat: tuple[float, ...]) -> Tensor:
+def tool_turn(p: PolicyInput, robot: str, quat: tuple[float, ...]) -> Tensor:
     """How the tool is turned away from `quat` wxyz, base: `turn_between`, (..., 3)."""
     _, own = tool_pose_b(p.state, robot)
     return turn_between(torch.tensor(quat).expand_as(own), own)
 
 
-def tool_to_goal(p: Percept, robot: str, limit_m: float) -> Tensor:
+def tool_to_goal(p: PolicyInput, robot: str, limit_m: float) -> Tensor:
     """What is missing to `goal_pos` and `goal_quat`, (..., 6), base: m, shortened to `limit_m`, and `turn_between`."""
     pos, quat = tool_pose_b(p.state, robot)
     goal = rotate_inverse(p.state.base_quat, p.command["goal_pos"] - p.state.base_pos)

@@ -4,7 +4,7 @@ import torch
 
 from hardware.rotation import rotate, rotate_inverse
 from hardware.types import ObjectState
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.terms.arms import tool_pose_b
 from sim.terms.objects import SLACK_M
 from sim.transition import Transition
@@ -20,13 +20,13 @@ def ends(base_pos: Tensor, bar: ObjectState, grip_m: float) -> tuple[Tensor, Ten
     return bar.pos + own, bar.pos - own
 
 
-def grip_from_tool(p: Percept, robot: str, name: str, grip_m: float) -> Tensor:
+def grip_from_tool(p: PolicyInput, robot: str, name: str, grip_m: float) -> Tensor:
     """From the tool to where it shall grip the bar, (..., 3) m, base."""
     own, _ = ends(p.state.base_pos, p.objects[name], grip_m)
     return rotate_inverse(p.state.base_quat, own - p.state.base_pos) - tool_pose_b(p.state, robot)[0]
 
 
-def ends_to_height(p: Percept, name: str, grip_m: float) -> Tensor:
+def ends_to_height(p: PolicyInput, name: str, grip_m: float) -> Tensor:
     """What is missing to `height` at the robot's own end and at the other one, (..., 2) m."""
     own, other = ends(p.state.base_pos, p.objects[name], grip_m)
     return p.command["height"] - torch.cat([own[..., 2:], other[..., 2:]], dim=-1)

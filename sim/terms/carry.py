@@ -13,7 +13,7 @@ import torch
 
 from hardware.rotation import down_b, rotate
 from hardware.types import ObjectState
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.terms import humanoids
 from sim.terms.flight import LOAD, LOAD_GOAL, load_velocity_w
 from sim.transition import Transition
@@ -24,10 +24,10 @@ RATE = 1.0  # share of the distance to a near one that is covered in a second
 THERE_M = 0.1  # nobody walks to bring a load nearer than this
 
 
-# What the policy sees: a percept -> (..., k).
+# What the policy sees: a inputs -> (..., k).
 
 
-def walk(s: Percept | Transition) -> Tensor:
+def walk(s: PolicyInput | Transition) -> Tensor:
     """Velocity with which the load is to go to its goal, (..., 2) m/s forward and left, load's heading frame."""
     load = s.objects[LOAD]
     offset = level(load, s.command[LOAD_GOAL] - load.pos)[..., :2]
@@ -36,25 +36,25 @@ def walk(s: Percept | Transition) -> Tensor:
     return speed * offset / distance.clamp(min=THERE_M)
 
 
-def gait_clock(p: Percept) -> Tensor:
+def gait_clock(p: PolicyInput) -> Tensor:
     """Sine and cosine of the gait's phase, (..., 2); both zero while the load is where it is to be."""
     return humanoids.gait_clock(replace(p, command=_told(p)))
 
 
-def load_vel(p: Percept) -> Tensor:
+def load_vel(p: PolicyInput) -> Tensor:
     """Velocity of the load, (..., 3) m/s, load's heading frame."""
     return level(p.objects[LOAD], load_velocity_w(p))
 
 
-def load_lean(p: Percept) -> Tensor:
+def load_lean(p: PolicyInput) -> Tensor:
     """How the load leans: the level part of gravity in its own axes, (..., 2)."""
     return down_b(p.objects[LOAD].quat)[..., :2]
 
 
-# What it remembers: old value, percept, action -> new value.
+# What it remembers: old value, inputs, action -> new value.
 
 
-def gait_phase(old: Tensor, p: Percept, action: Tensor, dt_s: float, period_s: float) -> Tensor:
+def gait_phase(old: Tensor, p: PolicyInput, action: Tensor, dt_s: float, period_s: float) -> Tensor:
     """Phase of the gait, (..., 1) in [0, 1): runs while the load has to go somewhere."""
     return humanoids.gait_phase(old, replace(p, command=_told(p)), action, dt_s, period_s)
 
@@ -119,7 +119,7 @@ def level(load: ObjectState, vec_w: Tensor) -> Tensor:
     return torch.stack([forward, left, vec_w[..., 2].expand_as(forward)], dim=-1)
 
 
-def _told(s: Percept | Transition) -> dict[str, Tensor]:
+def _told(s: PolicyInput | Transition) -> dict[str, Tensor]:
     """The velocity command of somebody who walks as the load has to go, without turning."""
     velocity = walk(s)
     return {"velocity": torch.cat([velocity, torch.zeros_like(velocity[..., :1])], dim=-1)}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from hardware.rotation import rotate, rotate_inverse, rotate_inverse_each
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.terms.observations import shortened
 from sim.terms.rewards import ellipsoid_distance
 from sim.transition import Transition
@@ -14,34 +14,34 @@ Tensor = torch.Tensor
 LOAD, LOAD_GOAL = "load", "load_goal"  # the tracked object, and the command that says where it is to be
 
 
-def load_offset(p: Percept) -> Tensor:
+def load_offset(p: PolicyInput) -> Tensor:
     """Vector from the robot to the load, (..., 3) m, body: its length and direction say how the cable runs."""
     return rotate_inverse(p.state.base_quat, p.objects[LOAD].pos - p.state.base_pos)
 
 
-def load_velocity(p: Percept) -> Tensor:
+def load_velocity(p: PolicyInput) -> Tensor:
     """Velocity of the load, (..., 3) m/s, body of the robot."""
     return rotate_inverse(p.state.base_quat, load_velocity_w(p))
 
 
-def load_velocity_w(p: Percept) -> Tensor:
+def load_velocity_w(p: PolicyInput) -> Tensor:
     """Velocity of the load, (..., 3) m/s, world."""
     load = p.objects[LOAD]
     return rotate(load.quat, load.lin_vel)
 
 
-def load_goal_offset(p: Percept, limit_m: float) -> Tensor:
+def load_goal_offset(p: PolicyInput, limit_m: float) -> Tensor:
     """Vector from the load to its goal, (..., 3) m, body of the robot; shortened to `limit_m`."""
     return rotate_inverse(p.state.base_quat, shortened(p.command[LOAD_GOAL] - p.objects[LOAD].pos, limit_m))
 
 
-def load_goal_sum(old: Tensor, p: Percept, action: Tensor, dt_s: float, limit_m: float, decay_s: float) -> Tensor:
+def load_goal_sum(old: Tensor, p: PolicyInput, action: Tensor, dt_s: float, limit_m: float, decay_s: float) -> Tensor:
     """Leaky sum of the vector from the load to its goal, (..., 3) m s, world: says how heavy the load really is."""
     error = shortened(p.command[LOAD_GOAL] - p.objects[LOAD].pos, limit_m)
     return old * (1.0 - dt_s / decay_s) + error * dt_s
 
 
-def first_bearing(old: Tensor, p: Percept, action: Tensor) -> Tensor:
+def first_bearing(old: Tensor, p: PolicyInput, action: Tensor) -> Tensor:
     """Level unit vector from the load to the robot when it was first seen, (..., 3), world: a place of one's own."""
     gap = (p.state.base_pos - p.objects[LOAD].pos) * torch.tensor([1.0, 1.0, 0.0])
     now = gap / torch.linalg.vector_norm(gap, dim=-1, keepdim=True).clamp(min=1e-3)
@@ -132,7 +132,7 @@ def _both_fly(t: Transition) -> Tensor:
     return fly.unsqueeze(-1) & fly.unsqueeze(-2)
 
 
-def pillar_nearness(p: Percept, names: Sequence[str], limit_m: float, nearest: int) -> Tensor:
+def pillar_nearness(p: PolicyInput, names: Sequence[str], limit_m: float, nearest: int) -> Tensor:
     """Level vectors towards the axes of the `nearest` pillars, nearest first, (..., 3 x nearest), body.
 
     Each is as long as its pillar is near: 1 at the axis, 0 from `limit_m` on. What is far away is no news, and to keep

@@ -11,7 +11,7 @@ import torch
 
 from hardware.rotation import down_b, rotate
 from hardware.types import RobotState
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.transition import Transition
 
 Tensor = torch.Tensor
@@ -21,24 +21,24 @@ GRAVITY_M_S2 = 9.81
 STANDING = 0.05  # a velocity command shorter than this means to stand
 
 
-# What the policy sees: a percept -> (..., k).
+# What the policy sees: a inputs -> (..., k).
 
 
-def velocity_command(p: Percept) -> Tensor:
+def velocity_command(p: PolicyInput) -> Tensor:
     """Commanded velocity, (..., 3) m/s, m/s, rad/s: forward, left and turning left, heading frame."""
     return p.command["velocity"]
 
 
-def gait_clock(p: Percept) -> Tensor:
+def gait_clock(p: PolicyInput) -> Tensor:
     """Sine and cosine of the gait's phase, (..., 2); both zero while the robot is told to stand."""
     angle = 2.0 * pi * p.memory["gait_phase"]
     return torch.cat([angle.sin(), angle.cos()], dim=-1) * _walks(p.command["velocity"]).unsqueeze(-1)
 
 
-# What it remembers: old value, percept, action -> new value.
+# What it remembers: old value, inputs, action -> new value.
 
 
-def gait_phase(old: Tensor, p: Percept, action: Tensor, dt_s: float, period_s: float) -> Tensor:
+def gait_phase(old: Tensor, p: PolicyInput, action: Tensor, dt_s: float, period_s: float) -> Tensor:
     """Phase of the gait, (..., 1) in [0, 1): runs while the robot is told to move and starts over when it stands."""
     phase = old + dt_s / period_s
     return (phase - phase.floor()) * _walks(p.command["velocity"]).unsqueeze(-1)

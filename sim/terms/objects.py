@@ -3,7 +3,7 @@
 import torch
 
 from hardware.rotation import rotate, rotate_inverse
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.terms.arms import tool_pose_b
 from sim.terms.observations import shortened
 from sim.transition import Transition
@@ -12,18 +12,18 @@ Tensor = torch.Tensor
 SLACK_M = 0.003  # a finger this far from the side of a thing still touches it
 
 
-def object_from_tool(p: Percept, robot: str, name: str) -> Tensor:
+def object_from_tool(p: PolicyInput, robot: str, name: str) -> Tensor:
     """From the tool to the object, (..., 3) m, base."""
     pos = rotate_inverse(p.state.base_quat, p.objects[name].pos - p.state.base_pos)
     return pos - tool_pose_b(p.state, robot)[0]
 
 
-def object_to_goal(p: Percept, name: str, limit_m: float) -> Tensor:
+def object_to_goal(p: PolicyInput, name: str, limit_m: float) -> Tensor:
     """From the object to `goal_pos`, (..., 3) m, base; shortened to `limit_m`."""
     return rotate_inverse(p.state.base_quat, shortened(p.command["goal_pos"] - p.objects[name].pos, limit_m))
 
 
-def object_vel(p: Percept, name: str) -> Tensor:
+def object_vel(p: PolicyInput, name: str) -> Tensor:
     """Velocity of the object, (..., 3) m/s, base."""
     thing = p.objects[name]
     return rotate_inverse(p.state.base_quat, rotate(thing.quat, thing.lin_vel))
@@ -55,7 +55,7 @@ def push_point(pos: Tensor, goal: Tensor, behind_m: float, height_m: float) -> T
     return torch.cat([point, torch.full_like(point[..., :1], height_m)], dim=-1)
 
 
-def push_point_from_tool(p: Percept, robot: str, name: str, behind_m: float, height_m: float) -> Tensor:
+def push_point_from_tool(p: PolicyInput, robot: str, name: str, behind_m: float, height_m: float) -> Tensor:
     """From the tool to the `push_point` of the object, (..., 3) m, base."""
     point = push_point(p.objects[name].pos, p.command["goal_pos"], behind_m, height_m)
     return rotate_inverse(p.state.base_quat, point - p.state.base_pos) - tool_pose_b(p.state, robot)[0]

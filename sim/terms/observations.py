@@ -1,83 +1,83 @@
-"""What a policy sees: own terms map a percept to (..., k), peer terms to (..., P, k), memory terms to a new value."""
+"""What a policy sees: own terms map a inputs to (..., k), peer terms to (..., P, k), memory terms to a new value."""
 
 import torch
 
 from hardware import load_robot
 from hardware.rotation import down_b, rotate_inverse, rotate_inverse_each
-from sim.task import Percept
+from sim.task import PolicyInput
 
 Tensor = torch.Tensor
 Joints = tuple[int, ...]
 
 
-def goal_offset(p: Percept, limit_m: float) -> Tensor:
+def goal_offset(p: PolicyInput, limit_m: float) -> Tensor:
     """Vector to the goal, (..., 3) m, body; shortened to `limit_m` so that far goals all look alike."""
     return rotate_inverse(p.state.base_quat, shortened(p.command["goal_pos"] - p.state.base_pos, limit_m))
 
 
-def base_lin_vel(p: Percept) -> Tensor:
+def base_lin_vel(p: PolicyInput) -> Tensor:
     """Velocity of the base, (..., 3) m/s, body."""
     return p.state.base_lin_vel
 
 
-def base_ang_vel(p: Percept) -> Tensor:
+def base_ang_vel(p: PolicyInput) -> Tensor:
     """Angular velocity of the base, (..., 3) rad/s, body."""
     return p.state.base_ang_vel
 
 
-def base_height(p: Percept) -> Tensor:
+def base_height(p: PolicyInput) -> Tensor:
     """Height of the base above the origin, (..., 1) m, world: how far the floor and the ceiling are."""
     return p.state.base_pos[..., 2:]
 
 
-def projected_gravity(p: Percept) -> Tensor:
+def projected_gravity(p: PolicyInput) -> Tensor:
     """Direction of gravity, (..., 3) unit vector, body: attitude without heading."""
     return down_b(p.state.base_quat)
 
 
-def remembered(p: Percept, name: str) -> Tensor:
+def remembered(p: PolicyInput, name: str) -> Tensor:
     """A memory as it is, (..., k)."""
     return p.memory[name]
 
 
-def remembered_vector(p: Percept, name: str) -> Tensor:
+def remembered_vector(p: PolicyInput, name: str) -> Tensor:
     """A remembered world vector, (..., 3), body."""
     return rotate_inverse(p.state.base_quat, p.memory[name])
 
 
-def joint_offset(p: Percept, robot: str, joints: Joints | None = None) -> Tensor:
+def joint_offset(p: PolicyInput, robot: str, joints: Joints | None = None) -> Tensor:
     """Joint positions from home, of `joints` or of all, (..., k) rad, m for a slide."""
     home = p.state.joint_pos.new_tensor([joint.home for joint in load_robot(robot).joints])
     return _picked(p.state.joint_pos - home, joints)
 
 
-def joint_vel(p: Percept, joints: Joints | None = None) -> Tensor:
+def joint_vel(p: PolicyInput, joints: Joints | None = None) -> Tensor:
     """Joint velocities, of `joints` or of all, (..., k) rad/s, m/s for a slide."""
     return _picked(p.state.joint_vel, joints)
 
 
-def peer_pos(p: Percept) -> Tensor:
+def peer_pos(p: PolicyInput) -> Tensor:
     """Where each peer is by now, (..., P, 3) m, body: what it said, carried on by its velocity for its age."""
     now = p.peers.pos + p.peers.lin_vel * p.peers.age.unsqueeze(-1)
     return rotate_inverse_each(p.state.base_quat, now - p.state.base_pos.unsqueeze(-2))
 
 
-def peer_vel(p: Percept) -> Tensor:
+def peer_vel(p: PolicyInput) -> Tensor:
     """Velocity of each peer relative to the robot's own, (..., P, 3) m/s, body."""
     return rotate_inverse_each(p.state.base_quat, p.peers.lin_vel) - p.state.base_lin_vel.unsqueeze(-2)
 
 
-def peer_distance(p: Percept) -> Tensor:
+def peer_distance(p: PolicyInput) -> Tensor:
     """Distance to where each peer is by now, (..., P, 1) m."""
     return torch.linalg.vector_norm(peer_pos(p), dim=-1, keepdim=True)
 
 
-def last_action(old: Tensor, p: Percept, action: Tensor, channels: Joints | None = None) -> Tensor:
+def last_action(old: Tensor, p: PolicyInput, action: Tensor, channels: Joints | None = None) -> Tensor:
     """Memory of the last action, of `channels` or of all, (..., k) in [-1, 1]."""
     return _picked(action, channels)
 
 
-def goal_offset_sum(old: Tensor, p: Percept, action: Tensor, dt_s: float, limit_m: float, decay_s: float) -> Tensor:
+def goal_offset_sum(old: Tensor, p: PolicyInput, action: Tensor, dt_s: float, limit_m: float, decay_s: float) -> Tensor:
     """Leaky sum of the vector to the goal, (..., 3) m s, world: lets a policy cancel a steady error of mass or thrust.
 
     The vector counts for at most `limit_m`, so that flying far does not wind it up.

@@ -7,7 +7,7 @@ import torch
 
 from hardware.rotation import down_b, rotate, rotate_inverse, rotate_inverse_each
 from hardware.types import ObjectState, RobotState
-from sim.task import Percept
+from sim.task import PolicyInput
 from sim.terms.observations import shortened
 from sim.terms.rewards import approach
 from sim.transition import Transition
@@ -15,28 +15,28 @@ from sim.transition import Transition
 Tensor = torch.Tensor
 
 
-def to_seat(p: Percept, tray: str, seat_m: float, limit_m: float) -> Tensor:
+def to_seat(p: PolicyInput, tray: str, seat_m: float, limit_m: float) -> Tensor:
     """From the drone to where it would sit on the tray, (..., 3) m, body; shortened to `limit_m`."""
     return rotate_inverse(p.state.base_quat, shortened(-above_seat(p.state, p.objects[tray], seat_m), limit_m))
 
 
-def tray_vel(p: Percept, tray: str) -> Tensor:
+def tray_vel(p: PolicyInput, tray: str) -> Tensor:
     """Velocity of the tray against the robot, (..., 3) m/s, body."""
     thing = p.objects[tray]
     return rotate_inverse(p.state.base_quat, rotate(thing.quat, thing.lin_vel)) - p.state.base_lin_vel
 
 
-def tray_up(p: Percept, tray: str) -> Tensor:
+def tray_up(p: PolicyInput, tray: str) -> Tensor:
     """How the tray leans: the level part of gravity in its own axes, (..., 2)."""
     return down_b(p.objects[tray].quat)[..., :2]
 
 
-def tray_pos(p: Percept, tray: str) -> Tensor:
+def tray_pos(p: PolicyInput, tray: str) -> Tensor:
     """Where the tray is, (..., 3) m, base of the arm."""
     return rotate_inverse(p.state.base_quat, p.objects[tray].pos - p.state.base_pos)
 
 
-def peer_above_tray(p: Percept, tray: str, limit_m: float) -> Tensor:
+def peer_above_tray(p: PolicyInput, tray: str, limit_m: float) -> Tensor:
     """From the tray to where each peer is by now, (..., P, 3) m, base of the arm; shortened to `limit_m`."""
     now = p.peers.pos + p.peers.lin_vel * p.peers.age.unsqueeze(-1)
     return rotate_inverse_each(p.state.base_quat, shortened(now - p.objects[tray].pos.unsqueeze(-2), limit_m))

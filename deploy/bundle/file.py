@@ -1,0 +1,112 @@
+"""The policy file: one ONNX file that carries its contract, its probes and a seal over all of its bytes."""
+
+import base64
+import binascii
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnxruntime as ort
+
+from deploy.bundle.fingerprint import FingerprintError, add_fingerprint, check_fingerprint
+from deploy.bundle.graph_match import check_graph
+from deploy.bundle.onnx_edit import finished_model
+from deploy.bundle.probes import ProbeError, Probes, check_probes, probes_from_bytes, probes_to_bytes, replay
+from deploy.bundle.session import ModelError, open_session, run_session
+from deploy.contract import Contract, ContractError
+from deploy.contract.codec import contract_from_json, contract_to_json
+
+CONTRACT_KEY = "phalanx.contract"
+PROBES_KEY = "phalanx.probes"
+PROBE_TOLERANCE = 1e-5  # absolute, in the outputs' units: far above rounding, far below what a robot could show
+
+
+class BundleError(ValueError):
+    """A policy file cannot be used; the message names the file and what is wrong with it, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A policy file that was found whole and consistent; its probes have not been replayed yet."""
+
+    model_bytes: bytes = field(repr=False)
+    contract: Contract
+    probes: Probes = field(repr=False)
+    fingerprint: str
+    session: ort.InferenceSession = field(repr=False, compare=False)
+
+
+def load_bundle(path: Path | str) -> Bundle:
+    """Read a policy file and check all but its probes. Raises BundleError; needs no package but onnxruntime."""
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise BundleError(f"{path}: no such file") from error
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+    return _open_bundle(data, str(path))
+
+
+def self_test(bundle: Bundle, name: str = "policy") -> float:
+    """Replay the probes on this machine; the largest error, at most PROBE_TOLERANCE, or BundleError about `name`."""
+    try:
+        error = replay(lambda inputs: run_session(bundle.session, inputs), bundle.probes)
+    except ModelError as failure:
+        raise BundleError(f"{name}: {failure}") from failure
+    if not error <= PROBE_TOLERANCE:
+        raise BundleError(f"{name}: does not reproduce its probes: off by {error:.3g}, allowed {PROBE_TOLERANCE:g}")
+    return error
+
+
+def save_bundle(onnx_bytes: bytes, contract: Contract, probes: Probes, path: Path | str) -> str:
+    """Write the policy file, all or nothing, and return its fingerprint; needs the onnx package.
+
+    Raises BundleError for whatever would make the file be refused when it is loaded, and leaves an old file as it was.
+    """
+    try:
+        metadata = {
+            CONTRACT_KEY: contract_to_json(contract),
+            PROBES_KEY: base64.b64encode(probes_to_bytes(probes)).decode("ascii"),
+        }
+        data = add_fingerprint(finished_model(onnx_bytes, metadata))
+    except (ContractError, ModelError) as error:
+        raise BundleError(f"{path}: {error}") from error
+    bundle = _open_bundle(data, str(path))
+    self_test(bundle, str(path))
+    try:
+        _write_atomically(data, Path(path))
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be written: {error.strerror}") from error
+    return bundle.fingerprint
+
+
+def _open_bundle(data: bytes, name: str) -> Bundle:
+    try:
+        fingerprint = check_fingerprint(data)
+        session = open_session(data)
+        metadata = session.get_modelmeta().custom_metadata_map
+        for key in (CONTRACT_KEY, PROBES_KEY):
+            if key not in metadata:
+                raise BundleError(f"{name}: carries no {key}")
+        contract = contract_from_json(metadata[CONTRACT_KEY])
+        check_graph(session, contract)
+        probes = probes_from_bytes(base64.b64decode(metadata[PROBES_KEY], validate=True))
+        check_probes(probes, contract)
+    except binascii.Error as error:
+        raise BundleError(f"{name}: probes are not base64: {error}") from error
+    except (FingerprintError, ModelError, ContractError, ProbeError) as error:
+        raise BundleError(f"{name}: {error}") from error
+    return Bundle(data, contract, probes, fingerprint, session)
+
+
+def _write_atomically(data: bytes, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

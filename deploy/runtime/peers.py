@@ -1,0 +1,34 @@
+"""Which peers a policy is shown: the nearest ones within range, nearest first."""
+
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deploy.runtime.graph_inputs import InputError
+
+# For a handful of rows `take` and `dot` cost a quarter of fancy indexing and `sum(axis)`.
+_SUM_XYZ = np.ones(3, np.float32)
+
+
+def nearest_peers(base_pos: NDArray, peers_pos: NDArray, valid: NDArray, range_m: float, count: int) -> NDArray:
+    """Indices, nearest first and at most `count`, of the `valid` (P,) peers within `range_m` of `base_pos` (3,) m.
+
+    `peers_pos` (P, 3) m, any P. Equal distances keep the order in which the peers came. Raises InputError when a valid
+    peer's position is not finite: a team mate that is somewhere must not vanish because its message was broken.
+    """
+    heard = valid.nonzero()[0]
+    if not heard.size:
+        return heard
+    everyone = heard.size == valid.size
+    offset = (peers_pos if everyone else peers_pos.take(heard, axis=0)) - base_pos
+    squared = (offset * offset).dot(_SUM_XYZ)
+    order = squared.argsort(kind="stable")
+    # Sorting puts NaN last, so the last one speaks for all; it is NaN as well when it is our own position that is bad.
+    farthest = squared[order[-1]]
+    if not farthest <= range_m * range_m:
+        if not isfinite(farthest) and not np.isfinite(peers_pos[heard]).all():
+            raise InputError("peers.pos: not finite for a valid peer")
+        order = order[squared.take(order) <= range_m * range_m]
+    nearest = order[:count]
+    return nearest if everyone else heard.take(nearest)

@@ -1,0 +1,210 @@
+"""The constraint rows A a <= b on a robot's world acceleration, one definition for NumPy and torch.
+
+A is (..., K, 3) with rows of unit length, b is (..., K) in m/s^2. To add a constraint, write one function that returns
+such a pair and name it in `rows_ahead` and `row_names`. All rows are written for the state `latency_s` ahead, where an
+acceleration asked for now becomes real. Arithmetic is float64.
+"""
+
+from functools import lru_cache
+from math import cos, pi, sin, tan
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from deploy.shield.arrays import NEVER_ZERO, at_least, at_most, columns, constant, dot, double, join, least, norm
+from deploy.shield.drone.attitude import Columns, rotated, rotation_matrix, thrust_axis
+from deploy.shield.drone.params import ShieldParams
+from hardware.spec import GRAVITY
+from hardware.types import Array, Peers, RobotState
+
+NO_LIMIT = 1e6  # m/s^2, bound of a row that must never act (a finite number, because solvers dislike infinity)
+FENCE_NAMES = ("fence_high_x", "fence_high_y", "fence_high_z", "fence_low_x", "fence_low_y", "fence_low_z")
+LIMIT_NAMES = ("speed", *(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
+_FENCE = np.concatenate([np.eye(3), -np.eye(3)])
+
+
+@lru_cache(maxsize=64)
+def row_names(num_peers: int) -> tuple[str, ...]:
+    """Names of the rows of `constraint_rows`, in order."""
+    return tuple(f"peer_{i}" for i in range(num_peers)) + FENCE_NAMES + LIMIT_NAMES
+
+
+def constraint_rows(params: ShieldParams, state: RobotState, peers: Peers) -> tuple[Array, Array]:
+    """All rows for one robot or a batch: (A (..., P + 17, 3), b (..., P + 17)), A a <= b with a in m/s^2, world."""
+    xp = array_namespace(state.base_pos)
+    return rows_ahead(xp, params, *predict_state(params, state, rotation_matrix(columns(state.base_quat))), peers)
+
+
+def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, peers: Peers) -> tuple[Array, Array]:
+    """`constraint_rows` for a robot already predicted to `pos` (..., 3) m, `vel` (..., 3) m/s, float64."""
+    peer_pos, peer_vel, age = predict_peers(xp, params, peers)
+    everybody = xp.concat([pos[..., None, :], peer_pos], axis=-2), xp.concat([vel[..., None, :], peer_vel], axis=-2)
+    fences = fence_bound(xp, params, *everybody)
+    pair_a, pair_b = pair_rows(xp, params, pos, vel, peer_pos, peer_vel, age, fence_push(fences))
+    valid = peers.valid
+    speed_a, speed_b = speed_rows(xp, params, vel)
+    envelope_a, envelope_b = _envelope(params.max_tilt_rad, params.max_climb_accel, params.max_descent_accel)
+    batch = pos.shape[:-1]
+    rows = (
+        xp.where(valid[..., None], pair_a, 0.0),
+        _spread(xp, _FENCE, batch, pos),
+        speed_a,
+        _spread(xp, envelope_a, batch, pos),
+    )
+    bounds = (xp.where(valid, pair_b, NO_LIMIT), fences[..., 0, :], speed_b, _spread(xp, envelope_b, batch, pos))
+    return xp.concat(rows, axis=-2), xp.concat(bounds, axis=-1)
+
+
+def split_bounds(xp: Any, bound: Array) -> tuple[Array, Array]:
+    """Bounds (..., M) twice, for when they cannot all be met: without the peers' rows, and without fence and speed.
+
+    A fence can be broken for a moment, a peer cannot: first the one, then from there the other. The lower fence stays,
+    because there is a floor below it, and squeezed robots would dodge downwards.
+    """
+    is_peer, is_room = _kinds(bound.shape[-1] - len(FENCE_NAMES) - len(LIMIT_NAMES))
+    if not isinstance(bound, np.ndarray):
+        is_peer, is_room = (xp.asarray(x, device=bound.device) for x in (is_peer, is_room))
+    return xp.where(is_peer, NO_LIMIT, bound), xp.where(is_room, NO_LIMIT, bound)
+
+
+def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
+    """Scaled distance over the guaranteed one, minus 1, for `pos` (..., 3) and `peers_pos` (..., P, 3) m: (..., P).
+
+    Dimensionless; negative inside the ellipsoid (separation_m, separation_m, downwash_ratio * separation_m).
+    """
+    xp = array_namespace(pos)
+    return _margin(xp, params, _scaled_square(xp, params, pos, peers_pos))
+
+
+def least_margin(xp: Any, params: ShieldParams, pos: Array, peers: Peers) -> Array:
+    """The smallest `safe_margin` (...) of the valid peers; infinite where there are none."""
+    if not peers.pos.shape[-2]:
+        return xp.full_like(pos[..., 0], xp.inf)
+    nearest = least(xp.where(peers.valid, _scaled_square(xp, params, pos, peers.pos), xp.inf))
+    return _margin(xp, params, nearest)
+
+
+def _scaled_square(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
+    diff = (pos[..., None, :] - peers_pos) * _scale(xp, params, pos)
+    return dot(diff, diff)
+
+
+def _margin(xp: Any, params: ShieldParams, scaled_square: Array) -> Array:
+    return xp.sqrt(scaled_square + NEVER_ZERO) / params.separation_m - 1.0
+
+
+def predict_state(params: ShieldParams, state: RobotState, rot: Columns) -> tuple[Array, Array]:
+    """World position (..., 3) m and velocity (..., 3) m/s, `latency_s` + age ahead, with the tilt of `rot` kept."""
+    x, y, z = columns(state.base_pos)
+    vx, vy, vz = rotated(rot, columns(state.base_lin_vel))
+    axis_x, axis_y, axis_z = thrust_axis(rot)
+    ahead = double(state.age) + params.latency_s
+    # Thrust is not measured; the one that carries the weight at this tilt is the least surprising guess.
+    gain = ahead * GRAVITY / at_least(axis_z, 0.5)
+    dx, dy = axis_x * gain, axis_y * gain
+    pos = join((x + (vx + 0.5 * dx) * ahead, y + (vy + 0.5 * dy) * ahead, z + vz * ahead))
+    return pos, join((vx + dx, vy + dy, vz))
+
+
+def predict_peers(xp: Any, params: ShieldParams, peers: Peers) -> tuple[Array, Array, Array]:
+    """Peers `latency_s` + age ahead at constant velocity: position (..., P, 3), velocity, capped age (..., P)."""
+    age = at_most(double(peers.age), params.peer_age_cap_s)
+    vel = double(peers.lin_vel)
+    return double(peers.pos) + vel * (age + params.latency_s)[..., None], vel, age
+
+
+def braking_curve(xp: Any, distance: Array, brake: float, gain: float) -> tuple[Array, Array]:
+    """Closing speed (m/s) from which `brake` m/s^2 stops within `distance` m, and its slope (1/s).
+
+    The square root of the text books, made linear with slope `gain` near and below zero distance, where its own slope
+    would be infinite: there the speed is negative, which asks for moving apart.
+    """
+    knee = 0.5 * brake / gain**2
+    root = xp.sqrt(2.0 * brake * at_least(distance - knee, knee))
+    return xp.minimum(gain * distance, root), brake / root
+
+
+def pair_rows(
+    xp: Any, params: ShieldParams, pos: Array, vel: Array, peer_pos: Array, peer_vel: Array, age: Array, pushes: Array
+) -> tuple[Array, Array]:
+    """One barrier row per peer: (A (..., P, 3), b (..., P)), with this robot's half of the duty.
+
+    h = opening speed + braking_curve(distance - reach) on coordinates whose z is divided by `downwash_ratio`; the row
+    is half of dh/dt >= -barrier_gain h (Wang, Ames, Egerstedt, 2017). `pushes` (..., 1 + P, 3) m/s^2 is what the fence
+    asks of the robot and of each peer. Circling opens the distance too, but earns no credit: estimated from noisy
+    velocities of different ages it is what adversaries spiral in on.
+    """
+    scale = _scale(xp, params, pos)
+    diff = (pos[..., None, :] - peer_pos) * scale
+    distance = norm(xp, diff)
+    away = diff / distance[..., None] * scale
+    opening = dot(away, vel[..., None, :] - peer_vel)
+    reach = params.separation_m + params.buffer_m + (0.5 * params.peer_accel) * age * age
+    allowed, slope = braking_curve(xp, distance - reach, 2.0 * params.brake_accel, params.approach_gain)
+    half = 0.5 * (params.barrier_gain * (opening + allowed) + slope * opening)
+    # Both brake for the fence as one, or the one behind would push the one in front through it.
+    own, other = pushes[..., :1, :], pushes[..., 1:, :]
+    shared = at_least(xp.maximum(own, other), 0.0) + at_most(xp.minimum(own, other), 0.0)
+    length = norm(xp, away)
+    return -away / length[..., None], (half - dot(away, shared)) / length
+
+
+def fence_bound(xp: Any, params: ShieldParams, pos: Array, vel: Array) -> Array:
+    """Bounds (..., 6) m/s^2 of +a and -a that keep `pos` (..., 3) in the geofence's box.
+
+    They never ask for more than `fence_brake_accel`, so that they can always be met.
+    """
+    both_ways = constant(xp, _FENCE.T, pos)
+    corners = constant(xp, _corners(params.geofence_low, params.geofence_high, params.fence_buffer_m), pos)
+    speed, distance = vel @ both_ways, corners - pos @ both_ways
+    allowed, slope = braking_curve(xp, distance, params.fence_brake_accel, params.approach_gain)
+    return at_least(params.barrier_gain * (allowed - speed) - slope * speed, -params.fence_brake_accel)
+
+
+def fence_push(bound: Array) -> Array:
+    """The acceleration (..., 3) m/s^2 that fence bounds (..., 6) ask for; zero where they leave the robot free."""
+    demand = at_most(bound, 0.0)
+    return demand[..., :3] - demand[..., 3:]
+
+
+def speed_rows(xp: Any, params: ShieldParams, vel: Array) -> tuple[Array, Array]:
+    """One row that lets the speed approach `max_speed` no faster than exponentially."""
+    speed = norm(xp, vel)[..., None]
+    bound = params.barrier_gain * (params.max_speed - speed)
+    return (vel / speed)[..., None, :], at_least(bound, -params.fence_brake_accel)
+
+
+@lru_cache(maxsize=64)
+def _kinds(num_peers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows (M,) are a peer's, and which are fence or speed but not the floor."""
+    names = row_names(num_peers)
+    is_peer = np.array([name.startswith("peer") for name in names])
+    return is_peer, np.array([name == "speed" or (name in FENCE_NAMES and name != "fence_low_z") for name in names])
+
+
+@lru_cache(maxsize=64)
+def _corners(low: tuple[float, ...], high: tuple[float, ...], buffer_m: float) -> np.ndarray:
+    return np.array([*high, *(-x for x in low)]) - buffer_m
+
+
+@lru_cache(maxsize=64)
+def _envelope(max_tilt_rad: float, climb: float, descent: float) -> tuple[np.ndarray, np.ndarray]:
+    """What thrust and tilt can give: an eight-sided cone of tilt and the climb and descent limits (10 rows)."""
+    c, s = cos(max_tilt_rad), sin(max_tilt_rad)
+    cone = [(c * cos(k * pi / 4), c * sin(k * pi / 4), -s) for k in range(8)]
+    return np.array([*cone, (0, 0, 1), (0, 0, -1)]), np.array([GRAVITY * c * tan(max_tilt_rad)] * 8 + [climb, descent])
+
+
+def _spread(xp: Any, values: np.ndarray, batch: tuple[int, ...], like: Array) -> Array:
+    """Constant `values`, repeated for every robot of the batch."""
+    return xp.broadcast_to(constant(xp, values, like), (*batch, *values.shape)) if batch else constant(xp, values, like)
+
+
+def _scale(xp: Any, params: ShieldParams, like: Array) -> Array:
+    return constant(xp, _stretch(params.downwash_ratio), like)
+
+
+@lru_cache(maxsize=64)
+def _stretch(downwash_ratio: float) -> np.ndarray:
+    return np.array([1.0, 1.0, 1.0 / downwash_ratio])

@@ -1,0 +1,116 @@
+"""The fallback of multirotors: hover, land, motors off."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from deploy.shield.drone.constraints import row_names
+from deploy.shield.drone.flight import fly_to, motors_idle, reckon, sink_blind
+from deploy.shield.drone.params import ShieldParams
+from deploy.shield.fallback import FallbackCommand, Mode
+from deploy.shield.guards import check_jump, check_request, check_state
+from hardware.rotation import rotate
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand, Peers, RobotState
+
+STOP_TIME_S = 0.4  # a robot that trips holds the point it reaches by flying on for this long, braking on the way
+BLIND_S = 4.0  # without a state motors stop after this time: it has sunk to the ground or is beyond help
+LANDED_SPEED = 0.25  # m/s
+CARROT_M = 0.25  # how far below the robot the landing point runs at most; rotors 10 % too strong still sink
+
+
+class DroneFallback:
+    """Before the first request it holds the robot in the air where it is, or leaves it on the ground.
+
+    Once tripped it hovers for `hold_s`, lands and stops its motors.
+    """
+
+    uses_peers = True
+
+    def __init__(self, params: ShieldParams, spec: RobotSpec):
+        self.params, self.spec = params, spec
+        underground = (*params.geofence_low[:2], params.ground_z_m - 10.0)
+        self._landing_params = replace(params, geofence_low=underground)
+        self.reset()
+
+    def reset(self) -> None:
+        self._anchor: np.ndarray | None = None  # (3,) m, where HOLD and LAND fly to
+
+    def keep(self, sent: np.ndarray | None) -> None:
+        """Thrust and rates are no place to go on from: a drone in the air starts over by holding still."""
+
+    def trip(self) -> None:
+        self._anchor = None
+
+    def done(self, mode: Mode) -> bool:
+        return mode in (Mode.ESTOP, Mode.OFF)
+
+    def check_state(self, state: RobotState | None) -> str:
+        return check_state(self.params, state)
+
+    def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
+        return check_jump(self.params, state, last.base_pos, elapsed_s)
+
+    def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
+        return check_request(self.params, self.spec, requested, age_s)
+
+    def check_envelope(self, state: RobotState) -> str:
+        return ""
+
+    def reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
+        return reckon(self.spec, state, sent, elapsed_s)
+
+    def rest(self, state: RobotState | None) -> np.ndarray:
+        return motors_idle(self.spec)
+
+    def hold(self, state: RobotState) -> np.ndarray:
+        """Command that flies to the anchor, which is set where the robot would come to rest."""
+        if self._anchor is None:
+            vel = rotate(state.base_quat, state.base_lin_vel)
+            low, high = np.array(self.params.geofence_low), np.array(self.params.geofence_high)
+            room = 2.0 * self.params.fence_buffer_m
+            self._anchor = np.clip(state.base_pos + STOP_TIME_S * vel, low + room, high - room)
+        return fly_to(self.params, self.spec, state, self._anchor, np.zeros(3))
+
+    def pace(self, request: np.ndarray, sent: np.ndarray) -> np.ndarray:
+        return request
+
+    def wait(self, state: RobotState) -> FallbackCommand:
+        """Stay in the air, or on the ground."""
+        if self._height_m(state) < self.params.landed_height_m:
+            return self._idle()
+        return FallbackCommand(self.hold(state), Mode.HOLD, self.params)
+
+    def fall_back(
+        self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
+    ) -> FallbackCommand:
+        """Hover for `hold_s`, then down at `land_speed`, then motors idle."""
+        speed = float(np.linalg.norm(state.base_lin_vel))
+        if self._height_m(state) < self.params.landed_height_m and speed < LANDED_SPEED:
+            return self._idle()
+        target = self.hold(state)
+        if since_s < self.params.hold_s:
+            return FallbackCommand(target, Mode.HOLD, self.params)
+        assert self._anchor is not None
+        down = np.array([0.0, 0.0, -self.params.land_speed])
+        # Not a moving point but one that stays near: a robot held up by a peer below must not dive once it is free.
+        point = np.array([self._anchor[0], self._anchor[1], state.base_pos[2] - CARROT_M])
+        return FallbackCommand(fly_to(self.params, self.spec, state, point, down), Mode.LAND, self._landing_params)
+
+    def go_blind(
+        self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
+    ) -> FallbackCommand:
+        """Nobody knows where the robot is: level out and sink, then motors idle."""
+        if since_s > BLIND_S:
+            return self._idle()
+        self._anchor = None
+        return FallbackCommand(sink_blind(self.params, self.spec, state), Mode.LAND, None)
+
+    def row_names(self, peers: Peers) -> tuple[str, ...]:
+        return row_names(peers.pos.shape[-2])
+
+    def _idle(self) -> FallbackCommand:
+        return FallbackCommand(motors_idle(self.spec), Mode.OFF, None)
+
+    def _height_m(self, state: RobotState) -> float:
+        return float(state.base_pos[2]) - self.params.ground_z_m

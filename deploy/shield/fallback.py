@@ -1,0 +1,90 @@
+"""What the supervisor needs to know of a class of robots: how to judge its state, and what to do without a policy."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+
+from deploy.shield.drone.params import ShieldParams
+from deploy.shield.joints.params import JointShieldParams
+from hardware.types import ActuatorCommand, Peers, RobotState
+
+
+class Mode(Enum):
+    """Who moves the robot, and whether it is all right."""
+
+    NOMINAL = 0  # the policy, unchanged
+    FILTERED = 1  # the policy, held back by a constraint
+    HOLD = 2  # the shield: hover, brake and hold, or stand
+    LAND = 3  # the shield: a drone, down
+    OFF = 4  # a drone on the ground, motors idle; a robot with joints that were never measured: send nothing
+    ESTOP = 5  # stopped by a person: a drone's motors idle, an arm brakes and holds, a humanoid damps
+    DAMP = 6  # the shield: a humanoid that falls or lies, resisting motion only
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackCommand:
+    """What a fallback wants to be sent."""
+
+    target: np.ndarray  # (U,)
+    mode: Mode
+    params: ShieldParams | JointShieldParams | None  # of the filter on the way out; None where nothing may change it
+
+
+class Fallback(Protocol):
+    """One robot's fallback. It keeps what it aims at between steps, and never raises."""
+
+    uses_peers: bool  # whether the filter looks at peers, so that silent or babbling ones end the policy's turn
+
+    def reset(self) -> None:
+        """Forget where the robot was held."""
+
+    def keep(self, sent: np.ndarray | None) -> None:
+        """What the robot was sent last (U,) before a reset, to go on from; None when nothing is to be kept."""
+
+    def trip(self) -> None:
+        """The policy has lost the robot: the next answers start from where it is then."""
+
+    def done(self, mode: Mode) -> bool:
+        """Whether a latched `mode` is an end where neither state nor filter matters any more."""
+
+    def check_state(self, state: RobotState | None) -> str:
+        """Why the measured state cannot be used, or an empty string."""
+
+    def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
+        """Why `state` cannot follow `last` after `elapsed_s`, or an empty string."""
+
+    def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
+        """Why the request cannot be used, or an empty string."""
+
+    def check_envelope(self, state: RobotState) -> str:
+        """Why the policy may not go on from this good state, or an empty string."""
+
+    def reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
+        """`state` after `elapsed_s` under the command `sent` (U,)."""
+
+    def rest(self, state: RobotState | None) -> np.ndarray:
+        """Command (U,) that stands for no command; of robots with joints the pose of `state`."""
+
+    def hold(self, state: RobotState) -> np.ndarray:
+        """Command (U,) that keeps the robot where it was when this was first asked."""
+
+    def pace(self, request: np.ndarray, sent: np.ndarray) -> np.ndarray:
+        """`request` (U,) as near as one control period may lead from the command `sent` (U,)."""
+
+    def wait(self, state: RobotState) -> FallbackCommand:
+        """Nobody has asked for anything yet."""
+
+    def fall_back(
+        self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
+    ) -> FallbackCommand:
+        """`since_s` after the trip and `elapsed_s` after the last answer; `stop` when a person said so."""
+
+    def go_blind(
+        self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
+    ) -> FallbackCommand:
+        """`fall_back` where `state` is only reckoned."""
+
+    def row_names(self, peers: Peers) -> tuple[str, ...]:
+        """Names of what `FilterInfo.active` marks."""

@@ -1,0 +1,99 @@
+"""What the fallbacks of all robots with joints have in common."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from deploy.shield.fallback import FallbackCommand, Mode
+from deploy.shield.joints.filter import joint_row_names
+from deploy.shield.joints.guards import check_joint_jump, check_joint_request, check_joint_state
+from deploy.shield.joints.limits import joint_limits
+from deploy.shield.joints.params import JointShieldParams
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand, Peers, RobotState
+
+
+class JointFallback:
+    """Before the first request it holds the pose in which the joints were first measured."""
+
+    uses_peers = False
+
+    def __init__(self, params: JointShieldParams, spec: RobotSpec):
+        self.params, self.spec = params, spec
+        self._limits = joint_limits(params, spec)
+        self._names = joint_row_names(spec)
+        home = np.array([spec.joints[index].home for index in spec.joint_of_channel])
+        self._home = self._clip(home)
+        self._step = params.target_speed_share * params.control_dt_s * self._limits.max_velocity
+        self._kept: np.ndarray | None = None  # (U,) rad, targets from before a reset: grip and what carries a load
+        self.reset()
+
+    def reset(self) -> None:
+        self._pose: np.ndarray | None = None  # (U,) rad, held before the policy's turn
+
+    def keep(self, sent: np.ndarray | None) -> None:
+        self._kept = sent
+
+    def done(self, mode: Mode) -> bool:
+        return False
+
+    def check_state(self, state: RobotState | None) -> str:
+        return check_joint_state(self.params, self.spec, self._limits, state)
+
+    def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
+        return check_joint_jump(self.params, self.spec, self._limits, state, last, elapsed_s)
+
+    def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
+        return check_joint_request(self.params, self.spec, self._limits, requested, age_s)
+
+    def check_envelope(self, state: RobotState) -> str:
+        return ""
+
+    def reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
+        """The joints approach their targets as fast as damping and speed limit let them; the base stays."""
+        limits = self._limits
+        joint_pos, joint_vel = state.joint_pos.astype(np.float64), state.joint_vel.astype(np.float64)
+        way = sent - joint_pos[limits.joint]
+        vel = np.clip(way / np.maximum(limits.lead_s, elapsed_s + 1e-3), -limits.max_velocity, limits.max_velocity)
+        joint_vel[limits.joint] = vel
+        joint_pos[limits.joint] += elapsed_s * vel
+        return replace(state, joint_pos=joint_pos, joint_vel=joint_vel)
+
+    def rest(self, state: RobotState | None) -> np.ndarray:
+        return self._home.copy() if state is None else self._start(state)
+
+    def hold(self, state: RobotState) -> np.ndarray:
+        if self._pose is None:
+            self._pose = self._start(state)
+        return self._pose
+
+    def pace(self, request: np.ndarray, sent: np.ndarray) -> np.ndarray:
+        """The request, no farther from the last target than the speed that targets may run at."""
+        paced = np.minimum(np.maximum(request, sent - self._step), sent + self._step)
+        return request if np.logical_and.reduce(paced == request) else paced.astype(np.float32)
+
+    def wait(self, state: RobotState) -> FallbackCommand:
+        return FallbackCommand(self.hold(state), Mode.HOLD, self.params)
+
+    def row_names(self, peers: Peers) -> tuple[str, ...]:
+        return self._names
+
+    def _start(self, state: RobotState) -> np.ndarray:
+        """The pose (U,) rad to start from: the joints' own, or the targets kept, with the effort that they call for.
+
+        A turning joint that is farther from its target than a servo can pull has been moved since: it stays there.
+        """
+        measured = self._measured(state)
+        if self._kept is None:
+            return self._clip(measured)
+        lead = np.array(self.params.max_effort) / self._limits.rows.stiffness
+        near = self._limits.sliding | (np.abs(self._kept - measured) <= lead)
+        return self._clip(np.where(near, self._kept, measured))
+
+    def _measured(self, state: RobotState) -> np.ndarray:
+        """Positions (U,) rad of the joints, in channel order."""
+        return state.joint_pos[self._limits.joint]
+
+    def _clip(self, target: np.ndarray) -> np.ndarray:
+        low, high = np.array(self.params.position_low), np.array(self.params.position_high)
+        return np.clip(target, low, high).astype(np.float32)

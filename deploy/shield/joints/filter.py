@@ -1,0 +1,151 @@
+"""The filter of robots with joints: the targets that are sent in place of the requested ones.
+
+Every channel sets the target q* of a position servo, whose effort is kp (q* - q) - kd dq. With default parameters a
+target is moved to where, for the measured and predicted q and dq,
+- range: it lies inside its joint's limits by `range_margin` (2 %) of the range;
+- braking: the speed v = kp (q* - q) / kd at which the servo would stop pulling is one from which the joint, going on
+  for one control period and `latency_s`, still stops before that margin with `brake_share` (60 %) of the deceleration
+  that its drive guarantees; a joint that is faster is braked with up to its whole effort. This needs no model of what
+  the joint carries: whatever its inertia, a servo slows down what is faster than v. Where the robot stands on its
+  joints, `approach_gain` lets them carry it near their limits too;
+- speed: v is no more than `speed_share` (85 %) of the joint's speed limit;
+- effort: the servo calls for no more than `effort_share` (90 %; of a finger all) of the drive's effort, at the end of
+  the control period, if until then the joint goes on as it is and picks up speed with `pickup_share` (80 %, of a
+  humanoid 0) of the acceleration that its drive guarantees. A stiff servo whose target stands still for a whole period
+  calls for more at its beginning, and while its joint is blocked: up to 1.4 times its effort in the Panda's arm, 2.7
+  times in its wrist, 1.2 times in the UR5e. Its drive has to cut that off, as the drives of both do; where one stops
+  the robot instead, set `pickup_share` to 0, and nobody asks for more than `effort_share` of a joint at rest;
+- power: all joints that drive together give no more than `max_power_w`.
+
+What is guaranteed, and when. Whatever is requested, at 50 Hz, no turning joint of the Panda, the UR5e or an arm of
+three joints and 6 kg leaves its range, and none is faster than 105 % of its limit, if
+- positions are known to 0.2 mrad and velocities to 5 mrad/s (one sigma), and are at most 4 ms old;
+- commands reach the drive within `latency_s` (10 ms), and gravity is compensated;
+- nothing touches the arm.
+Under attack servos are asked for more than their effort in less than 0.5 % of the time by an arm with soft ones, in up
+to 5 % by the UR5e and the Panda's arm, and in 60 % by the Panda's wrist, in which 5 mrad of error are all of it. A
+joint by itself crosses its range at 50 to 80 % of its speed limit, because its servo slows down towards a target that
+stands still for a period. A humanoid that is thrown about in the air by all of its limbs is beyond this: its
+short-ranged joints reach their stops, its lightest ones exceed their speed limit by up to 90 %, and what the filter
+bounds is what the drives add to it. A channel in m is taken for a gripper's finger, which works by being stopped: for
+it only range without margin, effort and, in the supervisor, the speed of its target count.
+
+Rates of change are the supervisor's (`JointFallback.pace`), because they need the target before: no target moves faster
+than `target_speed_share` of the joint's speed limit, which bounds the steps of effort and so the jerk. This is an
+engineering margin, shown by simulation against adversaries (tests/test_shield_joints.py); it is not a certificate.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from deploy.shield.arrays import at_least, at_most, double, greatest, least, namespace, swapped
+from deploy.shield.info import FilterInfo
+from deploy.shield.joints.limits import Rows, joint_limits, reaction_s
+from deploy.shield.joints.params import JointShieldParams
+from hardware.spec import RobotSpec
+from hardware.types import Array, RobotState
+
+KINDS = ("range", "effort", "braking", "speed", "power")
+
+
+def joint_row_names(spec: RobotSpec) -> tuple[str, ...]:
+    """Names of `FilterInfo.active`, in order: "elbow: braking"."""
+    return tuple(f"{name}: {kind}" for kind in KINDS for name in spec.channel_names)
+
+
+def filter_joints(
+    params: JointShieldParams, spec: RobotSpec, state: RobotState, target: Array
+) -> tuple[Array, FilterInfo]:
+    """Filter `target` (..., U) rad for the measured `state`; returns (sent (..., U), FilterInfo).
+
+    A target that meets every bound is sent as it is, bit by bit; another one is moved to the nearest that does. A
+    request with an entry that is not finite counts as the measured position of all joints, which damps. Only a state
+    that is not finite gives an answer that means nothing: check it before. Peers are not looked at.
+    """
+    xp = namespace(target)
+    limits = joint_limits(params, spec)
+    rows = limits.rows if isinstance(target, np.ndarray) else _as_tensors(xp, limits.rows, target)
+    measured = double(state.joint_pos)[..., limits.joint]
+    vel = double(state.joint_vel)[..., limits.joint]
+    pos = measured + vel * (double(state.age)[..., None] if target.ndim > 1 else float(state.age))
+    request = double(target)
+    finite = xp.isfinite(request.sum(-1))
+    asked = xp.where(finite[..., None], request, pos)
+
+    speed = rows.sides * vel[..., None, :]
+    allowed = allowed_speed(xp, params, rows, rows.box - rows.sides * pos[..., None, :])
+    reach, driven = _reach(xp, rows, speed, allowed)
+    high, low = pos + reach[..., 0, :], pos - reach[..., 1, :]
+    inner = xp.minimum(xp.maximum(asked, low), high)
+    bounded = xp.minimum(xp.maximum(inner, rows.box_low), rows.box_high)
+    sent, weak = _within_power(xp, params, rows, bounded, pos, vel)
+
+    rest = (measured - rows.low) * rows.per_range
+    margin = least(xp.minimum(rest, 1.0 - rest)[..., limits.turning])
+    info = FilterInfo(margin, None, finite | ~finite, xp.where(finite, greatest(xp.abs(sent - asked)), limits.span))
+    if _any(info.intervention > 0.0):
+        over = rows.sides * (asked - pos)[..., None, :] > reach
+        info.active = _active(xp, rows, over, inner != bounded, allowed, driven, weak)
+    else:
+        info.active = xp.concat([weak] * len(KINDS), axis=-1)  # all False
+    return sent.astype(target.dtype) if isinstance(sent, np.ndarray) else sent.to(target.dtype), info
+
+
+def allowed_speed(xp: Any, params: JointShieldParams, rows: Rows, gap: Array) -> Array:
+    """Speed (..., 2, U) rad/s towards either limit from which the joint still stops within `gap` (..., 2, U) rad.
+
+    It goes on for the reaction time and brakes after that. Beyond the limit it is negative: a slow way back.
+    """
+    curve = xp.sqrt(rows.brake_time_squared + rows.brake_twice * at_least(gap, 0.0)) - rows.brake_time
+    back = xp.maximum(at_most(gap, 0.0) * (1.0 / reaction_s(params)), rows.return_speed)
+    return xp.maximum(xp.minimum(curve, rows.max_speed) + back, rows.least_speed)
+
+
+def _reach(xp: Any, rows: Rows, speed: Array, allowed: Array) -> tuple[Array, Array]:
+    """How far (..., 2, U) rad a target may lie ahead towards either limit, and whether the drive's effort says so.
+
+    `speed` (..., 2, U) rad/s is that towards the limit, measured and allowed.
+    """
+    excess = at_least(speed - at_least(allowed, 0.0), 0.0)
+    push = rows.free_gain * (allowed - speed + excess) - rows.brake_gain * excess
+    push = xp.maximum(push, -rows.effort)
+    # The side that brakes comes first: what the other one calls for must not stand in its way.
+    push = xp.where(excess > 0.0, push, xp.maximum(push, -swapped(push)))
+    # The servo's pull fades while the joint follows: its effort counts where the joint will be when the period is over.
+    most = rows.effort + at_least(rows.pull * speed + rows.pickup, 0.0)
+    return (xp.minimum(push, most) + rows.damping * speed) * rows.compliance, push >= most
+
+
+def _within_power(
+    xp: Any, params: JointShieldParams, rows: Rows, target: Array, pos: Array, vel: Array
+) -> tuple[Array, Array]:
+    """Targets (..., U) whose driving efforts are weakened alike where they would give more than `max_power_w`.
+
+    The effort is that in the middle of the control period, if the joints go on as they are.
+    """
+    called = (target - pos) * rows.stiffness - vel * rows.fading
+    effort = xp.minimum(xp.maximum(called, -rows.max_effort), rows.max_effort)
+    power = at_least(effort * vel, 0.0)
+    total = power.sum(-1)
+    if not _any(total > params.max_power_w):
+        return target, power < 0.0
+    share = (params.max_power_w / at_least(total, params.max_power_w))[..., None]
+    weak = (power > 0.0) & (share < 1.0)
+    return xp.where(weak, target - (called - share * effort) / rows.stiffness, target), weak
+
+
+def _active(xp: Any, rows: Rows, over: Array, out_of_range: Array, allowed: Array, driven: Array, weak: Array) -> Array:
+    """Which rows (..., 5 U) moved a target that is `over` (..., 2, U) a side: the tightest of each joint, and power."""
+    slow = allowed < rows.max_speed
+    brake = over & ~driven
+    kinds = (over & driven, brake & slow, brake & ~slow)
+    return xp.concat([out_of_range, *(kind[..., 0, :] | kind[..., 1, :] for kind in kinds), weak], axis=-1)
+
+
+def _any(x: Array) -> bool:
+    return bool(x) if x.ndim == 0 else bool(x.any())
+
+
+def _as_tensors(xp: Any, rows: Rows, like: Array) -> Rows:
+    return Rows(*(xp.asarray(row, dtype=xp.float64, device=like.device) for row in rows))

@@ -1,0 +1,84 @@
+"""Checks of the measured state of robots with joints. Each returns why it cannot be used, or an empty string."""
+
+from math import atan2, hypot, isfinite
+
+import numpy as np
+
+from deploy.shield.guards import check_age, check_request, check_state
+from deploy.shield.joints.limits import Limits
+from deploy.shield.joints.params import JointShieldParams
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand, RobotState
+
+
+def check_joint_state(params: JointShieldParams, spec: RobotSpec, limits: Limits, state: RobotState | None) -> str:
+    """Shapes, finiteness, age, joints that the robot cannot have; of free bases also their pose and velocity."""
+    if state is None:
+        return "no state"
+    size = len(spec.joints)
+    for value in (state.joint_pos, state.joint_vel):
+        if np.shape(value) != (size,):
+            return f"state has shape {np.shape(value)} where ({size},) is due"
+    # A sum of finite numbers is finite, and one with others is not.
+    if not isfinite(np.add.reduce(state.joint_pos) + np.add.reduce(state.joint_vel)):
+        return "state not finite"
+    reason = check_age(params, "state", float(state.age)) if spec.fixed_base else check_state(params, state)
+    return reason or _check_sense(spec, limits, state)
+
+
+def check_joint_jump(
+    params: JointShieldParams, spec: RobotSpec, limits: Limits, state: RobotState, last: RobotState, elapsed_s: float
+) -> str:
+    """How far the joints are from where they were `elapsed_s` before, in the state `last`."""
+    jump = np.abs(state.joint_pos - last.joint_pos)[limits.joint]
+    far = jump > limits.jump + params.velocity_sense * elapsed_s * limits.max_velocity
+    if not np.logical_or.reduce(far):
+        return ""
+    index = int(far.argmax())
+    return f"{spec.channels[index].name} jumped by {jump[index]:.2f} {spec.channels[index].unit}"
+
+
+def check_upright(params: JointShieldParams, spec: RobotSpec, state: RobotState) -> str:
+    """Why a robot on legs stands no longer, or will not soon: tilt now and `fall_horizon_s` ahead, and height."""
+    w, x, y, z = state.base_quat.tolist()
+    up = 2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)  # the world's z axis in the body
+    rate_x, rate_y, rate_z = state.base_ang_vel.tolist()
+    step = params.fall_horizon_s  # up' = up x rate
+    ahead = (
+        up[0] + step * (up[1] * rate_z - up[2] * rate_y),
+        up[1] + step * (up[2] * rate_x - up[0] * rate_z),
+        up[2] + step * (up[0] * rate_y - up[1] * rate_x),
+    )
+    for (side_x, side_y, rise), verb in ((up, "tilted"), (ahead, "falling: tilt")):
+        tilt = atan2(hypot(side_x, side_y), rise)
+        if tilt > params.max_tilt_rad:
+            return f"{verb} {tilt:.2f} rad, more than {params.max_tilt_rad:.2f}"
+    height_m = float(state.base_pos[2]) - params.ground_z_m
+    least_m = params.min_height_share * spec.home_height_m
+    return f"base {height_m:.2f} m above ground, less than {least_m:.2f}" if height_m < least_m else ""
+
+
+def check_joint_request(
+    params: JointShieldParams, spec: RobotSpec, limits: Limits, requested: ActuatorCommand | None, age_s: float
+) -> str:
+    """`check_request`, asked only where something is wrong: it looks at one channel after the other."""
+    if requested is not None and np.shape(requested.target) == (len(spec.channels),):
+        low, high = limits.asked
+        if np.logical_and.reduce((low <= requested.target) & (requested.target <= high)):
+            return check_age(params, "request", age_s)
+    return check_request(params, spec, requested, age_s)
+
+
+def _check_sense(spec: RobotSpec, limits: Limits, state: RobotState) -> str:
+    """Positions far outside their range and velocities far above their limit are a sensor's fault."""
+    pos, vel = state.joint_pos[limits.joint], state.joint_vel[limits.joint]
+    low, high = limits.found
+    wrong = (pos < low) | (pos > high) | (np.abs(vel) > limits.top_velocity)
+    if not np.logical_or.reduce(wrong):
+        return ""
+    index = int(wrong.argmax())
+    channel = spec.channels[index]
+    if low[index] <= pos[index] <= high[index]:
+        return f"{channel.name} measured at {vel[index]:.3g} {channel.unit}/s"
+    joint = spec.joints[spec.joint_of_channel[index]]
+    return f"{channel.name} measured at {pos[index]:.3g} outside {joint.low:.3g} .. {joint.high:.3g}"

@@ -1,0 +1,1 @@
+"""What every node shares: lifecycle, loop, processes, scheduling."""

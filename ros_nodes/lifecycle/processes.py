@@ -1,0 +1,166 @@
+"""The processes of a team: started together, watched, and never left behind."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+PARENT = "PHALANX_PARENT_PID"
+PR_SET_PDEATHSIG = 1
+OLD_SWITCH = "ROS_LOCALHOST_ONLY"  # would override ROS_AUTOMATIC_DISCOVERY_RANGE
+PORTS_PER_DOMAIN = 250
+# One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
+# directory that happens to be called like one of our packages must not shadow it.
+NODE_ENVIRONMENT = {
+    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONSAFEPATH")
+}
+HIGHEST_DOMAIN = 101  # above, the ports of a domain run into those that Linux hands out
+
+
+class ProcessError(RuntimeError):
+    """A node's process ended when it should not have; the text holds its last line."""
+
+
+def die_with_parent() -> None:
+    """In a child that `Processes` started: be terminated when the parent is gone, however it went."""
+    parent = int(os.environ.get(PARENT, "0"))
+    if parent and sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it went before the line above
+            raise SystemExit(1)
+
+
+def free_domain_id() -> int:
+    """A ROS domain in which nobody on this machine listens."""
+    domains = list(range(1, HIGHEST_DOMAIN + 1))
+    Random(os.urandom(8)).shuffle(domains)
+    for domain in domains:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind(("", _first_port(domain) + 10))  # the first participant's discovery port
+            except OSError:
+                continue
+            return domain
+    raise ProcessError("no free ROS domain on this machine")
+
+
+def ros_environment(domain_id: int) -> dict[str, str]:
+    """Environment for nodes that talk to each other on this machine only."""
+    return {
+        "ROS_DOMAIN_ID": str(domain_id),
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp",
+    }
+
+
+class Processes:
+    """Nodes as child processes. A context manager: leaving it ends them all."""
+
+    def __init__(self, params_files: Sequence[Path], log_dir: Path, environment: Mapping[str, str]):
+        """All nodes read `params_files`, of which the later win; what they print goes to `log_dir`/<name>.log."""
+        self._params_files = list(params_files)
+        self._log_dir = log_dir
+        self._domain_id = int(environment["ROS_DOMAIN_ID"])
+        log_dir.mkdir(parents=True, exist_ok=True)
+        root = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
+        inherited = {name: value for name, value in os.environ.items() if name != OLD_SWITCH}
+        self._environment = {
+            **inherited,
+            **environment,
+            **NODE_ENVIRONMENT,
+            "PYTHONPATH": path,
+            PARENT: str(os.getpid()),
+        }
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> "Processes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self, name: str, module: str, namespace: str = "") -> None:
+        """Start `ros_nodes.nodes.<module>` as process `name`."""
+        command = [sys.executable, "-m", f"ros_nodes.nodes.{module}", "--ros-args"]
+        for file in self._params_files:
+            command += ["--params-file", str(file)]
+        if namespace:
+            command += ["-r", f"__ns:=/{namespace}"]
+        with self.log_of(name).open("ab") as log:
+            # A session of its own keeps the terminal's Ctrl-C from it: the parent ends its children in order.
+            self._running[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment, start_new_session=True
+            )
+
+    def log_of(self, name: str) -> Path:
+        """Where process `name` prints."""
+        return self._log_dir / f"{name}.log"
+
+    def pid(self, name: str) -> int:
+        """Process id of `name`."""
+        return self._running[name].pid
+
+    def kill(self, name: str) -> int:
+        """SIGKILL; returns the time, ns of the ROS clock, just before."""
+        process = self._running.pop(name)
+        now_ns = time.time_ns()
+        process.kill()
+        process.wait()
+        return now_ns
+
+    def check(self) -> None:
+        """ProcessError when a process has ended on its own."""
+        for name, process in self._running.items():
+            if process.poll() is not None:
+                raise ProcessError(f"{name} ended with code {process.returncode}: {self.last_line(name)}")
+
+    def last_line(self, name: str) -> str:
+        """The last error line that `name` printed, or its last line."""
+        lines = [line for line in self.log_of(name).read_text(errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if "[ERROR]" in line or "[FATAL]" in line or line.startswith("error:")]
+        return (errors or lines or ["it said nothing"])[-1]
+
+    def end(self, name: str, timeout_s: float = 3.0) -> None:
+        """Ask `name` to end, and make it."""
+        process = self._running.pop(name)
+        process.send_signal(signal.SIGTERM)
+        _reap(process, timeout_s)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """End all, the last one started first to be asked."""
+        processes = list(self._running.values())
+        self._running.clear()
+        for process in reversed(processes):
+            process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + timeout_s
+        for process in processes:
+            _reap(process, max(0.0, until - time.monotonic()))
+        _sweep_shared_memory(self._domain_id)
+
+
+def _sweep_shared_memory(domain_id: int) -> None:
+    """Remove the mailboxes that Fast DDS processes which were killed have left in a domain that is ours alone."""
+    first = _first_port(domain_id)
+    for number in range(first, first + PORTS_PER_DOMAIN):
+        for name in (f"fastrtps_port{number}", f"fastrtps_port{number}_el", f"sem.fastrtps_port{number}_mutex"):
+            Path("/dev/shm", name).unlink(missing_ok=True)
+
+
+def _first_port(domain_id: int) -> int:
+    """DDS ports are a function of the domain."""
+    return 7400 + PORTS_PER_DOMAIN * domain_id
+
+
+def _reap(process: subprocess.Popen[bytes], timeout_s: float) -> None:
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

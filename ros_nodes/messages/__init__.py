@@ -1,0 +1,1 @@
+"""Topics: types to messages and back, quality of service, what nodes keep of what they receive."""

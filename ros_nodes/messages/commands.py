@@ -1,0 +1,167 @@
+"""What an operator asks of a robot: which topic each command of a contract comes from, and what holds without one.
+
+| command                         | topic in the robot's namespace | message                                           |
+|---------------------------------|--------------------------------|---------------------------------------------------|
+| goal_pos (3) m, goal_quat (4)   | goal                           | geometry_msgs/PoseStamped, latched                |
+| velocity (3) m/s, m/s, rad/s    | cmd_vel                        | geometry_msgs/TwistStamped, again and again       |
+| any other `<name>` (n)          | commands/<name>                | std_msgs/Float64MultiArray with n numbers, latched|
+
+Latched means reliable and transient-local. What is out of the range that the policy was trained for is refused, and
+what was asked before stays. Before anything is asked, robots stay where they are, see `hold_command`; arms are
+left to their shield, which holds every joint, until each of their topics has been heard.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from std_msgs.msg import Float64MultiArray
+
+from deploy.contract import CommandSpec
+from deploy.runtime import NO_OBJECTS
+from hardware.spec import RobotSpec
+from hardware.types import ObjectState, RobotState
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, base_frame
+from ros_nodes.messages.hold_command import Stay, upper_half
+from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
+
+Command = Mapping[str, np.ndarray]
+NEVER = 2**63  # ns
+UNIT_WITHIN = 1e-2  # a quaternion whose norm is off by more is a mistake, not rounding
+
+
+@dataclass(slots=True)
+class _Source:
+    mailbox: Mailbox
+    read: Callable[[Any], dict[str, np.ndarray]]
+    lasts_ns: int = NEVER  # after a message, until the safe command is back
+    heard_ns: int = 0
+    asked: bool = False  # since the start
+
+
+def own_topics(commands: Iterable[str]) -> list[str]:
+    """Those of the commands that go to a topic of their own."""
+    return sorted(set(commands) - {"goal_pos", "goal_quat", "velocity"})
+
+
+class CommandInbox:
+    """The commands (n,) float32 of one robot, from messages that `check` accepts; before the first one: stay.
+
+    A velocity holds for `velocity_timeout_s`, for an operator who falls silent has lost hold of the robot.
+    """
+
+    def __init__(
+        self,
+        node: ManagedNode,
+        commands: Sequence[CommandSpec],
+        check: Callable[[Command], None],
+        spec: RobotSpec,
+        robot: str,
+        velocity_timeout_s: float,
+    ):
+        """`check` raises ValueError for commands that the policy refuses. ValueError for a size that no message has."""
+        self._logger = node.get_logger()
+        self._check = check
+        self._commands = {command.name: command for command in commands}
+        self._base_frame = base_frame(robot)
+        self._waits = spec.kind == "manipulator"
+        self._stay = Stay(spec, commands)
+        for name, size in (("goal_pos", 3), ("goal_quat", 4), ("velocity", 3)):
+            if name in self._commands and self._commands[name].shape[1] != size:
+                shape = self._commands[name].shape
+                raise ValueError(f"command {name!r}: has shape {shape}, its message has {size} numbers")
+        self._sources = self._listen(node, round(velocity_timeout_s * 1e9))
+        self._safe: dict[str, np.ndarray] = {}
+        self._command: dict[str, np.ndarray] = {}
+
+    def start(self, state: RobotState, objects: Mapping[str, ObjectState] = NO_OBJECTS) -> Command:
+        """Forget what was asked: stay where `state` and `objects` (no batch) are, as far as the policy's range goes."""
+        self._safe = self._stay(state, objects)
+        self._command = dict(self._safe)
+        for source in self._sources:
+            source.asked = False
+        return self._command
+
+    @property
+    def awaited(self) -> list[str]:
+        """Topics that an operator has to say something acceptable on before the robot may be moved.
+
+        None but for arms: no goal in the range of a policy leaves an arm where it is for sure, its shield does.
+        """
+        return [source.mailbox.topic for source in self._sources if self._waits and not source.asked]
+
+    def update(self, now_ns: int) -> Command:
+        """Take what has arrived by `now_ns` (ROS clock)."""
+        for source in self._sources:
+            taken = source.mailbox.take()
+            if taken is not None:
+                self._accept(source, *taken)
+            if source.heard_ns and now_ns - source.heard_ns > source.lasts_ns:
+                source.heard_ns = 0
+                self._command = self._command | {"velocity": self._safe["velocity"]}
+        return self._command
+
+    def _accept(self, source: _Source, message: Any, arrived_ns: int) -> None:
+        try:
+            asked = self._command | source.read(message)
+            self._check(asked)
+        except ValueError as error:
+            self._logger.error(f"{source.mailbox.topic} refused: {error}", throttle_duration_sec=1.0)
+            return
+        self._command, source.heard_ns, source.asked = asked, arrived_ns, True
+
+    def _listen(self, node: ManagedNode, velocity_lasts_ns: int) -> list[_Source]:
+        sources = []
+        if self._commands.keys() & {"goal_pos", "goal_quat"}:
+            sources.append(_Source(node.listen(PoseStamped, GOAL, qos.LATCHED), self._goal))
+        if "velocity" in self._commands:
+            mailbox = node.listen(TwistStamped, VELOCITY, qos.SENSOR)
+            sources.append(_Source(mailbox, self._velocity, velocity_lasts_ns))
+        for name in own_topics(self._commands):
+            mailbox = node.listen(Float64MultiArray, command_topic(name), qos.LATCHED)
+            sources.append(_Source(mailbox, partial(_array, name)))
+        return sources
+
+    def _goal(self, message: PoseStamped) -> dict[str, np.ndarray]:
+        p, q = message.pose.position, message.pose.orientation
+        found: dict[str, np.ndarray] = {}
+        if "goal_pos" in self._commands:
+            self._check_frame(message.header.frame_id, self._commands["goal_pos"])
+            found |= _numbers("goal_pos", (p.x, p.y, p.z))
+        if "goal_quat" in self._commands:
+            self._check_frame(message.header.frame_id, self._commands["goal_quat"])
+            found["goal_quat"] = _unit(np.array((q.w, q.x, q.y, q.z)))
+        return found
+
+    def _velocity(self, message: TwistStamped) -> dict[str, np.ndarray]:
+        frame, twist = message.header.frame_id, message.twist
+        if frame not in ("", "base_link", self._base_frame):
+            raise MessageError(f"frame {frame!r}; expected {self._base_frame!r}")
+        return _numbers("velocity", (twist.linear.x, twist.linear.y, twist.angular.z))
+
+    def _check_frame(self, found: str, spec: CommandSpec) -> None:
+        expected = WORLD_FRAME if spec.frame == "world" else self._base_frame
+        if found not in ("", expected):
+            raise MessageError(f"frame {found!r}; expected {expected!r}")
+
+
+def _numbers(name: str, values: Sequence[float]) -> dict[str, np.ndarray]:
+    return {name: np.array(values, np.float32)}
+
+
+def _array(name: str, message: Float64MultiArray) -> dict[str, np.ndarray]:
+    return _numbers(name, message.data)
+
+
+def _unit(quat: np.ndarray) -> np.ndarray:
+    """A unit quaternion with w >= 0; MessageError when `quat` is far from one."""
+    norm = float(np.linalg.norm(quat))
+    if not abs(norm - 1.0) < UNIT_WITHIN:
+        raise MessageError(f"orientation has norm {norm:g}; expected 1")
+    return upper_half((quat / norm).astype(np.float32))

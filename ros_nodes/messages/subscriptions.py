@@ -1,0 +1,121 @@
+"""What a node knows of its own robot, of the others and of objects, kept up to date by polling."""
+
+from collections.abc import Callable, Sequence
+from math import cos, sin
+from typing import Any
+
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import JointState
+
+from hardware.spec import RobotSpec
+from hardware.types import ObjectState, Peers, RobotState
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import (
+    MessageError,
+    empty_object,
+    empty_peers,
+    empty_state,
+    read_object,
+    read_odometry,
+    read_peer,
+)
+from ros_nodes.messages.joints import JointConverter
+from ros_nodes.messages.topics import object_topic
+
+
+class OwnState:
+    """The newest measurement of this robot: `odom` unless its base is fixed, and `joint_states` where it has joints."""
+
+    def __init__(self, node: ManagedNode, spec: RobotSpec, base_pose: Sequence[float]):
+        """`base_pose`: x, y, z m and yaw rad of a fixed base in the world; not used for a free one."""
+        self._logger = node.get_logger()
+        self.state: RobotState = empty_state(len(spec.joints))
+        self._parts: list[tuple[Mailbox, Callable[[Any, RobotState], int]]] = []
+        if spec.fixed_base:
+            place(self.state, *base_pose)
+        else:
+            self._parts.append((node.listen(Odometry, "odom", qos.SENSOR), read_odometry))
+        if spec.joints:
+            read = JointConverter(spec.joint_names).read
+            self._parts.append((node.listen(JointState, "joint_states", qos.SENSOR), read))
+        self._stamps_ns = [0] * len(self._parts)
+        self.stamp_ns = 0  # of the oldest part; 0 while one has never been heard
+
+    @property
+    def mailboxes(self) -> list[Mailbox]:
+        """Where the parts arrive."""
+        return [mailbox for mailbox, _ in self._parts]
+
+    def update(self, now_ns: int) -> bool:
+        """Take what has arrived and let the age be that at `now_ns` (ROS clock); True when the oldest part is newer."""
+        for part, (mailbox, read) in enumerate(self._parts):
+            taken = mailbox.take()
+            if taken is None:
+                continue
+            try:
+                self._stamps_ns[part] = read(taken[0], self.state)
+            except MessageError as error:  # the last good word stays, and grows old
+                self._logger.error(str(error), throttle_duration_sec=1.0)
+        before, self.stamp_ns = self.stamp_ns, min(self._stamps_ns)
+        if self.stamp_ns:
+            self.state.age[()] = (now_ns - self.stamp_ns) * 1e-9
+        return self.stamp_ns != before
+
+
+class PeerTable:
+    """The newest word of every other robot; those never heard are not valid."""
+
+    def __init__(self, node: ManagedNode, names: Sequence[str]):
+        self._mailboxes = [node.listen(Odometry, f"/{name}/odom", qos.SENSOR) for name in names]
+        self.peers: Peers = empty_peers(len(names))
+        self._stamps_ns = [0] * len(names)
+
+    def update(self, now_ns: int) -> Peers:
+        """Take what has arrived and let ages be those at `now_ns` (ROS clock)."""
+        for slot, mailbox in enumerate(self._mailboxes):
+            taken = mailbox.take()
+            if taken is not None:
+                try:
+                    # A peer whose clock is ahead is there all the same, but grows old from now on, not from later.
+                    self._stamps_ns[slot] = min(read_peer(taken[0], self.peers, slot), now_ns)
+                    self.peers.valid[slot] = True
+                except MessageError:
+                    pass  # the last good word stays, and grows old
+            if self._stamps_ns[slot]:
+                self.peers.age[slot] = (now_ns - self._stamps_ns[slot]) * 1e-9
+        return self.peers
+
+
+class ObjectTable:
+    """The newest word on every object that a policy looks at; not finite before the first one."""
+
+    def __init__(self, node: ManagedNode, names: Sequence[str]):
+        self._mailboxes = {name: node.listen(Odometry, object_topic(name), qos.SENSOR) for name in names}
+        self.objects: dict[str, ObjectState] = {name: empty_object() for name in names}
+        self._stamps_ns = dict.fromkeys(names, 0)
+
+    def update(self, now_ns: int) -> dict[str, ObjectState]:
+        """Take what has arrived and let ages be those at `now_ns` (ROS clock)."""
+        for name, mailbox in self._mailboxes.items():
+            taken = mailbox.take()
+            if taken is not None:
+                self._stamps_ns[name] = read_object(taken[0], self.objects[name])
+            if self._stamps_ns[name]:
+                self.objects[name].age[()] = (now_ns - self._stamps_ns[name]) * 1e-9
+        return self.objects
+
+    def not_current(self, limit_s: float, ahead_s: float) -> list[str]:
+        """Objects last heard of more than `limit_s` ago, never, or by a clock more than `ahead_s` ahead of this one.
+
+        What is stamped in the future would otherwise not grow old before the future has come.
+        """
+        return [name for name, state in self.objects.items() if not -ahead_s <= state.age <= limit_s]
+
+
+def place(state: RobotState, x: float, y: float, z: float, yaw: float) -> None:
+    """A base that does not move."""
+    state.base_pos[:] = x, y, z
+    state.base_quat[:] = cos(yaw / 2), 0.0, 0.0, sin(yaw / 2)
+    state.base_lin_vel[:] = state.base_ang_vel[:] = 0.0

@@ -1,0 +1,164 @@
+"""A whole mission in ROS 2 on this machine: simulated robots, and for each a policy process and a shield process."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rclpy.executors import SingleThreadedExecutor
+
+from deploy.bundle import load_bundle
+from ros_nodes.lifecycle.bring_up import BringUpError, node_names
+from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.machine_load import MachineLoad
+from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
+from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.mission.arming import ArmError, arm, first_words
+from ros_nodes.mission.flight_file import save_flight
+from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
+from ros_nodes.mission.mission_metrics import figures, load_recording
+from ros_nodes.mission.mission_success import Judge, near_goal
+from ros_nodes.mission.operator import Conductor, MissionNode, bring_up
+from ros_nodes.mission.prepare import ECHO, PARAMETERS, prepare
+
+CONFIG = Path(__file__).parents[1] / "config" / "team.yaml"
+BRING_UP_S = 30.0
+CONDUCT_S = 0.02
+PROGRESS_S = 0.2
+Progress = Callable[[dict[str, Any]], None]
+
+
+class DeployError(RuntimeError):
+    """The mission could not be flown to its end; one line that says why."""
+
+
+def run_mission(
+    bundle_path: Path | str,
+    out_dir: Path | str,
+    robots: int = 4,
+    duration_s: float = 18.0,
+    kill_after_s: float | None = 11.0,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Fly the swap mission with the policy file, see `plan_swap` and `conduct`.
+
+    One policy is killed `kill_after_s` after the start, None for none.
+    """
+    load_bundle(bundle_path)  # a bad file is answered before a bad number
+    mission = plan_swap(robots, duration_s, kill_after_s, seed)
+    return conduct(mission.flown_by({CRAZYFLIE: bundle_path}), out_dir, on_progress=on_progress)
+
+
+def conduct(
+    mission: Mission, out_dir: Path | str, judge: Judge = near_goal, on_progress: Progress | None = None
+) -> dict[str, Any]:
+    """Carry out `mission`, each robot with its policy file, and return its figures (see results.figures).
+
+    `judge` says from the truth what was a success. `on_progress` gets a dict with `phase` ("start", "bring-up",
+    "mission", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in
+    `out_dir`: bag/ (MCAP), flight.npz, mission.json (figures), plan.json, params.yaml, logs/ and series/. BundleError
+    or ValueError for a bundle or mission that cannot be, DeployError when a process fails.
+    """
+    out = Path(out_dir).resolve()
+    shields = prepare(mission, out)
+    report = on_progress or (lambda progress: None)
+    load = MachineLoad()
+    start_ns, killed_ns, changes = _fly(mission, out, report)
+    other_cores = load.others()
+    report({"phase": "evaluate"})
+    recording = load_recording(out / "series", mission, start_ns, killed_ns, changes)
+    files = dict.fromkeys(member.bundle for member in mission.team)
+    result = {
+        **figures(recording, list(shields.values()), judge),
+        "other_programs_cores": None if other_cores is None else round(other_cores, 2),
+        "seed": mission.seed,
+        "fingerprint": ", ".join(load_bundle(file).fingerprint for file in files),
+        "bag": str(out / "bag"),
+    }
+    save_flight(out / "flight.npz", recording)
+    (out / "mission.json").write_text(json.dumps(result, indent=1))
+    return result
+
+
+def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None, dict[str, list[ShieldMode]]]:
+    """Start everything, fly, end everything; when the mission began and the policy was killed (ns, ROS clock).
+
+    And what each robot's shield did.
+    """
+    domain_id = free_domain_id()
+    environment = ros_environment(domain_id)
+    report({"phase": "start", "domain_id": domain_id})
+    with (
+        Processes([CONFIG, out / PARAMETERS], out / "logs", environment) as processes,
+        operator(mission.names, domain_id, environment, mission.command_names) as (node, executor),
+    ):
+        processes.start("recorder", "recorder_node")
+        processes.start("simulated_robots", "simulated_robots_node")
+        for side in ECHO:
+            processes.start(side, "echo_node", namespace=side)
+        for name in mission.names:
+            processes.start(f"{name}_shield", "shield_node", namespace=name)
+            processes.start(f"{name}_policy", "policy_node", namespace=name)
+        report({"phase": "bring-up"})
+        try:
+            say_first = first_words(mission, node)
+
+            def watch() -> None:
+                say_first()
+                processes.check()
+
+            stages = node_names(mission.names, True, True)
+            stages[0] += [f"/{side}/echo" for side in ECHO]
+            bring_up(node, executor, stages, BRING_UP_S, watch)
+            arm(node, executor, watch)
+            return *_conduct(mission, node, processes, report), node.changes
+        except BringUpError as error:
+            said = processes.last_line(error.node.strip("/").replace("/", "_"))
+            raise DeployError(f"{error}: {said}") from error
+        except (ArmError, ProcessError) as error:
+            raise DeployError(str(error)) from error
+
+
+def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: Progress) -> tuple[int, int | None]:
+    """Goals, the kill, and a watching eye, in the mission's time."""
+    start_ns, killed_ns = time.time_ns(), None
+    begin = time.monotonic()
+    conductor, next_report = Conductor(mission, node), 0.0
+    while (now := time.monotonic() - begin) < mission.duration_s:
+        event = "goals" if conductor.step(now) else ""
+        if mission.kill_s is not None and killed_ns is None and now >= mission.kill_s:
+            killed_ns = processes.kill(f"{mission.names[mission.kill_robot]}_policy")
+            event = f"policy of {mission.names[mission.kill_robot]} killed"
+        processes.check()
+        node.look()
+        if event or now >= next_report:
+            next_report = now + PROGRESS_S
+            report(
+                {
+                    "phase": "mission",
+                    "t_s": now,
+                    "duration_s": mission.duration_s,
+                    "positions": node.positions.copy(),
+                    "modes": list(node.modes),
+                    "event": event,
+                }
+            )
+        time.sleep(CONDUCT_S)
+    return start_ns, killed_ns
+
+
+@contextmanager
+def operator(
+    team: Sequence[str], domain_id: int, environment: Mapping[str, str], commands: Sequence[str] = ("goal_pos",)
+) -> Iterator[tuple[MissionNode, SingleThreadedExecutor]]:
+    """The mission node in this process, and the executor that spins it."""
+    with quiet_context(domain_id, environment) as context:
+        node = MissionNode(team, commands, context=context)
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        yield node, executor
+        executor.shutdown()
+        node.destroy_node()

@@ -1,0 +1,87 @@
+"""Why a mission failed, and when a shield took a robot from its policy: which robot, when, what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.mission import Mission
+from ros_nodes.mission.mission_success import Verdict, checked
+
+POLICY_FLIES = ("NOMINAL", "FILTERED")
+Failure = dict[str, Any]  # robot, t_s of the mission, and why in words
+
+
+@dataclass(slots=True)
+class Takeover:
+    """A shield took over from its policy."""
+
+    robot: str
+    t_s: float  # of the mission
+    from_mode: str
+    to_mode: str
+    reason: str
+    latched: bool  # only a reset would have given the robot back
+    until_s: float | None = None  # when the policy had it again
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[Takeover]:
+    """What shields did since the mission began at `start_ns` (ROS clock), in order; `changes` of each robot's mode."""
+    found = []
+    for robot, modes in changes.items():
+        policy, current = "", None
+        for mode in modes:
+            t_s = round((mode.time_ns - start_ns) * 1e-9, 3)
+            if mode.mode in POLICY_FLIES:
+                if current is not None:
+                    current.until_s = t_s
+                policy, current = mode.mode, None
+            elif current is None:
+                current = Takeover(robot, t_s, policy, mode.mode, mode.reason, mode.latched)
+                if policy and t_s >= 0.0:
+                    found.append(current)
+            elif mode.latched and not current.latched:
+                current.latched, current.reason = True, mode.reason
+    return sorted(found, key=lambda takeover: takeover.t_s)
+
+
+def lost_robots(mission: Mission, found: Sequence[Takeover], killed_s: float | None) -> list[Failure]:
+    """Robots that their shield took out for good, but for the one whose policy was killed."""
+    killed = mission.names[mission.kill_robot] if killed_s is not None else ""
+    return [
+        {"robot": t.robot, "t_s": t.t_s, "why": f"shield {t.from_mode} -> {t.to_mode} for good: {t.reason}"}
+        for t in found
+        if t.latched and not (t.robot == killed and killed_s is not None and t.t_s >= killed_s)
+    ]
+
+
+def missed_goals(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> list[Failure]:
+    """Robots that were not where they were asked to be at a check."""
+    return [
+        {"robot": mission.names[robot], "t_s": end_s, "why": f"goal not held for {mission.hold_s:g} s"}
+        for end_s, window, living in checked(mission, truth, killed_s)
+        for robot in living
+        if not (window.any() and verdict.success[window, robot].all())
+    ]
+
+
+def failed_terms(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> list[Failure]:
+    """The first moment of each of the task's failure terms, of robots while their policy lived."""
+    found = []
+    for name, happened in verdict.failures.items():
+        for robot, moments in enumerate(happened.T):
+            if killed_s is not None and robot == mission.kill_robot:
+                moments = moments & (truth.time_s < killed_s)
+            if moments.any():
+                t_s = round(float(truth.time_s[np.argmax(moments)]), 3)
+                found.append(
+                    {"robot": mission.names[robot], "t_s": t_s, "why": f"{name}, {int(moments.sum())} moments"}
+                )
+    return found

@@ -1,0 +1,67 @@
+"""What the launch files are told, checked before a process starts: ValueError with one line that names the argument.
+
+Nothing of the launch library in here, so that this can be tested where only rclpy is installed.
+"""
+
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+
+from deploy.bundle import load_bundle
+from deploy.runtime.compatibility import check_robot
+from hardware import load_robot
+from ros_nodes.mission.mission import CRAZYFLIE, Mission, is_name, load_mission, plan_swap
+
+SWAP_S = 18.0
+
+
+def names_in(text: str) -> list[str]:
+    """The names in "[cf1, cf2]" or "cf1, cf2"."""
+    names = [name.strip(" \"'") for name in _items(text)]
+    if not all(map(is_name, names)) or len(set(names)) < len(names):
+        raise ValueError(f"team:={text}: expected names such as [cf1, cf2], each once")
+    return names
+
+
+def pose_in(text: str) -> list[float]:
+    """The x, y, z m and yaw rad in "[0, 0.5, 0, 1.57]"."""
+    try:
+        x, y, z, yaw = (float(number) for number in _items(text))
+    except ValueError:
+        raise ValueError(f"base_pose:={text}: expected four numbers, [x, y, z, yaw]") from None
+    if not all(map(isfinite, (x, y, z, yaw))):
+        raise ValueError(f"base_pose:={text}: every number must be finite")
+    return [x, y, z, yaw]
+
+
+def seed_in(text: str) -> int:
+    """A whole number, 0 or above."""
+    if not text.isdecimal():
+        raise ValueError(f"seed:={text}: expected a whole number, 0 or above")
+    return int(text)
+
+
+def robot_for(bundle: str, robot_type: str = "") -> str:
+    """The robot that a policy file is for, by name; ValueError unless it is `robot_type`, where that is not empty."""
+    contract = load_bundle(bundle).contract
+    spec = load_robot(robot_type or contract.robot.name)
+    check_robot(contract, spec, bundle)
+    return spec.name
+
+
+def mission_for(bundle: str, path: str, robots: int, seed: int) -> Mission:
+    """The mission in the file `path`, or the swap; `bundle`, where it is not empty, flies all of its robots."""
+    mission = load_mission(path) if path else plan_swap(robots, SWAP_S, None, seed)
+    if bundle and not path and (robot := robot_for(bundle)) != CRAZYFLIE:
+        raise ValueError(f"{bundle}: is for {robot!r}, only drones swap places: give mission:=<file>")
+    if bundle:
+        file = str(Path(bundle).resolve())
+        mission = replace(mission, team=tuple(replace(member, bundle=file) for member in mission.team))
+    for member in mission.team:
+        if not member.bundle:
+            raise ValueError(f"{member.name} has no policy: give bundle:=<file>, or a mission that names its files")
+    return mission
+
+
+def _items(text: str) -> list[str]:
+    return text.strip().removeprefix("[").removesuffix("]").split(",")

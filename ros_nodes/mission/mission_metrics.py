@@ -1,0 +1,239 @@
+"""From the time series that a mission left behind to its figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deploy.shield import JointShieldParams, Mode, ShieldParams
+from hardware import load_robot
+from hardware.spec import RobotSpec
+from hardware.types import RobotState
+from ros_nodes.lifecycle.series import read_series
+from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.mission.failures import Failure, Takeover, failed_terms, lost_robots, missed_goals, takeovers
+from ros_nodes.mission.ground_truth import Truth, read_truth
+from ros_nodes.mission.mission import Mission
+from ros_nodes.mission.mission_success import Judge, legs_done
+
+MODES = tuple(mode.name for mode in Mode)
+FALLBACK = tuple(MODES.index(name) for name in ("HOLD", "LAND", "DAMP", "OFF", "ESTOP") if name in MODES)
+TOUCHDOWN_M_S = 1.0  # a landing faster than this is a crash
+BEYOND = 0.01  # rad or m; a joint that is farther beyond its range broke the shield's promise
+AT_REST = 0.1  # rad/s or m/s; slower than this nothing moves
+REST_S = 0.5
+CARRIED = 0.9  # a drone at rest whose rotors carry a smaller share of it than this stands on something
+Series = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The series of one mission; times in s since its start, `killed_s` None when no policy was killed."""
+
+    mission: Mission
+    time_s: np.ndarray  # (T,)
+    pos: np.ndarray  # (T, N, 3) m, world, the truth
+    truth: Truth  # all of it, but less often
+    qpos: np.ndarray  # (T', nq) coordinates of the simulator at the times of `truth`
+    commands: Series
+    policies: list[Series]
+    shields: list[Series]
+    takeovers: list[Takeover]
+    echo: Series  # a message to another process and back, beside the mission
+    killed_s: float | None
+
+
+def load_recording(
+    folder: Path, mission: Mission, start_ns: int, killed_ns: int | None, changes: Mapping[str, Sequence[ShieldMode]]
+) -> Recording:
+    """Read what the nodes wrote to `folder`; the mission began at `start_ns` (ROS clock).
+
+    `changes`: of each robot's shield, as the operator heard them.
+    """
+
+    def read(name: str, clock: str = "time_s") -> Series:
+        series = read_series(folder / f"{name}.npy")
+        series[clock] = series[clock] - start_ns * 1e-9
+        keep = (series[clock] >= 0.0) & (series[clock] <= mission.duration_s)
+        return {column: values[keep] for column, values in series.items()}
+
+    truth, qpos = read("simulated_robots_truth"), read("simulated_robots_qpos")
+    pos = np.stack([np.stack([truth[f"{name}_{axis}"] for axis in "xyz"], axis=-1) for name in mission.names], axis=1)
+    return Recording(
+        mission,
+        truth["time_s"],
+        pos,
+        read_truth(read("simulated_robots_state"), mission),
+        np.stack([values for name, values in qpos.items() if name != "time_s"], axis=-1),
+        read("simulated_robots_commands"),
+        [read(f"{name}_policy") for name in mission.names],
+        [read(f"{name}_shield") for name in mission.names],
+        takeovers(changes, start_ns),
+        read("ping_echo"),
+        None if killed_ns is None else (killed_ns - start_ns) * 1e-9,
+    )
+
+
+def figures(recording: Recording, shields: Sequence[ShieldParams | JointShieldParams], judge: Judge) -> dict[str, Any]:
+    """The mission's result as plain JSON values; keys end in their unit. `shields`: parameters of each robot's.
+
+    `violations` counts how often a shield's promise was broken: drones in each other's ellipsoid, joints out of range.
+    """
+    mission, killed_s = recording.mission, recording.killed_s
+    specs = [load_robot(member.robot) for member in mission.team]
+    drones = {row: params for row, params in enumerate(shields) if isinstance(params, ShieldParams)}
+    pairs = list(combinations(drones, 2))
+    least = [float(_distance(recording.pos, pair).min()) for pair in pairs]
+    violations = sum(_violations(recording.pos, pair, drones) for pair in pairs)
+    violations += sum(map(_joints_beyond, recording.truth.robots, specs))
+    killed = drones.get(mission.kill_robot)
+    latency = recording.commands["sensor_to_command_ms"]
+    period_error = np.abs(np.concatenate([series["period_error_us"] for series in recording.policies]))
+    filtered = [np.isin(series["mode"], [MODES.index("FILTERED")]) for series in recording.shields]
+    verdict = judge(mission, recording.truth)
+    legs = legs_done(mission, recording.truth, verdict, killed_s)
+    failures = [
+        *lost_robots(mission, recording.takeovers, killed_s),
+        *missed_goals(mission, recording.truth, verdict, killed_s),
+        *failed_terms(mission, recording.truth, verdict, killed_s),
+        *_broken_promises(recording, drones, specs),
+    ]
+    result: dict[str, Any] = {
+        "task": mission.task,
+        "robot": ", ".join(dict.fromkeys(member.robot for member in mission.team)),
+        "robots": len(mission.team),
+        "control_hz": round(_rate_hz(recording), 2),
+        "mission_success": bool(legs) and not failures,
+        "legs": legs,
+        "failures": sorted(failures, key=lambda failure: failure["t_s"]),
+        "min_separation_m": min(least, default=None),
+        "sensor_to_command_ms": _percentiles(latency),
+        "period_error_us": _percentiles(period_error),
+        "missed_cycles": int(sum(series["skipped"].sum() for series in recording.policies)),
+        "cycles": int(sum(len(series["skipped"]) for series in recording.policies)),
+        "kill_to_fallback_ms": _kill_to_fallback_ms(recording),
+        "landed_safely": None if killed_s is None or killed is None else _landed_safely(recording, killed),
+        "stopped_safely": None if killed_s is None or killed is not None else _stopped_safely(recording),
+        "shield": {
+            "interventions": int(sum(series.sum() for series in filtered)),
+            "cycles": int(sum(len(series) for series in filtered)),
+            "work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.shields])),
+            "violations": violations,
+            "takeovers": [takeover.as_json() for takeover in recording.takeovers],
+        },
+        "bare_echo": _bare_echo(recording.echo),
+        "policy_work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.policies])),
+    }
+    return result
+
+
+def _distance(pos: np.ndarray, pair: tuple[int, int], vertical_scale: float = 1.0) -> np.ndarray:
+    """(T,) m between the centres of two robots, z divided by `vertical_scale`."""
+    one, other = pair
+    return np.linalg.norm((pos[:, one] - pos[:, other]) / np.array([1.0, 1.0, vertical_scale]), axis=-1)
+
+
+def _broken_promises(
+    recording: Recording, drones: Mapping[int, ShieldParams], specs: Sequence[RobotSpec]
+) -> list[Failure]:
+    """The first moment in which two drones were too close, or touched, or a joint was out of its range."""
+    names, found = recording.mission.names, []
+    for a, b in combinations(drones, 2):
+        touch_m = specs[a].radius_m + specs[b].radius_m
+        close = _distance(recording.pos, (a, b)) <= touch_m
+        for params in {drones[a], drones[b]}:
+            close |= _distance(recording.pos, (a, b), params.downwash_ratio) < params.separation_m
+        if close.any():
+            t_s, least_m = recording.time_s[np.argmax(close)], _distance(recording.pos, (a, b)).min()
+            found.append((f"{names[a]}, {names[b]}", t_s, f"too close, {least_m:.2f} m at least"))
+    for name, state, spec in zip(names, recording.truth.robots, specs, strict=True):
+        if (beyond := _beyond(state, spec).any(-1)).any():
+            found.append((name, recording.truth.time_s[np.argmax(beyond)], "a joint out of its range"))
+    return [{"robot": robot, "t_s": round(float(t_s), 3), "why": why} for robot, t_s, why in found]
+
+
+def _violations(pos: np.ndarray, pair: tuple[int, int], drones: Mapping[int, ShieldParams]) -> int:
+    """How often two drones entered the ellipsoid that the shield of either promises to keep free."""
+    promises = {drones[row] for row in pair}
+    return sum(_times(_distance(pos, pair, p.downwash_ratio) < p.separation_m) for p in promises)
+
+
+def _times(happens: np.ndarray) -> int:
+    """How often something began to happen, (T, ...) bool."""
+    return int((happens[1:] & ~happens[:-1]).sum() + happens[:1].sum())
+
+
+def _rate_hz(recording: Recording) -> float:
+    """The slowest robot's requests per second while its policy lived."""
+    rates = []
+    for series in recording.policies:
+        t = series["time_s"]
+        rates.append((len(t) - 1) / (t[-1] - t[0]) if len(t) > 1 else 0.0)
+    return float(min(rates))
+
+
+def _kill_to_fallback_ms(recording: Recording) -> float | None:
+    """From the SIGKILL to the first fallback command; None when there was no kill or no fallback."""
+    if recording.killed_s is None:
+        return None
+    shield = recording.shields[recording.mission.kill_robot]
+    after = (shield["time_s"] > recording.killed_s) & np.isin(shield["mode"], FALLBACK)
+    return float((shield["time_s"][after][0] - recording.killed_s) * 1e3) if after.any() else None
+
+
+def _landed_safely(recording: Recording, params: ShieldParams) -> bool:
+    """Whether the drone without a policy came down at a bearable speed and now rests, on the floor or on a thing."""
+    robot, time_s = recording.mission.kill_robot, recording.time_s
+    height = recording.pos[:, robot, 2]
+    above = np.flatnonzero(height > height[-1] + params.landed_height_m)
+    touch = min(int(above[-1]) + 1, len(height) - 1) if len(above) else 0
+    before = max(0, touch - 25)
+    speed = (height[before] - height[touch]) / max(time_s[touch] - time_s[before], 1e-3)
+    spec = load_robot(recording.mission.team[robot].robot)
+    assert spec.flight is not None
+    thrust_n = recording.truth.target[robot][-1, spec.channel_names.index("thrust")]
+    carried = thrust_n < CARRIED * spec.flight.hover_thrust_n
+    return bool(_stopped_safely(recording) and carried and speed < TOUCHDOWN_M_S)
+
+
+def _joints_beyond(state: RobotState, spec: RobotSpec) -> int:
+    """How often a joint of a robot left its range."""
+    return _times(_beyond(state, spec))
+
+
+def _beyond(state: RobotState, spec: RobotSpec) -> np.ndarray:
+    """(T, J) bool, where a joint is out of its range."""
+    low, high = (np.array([getattr(joint, side) for joint in spec.joints]) for side in ("low", "high"))
+    return (state.joint_pos < low - BEYOND) | (state.joint_pos > high + BEYOND)
+
+
+def _stopped_safely(recording: Recording) -> bool:
+    """Whether the robot whose policy was killed ends in a fallback and at rest."""
+    robot, truth = recording.mission.kill_robot, recording.truth
+    late = truth.time_s > truth.time_s[-1] - REST_S
+    state = truth.robots[robot]
+    speeds = np.concatenate([state.joint_vel, state.base_lin_vel], axis=-1)[late]
+    return bool(recording.shields[robot]["mode"][-1] in FALLBACK and np.abs(speeds).max() < AT_REST)
+
+
+def _percentiles(values: np.ndarray) -> dict[str, float | None]:
+    if not len(values):
+        return {"p50": None, "p99": None, "max": None}
+    p50, p99 = np.percentile(values, [50, 99])
+    return {"p50": round(float(p50), 3), "p99": round(float(p99), 3), "max": round(float(values.max()), 3)}
+
+
+def _bare_echo(echo: Series) -> dict[str, Any]:
+    """How a message to another process and back went, that had nothing to do with the mission.
+
+    `cycle_ms` is from the moment at which it should have left. `niceness` is what the system granted.
+    """
+    count, time_s = len(echo["time_s"]), echo["time_s"]
+    return {
+        "cycle_ms": _percentiles(echo["cycle_ms"]),
+        "hz": round((count - 1) / (time_s[-1] - time_s[0]), 2) if count > 1 else None,
+        "niceness": int(echo["niceness"][-1]) if count else None,
+    }

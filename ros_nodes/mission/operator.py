@@ -1,0 +1,153 @@
+"""The operator's side: brings a team up in order, tells robots where to go, and watches how they are."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from nav_msgs.msg import Odometry
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+
+from ros_nodes.lifecycle.bring_up import ACTIVATE, CONFIGURE, BringUp
+from ros_nodes.lifecycle.parameters import declare
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.commands import own_topics
+from ros_nodes.messages.conversion import WORLD_FRAME, base_frame, set_stamp
+from ros_nodes.messages.diagnostics import ShieldMode, read_status
+from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
+from ros_nodes.mission.mission import Mission
+
+REPEAT_S = 0.1  # velocities are said again and again, for a robot forgets them
+
+
+class MissionNode(Node):
+    """Publishes what robots are asked; keeps each robot's last position and shield mode for whoever watches."""
+
+    def __init__(self, team: Sequence[str] | None = None, commands: Sequence[str] = ("goal_pos",), **node_options: Any):
+        """`team` by default from the parameter of that name; `node_options` as for rclpy's Node."""
+        super().__init__("mission", **node_options)
+        self.team = list(team) if team is not None else declare(self, "team", [""], "Names of the robots.")
+        self._publishers_of: dict[str, dict[str, Publisher]] = {}
+        self.advertise(commands)
+        self._odometry = {name: Mailbox(self, Odometry, f"/{name}/odom", qos.SENSOR) for name in self.team}
+        self._status = {name: Mailbox(self, DiagnosticArray, f"/{name}/status", qos.HISTORY) for name in self.team}
+        self._reset = {name: self.create_client(Trigger, f"/{name}/shield/reset") for name in self.team}
+        self.positions = np.full((len(self.team), 3), np.nan)
+        self.shields = [ShieldMode("?")] * len(self.team)
+        self.changes: dict[str, list[ShieldMode]] = {name: [] for name in self.team}  # of mode, or to latched
+
+    def advertise(self, commands: Iterable[str]) -> None:
+        """Get ready to send `commands`, once."""
+        self._publishers_of = {name: self._advertise(name, commands) for name in self.team}
+
+    def send(self, robot: str, commands: Mapping[str, np.ndarray]) -> None:
+        """Ask `robot` for `commands` (n,), by the topics of `messages.commands`; goals are in the world."""
+        publishers = self._publishers_of[robot]
+        if commands.keys() & {"goal_pos", "goal_quat"}:
+            publishers[GOAL].publish(_goal(commands))
+        if "velocity" in commands:
+            publishers[VELOCITY].publish(_velocity(robot, commands["velocity"]))
+        for name in own_topics(commands):
+            publishers[name].publish(Float64MultiArray(data=np.asarray(commands[name], float).tolist()))
+
+    def reset_shield(self, robot: str) -> None:
+        """Free the shield of `robot` from a latched fallback; whether it heard shows in `shields`."""
+        self._reset[robot].call_async(Trigger.Request())
+
+    def look(self) -> None:
+        """Bring `positions` (N, 3), `shields` and `changes` up to date."""
+        for index, name in enumerate(self.team):
+            odometry = self._odometry[name].take()
+            if odometry is not None:
+                p = odometry[0].pose.pose.position
+                self.positions[index] = p.x, p.y, p.z
+            while (status := self._status[name].take()) is not None:
+                last, now = self.shields[index], read_status(status[0])
+                self.shields[index] = now
+                if (now.mode, now.latched) != (last.mode, last.latched):
+                    self.changes[name].append(now)
+
+    @property
+    def modes(self) -> list[str]:
+        """The mode of each shield; "?" before it has said one."""
+        return [shield.mode for shield in self.shields]
+
+    def _advertise(self, robot: str, commands: Iterable[str]) -> dict[str, Publisher]:
+        found: dict[str, Publisher] = {}
+        if {*commands} & {"goal_pos", "goal_quat"}:
+            found[GOAL] = self.create_publisher(PoseStamped, f"/{robot}/{GOAL}", qos.LATCHED)
+        if "velocity" in commands:
+            found[VELOCITY] = self.create_publisher(TwistStamped, f"/{robot}/{VELOCITY}", qos.SENSOR)
+        for name in own_topics(commands):
+            topic = f"/{robot}/{command_topic(name)}"
+            found[name] = self.create_publisher(Float64MultiArray, topic, qos.LATCHED)
+        return found
+
+
+class Conductor:
+    """Says the orders of a mission when their time has come."""
+
+    def __init__(self, mission: Mission, node: MissionNode):
+        self._mission, self._node = mission, node
+        self._waiting = list(mission.orders)
+        self._legs_s = list(mission.legs_s)
+        self._velocity: dict[str, np.ndarray] = {}
+        self._repeat_s = 0.0
+
+    def step(self, now_s: float) -> bool:
+        """Send what is due at `now_s` of the mission; True when a leg has begun."""
+        asked: dict[str, dict[str, np.ndarray]] = {name: {} for name in self._mission.names}
+        while self._waiting and self._waiting[0].t_s <= now_s:
+            for name, commands in self._waiting.pop(0).commands.items():
+                asked[name] |= commands
+        self._velocity |= {name: commands["velocity"] for name, commands in asked.items() if "velocity" in commands}
+        if now_s >= self._repeat_s:
+            self._repeat_s = now_s + REPEAT_S
+            for name, velocity in self._velocity.items():
+                asked[name]["velocity"] = velocity
+        for name, commands in asked.items():
+            self._node.send(name, commands)
+        begun = [leg_s for leg_s in self._legs_s if leg_s <= now_s]
+        self._legs_s = self._legs_s[len(begun) :]
+        return bool(begun)
+
+
+def _goal(commands: Mapping[str, np.ndarray]) -> PoseStamped:
+    message = PoseStamped()
+    message.header.frame_id = WORLD_FRAME
+    set_stamp(message.header.stamp, time.time_ns())
+    p, q = message.pose.position, message.pose.orientation
+    if "goal_pos" in commands:
+        p.x, p.y, p.z = np.asarray(commands["goal_pos"], float).tolist()
+    if "goal_quat" in commands:
+        q.w, q.x, q.y, q.z = np.asarray(commands["goal_quat"], float).tolist()
+    return message
+
+
+def _velocity(robot: str, velocity: np.ndarray) -> TwistStamped:
+    message = TwistStamped()
+    message.header.frame_id = base_frame(robot)
+    set_stamp(message.header.stamp, time.time_ns())
+    message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = np.asarray(velocity, float).tolist()
+    return message
+
+
+def bring_up(
+    node: Node,
+    executor: SingleThreadedExecutor,
+    stages: Sequence[Sequence[str]],
+    timeout_s: float,
+    check: Callable[[], None],
+) -> None:
+    """Configure all nodes, then activate them stage by stage. Raises BringUpError, or what `check` raises."""
+    driver = BringUp(node, executor)
+    driver.transition([name for stage in stages for name in stage], CONFIGURE, timeout_s, check)
+    for stage in stages:
+        driver.transition(stage, ACTIVATE, timeout_s, check)

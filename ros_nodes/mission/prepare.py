@@ -1,0 +1,100 @@
+"""What a mission needs of its policies, and what its nodes need to be told."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deploy.bundle import load_bundle
+from deploy.contract import CommandSpec, Contract
+from deploy.runtime.compatibility import check_robot
+from deploy.shield import JointShieldParams, ShieldParams, make_shield_params
+from hardware import load_robot
+from ros_nodes.messages.commands import own_topics
+from ros_nodes.mission.mission import Member, Mission, save_mission, yaw_of
+
+PLAN, PARAMETERS = "plan.json", "params.yaml"
+ECHO = ("ping", "pong")  # namespaces of the two sides of a bare echo, see `ros_nodes.nodes.echo_node`
+ShieldOf = dict[str, ShieldParams | JointShieldParams]  # robot by name
+
+
+def prepare(mission: Mission, out: Path) -> ShieldOf:
+    """Check every policy of `mission`, write what its nodes read into `out`; the parameters of each robot's shield.
+
+    BundleError or ValueError for a policy or a mission that cannot be.
+    """
+    contracts = {file: load_bundle(file).contract for file in dict.fromkeys(m.bundle for m in mission.team)}
+    shields = {}
+    for member in mission.team:
+        contract = contracts[member.bundle]
+        check_policy(contract, mission, member)
+        shields[member.name] = make_shield_params(load_robot(member.robot), **contract.shield)
+    for old in ("bag", "series", "logs"):
+        if (out / old).exists():
+            raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")
+    out.mkdir(parents=True, exist_ok=True)
+    save_mission(mission, out / PLAN)
+    (out / PARAMETERS).write_text(json.dumps(team_parameters(mission, shields, out), indent=1))
+    return shields
+
+
+def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
+    """ValueError for a policy of another robot or role, or one that the mission does not fit.
+
+    It asks for what the policy refuses, or lacks an object that the policy looks at.
+    """
+    check_robot(contract, load_robot(member.robot), member.bundle)
+    if contract.group not in ("", member.role):
+        raise ValueError(f"{member.bundle}: is for role {contract.group!r}, {member.name} has {member.role!r}")
+    specs = {command.name: command for command in contract.commands}
+    for order in mission.orders:
+        for name, value in order.commands.get(member.name, {}).items():
+            if name not in specs:
+                known = ", ".join(specs) or "no commands"
+                raise ValueError(f"the mission asks for {name!r}; the policy takes: {known}")
+            _check_value(specs[name], np.asarray(value, np.float32), member.name)
+    for name in contract.objects:
+        if name not in mission.objects:
+            raise ValueError(f"the policy looks at {name!r}, which the mission has not")
+
+
+def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
+    low, high = np.array(spec.low, np.float32), np.array(spec.high, np.float32)
+    if value.shape != low.shape or not ((value >= low) & (value <= high)).all():
+        asked = f"the mission asks {robot} for {spec.name} = {value.round(3).tolist()}"
+        raise ValueError(f"{asked}; the policy was trained for {list(spec.low)} to {list(spec.high)}")
+
+
+def team_parameters(mission: Mission, shields: ShieldOf, out: Path) -> dict[str, Any]:
+    """The parameter file of a mission's nodes, beyond what config/team.yaml says; JSON is YAML.
+
+    `shields`: parameters of each robot's shield. The mission is in `out`.
+    """
+    team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
+    # Shields keep drones apart from drones: where an arm is bolted says little about where it is.
+    drones = [name for name, params in shields.items() if isinstance(params, ShieldParams)]
+    record = {
+        "bag": str(out / "bag"),
+        "joints": any(len(member.joint_pos) for member in mission.team),
+        "objects": list(mission.objects) or [""],
+        "commands": own_topics(mission.command_names) or [""],
+    }
+    noise = {f"noise.{name}": float(value) for name, value in mission.noise.items()}
+    nodes: dict[str, dict[str, Any]] = {
+        "/simulated_robots": {**series, **noise, "mission": str(out / PLAN), "seed": mission.seed},
+        "/recorder": {**team, **record},
+        f"/{ECHO[0]}/echo": {**series, "rate_hz": max(load_robot(member.robot).control_hz for member in mission.team)},
+        "/mission": {**team, "mission": str(out / PLAN)},
+    }
+    for member in mission.team:
+        robot = {**series, "robot_type": member.robot, "base_pose": yaw_of(member.base_pose)}
+        limits = asdict(shields[member.name]).items()
+        nodes[f"/{member.name}/policy"] = {**robot, **team, "bundle": member.bundle}
+        nodes[f"/{member.name}/shield"] = {
+            **robot,
+            "team": drones if member.name in drones else [member.name],
+            **{f"shield.{name}": list(v) if isinstance(v, tuple) else v for name, v in limits},
+        }
+    return {node: {"ros__parameters": values} for node, values in nodes.items()}

@@ -1,0 +1,100 @@
+"""One real robot: what its driver measures becomes `odom` and `joint_states`, what its shield sends goes to it."""
+
+import json
+import threading
+import time
+from dataclasses import replace
+
+from sensor_msgs.msg import JointState
+
+from hardware import load_robot
+from hardware.drivers import Driver, load_driver
+from hardware.types import RobotState
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.loop import Deadlines
+from ros_nodes.lifecycle.parameters import declare, declare_base_pose
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import MessageError, empty_state
+from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.messages.measurements import Measurements
+from ros_nodes.messages.subscriptions import place
+
+NS = 1_000_000_000
+
+
+class DriverNode(ManagedNode):
+    """Publishes measurements at the robot's sensor rate and obeys `command`; without commands it stops the robot."""
+
+    def __init__(self) -> None:
+        super().__init__("driver")
+        own = self.get_namespace().strip("/")
+        self._name = declare(self, "robot_name", own, "Name of this robot: its namespace and tf prefix.")
+        self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
+        self._path = declare(self, "driver", "", "Class of the driver: package.module:Class.")
+        self._options = declare(self, "options", "{}", "Options of the driver, a JSON object.")
+        self._dead_man_s = declare(
+            self, "dead_man_s", 0.5, "The robot is stopped when no command has come for so long, s.", 0.05, 2.0
+        )
+        self._base_pose = declare_base_pose(self)
+        self._driver: Driver | None = None
+
+    def configure(self) -> None:
+        spec = load_robot(self._robot_type)
+        options = json.loads(self._options)
+        if not isinstance(options, dict):
+            raise ValueError(f"parameter 'options' is {self._options!r}: expected a JSON object")
+        self._driver = load_driver(self._path, spec, **options)
+        self._driver.connect()
+        self._period_s = 1 / spec.sensor_hz
+        self._bolted: RobotState | None = None
+        if spec.fixed_base:
+            self._bolted = empty_state(len(spec.joints))
+            place(self._bolted, *self._base_pose)
+        self._measurements = Measurements(self, spec, self._name)
+        self._commands = self.listen(JointState, "command", qos.COMMAND_IN)
+        self._converter = CommandConverter(spec.channels)
+
+    def run(self, stopped: threading.Event) -> None:
+        driver = self._driver
+        assert driver is not None
+        deadlines = Deadlines(self._period_s)
+        heard_ns: int | None = None
+        while not stopped.is_set():
+            now_ns = deadlines.wait().woke_ns
+            if self._obey(driver):
+                heard_ns = now_ns
+            elif heard_ns is not None and now_ns - heard_ns > self._dead_man_s * NS:
+                driver.stop()
+                raise TimeoutError(f"no command for {self._dead_man_s} s: the robot was stopped")
+            state = driver.read()
+            if self._bolted is not None:  # where policy and shield have it: a driver does not know the world
+                state = replace(self._bolted, joint_pos=state.joint_pos, joint_vel=state.joint_vel, age=state.age)
+            self._measurements.publish(state, time.time_ns() - round(float(state.age) * NS))
+
+    def _obey(self, driver: Driver) -> bool:
+        """Pass the newest command on; garbage counts as silence."""
+        taken = self._commands.take()
+        if taken is None:
+            return False
+        try:
+            command, _ = self._converter.read(taken[0])
+        except MessageError as error:
+            self.get_logger().warning(str(error), throttle_duration_sec=1.0)
+            return False
+        driver.write(command)
+        return True
+
+    def _release(self) -> None:
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.stop()
+        super()._release()
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node(DriverNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

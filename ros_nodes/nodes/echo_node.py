@@ -1,0 +1,61 @@
+"""What a plain ROS program sees of this machine: a message to another process and back, once a control period.
+
+Two processes of this node run beside a mission, `ping` and `echo`. They hold nothing of the mission's logic, so that
+their figures say how late the machine alone makes a message.
+"""
+
+import os
+import threading
+import time
+
+from nav_msgs.msg import Odometry
+
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.loop import Deadlines
+from ros_nodes.lifecycle.parameters import declare, declare_series_dir
+from ros_nodes.lifecycle.polling import Waiter
+from ros_nodes.messages import qos
+
+SERIES = ("time_s", "cycle_ms", "niceness")
+SERIES_CAPACITY = 60_000
+PING, PONG = "/ping", "/pong"
+PATIENCE_S = 0.5
+
+
+class EchoNode(ManagedNode):
+    """Sends back what it receives; with `rate_hz` above 0 it is the side that sends, and records each cycle."""
+
+    def __init__(self) -> None:
+        super().__init__("echo")
+        self._rate_hz = declare(self, "rate_hz", 0.0, "Messages sent per second; 0 to send back.", low=0.0, high=1000.0)
+        self._series_dir = declare_series_dir(self)
+
+    def configure(self) -> None:
+        there, back = (PONG, PING) if self._rate_hz else (PING, PONG)
+        self._inbox = self.listen(Odometry, there, qos.SENSOR)
+        self._publisher = self.advertise(Odometry, back, qos.SENSOR)
+        self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
+
+    def run(self, stopped: threading.Event) -> None:
+        waiter, message = Waiter(self, [self._inbox]), Odometry()
+        if not self._rate_hz:
+            while not stopped.is_set():
+                if waiter.wait(PATIENCE_S) and (taken := self._inbox.take()):
+                    self._publisher.publish(taken[0])
+            return
+        niceness = os.getpriority(os.PRIO_PROCESS, 0)
+        deadlines = Deadlines(1 / self._rate_hz)
+        while not stopped.is_set():
+            deadline_ns = deadlines.wait().deadline_ns
+            self._publisher.publish(message)
+            if waiter.wait(PATIENCE_S) and self._inbox.take() and self._series:
+                self._series.add(time.time(), (time.monotonic_ns() - deadline_ns) * 1e-6, niceness)
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node(EchoNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

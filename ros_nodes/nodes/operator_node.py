@@ -1,0 +1,84 @@
+"""The operator of a launched team, in a process of its own: brings it up, arms it, says the orders of its mission."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
+
+from ros_nodes.lifecycle.bring_up import BringUpError, node_names
+from ros_nodes.lifecycle.parameters import declare
+from ros_nodes.mission.arming import ArmError, arm, first_words
+from ros_nodes.mission.mission import load_mission
+from ros_nodes.mission.operator import Conductor, MissionNode, bring_up
+
+WATCH_S = 0.02
+
+
+class _Ended(Exception):
+    """Somebody asked this process to end."""
+
+
+def main() -> int:
+    """Serve until SIGINT or SIGTERM, also when they come during bring-up; 1 when the team could not be brought up."""
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    node, executor = MissionNode(commands=()), SingleThreadedExecutor()
+    executor.add_node(node)
+
+    def watch() -> None:
+        if ended.is_set():
+            raise _Ended
+
+    code = 0
+    try:
+        _operate(node, executor, watch)
+    except _Ended:
+        pass
+    except (BringUpError, ArmError, ValueError) as error:
+        node.get_logger().fatal(str(error))
+        code = 1
+    executor.shutdown()
+    node.destroy_node()
+    rclpy.shutdown()
+    return code
+
+
+def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:
+    """All that the operator does, until `watch` raises."""
+    path = declare(node, "mission", "", "Mission file (.json) with the orders to the robots.")
+    simulated = declare(node, "simulated", True, "Whether /simulated_robots belongs to the team, which arms it too.")
+    recorded = declare(node, "recorded", True, "Whether /recorder belongs to the team.")
+    timeout_s = declare(node, "bring_up_timeout_s", 30.0, "Time for each stage of bring-up, s.", low=1.0, high=300.0)
+    mission = load_mission(path)
+    node.advertise(mission.command_names)
+    say_first = first_words(mission, node)
+
+    def say_and_watch() -> None:
+        say_first()
+        watch()
+
+    bring_up(node, executor, node_names(node.team, simulated, recorded), timeout_s, say_and_watch)
+    if simulated:  # a real robot's shield is for a person to free
+        arm(node, executor, say_and_watch)
+    node.get_logger().info(f"{', '.join(node.team)}: the mission begins, {mission.duration_s:g} s")
+    conductor, begin = Conductor(mission, node), time.monotonic()
+    over = False
+    while True:  # after the mission too, for those who listen late
+        watch()
+        executor.spin_once(timeout_sec=WATCH_S)
+        now = time.monotonic() - begin
+        if now < mission.duration_s:
+            conductor.step(now)
+        elif not over:
+            over = True
+            node.get_logger().info("the mission is over; its last orders stand")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

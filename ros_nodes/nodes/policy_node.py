@@ -1,0 +1,144 @@
+"""One robot's policy: measurements and peers in, requested actuator commands out, on absolute deadlines."""
+
+import threading
+import time
+
+from sensor_msgs.msg import JointState
+
+from deploy.runtime import PolicyRuntime
+from hardware import load_robot
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.loop import Deadlines
+from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_series_dir, declare_team
+from ros_nodes.lifecycle.polling import Waiter
+from ros_nodes.messages import qos
+from ros_nodes.messages.commands import Command, CommandInbox
+from ros_nodes.messages.conversion import base_frame
+from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
+
+SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
+SERIES_CAPACITY = 200_000
+PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
+PHASE_S = 0.0005  # cycles start this long after four of five of them would have come in
+GRACE_S = 0.006  # a cycle waits this long for a measurement that is late, rather than use one that is a period older
+
+
+class PolicyNode(ManagedNode):
+    """Runs one bundle for one robot; publishes `requested`."""
+
+    def __init__(self) -> None:
+        super().__init__("policy")
+        self.robot_name, self._peer_names = declare_team(self)
+        self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
+        self._bundle = declare(self, "bundle", "", "Policy file (.onnx) to fly.")
+        self._series_dir = declare_series_dir(self)
+        self._max_age_s = declare(
+            self,
+            "max_state_age_s",
+            0.1,
+            "No request is made from a measurement older than this, s, nor from one of the future.",
+            low=0.01,
+            high=2.0,
+        )
+        text = "No request is made while an object that the policy looks at was last heard of longer ago than this, s."
+        self._max_object_age_s = declare(self, "max_object_age_s", 0.5, text, low=0.01, high=10.0)
+        text = "A velocity on `cmd_vel` holds for this long, s; then the robot is told to stand still."
+        self._velocity_timeout_s = declare(self, "cmd_vel_timeout_s", 0.5, text, low=0.05, high=10.0)
+        self._base_pose = declare_base_pose(self)
+
+    def configure(self) -> None:
+        spec = load_robot(self._robot_type)
+        self._runtime = PolicyRuntime.load(self._bundle, robot=spec)
+        contract = self._runtime.contract
+        self._period_s = contract.control_dt_s
+        self._state = OwnState(self, spec, self._base_pose)
+        self._waiter = Waiter(self, self._state.mailboxes)
+        self._peers = PeerTable(self, self._peer_names)
+        self._objects = ObjectTable(self, contract.objects)
+        self._inbox = CommandInbox(
+            self, contract.commands, self._runtime.check_command, spec, self.robot_name, self._velocity_timeout_s
+        )
+        self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
+        self._publisher = self.advertise(JointState, "requested", qos.command_out(self._period_s))
+        self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
+        self.get_logger().info(f"{self._bundle}: self-test passed, task {contract.task!r}, {1 / self._period_s:g} Hz")
+
+    def run(self, stopped: threading.Event) -> None:
+        self._runtime.reset()
+        self._await_objects(stopped)
+        first_ns = self._first_deadline_ns(stopped)
+        if first_ns is None:
+            return
+        self._inbox.start(self._state.state, self._objects.objects)
+        deadlines = Deadlines(self._period_s, first_ns)
+        last_woke_ns = 0
+        while not stopped.is_set():
+            tick = deadlines.wait()
+            woke_s = time.time()
+            self._step(self._inbox.update(time.time_ns()))
+            if self._series and last_woke_ns:
+                period_error_us = (tick.woke_ns - last_woke_ns - deadlines.period_ns * (1 + tick.skipped)) * 1e-3
+                work_us = (time.monotonic_ns() - tick.woke_ns) * 1e-3
+                age_ms = float(self._state.state.age) * 1e3
+                self._series.add(woke_s, period_error_us, tick.skipped, work_us, age_ms)
+            last_woke_ns = tick.woke_ns
+
+    def _step(self, command: Command) -> None:
+        now_ns = time.time_ns()
+        self._state.update(now_ns)
+        until_s = time.monotonic() + GRACE_S
+        while self._state.state.age > self._usual_age_s + GRACE_S and self._waiter.wait(until_s - time.monotonic()):
+            now_ns = time.time_ns()
+            self._state.update(now_ns)
+        if not -self._period_s <= self._state.state.age <= self._max_age_s:
+            return  # blind: the shield knows what to do with silence
+        if awaited := self._inbox.awaited:
+            self.get_logger().info(f"held until asked on: {', '.join(awaited)}", throttle_duration_sec=5.0)
+            return
+        peers, objects = self._peers.update(now_ns), self._objects.update(now_ns)
+        if unseen := self._objects.not_current(self._max_object_age_s, self._period_s):
+            self.get_logger().error(f"objects not seen: {', '.join(unseen)}", throttle_duration_sec=1.0)
+            return
+        try:
+            step = self._runtime.step(self._state.state, peers, command, objects)
+        except ValueError as error:
+            self.get_logger().error(str(error), throttle_duration_sec=1.0)
+            return
+        self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
+
+    def _await_objects(self, stopped: threading.Event) -> None:
+        """Wait until every object that the policy looks at has been seen."""
+        while not stopped.is_set():
+            self._objects.update(time.time_ns())
+            unseen = self._objects.not_current(self._max_object_age_s, self._period_s)
+            if not unseen:
+                return
+            self.get_logger().error(f"objects not seen: {', '.join(unseen)}", throttle_duration_sec=5.0)
+            stopped.wait(self._period_s)
+
+    def _first_deadline_ns(self, stopped: threading.Event) -> int | None:
+        """A time (monotonic clock) just after a measurement will have come in, so that cycles find fresh ones.
+
+        Without it a cycle would wait, on average, for half a sensor period with a measurement that grows old.
+        """
+        self._state.update(time.time_ns())  # what lay in the queue says nothing about delay
+        lags_ns: list[int] = []
+        while len(lags_ns) < PHASE_SAMPLES:
+            if stopped.is_set():
+                return None
+            if self._waiter.wait(0.1) and self._state.update(time.time_ns()):
+                lags_ns.append(time.time_ns() - self._state.stamp_ns)
+        usual_ns = sorted(lags_ns)[PHASE_SAMPLES * 4 // 5]  # not the slowest: start-up is a busy moment
+        self._usual_age_s = usual_ns * 1e-9 + PHASE_S
+        measured_ns = time.monotonic_ns() - (time.time_ns() - self._state.stamp_ns)
+        return measured_ns + usual_ns + round(PHASE_S * 1e9)
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node(PolicyNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,81 @@
+"""Records all topics of a team as a rosbag2 in MCAP, without deserialising a message."""
+
+import threading
+import time
+from pathlib import Path
+
+from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
+
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.parameters import declare
+from ros_nodes.messages import qos
+from ros_nodes.messages.topics import team_topics
+
+QUEUE = 200  # messages a topic: two seconds of the fastest
+POLL_S = 0.1
+
+
+class RecorderNode(ManagedNode):
+    """Writes `bag` (a folder) from activation to deactivation."""
+
+    def __init__(self) -> None:
+        super().__init__("recorder")
+        self._team = declare(self, "team", [""], "Names of the robots.")
+        self._joints = declare(self, "joints", False, "Whether the robots have joints.")
+        self._objects = declare(self, "objects", [""], "Names of tracked objects.")
+        self._commands = declare(self, "commands", [""], "Names of commands on `commands/<name>` of each robot.")
+        self._path = declare(self, "bag", "bag", "Folder of the new bag; must not exist.")
+
+    def configure(self) -> None:
+        if Path(self._path).exists():
+            raise ValueError(f"bag {self._path!r} exists already")
+        team, objects, commands = ([n for n in names if n] for names in (self._team, self._objects, self._commands))
+        self._topics = team_topics(team, self._joints, objects, commands)
+        self._inbox = [
+            self.listen(kind, topic, qos.recording(QUEUE, latched), raw=True)
+            for topic, (kind, latched) in self._topics.items()
+        ]
+
+    def run(self, stopped: threading.Event) -> None:
+        typestore = get_typestore(Stores.ROS2_JAZZY)
+        with Writer(Path(self._path), version=9, storage_plugin=StoragePlugin.MCAP) as bag:
+            connections = {}
+            for topic, (kind, latched) in self._topics.items():
+                name = f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
+                connections[topic] = bag.add_connection(
+                    topic, name, typestore=typestore, offered_qos_profiles=[_offered(latched)]
+                )
+            ending = False
+            while not ending:
+                ending = stopped.is_set()  # after the end is asked for, what has arrived is still written
+                for mailbox in self._inbox:
+                    while (taken := mailbox.take()) is not None:
+                        bag.write(connections[mailbox.topic], taken[1], taken[0])
+                time.sleep(0 if ending else POLL_S)
+
+
+def _offered(latched: bool) -> Qos:
+    """The quality of service that players shall offer."""
+    forever = QosTime(2147483647, 4294967295)
+    return Qos(
+        QosHistory.KEEP_LAST,
+        1,
+        QosReliability.RELIABLE if latched else QosReliability.BEST_EFFORT,
+        QosDurability.TRANSIENT_LOCAL if latched else QosDurability.VOLATILE,
+        forever,
+        forever,
+        QosLiveliness.AUTOMATIC,
+        forever,
+        False,
+    )
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node(RecorderNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,179 @@
+"""One robot's shield, in a process of its own: the last word on every command, also when the policy is silent."""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+from deploy.shield import make_shield_params
+from deploy.shield.supervisor import Mode, Shield
+from hardware import load_robot
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_series_dir, declare_team
+from ros_nodes.lifecycle.polling import Waiter
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import MessageError, base_frame
+from ros_nodes.messages.diagnostics import ShieldStatus
+from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.messages.subscriptions import OwnState, PeerTable
+from ros_nodes.nodes.emergency_stop import StopButton
+
+SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
+SERIES_CAPACITY = 200_000
+MISSING_AFTER = 1.25  # periods after the last request at which the next one counts as missing
+FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
+
+
+class ShieldNode(ManagedNode):
+    """Filters `requested` into `command`; services `shield/reset` and `shield/estop`, diagnostics on `status`."""
+
+    def __init__(self) -> None:
+        super().__init__("shield")
+        self.robot_name, self._peer_names = declare_team(self)
+        self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
+        self._bundle = declare(self, "bundle", "", "Policy file (.onnx) whose limits hold by default; empty for none.")
+        self._status_hz = declare(
+            self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is told at once.", low=0.1, high=50.0
+        )
+        self._series_dir = declare_series_dir(self)
+        self._base_pose = declare_base_pose(self)
+        self._button = StopButton()
+        self.create_service(Trigger, "shield/reset", self._on_reset)
+        self.create_service(Trigger, "shield/estop", self._on_estop)
+
+    def configure(self) -> None:
+        spec = load_robot(self._robot_type)
+        self._params = self._declare_shield_params(spec)
+        self._shield, self._spec = Shield(self._params, spec), spec
+        self._state = OwnState(self, spec, self._base_pose)
+        self._peers = PeerTable(self, self._peer_names)
+        self._requested = self.listen(JointState, "requested", qos.COMMAND_IN)
+        self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
+        self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
+        self._status_publisher = self.advertise(DiagnosticArray, "status", qos.LATCHED)
+        self._status = ShieldStatus(self.robot_name, 1 / self._status_hz)
+        self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
+
+    def run(self, stopped: threading.Event) -> None:
+        period_s = self._params.control_dt_s
+        waiter = Waiter(self, [self._requested])
+        self._shield.reset()
+        if self._button.restart():  # a stop outlives deactivation: only a person's reset ends it
+            self._shield.estop()
+        self._request: ActuatorCommand | None = None
+        self._request_ns = 0
+        deadline_s = time.monotonic() + period_s
+        earliest_s = 0.0
+        while not stopped.is_set():
+            now_s = time.monotonic()
+            if now_s < earliest_s:
+                time.sleep(earliest_s - now_s)
+            arrived = waiter.wait(deadline_s - time.monotonic()) and self._take_request()
+            now_s = time.monotonic()
+            if not arrived and now_s < deadline_s:
+                continue
+            self._step(now_s, arrived)
+            earliest_s = now_s + FLOOD * period_s
+            # A missed request moves the deadline by exactly one period: commands keep their rhythm without a policy.
+            deadline_s = now_s + MISSING_AFTER * period_s if arrived else max(deadline_s + period_s, earliest_s)
+
+    def _take_request(self) -> bool:
+        """Read a request that can be one; garbage counts as silence."""
+        taken = self._requested.take()
+        if taken is None:
+            return False
+        try:
+            request, stamp_ns = self._converter.read(taken[0])
+        except MessageError as error:
+            self._status.reject(str(error))
+            return False
+        if stamp_ns > time.time_ns() + round(self._params.control_dt_s * 1e9):
+            self._status.reject("request stamped in the future")
+            return False
+        self._request, self._request_ns = request, stamp_ns
+        return True
+
+    def _step(self, now_s: float, arrived: bool) -> None:
+        now_ns = time.time_ns()
+        self._state.update(now_ns)
+        peers = self._peers.update(now_ns)
+        self._serve_requests_of_people()
+        if not self._state.stamp_ns:
+            return  # there is no robot yet: it shall not be set free by a command that knows nothing of it
+        age_s = (now_ns - self._request_ns) * 1e-9
+        command, report = self._shield.step(now_s, self._state.state, peers, self._request, age_s)
+        stamp_ns = self._request_ns if arrived else self._state.stamp_ns
+        if report.mode is not Mode.OFF or not self._spec.joints:  # OFF does not know where the joints are
+            self._publisher.publish(self._converter.write(command, stamp_ns))
+        if self._status.update(now_s, report, age_s):
+            self._status_publisher.publish(self._status.message(now_ns))
+        if self._series:
+            work_us = (time.monotonic() - now_s) * 1e6
+            self._series.add(
+                now_ns * 1e-9, report.mode.value, report.margin, report.intervention, age_s * 1e3, work_us, arrived
+            )
+
+    def _serve_requests_of_people(self) -> None:
+        """Services run in the executor's thread and the shield in this one: they meet in the button."""
+        asked = self._button.take()
+        if asked == "reset":
+            self._shield.reset()
+            self._request = None
+        elif asked == "estop":
+            self._shield.estop()
+
+    def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        if self._loop is not None:
+            self._button.ask_reset()
+        return self._answer("reset", response)
+
+    def _on_estop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._button.ask_stop()  # also while inactive: then it is stopped from its first cycle on
+        return self._answer("estop", response)
+
+    def _answer(self, what: str, response: Trigger.Response) -> Trigger.Response:
+        """Success is an active shield: a person has to know when nobody holds the robot."""
+        response.success = self._loop is not None
+        response.message = f"{what}: next cycle" if response.success else f"{what}: the shield is not active"
+        return response
+
+    def _declare_shield_params(self, spec: RobotSpec) -> Any:
+        """Every field is a ROS parameter `shield.<field>`: by default as the policy file says, else the spec."""
+        defaults = make_shield_params(spec, **self._limits_of_bundle(spec))
+        values = {}
+        for field in fields(defaults):
+            default = getattr(defaults, field.name)
+            value = list(default) if isinstance(default, tuple) else default
+            name = f"shield.{field.name}"
+            if not self.has_parameter(name):
+                declare(self, name, value, f"{type(defaults).__name__}.{field.name}, see deploy/shield.")
+            given = self.get_parameter(name).value
+            values[field.name] = tuple(given) if isinstance(default, tuple) else given
+        return make_shield_params(spec, **values)
+
+    def _limits_of_bundle(self, spec: RobotSpec) -> Mapping[str, Any]:
+        """What the policy was trained behind; BundleError, a ValueError, for a file that is not for this robot."""
+        if not self._bundle:
+            return {}
+        from deploy.bundle import load_bundle  # here, for a shield without a file needs no onnxruntime
+        from deploy.runtime.compatibility import check_robot
+
+        contract = load_bundle(self._bundle).contract
+        check_robot(contract, spec, self._bundle)
+        return contract.shield
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node(ShieldNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,169 @@
+"""All simulated robots in one process: physics in real time that behaves, to the other nodes, like hardware."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from geometry_msgs.msg import Pose, PoseArray
+from nav_msgs.msg import Odometry
+from rclpy.lifecycle import LifecyclePublisher
+from sensor_msgs.msg import JointState
+
+from hardware import load_robot
+from hardware.types import ObjectState
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.loop import Deadlines
+from ros_nodes.lifecycle.parameters import declare, declare_series_dir
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, odometry_of, write_object, write_poses
+from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.messages.measurements import Measurements
+from ros_nodes.messages.topics import GROUND_TRUTH, object_topic
+from ros_nodes.mission.ground_truth import truth_columns, truth_row
+from ros_nodes.mission.mission import Mission, load_mission
+
+OBJECT_HZ = 100.0
+GROUND_TRUTH_EVERY = 10  # physics steps
+SERIES_CAPACITY = 200_000
+STATE_CAPACITY = 40_000
+IMPERFECTION = {  # parameter: default and description
+    "noise.pos_m": (0.003, "Noise of position, standard deviation, m."),
+    "noise.angle_rad": (0.01, "Noise of attitude, standard deviation, rad."),
+    "noise.lin_vel_m_s": (0.02, "Noise of velocity, standard deviation, m/s."),
+    "noise.ang_vel_rad_s": (0.05, "Noise of body rates, standard deviation, rad/s."),
+    "noise.joint_pos_rad": (0.0005, "Noise of joint positions, standard deviation, rad; of slides 0.02 m per rad."),
+    "noise.joint_vel_rad_s": (0.01, "Noise of joint velocities, standard deviation, rad/s."),
+    "sensor_latency_s": (0.003, "From a measurement to its publication, s."),
+    "sensor_jitter_s": (0.002, "Uniform random addition to sensor_latency_s, s."),
+    "command_latency_s": (0.004, "From a command's arrival to the motors, s."),
+}
+NS = 1_000_000_000
+
+
+class SimulatedRobotsNode(ManagedNode):
+    """Publishes what robots and trackers measure, listens to `<robot>/command`.
+
+    `/ground_truth` is for the record, no node may use it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("simulated_robots")
+        self._mission = declare(self, "mission", "", "Mission file (.json): which robots, and where everything starts.")
+        self._seed = declare(self, "seed", 0, "Seed of the sensor noise.", low=0, high=2**31 - 1)
+        self._physics_hz = declare(self, "physics_hz", 500.0, "Physics steps per second.", low=100.0, high=2000.0)
+        self._series_dir = declare_series_dir(self)
+
+        self._imperfection = {
+            name.split(".")[-1]: declare(self, name, default, text, low=0.0, high=1.0)
+            for name, (default, text) in IMPERFECTION.items()
+        }
+
+    def configure(self) -> None:
+        from ros_nodes.simulation.simulated_robot import Imperfection  # MuJoCo: only here
+        from ros_nodes.simulation.simulated_team import SimulatedTeam
+
+        mission = load_mission(self._mission)
+        specs = [load_robot(member.robot) for member in mission.team]
+        self._team = SimulatedTeam(mission, Imperfection(**self._imperfection), 1 / self._physics_hz, self._seed)
+        self._sensor_every = [self._every(spec.sensor_hz) for spec in specs]
+        self._control_every = min(self._every(spec.control_hz) for spec in specs)
+        named = list(zip(specs, mission.names, strict=True))
+        self._measurements = [Measurements(self, spec, name, f"/{name}/") for spec, name in named]
+        self._objects = [(name, odometry_of(name)) for name in mission.objects]
+        self._trackers = [self.advertise(Odometry, object_topic(name), qos.SENSOR) for name in mission.objects]
+        self._object_every = self._every(OBJECT_HZ)
+        self._truth_publisher = self.advertise(PoseArray, GROUND_TRUTH, qos.SENSOR)
+        self._truth = PoseArray(poses=[Pose() for _ in mission.names])
+        self._truth.header.frame_id = WORLD_FRAME
+        self._commands = [self.listen(JointState, f"/{name}/command", qos.COMMAND_IN) for name in mission.names]
+        self._converters = [CommandConverter(spec.channels) for spec in specs]
+        self._make_series(mission)
+
+    def _every(self, hz: float) -> int:
+        """Physics steps from one moment to the next of what happens `hz` times a second."""
+        return max(1, round(self._physics_hz / hz))
+
+    def _make_series(self, mission: Mission) -> None:
+        """The way of every robot at the rate of physics, all that a mission is judged by at the control rate."""
+        columns = tuple(f"{name}_{axis}" for name in mission.names for axis in "xyz")
+        self._truth_series = self.series(self._series_dir, ("time_s", *columns), SERIES_CAPACITY, "truth")
+        columns = truth_columns(mission)
+        self._state_series = self.series(self._series_dir, ("time_s", *columns), STATE_CAPACITY, "state")
+        columns = tuple(f"q{i}" for i in range(len(self._team.qpos)))
+        self._qpos_series = self.series(self._series_dir, ("time_s", *columns), STATE_CAPACITY, "qpos")
+        self._command_series = self.series(
+            self._series_dir, ("time_s", "robot", "sensor_to_command_ms"), SERIES_CAPACITY, "commands"
+        )
+
+    def run(self, stopped: threading.Event) -> None:
+        self._outbox: deque[tuple[int, Callable[[], None]]] = deque()
+        deadlines = Deadlines(1 / self._physics_hz)
+        offset_ns = time.time_ns() - time.monotonic_ns()  # the robots' own clock: stamps never jump with the system's
+        count = 0
+        while not stopped.is_set():
+            tick = deadlines.wait()
+            self._receive(tick.woke_ns)
+            for missed in range(tick.skipped, -1, -1):  # physics may not lag: simulated time is real time
+                now_ns = tick.deadline_ns - missed * deadlines.period_ns
+                self._team.step(now_ns / NS)
+                self._sense(count, now_ns, now_ns + offset_ns)
+                self._record(count, now_ns + offset_ns)
+                count += 1
+            while self._outbox and self._outbox[0][0] <= tick.woke_ns:
+                self._outbox.popleft()[1]()
+
+    def _sense(self, count: int, now_ns: int, stamp_ns: int) -> None:
+        """Measure the robots and objects whose turn it is; robots' phases are spread over the sensor period."""
+        robots = self._team.robots
+        for number, (robot, every) in enumerate(zip(robots, self._sensor_every, strict=True)):
+            if count % every == number * every // len(robots):
+                self._post(now_ns, partial(self._measurements[number].publish, robot.measure(), stamp_ns))
+        if count % self._object_every == 0:
+            for (name, message), publisher in zip(self._objects, self._trackers, strict=True):
+                self._post(now_ns, partial(_track, publisher, message, self._team.measure_object(name), stamp_ns))
+
+    def _post(self, now_ns: int, publish: Callable[[], None]) -> None:
+        self._outbox.append((now_ns + round(self._team.sensors.delay_s() * NS), publish))
+
+    def _record(self, count: int, stamp_ns: int) -> None:
+        published = count % GROUND_TRUTH_EVERY == 0
+        if published or self._truth_series:
+            poses = self._team.true_poses()
+            if self._truth_series:
+                self._truth_series.add(stamp_ns / NS, *poses[:, :3].ravel())
+            if published:
+                write_poses(self._truth, poses, stamp_ns)
+                self._truth_publisher.publish(self._truth)
+        if self._state_series and self._qpos_series and count % self._control_every == 0:
+            self._state_series.add(stamp_ns / NS, *truth_row(self._team, [name for name, _ in self._objects]))
+            self._qpos_series.add(stamp_ns / NS, *self._team.qpos)
+
+    def _receive(self, now_ns: int) -> None:
+        for number, robot in enumerate(self._team.robots):
+            taken = self._commands[number].take()
+            if taken is None:
+                continue
+            message, arrived_ns = taken
+            try:
+                command, stamp_ns = self._converters[number].read(message)
+            except MessageError:
+                continue  # as hardware would: what is no command does nothing
+            robot.receive(command.target, now_ns / NS)
+            if self._command_series:
+                self._command_series.add(arrived_ns / NS, number, (arrived_ns - stamp_ns) * 1e-6)
+
+
+def _track(publisher: LifecyclePublisher, message: Odometry, state: ObjectState, stamp_ns: int) -> None:
+    write_object(message, state, stamp_ns)
+    publisher.publish(message)
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node(SimulatedRobotsNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Simulated robots in place of hardware."""

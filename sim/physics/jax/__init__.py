@@ -1,0 +1,1 @@
+"""MJX and Brax, and programs of JAX made from torch functions."""
