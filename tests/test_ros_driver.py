@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
 from hardware.types import ActuatorCommand
-from ros_nodes.lifecycle.bring_up import CONFIGURE, BringUpError
+from ros_nodes.lifecycle.bring_up import CONFIGURE, DEACTIVATE, BringUpError
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import empty_state
@@ -47,6 +47,31 @@ def test_a_shield_flies_a_robot_through_its_driver_and_silence_stops_it(tmp_path
         while not log.exists() and time.monotonic() < until:
             time.sleep(0.05)
         assert log.exists(), "the driver went on flying the last command"
+
+
+def test_what_was_really_sent_is_published_and_recorded(tmp_path, monkeypatch):
+    """The device has limits of its own: a thrust of 5 N that nobody cut before is cut there."""
+    from rosbags.highlevel import AnyReader
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    options = {"driver": "mujoco_driver:MujocoDriver", "options": json.dumps({"log": str(tmp_path / "stopped")})}
+    parameters = {"/**/driver": options, "/recorder": {"team": ["cf1"], "bag": str(tmp_path / "bag")}}
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], parameters=parameters) as team:
+        team.start("recorder", "cf1/driver")
+        publisher = team.node.create_publisher(JointState, "/cf1/command", qos.COMMAND_IN)
+        sent, converter = Mailbox(team.node, JointState, "/cf1/sent", qos.SENSOR), CommandConverter(SPEC.channels)
+        asked, stamp_ns = np.float32([5.0, 0.1, 0.2, 0.3]), time.time_ns()
+        until = time.monotonic() + 5.0
+        while (taken := sent.take()) is None and time.monotonic() < until:
+            publisher.publish(converter.write(ActuatorCommand(asked), stamp_ns))
+            time.sleep(0.02)
+        command, stamp = converter.read(taken[0])
+        assert stamp == stamp_ns
+        np.testing.assert_array_equal(command.target, np.float32([SPEC.command_high[0], 0.1, 0.2, 0.3]))
+        team.transition(DEACTIVATE, "recorder")
+    with AnyReader([tmp_path / "bag"]) as bag:
+        counts = {connection.topic: connection.msgcount for connection in bag.connections}
+    assert counts["/cf1/sent"] > 0
 
 
 def test_an_arm_behind_its_driver_tells_its_joints_and_is_stopped_in_silence(tmp_path, monkeypatch):

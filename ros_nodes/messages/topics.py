@@ -41,5 +41,6 @@ def team_topics(
         topics |= {f"/{robot}/{command_topic(name)}": (Float64MultiArray, True) for name in commands}
         topics[f"/{robot}/requested"] = (JointState, False)
         topics[f"/{robot}/command"] = (JointState, False)
+        topics[f"/{robot}/sent"] = (JointState, False)
         topics[f"/{robot}/status"] = (DiagnosticArray, True)
     return topics

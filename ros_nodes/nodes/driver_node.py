@@ -1,4 +1,7 @@
-"""One real robot: what its driver measures becomes `odom` and `joint_states`, what its shield sends goes to it."""
+"""One real robot: what its driver measures becomes `odom` and `joint_states`, and `command` goes to its actuators.
+
+`sent` is what the device got after its own limits, with the stamp of the measurement behind it.
+"""
 
 import json
 import threading
@@ -14,7 +17,7 @@ from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_base_pose
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import MessageError, empty_state
+from ros_nodes.messages.conversion import MessageError, base_frame, empty_state
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.subscriptions import place
@@ -52,7 +55,8 @@ class DriverNode(ManagedNode):
             place(self._bolted, *self._base_pose)
         self._measurements = Measurements(self, spec, self._name)
         self._commands = self.listen(JointState, "command", qos.COMMAND_IN)
-        self._converter = CommandConverter(spec.channels)
+        self._sent = self.advertise(JointState, "sent", qos.SENSOR)
+        self._converter = CommandConverter(spec.channels, base_frame(self._name))
 
     def run(self, stopped: threading.Event) -> None:
         driver = self._driver
@@ -77,11 +81,11 @@ class DriverNode(ManagedNode):
         if taken is None:
             return False
         try:
-            command, _ = self._converter.read(taken[0])
+            command, stamp_ns = self._converter.read(taken[0])
         except MessageError as error:
             self.get_logger().warning(str(error), throttle_duration_sec=1.0)
             return False
-        driver.write(command)
+        self._sent.publish(self._converter.write(driver.write(command), stamp_ns))
         return True
 
     def _release(self) -> None:
