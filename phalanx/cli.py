@@ -1,30 +1,38 @@
 """Entry point of the `phalanx` command: dispatch, and errors as one line on stderr."""
 
+import functools
+import io
 import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from difflib import SequenceMatcher, get_close_matches
 from functools import reduce
+from importlib.metadata import version
 from operator import or_
 from typing import Annotated, Any
 
 import tyro
 
 from phalanx.commands import COMMANDS
+from phalanx.names import put_own_packages_first, shadowed
 
 DESCRIPTION = "Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 EXTRAS = {"train": ("torch", "mujoco", "onnx", "onnxscript", "tensorboard", "scipy"), "ros": ("rclpy", "rosbags")}
+SAYS_NOTHING = re.compile(r"\{None\}\||\(default:[\s│]*(None|False|True)?\)")  # in help
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits 0 when all is well, 1 when a gate fails, 2 on bad input, 130 on Ctrl-C."""
     args = list(sys.argv[1:] if argv is None else argv)
     _end_on_sigterm_as_on_ctrl_c()
+    put_own_packages_first()
     try:
         code = _dispatch(args)
         sys.stdout.flush()
@@ -50,18 +58,80 @@ def _end_on_sigterm_as_on_ctrl_c() -> None:
 def _dispatch(args: list[str]) -> int:
     """Run the subcommand that `args` begin with, or explain what there is."""
     if args and args[0] in COMMANDS:
-        markers = (tyro.conf.FlagCreatePairsOff,)
-        return tyro.cli(COMMANDS[args[0]], prog=f"phalanx {args[0]}", args=args[1:], config=markers)
-    if args and not args[0].startswith("-"):
-        near = get_close_matches(args[0], COMMANDS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"unknown command {args[0]!r}; {hint}known commands: {', '.join(COMMANDS)}")
+        return _parse(args[0], args[1:])()
+    if args in (["--version"], ["-V"]):
+        print(f"phalanx {version('phalanx')}")
+        return 0
+    if args and args[0] not in ("-h", "--help"):
+        options = args[0].startswith("-")
+        near = "" if options else _nearest(args[0], COMMANDS)
+        kind = "option" if options else "command"
+        raise ValueError(f"unknown {kind} {args[0]!r}{near}; known commands: {', '.join(COMMANDS)}")
     summaries: list[Any] = [
         Annotated[Any, tyro.conf.subcommand(name, constructor=call, description=(call.__doc__ or "").splitlines()[0])]
         for name, call in COMMANDS.items()
     ]
-    tyro.cli(reduce(or_, summaries), prog="phalanx", description=DESCRIPTION, args=args or ["--help"])
+    tyro.cli(reduce(or_, summaries), prog="phalanx", description=DESCRIPTION, args=["--help"])
     return 0
+
+
+def _parse(name: str, args: list[str]) -> Callable[[], int]:
+    """The command with its arguments, to be called; ValueError in one line where they cannot be understood."""
+
+    @functools.wraps(COMMANDS[name])
+    def prepared(*values: Any, **named: Any) -> Callable[[], int]:
+        return functools.partial(COMMANDS[name], *values, **named)
+
+    shown, said = _Text(), _Text()
+    try:
+        with redirect_stdout(shown), redirect_stderr(said):
+            call: Any = tyro.cli(prepared, prog=f"phalanx {name}", args=args, config=(tyro.conf.FlagCreatePairsOff,))
+        return call
+    except SystemExit as end:
+        if not end.code:  # help
+            print(SAYS_NOTHING.sub(lambda found: re.sub(r"[^\s│]", " ", found[0]), shown.getvalue()), end="")
+            raise
+    raise ValueError(_explained(said.getvalue(), name, args))
+
+
+class _Text(io.StringIO):
+    """What is printed, with boxes as in a terminal."""
+
+    encoding = "utf-8"
+
+
+def _explained(said: str, name: str, args: Sequence[str]) -> str:
+    """What tyro says of wrong arguments in a box, in one line, with the nearest option for an unknown one."""
+    text = " ".join(re.sub(r"[╭╮╰╯│]", " ", re.split(r"\n│? *─{8,}", said.split("\n", 1)[-1])[0]).split())
+    usage = f"; see phalanx {name} --help"
+    if match := re.match(r"Unrecognized options: (.*)", text):
+        unknown = next((word for word in match[1].split(", ") if word.startswith("-")), match[1].split(", ")[0])
+        if not unknown.startswith("-"):
+            return f"too many arguments: {unknown!r}{usage}"
+        return f"unknown option {unknown}{_nearest(unknown, _options(name))}{usage}"
+    if match := re.match(r"Error parsing (\S+): .*?('.*?')", text):
+        return f"{match[1]}: cannot read {match[2]}, wanted {_options(name).get(match[1], 'another value')}{usage}"
+    return text.replace(" (required)", "") + usage
+
+
+def _options(name: str) -> dict[str, str]:
+    """Options of a command, with what each takes."""
+    shown = _Text()
+    try:
+        with redirect_stdout(shown):
+            tyro.cli(COMMANDS[name], prog=name, args=["--help"], config=(tyro.conf.FlagCreatePairsOff,))
+    except SystemExit:
+        pass
+    return dict(re.findall(r"│ (--[\w.-]+)(?: (?:\{None\}\|)?([^\s│]+))?", shown.getvalue()))
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean ...` with the nearest of `known`: one that contains it or is in it, or is spelled alike."""
+    bare = word.strip("-")
+    parts = [name for name in known if len(name.strip("-")) > 3 and (name.strip("-") in bare or bare in name)]
+    near = max(parts, key=lambda name: SequenceMatcher(None, name, word).ratio(), default=None)
+    near = near or next(iter(get_close_matches(word, known, n=1)), None)
+    return f"; did you mean {near!r}" if near else ""
 
 
 def _complain(message: str, code: int) -> int:
@@ -74,6 +144,8 @@ def _complain(message: str, code: int) -> int:
 
 def _missing(error: ModuleNotFoundError) -> str:
     name = (error.name or "").split(".")[0]
+    if other := shadowed().get(name):
+        return f"{error}: {other} has the name of a package of phalanx; rename it, see `phalanx doctor`"
     extra = next((extra for extra, names in EXTRAS.items() if name in names), None)
     if extra is None:
         return f"{error}; run `phalanx doctor`"

@@ -2,21 +2,29 @@
 
 import json
 import sys
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     Task,
+    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.progress_bar import ProgressBar
-from rich.table import Column
+from rich.table import Column, Table
+
+LINE_EVERY_S = 5.0  # of progress where there is no terminal
+NARROW = 100  # columns of a terminal below which the bar makes room for the note
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -25,6 +33,24 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 def print_json(value: Any) -> None:
     """Write `value` to stdout as indented JSON with full precision; NaN is refused, since JSON has none."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")  # all of it or nothing
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table without lines, with the cells as they are; no header where there are no `columns`."""
+    table = Table(
+        *columns, box=None, show_header=bool(columns), header_style="dim", pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    for row in rows:
+        table.add_row(*(escape(str(cell)) for cell in row))
+    return table
+
+
+def print_section(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table under a title; nothing without rows."""
+    if (table := make_table(columns, rows)).row_count:
+        out.print(f"[bold]{escape(title)}[/]")
+        out.print(table)
+        out.print()
 
 
 class _Bar(BarColumn):
@@ -41,20 +67,54 @@ class _Spinner(SpinnerColumn):
         return super().render(task) if task.started else " "
 
 
+class _Lines(Progress):
+    """Progress in a log: a line every few seconds, and one when a task is done."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console=console, disable=True)
+        self._said: dict[TaskID, tuple[float, bool]] = {}
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        """As rich's."""
+        super().update(task_id, **changes)
+        self._say(task_id)
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        """As rich's."""
+        super().advance(task_id, advance)
+        self._say(task_id)
+
+    def _say(self, task_id: TaskID) -> None:
+        task, now = self._tasks[task_id], time.monotonic()
+        said_at, was_done = self._said.get(task_id, (-LINE_EVERY_S, False))
+        if (task.finished and was_done) or not (task.finished or now - said_at >= LINE_EVERY_S):
+            return
+        self._said[task_id] = now, task.finished
+        left = TimeRemainingColumn().render(task).plain
+        parts = [str(task.description), f"{task.percentage:3.0f} %", TimeElapsedColumn().render(task).plain]
+        parts += [] if task.finished else [f"eta {left}"]
+        self.console.print("  ".join([*parts, task.fields.get("note", "")]).rstrip())
+
+
 def make_progress() -> Progress:
-    """Bar, elapsed time, ETA and a note, on stderr so that stdout stays clean; tasks need `note=""`."""
-    return Progress(
+    """Progress on stderr with elapsed time, ETA and a note: live in a terminal, as lines in a log.
+
+    Tasks need `note=""`.
+    """
+    if not err.is_terminal:
+        return _Lines(err)
+    narrow = err.width < NARROW
+    columns: list[ProgressColumn] = [
         _Spinner(finished_text="[green]✓[/]", table_column=_column(1)),
         TextColumn("{task.description}", table_column=_column(10)),
-        _Bar(bar_width=16, table_column=_column(16)),
+        *([] if narrow else [_Bar(bar_width=16, table_column=_column(16))]),
         TaskProgressColumn(table_column=_column(4)),
-        TimeElapsedColumn(table_column=_column(7)),
+        *([] if narrow else [TimeElapsedColumn(table_column=_column(7))]),
         TextColumn("eta", table_column=_column(3)),
         TimeRemainingColumn(table_column=_column(7)),
         TextColumn("[dim]{task.fields[note]}[/]", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
-        console=err,
-        expand=True,
-    )
+    ]
+    return Progress(*columns, console=err, expand=True)
 
 
 def _column(min_width: int) -> Column:

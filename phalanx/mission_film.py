@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from phalanx.report.filming import make_film, visual_scene
+from phalanx.report.filming import film_and_charts
 from phalanx.report.flight import Flight, load_flight
-from phalanx.report.places import markers_of
 from ros_nodes.mission.mission import Mission
 from sim.task import TaskCfg
 from sim.tasks import load_any_task
@@ -30,4 +29,5 @@ def load_mission_flight(path: Path, mission: Mission) -> Flight:
         for step in range(len(flight.t))
     ]
     size = len(mission.team) if isinstance(task, TaskCfg) else None
-    return replace(flight, film=make_film(visual_scene(task, size), qpos, markers_of(task, moments)))
+    film, charts = film_and_charts(task, size, qpos, flight.t, flight.names, moments)
+    return replace(flight, film=film, charts=charts)

@@ -1,21 +1,57 @@
-"""Argument types that several subcommands share."""
+"""Argument types that several subcommands share, and checks of their values before any work starts."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
+LARGEST_TEAM = 64  # robots in one scene; what speed was measured up to
+
+
+def _optional(metavar: str) -> object:
+    """An option that may be left out, without `None` in its help."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+
+
 TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 PolicyFile = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-RunFlag = Annotated[Path | None, tyro.conf.arg(metavar="RUN")]
-OutFile = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FILE")]
-OutFolder = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FOLDER")]
-Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
-Seconds = Annotated[float | None, tyro.conf.arg(metavar="SECONDS")]
-OptionalPolicyFile = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-Subjects = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TASK|FILE...")]
-TaskFlag = Annotated[str | None, tyro.conf.arg(metavar="TASK")]
+RunFlag = Annotated[Path | None, _optional("RUN")]
+OutFile = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FILE", help_behavior_hint="")]
+OutFolder = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FOLDER", help_behavior_hint="")]
+Count = Annotated[int | None, _optional("INT")]
+Counts = Annotated[tuple[int, ...], _optional("INT...")]
+Seconds = Annotated[float | None, _optional("SECONDS")]
+Subjects = Annotated[
+    tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TASK|FILE|RUN...", help_behavior_hint="")
+]
+TaskFlag = Annotated[str | None, _optional("TASK")]
 Engine = Annotated[str, tyro.conf.arg(metavar="mujoco|warp|mjx|brax")]
-Device = Annotated[Literal["cpu", "cuda"] | None, tyro.conf.arg(metavar="cpu|cuda")]
+Device = Annotated[Literal["cpu", "cuda"] | None, _optional("cpu|cuda")]
 Agent = Literal["policy", "zero", "random", "baseline"]
+
+
+def check_seed(seed: int | None) -> None:
+    """ValueError for a negative one."""
+    if seed is not None and seed < 0:
+        raise ValueError(f"seed = {seed}: at least 0")
+
+
+def check_robots(*sizes: int | None) -> None:
+    """ValueError for a team that is empty, or larger than one scene takes."""
+    for size in sizes:
+        if size is not None and not 1 <= size <= LARGEST_TEAM:
+            raise ValueError(f"robots = {size}: from 1 to {LARGEST_TEAM}")
+
+
+def check_out(path: Path | None, folder: bool = False) -> None:
+    """ValueError unless `path` can become a file, or with `folder` a folder: said before any work is done for it."""
+    if path is None:
+        return
+    if path.exists() and path.is_dir() != folder:
+        raise ValueError(
+            f"out = {path}: is a {'file' if folder else 'folder'}, wanted a {'folder' if folder else 'file'}"
+        )
+    above = next(parent for parent in (path if folder else path.parent, *path.parents) if parent.exists())
+    if not above.is_dir():
+        raise ValueError(f"out = {path}: {above} is a file, not a folder")

@@ -1,4 +1,4 @@
-"""Who acts, and in which task, from what the command line says."""
+"""Who acts in which task, from what the command line names."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,55 +6,79 @@ from pathlib import Path
 from deploy.runtime import PolicyRuntime
 from phalanx.agents import make_agent
 from phalanx.catalogue import shipped_files
-from policies.evaluation.policy_runner import BundleRunner, PolicyRunner
+from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TorchRunner
 from sim.task import MixedTaskCfg, TaskCfg
 from sim.tasks import any_task_names, load_any_task
 
 
-def pilots_and_task(
+def runners_and_task(
     agent: str, subjects: Sequence[str], task: str | None, seed: int
 ) -> tuple[dict[str, PolicyRunner], TaskCfg | MixedTaskCfg]:
-    """A pilot for each role, and the task. `subjects` is a task, or policy files, which bring their own.
+    """A policy runner for each role, and the task.
 
-    A task without a file is played by the policy that ships for it. A file also plays another task that gives the same
-    robot the same commands and objects: who walks on a floor may try rough ground. ValueError when it is unclear who
-    shall act in what and for an unknown task, BundleError for a bad file.
+    `subjects` is a task, policy files, or the folder of a training run; the latter two bring their own task. A task
+    without a file is played by the policy that ships for it. A policy also plays another task that gives the same robot
+    the same commands and objects: one that walks on a floor may try rough ground. ValueError when it is unclear who
+    shall act in what and for an unknown task, BundleError for a bad file, CheckpointError for a bad run.
     """
-    files = [Path(subject) for subject in subjects if is_file(subject)]
+    paths = [Path(subject) for subject in subjects if is_file(subject)]
     named = {subject for subject in subjects if not is_file(subject)} | ({task} if task else set())
     if len(named) > 1:
         raise ValueError(f"which task, {' or '.join(sorted(named))}? name one")
     if agent != "policy":
-        name = next(iter(named), None) or (_of_files(files)[1] if files else "swarm-swap")
+        name = next(iter(named), None) or (_load(paths)[1] if paths else "swarm-swap")
         cfg = load_any_task(name)
         return {role: make_agent(agent, seed, part) for role, part in cfg.roles.items()}, cfg
-    if not files and not named:
+    if not paths and not named:
         raise ValueError(
-            "which policy? give a file, such as zoo/swarm-swap.onnx, or a task and --agent zero|random|baseline"
+            "which policy? give a file or the folder of a run, such as zoo/swarm-swap.onnx or runs/hover, or a task "
+            "and --agent zero|random|baseline"
         )
     asked = next(iter(named), None)
-    runtimes, name = _of_files(files or shipped(str(asked), f"give a file, or --agent {_others(str(asked))}"))
+    runners, name = _load(paths or shipped(str(asked), f"give a file, or --agent {_others(str(asked))}"))
     cfg = load_any_task(asked or name)
-    if cfg.name != name and not _fits(cfg, runtimes):
-        raise ValueError(f"{files[0]} is a policy for {name!r}, not for {asked!r}")
-    team = {role or cfg.robot: runtime for role, runtime in runtimes.items()} if isinstance(cfg, TaskCfg) else runtimes
+    if cfg.name != name and not _fits(cfg, runners):
+        raise ValueError(f"{paths[0]} is a policy for {name!r}, not for {asked!r}")
+    team = {role or cfg.robot: runner for role, runner in runners.items()} if isinstance(cfg, TaskCfg) else runners
     missing = set(cfg.roles) - set(team)
     if missing:
         raise ValueError(f"task {name!r} needs a policy for each role; there is none for {', '.join(sorted(missing))}")
-    return {role: BundleRunner(team[role]) for role in cfg.roles}, cfg
+    return {role: team[role] for role in cfg.roles}, cfg
 
 
-def _fits(cfg: TaskCfg | MixedTaskCfg, runtimes: Mapping[str, PolicyRuntime]) -> bool:
-    """Whether a policy of another task is for the same robot, and is given here all that it needs."""
-    if not isinstance(cfg, TaskCfg) or set(runtimes) != {""}:
+def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], str]:
+    """Runners by the role that they are for ("" where a task has one), and their task."""
+    if runs := [path for path in paths if path.is_dir() or path.suffix == ".pt"]:
+        if len(paths) > 1:
+            raise ValueError(f"{runs[0]} is a training run, which has the policies of its whole team: give it alone")
+        from policies.checkpoint import load_checkpoint
+        from policies.export.export import load_controllers
+
+        controllers = load_controllers(runs[0])
+        task = load_checkpoint(runs[0])["config"]["task"]
+        return {role: TorchRunner(controller) for role, controller in controllers.items()}, task
+    runtimes = [PolicyRuntime.load(path) for path in paths]
+    tasks = sorted({runtime.contract.task for runtime in runtimes})
+    if len(tasks) > 1:
+        raise ValueError(f"policies for {' and '.join(tasks)}: policies of different tasks cannot be combined")
+    team: dict[str, PolicyRunner] = {runtime.contract.group: BundleRunner(runtime) for runtime in runtimes}
+    if len(team) < len(runtimes):
+        raise ValueError("two policies for the same role: give one for each")
+    return team, tasks[0]
+
+
+def _fits(cfg: TaskCfg | MixedTaskCfg, runners: Mapping[str, PolicyRunner]) -> bool:
+    """Whether a policy file of another task is for the same robot, and is given here all that it needs."""
+    runner = runners.get("")
+    if not isinstance(cfg, TaskCfg) or not isinstance(runner, BundleRunner):
         return False
-    contract = runtimes[""].contract
+    contract = runner.runtime.contract
     commands, objects = {command.name for command in contract.commands}, set(contract.objects)
     return contract.robot.name == cfg.robot and commands == set(cfg.commands) and objects <= set(cfg.scene.objects)
 
 
 def is_file(subject: str) -> bool:
-    """Whether the command line means a policy file; names of tasks have no suffix and no folder."""
+    """Whether the command line means a policy file or a run; names of tasks have no suffix and no folder."""
     path = Path(subject)
     return subject not in any_task_names() and (bool(path.suffix) or len(path.parts) > 1 or path.exists())
 
@@ -72,15 +96,3 @@ def shipped(task: str, instead: str = "train one and give its file") -> list[Pat
         if not path.exists():
             raise ValueError(f"no policy ships for {task!r} ({path} is not there): {instead}")
     return paths
-
-
-def _of_files(files: Sequence[Path]) -> tuple[dict[str, PolicyRuntime], str]:
-    """Runtimes by the role that their contracts name ("" where a task has one), and their task."""
-    runtimes = [PolicyRuntime.load(file) for file in files]
-    tasks = sorted({runtime.contract.task for runtime in runtimes})
-    if len(tasks) > 1:
-        raise ValueError(f"policies for {' and '.join(tasks)} cannot act together")
-    team = {runtime.contract.group: runtime for runtime in runtimes}
-    if len(team) < len(runtimes):
-        raise ValueError("two policies for the same role: give one for each")
-    return team, tasks[0]

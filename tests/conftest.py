@@ -2,9 +2,14 @@
 
 import os
 import signal
+from contextlib import suppress
 
 import pytest
 
+from phalanx.report.render import choose_opengl
+
+with suppress(ValueError):  # tests of pictures are skipped without; MuJoCo, once imported, does not ask again
+    choose_opengl()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that Ctrl-C is ignored
 

@@ -142,7 +142,6 @@ def test_inspect_tells_a_person_what_the_policy_needs_and_does(policy):
 def test_play_draws_a_page_a_picture_and_a_video(tmp_path):
     for name, *args in (
         ("flight.html", "swarm-swap", "--agent", "zero"),
-        ("flight.svg", "hover", "--agent", "zero"),
         ("flight.png", "hover", "--agent", "zero"),
         ("flight.gif", "hover", "--agent", "zero", "--no-shield", "--json"),  # it falls, which is soon drawn
     ):
@@ -151,7 +150,6 @@ def test_play_draws_a_page_a_picture_and_a_video(tmp_path):
         done = run("play", *args, "--out", str(tmp_path / name))
         assert done.returncode == 0, done.stderr
     assert "cf4" in (tmp_path / "flight.html").read_text()
-    assert "polyline" in (tmp_path / "flight.svg").read_text()
     from PIL import Image
 
     (episode,) = json.loads(done.stdout)["episodes"]

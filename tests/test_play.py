@@ -10,13 +10,15 @@ import pytest
 from PIL import Image
 
 from phalanx.agents import make_agent
-from phalanx.report import Marker, picture, render_replay
+from phalanx.commands.play import row_of
+from phalanx.report import render_replay
 from phalanx.report.episode import play_episode
 from phalanx.report.filming import make_film, visual_scene
-from phalanx.report.painter import painted
+from phalanx.report.framing import framing
 from phalanx.report.places import robot_labels
+from phalanx.report.render import COLOURS, choose_opengl
 from phalanx.report.shapes import shapes_of
-from phalanx.report.video import save_video
+from phalanx.report.video import save_picture
 from sim.envs.team_env import task_scene
 from sim.tasks import any_task_names, load_any_task, load_task
 from sim.tasks.hover import HOVER
@@ -26,6 +28,11 @@ def short(name: str, agent: str = "zero", seconds: float = 0.4):
     task = replace(load_any_task(name), episode_s=seconds)
     pilots = {role: make_agent(agent, 0, part) for role, part in task.roles.items()}
     return play_episode(task, pilots, None, 0, shield=False)
+
+
+def page_data(episode, name: str) -> dict:
+    page = render_replay(episode.flight, name, episode.robots, "its policy", row_of(0, episode, False))
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
 
 
 @pytest.mark.parametrize("name", any_task_names())
@@ -39,11 +46,12 @@ def test_any_task_makes_a_picture_a_page_and_figures(name):
     assert (
         np.isclose(sum(episode.reward_terms.values()), episode.mean_return, rtol=1e-3, atol=1e-3) or len(task.roles) > 1
     )
-    drawn = picture(episode.flight)
-    assert drawn.count("<polygon") >= len([s for s in film.shapes if s.body]) and "nan" not in drawn
-    data = re.search(r'id="data">(.*?)</script>', render_replay(episode.flight, name), re.S)
-    flight = json.loads(data[1])["flight"]
+    page = page_data(episode, name)
+    flight = page["flight"]
     assert len(flight["film"]["shapes"]) == len(film.shapes) and len(flight["film"]["poses"]) == len(flight["t"])
+    assert page["result"]["task"] == name and all(robot in page["title"] for robot in episode.robots)
+    sums = {term["name"]: term["sum"] for term in flight["rewards"]}
+    assert sums == pytest.approx(episode.reward_terms)
 
 
 @pytest.mark.parametrize("name", any_task_names())
@@ -108,26 +116,73 @@ def test_the_last_moment_is_the_one_that_ended_the_episode():
     assert episode.failure == "outside" and episode.duration_s == flight.t[-1] < 5.0
     assert flight.pos[-1, 0, 2] < low_m < flight.pos[-2, 0, 2]
     assert np.allclose(episode.qpos[-1, :3], flight.pos[-1, 0])
-    assert all(len(values) == len(flight.t) for values in (flight.mode, *flight.curves.values()))
+    assert all(len(values) == len(flight.t) for values in (flight.mode, *flight.rewards.values()))
 
 
+def opengl() -> bool:
+    try:
+        choose_opengl()
+    except ValueError:
+        return False
+    return True
+
+
+needs_opengl = pytest.mark.skipif(not opengl(), reason="needs EGL or OSMesa")
+
+
+@needs_opengl
 def test_a_video_ends_with_the_last_moment(tmp_path):
     task = replace(load_task("hover"), episode_s=0.1)
     episode = play_episode(task, {"crazyflie": make_agent("zero", 0, task)}, None, 0, shield=False)
-    save_video(tmp_path / "short.gif", episode, (task, None))
+    save_picture(tmp_path / "short.gif", episode, task, None, (320, 180))
     with Image.open(tmp_path / "short.gif") as video:
         assert video.n_frames == 4  # at 0, 0.04, 0.08 and 0.1 s
+        assert video.size == (320, 180)
 
 
-def test_a_picture_without_opengl_shows_the_robots_and_their_goals():
-    episode = short("swarm-swap", "baseline")
-    (image,) = painted(episode.flight, [0], (320, 240))
-    pixels = np.asarray(image).reshape(-1, 3).astype(int)
-    for colour in ((79, 140, 255), (242, 163, 58), (47, 191, 143), (234, 95, 154)):  # rings of the four goals
-        assert (np.abs(pixels - colour).sum(-1) < 60).any(), colour
-    film = replace(episode.flight.film, markers=(Marker("goal_pos", 0, episode.flight.film.markers[0].pos),))
-    (fewer,) = painted(replace(episode.flight, film=film), [0], (320, 240))
-    assert np.asarray(fewer).tolist() != np.asarray(image).tolist()
+@needs_opengl
+def test_trails_and_goals_have_the_colour_of_their_robot(tmp_path):
+    """Nothing but the four colours of the page, shaded, stands out from the grey of floor and sky."""
+    task, episode = load_task("swarm-swap"), short("swarm-swap", "baseline", 1.0)
+    save_picture(tmp_path / "swap.png", episode, task, None, (640, 360))
+    pixels = np.asarray(Image.open(tmp_path / "swap.png").convert("HSV")).reshape(-1, 3).astype(int)
+    vivid = pixels[(pixels[:, 1] > 120) & (pixels[:, 2] > 60)][:, 0]
+    wanted = np.array([hue(colour) for colour in COLOURS[:4]])
+    away = np.abs((vivid[:, None] - wanted + 128) % 256 - 128)
+    assert len(vivid) > 500 and (away.min(1) < 12).mean() > 0.9
+    assert all((away.argmin(1) == robot).sum() > 50 for robot in range(4))
+
+
+def hue(colour: str) -> int:
+    return Image.new("RGB", (1, 1), colour).convert("HSV").getpixel((0, 0))[0]
+
+
+def test_a_walker_that_goes_far_stays_in_the_picture():
+    """As the page projects: half the width of the picture is 0.9 of its size on the ground, half the height 0.45."""
+    t = np.arange(0.0, 10.0, 0.02)
+    body = np.random.default_rng(0).uniform((-0.3, -0.3, 0.0), (0.3, 0.3, 1.3), (40, 3))
+    for metres in (0.5, 2.0, 4.0, 9.0):
+        way = np.stack([metres * t / t[-1], 0.1 * np.sin(t), np.zeros_like(t)], axis=-1)
+        points = way[:, None] + body
+        centre, size = framing(points, t)
+        assert np.abs(points - centre[:, None])[..., :2].max() < 0.6 * size
+        assert size < 3.6  # and is never small in it
+
+
+def test_charts_are_those_of_the_task_and_the_class_of_robot():
+    arm = {chart.title: chart for chart in short("reach", "baseline", 3.0).flight.charts}
+    (tool,) = arm["Distance to goal"].lines
+    assert set(arm) == {"Distance to goal"} and tool.values[-1] < 0.3 * tool.values[0]
+    walker = {chart.title: chart for chart in short("velocity", "zero").flight.charts}
+    measured, command = walker["Walking speed"].lines
+    assert command.dashed and not measured.dashed and np.ptp(command.values) == 0.0
+    drone = short("hover", "baseline", 2.0).flight
+    (base,) = drone.charts[0].lines
+    assert np.allclose(base.values, np.linalg.norm(drone.pos[:, 0] - drone.goal[0], axis=-1), atol=1e-5)
+    push = short("push", "zero").flight.charts[0]
+    assert push.title == "Distance to goal" and [line.owner for line in push.lines] == [
+        -1
+    ]  # the thing's, not the tool's
 
 
 def test_robots_have_names_that_differ():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from synthetic_run import make_flight
 
-from phalanx.report import judge, load_flight, render_flight, render_page, top_view
+from phalanx.report import judge, load_flight, render_flight, render_page
 from phalanx.report.page import histogram
 
 TEAM = {"success_rate": 0.9, "shielded_success_rate": 0.98, "collision_rate": 0.02, "shielded_collision_rate": 0.0}
@@ -120,7 +120,6 @@ def test_a_robot_alone_has_no_separation_and_still_a_page():
     )
     assert np.isinf(alone.separation_m()).all()
     assert "Infinity" not in render_page({"gates": [], "success": True}, alone, "alone")
-    assert "closest" not in top_view(alone)
 
 
 def test_histograms_hide_no_tail():
@@ -172,4 +171,28 @@ def test_a_flown_mission_has_a_page_of_its_own():
         "bag": "bag",
         "period_error_us": {"p50": 1.0, "p99": 2.0},
     }
-    assert "4 robots in ROS 2" in render_flight(figures, make_flight())
+    data = page_data(render_flight(figures, make_flight(), "swarm-swap", ["crazyflie"] * 4))
+    assert data["title"] == "swarm-swap: 4 crazyflie in ROS 2" and data["result"]["task"] == "swarm-swap"
+    tiles = {label: (value, unit) for value, unit, label in data["result"]["tiles"]}
+    assert tiles["closest pair"] == ("0.3", "m") and tiles["violations of the shield's limits"] == ("0", "")
+
+
+def test_an_arm_has_no_figures_of_a_swarm():
+    """What was not measured, such as the closest pair of a single robot, has no tile."""
+    arm = {"robots": 1, "min_separation_m": None, "kill_to_fallback_ms": None, "landed_safely": None}
+    figures = {
+        **(GOOD["ros"] | arm),
+        "failures": [],
+        "shield": {"violations": 0, "interventions": 3},
+        "seed": 1,
+        "fingerprint": "ab",
+        "bag": "bag",
+    }
+    data = page_data(render_flight(figures, make_flight(), "reach", ["ur5e"]))
+    assert data["title"] == "reach: ur5e in ROS 2"
+    labels = [label for _, _, label in data["result"]["tiles"]]
+    assert not {"closest pair", "from policy killed to fallback"} & set(labels) and len(labels) == 2
+
+
+def page_data(page: str) -> dict:
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])

@@ -9,7 +9,7 @@ import torch
 
 from phalanx.agents import make_agent
 from phalanx.report.episode import play_episode
-from phalanx.subjects import pilots_and_task
+from phalanx.subjects import runners_and_task
 from policies.algorithms.ppo import PPOCfg
 from policies.export.export import export_policy
 from policies.training.train import TrainCfg, train
@@ -206,13 +206,13 @@ def test_a_policy_file_for_a_floor_plays_on_rough_ground_and_in_no_unlike_task(t
     ppo = PPOCfg(num_steps=4, epochs=1, minibatch=16, hidden=16)
     train(TrainCfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, ppo=ppo))
     file = str(export_policy(tmp_path / "run", tmp_path / "velocity.onnx"))
-    pilots, task = pilots_and_task("policy", [file], ROUGH.name, 0)
+    pilots, task = runners_and_task("policy", [file], ROUGH.name, 0)
     assert isinstance(task, TaskCfg) and task.name == ROUGH.name
     short = dataclasses.replace(task, episode_s=0.2)
     assert play_episode(short, pilots, None, 5, shield=False).ground is not None
     for other in ("stand", "hover", "perch"):
         with pytest.raises(ValueError, match=f"is a policy for 'velocity', not for '{other}'"):
-            pilots_and_task("policy", [file], other, 0)
+            runners_and_task("policy", [file], other, 0)
 
 
 def test_the_ground_is_drawn_where_it_is():

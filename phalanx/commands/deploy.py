@@ -56,7 +56,8 @@ def deploy(
             err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)
             return 1
     page = folder / "report.html"
-    page.write_text(render_flight(result, load_mission_flight(folder / "flight.npz", plan)), encoding="utf-8")
+    flight, task = load_mission_flight(folder / "flight.npz", plan), next(iter(policies.values())).task
+    page.write_text(render_flight(result, flight, task, [member.robot for member in plan.team]), encoding="utf-8")
     good = result["mission_success"] and result["landed_safely"] is not False and result["stopped_safely"] is not False
     if json:
         print_json(result)

@@ -40,14 +40,14 @@ def evaluate(
         json: Print one JSON object on stdout.
     """
     from phalanx.report.places import collision_distance
-    from phalanx.subjects import pilots_and_task
+    from phalanx.subjects import runners_and_task
     from policies.evaluation.evaluate import HELD_OUT_SEED
     from policies.evaluation.evaluate import evaluate as run
     from policies.evaluation.policy_runner import BundleRunner
     from sim.task import TaskCfg
 
     start = HELD_OUT_SEED if seed is None else seed
-    pilots, cfg = pilots_and_task(agent, subjects, task, start)
+    pilots, cfg = runners_and_task(agent, subjects, task, start)
     alone = isinstance(cfg, TaskCfg)
     if robots and not alone:
         raise ValueError(f"{cfg.name} has roles ({', '.join(cfg.roles)}) with team sizes of their own")

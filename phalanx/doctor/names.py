@@ -2,28 +2,25 @@
 
 from importlib.machinery import PathFinder
 from importlib.metadata import distribution
-from pathlib import Path
 
 from phalanx.doctor.check import Check
+from phalanx.names import HOME, PACKAGES, shadowed
 
-PACKAGES = ("hardware", "deploy", "sim", "policies", "ros_nodes", "phalanx")
+HINT = (
+    "`phalanx` uses its own, but Python programs and ros2 launch started here import yours: rename it, or start them "
+    "from another directory"
+)
 
 
 def name_checks() -> list[Check]:
     """One check for each top-level package."""
-    home = Path(__file__).resolve().parents[2]
-    return [_check(package, home) for package in PACKAGES]
+    return [_check(package) for package in PACKAGES]
 
 
-def _check(package: str, home: Path) -> Check:
-    spec = PathFinder.find_spec(package)
-    if spec is None:
-        return Check(
-            "names", package, "fail", "not importable", "install phalanx again: pip install --force-reinstall phalanx"
-        )
-    origin = Path(spec.origin) if spec.origin else Path(next(iter(spec.submodule_search_locations or ["?"])))
-    found = origin.resolve().parent if origin.name == "__init__.py" else origin.resolve()
-    if found != home / package:
-        hint = "another distribution or the working directory owns this name: install into a virtual environment"
-        return Check("names", package, "fail", f"comes from {found}", hint)
+def _check(package: str) -> Check:
+    if other := shadowed().get(package):
+        return Check("names", package, "fail", f"hidden by {other}", HINT)
+    if not (HOME / package).is_dir() or PathFinder.find_spec(package, [str(HOME)]) is None:
+        hint = "install phalanx again: pip install --force-reinstall phalanx"
+        return Check("names", package, "fail", "not importable", hint)
     return Check("names", package, "ok", f"phalanx {distribution('phalanx').version}")

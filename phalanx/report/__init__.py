@@ -4,7 +4,6 @@ from phalanx.report.film import Cable, Film, Marker, Shape
 from phalanx.report.flight import Event, Flight, load_flight
 from phalanx.report.gates import Gate, judge
 from phalanx.report.page import render_flight, render_page, render_replay
-from phalanx.report.picture import picture, top_view
 
 __all__ = [
     "Cable",
@@ -16,9 +15,7 @@ __all__ = [
     "Shape",
     "judge",
     "load_flight",
-    "picture",
     "render_flight",
     "render_page",
     "render_replay",
-    "top_view",
 ]

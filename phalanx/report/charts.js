@@ -37,7 +37,7 @@ function lineChart(host, series, options) {
       body += line(x(mark.x), MARGIN.top, x(mark.x), height - MARGIN.bottom, "mark");
       body += text(x(mark.x) + (right ? -5 : 5), MARGIN.top + 8 + 13 * (level++ % 3), mark.label, "mark-text", right ? "end" : "start");
     }
-    for (const s of series) body += path(s.points.filter((p) => p[1] !== null).map((p) => [x(p[0]), y(p[1])]), s.colour, s.width || 1.8);
+    for (const s of series) body += path(s.points.filter((p) => p[1] !== null).map((p) => [x(p[0]), y(p[1])]), s.colour, 1.8, s.dashed ? 'stroke-dasharray="6 4"' : "");
     if (options.limit) {
       body += line(MARGIN.left, y(options.limit.y), width - MARGIN.right, y(options.limit.y), "limit");
       body += text(width - MARGIN.right, y(options.limit.y) - 5, options.limit.label, "limit-text", "end");
@@ -71,6 +71,30 @@ function laneChart(host, flight, clock) {
     for (const tick of ticks(xRange[0], xRange[1], width < 460 ? 4 : 7)) body += text(x(tick), height - bottom + 18, short(tick), "", "middle");
     body += text(width - MARGIN.right, height - 2, "time, s", "", "end");
     host.innerHTML = `<svg height="${height}" viewBox="0 0 ${width} ${height}" role="img" aria-label="shield modes">${body}</svg>`;
+    attachCursor(host.firstChild, x, xRange, height, clock);
+  });
+}
+
+// One row a term, largest sum first, each on a scale of its own: any number of terms can be told apart.
+function rewardRows(host, terms, times, clock) {
+  const rowHeight = 30, bottom = 34, left = 150, right = 74;
+  const height = terms.length * rowHeight + bottom;
+  const xRange = [times[0], times[times.length - 1]];
+  responsive(host, (width) => {
+    const x = scale(xRange[0], xRange[1], left, width - right);
+    let body = "";
+    terms.forEach(({ name, values, sum }, row) => {
+      const sorted = [0, ...values].sort((a, b) => a - b);
+      const [least, most] = [0.005, 0.995].map((share) => sorted[Math.round(share * (sorted.length - 1))]); // a fall is cut short
+      const y = scale(Math.min(0, least), Math.max(0, most), row * rowHeight + rowHeight - 5, row * rowHeight + 5);
+      const cut = (v) => y(Math.min(Math.max(0, most), Math.max(Math.min(0, least), v)));
+      body += text(left - 10, row * rowHeight + 19, name, "", "end") + line(left, y(0), width - right, y(0), "axis");
+      body += path(values.map((v, k) => [x(times[k]), cut(v)]), sum < 0 ? "var(--bad)" : "var(--accent)", 1.4);
+      body += text(width, row * rowHeight + 19, `${sum > 0 ? "+" : ""}${short(+sum.toPrecision(3))}`, "strong", "end");
+    });
+    for (const tick of ticks(xRange[0], xRange[1], width < 460 ? 4 : 7)) body += text(x(tick), height - bottom + 18, short(tick), "", "middle");
+    body += text(width - right, height - 2, "time, s", "", "end") + text(width, height - bottom + 18, "sum", "", "end");
+    host.innerHTML = `<svg height="${height}" viewBox="0 0 ${width} ${height}" role="img" aria-label="reward terms">${body}</svg>`;
     attachCursor(host.firstChild, x, xRange, height, clock);
   });
 }

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from phalanx.report import Event, Flight
-from phalanx.report.filming import make_film, visual_scene
-from phalanx.report.places import collision_distance, markers_of, robot_labels
+from phalanx.report.filming import film_and_charts
+from phalanx.report.places import collision_distance, robot_labels
 from policies.evaluation.policy_runner import PolicyRunner
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import MixedEnv
@@ -27,6 +27,7 @@ class Episode:
     mean_return: float
     reward_terms: dict[str, float]  # sum over the episode, mean over the robots
     duration_s: float
+    robots: tuple[str, ...]  # specification of each
     flies: bool
     ground: np.ndarray | None = None  # nodes of the scene's height field, if it has one
 
@@ -42,12 +43,12 @@ def play_episode(
         pilots[name].start(group)
     ground = ground_of(env)
     columns = torch.arange(env.world.scene.model.nq)
-    qpos, pos, told = [], [], []
+    qpos, pos, commanded = [], [], []
 
     def look() -> None:
         qpos.append(env.world.physics.now(columns)[0].numpy().astype(float))
         pos.append(_robots({name: group.robots.truth().base_pos for name, group in groups.items()}))
-        told.append({name: _arrays(group.command) for name, group in groups.items()})
+        commanded.append({name: _arrays(group.command) for name, group in groups.items()})
 
     look()
     mode, terms, total, ended = [], [], 0.0, False
@@ -66,10 +67,11 @@ def play_episode(
     failures = {name: float(hit) for name, hit in _named(info["terminations"]).items() if hit}
     failed = np.flatnonzero(_robots(terminated)).tolist()
     failure = next(iter(failures), "")
-    names = robot_labels([group.robot.name for group in groups.values() for _ in range(group.num_agents)])
+    robots = tuple(group.robot.name for group in groups.values() for _ in range(group.num_agents))
+    names = robot_labels(robots)
     t = np.arange(len(pos)) * env.control_dt
-    markers = markers_of(task, told)
-    own = [marker.pos[0] for marker in markers if marker.owner >= 0]
+    film, charts = film_and_charts(task, num_agents, np.array(qpos), t, names, commanded, ground)
+    own = [marker.pos[0] for marker in film.markers if marker.owner >= 0]
     flight = Flight(
         names=names,
         t=t,
@@ -82,8 +84,9 @@ def play_episode(
         intervention=np.array(mode, dtype=float),
         events=tuple(Event(float(t[-1]), names[k], "kill", failure) for k in failed if failure),
         control_period_ms=1e3 * env.control_dt,
-        film=make_film(visual_scene(task, num_agents, ground=ground), np.array(qpos), markers),
-        curves={name: np.array([row[name] for row in terms]) for name in terms[0]},
+        film=film,
+        rewards={name: np.array([row[name] for row in terms]) for name in terms[0]},
+        charts=charts,
     )
     return Episode(
         flight=flight,
@@ -91,8 +94,9 @@ def play_episode(
         success=bool(info["success"][0]),
         failure=failure,
         mean_return=total,
-        reward_terms={name: float(values.sum()) for name, values in flight.curves.items()},
+        reward_terms={name: float(values.sum()) for name, values in flight.rewards.items()},
         duration_s=float(t[-1]),
+        robots=robots,
         flies=any(group.robot.kind == "drone" for group in groups.values()),
         ground=ground,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 WORLD = 0  # index of the body that never moves
+SLAB = 3.0  # a thing of the world that is so many times as wide as high lies below all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,11 @@ class Shape:
     owner: int = -1  # which robot it is part of, -1 for a thing
     name: str = ""
     behind: float = 0.0  # m, drawn as if it were so much farther away
+
+    def is_slab(self) -> bool:
+        """Whether it is a part of the world on which other things stand, such as a table or a ramp."""
+        size = np.ptp(self.points, axis=0) + 2.0 * self.radius
+        return self.body == WORLD and float(size[:2].min()) > SLAB * float(size[2])
 
     def corners(self) -> np.ndarray:
         """(8 or fewer, 3) m: points between which it lies, but for its radius."""

@@ -1,11 +1,15 @@
 """From recorded coordinates to a film: the task's own scene, with everything that is there only to be looked at."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import mujoco
 import numpy as np
 
+from phalanx.report.figures import charts_of
 from phalanx.report.film import Cable, Film, Marker
+from phalanx.report.flight import Chart
+from phalanx.report.places import Commanded, markers_of
 from phalanx.report.shapes import EVERYWHERE, bones_of, shapes_of
 from sim.envs.team_env import task_scene
 from sim.scenes.scene import Scene
@@ -38,6 +42,21 @@ def visual_scene(
     if ground is not None:
         scene.model.hfield_data[:] = ground
     return scene
+
+
+def film_and_charts(
+    task: TaskCfg | MixedTaskCfg,
+    num_agents: int | None,
+    qpos: np.ndarray,
+    t: np.ndarray,
+    names: Sequence[str],
+    commanded: Sequence[Commanded],
+    ground: np.ndarray | None = None,
+) -> tuple[Film, tuple[Chart, ...]]:
+    """The film of coordinates `qpos` (T, nq) of `task` at the times `t` (T,) s, and the charts that suit the task."""
+    scene = visual_scene(task, num_agents, ground=ground)
+    film = make_film(scene, qpos, markers_of(task, commanded))
+    return film, charts_of(task, scene, qpos, t, names, commanded)
 
 
 def make_film(scene: Scene, qpos: np.ndarray, markers: tuple[Marker, ...] = ()) -> Film:

@@ -22,6 +22,26 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """One curve of a chart."""
+
+    name: str
+    values: np.ndarray  # (T,)
+    owner: int  # which robot it is of, -1 for none; decides the colour
+    dashed: bool = False  # a command
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Curves over the time of a flight."""
+
+    title: str
+    about: str
+    label: str  # of the vertical axis, with the unit
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Flight:
     """T moments of N robots on one clock; the simulator's truth, not what the robots believed."""
 
@@ -39,7 +59,8 @@ class Flight:
     period_error_us: np.ndarray = field(default_factory=lambda: np.zeros(0))  # one entry a control period
     control_period_ms: float = 20.0
     film: Film | None = None  # of the same moments
-    curves: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (T,): the reward's terms, say
+    rewards: Mapping[str, np.ndarray] = field(default_factory=dict)  # term -> (T,) of each control step
+    charts: tuple[Chart, ...] = ()  # what depends on the class of robot and the task
 
     def separation_m(self) -> np.ndarray:
         """(T,) distance between the centres of the closest pair, m; inf where there is no pair or it means nothing."""
@@ -69,7 +90,11 @@ class Flight:
             mode=self.mode[keep],
             intervention=self.intervention[keep],
             film=None if self.film is None else self.film.at(keep),
-            curves={name: values[keep] for name, values in self.curves.items()},
+            rewards={name: values[keep] for name, values in self.rewards.items()},
+            charts=tuple(
+                replace(c, lines=tuple(replace(line, values=line.values[keep]) for line in c.lines))
+                for c in self.charts
+            ),
         )
 
 

@@ -31,6 +31,12 @@ def reach(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return (points - centres[:, None]).reshape(-1, 3)
 
 
+def camera_axes(azimuth: float, elevation: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Right, up and towards the eye, (3,) each, world, of a camera that stands at `azimuth` and `elevation` rad."""
+    ca, sa, ce, se = np.cos(azimuth), np.sin(azimuth), np.cos(elevation), np.sin(elevation)
+    return np.array([-sa, ca, 0.0]), np.array([-se * ca, -se * sa, ce]), np.array([ce * ca, ce * sa, se])
+
+
 def _smoothed(path: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Mean of `path` (T, 3) over about `SMOOTH_S` around each moment."""
     half = int(np.searchsorted(t, t[0] + SMOOTH_S / 2))

@@ -19,29 +19,17 @@ function head() {
   const failed = result.gates.filter((gate) => !gate.passed);
   const warned = result.gates.filter((gate) => gate.passed && gate.warning).length;
   const ran = result.started_utc ? `${result.started_utc.replace("T", " ").slice(0, 16)} UTC` : "";
-  page.append(html("div", { class: "top" }, `<span class="brand">phalanx</span><span>${escapeText([result.task, result.kind, result.seed === undefined ? "" : `seed ${result.seed}`, ran].filter(Boolean).join(" · "))}</span>`));
-  if (result.gates.length) page.append(html("div", { class: `verdict ${result.success ? "pass" : "fail"}` }, result.success ? `All ${result.gates.length} gates passed${warned ? `, ${warned} with a warning` : ""}` : `${failed.length} of ${result.gates.length} gates failed`));
+  const facts = [result.task && `task ${result.task}`, result.team, result.kind, result.seed === undefined ? "" : `seed ${result.seed}`, ran];
+  page.append(html("div", { class: "top" }, `<span class="brand">phalanx</span><span>${escapeText(facts.filter(Boolean).join(" · "))}</span>`));
+  const outcome = result.outcome || (result.success ? `All ${result.gates.length} gates passed${warned ? `, ${warned} with a warning` : ""}` : `${failed.length} of ${result.gates.length} gates failed`);
+  page.append(html("div", { class: `verdict ${result.success ? "pass" : "fail"}` }, escapeText(outcome)));
   page.append(html("h1", {}, escapeText(title)));
-  if (result.gates.length) page.append(html("p", { class: "lead" }, result.success
-    ? !result.train ? "Simulated robots over real ROS 2; every policy and every shield is a process of its own." : "The policy was trained in parallel simulation, exported to one file, proven against its own probes and then flown in ROS 2, each robot behind a safety shield in a process of its own."
-    : `What fell short: ${failed.map((gate) => `${escapeText(gate.name)} (${escapeText(gate.value)}, wanted ${escapeText(gate.wanted)})`).join("; ")}.`));
+  if (failed.length) page.append(html("p", { class: "lead" }, `Not reached: ${failed.map((gate) => `${escapeText(gate.name)}${gate.wanted ? ` (${escapeText(gate.value)}, wanted ${escapeText(gate.wanted)})` : ""}`).join("; ")}.`));
+  else if (result.about) page.append(html("p", { class: "lead" }, escapeText(result.about)));
 }
 
 function tiles() {
-  const { train, parity, ros, shield } = result;
-  const four = (result.verify || {}).teams || {};
-  const team = four[ros ? ros.robots : 4] || Object.values(four)[0];
-  const all = [];
-  if (train) all.push([seconds(train.wall_s), `to learn, ${number(train.agent_steps)} steps`]);
-  if (team) all.push([percent(team.shielded_success_rate), "held-out success, shielded"]);
-  if (parity) all.push([parity.max_abs === 0 ? "0" : parity.max_abs.toExponential(1), "largest difference sim to file"]);
-  if (ros) {
-    all.push([`${number(ros.min_separation_m)}<small>m</small>`, "closest approach in ROS 2"]);
-    all.push([`${number(ros.sensor_to_command_ms.p99)}<small>ms</small>`, "sensor to command, p99"]);
-    all.push([`${number(ros.kill_to_fallback_ms)}<small>ms</small>`, "from kill to fallback"]);
-  }
-  if (shield) all.push([`${shield.violations}`, "separation violations"]);
-  if (all.length) page.append(html("div", { class: "tiles" }, all.map(([big, small]) => `<div class="tile"><b>${big}</b><span>${small}</span></div>`).join("")));
+  if (result.tiles.length) page.append(html("div", { class: "tiles" }, result.tiles.map(([value, unit, label]) => `<div class="tile"><b>${escapeText(value)}<small>${escapeText(unit)}</small></b><span>${escapeText(label)}</span></div>`).join("")));
 }
 
 function replay() {
@@ -74,8 +62,8 @@ function replay() {
     now.innerHTML = `<b>${t.toFixed(1)} s</b>${gap === undefined ? "" : `<br><span class="${gap < 1.6 * flight.limit ? "near" : ""}">closest pair ${gap.toFixed(2)} m</span>`}`;
     if (flight.modeNames.length) modes.forEach((slot, robot) => { const mode = flight.modeNames[flight.mode[k][robot]]; slot.textContent = mode.toLowerCase(); slot.style.color = modeColour(mode); slot.style.opacity = mode === "NOMINAL" ? 0.6 : 1; });
   });
-  const closest = flight.separation.indexOf(Math.min(...flight.separation));
-  clock.seek(closest >= 0 ? flight.t[closest] : clock.from);
+  clock.seek(clock.from);
+  if (!matchMedia("(prefers-reduced-motion: reduce)").matches) clock.toggle();
   return clock;
 }
 
@@ -93,21 +81,14 @@ function flightFigures(clock) {
     shield.append(html("div", { class: "legend" }, used.map((name) => `<span style="--c:${modeColour(name)}">${escapeText(name.toLowerCase())}</span>`).join("")));
     laneChart(within(shield), flight, clock);
   }
-  rewards(clock);
-}
-
-// Each term of the reward over the episode: what the robots were paid for, and what they paid for.
-function rewards(clock) {
-  if (!flight.curves.length) return;
-  const terms = flight.curves.filter((c) => c.values.some((v) => v !== 0));
-  const box = card("Reward", "What each term gave in each control step, mean over the robots.");
-  box.append(html("div", { class: "legend" }, terms.map((c, k) => `<span style="--c:${robotColour(k)}">${escapeText(c.name)}</span>`).join("")));
-  const all = terms.flatMap((c) => c.values).sort((a, b) => a - b);
-  const [least, most] = [0.005, 0.995].map((share) => all[Math.floor(share * (all.length - 1))]);  // a fall is cut short
-  const pad = 0.15 * (most - least) || 0.1, yRange = [least - pad, most + pad];
-  const cut = (v) => Math.min(yRange[1], Math.max(yRange[0], v));
-  lineChart(within(box), terms.map((c, k) => ({ points: flight.t.map((t, i) => [t, cut(c.values[i])]), colour: robotColour(k), width: 1.4 })),
-    { yRange, xLabel: "time, s", yLabel: "reward a step", clock });
+  for (const chart of flight.charts) {
+    const box = card(chart.title, chart.about);
+    const series = chart.lines.map((l) => ({ points: flight.t.map((t, k) => [t, l.values[k]]), colour: l.owner < 0 ? "var(--soft)" : robotColour(l.owner), dashed: l.dashed }));
+    box.append(html("div", { class: "legend" }, chart.lines.map((l, k) => `<span style="--c:${series[k].colour}">${escapeText(l.name)}${l.dashed ? " (dashed)" : ""}</span>`).join("")));
+    lineChart(within(box), series, { xLabel: "time, s", yLabel: chart.label, marks, clock });
+  }
+  const terms = flight.rewards.filter((c) => c.values.some((v) => v !== 0)).sort((a, b) => Math.abs(b.sum) - Math.abs(a.sum));
+  if (terms.length) rewardRows(within(card("Reward", "Each term in each control step, mean over the robots, on a scale of its own; at the right its sum over the episode.")), terms, flight.t, clock);
 }
 
 function learning(parent) {

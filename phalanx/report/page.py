@@ -3,7 +3,8 @@
 import html
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,21 @@ from phalanx.report.film import Film
 from phalanx.report.flight import Flight
 from phalanx.report.framing import framing
 from phalanx.report.gates import Gate
-from phalanx.report.sketch import is_slab
 
 HERE = Path(__file__).parent
 SCRIPTS = ("svg.js", "charts.js", "film.js", "replay.js", "page.js")
 REPLAY_HZ = 25.0
 HISTOGRAM_BINS = 48
+ABOUT = (
+    "The policy was trained in parallel simulation, exported to one file, checked against its own probes and then "
+    "run in ROS 2, each robot behind a safety shield in a process of its own."
+)
 
 
 def render_page(result: Mapping[str, Any], flight: Flight | None, title: str) -> str:
     """HTML of the report on `result` (the content of result.json) and the recorded `flight`."""
-    data = {"title": title, "result": result, "flight": None if flight is None else flight_data(flight)}
+    content = {"about": ABOUT, **result, "tiles": tiles_of(result)}
+    data = {"title": title, "result": content, "flight": None if flight is None else flight_data(flight)}
     page = (HERE / "page.html").read_text(encoding="utf-8")
     parts = {
         "{{TITLE}}": html.escape(title),
@@ -60,7 +65,15 @@ def flight_data(flight: Flight) -> dict[str, Any]:
         "centre": _rounded(centre, 3),
         "size": round(size, 3),
         "film": None if thin.film is None else film_data(thin.film),
-        "curves": [{"name": name, "values": _rounded(values, 4)} for name, values in thin.curves.items()],
+        "rewards": [
+            {"name": name, "values": _rounded(values, 4), "sum": float(flight.rewards[name].sum())}
+            for name, values in thin.rewards.items()
+        ],
+        "charts": [
+            {"title": chart.title, "about": chart.about, "label": chart.label}
+            | {"lines": [asdict(line) | {"values": _rounded(line.values, 4)} for line in chart.lines]}
+            for chart in thin.charts
+        ],
     }
 
 
@@ -76,7 +89,7 @@ def film_data(film: Film) -> dict[str, Any]:
                 "colour": shape.colour,
                 "alpha": round(shape.alpha, 2),
                 "owner": shape.owner,
-                "slab": is_slab(shape),
+                "slab": shape.is_slab(),
                 "behind": shape.behind,
             }
             for shape in film.shapes
@@ -116,8 +129,8 @@ def _without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def render_flight(figures: Mapping[str, Any], flight: Flight) -> str:
-    """HTML of a mission that was flown without training before it; `figures` as `run_mission` returns them."""
+def render_flight(figures: Mapping[str, Any], flight: Flight, task: str, robots: Sequence[str]) -> str:
+    """HTML of a mission of `task` in ROS 2; `figures` as `run_mission` returns them, `robots` by specification."""
     good = figures["mission_success"] and figures["landed_safely"] is not False
     why = "; ".join(f"{f['robot']} at {f['t_s']:.1f} s: {f['why']}" for f in figures["failures"])
     gates = [
@@ -128,16 +141,60 @@ def render_flight(figures: Mapping[str, Any], flight: Flight) -> str:
         gates.append(Gate("robot without policy landed safely", figures["landed_safely"], "", ""))
     result = {
         "success": good,
-        "task": f"{figures['robots']} robots",
+        "task": task,
         "seed": figures["seed"],
         "gates": [asdict(gate) for gate in gates],
         "ros": figures,
         "shield": figures["shield"],
         "files": {"policy fingerprint": figures["fingerprint"], "bag": figures["bag"]},
+        "about": "Simulated robots over ROS 2; every policy and every shield is a process of its own.",
     }
-    return render_page(result, flight, f"{len(flight.names)} robots in ROS 2, each behind its own shield")
+    return render_page(result, flight, f"{task}: {team_of(robots)} in ROS 2")
 
 
-def render_replay(flight: Flight, title: str) -> str:
-    """HTML with nothing but the flight: replay, separation and shield."""
-    return render_page({"gates": [], "success": True}, flight, title)
+def render_replay(flight: Flight, task: str, robots: Sequence[str], agent: str, row: Mapping[str, Any]) -> str:
+    """HTML of one episode in simulation; `row` are its figures (see `episode.figures_of`)."""
+    result = {
+        "gates": [],
+        "task": task,
+        "kind": "simulation",
+        "team": team_of(robots),
+        "seed": row["seed"],
+        "success": row["success"],
+        "about": "",
+        "outcome": "success" if row["success"] else row["failure"] or "no success",
+        "episode": row,
+    }
+    return render_page(result, flight, f"{task}: {team_of(robots)}, {agent}")
+
+
+def team_of(robots: Sequence[str]) -> str:
+    """`4 crazyflie`, `2 g1 and 1 panda`; a single robot by its name alone."""
+    count = Counter(robots)
+    return " and ".join(f"{n} {name}" if len(robots) > 1 else name for name, n in count.items())
+
+
+def tiles_of(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The figures at the head of the page: value, unit, label; what was not measured is left out."""
+    train, ros, episode = (result.get(name) or {} for name in ("train", "ros", "episode"))
+    teams = (result.get("verify") or {}).get("teams", {})
+    team: Mapping[str, Any] = teams.get(str(ros.get("robots"))) or next(iter(teams.values()), {})
+    latency, shield = ros.get("sensor_to_command_ms") or {}, result.get("shield") or {}
+    found: list[tuple[float | None, float, str, str]] = [
+        (train.get("wall_s"), 1, "s", f"training, {train.get('agent_steps', 0) / 1e6:.2g} M agent steps"),
+        (team.get("shielded_success_rate"), 100, "%", "success on held-out starts, with shield"),
+        ((result.get("parity") or {}).get("max_abs"), 1, "", "largest difference between simulation and file"),
+        (episode.get("duration_s"), 1, "s", "episode"),
+        (episode.get("return"), 1, "", "return"),
+        (episode.get("filtered_share"), 100, "%", "of the time the shield intervened"),
+        (episode.get("min_separation_m", ros.get("min_separation_m")), 1, "m", "closest pair"),
+        (latency.get("p99"), 1, "ms", "sensor to command, p99"),
+        (ros.get("kill_to_fallback_ms"), 1, "ms", "from policy killed to fallback"),
+        (shield.get("violations"), 1, "", "violations of the shield's limits"),
+    ]
+    return [(_short(scale * value), unit, label) for value, scale, unit, label in found if value is not None]
+
+
+def _short(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:.0f}" if 100 <= abs(value) < 1e7 else f"{value:.3g}"

@@ -9,6 +9,7 @@ from phalanx.report import Marker
 from sim.task import GroupCfg, MixedTaskCfg, TaskCfg
 from sim.terms import terminations
 
+Commanded = Mapping[str, Mapping[str, np.ndarray]]  # role -> command -> (N, size), at one moment
 SHORT = {"crazyflie": "cf"}  # as robots are called in a team
 
 
@@ -34,19 +35,14 @@ def positions_in(role: GroupCfg) -> list[str]:
     return [name for name, c in role.commands.items() if len(c.low) == 3 and c.unit == "m" and c.frame == "world"]
 
 
-def markers_of(
-    task: TaskCfg | MixedTaskCfg, told: Sequence[Mapping[str, Mapping[str, np.ndarray]]]
-) -> tuple[Marker, ...]:
-    """A marker for each place that a robot was sent to, one for all of a role where all were told the same.
-
-    `told` is, for each moment, role -> command -> (N, size).
-    """
+def markers_of(task: TaskCfg | MixedTaskCfg, commanded: Sequence[Commanded]) -> tuple[Marker, ...]:
+    """A marker for each commanded position, one for all robots of a role where all have the same at every moment."""
     markers: list[Marker] = []
     first = 0
     for role, cfg in task.roles.items():
         count = 0
         for name in positions_in(cfg):
-            path = np.array([row[role][name] for row in told])  # (T, N, 3)
+            path = np.array([row[role][name] for row in commanded])  # (T, N, 3)
             count = path.shape[1]
             if count > 1 and np.allclose(path, path[:, :1]):
                 markers.append(Marker(name, -1, path[:, 0]))

@@ -1,77 +1,67 @@
-"""Videos and still pictures of an episode: rendered where MuJoCo finds OpenGL, painted from its shapes elsewhere."""
+"""Videos and still pictures of an episode, as MuJoCo renders them."""
 
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from phalanx.report.episode import Episode
-from phalanx.report.picture import moments
-from phalanx.report.rendered import NoRenderer, rendered
-from sim.task import MixedTaskCfg, TaskCfg
+from phalanx.report.render import moments, rendered
 
-SIZE = (640, 480)
+if TYPE_CHECKING:
+    from phalanx.report.episode import Episode
+    from sim.task import MixedTaskCfg, TaskCfg
+
+SIZE = (1280, 720)  # pixels
 FPS = 25
-STRIP = 4  # pictures on a still one
+MOMENTS = 4  # on a still picture
 FRAME_LIMIT = 1500
-Made = tuple[TaskCfg | MixedTaskCfg, int | None]  # task and team size that an episode's scene is made of
+Size = tuple[int, int]
+NEEDS = "a {} needs {}, which is not installed: pip install 'phalanx[video]'"
 
 
-def save_video(path: Path, episode: Episode, scene: Made) -> str:
-    """Write a .gif or .mp4; returns how it was drawn. ValueError when a library or program for it is missing."""
+def save_picture(
+    path: Path, episode: "Episode", task: "TaskCfg | MixedTaskCfg", num_agents: int | None, size: Size = SIZE
+) -> None:
+    """Write a .png with the last moment and, as ghosts, those before it, or a .gif or .mp4 of the whole episode.
+
+    `task` and `num_agents` are those that the episode was played with. ValueError where OpenGL or a program is missing.
+    """
+    if path.suffix == ".png":
+        (image,) = rendered(episode, task, num_agents, [moments(episode, MOMENTS)], size)
+        _pillow(".png").fromarray(image).save(path, optimize=True)
+        return
     times = episode.flight.t
     steps = np.append(np.searchsorted(times, np.arange(0.0, times[-1], 1.0 / FPS)), len(times) - 1)
-    frames, how = frames_of(episode, scene, np.unique(steps)[:FRAME_LIMIT].tolist())
-    if path.suffix == ".mp4":
-        _encode(path, frames)
-    else:
-        _animate(path, frames)
-    return how
+    frames = rendered(episode, task, num_agents, [[step] for step in np.unique(steps)[:FRAME_LIMIT].tolist()], size)
+    (_encode if path.suffix == ".mp4" else _animate)(path, frames, size)
 
 
-def save_still(path: Path, episode: Episode, scene: Made) -> str:
-    """Write a .png: the beginning, moments between and the end, in reading order; returns how it was drawn."""
-    frames, how = frames_of(episode, scene, moments(episode.flight, STRIP))
-    images = list(frames)
-    from PIL import Image
-
-    sheet = Image.new("RGB", (2 * SIZE[0], SIZE[1] * ((len(images) + 1) // 2)), "white")
-    for k, image in enumerate(images):
-        sheet.paste(image, (SIZE[0] * (k % 2), SIZE[1] * (k // 2)))
-    sheet.save(path)
-    return how
+def check_tools(suffix: str) -> None:
+    """ValueError, which says how to get it, where what writes files of `suffix` is not installed."""
+    ffmpeg() if suffix == ".mp4" else _pillow(suffix)
 
 
-def frames_of(episode: Episode, scene: Made, steps: list[int]) -> tuple[Iterator[Any], str]:
-    """Images (PIL) of `steps`, one at a time, and how they are made: by MuJoCo, or painted where it cannot draw."""
+def _pillow(suffix: str) -> Any:
     try:
-        import PIL  # noqa: F401
+        from PIL import Image
     except ImportError:
-        raise ValueError("pictures need Pillow, which is not installed: pip install 'phalanx[video]'") from None
-    images = rendered(episode, *scene, steps, SIZE)
-    try:
-        return chain([next(images)], images), "rendered by MuJoCo"
-    except NoRenderer as error:
-        from phalanx.report.painter import painted
-
-        return painted(episode.flight, steps, SIZE), f"painted from shapes, for want of OpenGL ({error})"
+        raise ValueError(NEEDS.format(suffix, "Pillow")) from None
+    return Image
 
 
-def _animate(path: Path, frames: Iterable[Any]) -> None:
-    from PIL import Image
-
-    few = [frame.quantize(192, dither=Image.Dither.NONE) for frame in frames]
+def _animate(path: Path, frames: Iterable[np.ndarray], size: Size) -> None:
+    image = _pillow(".gif")
+    few = [image.fromarray(frame).quantize(128, dither=image.Dither.NONE) for frame in frames]
     few[0].save(path, save_all=True, append_images=few[1:], duration=1000 // FPS, loop=0, optimize=False)
 
 
-def _encode(path: Path, frames: Iterable[Any]) -> None:
+def _encode(path: Path, frames: Iterable[np.ndarray], size: Size) -> None:
     """H.264 by ffmpeg, of the package imageio-ffmpeg or of the system."""
-    size = "x".join(map(str, SIZE))
-    command = [ffmpeg(), "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(FPS)]
+    shape = "x".join(map(str, size))
+    command = [ffmpeg(), "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", shape, "-r", str(FPS)]
     command += ["-i", "-", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "23", "-movflags", "+faststart", str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stderr is not None
@@ -93,6 +83,6 @@ def ffmpeg() -> str:
     except ImportError:
         found = shutil.which("ffmpeg")
         if found is None:
-            raise ValueError("an .mp4 needs ffmpeg, which is not installed: pip install 'phalanx[video]'") from None
+            raise ValueError(NEEDS.format(".mp4", "ffmpeg")) from None
         return found
     return str(get_ffmpeg_exe())

@@ -1,0 +1,96 @@
+"""Charts of an episode that depend on what the robots are and what they are told to do."""
+
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+
+from hardware import load_robot
+from phalanx.report.flight import Chart, Line
+from phalanx.report.places import Commanded, positions_in
+from sim.scenes.scene import Scene, robot_prefix
+from sim.task import MixedTaskCfg, TaskCfg
+
+SMOOTH_S = 0.3  # over which a walking speed is the mean: a step takes longer than that
+
+
+def charts_of(
+    task: TaskCfg | MixedTaskCfg,
+    scene: Scene,
+    qpos: np.ndarray,
+    t: np.ndarray,
+    names: Sequence[str],
+    commanded: Sequence[Commanded],
+) -> tuple[Chart, ...]:
+    """Distance to a goal, height of a carried object, walking speed: those that `task` is about.
+
+    `qpos` (T, nq) of `scene` and the `commanded` values are at the times `t` (T,) s; `names` are those of the robots.
+    """
+    sites, bodies = _places(scene.model, qpos)
+    things = {thing.name: bodies[:, thing.body] for thing in scene.objects}
+    moved = next(iter(things), None)
+    distance: list[Line] = []
+    height = [Line(name, path[:, 2], -1) for name, path in things.items()]
+    speed: list[Line] = []
+    first = 0
+    for (role, cfg), group in zip(task.roles.items(), scene.groups, strict=True):
+        spec, values = load_robot(cfg.robot), {name: _series(commanded, role, name) for name in cfg.commands}
+        owners = range(first, first + group.num_robots)
+        for owner in owners:
+            row = owner - first
+            base = bodies[:, group.base_body[row]]
+            tool = spec.frames.get("tool")
+            own = base if tool is None else sites[:, scene.model.site(robot_prefix(owner) + tool).id]
+            for goal in positions_in(cfg):
+                away = np.linalg.norm((own if moved is None else things[moved]) - values[goal][:, row], axis=-1)
+                if moved is None or owner == first:  # robots that move one thing share its distance
+                    distance.append(
+                        Line(names[owner] if moved is None else moved, away, owner if moved is None else -1)
+                    )
+            if spec.kind == "humanoid" and "velocity" in values:
+                turn = qpos[:, group.base_qpos[row][3:]]
+                speed.append(Line(names[owner], _forward_speed(base, turn, t), owner))
+                speed.append(Line(f"{names[owner]}, command", values["velocity"][:, row, 0], owner, dashed=True))
+        if moved and "height" in values:
+            height.append(Line("command", values["height"][:, 0, 0], -1, dashed=True))
+        first += group.num_robots
+    about = (
+        f"From the {moved} to its goal."
+        if moved
+        else "From the tool of an arm, or the base of another robot, to its goal."
+    )
+    found = (
+        Chart("Distance to goal", about, "distance, m", tuple(distance)),
+        Chart("Height of what is carried", "Above the floor.", "height, m", () if distance else tuple(height)),
+        Chart("Walking speed", f"Forward, mean over {SMOOTH_S:g} s.", "speed, m/s", tuple(speed)),
+    )
+    return tuple(chart for chart in found if chart.lines)
+
+
+def _places(model: mujoco.MjModel, qpos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where sites (T, nsite, 3) and bodies (T, nbody, 3) are, m, world."""
+    data = mujoco.MjData(model)
+    sites, bodies = np.empty((len(qpos), model.nsite, 3)), np.empty((len(qpos), model.nbody, 3))
+    for step, row in enumerate(qpos):
+        data.qpos[:] = row
+        mujoco.mj_kinematics(model, data)
+        sites[step], bodies[step] = data.site_xpos, data.xpos
+    return sites, bodies
+
+
+def _series(commanded: Sequence[Commanded], role: str, name: str) -> np.ndarray:
+    """(T, N, size) values of a command."""
+    return np.array([moment[role][name] for moment in commanded])
+
+
+def _forward_speed(pos: np.ndarray, quat: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """(T,) m/s along the robot's heading, from base positions (T, 3) m and quaternions (T, 4) wxyz."""
+    w, x, y, z = quat.T
+    yaw = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    if len(t) < 2:
+        return np.zeros(len(t))
+    velocity = np.gradient(pos[:, :2], t, axis=0)
+    forward = velocity[:, 0] * np.cos(yaw) + velocity[:, 1] * np.sin(yaw)
+    width = max(1, round(SMOOTH_S / float(np.median(np.diff(t)))))
+    weights = np.convolve(np.ones(len(t)), np.ones(width), "same")
+    return np.convolve(forward, np.ones(width), "same") / weights

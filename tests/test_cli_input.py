@@ -1,0 +1,135 @@
+"""What a person types wrongly, and where they type it: said in one line, before any work starts."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from test_cli import assert_one_line_error, here, phalanx
+
+from phalanx import console
+from phalanx.commands import COMMANDS
+
+
+def test_the_version_is_that_of_the_package():
+    done = here("--version")
+    assert done.returncode == 0 and done.stdout.startswith("phalanx 0.")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["train", "hover", "--total-steps", "5"], "did you mean '--steps'"),
+        (["play", "--robts", "3"], "did you mean '--robots'"),
+        (["play", "hover", "--seed", "abc"], "--seed: cannot read 'abc', wanted INT"),
+        (["play", "hover", "--agent", "nobody"], "'nobody'"),
+        (["tasks", "hover", "reach"], "too many arguments: 'reach'"),
+        (["train"], "TASK"),
+    ],
+)
+def test_wrong_arguments_are_one_line_with_the_nearest_option(args, said):
+    assert_one_line_error(here(*args), said, f"phalanx {args[0]} --help")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_says_nothing_of_none(name):
+    text = here(name, "--help").stdout
+    assert "None}" not in text and "default: None" not in text and "default: False" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--seed", "-1"], "seed = -1: at least 0"),
+        (["--robots", "300"], "robots = 300: from 1 to 64"),
+        (["--robots", "0"], "robots = 0: from 1 to 64"),
+        (["--out", "afile/page.html"], "afile is a file, not a folder"),
+        (["--out", "afolder.html"], "afolder.html: is a folder, wanted a file"),
+        (["--out", "film.avi"], "known: .html, .png, .gif, .mp4"),
+        (["--size", "wide"], "size = wide: WIDTHxHEIGHT"),
+    ],
+)
+def test_values_are_checked_before_an_episode_is_played(options, said, tmp_path):
+    (tmp_path / "afile").touch()
+    (tmp_path / "afolder.html").mkdir()
+    assert_one_line_error(here("play", "hover", "--agent", "zero", *options, cwd=tmp_path), said)
+
+
+def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
+    run = tmp_path / "run"
+    assert here("train", "hover", "--out", str(run), "--num-envs", "8", "--steps", "600").returncode == 0
+    for subject in (run, run / "checkpoint.pt"):
+        done = here("play", str(subject), "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["task"] == "hover"
+    done = here("eval", str(run), "--episodes", "4", "--json")
+    assert done.returncode == 0, done.stderr
+    assert_one_line_error(here("play", str(run), "hover.onnx"), "give it alone")
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A folder of a user's that has a `sim` and a `policies` of its own."""
+    for name in ("sim", "policies"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    (tmp_path / "deploy").mkdir()  # hides nothing: Python passes by a folder without __init__.py
+    return tmp_path
+
+
+def test_a_project_with_a_sim_of_its_own_does_not_get_in_the_way(project):
+    done = phalanx("tasks", "hover", "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    done = phalanx("play", "hover", "--agent", "zero", cwd=project)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_doctor_sees_and_explains_the_clash(project):
+    found = json.loads(phalanx("doctor", "--json", cwd=project).stdout)["checks"]
+    clash = {check["name"]: check for check in found if check["group"] == "names" and check["status"] != "ok"}
+    assert set(clash) == {"sim", "policies"}
+    assert str(project / "sim") in clash["sim"]["found"] and "rename" in clash["sim"]["hint"]
+
+
+def test_processes_that_are_started_from_such_a_project_find_the_package_too(project):
+    """As the nodes of a mission are: `python -m` puts the working directory first."""
+    code = (
+        "import subprocess, sys; from phalanx.names import put_own_packages_first; put_own_packages_first(); "
+        "subprocess.run([sys.executable, '-c', 'import sim.task, own; print(sim.__file__, own.__file__)'], check=True)"
+    )
+    (project / "own.py").touch()
+    script = project / "start.py"
+    script.write_text(code)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=project)
+    assert done.returncode == 0, done.stderr
+    package, own = done.stdout.split()
+    assert not package.startswith(str(project)) and own.startswith(str(project))
+
+
+NOTE = "return -12.3  success 50 %  85 k steps/s"
+
+
+def test_where_there_is_no_terminal_progress_is_a_line_every_few_seconds(monkeypatch):
+    log, now = io.StringIO(), [100.0]
+    monkeypatch.setattr(console, "err", Console(file=log, width=60, soft_wrap=True))
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    with console.make_progress() as progress:
+        bar = progress.add_task("train velocity-rough", total=1.0, note="")
+        for step in range(1, 101):
+            now[0] += 0.2
+            progress.update(bar, completed=step / 100, note=NOTE)
+    lines = log.getvalue().splitlines()
+    assert 4 <= len(lines) <= 6  # of 20 s
+    assert all(line.startswith("train velocity-rough") and line.endswith("steps/s") for line in lines)
+    assert "100 %" in lines[-1]
+
+
+def test_at_80_columns_the_whole_note_is_seen(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(console, "err", Console(file=screen, width=80, force_terminal=True))
+    with console.make_progress() as progress:
+        progress.update(progress.add_task("train velocity-rough", total=1.0, note=""), completed=0.5, note=NOTE)
+    assert NOTE in screen.getvalue()
