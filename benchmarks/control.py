@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deploy.runtime import PolicyRuntime
-from deploy.shield import Shield, make_shield_params
+from deploy.shield import Context, Shield, make_shield_params
 from hardware import load_robot
 from hardware.types import Peers, RobotState
 from phalanx.machine import machine, versions
@@ -37,11 +37,11 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
 
     def shield_step(k: int) -> None:
         nonlocal busy
-        busy += bool(shield.step(k * 0.02, state, peers, requested, 0.005)[1].intervention > 0)
+        busy += bool(shield.step(k * 0.02, Context(state, peers), requested, 0.005)[1].intervention > 0)
 
     def both(k: int) -> None:
         step = runtime.step(state, peers, command)
-        shield.step(k * 0.02, state, peers, step.requested, 0.005)
+        shield.step(k * 0.02, Context(state, peers), step.requested, 0.005)
 
     layers = {"policy runtime": policy_step, "shield": shield_step, "policy and shield": both}
     rows: dict[str, list[list[float]]] = {name: [] for name in layers}

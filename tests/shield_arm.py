@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 import torch
 
-from deploy.shield import JointShieldParams, filter_command
+from deploy.shield import Context, JointShieldParams, filter_command
 from hardware import Channel, Joint, Peers, RobotSpec, RobotState
 
 torch.set_num_threads(1)
@@ -181,7 +181,7 @@ def filtered_with(params: JointShieldParams, spec: RobotSpec) -> Guard:
     def guard(now: RobotState, request: np.ndarray) -> np.ndarray:
         state = RobotState(*(torch.as_tensor(getattr(now, name)) for name in RobotState.__slots__))
         nobody = Peers(*(torch.zeros(0) for _ in range(4)))
-        sent, _ = filter_command(params, spec, state, nobody, torch.as_tensor(request, dtype=torch.float32))
+        sent, _ = filter_command(params, spec, Context(state, nobody), torch.as_tensor(request, dtype=torch.float32))
         return sent.double().numpy()
 
     return guard

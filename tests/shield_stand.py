@@ -3,7 +3,7 @@
 import mujoco
 import numpy as np
 
-from deploy.shield import Mode, Shield, ShieldReport, make_shield_params
+from deploy.shield import Context, Mode, Shield, ShieldReport, make_shield_params
 from hardware import ActuatorCommand, Peers, RobotSpec, RobotState
 from hardware.rotation import rotate_inverse
 
@@ -70,7 +70,7 @@ class Stand:
         state = self.state() if isinstance(state, str) else state
         request = self.home[self.channel] if isinstance(request, str) else request
         requested = None if request is None else ActuatorCommand(np.asarray(request, np.float32))
-        command, report = self.shield.step(self.now_s, state, NOBODY, requested, age_s)
+        command, report = self.shield.step(self.now_s, Context(state, NOBODY), requested, age_s)
         assert command.target.dtype == np.float32 and np.isfinite(command.target).all()
         assert (command.target >= np.float32(self.low)).all() and (command.target <= np.float32(self.high)).all()
         self.data.ctrl[self.ctrl] = command.target

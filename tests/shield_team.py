@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import torch
 
-from deploy.shield import ShieldParams, filter_command, safe_margin
+from deploy.shield import Context, ShieldParams, filter_command, safe_margin
 from hardware import Peers, RobotState, load_robot
 from hardware.rotation import multiply, rotate_inverse
 from sim.scenes.scene import build_scene
@@ -145,7 +145,7 @@ def filtered_with(params: ShieldParams) -> Guard:
             type(value)(*(torch.as_tensor(getattr(value, name)) for name in value.__slots__))
             for value in (state, peers)
         ]
-        sent, info = filter_command(params, SPEC, *tensors, torch.as_tensor(request, dtype=torch.float32))
+        sent, info = filter_command(params, SPEC, Context(*tensors), torch.as_tensor(request, dtype=torch.float32))
         return sent.double().numpy(), float((~info.feasible).double().mean())
 
     return guard

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from shield_team import HIGH, LOW, SPEC, Measured, fly, random_starts, state_of, steer
 
-from deploy.shield import Mode, Shield, make_shield_params
+from deploy.shield import Context, Mode, Shield, make_shield_params
 from hardware import ActuatorCommand
 
 PARAMS = make_shield_params(SPEC)
@@ -131,7 +131,7 @@ def test_a_robot_whose_policy_dies_lands_among_others_that_hunt_it():
             others = type(peers)(*(getattr(peers, name)[0, index] for name in peers.__slots__))
             alive = index != 0 or step < 100
             wanted = ActuatorCommand(request[0, index].clip(LOW, HIGH)) if alive else None
-            command, report = shield.step(0.02 * step, own, others, wanted, 0.01)
+            command, report = shield.step(0.02 * step, Context(own, others), wanted, 0.01)
             sent[0, index] = command.target
             reports.append(report.mode)
         modes.append(reports)

@@ -8,7 +8,7 @@ import pytest
 from shield_arm import three_joint_arm
 from shield_stand import NOBODY, Stand
 
-from deploy.shield import Mode, Shield, make_shield_params
+from deploy.shield import Context, Mode, Shield, make_shield_params
 from deploy.shield.fallback import FallbackCommand
 from hardware import ActuatorCommand, RobotSpec, load_robot
 
@@ -68,10 +68,10 @@ def test_before_the_first_request_it_holds_the_pose_in_which_it_is_found(name, t
 
 def test_a_robot_that_was_never_measured_is_not_to_be_commanded(arm):
     shield = Shield(make_shield_params(arm), arm)
-    _, report = shield.step(1.0, None, NOBODY, ActuatorCommand(np.zeros(3, np.float32)), 0.0)
+    _, report = shield.step(1.0, Context(None, NOBODY), ActuatorCommand(np.zeros(3, np.float32)), 0.0)
     assert report.mode is Mode.OFF and report.reason == "no state"
     shield.estop()
-    assert shield.step(1.02, None, NOBODY, None, 0.0)[1].mode is Mode.OFF
+    assert shield.step(1.02, Context(None, NOBODY), None, 0.0)[1].mode is Mode.OFF
 
 
 @pytest.mark.parametrize("name", ROBOTS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from deploy.shield import filter_command, make_shield_params, row_names
+from deploy.shield import Context, filter_command, make_shield_params, row_names
 from hardware import Peers, RobotState, load_robot
 
 torch.set_num_threads(1)
@@ -45,9 +45,9 @@ def one(value, index):
 def test_one_robot_by_daqp_and_a_batch_in_torch_send_the_same():
     state, peers, request = scenes(np.random.default_rng(0), (600,), 5, size_m=0.8)
     request[::50] = np.nan
-    sent, info = filter_command(PARAMS, SPEC, tensors(state), tensors(peers), torch.as_tensor(request))
+    sent, info = filter_command(PARAMS, SPEC, Context(tensors(state), tensors(peers)), torch.as_tensor(request))
     for index in range(len(request)):
-        alone, alone_info = filter_command(PARAMS, SPEC, one(state, index), one(peers, index), request[index])
+        alone, alone_info = filter_command(PARAMS, SPEC, Context(one(state, index), one(peers, index)), request[index])
         np.testing.assert_allclose(alone, sent[index], atol=1e-6, rtol=1e-6)
         assert alone.dtype == np.float32 and np.isfinite(alone).all()
         assert bool(alone_info.feasible) == bool(info.feasible[index])
@@ -69,12 +69,12 @@ def test_a_request_that_breaks_no_rule_passes_bit_by_bit():
     request = (HOVER * rng.uniform(0.95, 1.05, (64, 4, 1)) + rng.normal(0, 0.2, (64, 4, 4)) * [0, 1, 1, 1]).astype(
         np.float32
     )
-    sent, info = filter_command(PARAMS, SPEC, tensors(calm), tensors(peers), torch.as_tensor(request))
+    sent, info = filter_command(PARAMS, SPEC, Context(tensors(calm), tensors(peers)), torch.as_tensor(request))
     assert sent.numpy().tobytes() == request.tobytes()
     assert not info.active.any() and (info.intervention == 0).all()
     # ... also for those of a batch whose neighbours in the batch are corrected.
     request[0, 0] = [0.8, 6, 6, 3]
-    sent, info = filter_command(PARAMS, SPEC, tensors(calm), tensors(peers), torch.as_tensor(request))
+    sent, info = filter_command(PARAMS, SPEC, Context(tensors(calm), tensors(peers)), torch.as_tensor(request))
     assert info.intervention[0, 0] > 0 and (sent[0, 0].numpy() != request[0, 0]).any()
     assert sent.numpy()[1:].tobytes() == request[1:].tobytes()
 
@@ -87,7 +87,7 @@ def test_what_is_out_of_a_channel_is_clamped_and_nothing_else():
         0,
         [1, 0, 0, 0],
     )
-    sent, _ = filter_command(PARAMS, SPEC, state, peers, np.float32([0.43, 0.1, 0.2, 99.0]))
+    sent, _ = filter_command(PARAMS, SPEC, Context(state, peers), np.float32([0.43, 0.1, 0.2, 99.0]))
     assert sent.tolist() == np.float32([0.43, 0.1, 0.2, 3.0]).tolist()
 
 
@@ -96,7 +96,7 @@ def test_a_request_that_is_not_finite_never_leaves(bad):
     state, peers, _ = scenes(np.random.default_rng(3), (200,), 4)
     request = np.tile(HOVER, (200, 1))
     request[np.arange(200), np.arange(200) % 4] = bad
-    sent, _ = filter_command(PARAMS, SPEC, tensors(state), tensors(peers), torch.as_tensor(request))
+    sent, _ = filter_command(PARAMS, SPEC, Context(tensors(state), tensors(peers)), torch.as_tensor(request))
     assert np.isfinite(sent.numpy()).all()
 
 
@@ -107,7 +107,7 @@ def test_where_no_acceleration_is_good_enough_the_backup_leads_away():
     peers.pos[:] = [[0.2, 0.02, 1.5], [-0.2, 0.02, 1.5], [0, 0.25, 1.5]]
     peers.lin_vel[:] = [[-0.5, 0, 0], [0.5, 0, 0], [0, -0.5, 0]]
     peers.valid[:] = True
-    sent, info = filter_command(PARAMS, SPEC, state, peers, HOVER)
+    sent, info = filter_command(PARAMS, SPEC, Context(state, peers), HOVER)
     assert not info.feasible and info.margin < 0
     assert sent[1] > 2.0 and abs(sent[2]) < 1.0  # rolls towards -y, the only side where nobody is
 
@@ -116,13 +116,13 @@ def test_the_active_rows_have_names():
     state, peers, _ = scenes(np.random.default_rng(5), (), 1)
     state.base_pos[:], state.base_quat[:], state.base_lin_vel[:] = [0, 0, 1.5], [1, 0, 0, 0], [1, 0, 0]
     peers.pos[:], peers.lin_vel[:], peers.valid[:] = [[0.8, 0, 1.5]], 0, True
-    _, info = filter_command(PARAMS, SPEC, state, peers, HOVER)
-    assert [row_names(1)[i] for i in np.flatnonzero(info.active)] == ["peer_0"]
+    _, info = filter_command(PARAMS, SPEC, Context(state, peers), HOVER)
+    assert [row_names(Context(state, peers))[i] for i in np.flatnonzero(info.active)] == ["peer_0"]
 
 
 def test_one_robot_with_eight_peers_is_filtered_within_half_a_millisecond():
     state, peers, request = scenes(np.random.default_rng(6), (300,), 8)
-    cases = [(one(state, i), one(peers, i), request[i]) for i in range(300)]
+    cases = [(Context(one(state, i), one(peers, i)), request[i]) for i in range(300)]
     times_s = []
     for _ in range(3):
         for case in cases:

@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from deploy.shield import ShieldParamsError, constraint_rows, make_shield_params, row_names, safe_margin
+from deploy.shield import (
+    Context,
+    ShieldParamsError,
+    constraint_rows,
+    filter_command,
+    make_shield_params,
+    row_names,
+    safe_margin,
+)
+from deploy.shield.drone import constraints
 from deploy.shield.drone.constraints import braking_curve, fence_bound
 from hardware import Peers, RobotState, load_robot
+from hardware.types import ObjectState
 
 SPEC = load_robot("crazyflie")
 PARAMS = make_shield_params(SPEC)
@@ -46,8 +56,8 @@ def test_two_robots_inside_their_halves_keep_the_barrier_and_outside_them_break_
         vel, peer_vel = rng.normal(0, 0.7, (2, 3))
         if safe_margin(params, pos, peer_pos[None])[0] < 0.1:
             continue
-        own = [x[0] for x in constraint_rows(params, robot(pos, vel), peers(peer_pos, peer_vel))]
-        other = [x[0] for x in constraint_rows(params, robot(peer_pos, peer_vel), peers(pos, vel))]
+        own = [x[0] for x in constraint_rows(params, Context(robot(pos, vel), peers(peer_pos, peer_vel)))]
+        other = [x[0] for x in constraint_rows(params, Context(robot(peer_pos, peer_vel), peers(pos, vel)))]
         before = barrier(params, pos, vel, peer_pos, peer_vel)
         for accel, peer_accel in rng.normal(0, 6, (50, 2, 3)):
             after = barrier(
@@ -64,7 +74,7 @@ def test_two_robots_inside_their_halves_keep_the_barrier_and_outside_them_break_
             # Rows give no credit for circling, so only a straight approach is forbidden exactly at the bound.
     assert tried > 500
     head_on = [robot([0, 0, 1], [0.8, 0, 0]), peers([[0.7, 0, 1]], [[-0.8, 0, 0]])]
-    row, bound = (x[0] for x in constraint_rows(params, *head_on))
+    row, bound = (x[0] for x in constraint_rows(params, Context(*head_on)))
     before = barrier(params, np.array([0, 0, 1]), np.array([0.8, 0, 0]), np.array([0.7, 0, 1]), np.array([-0.8, 0, 0]))
     for over, kept in ((-0.01, True), (0.01, False)):
         push = (bound + over) * row * dt
@@ -91,8 +101,9 @@ def test_braking_for_the_fence_stops_inside_it_from_any_speed_that_the_rows_allo
 
 
 def test_speed_tilt_climb_and_descent_rows_mean_what_they_are_called():
-    rows, bound = constraint_rows(WIDE, robot([0, 0, 1], [WIDE.max_speed, 0, 0]), peers(np.zeros((0, 3))))
-    named = {name: (row, limit) for name, row, limit in zip(row_names(0), rows, bound, strict=True)}
+    alone = Context(robot([0, 0, 1], [WIDE.max_speed, 0, 0]), peers(np.zeros((0, 3))))
+    rows, bound = constraint_rows(WIDE, alone)
+    named = {name: (row, limit) for name, row, limit in zip(row_names(alone), rows, bound, strict=True)}
     assert named["speed"][0] == pytest.approx([1, 0, 0]) and named["speed"][1] == pytest.approx(0.0, abs=1e-5)
     assert named["climb"][1] == WIDE.max_climb_accel and named["descent"][1] == WIDE.max_descent_accel
     rng = np.random.default_rng(1)
@@ -110,25 +121,26 @@ def test_speed_tilt_climb_and_descent_rows_mean_what_they_are_called():
 def test_latency_a_moving_robot_is_judged_where_it_will_be():
     late = replace(WIDE, latency_s=0.1)
     prompt = replace(WIDE, latency_s=1e-9)
-    now = constraint_rows(late, robot([0, 0, 1], [1, 0, 0]), peers([1, 0, 1], [-1, 0, 0]))
-    then = constraint_rows(prompt, robot([0.1, 0, 1], [1, 0, 0]), peers([0.9, 0, 1], [-1, 0, 0]))
+    now = constraint_rows(late, Context(robot([0, 0, 1], [1, 0, 0]), peers([1, 0, 1], [-1, 0, 0])))
+    then = constraint_rows(prompt, Context(robot([0.1, 0, 1], [1, 0, 0]), peers([0.9, 0, 1], [-1, 0, 0])))
     np.testing.assert_allclose(now[1][0], then[1][0], atol=1e-6)
 
 
 def test_an_old_peer_is_given_more_room_up_to_a_limit_and_padding_none():
     bounds = [
-        constraint_rows(WIDE, robot([0, 0, 1]), peers([0.6, 0, 1], age=age))[1][0] for age in (0.0, 0.1, 0.3, 5.0)
+        constraint_rows(WIDE, Context(robot([0, 0, 1]), peers([0.6, 0, 1], age=age)))[1][0]
+        for age in (0.0, 0.1, 0.3, 5.0)
     ]
     assert bounds[0] > bounds[1] > bounds[2] == bounds[3]
-    rows, bound = constraint_rows(WIDE, robot([0, 0, 1]), peers([0.01, 0, 1], valid=False))
+    rows, bound = constraint_rows(WIDE, Context(robot([0, 0, 1]), peers([0.01, 0, 1], valid=False)))
     assert (rows[0] == 0).all() and bound[0] > 1e3
 
 
 def test_the_fence_is_shared_the_one_behind_brakes_with_the_one_in_front():
     front, behind = [2.5, 0, 1.5], [2.0, 0, 1.5]
     vel = [1.5, 0, 0]
-    near = constraint_rows(PARAMS, robot(behind, vel), peers(front, vel))[1][0]
-    far = constraint_rows(WIDE, robot(behind, vel), peers(front, vel))[1][0]
+    near = constraint_rows(PARAMS, Context(robot(behind, vel), peers(front, vel)))[1][0]
+    far = constraint_rows(WIDE, Context(robot(behind, vel), peers(front, vel)))[1][0]
     assert near < far - 2.0
 
 
@@ -136,15 +148,15 @@ def test_numpy_and_torch_write_the_same_rows():
     rng = np.random.default_rng(4)
     state = robot(rng.uniform(-1, 1, 3), rng.normal(size=3), [0.98, 0.1, -0.1, 0.139])
     others = peers(rng.uniform(-1, 1, (5, 3)), rng.normal(size=(5, 3)), age=0.03)
-    rows, bound = constraint_rows(PARAMS, state, others)
+    rows, bound = constraint_rows(PARAMS, Context(state, others))
 
     def batch(value):
         return type(value)(
             *(torch.as_tensor(getattr(value, name))[None].repeat_interleave(3, 0) for name in value.__slots__)
         )
 
-    many_rows, many_bound = constraint_rows(PARAMS, batch(state), batch(others))
-    assert many_rows.shape == (3, len(row_names(5)), 3)
+    many_rows, many_bound = constraint_rows(PARAMS, Context(batch(state), batch(others)))
+    assert many_rows.shape == (3, len(row_names(Context(state, others))), 3)
     np.testing.assert_allclose(many_rows[1], rows, atol=1e-12)
     np.testing.assert_allclose(many_bound[1], bound, atol=1e-12)
 
@@ -167,3 +179,27 @@ def test_bad_parameters_are_named():
         make_shield_params(SPEC, geofence_low=(0, 0, 5))
     with pytest.raises(ShieldParamsError, match="no flight model"):
         make_shield_params(replace(SPEC, name="arm", flight=None))
+
+
+def test_a_constraint_on_new_data_is_one_function(monkeypatch):
+    """A ball that stands in the way, known to the shield as a tracked object, holds a drone back and is named."""
+    monkeypatch.setattr(constraints, "CONSTRAINTS", list(constraints.CONSTRAINTS))
+
+    @constraints.constraint({"object": constraints.Priority.BODY}, each="objects")
+    def object_rows(ahead):
+        centre = np.stack([np.asarray(thing.pos) for thing in ahead.context.objects.values()])
+        away = ahead.pos - centre
+        distance = np.linalg.norm(away, axis=-1)
+        allowed, slope = braking_curve(np, distance - 0.4, ahead.params.brake_accel, ahead.params.approach_gain)
+        opening = (away @ ahead.vel) / distance
+        bound = ahead.params.barrier_gain * (opening + allowed) + slope * opening
+        return -away / distance[:, None], bound
+
+    state, request = robot([0, 0, 1], [0.8, 0, 0]), np.float32([SPEC.flight.hover_thrust_n, 0, 0.6, 0])
+    nobody = peers(np.zeros((0, 3)))
+    ball = ObjectState(np.array([0.6, 0, 1]), LEVEL, np.zeros(3), np.zeros(3), np.zeros(()))
+    for objects, active in (({}, []), ({"ball": ball}, ["object_0"])):
+        context = Context(state, nobody, objects)
+        sent, info = filter_command(WIDE, SPEC, context, request)
+        assert [row_names(context)[i] for i in np.flatnonzero(info.active)] == active
+        assert bool(sent[2] < request[2]) is bool(active)

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from deploy.shield import Mode, Shield, make_shield_params
+from deploy.shield import Context, Mode, Shield, make_shield_params
 from hardware import ActuatorCommand, Peers, RobotState, load_robot
 from hardware.rotation import rotate_inverse
 from sim.scenes.scene import build_scene
@@ -43,7 +43,7 @@ class Flight:
         self.now_s += dt_s
         state = self.state() if isinstance(state, str) else state
         requested = None if request is None else ActuatorCommand(np.asarray(request, np.float32))
-        command, report = self.shield.step(self.now_s, state, peers, requested, age_s)
+        command, report = self.shield.step(self.now_s, Context(state, peers), requested, age_s)
         assert np.isfinite(command.target).all()
         assert (command.target >= np.float32(SPEC.command_low)).all()
         assert (command.target <= np.float32(SPEC.command_high)).all()

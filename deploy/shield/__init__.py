@@ -1,18 +1,21 @@
 """The safety shield: the last word on every command, in a process of its own, the same code in simulation.
 
-It takes the policy for an adversary. What it guarantees, in numbers and under which assumptions, stands in `filter`.
+It takes the policy for an adversary. What it guarantees, in numbers, stands in `drone.filter` and `joints.filter`.
 """
 
 from deploy.shield.drone.constraints import constraint_rows, row_names, safe_margin
-from deploy.shield.drone.params import ShieldParams, ShieldParamsError, make_shield_params
+from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import Mode
 from deploy.shield.filter import filter_command
-from deploy.shield.info import FilterInfo
 from deploy.shield.joints.filter import joint_row_names
 from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.param_checks import ShieldParamsError
+from deploy.shield.params import make_shield_params
 from deploy.shield.supervisor import Shield, ShieldReport
+from deploy.shield.types import Context, FilterInfo
 
 __all__ = [
+    "Context",
     "FilterInfo",
     "JointShieldParams",
     "Mode",

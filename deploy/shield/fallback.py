@@ -8,7 +8,8 @@ import numpy as np
 
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.joints.params import JointShieldParams
-from hardware.types import ActuatorCommand, Peers, RobotState
+from deploy.shield.types import Context
+from hardware.types import ActuatorCommand, RobotState
 
 
 class Mode(Enum):
@@ -86,5 +87,5 @@ class Fallback(Protocol):
     ) -> FallbackCommand:
         """`fall_back` where `state` is only reckoned."""
 
-    def row_names(self, peers: Peers) -> tuple[str, ...]:
+    def row_names(self, context: Context) -> tuple[str, ...]:
         """Names of what `FilterInfo.active` marks."""

@@ -15,6 +15,7 @@ from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peer
 from deploy.shield.joints.arm import ArmFallback
 from deploy.shield.joints.humanoid import HumanoidFallback
 from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.types import NOBODY, Context
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
@@ -91,23 +92,23 @@ class Shield:
     def step(
         self,
         now_s: float,
-        state: RobotState | None,
-        peers: Peers,
+        context: Context,
         requested: ActuatorCommand | None,
         requested_age_s: float,
     ) -> tuple[ActuatorCommand, ShieldReport]:
         """The command to send at `now_s` (any monotone clock).
 
-        `state.age` and `requested_age_s` are ages of the measurements behind them. Nothing raises: bad input is a
-        reason, and the answer is always a command inside the channels' limits. In `Mode.OFF` a robot with joints has
-        never been measured: what comes back then is its home pose, which must not be sent.
+        `context.state.age` and `requested_age_s` are ages of the measurements behind them. Nothing raises: bad input
+        is a reason, and the answer is always a command inside the channels' limits. In `Mode.OFF` a robot with joints
+        has never been measured: what comes back then is its home pose, which must not be sent.
         """
         if self._tripped_s is not None and self._fallback.done(self._mode):
             return self._rest(self._mode)
         elapsed_s = 0.0 if self._last_s is None else min(max(now_s - self._last_s, 0.0), 0.1)
         wrong_clock = self._check_clock(now_s)
-        wrong_state = self._take_state(now_s, elapsed_s, state)
-        wrong_peers = self._take_peers(now_s, elapsed_s, peers)
+        self._objects, self._people = context.objects, context.people
+        wrong_state = self._take_state(now_s, elapsed_s, context.state)
+        wrong_peers = self._take_peers(now_s, elapsed_s, context.peers)
         last_request_s = self._request_s
         wrong_request = self._take_request(now_s, requested, requested_age_s)
         blind = check_age(self.params, "state", now_s - self._state_s)
@@ -178,7 +179,7 @@ class Shield:
         elif self._peers is not None:
             self._peers = replace(self._peers, age=self._peers.age + elapsed_s)
         else:
-            self._peers = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, dtype=bool))
+            self._peers = NOBODY
         return reason
 
     def _take_request(self, now_s: float, requested: ActuatorCommand | None, age_s: float) -> str:
@@ -237,11 +238,12 @@ class Shield:
         if answer.params is None:
             self._mode, self._sent = mode, self._inside(answer.target)
             return ActuatorCommand(self._sent), ShieldReport(mode, reason, np.inf, (), 0.0, self._latched)
-        sent, info = filter_command(answer.params, self.spec, self._state, self._peers, answer.target)
+        context = Context(self._state, self._peers, self._objects, self._people)
+        sent, info = filter_command(answer.params, self.spec, context, answer.target)
         sent = self._inside(sent)
         active: tuple[str, ...] = ()
         if info.intervention > 0.0:
-            names = self._fallback.row_names(self._peers)
+            names = self._fallback.row_names(context)
             active = tuple(names[index] for index in np.flatnonzero(info.active))
             if mode is Mode.NOMINAL:
                 mode, reason = Mode.FILTERED, ", ".join(active) or "no command meets every constraint"

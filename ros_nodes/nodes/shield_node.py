@@ -10,7 +10,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from deploy.shield import make_shield_params
+from deploy.shield import Context, make_shield_params
 from deploy.shield.supervisor import Mode, Shield
 from hardware import load_robot
 from hardware.spec import RobotSpec
@@ -108,7 +108,7 @@ class ShieldNode(ManagedNode):
         if not self._state.stamp_ns:
             return  # there is no robot yet: it shall not be set free by a command that knows nothing of it
         age_s = (now_ns - self._request_ns) * 1e-9
-        command, report = self._shield.step(now_s, self._state.state, peers, self._request, age_s)
+        command, report = self._shield.step(now_s, Context(self._state.state, peers), self._request, age_s)
         stamp_ns = self._request_ns if arrived else self._state.stamp_ns
         if report.mode is not Mode.OFF or not self._spec.joints:  # OFF does not know where the joints are
             self._publisher.publish(self._converter.write(command, stamp_ns))

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from deploy.shield import filter_command, make_shield_params
+from deploy.shield import Context, filter_command, make_shield_params
 from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
 from sim.envs.action import decode
 from sim.envs.observation import initial_memory, remember, see
@@ -111,7 +111,7 @@ class AgentGroup:
         command = decode(self.role.action, action, state, self.robot)
         if self.shield is not None:
             untraceable("the safety shield")
-            command.target, report = filter_command(self.shield, self.robot, state, peers, command.target)
+            command.target, report = filter_command(self.shield, self.robot, Context(state, peers), command.target)
             self.shielded += report.intervention > 0
         return command
 

@@ -1,13 +1,16 @@
 """The constraint rows A a <= b on a robot's world acceleration, one definition for NumPy and torch.
 
-A is (..., K, 3) with rows of unit length, b is (..., K) in m/s^2. To add a constraint, write one function that returns
-such a pair and name it in `rows_ahead` and `row_names`. All rows are written for the state `latency_s` ahead, where an
+A is (..., K, 3) with rows of unit length, b is (..., K) in m/s^2. A constraint is one function under `@constraint` that
+returns such a pair; what it looks at is in `Context`. All rows are written for the state `latency_s` ahead, where an
 acceleration asked for now becomes real. Arithmetic is float64.
 """
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from math import cos, pi, sin, tan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -15,57 +18,100 @@ from array_api_compat import array_namespace
 from deploy.shield.arrays import NEVER_ZERO, at_least, at_most, columns, constant, dot, double, join, least, norm
 from deploy.shield.drone.attitude import Columns, rotated, rotation_matrix, thrust_axis
 from deploy.shield.drone.params import ShieldParams
+from deploy.shield.types import Context
 from hardware.spec import GRAVITY
 from hardware.types import Array, Peers, RobotState
 
 NO_LIMIT = 1e6  # m/s^2, bound of a row that must never act (a finite number, because solvers dislike infinity)
-FENCE_NAMES = ("fence_high_x", "fence_high_y", "fence_high_z", "fence_low_x", "fence_low_y", "fence_low_z")
-LIMIT_NAMES = ("speed", *(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
 _FENCE = np.concatenate([np.eye(3), -np.eye(3)])
 
 
-@lru_cache(maxsize=64)
-def row_names(num_peers: int) -> tuple[str, ...]:
-    """Names of the rows of `constraint_rows`, in order."""
-    return tuple(f"peer_{i}" for i in range(num_peers)) + FENCE_NAMES + LIMIT_NAMES
+class Priority(Enum):
+    """Which rows go first where not all can be met: the room first, then, from there, what must not be touched."""
+
+    ALWAYS = 0  # what the robot itself can do, and the floor
+    BODY = 1  # a peer, a person, an obstacle: cannot be touched
+    ROOM = 2  # can be broken for a moment
 
 
-def constraint_rows(params: ShieldParams, state: RobotState, peers: Peers) -> tuple[Array, Array]:
-    """All rows for one robot or a batch: (A (..., P + 17, 3), b (..., P + 17)), A a <= b with a in m/s^2, world."""
+class Constraint(NamedTuple):
+    """Rows of one kind, with a name and a priority each; those of BODY come once for each entry of a Context field."""
+
+    rows: Callable[["Ahead"], tuple[Array, Array]]
+    priorities: Mapping[str, Priority]
+    each: str
+
+
+@dataclass(slots=True)
+class Ahead:
+    """A robot and its surroundings when a command given now takes effect; float64, world."""
+
+    xp: Any
+    params: ShieldParams
+    context: Context
+    pos: Array  # (..., 3) m
+    vel: Array  # (..., 3) m/s
+    peer_pos: Array  # (..., P, 3) m
+    peer_vel: Array  # (..., P, 3) m/s
+    peer_age: Array  # (..., P) s, capped
+    fences: Array  # (..., 1 + P, 6) m/s^2, of the robot and of each peer
+
+
+CONSTRAINTS: list[Constraint] = []  # in the order of their rows; what is about peers comes first
+
+
+def constraint(priorities: Mapping[str, Priority], each: str = "") -> Callable:
+    """Put the decorated function's rows, so named, into every filter; with `each`, one for every entry of that field.
+
+    It is not called where there is no entry.
+    """
+
+    def add(rows: Callable[[Ahead], tuple[Array, Array]]) -> Callable[[Ahead], tuple[Array, Array]]:
+        CONSTRAINTS.append(Constraint(rows, priorities, each))
+        return rows
+
+    return add
+
+
+def row_counts(context: Context) -> tuple[int, ...]:
+    """How many entries each constraint has rows for."""
+    return tuple(_entries(getattr(context, each)) if each else 1 for _, _, each in CONSTRAINTS)
+
+
+def row_names(context: Context) -> tuple[str, ...]:
+    """Names of the rows of `constraint_rows`, in order: "peer_0", "speed"."""
+    return _layout(row_counts(context))[0]
+
+
+def constraint_rows(params: ShieldParams, context: Context) -> tuple[Array, Array]:
+    """All rows for one robot or a batch: (A (..., M, 3), b (..., M)), A a <= b with a in m/s^2, world."""
+    state = context.state
+    assert state is not None
     xp = array_namespace(state.base_pos)
-    return rows_ahead(xp, params, *predict_state(params, state, rotation_matrix(columns(state.base_quat))), peers)
+    return rows_ahead(xp, params, *predict_state(params, state, rotation_matrix(columns(state.base_quat))), context)
 
 
-def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, peers: Peers) -> tuple[Array, Array]:
+def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, context: Context) -> tuple[Array, Array]:
     """`constraint_rows` for a robot already predicted to `pos` (..., 3) m, `vel` (..., 3) m/s, float64."""
-    peer_pos, peer_vel, age = predict_peers(xp, params, peers)
+    peer_pos, peer_vel, age = predict_peers(xp, params, context.peers)
     everybody = xp.concat([pos[..., None, :], peer_pos], axis=-2), xp.concat([vel[..., None, :], peer_vel], axis=-2)
     fences = fence_bound(xp, params, *everybody)
-    pair_a, pair_b = pair_rows(xp, params, pos, vel, peer_pos, peer_vel, age, fence_push(fences))
-    valid = peers.valid
-    speed_a, speed_b = speed_rows(xp, params, vel)
-    envelope_a, envelope_b = _envelope(params.max_tilt_rad, params.max_climb_accel, params.max_descent_accel)
-    batch = pos.shape[:-1]
-    rows = (
-        xp.where(valid[..., None], pair_a, 0.0),
-        _spread(xp, _FENCE, batch, pos),
-        speed_a,
-        _spread(xp, envelope_a, batch, pos),
-    )
-    bounds = (xp.where(valid, pair_b, NO_LIMIT), fences[..., 0, :], speed_b, _spread(xp, envelope_b, batch, pos))
+    ahead = Ahead(xp, params, context, pos, vel, peer_pos, peer_vel, age, fences)
+    given = zip(CONSTRAINTS, row_counts(context), strict=True)
+    rows, bounds = zip(*[each.rows(ahead) for each, count in given if count], strict=True)
     return xp.concat(rows, axis=-2), xp.concat(bounds, axis=-1)
 
 
-def split_bounds(xp: Any, bound: Array) -> tuple[Array, Array]:
-    """Bounds (..., M) twice, for when they cannot all be met: without the peers' rows, and without fence and speed.
+def split_bounds(xp: Any, bound: Array, counts: tuple[int, ...]) -> tuple[Array, Array]:
+    """Bounds (..., M) twice, for when they cannot all be met: without the rows of BODY, and without those of ROOM.
 
     A fence can be broken for a moment, a peer cannot: first the one, then from there the other. The lower fence stays,
     because there is a floor below it, and squeezed robots would dodge downwards.
     """
-    is_peer, is_room = _kinds(bound.shape[-1] - len(FENCE_NAMES) - len(LIMIT_NAMES))
+    _, is_body, is_room = _layout(counts)
     if not isinstance(bound, np.ndarray):
-        is_peer, is_room = (xp.asarray(x, device=bound.device) for x in (is_peer, is_room))
-    return xp.where(is_peer, NO_LIMIT, bound), xp.where(is_room, NO_LIMIT, bound)
+        is_body, is_room = (xp.asarray(x, device=bound.device) for x in (is_body, is_room))
+    return xp.where(is_body, NO_LIMIT, bound), xp.where(is_room, NO_LIMIT, bound)
 
 
 def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
@@ -125,29 +171,40 @@ def braking_curve(xp: Any, distance: Array, brake: float, gain: float) -> tuple[
     return xp.minimum(gain * distance, root), brake / root
 
 
-def pair_rows(
-    xp: Any, params: ShieldParams, pos: Array, vel: Array, peer_pos: Array, peer_vel: Array, age: Array, pushes: Array
-) -> tuple[Array, Array]:
+@constraint({"peer": Priority.BODY}, each="peers")
+def peer_rows(ahead: Ahead) -> tuple[Array, Array]:
     """One barrier row per peer: (A (..., P, 3), b (..., P)), with this robot's half of the duty.
 
     h = opening speed + braking_curve(distance - reach) on coordinates whose z is divided by `downwash_ratio`; the row
-    is half of dh/dt >= -barrier_gain h (Wang, Ames, Egerstedt, 2017). `pushes` (..., 1 + P, 3) m/s^2 is what the fence
-    asks of the robot and of each peer. Circling opens the distance too, but earns no credit: estimated from noisy
-    velocities of different ages it is what adversaries spiral in on.
+    is half of dh/dt >= -barrier_gain h (Wang, Ames, Egerstedt, 2017). Circling opens the distance too, but earns no
+    credit: estimated from noisy velocities of different ages it is what adversaries spiral in on.
     """
-    scale = _scale(xp, params, pos)
-    diff = (pos[..., None, :] - peer_pos) * scale
+    xp, params, age = ahead.xp, ahead.params, ahead.peer_age
+    scale = _scale(xp, params, ahead.pos)
+    diff = (ahead.pos[..., None, :] - ahead.peer_pos) * scale
     distance = norm(xp, diff)
     away = diff / distance[..., None] * scale
-    opening = dot(away, vel[..., None, :] - peer_vel)
+    opening = dot(away, ahead.vel[..., None, :] - ahead.peer_vel)
     reach = params.separation_m + params.buffer_m + (0.5 * params.peer_accel) * age * age
     allowed, slope = braking_curve(xp, distance - reach, 2.0 * params.brake_accel, params.approach_gain)
     half = 0.5 * (params.barrier_gain * (opening + allowed) + slope * opening)
     # Both brake for the fence as one, or the one behind would push the one in front through it.
+    pushes = fence_push(ahead.fences)
     own, other = pushes[..., :1, :], pushes[..., 1:, :]
     shared = at_least(xp.maximum(own, other), 0.0) + at_most(xp.minimum(own, other), 0.0)
     length = norm(xp, away)
-    return -away / length[..., None], (half - dot(away, shared)) / length
+    valid = ahead.context.peers.valid
+    rows = xp.where(valid[..., None], -away / length[..., None], 0.0)
+    return rows, xp.where(valid, (half - dot(away, shared)) / length, NO_LIMIT)
+
+
+_FENCE_PRIORITIES = {f"fence_{side}_{axis}": Priority.ROOM for side in ("high", "low") for axis in "xyz"}
+
+
+@constraint(_FENCE_PRIORITIES | {"fence_low_z": Priority.ALWAYS})
+def fence_rows(ahead: Ahead) -> tuple[Array, Array]:
+    """The six faces of the geofence's box."""
+    return _spread(ahead.xp, _FENCE, ahead.pos.shape[:-1], ahead.pos), ahead.fences[..., 0, :]
 
 
 def fence_bound(xp: Any, params: ShieldParams, pos: Array, vel: Array) -> Array:
@@ -168,19 +225,41 @@ def fence_push(bound: Array) -> Array:
     return demand[..., :3] - demand[..., 3:]
 
 
-def speed_rows(xp: Any, params: ShieldParams, vel: Array) -> tuple[Array, Array]:
+@constraint({"speed": Priority.ROOM})
+def speed_rows(ahead: Ahead) -> tuple[Array, Array]:
     """One row that lets the speed approach `max_speed` no faster than exponentially."""
-    speed = norm(xp, vel)[..., None]
+    params = ahead.params
+    speed = norm(ahead.xp, ahead.vel)[..., None]
     bound = params.barrier_gain * (params.max_speed - speed)
-    return (vel / speed)[..., None, :], at_least(bound, -params.fence_brake_accel)
+    return (ahead.vel / speed)[..., None, :], at_least(bound, -params.fence_brake_accel)
+
+
+_ENVELOPE_NAMES = (*(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
+
+
+@constraint(dict.fromkeys(_ENVELOPE_NAMES, Priority.ALWAYS))
+def envelope_rows(ahead: Ahead) -> tuple[Array, Array]:
+    """What thrust and tilt can give: an eight-sided cone of tilt and the climb and descent limits."""
+    params, batch = ahead.params, ahead.pos.shape[:-1]
+    rows, bounds = _envelope(params.max_tilt_rad, params.max_climb_accel, params.max_descent_accel)
+    return _spread(ahead.xp, rows, batch, ahead.pos), _spread(ahead.xp, bounds, batch, ahead.pos)
+
+
+def _entries(field: Any) -> int:
+    return len(field) if isinstance(field, Mapping) else field.pos.shape[-2]
 
 
 @lru_cache(maxsize=64)
-def _kinds(num_peers: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows (M,) are a peer's, and which are fence or speed but not the floor."""
-    names = row_names(num_peers)
-    is_peer = np.array([name.startswith("peer") for name in names])
-    return is_peer, np.array([name == "speed" or (name in FENCE_NAMES and name != "fence_low_z") for name in names])
+def _layout(counts: tuple[int, ...]) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Names (M,) of the rows, and which (M,) are of BODY and of ROOM."""
+    rows = [
+        (f"{name}_{index}" if each else name, priority)
+        for count, (_, priorities, each) in zip(counts, CONSTRAINTS, strict=True)
+        for index in range(count)
+        for name, priority in priorities.items()
+    ]
+    priorities = np.array([priority for _, priority in rows])
+    return tuple(name for name, _ in rows), priorities == Priority.BODY, priorities == Priority.ROOM
 
 
 @lru_cache(maxsize=64)
@@ -190,7 +269,6 @@ def _corners(low: tuple[float, ...], high: tuple[float, ...], buffer_m: float) -
 
 @lru_cache(maxsize=64)
 def _envelope(max_tilt_rad: float, climb: float, descent: float) -> tuple[np.ndarray, np.ndarray]:
-    """What thrust and tilt can give: an eight-sided cone of tilt and the climb and descent limits (10 rows)."""
     c, s = cos(max_tilt_rad), sin(max_tilt_rad)
     cone = [(c * cos(k * pi / 4), c * sin(k * pi / 4), -s) for k in range(8)]
     return np.array([*cone, (0, 0, 1), (0, 0, -1)]), np.array([GRAVITY * c * tan(max_tilt_rad)] * 8 + [climb, descent])

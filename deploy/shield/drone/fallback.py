@@ -9,9 +9,10 @@ from deploy.shield.drone.flight import fly_to, motors_idle, reckon, sink_blind
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import FallbackCommand, Mode
 from deploy.shield.guards import check_jump, check_request, check_state
+from deploy.shield.types import Context
 from hardware.rotation import rotate
 from hardware.spec import RobotSpec
-from hardware.types import ActuatorCommand, Peers, RobotState
+from hardware.types import ActuatorCommand, RobotState
 
 STOP_TIME_S = 0.4  # a robot that trips holds the point it reaches by flying on for this long, braking on the way
 BLIND_S = 4.0  # without a state motors stop after this time: it has sunk to the ground or is beyond help
@@ -106,8 +107,8 @@ class DroneFallback:
         self._anchor = None
         return FallbackCommand(sink_blind(self.params, self.spec, state), Mode.LAND, None)
 
-    def row_names(self, peers: Peers) -> tuple[str, ...]:
-        return row_names(peers.pos.shape[-2])
+    def row_names(self, context: Context) -> tuple[str, ...]:
+        return row_names(context)
 
     def _idle(self) -> FallbackCommand:
         return FallbackCommand(motors_idle(self.spec), Mode.OFF, None)

@@ -16,8 +16,8 @@ from deploy.shield.drone.attitude import (
     rotation_matrix,
     thrust_axis,
 )
+from deploy.shield.drone.filter import clamp
 from deploy.shield.drone.params import ShieldParams
-from deploy.shield.filter import clamp
 from hardware.rotation import multiply
 from hardware.spec import RobotSpec
 from hardware.types import RobotState

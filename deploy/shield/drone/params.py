@@ -4,8 +4,7 @@ from dataclasses import dataclass, fields
 from math import cos, radians
 from typing import Any
 
-from deploy.shield.joints.params import JointShieldParams, make_joint_params
-from deploy.shield.params_error import ShieldParamsError, require_at_most, require_finite, require_supervision
+from deploy.shield.param_checks import ShieldParamsError, require_at_most, require_finite, require_supervision
 from hardware.spec import GRAVITY, RobotSpec
 
 
@@ -71,14 +70,6 @@ class ShieldParams:
         require_supervision(self.warn_periods, self.act_periods, self.recover_periods, self.latch_s, self.control_dt_s)
         if not all(low < high for low, high in zip(self.geofence_low, self.geofence_high, strict=True)):
             raise ShieldParamsError(f"geofence {self.geofence_low} .. {self.geofence_high}: low must be below high")
-
-
-def make_shield_params(spec: RobotSpec, **overrides: Any) -> ShieldParams | JointShieldParams:
-    """Shield parameters for `spec`: JointShieldParams for a robot without a flight model.
-
-    Keyword `overrides` replace single fields. Raises ShieldParamsError for an unknown field or a value out of range.
-    """
-    return make_joint_params(spec, **overrides) if spec.flight is None else make_flight_params(spec, **overrides)
 
 
 def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:

@@ -9,8 +9,9 @@ from deploy.shield.joints.filter import joint_row_names
 from deploy.shield.joints.guards import check_joint_jump, check_joint_request, check_joint_state
 from deploy.shield.joints.limits import joint_limits
 from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.types import Context
 from hardware.spec import RobotSpec
-from hardware.types import ActuatorCommand, Peers, RobotState
+from hardware.types import ActuatorCommand, RobotState
 
 
 class JointFallback:
@@ -75,7 +76,7 @@ class JointFallback:
     def wait(self, state: RobotState) -> FallbackCommand:
         return FallbackCommand(self.hold(state), Mode.HOLD, self.params)
 
-    def row_names(self, peers: Peers) -> tuple[str, ...]:
+    def row_names(self, context: Context) -> tuple[str, ...]:
         return self._names
 
     def _start(self, state: RobotState) -> np.ndarray:

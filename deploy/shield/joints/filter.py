@@ -40,11 +40,11 @@ from typing import Any
 import numpy as np
 
 from deploy.shield.arrays import at_least, at_most, double, greatest, least, namespace, swapped
-from deploy.shield.info import FilterInfo
 from deploy.shield.joints.limits import Rows, joint_limits, reaction_s
 from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.types import Context, FilterInfo
 from hardware.spec import RobotSpec
-from hardware.types import Array, RobotState
+from hardware.types import Array
 
 KINDS = ("range", "effort", "braking", "speed", "power")
 
@@ -55,15 +55,16 @@ def joint_row_names(spec: RobotSpec) -> tuple[str, ...]:
 
 
 def filter_joints(
-    params: JointShieldParams, spec: RobotSpec, state: RobotState, target: Array
+    params: JointShieldParams, spec: RobotSpec, context: Context, target: Array
 ) -> tuple[Array, FilterInfo]:
-    """Filter `target` (..., U) rad for the measured `state`; returns (sent (..., U), FilterInfo).
+    """Filter `target` (..., U) rad for the measured state; returns (sent (..., U), FilterInfo).
 
     A target that meets every bound is sent as it is, bit by bit; another one is moved to the nearest that does. A
     request with an entry that is not finite counts as the measured position of all joints, which damps. Only a state
     that is not finite gives an answer that means nothing: check it before. Peers are not looked at.
     """
-    xp = namespace(target)
+    xp, state = namespace(target), context.state
+    assert state is not None
     limits = joint_limits(params, spec)
     rows = limits.rows if isinstance(target, np.ndarray) else _as_tensors(xp, limits.rows, target)
     measured = double(state.joint_pos)[..., limits.joint]

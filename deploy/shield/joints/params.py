@@ -6,7 +6,7 @@ The gains of the drives are not here: they are the robot's, in its specification
 from dataclasses import dataclass, fields
 from typing import Any
 
-from deploy.shield.params_error import ShieldParamsError, require_at_most, require_finite, require_supervision
+from deploy.shield.param_checks import ShieldParamsError, require_at_most, require_finite, require_supervision
 from hardware.spec import RobotSpec
 
 MAY_BE_ANYTHING = ("position_low", "position_high", "ground_z_m")

@@ -1,0 +1,172 @@
+"""The filter of multirotors.
+
+What is guaranteed, and when. Two to eight Crazyflies that all run this filter with the default parameters keep every
+two centres at least `separation_m` (0.25 m) apart across and `downwash_ratio` times that (0.62 m) up and down, and stay
+inside the geofence (to 0.05 m where eight crowd at its lower face), whatever commands are requested, if
+- positions are known to 5 mm and velocities to 0.03 m/s (one sigma), and states and peers are at most 30 ms old;
+- a command takes at most 20 ms to the motors, and thrust over mass is within 10 % of the nominal one;
+- they start outside each other's ellipsoid, slower than `max_speed`.
+A peer that is silent for longer is given more room (`peer_accel` age^2 / 2, up to `peer_age_cap_s`), on the assumption
+that its own shield brings it to a hover. This is an engineering margin, shown by simulation against adversaries
+(tests/test_shield_adversary.py); it is not a certificate.
+"""
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from deploy.shield.arrays import (
+    at_least,
+    at_most,
+    choose,
+    columns,
+    constant,
+    dot,
+    double,
+    functions,
+    greatest,
+    join,
+    norm,
+)
+from deploy.shield.drone.attitude import (
+    Columns,
+    acceleration_of,
+    lift_of,
+    missing_turn,
+    predicted_turn,
+    rate_authority_s,
+    rotated,
+    rotated_back,
+    rotation_matrix,
+    thrust_axis,
+    turn_matrix,
+)
+from deploy.shield.drone.constraints import least_margin, predict_state, row_counts, rows_ahead, split_bounds
+from deploy.shield.drone.params import ShieldParams
+from deploy.shield.qp.batched import solve_batch
+from deploy.shield.qp.single import solve_one
+from deploy.shield.types import Context, FilterInfo
+from hardware.spec import RobotSpec
+from hardware.types import Array
+
+ROW_TOL = 1e-6  # m/s^2, by which a request may exceed a row and still count as allowed
+FALLBACK_STEPS = 12  # of gradient descent; more change the fallback by less than the noise of a measurement
+_TO_THE_RIGHT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+
+
+def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, target: Array) -> tuple[Array, FilterInfo]:
+    """Filter `target` (..., 4) = thrust N, body rates rad/s, of multirotors.
+
+    A request that meets every row is sent as it is (clamped to its channel); another one is replaced by the command for
+    the nearest acceleration that does. Where none does, the fallback is sent: the acceleration that brakes and violates
+    the rows least. A request that is not finite counts as level flight. Only a state that is not finite gives an answer
+    that means nothing: check it before.
+    """
+    flight, state = spec.flight, context.state
+    assert flight is not None and state is not None
+    xp = array_namespace(target)
+    clamped = clamp(xp, spec, target)
+    total = sum(columns(target), 0.0)  # of finite numbers it is finite, of others not
+    finite = functions(total).isfinite(total)
+    rot = rotation_matrix(columns(state.base_quat))
+    pos, vel = predict_state(params, state, rot)
+    rows, bound = rows_ahead(xp, params, pos, vel, context)
+    level = (flight.hover_thrust_n, 0.0, 0.0, 0.0)
+    request = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]
+    turn = turn_matrix(predicted_turn(params, flight, columns(state.base_ang_vel), request[1:], double(state.age)))
+    wanted = join(acceleration_of(spec.mass_kg, request[0], rotated(rot, thrust_axis(turn))))
+    excess = dot(rows, wanted[..., None, :]) - bound
+    allowed = finite & (greatest(excess) <= ROW_TOL)
+    margin = least_margin(xp, params, state.base_pos, context.peers)
+    if allowed.ndim == 0:
+        if allowed:
+            return clamped, FilterInfo(margin, np.zeros(bound.shape, dtype=bool), np.True_, np.float64(0.0))
+        push = tie_break(xp, params, rows, excess, context.peers.pos.shape[-2])
+        accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push, row_counts(context))
+        sent = _command(xp, params, spec, rot, turn, request, accel).astype(target.dtype)
+        return sent, FilterInfo(margin, active, feasible, norm(xp, accel - wanted))
+    info = FilterInfo(margin, xp.zeros_like(excess, dtype=xp.bool), xp.ones_like(allowed), xp.zeros_like(bound[..., 0]))
+    if bool(allowed.all()):
+        return clamped, info
+    part = ~allowed
+    push = tie_break(xp, params, rows[part], excess[part], context.peers.pos.shape[-2])
+    accel, info.feasible[part], info.active[part] = _solve_many(
+        xp, params, vel[part], rows[part], bound[part], wanted[part] + push, row_counts(context)
+    )
+    info.intervention[part] = norm(xp, accel - wanted[part])
+    sent = xp.asarray(clamped, copy=True)
+    rot, turn, request = ([column[part] for column in value] for value in (rot, turn, request))
+    sent[part] = xp.astype(_command(xp, params, spec, rot, turn, request, accel), target.dtype)
+    return sent, info
+
+
+def clamp(xp: Any, spec: RobotSpec, target: Array) -> Array:
+    """`target` (..., U) inside the channels' limits, same type; what is inside comes back bit by bit."""
+    low, high = constant(xp, np.array([spec.command_low, spec.command_high], dtype=np.float32), target)
+    return xp.minimum(xp.maximum(target, low), high)
+
+
+def tie_break(xp: Any, params: ShieldParams, rows: Array, excess: Array, num_peers: int) -> Array:
+    """Push (..., 3) m/s^2 to the right of every peer that stands in the way, so that equals pass instead of waiting.
+
+    It moves the request, never the rows, so it costs no safety; everybody keeping right is consistent without talking.
+    """
+    weight = params.tie_break_accel * at_most(at_least(excess[..., :num_peers], 0.0), 1.0)
+    return (weight[..., None, :] @ rows[..., :num_peers, :])[..., 0, :] @ constant(xp, _TO_THE_RIGHT, rows)
+
+
+def fallback_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Array, vel: Array) -> Array:
+    """Where the rows (..., M, 3) cannot all be met: brake, then descend on the summed squares of the violations."""
+    accel = -vel * (params.brake_accel / at_least(norm(xp, vel), 0.5))[..., None]
+    for _ in range(FALLBACK_STEPS):
+        violation = at_least(dot(rows, accel[..., None, :]) - bound, 0.0)
+        count = double(violation > 0.0).sum(-1)
+        accel = accel - (violation[..., None, :] @ rows)[..., 0, :] / at_least(count, 1.0)[..., None]
+    return accel
+
+
+def _command(
+    xp: Any, params: ShieldParams, spec: RobotSpec, rot: Columns, turn: Columns, request: Columns, accel: Array
+) -> Array:
+    """The request, changed so that `accel` (..., 3) results after the look-ahead, when `rot` has gone on by `turn`."""
+    assert spec.flight is not None
+    authority = rate_authority_s(params, spec.flight)
+    missing, lift = missing_turn(rotated_back(turn, rotated_back(rot, lift_of(columns(accel)))))
+    rates = [rate + angle / authority for rate, angle in zip(request[1:], missing, strict=True)]
+    return clamp(xp, spec, join([spec.mass_kg * lift, *rates]))
+
+
+def _solve_many(
+    xp: Any, params: ShieldParams, vel: Array, rows: Array, bound: Array, request: Array, counts: tuple[int, ...]
+) -> tuple[Array, Array, Array]:
+    """Acceleration, feasible, active rows of B robots: all rows; else peers before fence and speed; else fallback."""
+    accel, feasible, multipliers = solve_batch(rows, bound, request)
+    if not bool(feasible.all()):
+        lost = ~feasible
+        room, peers = split_bounds(xp, bound[lost], counts)
+        settled, _, _ = solve_batch(rows[lost], room, request[lost])
+        accel[lost], feasible[lost], multipliers[lost] = solve_batch(rows[lost], peers, settled)
+    if not bool(feasible.all()):
+        lost = ~feasible
+        accel[lost] = fallback_acceleration(xp, params, rows[lost], bound[lost], vel[lost])
+    return accel, feasible, (multipliers > 0.0) & feasible[:, None]
+
+
+def _solve_one(
+    params: ShieldParams,
+    vel: np.ndarray,
+    rows: np.ndarray,
+    bound: np.ndarray,
+    request: np.ndarray,
+    counts: tuple[int, ...],
+) -> tuple[np.ndarray, Any, np.ndarray]:
+    """`_solve_many` for one robot, by DAQP."""
+    accel, feasible, multipliers = solve_one(rows, bound, request)
+    if not feasible:
+        room, peers = split_bounds(np, bound, counts)
+        settled, _, _ = solve_one(rows, room, request)
+        accel, feasible, multipliers = solve_one(rows, peers, settled)
+    if not feasible:
+        accel = fallback_acceleration(np, params, rows, bound, vel)
+    return accel, np.bool_(feasible), (multipliers > 0.0) & feasible

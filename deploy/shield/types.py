@@ -1,0 +1,36 @@
+"""What goes into a shield's filter, and what it says it did."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardware.types import Array, ObjectState, Peers, RobotState
+
+NOBODY = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, dtype=bool))
+
+
+@dataclass(slots=True)
+class Context:
+    """All that one robot's shield knows at one moment. A constraint on new data is one function and a field here."""
+
+    state: RobotState | None  # of the robot itself; only the supervisor knows what to do without
+    peers: Peers  # robots of the team
+    objects: Mapping[str, ObjectState] = field(default_factory=dict)  # tracked things, by name
+    people: Peers = field(default_factory=lambda: NOBODY)
+
+
+@dataclass(slots=True)
+class FilterInfo:
+    """What the filter did.
+
+    Drones have M rows, named by `drone.constraints.row_names`; robots with joints five a channel, named by
+    `joints.filter.joint_row_names`.
+    """
+
+    margin: Array  # (...) drones: least scaled distance to a peer over the guaranteed one, minus 1; infinite without
+    # peers. Joints: least distance to a limit, as a share of the joint's range
+    active: Array  # (..., M) bool, rows that hold the command back
+    feasible: Array  # (...) bool, False where the fallback was sent because no command meets every row
+    intervention: Array  # (...) drones: m/s^2, distance from the requested acceleration to the one sent. Joints: rad
+    # (m for a slide), the largest change of a target
