@@ -7,7 +7,7 @@ import torch
 
 from hardware import load_robot
 from hardware.types import ObjectState, RobotState
-from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_success import Judge, Verdict
 from sim.task import GroupCfg, MixedTaskCfg, TaskCfg, Term
@@ -17,7 +17,7 @@ from sim.transition import Transition
 def judge_of(task: TaskCfg | MixedTaskCfg) -> Judge:
     """What says, by the success and failure terms of `task`, how a mission went."""
 
-    def judge(mission: Mission, truth: Truth) -> Verdict:
+    def judge(mission: Mission, truth: GroundTruth) -> Verdict:
         states = {role: _states(truth, mission.rows(role)) for role in task.roles}
         success = np.zeros((len(truth.time_s), len(mission.team)), bool)
         failures: dict[str, np.ndarray] = {}
@@ -33,7 +33,7 @@ def judge_of(task: TaskCfg | MixedTaskCfg) -> Judge:
 
 
 def _transition(
-    role: str, cfg: GroupCfg, mission: Mission, truth: Truth, states: Mapping[str, RobotState]
+    role: str, cfg: GroupCfg, mission: Mission, truth: GroundTruth, states: Mapping[str, RobotState]
 ) -> Transition:
     state, rows = states[role], mission.rows(role)
     before = RobotState(*(torch.cat([x[:1], x[:-1]]) for x in (getattr(state, n) for n in RobotState.__slots__)))
@@ -58,7 +58,7 @@ def _transition(
     )
 
 
-def _states(truth: Truth, rows: list[int]) -> RobotState:
+def _states(truth: GroundTruth, rows: list[int]) -> RobotState:
     """(T, N, ...) of the robots `rows`."""
     states = [truth.robots[row] for row in rows]
     return RobotState(*(_tensor(np.stack([getattr(s, name) for s in states], 1)) for name in RobotState.__slots__))

@@ -143,7 +143,7 @@ def push(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, speed_m
 def sensor_bias(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, bias: Noise) -> None:
     """Constant errors of each robot's sensors, normally distributed."""
     draw = torch.randn(len(worlds), *robots.bias.shape[1:], generator=generator)
-    robots.bias[worlds] = draw * bias.per_column(robots.num_joints)
+    robots.bias[worlds] = draw * torch.tensor(bias.per_column(robots.num_joints))
 
 
 def actuator_delay(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:

@@ -8,7 +8,6 @@ from ros_rig import standing
 
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
-from ros_nodes.simulation.simulated_robot import Imperfection
 from ros_nodes.simulation.simulated_team import SimulatedTeam
 
 STEP_S = 0.002
@@ -19,7 +18,7 @@ class MujocoDriver:
 
     def __init__(self, spec: RobotSpec, log: str):
         height_m = spec.home_height_m if spec.joints else 1.0
-        self._team = SimulatedTeam(standing([[0.0, 0.0, height_m, 0.0]], spec), Imperfection(), STEP_S, seed=0)
+        self._team = SimulatedTeam(standing([[0.0, 0.0, height_m, 0.0]], spec), STEP_S)
         self._spec, self._log = spec, Path(log)
         self._now_s: float | None = None
 

@@ -11,7 +11,7 @@ from hardware.types import RobotState
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.messages.diagnostics import ShieldMode, ShieldStatus, read_status
 from ros_nodes.mission.failures import failed_terms, lost_robots, missed_goals, takeovers
-from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import plan_swap
 from ros_nodes.mission.mission_success import Verdict
 
@@ -62,10 +62,10 @@ def test_a_robot_lost_for_good_is_a_failure_unless_its_policy_was_killed():
     assert lost_robots(killed, killed_second, 3.9) == []
 
 
-def truth() -> Truth:
+def truth() -> GroundTruth:
     none = np.zeros((len(TIME_S), 3))
     state = RobotState(none[:, :0], none[:, :0], none, np.zeros((len(TIME_S), 4)), none, none, np.zeros(len(TIME_S)))
-    return Truth(TIME_S, [state] * 2, [np.zeros((len(TIME_S), 4))] * 2, {})
+    return GroundTruth(TIME_S, [state] * 2, [np.zeros((len(TIME_S), 4))] * 2, {})
 
 
 def test_a_missed_goal_and_a_failed_term_name_their_robot():

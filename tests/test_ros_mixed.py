@@ -23,7 +23,7 @@ from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import empty_state
 from ros_nodes.messages.joints import CommandConverter, JointConverter
 from ros_nodes.mission.deploy import conduct
-from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.prepare import team_parameters
 from sim.tasks.perch import PERCH, SEAT
 
@@ -109,7 +109,7 @@ def test_perch_is_judged_by_each_role_s_own_terms():
         RobotState(joint_pos, np.zeros((2, 8)), none, np.array([upright] * 2), none, none, age),
     ]
     still = ObjectState(np.stack([tray[:3]] * 2), np.stack([tray[3:]] * 2), none, none, age)
-    truth = Truth(np.array([0.0, 0.02]), states, [np.zeros((2, 4)), joint_pos], {"tray": still})
+    truth = GroundTruth(np.array([0.0, 0.02]), states, [np.zeros((2, 4)), joint_pos], {"tray": still})
     verdict = judge_of(PERCH)(mission, truth)
     assert verdict.success.tolist() == [[True, True], [False, True]]
     fallen = verdict.failures["drone/tipped"]

@@ -9,14 +9,15 @@ pytest.importorskip("mujoco")
 from ros_rig import standing
 
 from hardware import load_robot
+from hardware.spec import SLIDE_LEVER_M
 from phalanx.mission import plan_task
-from ros_nodes.mission.ground_truth import read_truth, truth_columns, truth_row
+from ros_nodes.mission.ground_truth import ground_truth_columns, read_ground_truth
 from ros_nodes.simulation.command_watchdog import DAMP_AFTER_S
-from ros_nodes.simulation.simulated_robot import SLIDE_LEVER_M, Imperfection
 from ros_nodes.simulation.simulated_team import SimulatedTeam
+from sim.noise import Noise
 from sim.tasks import load_task
 
-PERFECT, DT = Imperfection(), 0.002
+DT = 0.002
 PANDA, G1 = load_robot("panda"), load_robot("g1")
 
 
@@ -35,7 +36,7 @@ def run(team: SimulatedTeam, start_s: float, duration_s: float, command=None) ->
 
 
 def test_an_arm_stands_where_it_is_bolted_and_holds_its_last_target_in_silence():
-    team = SimulatedTeam(standing([[0.4, -0.3, 0.1, 0.7]], PANDA), PERFECT, DT, seed=0)
+    team = SimulatedTeam(standing([[0.4, -0.3, 0.1, 0.7]], PANDA), DT)
     now_s = run(team, 0.0, 0.5)
     np.testing.assert_allclose(team.robots[0].measure().joint_pos, [joint.home for joint in PANDA.joints], atol=1e-4)
     target = home(PANDA) + np.array([0.5, 0, 0, 0, 0, 0, 0, -0.02])
@@ -52,7 +53,7 @@ def test_fingers_that_mirror_each_other_start_where_they_belong():
     joint_pos = np.array([*(joint.home for joint in PANDA.joints[:-1]), 0.015])
     mission = standing([[0, 0, 0, 0]], PANDA)
     mission = replace(mission, team=(replace(mission.team[0], joint_pos=joint_pos),))
-    team = SimulatedTeam(mission, PERFECT, DT, seed=0)
+    team = SimulatedTeam(mission, DT)
     for step in range(20):
         team.robots[0].receive(joint_pos, DT * step)
         team.step(DT * (step + 1))
@@ -62,7 +63,7 @@ def test_fingers_that_mirror_each_other_start_where_they_belong():
 
 
 def test_a_humanoid_stands_while_it_is_told_to_and_sinks_without_stiffness_in_silence():
-    team = SimulatedTeam(standing([[0.0, 0.0, G1.home_height_m, 1.0]], G1), PERFECT, DT, seed=0)
+    team = SimulatedTeam(standing([[0.0, 0.0, G1.home_height_m, 1.0]], G1), DT)
     now_s = run(team, 0.0, 0.3)
     now_s = run(team, now_s, 2.0, home(G1))
     assert team.true_poses()[0, 2] > 0.95 * G1.home_height_m
@@ -78,8 +79,8 @@ def test_a_humanoid_stands_while_it_is_told_to_and_sinks_without_stiffness_in_si
 
 
 def test_joints_have_the_noise_that_was_asked_for_and_slides_that_of_their_drum():
-    noise = Imperfection(joint_pos_rad=0.01, joint_vel_rad_s=0.2)
-    team = SimulatedTeam(standing([[0, 0, 0, 0]], PANDA), noise, DT, seed=0)
+    noise = Noise(joint_pos_rad=0.01, joint_vel_rad_s=0.2)
+    team = SimulatedTeam(standing([[0, 0, 0, 0]], PANDA), DT, noise)
     states = [team.robots[0].measure() for _ in range(2000)]
     lever = np.array([1.0] * 7 + [SLIDE_LEVER_M])
     np.testing.assert_allclose(np.std([s.joint_pos for s in states], axis=0), 0.01 * lever, rtol=0.1)
@@ -87,32 +88,37 @@ def test_joints_have_the_noise_that_was_asked_for_and_slides_that_of_their_drum(
     assert np.ptp([s.base_pos for s in states], axis=0).max() == 0.0  # where it is bolted is known
 
 
+def puck_of(team: SimulatedTeam) -> np.ndarray:
+    """What is recorded of the one object, the last of all."""
+    return team.ground_truth_row()[-13:]
+
+
 def test_things_of_the_task_start_where_the_mission_says_and_are_tracked():
     mission = plan_task(load_task("push"), 1, 4.0, None, seed=2)
-    team = SimulatedTeam(mission, Imperfection(pos_m=0.01), DT, seed=0)
-    np.testing.assert_allclose(team.true_object("puck").pos, mission.objects["puck"][:3])
+    team = SimulatedTeam(mission, DT, Noise(pos_m=0.01))
+    np.testing.assert_allclose(puck_of(team)[:7], mission.objects["puck"])
     run(team, 0.0, 0.5)
-    np.testing.assert_allclose(team.true_object("puck").pos, mission.objects["puck"][:3], atol=2e-3)
+    np.testing.assert_allclose(puck_of(team)[:3], mission.objects["puck"][:3], atol=2e-3)
     seen = [team.measure_object("puck").pos for _ in range(1000)]
     assert np.std(seen, axis=0) == pytest.approx(0.01, rel=0.15)
 
 
 def test_an_object_that_is_not_there_is_named():
     mission = replace(plan_task(load_task("push"), 1, 4.0, None, seed=2), objects={})
-    with pytest.raises(ValueError, match="the scene of 'push' has 'puck'; the mission says nothing of where it starts"):
-        SimulatedTeam(mission, PERFECT, DT, seed=0)
+    with pytest.raises(ValueError, match="the scene of 'push' has puck; the mission starts none: 'puck' differs"):
+        SimulatedTeam(mission, DT)
 
 
 def test_what_is_recorded_is_read_as_it_was():
     mission = plan_task(load_task("push"), 1, 4.0, None, seed=2)
-    team = SimulatedTeam(mission, PERFECT, DT, seed=0)
+    team = SimulatedTeam(mission, DT)
     run(team, 0.0, 0.2, home(PANDA))
-    columns, row = truth_columns(mission), truth_row(team, list(mission.objects))
+    columns, row = ground_truth_columns(mission), team.ground_truth_row()
     series = {name: np.array([value]) for name, value in zip(columns, row, strict=True)}
-    truth = read_truth(series | {"time_s": np.zeros(1)}, mission)
-    state, puck = team.robots[0].true_state(), team.true_object("puck")
+    truth = read_ground_truth(series | {"time_s": np.zeros(1)}, mission)
+    state, puck = team.robots[0].measure(), puck_of(team)  # without noise
     for name in ("joint_pos", "joint_vel", "base_pos", "base_quat"):
         np.testing.assert_array_equal(getattr(truth.robots[0], name)[0], getattr(state, name))
-    np.testing.assert_array_equal(truth.objects["puck"].pos[0], puck.pos)
-    np.testing.assert_array_equal(truth.objects["puck"].ang_vel[0], puck.ang_vel)
+    np.testing.assert_array_equal(truth.objects["puck"].pos[0], puck[:3])
+    np.testing.assert_array_equal(truth.objects["puck"].ang_vel[0], puck[10:])
     np.testing.assert_array_equal(truth.target[0][0], team.robots[0].target)

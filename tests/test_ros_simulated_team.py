@@ -6,16 +6,15 @@ import pytest
 pytest.importorskip("mujoco")
 from ros_rig import SPEC, standing
 
-from ros_nodes.simulation.simulated_robot import Imperfection
 from ros_nodes.simulation.simulated_team import SimulatedTeam
+from sim.noise import Noise
 
-PERFECT = Imperfection()
 HOVER = np.array([SPEC.flight.hover_thrust_n, 0.0, 0.0, 0.0])
 DT = 0.002
 
 
-def make_team(imperfection=PERFECT, robots=2) -> SimulatedTeam:
-    return SimulatedTeam(standing([[x, 0.0, 1.0, 0.3] for x in range(robots)]), imperfection, DT, seed=1)
+def make_team(robots=2, **options) -> SimulatedTeam:
+    return SimulatedTeam(standing([[x, 0.0, 1.0, 0.3] for x in range(robots)]), DT, seed=1, **options)
 
 
 def fly(team: SimulatedTeam, start_s: float, duration_s: float, command=None) -> float:
@@ -63,8 +62,7 @@ def test_garbage_is_no_command(bad):
 
 
 def test_commands_act_late_by_the_link():
-    slow = Imperfection(command_latency_s=0.05)
-    team = make_team(slow)
+    team = make_team(command_latency_s=0.05)
     fly(team, 0.0, 0.045, 1.5 * HOVER)
     assert team.true_poses()[0, 2] == 1.0
     fly(team, 0.045, 0.2, 1.5 * HOVER)
@@ -72,8 +70,7 @@ def test_commands_act_late_by_the_link():
 
 
 def test_sensors_have_the_noise_that_was_asked_for():
-    noise = Imperfection(0.01, 0.02, 0.03, 0.04)
-    team = make_team(noise)
+    team = make_team(noise=Noise(0.01, 0.02, 0.03, 0.04))
     states = [team.robots[0].measure() for _ in range(2000)]
     assert np.std([s.base_pos for s in states], axis=0) == pytest.approx(0.01, rel=0.1)
     assert np.std([s.base_lin_vel for s in states], axis=0) == pytest.approx(0.03, rel=0.1)

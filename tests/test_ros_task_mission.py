@@ -16,7 +16,7 @@ from phalanx.mission import plan_mission, plan_task
 from phalanx.mission_film import load_mission_flight
 from phalanx.mission_judge import judge_of
 from ros_nodes.mission.deploy import conduct
-from ros_nodes.mission.ground_truth import read_truth, truth_columns
+from ros_nodes.mission.ground_truth import ground_truth_columns, read_ground_truth
 from ros_nodes.mission.mission import Order, load_mission
 from sim.tasks import any_task_names, load_any_task, load_task
 
@@ -154,13 +154,13 @@ def test_every_task_becomes_a_mission_that_its_own_terms_can_judge(name, tmp_pat
     mission = plan_task(task, None, 4.0, None, seed=5)
     assert all(order.t_s >= 0.0 for order in mission.orders) and mission.checks_s[-1] == mission.duration_s >= 4.0
     time_s = np.arange(0.0, mission.duration_s, 0.02)
-    series = {column: np.zeros(len(time_s)) for column in truth_columns(mission)} | {"time_s": time_s}
+    series = {column: np.zeros(len(time_s)) for column in ground_truth_columns(mission)} | {"time_s": time_s}
     for member in mission.team:
         row = [*member.base_pose, *np.zeros(6), *member.joint_pos]
         series |= {f"{member.name}_{i}": np.full(len(time_s), value) for i, value in enumerate(row)}
     for thing, pose in mission.objects.items():
         series |= {f"{thing}_{i}": np.full(len(time_s), value) for i, value in enumerate(pose)}
-    verdict = judge_of(task)(mission, read_truth(series, mission))
+    verdict = judge_of(task)(mission, read_ground_truth(series, mission))
     assert verdict.success.shape == (len(time_s), len(mission.names))
     assert all(failed.shape == verdict.success.shape for failed in verdict.failures.values())
     assert not any(failed[0].any() for failed in verdict.failures.values()), "a start that has already failed"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ros_nodes.messages.diagnostics import ShieldMode
-from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_success import Verdict, checked
 
@@ -62,7 +62,7 @@ def lost_robots(mission: Mission, found: Sequence[Takeover], killed_s: float | N
     ]
 
 
-def missed_goals(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> list[Failure]:
+def missed_goals(mission: Mission, truth: GroundTruth, verdict: Verdict, killed_s: float | None) -> list[Failure]:
     """Robots that were not where they were asked to be at a check."""
     return [
         {"robot": mission.names[robot], "t_s": end_s, "why": f"goal not held for {mission.hold_s:g} s"}
@@ -72,7 +72,7 @@ def missed_goals(mission: Mission, truth: Truth, verdict: Verdict, killed_s: flo
     ]
 
 
-def failed_terms(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> list[Failure]:
+def failed_terms(mission: Mission, truth: GroundTruth, verdict: Verdict, killed_s: float | None) -> list[Failure]:
     """The first moment of each of the task's failure terms, of robots while their policy lived."""
     found = []
     for name, happened in verdict.failures.items():

@@ -66,7 +66,7 @@ class Mission:
     task: str = ""  # whose terms judge the mission
     scene: str = ""  # the task whose scene is set up around the robots; empty for nothing but a floor
     objects: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (7,) pose
-    noise: Mapping[str, float] = field(default_factory=dict)  # of the sensors, see `simulated_team.Imperfection`
+    noise: Mapping[str, float] = field(default_factory=dict)  # of the sensors, fields of `sim.noise.Noise`
     kill_s: float | None = None  # when one policy is killed, None for never
     kill_robot: int = 0
     seed: int = 0

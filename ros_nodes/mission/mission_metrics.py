@@ -15,7 +15,7 @@ from hardware.types import RobotState
 from ros_nodes.lifecycle.series import read_series
 from ros_nodes.messages.diagnostics import ShieldMode
 from ros_nodes.mission.failures import Failure, Takeover, failed_terms, lost_robots, missed_goals, takeovers
-from ros_nodes.mission.ground_truth import Truth, read_truth
+from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
 from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_success import Judge, legs_done
 
@@ -36,7 +36,7 @@ class Recording:
     mission: Mission
     time_s: np.ndarray  # (T,)
     pos: np.ndarray  # (T, N, 3) m, world, the truth
-    truth: Truth  # all of it, but less often
+    truth: GroundTruth  # all of it, but less often
     qpos: np.ndarray  # (T', nq) coordinates of the simulator at the times of `truth`
     commands: Series
     policies: list[Series]
@@ -66,7 +66,7 @@ def load_recording(
         mission,
         truth["time_s"],
         pos,
-        read_truth(read("simulated_robots_state"), mission),
+        read_ground_truth(read("simulated_robots_state"), mission),
         np.stack([values for name, values in qpos.items() if name != "time_s"], axis=-1),
         read("simulated_robots_commands"),
         [read(f"{name}_policy") for name in mission.names],

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ros_nodes.mission.ground_truth import Truth
+from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import Mission
 
 SETTLED_M = 0.3  # a robot within this of its goal is there
@@ -19,17 +19,18 @@ class Verdict:
     failures: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (T, N) bool; none may happen at any time
 
 
-Judge = Callable[[Mission, Truth], Verdict]
+Check = tuple[float, np.ndarray, list[int]]
+Judge = Callable[[Mission, GroundTruth], Verdict]
 
 
-def near_goal(mission: Mission, truth: Truth) -> Verdict:
+def near_goal(mission: Mission, truth: GroundTruth) -> Verdict:
     """Success is a base near its goal; what a mission is judged by that no task judges."""
     goal = mission.command_at("goal_pos", truth.time_s, range(len(mission.team)))
     pos = np.stack([state.base_pos for state in truth.robots], axis=1)
     return Verdict(np.linalg.norm(pos - goal, axis=-1) < SETTLED_M)
 
 
-def checked(mission: Mission, truth: Truth, killed_s: float | None) -> Iterator[tuple[float, np.ndarray, list[int]]]:
+def checked(mission: Mission, truth: GroundTruth, killed_s: float | None) -> Iterator[Check]:
     """Of each check: time s, moments (T,) bool that count, robots whose policy lives to see it."""
     for end_s in mission.checks_s:
         window = (truth.time_s > end_s - mission.hold_s) & (truth.time_s <= end_s)
@@ -37,7 +38,7 @@ def checked(mission: Mission, truth: Truth, killed_s: float | None) -> Iterator[
         yield end_s, window, [robot for robot in range(len(mission.team)) if robot != dead]
 
 
-def legs_done(mission: Mission, truth: Truth, verdict: Verdict, killed_s: float | None) -> list[bool]:
+def legs_done(mission: Mission, truth: GroundTruth, verdict: Verdict, killed_s: float | None) -> list[bool]:
     """Of each check that a policy lives to see, whether success held before it for every robot with a living one."""
     return [
         bool(window.any() and verdict.success[window][:, living].all())

@@ -35,8 +35,8 @@ class DriverNode(ManagedNode):
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._path = declare(self, "driver", "", "Class of the driver: package.module:Class.")
         self._options = declare(self, "options", "{}", "Options of the driver, a JSON object.")
-        self._dead_man_s = declare(
-            self, "dead_man_s", 0.5, "The robot is stopped when no command has come for so long, s.", 0.05, 2.0
+        self._command_timeout_s = declare(
+            self, "command_timeout_s", 0.5, "The robot is stopped when no command has come for so long, s.", 0.05, 2.0
         )
         self._base_pose = declare_base_pose(self)
         self._driver: Driver | None = None
@@ -67,9 +67,9 @@ class DriverNode(ManagedNode):
             now_ns = deadlines.wait().woke_ns
             if self._obey(driver):
                 heard_ns = now_ns
-            elif heard_ns is not None and now_ns - heard_ns > self._dead_man_s * NS:
+            elif heard_ns is not None and now_ns - heard_ns > self._command_timeout_s * NS:
                 driver.stop()
-                raise TimeoutError(f"no command for {self._dead_man_s} s: the robot was stopped")
+                raise TimeoutError(f"no command for {self._command_timeout_s} s: the robot was stopped")
             state = driver.read()
             if self._bolted is not None:  # where policy and shield have it: a driver does not know the world
                 state = replace(self._bolted, joint_pos=state.joint_pos, joint_vel=state.joint_vel, age=state.age)

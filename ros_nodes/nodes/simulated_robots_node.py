@@ -4,7 +4,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
+from random import random
 
 from geometry_msgs.msg import Pose, PoseArray
 from nav_msgs.msg import Odometry
@@ -21,24 +23,14 @@ from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, odometry_of
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.topics import GROUND_TRUTH, object_topic
-from ros_nodes.mission.ground_truth import truth_columns, truth_row
+from ros_nodes.mission.ground_truth import ground_truth_columns
 from ros_nodes.mission.mission import Mission, load_mission
+from sim.noise import Noise
 
 OBJECT_HZ = 100.0
 GROUND_TRUTH_EVERY = 10  # physics steps
 SERIES_CAPACITY = 200_000
 STATE_CAPACITY = 40_000
-IMPERFECTION = {  # parameter: default and description
-    "noise.pos_m": (0.003, "Noise of position, standard deviation, m."),
-    "noise.angle_rad": (0.01, "Noise of attitude, standard deviation, rad."),
-    "noise.lin_vel_m_s": (0.02, "Noise of velocity, standard deviation, m/s."),
-    "noise.ang_vel_rad_s": (0.05, "Noise of body rates, standard deviation, rad/s."),
-    "noise.joint_pos_rad": (0.0005, "Noise of joint positions, standard deviation, rad; of slides 0.02 m per rad."),
-    "noise.joint_vel_rad_s": (0.01, "Noise of joint velocities, standard deviation, rad/s."),
-    "sensor_latency_s": (0.003, "From a measurement to its publication, s."),
-    "sensor_jitter_s": (0.002, "Uniform random addition to sensor_latency_s, s."),
-    "command_latency_s": (0.004, "From a command's arrival to the motors, s."),
-}
 NS = 1_000_000_000
 
 
@@ -54,19 +46,24 @@ class SimulatedRobotsNode(ManagedNode):
         self._seed = declare(self, "seed", 0, "Seed of the sensor noise.", low=0, high=2**31 - 1)
         self._physics_hz = declare(self, "physics_hz", 500.0, "Physics steps per second.", low=100.0, high=2000.0)
         self._series_dir = declare_series_dir(self)
-
-        self._imperfection = {
-            name.split(".")[-1]: declare(self, name, default, text, low=0.0, high=1.0)
-            for name, (default, text) in IMPERFECTION.items()
-        }
+        text = "Standard deviation of the noise of measurements, unit as its name ends; of slides 0.02 m per rad."
+        noise = {field.name: declare(self, f"noise.{field.name}", 0.0, text, 0.0, 1.0) for field in fields(Noise)}
+        self._noise = Noise(**noise)
+        self._latency_s, self._jitter_s, self._command_latency_s = (
+            declare(self, name, 0.0, text, 0.0, 1.0)
+            for name, text in (
+                ("sensor_latency_s", "From a measurement to its publication, s."),
+                ("sensor_jitter_s", "Uniform random addition to sensor_latency_s, s."),
+                ("command_latency_s", "From a command's arrival to the motors, s."),
+            )
+        )
 
     def configure(self) -> None:
-        from ros_nodes.simulation.simulated_robot import Imperfection  # MuJoCo: only here
-        from ros_nodes.simulation.simulated_team import SimulatedTeam
+        from ros_nodes.simulation.simulated_team import SimulatedTeam  # MuJoCo: only here
 
         mission = load_mission(self._mission)
         specs = [load_robot(member.robot) for member in mission.team]
-        self._team = SimulatedTeam(mission, Imperfection(**self._imperfection), 1 / self._physics_hz, self._seed)
+        self._team = SimulatedTeam(mission, 1 / self._physics_hz, self._noise, self._seed, self._command_latency_s)
         self._sensor_every = [self._every(spec.sensor_hz) for spec in specs]
         self._control_every = min(self._every(spec.control_hz) for spec in specs)
         named = list(zip(specs, mission.names, strict=True))
@@ -89,7 +86,7 @@ class SimulatedRobotsNode(ManagedNode):
         """The way of every robot at the rate of physics, all that a mission is judged by at the control rate."""
         columns = tuple(f"{name}_{axis}" for name in mission.names for axis in "xyz")
         self._truth_series = self.series(self._series_dir, ("time_s", *columns), SERIES_CAPACITY, "truth")
-        columns = truth_columns(mission)
+        columns = ground_truth_columns(mission)
         self._state_series = self.series(self._series_dir, ("time_s", *columns), STATE_CAPACITY, "state")
         columns = tuple(f"q{i}" for i in range(len(self._team.qpos)))
         self._qpos_series = self.series(self._series_dir, ("time_s", *columns), STATE_CAPACITY, "qpos")
@@ -125,7 +122,8 @@ class SimulatedRobotsNode(ManagedNode):
                 self._post(now_ns, partial(_track, publisher, message, self._team.measure_object(name), stamp_ns))
 
     def _post(self, now_ns: int, publish: Callable[[], None]) -> None:
-        self._outbox.append((now_ns + round(self._team.sensors.delay_s() * NS), publish))
+        delay_s = self._latency_s + self._jitter_s * random()
+        self._outbox.append((now_ns + round(delay_s * NS), publish))
 
     def _record(self, count: int, stamp_ns: int) -> None:
         published = count % GROUND_TRUTH_EVERY == 0
@@ -137,7 +135,7 @@ class SimulatedRobotsNode(ManagedNode):
                 write_poses(self._truth, poses, stamp_ns)
                 self._truth_publisher.publish(self._truth)
         if self._state_series and self._qpos_series and count % self._control_every == 0:
-            self._state_series.add(stamp_ns / NS, *truth_row(self._team, [name for name, _ in self._objects]))
+            self._state_series.add(stamp_ns / NS, *self._team.ground_truth_row())
             self._qpos_series.add(stamp_ns / NS, *self._team.qpos)
 
     def _receive(self, now_ns: int) -> None:

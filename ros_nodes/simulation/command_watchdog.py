@@ -13,15 +13,15 @@ RAMP_S = 0.3  # in which they stop
 DAMP_AFTER_S = 0.5  # a humanoid's drives give up their target after this long, and only brake
 
 # (target (U,), silence s, base_quat (4,) wxyz, joint_pos (J,)) -> set-points (U,) of the drives
-DeadMan = Callable[[np.ndarray, float, np.ndarray, np.ndarray], np.ndarray]
+CommandWatchdog = Callable[[np.ndarray, float, np.ndarray, np.ndarray], np.ndarray]
 
 
-def make_dead_man(spec: RobotSpec) -> DeadMan:
-    """The dead-man of the robot's class: drones level and then stop, arms hold their last target, humanoids damp."""
+def make_command_watchdog(spec: RobotSpec) -> CommandWatchdog:
+    """The watchdog of the robot's class: drones level and then stop, arms hold their last target, humanoids damp."""
     return {"hover-land": _level_and_stop, "hold": _hold, "damp": _damp}[spec.fallback](spec)
 
 
-def _level_and_stop(spec: RobotSpec) -> DeadMan:
+def _level_and_stop(spec: RobotSpec) -> CommandWatchdog:
     thrust, roll, pitch = map(spec.channel_names.index, ("thrust", "roll_rate", "pitch_rate"))
 
     def act(target: np.ndarray, silence_s: float, base_quat: np.ndarray, joint_pos: np.ndarray) -> np.ndarray:
@@ -38,11 +38,11 @@ def _level_and_stop(spec: RobotSpec) -> DeadMan:
     return act
 
 
-def _hold(spec: RobotSpec) -> DeadMan:
+def _hold(spec: RobotSpec) -> CommandWatchdog:
     return lambda target, silence_s, base_quat, joint_pos: target
 
 
-def _damp(spec: RobotSpec) -> DeadMan:
+def _damp(spec: RobotSpec) -> CommandWatchdog:
     joints = np.array(spec.joint_of_channel)
 
     def act(target: np.ndarray, silence_s: float, base_quat: np.ndarray, joint_pos: np.ndarray) -> np.ndarray:

@@ -1,33 +1,48 @@
-"""A team that is not there: native MuJoCo in place of the hardware and of the trackers of objects."""
+"""A simulated team: MuJoCo in place of the hardware and of the trackers of objects."""
 
 import mujoco
 import numpy as np
 
 from hardware import load_robot
 from hardware.types import ObjectState
+from ros_nodes.mission.ground_truth import split_base
 from ros_nodes.mission.mission import Mission, yaw_of
-from ros_nodes.simulation.simulated_robot import Imperfection, Sensors, SimulatedRobot, in_body
-from sim.scenes.scene import Members, Scene, compose_scene
+from ros_nodes.simulation.simulated_robot import SimulatedRobot, body_row
+from sim.noise import Noise, add_error
+from sim.scenes.scene import Members, Scene, close_loops, compose_scene
+
+NO_NOISE = Noise()
 
 
 class SimulatedTeam:
     """The robots and the scene of a mission, stepped by whoever owns the clock. Times are that clock's, s."""
 
-    def __init__(self, mission: Mission, imperfection: Imperfection, timestep_s: float, seed: int):
-        """ValueError for a robot, scene or object that is not there."""
-        self.sensors = Sensors(imperfection, seed)
+    def __init__(
+        self,
+        mission: Mission,
+        timestep_s: float,
+        noise: Noise = NO_NOISE,
+        seed: int = 0,
+        command_latency_s: float = 0.0,
+    ):
+        """Commands act `command_latency_s` after they arrive. ValueError for an unknown robot, scene or object."""
+        self._noise, self._rng = noise, np.random.default_rng(seed)
         self._scene = _scene(mission, timestep_s)
         self._data = mujoco.MjData(self._scene.model)
         self.robots = [
-            SimulatedRobot(member, index, self._data, self.sensors)
+            SimulatedRobot(member, index, self._data, self._disturb, command_latency_s)
             for member, index in zip(mission.team, self._scene.groups, strict=True)
         ]
-        for tracked in self._scene.objects:
-            if tracked.name not in mission.objects:
-                has = f"the scene of {mission.scene!r} has {tracked.name!r}"
-                raise ValueError(f"{has}; the mission says nothing of where it starts")
-            self._data.qpos[tracked.qpos] = mission.objects[tracked.name]
-        _close_loops(self._scene.model, self._data.qpos)
+        tracked = {thing.name: thing for thing in self._scene.objects}
+        if different := sorted(tracked.keys() ^ mission.objects.keys()):
+            has = f"the scene of {mission.scene!r} has {', '.join(tracked) or 'no objects'}"
+            raise ValueError(
+                f"{has}; the mission starts {', '.join(mission.objects) or 'none'}: {different[0]!r} differs"
+            )
+        self._objects = {name: tracked[name] for name in mission.objects}
+        for name, pose in mission.objects.items():
+            self._data.qpos[tracked[name].qpos] = pose
+        close_loops(self._scene.model, self._data.qpos)
         mujoco.mj_forward(self._scene.model, self._data)
 
     def step(self, now_s: float) -> None:
@@ -38,14 +53,23 @@ class SimulatedTeam:
 
     def measure_object(self, name: str) -> ObjectState:
         """What a tracker says now of the object `name`."""
-        state = self.true_object(name)
-        self.sensors.blur(state.pos, state.quat, state.lin_vel, state.ang_vel)
-        return state
+        row = self._disturb(self._object_row(name), np.ones(12))
+        return ObjectState(*split_base(row), age=np.zeros(()))
 
-    def true_object(self, name: str) -> ObjectState:
-        """How the object `name` really is; for the record only."""
-        tracked = next(tracked for tracked in self._scene.objects if tracked.name == name)
-        return ObjectState(*in_body(self._data.qpos[tracked.qpos], self._data.qvel[tracked.qvel]), age=np.zeros(()))
+    def ground_truth_row(self) -> np.ndarray:
+        """All robots, each with the set-points of its drives, then all objects; see `mission.ground_truth`."""
+        robots = [part for robot in self.robots for part in (robot.true_row(), robot.target)]
+        return np.concatenate([*robots, *map(self._object_row, self._objects)])
+
+    def _object_row(self, name: str) -> np.ndarray:
+        tracked = self._objects[name]
+        return body_row(self._data.qpos[tracked.qpos], self._data.qvel[tracked.qvel])
+
+    def _disturb(self, row: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        if self._noise:
+            spread = self._noise.per_column((len(scale) - 12) // 2)
+            add_error(row, scale * spread * self._rng.standard_normal(len(scale)))
+        return row
 
     @property
     def qpos(self) -> np.ndarray:
@@ -66,12 +90,3 @@ def _scene(mission: Mission, timestep_s: float) -> Scene:
 
     around = load_any_task(mission.scene).scene
     return compose_scene(team, timestep_s, props=around.props, objects=around.objects)
-
-
-def _close_loops(model: mujoco.MjModel, qpos: np.ndarray) -> None:
-    """Let joints that mirror another one start where they belong."""
-    for equality in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_JOINT):
-        if model.eq_obj2id[equality] >= 0:
-            first, second = (model.jnt_qposadr[ids[equality]] for ids in (model.eq_obj1id, model.eq_obj2id))
-            offset, slope = model.eq_data[equality, :2]  # of differences from the reference positions
-            qpos[first] = model.qpos0[first] + offset + slope * (qpos[second] - model.qpos0[second])

@@ -6,11 +6,10 @@ import numpy as np
 import torch
 
 from hardware.rotation import rotate_inverse
-from hardware.spec import SLIDE_LEVER_M, RobotSpec
 from hardware.types import Peers, RobotState
-from sim.noise import Noise, tilted
+from sim.noise import Noise, add_error, error_scale
 from sim.physics import Physics
-from sim.scenes.scene import GroupIndex
+from sim.scenes.scene import GroupIndex, rest_command
 from sim.scenes.terrain import Ground, level_ground
 from sim.tracing import is_tracing, may_hold, untraceable
 from sim.vectors import length
@@ -54,7 +53,7 @@ class RobotGroup:
         self.network_delay = torch.zeros(w, n, dtype=torch.long)
         self.dropout = torch.zeros(w)  # share of messages between robots that are lost
         self.bias = torch.zeros(w, n, 12 + 2 * j)  # rad, m, ...: as Noise.per_column
-        self.rest = torch.tensor(rest_command(self.robot))
+        self.rest = torch.tensor(rest_command(self.robot, [joint.home for joint in self.robot.joints]))
         self.sent = self.rest.expand(w, n, u).clone()
         self.heard = torch.zeros(w, n, team, 7)  # what robot i last heard of j: position, velocity, age s
         self.force = torch.zeros(w, n, 3)  # N, world, on every base: wind
@@ -74,11 +73,7 @@ class RobotGroup:
         joints = torch.tensor(self.robot.joint_of_channel)
         self._positioning = (joints >= 0).nonzero().squeeze(-1)  # channels that set a joint's position ...
         self._positioned = joints[self._positioning]  # ... and those joints
-        self._sensed = torch.ones(12 + 2 * j)
-        self._sensed[:12] = float(not self.robot.fixed_base)  # where a base is bolted down is known exactly
-        for channel, joint in zip(self.robot.channels, self.robot.joint_of_channel, strict=True):
-            if channel.unit == "m":
-                self._sensed[[12 + joint, 12 + j + joint]] = SLIDE_LEVER_M  # noise is that of the motor, rad
+        self._error_scale = torch.tensor(error_scale(self.robot))
 
     def home(self) -> Tensor:
         """Joint positions (N, J) of the home pose."""
@@ -142,11 +137,9 @@ class RobotGroup:
         rows = self._with_base(self.physics.recall(worlds, delay, self._columns))
         error = self.bias[worlds]
         if noise:
-            error = error + noise.per_column(self.num_joints) * torch.randn(error.shape, generator=generator)
-        error = error * self._sensed
-        rows[..., POS] += error[..., 0:3]
-        rows[..., QUAT] = tilted(rows[..., QUAT], error[..., 3:6])
-        rows[..., 7:] += error[..., 6:]
+            spread = torch.tensor(noise.per_column(self.num_joints))
+            error = error + spread * torch.randn(error.shape, generator=generator)
+        add_error(rows, error * self._error_scale)
         return self._state(rows, delay * self.dt)
 
     def say(self, worlds: Tensor, noise: Noise, generator: torch.Generator) -> Tensor:
@@ -155,7 +148,8 @@ class RobotGroup:
         rows = self._with_base(self.physics.recall(worlds, delay, self._columns))
         said = torch.cat([rows[..., POS], rows[..., LIN]], dim=-1)
         if noise:
-            said = said + noise.per_column(0)[[0, 1, 2, 6, 7, 8]] * torch.randn(said.shape, generator=generator)
+            spread = torch.tensor(noise.per_column(0))[[0, 1, 2, 6, 7, 8]]
+            said = said + spread * torch.randn(said.shape, generator=generator)
         return torch.cat([said, (delay * self.dt).unsqueeze(-1)], dim=-1)
 
     def hear(
@@ -266,17 +260,6 @@ class RobotGroup:
         lin_vel = rows[..., LIN] if self.robot.fixed_base else rotate_inverse(quat, rows[..., LIN])
         pos, vel = joints[..., : self.num_joints], joints[..., self.num_joints :]
         return RobotState(pos, vel, rows[..., POS], quat, lin_vel, rows[..., ANG], age)
-
-
-def rest_command(robot: RobotSpec) -> list[float]:
-    """The command that holds a robot where it is: hover thrust for a drone, the home pose for joints, else zero."""
-    rest = []
-    for channel, joint in zip(robot.channels, robot.joint_of_channel, strict=True):
-        if joint >= 0:
-            rest.append(robot.joints[joint].home)
-        else:
-            rest.append(robot.flight.hover_thrust_n if robot.flight and channel.name == "thrust" else 0.0)
-    return rest
 
 
 def _columns(group: GroupIndex, nq: int) -> np.ndarray:

@@ -8,9 +8,9 @@ import torch
 from hardware.rotation import rotate_inverse
 from hardware.types import ActuatorCommand, ObjectState, RobotState
 from sim.envs.robots import ANG, LIN, POS, QUAT, RobotGroup
-from sim.noise import Noise, tilted
+from sim.noise import Noise, add_error
 from sim.physics import Physics, TraceablePhysics, make_physics, on
-from sim.scenes.scene import Scene, Tracked
+from sim.scenes.scene import Scene, Tracked, close_loops
 from sim.task import Start
 from sim.tracing import is_tracing
 
@@ -61,7 +61,7 @@ class World:
         placed = {name: pose for start in starts for name, pose in start.objects.items()}
         for tracked in self.scene.objects:
             qpos[:, torch.as_tensor(tracked.qpos)] = torch.cat(placed[tracked.name], dim=-1).double()
-        self._close_loops(qpos)
+        close_loops(self.scene.model, qpos)
         self.physics.reset(worlds, qpos, qvel, act)
 
     def step(self, commands: Sequence[ActuatorCommand]) -> None:
@@ -95,24 +95,10 @@ class World:
         for name, columns in self._objects.items():
             row = self.physics.recall(worlds, delay, columns.expand(group.num_robots, -1))
             if noise:
-                error = noise.per_column(0) * torch.randn(*row.shape[:2], 12, generator=generator)
-                row[..., POS] += error[..., 0:3]
-                row[..., QUAT] = tilted(row[..., QUAT], error[..., 3:6])
-                row[..., 7:] += error[..., 6:]
+                spread = torch.tensor(noise.per_column(0))
+                add_error(row, spread * torch.randn(*row.shape[:2], 12, generator=generator))
             seen[name] = _object(row, delay * self.sim_dt)
         return seen
-
-    def _close_loops(self, qpos: Tensor) -> None:
-        """Let joints that mirror another one start where they belong.
-
-        MuJoCo's joint equality, its linear part: first - its zero = offset + slope * (second - its zero).
-        """
-        model = self.scene.model
-        for equality in range(model.neq):
-            if model.eq_type[equality] == 2 and model.eq_obj2id[equality] >= 0:  # mjEQ_JOINT
-                first, second = (model.jnt_qposadr[ids[equality]] for ids in (model.eq_obj1id, model.eq_obj2id))
-                offset, slope = model.eq_data[equality, :2]
-                qpos[:, first] = model.qpos0[first] + offset + slope * (qpos[:, second] - model.qpos0[second])
 
     def tensors(self) -> dict[str, Any]:
         """All that changes from step to step, (W, ...), nothing copied; of a `TraceablePhysics`."""

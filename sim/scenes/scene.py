@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 
 from hardware.spec import RobotSpec
+from hardware.types import Array
 
 BODY, JOINT, ACTUATOR = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_JOINT, mujoco.mjtObj.mjOBJ_ACTUATOR
 PropsFunc = Callable[[mujoco.MjSpec, int], None]  # (scene so far, robots N): adds pillars, loads, cables, ...
@@ -228,3 +229,24 @@ def _tracked(model: mujoco.MjModel, name: str) -> Tracked:
         raise ValueError(f"the scene has no free body {name!r} to track")
     joint = model.body_jntadr[body]
     return Tracked(name, body, model.jnt_qposadr[joint] + np.arange(7), model.jnt_dofadr[joint] + np.arange(6))
+
+
+def close_loops(model: mujoco.MjModel, qpos: Array) -> None:
+    """Let joints of `qpos` (..., nq) that mirror another one start where they belong, in place.
+
+    MuJoCo's joint equality, its linear part: first - its zero = offset + slope * (second - its zero).
+    """
+    for equality in range(model.neq):
+        if model.eq_type[equality] == mujoco.mjtEq.mjEQ_JOINT and model.eq_obj2id[equality] >= 0:
+            first, second = (model.jnt_qposadr[ids[equality]] for ids in (model.eq_obj1id, model.eq_obj2id))
+            offset, slope = model.eq_data[equality, :2]
+            qpos[..., first] = model.qpos0[first] + offset + slope * (qpos[..., second] - model.qpos0[second])
+
+
+def rest_command(robot: RobotSpec, joint_pos: Sequence[float]) -> list[float]:
+    """The command (U,) that holds a robot with `joint_pos` (J,) as it is: hover thrust for a drone, else zero."""
+    rest = []
+    for channel, joint in zip(robot.channels, robot.joint_of_channel, strict=True):
+        hover = robot.flight.hover_thrust_n if robot.flight and channel.name == "thrust" else 0.0
+        rest.append(joint_pos[joint] if joint >= 0 else hover)
+    return rest
