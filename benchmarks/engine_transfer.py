@@ -13,8 +13,7 @@ from deploy.runtime import PolicyRuntime
 from policies.checkpoint import load_checkpoint
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TorchRunner
-from policies.export.export import load_controller
-from policies.training.trainer import made_on
+from policies.evaluation.trained import load_controller
 from sim.physics import EngineError
 
 
@@ -24,7 +23,7 @@ def load(path: Path) -> tuple[str, str | None, PolicyRunner]:
         runtime = PolicyRuntime.load(path)
         return runtime.contract.task, None, BundleRunner(runtime)
     saved = load_checkpoint(path)
-    return saved["config"]["task"], made_on(saved), TorchRunner(load_controller(path))
+    return saved["run"]["task"], saved["run"]["engines"][-1], TorchRunner(load_controller(path))
 
 
 def transfer(path: Path, engines: list[str], episodes: int) -> dict[str, Any]:

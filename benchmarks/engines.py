@@ -153,24 +153,28 @@ def _training(run: Run) -> dict[str, float]:
     Where rollouts are one program, that is not divided, and `of_stepped` is what the same rollout takes step by step,
     as a multiple.
     """
-    from policies.training.train import TrainCfg, Trainer
+    from policies.training.train import CollectionCfg, MachineCfg, TrainCfg, Trainer
 
     with TemporaryDirectory() as folder:
         cfg = TrainCfg(
-            task=run.task, num_envs=run.num_envs, out=Path(folder), engine=run.engine, device=run.env.device.type
+            task=run.task,
+            out=Path(folder),
+            collection=CollectionCfg(run.num_envs),
+            machine=MachineCfg(run.engine, run.env.device.type),
         )
         trainer = Trainer(cfg)
         numbers = _iteration(trainer)
         stepped: dict[str, float] = {}
-        if trainer.jitted is not None:
-            trainer.jitted = None
+        programs = trainer.collector.programs
+        if programs.get(trainer.algorithm.horizon) is not None:
+            programs[trainer.algorithm.horizon] = None
             stepped["of_stepped"] = _iteration(trainer)["time/rollout_s"] / numbers["time/rollout_s"]
     wall_s = numbers["time/rollout_s"] + numbers["time/update_s"]
     rate = {"agent_steps_per_s": trainer.steps_per_iteration / wall_s}
     learning = {"learning": numbers["time/update_s"] / wall_s}
     if stepped:
         return {**rate, "rollout": numbers["time/rollout_s"] / wall_s, **learning, **stepped}
-    physics_s, env_s = (trainer.hyper.num_steps * median_wall(costs) for costs in (run.physics, run.turns))
+    physics_s, env_s = (trainer.algorithm.horizon * median_wall(costs) for costs in (run.physics, run.turns))
     return {
         **rate,
         "physics": physics_s / wall_s,

@@ -13,7 +13,7 @@ import torch
 
 from hardware.rotation import rotate, rotate_inverse
 from policies.evaluation.evaluate import make_policy_runner, wilson
-from policies.export.export import load_controller
+from policies.evaluation.trained import load_controller
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import make_env
 from sim.task import Draw, Start

@@ -102,11 +102,11 @@ def settings(subject: Subject) -> dict[str, Any]:
 
 def _training(task: str) -> dict[str, Any]:
     """Rollout and learning, in the task's own batch."""
-    from policies.training.train import TrainCfg, Trainer
+    from policies.training.train import CollectionCfg, TrainCfg, Trainer
 
     num_envs = load_task(task).num_envs
     with TemporaryDirectory() as folder:
-        trainer = Trainer(TrainCfg(task=task, num_envs=num_envs, out=Path(folder)))
+        trainer = Trainer(TrainCfg(task=task, collection=CollectionCfg(num_envs), out=Path(folder)))
         first = measure(lambda k: trainer.iterate(0.0), 0.0)
         cost = measure(lambda k: trainer.iterate(0.0), SPAN_S)
     rate = trainer.steps_per_iteration / cost.wall_s

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import torch
 
-from policies.training.train import TrainCfg, TrainResult, train
-from sim.envs.team_env import make_env
+from policies.training.train import CollectionCfg, TrainCfg, TrainResult, train
 from sim.task import RewardTerm
 from sim.tasks import load_task
 from sim.transition import Transition
@@ -26,14 +25,12 @@ def main(out: Path, steps: int = 200_000, num_envs: int = 64) -> TrainResult:
     swap = load_task("swarm-swap")
     task = replace(
         swap,
+        name="narrow-swap",
         episode_s=6.0,
         rewards={**swap.rewards, "upright": RewardTerm(upright, weight=0.1)},
     )
-    env = make_env(task, num_envs, seed=0)
-    cfg = TrainCfg(task=task.name, out=out, num_envs=num_envs, total_steps=steps)
-    return train(
-        cfg, lambda n: print(f"{n['agent_steps']:>8.0f} steps  return {n.get('mean_return', 0):6.1f}"), env=env
-    )
+    cfg = TrainCfg(task=task, out=out, collection=CollectionCfg(num_envs), total_steps=steps)
+    return train(cfg, lambda n: print(f"{n['agent_steps']:>8.0f} steps  return {n.get('mean_return', 0):6.1f}"))
 
 
 if __name__ == "__main__":

@@ -94,14 +94,13 @@ def _make_room(out: Path) -> None:
 
 def _train(cfg: DemoCfg, say: Say) -> dict[str, Any]:
     from phalanx.commands.train import note
-    from policies.training.train import TrainCfg, train
+    from policies.training.train import CollectionCfg, TrainCfg, train
 
     result = train(
         TrainCfg(
             task=cfg.task,
             out=cfg.out / "train",
-            num_envs=cfg.num_envs,
-            num_agents=cfg.robots,
+            collection=CollectionCfg(cfg.num_envs, cfg.robots),
             total_steps=cfg.agent_steps,
             wall_budget_s=cfg.train_s,
             seed=cfg.seed,

@@ -52,10 +52,11 @@ def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], str]:
         if len(paths) > 1:
             raise ValueError(f"{runs[0]} is a training run, which has the policies of its whole team: give it alone")
         from policies.checkpoint import load_checkpoint
-        from policies.export.export import load_controllers
+        from policies.evaluation.trained import load_controllers
 
         controllers = load_controllers(runs[0])
-        task = load_checkpoint(runs[0])["config"]["task"]
+        run = load_checkpoint(runs[0])["run"]
+        task = run["from"] or run["task"]
         return {role: TorchRunner(controller) for role, controller in controllers.items()}, task
     runtimes = [PolicyRuntime.load(path) for path in paths]
     tasks = sorted({runtime.contract.task for runtime in runtimes})

@@ -1,6 +1,8 @@
 """Checkpoints: one file with everything that the next iteration depends on, replaced atomically."""
 
+import json
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,42 +11,109 @@ import numpy as np
 import torch
 
 from hardware.types import ObjectState, Peers, RobotState
+from policies.observation import Observation
 
-FORMAT = "phalanx-checkpoint/1"
-FILE = "checkpoint.pt"
+FORMAT = "phalanx-checkpoint/2"
+BEFORE = "phalanx-checkpoint/1"  # its policies can be exported and begun with; it cannot be resumed
+FILE, RECORD = "checkpoint.pt", "run.json"
+RENAMED = {"normaliser.own.": "normaliser.policy.", "normaliser.peer.": "normaliser.neighbours."}
+RENAMED |= {"normaliser.critic.": "normaliser.privileged."}
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that is missing, damaged or of another format."""
+    """A checkpoint that is missing, damaged, of another format or of another task, or that cannot be written."""
 
 
 def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
     """Write `content` (tensors, numbers, strings, containers) so that a crash leaves the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    with draft.open("wb") as file:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        torch.save({"format": FORMAT, "saved_at_utc": now, "rng": global_rng_state(), **content}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    whole = {"format": FORMAT, "saved_at_utc": now, "rng": global_rng_state(), **content}
+    _replace(path, lambda file: torch.save(whole, file))
+
+
+def save_record(folder: Path, run: Mapping[str, Any]) -> None:
+    """Write what a run is as `run.json`, for people and other programs."""
+    _replace(folder / RECORD, lambda file: file.write((json.dumps(run, indent=2) + "\n").encode()))
+
+
+def _replace(path: Path, write: Any) -> None:
+    """Write a file beside `path`, then put it in its place; CheckpointError, and nothing left behind, when it fails."""
+    draft = path.with_suffix(path.suffix + ".tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except (OSError, RuntimeError) as error:  # torch's own writer raises the latter on a full disk
+        draft.unlink(missing_ok=True)
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip().splitlines()[0]
+        kept = "; the one before is still there" if path.exists() else ""
+        raise CheckpointError(f"cannot write {path}: {why}{kept}") from error
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Content of a checkpoint file, or of the one in a run directory. Runs no code from the file."""
+    """Content of a checkpoint file, or of the one in a run directory. Runs no code from the file.
+
+    One of an earlier version comes with its `policies` and as much of its `run` as it knew.
+    """
     path = path / FILE if path.is_dir() else path
     if not path.is_file():
         raise CheckpointError(f"no checkpoint at {path}")
     try:
-        with torch.serialization.safe_globals([RobotState, Peers, ObjectState]):
+        with torch.serialization.safe_globals([RobotState, Peers, ObjectState, Observation]):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever torch raises on bytes that are none of its own
         raise CheckpointError(f"{path} is not a checkpoint of phalanx, or damaged") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else None
+    found = content.get("format") if isinstance(content, dict) else None
+    if found == BEFORE:
+        return _of_before(content)
+    if found != FORMAT:
         raise CheckpointError(f"{path} has format {found!r}, this version reads {FORMAT!r}")
-    content.setdefault("learners", {"": dict(content)})  # before there were roles, a run was its only learner
-    return content
+    return dict(content)
+
+
+def _of_before(content: dict[str, Any]) -> dict[str, Any]:
+    """What export and start-from need of a checkpoint of the version before; a lone group is called after its robot."""
+    from sim.tasks import load_any_task
+
+    config = content["config"]
+    learners = content.setdefault("learners", {"": dict(content)})  # before there were groups, a run was its learner
+    if "" in learners:
+        learners = {next(iter(load_any_task(config["task"]).roles)): learners[""]}
+    policies = {}
+    for name, state in learners.items():
+        dims = [state["layout"]["own_dim"], state["layout"]["peer_dim"], state["layout"].get("critic_dim", 0)]
+        sizes = {key: state["ppo"][key] for key in ("hidden", "peer_embed")}
+        spec = {"dims": dims, "action_dim": state["action_dim"], **sizes}
+        policies[name] = {"spec": spec, "state": _renamed(state["actor"])}
+    return {
+        "saved_at_utc": content["saved_at_utc"],
+        "made_before": True,
+        "run": {
+            "task": config["task"],
+            "from": config["task"],
+            "task_data": None,
+            "algo": "ppo",
+            "seed": config["seed"],
+            "num_agents": content["num_agents"],
+            "engines": content.get("engines", [config.get("engine") or "mujoco"]),
+            "git": None,
+            "versions": {},
+        },
+        "progress": {key: content[key] for key in ("iteration", "agent_steps", "curve")},
+        "policies": policies,
+        "algorithm": {"critics": {name: state["critic"] for name, state in learners.items()}},
+    }
+
+
+def _renamed(state: Mapping[str, Any]) -> dict[str, Any]:
+    out = {}
+    for name, value in state.items():
+        prefix = next((old for old in RENAMED if name.startswith(old)), "")
+        out[RENAMED.get(prefix, "") + name.removeprefix(prefix)] = value
+    return out
 
 
 def global_rng_state() -> dict[str, Any]:

@@ -18,9 +18,10 @@ import torch
 from deploy.bundle import load_bundle
 from deploy.runtime import PolicyRuntime
 from policies.checkpoint import load_checkpoint
-from policies.evaluate import evaluate
-from policies.export import export_team, load_controllers
-from policies.train import TrainCfg, train
+from policies.evaluation.evaluate import evaluate
+from policies.evaluation.trained import load_controllers
+from policies.export.export import export_team
+from policies.training.train import CollectionCfg, TrainCfg, train
 from sim.tasks import load_any_task
 
 FILE = Path(__file__).with_suffix(".json")
@@ -40,12 +41,13 @@ def golden(task: str, folder: Path) -> dict[str, Any]:
     cfg = load_any_task(task)
     robots = sum(role.num_agents for role in cfg.roles.values())
     steps = ITERATIONS * 24 * WORLDS * robots  # three iterations or more, whatever the length of a rollout
-    result = train(TrainCfg(task=task, out=folder / "run", num_envs=WORLDS, total_steps=steps, seed=3))
-    learners = load_checkpoint(folder / "run")["learners"]
-    weights = [learners[name][net] for name in sorted(learners) for net in ("actor", "critic")]
+    result = train(TrainCfg(task=task, out=folder / "run", collection=CollectionCfg(WORLDS), total_steps=steps, seed=3))
+    saved = load_checkpoint(folder / "run")
+    weights = [policy["state"] for policy in saved["policies"].values()]
+    weights += list(saved["algorithm"]["critics"].values())
     files = export_team(folder / "run", folder)
     team = load_controllers(folder / "run")
-    flown = evaluate(team if len(team) > 1 else team[""], cfg, num_worlds=32, seed=11, shield=True)
+    flown = evaluate(team if len(team) > 1 else next(iter(team.values())), cfg, num_worlds=32, seed=11, shield=True)
     curve = [[entry.get(name, float("nan")) for name in CURVE] for entry in result.return_curve]
     outcome = [flown.success_rate, flown.mean_return, flown.mean_episode_s, flown.intervention_rate]
     probes = _probe_outputs(sorted(files))

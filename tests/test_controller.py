@@ -5,8 +5,10 @@ from dataclasses import replace
 import torch
 
 from policies.evaluation.policy_runner import TorchRunner
-from policies.networks.actor_critic import Actor
 from policies.networks.controller import Controller
+from policies.networks.normaliser import dims_of
+from policies.networks.policy import GaussianPolicy
+from policies.training.env_view import TeamView
 from sim.envs.team_env import make_env
 from sim.task import PolicyInput
 from sim.tasks import load_task
@@ -15,29 +17,31 @@ from sim.tasks import load_task
 def make_controller(seed: int = 0) -> Controller:
     """An untrained but lively policy for swarm-swap."""
     torch.manual_seed(seed)
-    env = make_env("swarm-swap", 2, seed=0)
-    actor = Actor(env.obs_layout, env.action_dim)
+    env = TeamView(make_env("swarm-swap", 2, seed=0))
+    (obs,) = env.reset(3).values()
+    actor = GaussianPolicy(dims_of(obs), env.action_dim)
     torch.nn.init.normal_(actor.head.weight, std=0.3)
-    actor.normaliser.update(env.reset(3))
+    actor.normaliser.update(obs)
     return Controller(load_task("swarm-swap"), actor).eval()
 
 
 def test_it_sees_what_the_environment_shows_and_remembers_what_it_remembers():
     controller = make_controller()
     env = make_env("swarm-swap", 4, seed=5)
-    obs = env.reset(5)
+    env.reset(5)
     pilot = TorchRunner(controller)
     pilot.start(env)
     for _ in range(30):
         with torch.no_grad():
             _, _, seen, action = controller(replace(env.policy_input, memory=pilot.memory))
         flown, target = pilot.act(env)
-        assert torch.equal(seen, obs)
-        assert torch.equal(action, controller.actor(obs).detach().clamp(-1, 1))
+        parts = TeamView(env).obs["crazyflie"]
+        assert torch.equal(parts.policy, seen)
+        assert torch.equal(action, controller.policy.best(parts, {})[0].detach())
         assert torch.equal(flown, action)
         low, high = torch.tensor(env.robot.command_low), torch.tensor(env.robot.command_high)
         assert ((target >= low) & (target <= high)).all()
-        obs, _, terminated, truncated, _ = env.step(flown)
+        _, _, terminated, truncated, _ = env.step(flown)
         if (terminated | truncated).any():
             break
         assert all(torch.equal(pilot.memory[name], env.memory[name]) for name in env.memory)

@@ -6,23 +6,23 @@ import sys
 
 import pytest
 import torch
+from small_run import train_cfg
 
 from deploy.bundle import load_bundle
-from policies.algorithms.ppo import PPOCfg
-from policies.checkpoint import FILE, global_rng_state, load_checkpoint
+from policies.checkpoint import global_rng_state, load_checkpoint
 from policies.evaluation.evaluate import evaluate
 from policies.export.export import export_policy
-from policies.training.train import TrainCfg, train
+from policies.training.train import train
 from policies.training.trainer import Trainer
 from sim.envs.team_env import make_env
 from sim.physics import ENGINES, EngineError
 
-SMALL = PPOCfg(num_steps=4, epochs=1, minibatch=64, hidden=16, threads=1)
+SMALL = dict(num_steps=4, epochs=1, minibatch=64, hidden=16, threads=1)
 
 
 def cfg(out, **changes):
-    options = {"task": "hover", "num_envs": 16, "total_steps": 16 * 4 * 3, "checkpoint_every": 1, "ppo": SMALL}
-    return TrainCfg(out=out, **{**options, **changes})
+    options = {"task": "hover", "num_envs": 16, "total_steps": 16 * 4 * 3, "checkpoint_every": 1, **SMALL}
+    return train_cfg(out=out, **{**options, **changes})
 
 
 def run(*args, **environment):
@@ -81,12 +81,12 @@ def test_a_run_goes_on_on_another_engine(tmp_path):
     train(cfg(tmp_path, engine="warp", total_steps=16 * 4 * 2))
     saved = load_checkpoint(tmp_path)
     other = Trainer(cfg(tmp_path, engine="mujoco", resume=True))
-    saved["learners"][""]["running"] += 7.0
+    saved["collector"]["running"]["crazyflie"] += 7.0
     other.load_state_dict(saved)
-    assert not other.learner.episodes.running.any()  # episodes start anew
-    assert other.agent_steps == 16 * 4 * 2 and other.env.world.physics.device.type == "cpu"
-    for name, value in saved["learners"][""]["actor"].items():
-        assert torch.equal(other.learner.actor.state_dict()[name], value)
+    assert not other.collector.episodes.running["crazyflie"].any()  # episodes start anew
+    assert other.agent_steps == 16 * 4 * 2 and other.collector.env.world.physics.device.type == "cpu"
+    for name, value in saved["policies"]["crazyflie"]["state"].items():
+        assert torch.equal(other.policy.state_dict()[name], value)
     result = train(cfg(tmp_path, engine="mujoco", resume=True))
     assert result.finished and result.agent_steps == 16 * 4 * 3
 
@@ -95,32 +95,24 @@ def test_a_run_stays_on_its_engine_and_its_file_says_which(tmp_path, capfd):
     train(cfg(tmp_path, engine="warp", total_steps=16 * 4 * 2))
     train(cfg(tmp_path, resume=True, total_steps=16 * 4 * 3))
     saved = load_checkpoint(tmp_path)
-    assert saved["engine"] == "warp" and saved["engines"] == ["warp"] and "anew" not in capfd.readouterr().err
+    assert (
+        saved["made_on"]["engine"] == "warp"
+        and saved["run"]["engines"] == ["warp"]
+        and "anew" not in capfd.readouterr().err
+    )
     train(cfg(tmp_path, resume=True, engine="mujoco", total_steps=16 * 4 * 4))
     assert "from warp (cpu) to mujoco (cpu): learning goes on, episodes start anew" in capfd.readouterr().err
     export_policy(tmp_path, tmp_path / "hover.onnx")
     assert load_bundle(tmp_path / "hover.onnx").contract.provenance.versions["mujoco-warp"]
 
 
-def test_a_run_from_before_there_were_engines_goes_on(tmp_path):
-    train(cfg(tmp_path, task="velocity", total_steps=16 * 4 * 2))
-    saved = torch.load(tmp_path / FILE, weights_only=False)
-    for name in ("engine", "engines", "device"):
-        del saved[name]
-    del saved["config"]["engine"], saved["config"]["device"]
-    for group in saved["env"]["groups"].values():
-        del group["frames"]
-    torch.save(saved, tmp_path / FILE)
-    assert train(cfg(tmp_path, task="velocity", resume=True)).finished
-
-
 def test_the_curriculum_goes_on_on_another_engine(tmp_path):
     trainer = Trainer(cfg(tmp_path, task="swarm-swap", engine="warp"))
-    trainer.env.difficulty[:] = torch.linspace(0.0, 1.0, 16)
+    trainer.collector.env.difficulty[:] = torch.linspace(0.0, 1.0, 16)
     state = trainer.state_dict() | {"rng": global_rng_state()}
     other = Trainer(cfg(tmp_path, task="swarm-swap"))
     other.load_state_dict(state)
-    assert torch.equal(other.env.difficulty, trainer.env.difficulty)
+    assert torch.equal(other.collector.env.difficulty, trainer.collector.env.difficulty)
 
 
 @pytest.mark.parametrize(

@@ -7,29 +7,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small_run import train_cfg
 
 from deploy.bundle import load_bundle
 from deploy.contract.codec import contract_to_json
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
-from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.evaluate import evaluate
+from policies.evaluation.trained import load_controller
 from policies.evaluation.verify import VerifyCfg, measure_parity, verify
-from policies.export.export import export_policy, load_controller
-from policies.training.train import TrainCfg, train
+from policies.export.export import export_policy
+from policies.training.train import train
 from sim.task import PolicyInput
 
-PPO = PPOCfg(num_steps=16, epochs=1, minibatch=256)
+PPO = dict(num_steps=16, epochs=1, minibatch=256)
 
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory) -> Path:
     """A short training of the real task, with a head large enough that every weight matters."""
     folder = tmp_path_factory.mktemp("run")
-    train(TrainCfg(out=folder, num_envs=8, total_steps=8 * 4 * 16 * 2, ppo=PPO))
+    train(train_cfg(out=folder, num_envs=8, total_steps=8 * 4 * 16 * 2, **PPO))
     content = load_checkpoint(folder)
-    content["learners"][""]["actor"]["head.weight"] *= 30
+    content["policies"]["crazyflie"]["state"]["head.weight"] *= 30
     save_checkpoint(folder / "checkpoint.pt", content)
     return folder
 
@@ -74,7 +75,7 @@ def test_a_robot_alone_does_what_the_batch_does(bundle_path: Path):
 
 def test_parity_notices_another_policy(bundle_path: Path, run_dir: Path, tmp_path: Path):
     content = load_checkpoint(run_dir)
-    content["learners"][""]["actor"]["trunk.peers.encode.weight"] *= 1.01
+    content["policies"]["crazyflie"]["state"]["trunk.peers.encode.weight"] *= 1.01
     save_checkpoint(tmp_path / "checkpoint.pt", content)
     assert measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg(parity_worlds=2))["max_abs"] > 1e-4
 

@@ -5,11 +5,12 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 import torch
+from small_run import train_cfg
 
-from policies.algorithms.ppo import PPOCfg
+from policies.networks.normaliser import dims_of
+from policies.networks.policy import GaussianPolicy
+from policies.training.env_view import TeamView
 from policies.training.jitted import JittedRollout
-from policies.training.learner import Learner, hyperparameters, role_of
-from policies.training.train import TrainCfg
 from policies.training.trainer import Trainer
 from sim import randomisation
 from sim.envs.team_env import MixedEnv
@@ -32,12 +33,9 @@ def begun(task):
 
 def jitted(env):
     torch.manual_seed(0)
-    roles = {name: role_of(env.task, name) for name in env.groups}
-    learners = {
-        name: Learner(name, env.groups[name], env.obs[name], role, hyperparameters(role, name), False)
-        for name, role in roles.items()
-    }
-    return JittedRollout(env, learners, STEPS)
+    view = TeamView(env)
+    policies = {name: GaussianPolicy(dims_of(obs), view.groups[name].action_dim) for name, obs in view.obs.items()}
+    return JittedRollout(view, policies, STEPS)
 
 
 def rolled(rollout, seed=0):
@@ -98,15 +96,14 @@ def flight():
 def test_a_rollout_is_what_single_steps_give(task):
     program, stepped = (begun(task) for _ in range(2))
     going = torch.ones(WORLDS, dtype=torch.bool)  # what they see after a restart is drawn by each for itself
-    obs = stepped.obs
-    for seen, done, *outcome in rolled(jitted(program)):
-        expected = [obs]
-        obs, *rest = stepped.step({role: action for role, (action, _) in done.items()})
-        expected += rest
-        info = expected[-1]
-        for here, there in zip(flat([seen, *outcome]), flat(expected), strict=True):
+    view = TeamView(stepped)
+    obs = view.obs
+    for seen, _, done, outcome in rolled(jitted(program)):
+        step = view.step({role: action for role, (action, *_) in done.items()})
+        for here, there in zip(flat([seen, replace(outcome, obs={})]), flat([obs, replace(step, obs={})]), strict=True):
             torch.testing.assert_close(here[going].float(), there[going].float(), rtol=1e-5, atol=1e-5)
-        going &= ~info["ended"]
+        obs = step.obs
+        going &= ~step.ended
     assert going.tolist() == [False] * 3 + [True] * 5
     assert program.steps.tolist() == stepped.steps.tolist()
 
@@ -117,7 +114,7 @@ def test_worlds_start_anew_in_the_middle_and_others_go_on(flight):
     mass = env.world.physics.tensors()["own"]["body_mass"].clone()
     robots, strength = env.world.robots, env.world.robots.strength.clone()
     steps = rolled(rollout)
-    assert [int(info["ended"].sum()) for *_, info in steps] == [0, 0, 3, 0, 0, 0]
+    assert [int(step.ended.sum()) for *_, step in steps] == [0, 0, 3, 0, 0, 0]
     assert env.steps[ENDING].tolist() == [3] * 3 and bool((env.steps[3:] == torch.arange(3, 8) + 10 + STEPS).all())
     assert all(bool(tensor.isfinite().all()) for tensor in flat(env.obs))
     now = env.world.physics.tensors()
@@ -126,7 +123,7 @@ def test_worlds_start_anew_in_the_middle_and_others_go_on(flight):
     # What follows from masses has been brought up to date with them
     torch.testing.assert_close(now["heavy"]["body_subtreemass"][:, 0], now["own"]["body_mass"].sum(-1))
     torch.testing.assert_close(robots.strength[3:, :, 0], strength[3:, :, 0] * 0.9)
-    obs = env.step({role: torch.zeros_like(action) for role, (action, _) in steps[-1][1].items()})[0]
+    obs = env.step({role: torch.zeros_like(action) for role, (action, *_) in steps[-1][2].items()})[0]
     assert all(bool(tensor.isfinite().all()) for tensor in flat(obs))
 
 
@@ -142,7 +139,7 @@ def test_a_rollout_depends_on_its_seed_and_the_actor_alone(flight):
 def test_a_rollout_begins_where_a_saved_state_was(flight):
     env, rollout, before = flight
     env.put(on_tensors(torch.clone, before))
-    saved, obs = env.state_dict(), on_tensors(torch.clone, env.obs)
+    saved, obs = env.state_dict(), on_tensors(torch.clone, TeamView(env).obs)
     expected = flat(rolled(rollout))
     env.reset(7)
     env.load_state_dict(saved)
@@ -157,9 +154,9 @@ def test_a_world_that_blows_up_fails_alone(flight):
     env.put(on_tensors(torch.clone, before))
     env.world.physics.tensors()["state"]["qvel"][5] = torch.nan
     first, *rest = rolled(rollout)
-    unstable = first[-1]["terminations"]["crazyflie"]["unstable"]
+    unstable = first[-1].terminations["crazyflie"]["unstable"]
     assert unstable[:, 0].tolist() == [world == 5 for world in range(WORLDS)]
-    assert not any(bool(step[-1]["terminations"]["crazyflie"]["unstable"].any()) for step in rest)
+    assert not any(bool(step[-1].terminations["crazyflie"]["unstable"].any()) for step in rest)
     assert all(bool(tensor.isfinite().all()) for step in (first, *rest) for tensor in flat(step[:3]))
 
 
@@ -171,9 +168,9 @@ def test_a_world_that_blows_up_fails_alone(flight):
     ],
 )
 def test_what_only_single_steps_can_do_goes_by_single_steps_and_says_so(task, options, reason, tmp_path, capfd):
-    small = PPOCfg(num_steps=2, epochs=1, minibatch=64, hidden=16, threads=1)
-    trainer = Trainer(TrainCfg(task=task, num_envs=4, engine="mjx", out=tmp_path, ppo=small, **options))
-    assert trainer.jitted is None
+    small = dict(num_steps=2, epochs=1, minibatch=64, hidden=16, threads=1)
+    trainer = Trainer(train_cfg(task=task, num_envs=4, engine="mjx", out=tmp_path, **small, **options))
+    assert trainer.collector.program(2) is None
     assert f"step by step, for they cannot be compiled as a whole: {reason}" in capfd.readouterr().err
 
 

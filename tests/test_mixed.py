@@ -7,27 +7,28 @@ import msgspec
 import pytest
 import torch
 from point_team import PointPair, PointTeam
+from small_run import train_cfg
 from test_resume import same
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.kinematics import load_chain
 from hardware.rotation import down_b
-from policies.algorithms.ppo import PPOCfg
+from policies.algorithms.algorithm import labelled
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.evaluate import evaluate, load_team
+from policies.evaluation.trained import load_controllers
 from policies.evaluation.verify import VerifyCfg, verify
-from policies.export.export import export_policy, export_team, load_controllers
-from policies.training.learner import together
+from policies.export.export import export_policy, export_team
 from policies.training.nan_guard import NonFiniteError
-from policies.training.train import TrainCfg, Trainer, train
+from policies.training.train import Trainer, train
 from sim.envs.action import encode
 from sim.envs.team_env import MixedEnv
 from sim.tasks import any_task_names, load_any_task, load_task, task_names
 from sim.tasks.perch import HALF_M, PERCH, SEAT, TOOL_HIGH, TOOL_LOW
 from sim.terms.perch import above_seat
 
-QUICK = PPOCfg(num_steps=20, minibatch=320, hidden=32, peer_embed=16)
+QUICK = dict(num_steps=20, minibatch=320, hidden=32, peer_embed=16)
 ROLES = ("drone", "arm")
 
 
@@ -54,7 +55,7 @@ def zero(env) -> torch.Tensor:
 
 def test_every_role_learns_its_own_part(tmp_path: Path):
     seen: list[dict[str, float]] = []
-    cfg = TrainCfg(task="points", out=tmp_path, total_steps=60_000, ppo=QUICK)
+    cfg = train_cfg(task="points", out=tmp_path, total_steps=60_000, **QUICK)
     result = train(cfg, on_progress=seen.append, env=PointPair(32))
     assert result.finished and result.env_steps == result.agent_steps // 3
     ended = [point for point in result.return_curve if "mean_return" in point]
@@ -70,17 +71,17 @@ def test_every_role_learns_its_own_part(tmp_path: Path):
 def test_a_mixed_run_resumes_to_the_last_bit_and_another_seed_is_another_run(tmp_path: Path):
     def go(folder: str, iterations: int, resume: bool = False, seed: int = 0):
         steps = iterations * 8 * 3 * 20
-        cfg = TrainCfg(task="p", out=tmp_path / folder, total_steps=steps, resume=resume, seed=seed, ppo=QUICK)
+        cfg = train_cfg(task="p", out=tmp_path / folder, total_steps=steps, resume=resume, seed=seed, **QUICK)
         return train(cfg, env=PointPair(8))
 
     whole, _, other = go("whole", 7), go("halves", 3), go("other", 7, seed=1)
     halves = go("halves", 7, resume=True)
     one, two, three = (load_checkpoint(run.path) for run in (whole, halves, other))
-    for name in ("learners", "env", "obs", "curve"):
+    for name in ("policies", "algorithm", "env", "collector", "progress"):
         assert same(one[name], two[name]), name
         assert not same(one[name], three[name]), name
-    with pytest.raises(CheckpointError, match="cannot resume with roles : the checkpoint was made with walker, cart"):
-        Trainer(TrainCfg(task="p", ppo=QUICK), PointTeam(8)).load_state_dict(one)
+    with pytest.raises(CheckpointError, match="with groups point: the checkpoint was made with walker, cart"):
+        Trainer(train_cfg(task="p", **QUICK), PointTeam(8)).load_state_dict(one)
 
 
 def test_a_role_of_several_is_named_when_its_numbers_go_wrong(tmp_path: Path):
@@ -91,22 +92,21 @@ def test_a_role_of_several_is_named_when_its_numbers_go_wrong(tmp_path: Path):
             return obs, reward, *rest, info
 
     with pytest.raises(NonFiniteError, match=r"reward term 'distance' of 'cart' is not finite in world 3, robot 1 "):
-        train(TrainCfg(task="p", out=tmp_path, ppo=QUICK), env=Poisoned(8))
+        train(train_cfg(task="p", out=tmp_path, **QUICK), env=Poisoned(8))
 
 
 def test_roles_that_cannot_share_a_rollout_are_refused(tmp_path: Path):
     role = replace(PERCH.roles["arm"], training={"ppo": {**PERCH.roles["arm"].training["ppo"], "num_steps": 8}})
     task = replace(PERCH, roles={**PERCH.roles, "arm": role})
-    with pytest.raises(ValueError, match=r"roles drone, arm differ in ppo.num_steps: they share one rollout"):
-        Trainer(TrainCfg(task="perch", out=tmp_path), MixedEnv(task, 2, seed=0))
-    with pytest.raises(ValueError, match="'perch' has several roles: their numbers of robots are the task's"):
-        Trainer(TrainCfg(task="perch", out=tmp_path, num_agents=3))
+    with pytest.raises(ValueError, match=r"groups drone, arm differ in num_steps: they share one rollout"):
+        Trainer(train_cfg(task="perch", out=tmp_path), MixedEnv(task, 2, seed=0))
+    with pytest.raises(ValueError, match="'perch' has several groups: their numbers of robots are the task's"):
+        Trainer(train_cfg(task="perch", out=tmp_path, num_agents=3))
 
 
-def test_numbers_of_one_role_keep_their_names():
-    assert together({"": {"kl": 1.0, "success_rate": 0.5}}) == {"kl": 1.0, "success_rate": 0.5}
-    several = together({"a": {"kl": 1.0, "success_rate": 0.5}, "b": {"kl": 2.0, "success_rate": 0.5}})
-    assert several == {"success_rate": 0.5, "a/kl": 1.0, "b/kl": 2.0}
+def test_numbers_of_one_group_keep_their_names():
+    assert labelled({"a": {"kl": 1.0}}) == {"kl": 1.0}
+    assert labelled({"a": {"kl": 1.0}, "b": {"kl": 2.0}}) == {"a/kl": 1.0, "b/kl": 2.0}
 
 
 def test_tasks_with_roles_are_listed_apart():
@@ -203,10 +203,10 @@ def test_nobody_perches_by_doing_nothing_and_failures_are_of_the_role_that_fails
 def run_dir(tmp_path_factory) -> Path:
     """A short training of perch, with heads large enough that weights matter."""
     folder = tmp_path_factory.mktemp("perch")
-    train(TrainCfg(task="perch", out=folder, num_envs=8, total_steps=8 * 2 * 16 * 2))
+    train(train_cfg(task="perch", out=folder, num_envs=8, total_steps=8 * 2 * 16 * 2))
     content = load_checkpoint(folder)
-    for state in content["learners"].values():
-        state["actor"]["head.weight"] *= 3
+    for policy in content["policies"].values():
+        policy["state"]["head.weight"] *= 3
     save_checkpoint(folder / "checkpoint.pt", content)
     return folder
 
@@ -224,10 +224,10 @@ def test_each_role_leaves_as_a_file_of_its_own(files: list[Path], run_dir: Path,
     assert drone.objects == arm.objects == ("tray",) and drone.team.trained_with == arm.team.trained_with == 2
     assert "peers_pos" in {t.name for t in arm.inputs} and "peers_pos" not in {t.name for t in drone.inputs}
     assert drone.provenance.env_steps == 8 * 16 * 2
-    alone = load_bundle(export_policy(run_dir, tmp_path / "drone.onnx", role="drone")).contract
+    alone = load_bundle(export_policy(run_dir, tmp_path / "drone.onnx", group="drone")).contract
     assert msgspec.structs.replace(alone, provenance=drone.provenance) == drone
-    with pytest.raises(ValueError, match=r"has no role 'pilot'; it has: drone, arm"):
-        export_policy(run_dir, tmp_path / "pilot.onnx", role="pilot")
+    with pytest.raises(ValueError, match=r"has no group 'pilot'; it has: drone, arm"):
+        export_policy(run_dir, tmp_path / "pilot.onnx", group="pilot")
 
 
 def test_files_do_in_flight_what_the_controllers_do(files: list[Path], run_dir: Path):

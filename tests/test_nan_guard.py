@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 from point_team import PointTeam
+from small_run import train_cfg
 
-from policies.algorithms.ppo import PPOCfg
 from policies.training.nan_guard import NanGuard, NonFiniteError
-from policies.training.train import TrainCfg, Trainer, train
+from policies.training.train import Trainer, train
 
-PPO = PPOCfg(num_steps=10, minibatch=160, hidden=16, peer_embed=8)
+PPO = dict(num_steps=10, minibatch=160, hidden=16, peer_embed=8)
 
 
 class Poisoned(PointTeam):
@@ -34,25 +34,27 @@ class Poisoned(PointTeam):
     ("what", "message"),
     [
         ("reward", "reward term 'effort' is not finite in world 3, robot 1 "),
-        ("obs", "observation is not finite in world 3, robot 1, component 0 "),
+        ("obs", r"observation \(policy\) is not finite in world 3, robot 1, component 0 "),
     ],
 )
 def test_the_term_and_the_world_are_named_and_the_state_is_saved(tmp_path: Path, what: str, message: str):
     with pytest.raises(NonFiniteError, match=message) as error:
-        train(TrainCfg(task="point", out=tmp_path, ppo=PPO), env=Poisoned(what))
+        train(train_cfg(task="point", out=tmp_path, **PPO), env=Poisoned(what))
     assert "\n" not in str(error.value)
     saved = torch.load(tmp_path / "nan_state.pt", weights_only=True)
-    assert not torch.isfinite(saved["info"]["reward_terms"]["effort"] if what == "reward" else saved["obs"]).all()
+    step = saved["step"]
+    bad = step["reward_terms"]["point"]["effort"] if what == "reward" else step["obs"]["point"]["policy"]
+    assert not torch.isfinite(bad).all()
     assert saved["env"]["pos"].shape == (8, 2, 2)
 
 
 def test_an_update_that_goes_wrong_is_named(tmp_path: Path):
-    trainer = Trainer(TrainCfg(task="point", out=tmp_path, ppo=PPO), PointTeam(8))
-    trainer.learner.actor.log_std.register_hook(lambda grad: grad * torch.nan)
+    trainer = Trainer(train_cfg(task="point", out=tmp_path, **PPO), PointTeam(8))
+    trainer.policy.log_std.register_hook(lambda grad: grad * torch.nan)
     with pytest.raises(NonFiniteError, match="loss/policy is not finite after the update; state saved in"):
         trainer.iterate(0.0)
     trainer.workers.close()
-    assert torch.isnan(torch.load(tmp_path / "nan_state.pt", weights_only=True)["actor"]["log_std"]).all()
+    assert torch.isnan(torch.load(tmp_path / "nan_state.pt", weights_only=True)["policy"]["log_std"]).all()
 
 
 def test_a_parameter_is_named(tmp_path: Path):
@@ -60,9 +62,9 @@ def test_a_parameter_is_named(tmp_path: Path):
     with torch.no_grad():
         layer.weight[1, 0] = torch.inf
     with pytest.raises(NonFiniteError, match=r"parameter critic\.weight is not finite"):
-        NanGuard(tmp_path).check_update({"kl": 0.01}, [("actor", torch.nn.Linear(2, 2)), ("critic", layer)])
+        NanGuard(tmp_path).check_update({"kl": 0.01}, {"policy": torch.nn.Linear(2, 2), "critic": layer})
 
 
 def test_nothing_is_said_of_a_sound_run(tmp_path: Path):
-    assert train(TrainCfg(task="point", out=tmp_path, total_steps=320, ppo=PPO), env=PointTeam(8)).finished
+    assert train(train_cfg(task="point", out=tmp_path, total_steps=320, **PPO), env=PointTeam(8)).finished
     assert not (tmp_path / "nan_state.pt").exists()

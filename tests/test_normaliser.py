@@ -2,8 +2,8 @@
 
 import torch
 
-from policies.networks.normaliser import EPSILON, ObsNormaliser, RunningMoments
-from sim.task import ObsLayout
+from policies.networks.normaliser import EPSILON, ObsDims, ObsNormaliser, RunningMoments
+from policies.observation import Observation
 
 
 def test_batches_merge_to_the_statistics_of_everything():
@@ -34,23 +34,24 @@ def test_a_constant_feature_is_not_blown_up():
 
 def test_peers_share_statistics_and_absent_ones_have_no_part():
     torch.manual_seed(0)
-    normaliser = ObsNormaliser(ObsLayout(own_dim=1, peer_dim=2))
+    normaliser = ObsNormaliser(ObsDims(1, 2))
     own, peers = torch.randn(200, 1), torch.randn(200, 4, 3) * 3 + 1
     peers[..., 2] = (torch.rand(200, 4) < 0.5).float()
     present = peers[peers[..., 2] > 0][:, :2].clone()
     peers[peers[..., 2] == 0] = torch.tensor([1e6, 1e6, 0.0])
-    obs = torch.cat([own, peers.flatten(1)], dim=1)
-    for half in obs.split(100):
-        normaliser.update(half)
-    assert normaliser.peer.count == len(present)
-    assert torch.allclose(normaliser.peer.mean, present.mean(0), atol=1e-4)
-    assert torch.allclose(normaliser.peer.var, present.var(0, correction=0), rtol=1e-3)
-    _, seen, valid, _ = normaliser(obs)
+    parts = own, peers[..., :2], peers[..., 2], own[..., :0]
+    for half in zip(*(part.split(100) for part in parts), strict=True):
+        normaliser.update(Observation(*half))
+    assert normaliser.neighbours.count == len(present)
+    assert torch.allclose(normaliser.neighbours.mean, present.mean(0), atol=1e-4)
+    assert torch.allclose(normaliser.neighbours.var, present.var(0, correction=0), rtol=1e-3)
+    _, seen, valid, _ = normaliser(Observation(*parts))
     assert (seen[valid == 0] == 0).all()
 
 
 def test_no_peer_ever_seen_leaves_the_statistics_alone():
-    normaliser = ObsNormaliser(ObsLayout(own_dim=1, peer_dim=2))
-    normaliser.update(torch.zeros(10, 1 + 3))
-    assert normaliser.peer.count == 0
-    assert torch.isfinite(normaliser(torch.zeros(10, 4))[1]).all()
+    normaliser = ObsNormaliser(ObsDims(1, 2))
+    nobody = Observation(torch.zeros(10, 1), torch.zeros(10, 1, 2), torch.zeros(10, 1), torch.zeros(10, 0))
+    normaliser.update(nobody)
+    assert normaliser.neighbours.count == 0
+    assert torch.isfinite(normaliser(nobody).peers).all()

@@ -8,19 +8,21 @@ from types import SimpleNamespace
 import pytest
 import torch
 from point_team import PointTeam
+from small_run import train_cfg
 
 from policies.algorithms import ppo
 from policies.algorithms.ppo import PPOCfg, Samples
-from policies.networks.actor_critic import Actor, Critic, Features
+from policies.networks.critic import Critic
+from policies.networks.normaliser import Features, ObsDims
+from policies.networks.policy import GaussianPolicy, log_prob
+from policies.networks.trunk import NetworkCfg
 from policies.threads import Workers
-from policies.training.learner import hyperparameters
-from policies.training.train import TrainCfg, Trainer, train
-from sim.task import ObsLayout
+from policies.training.train import Trainer, train
 
-QUICK = PPOCfg(num_steps=20, minibatch=320, hidden=32, peer_embed=16)
+QUICK = dict(num_steps=20, minibatch=320, hidden=32, peer_embed=16)
 
 
-def experience(actor: Actor, rows: int, seed: int) -> Samples:
+def experience(actor: GaussianPolicy, rows: int, seed: int) -> Samples:
     """Random samples of two robots with one peer each, with the log-probabilities that `actor` gives them."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -30,18 +32,20 @@ def experience(actor: Actor, rows: int, seed: int) -> Samples:
     features = Features(draw(rows, 2, 4), draw(1, rows, 2, 2), torch.ones(1, rows, 2).double(), draw(rows, 2, 0))
     action = draw(rows, 2, 3)
     with torch.no_grad():
-        log_prob = ppo.log_prob(action, actor.mean(features), actor.log_std)
-    return Samples(features, action, log_prob, draw(rows, 2), draw(rows, 2), draw(rows, 2))
+        density = log_prob(action, actor.mean(features), actor.log_std)
+    return Samples(features, {}, action, density, draw(rows, 2), draw(rows, 2), draw(rows, 2))
 
 
 def test_one_epoch_without_clip_and_normalisation_is_a2c():
-    layout = ObsLayout(4, 2)
+    layout = ObsDims(4, 2)
     cfg = PPOCfg(
         epochs=1, clip=None, normalise_advantage=False, normalise_returns=False, max_grad_norm=None, value_coef=0.5,
         entropy_coef=0.01, schedule="constant", optimiser="sgd", learning_rate=0.05, minibatch=10**6,
     )  # fmt: skip
     torch.manual_seed(0)
-    nets = [net.double() for net in (Actor(layout, 3), Critic(layout), Actor(layout, 3), Critic(layout))]
+    nets = [
+        net.double() for net in (GaussianPolicy(layout, 3), Critic(layout), GaussianPolicy(layout, 3), Critic(layout))
+    ]
     actor, critic, actor_a2c, critic_a2c = nets
     actor_a2c.load_state_dict(actor.state_dict())
     critic_a2c.load_state_dict(critic.state_dict())
@@ -67,14 +71,14 @@ def test_one_epoch_without_clip_and_normalisation_is_a2c():
 
 def test_log_prob_is_that_of_a_gaussian():
     action, mean, log_std = torch.tensor([1.0, 3.0]), torch.tensor([0.0, 3.0]), torch.tensor([0.0, 1.0])
-    assert ppo.log_prob(action, mean, log_std).item() == pytest.approx(-0.5 - 1.0 - log(2 * pi), abs=1e-6)
+    assert log_prob(action, mean, log_std).item() == pytest.approx(-0.5 - 1.0 - log(2 * pi), abs=1e-6)
 
 
 def test_a_component_that_moves_nothing_gives_no_gradient():
     torch.manual_seed(0)
-    actor = Actor(ObsLayout(4, 2), 3, driven=[True, False, True]).double()
+    actor = GaussianPolicy(ObsDims(4, 2), 3, driven=[True, False, True]).double()
     samples = experience(actor, 20, seed=0)
-    critic = Critic(ObsLayout(4, 2)).double()
+    critic = Critic(ObsDims(4, 2)).double()
     ppo.loss(actor, critic, samples, PPOCfg(clip=None, entropy_coef=0.1))[0].backward()
     for grad in (actor.head.weight.grad, actor.log_std.grad):
         assert grad is not None and (grad[1] == 0).all() and (grad[[0, 2]] != 0).all()
@@ -82,16 +86,16 @@ def test_a_component_that_moves_nothing_gives_no_gradient():
 
 def test_a_ratio_outside_the_clip_gives_no_gradient():
     torch.manual_seed(0)
-    actor, critic = Actor(ObsLayout(4, 2), 3).double(), Critic(ObsLayout(4, 2)).double()
+    actor, critic = GaussianPolicy(ObsDims(4, 2), 3).double(), Critic(ObsDims(4, 2)).double()
     samples = experience(actor, 20, seed=1)
     samples = replace(samples, log_prob=samples.log_prob - 1.0, advantage=samples.advantage.abs())  # ratio e > 1.2
     total, _ = ppo.loss(actor, critic, samples, PPOCfg(value_coef=0.0))
     assert all(float(g.abs().max()) == 0 for g in torch.autograd.grad(total, list(actor.head.parameters())))
 
 
-@pytest.mark.parametrize("team_critic", [False, True])
-def test_it_learns(tmp_path: Path, team_critic: bool):
-    cfg = TrainCfg(task="point", out=tmp_path, total_steps=40_000, team_critic=team_critic, ppo=QUICK)
+@pytest.mark.parametrize("critic", ["own", "team"])
+def test_it_learns(tmp_path: Path, critic: str):
+    cfg = train_cfg(task="point", out=tmp_path, total_steps=40_000, critic=critic, **QUICK)
     seen: list[dict[str, float]] = []
     result = train(cfg, on_progress=seen.append, env=PointTeam(32))
     assert result.finished
@@ -106,11 +110,11 @@ def test_it_learns(tmp_path: Path, team_critic: bool):
 
 def test_same_seed_same_run_and_another_seed_another(tmp_path: Path):
     def run(seed: int) -> tuple[list[dict[str, float]], dict[str, torch.Tensor]]:
-        trainer = Trainer(TrainCfg(task="point", out=tmp_path, seed=seed, ppo=QUICK), PointTeam(16))
+        trainer = Trainer(train_cfg(task="point", out=tmp_path, seed=seed, **QUICK), PointTeam(16))
         for _ in range(3):
             trainer.iterate(0.0)
         trainer.workers.close()
-        return trainer.curve, trainer.learner.actor.state_dict()
+        return trainer.curve, trainer.policy.state_dict()
 
     (curve, weights), (curve_again, weights_again), (other, _) = run(3), run(3), run(4)
     assert curve == curve_again != other
@@ -118,23 +122,26 @@ def test_same_seed_same_run_and_another_seed_another(tmp_path: Path):
 
 
 def test_statistics_stand_still_while_samples_are_learned_from(tmp_path: Path):
-    trainer = Trainer(TrainCfg(task="point", out=tmp_path, ppo=replace(QUICK, learning_rate=0.0)), PointTeam(16))
+    trainer = Trainer(train_cfg(task="point", out=tmp_path, **{**QUICK, "learning_rate": 0.0}), PointTeam(16))
     for _ in range(3):
         # At a learning rate of 0 nothing but a change of the statistics could move the policy.
         assert abs(trainer.iterate(0.0)["kl"]) < 1e-6
     trainer.workers.close()
-    assert trainer.learner.actor.normaliser.own.count == 3 * trainer.steps_per_iteration
+    assert trainer.policy.normaliser.policy.count == 3 * trainer.steps_per_iteration
 
 
 def test_a_team_of_one_learns_too(tmp_path: Path):
-    result = train(TrainCfg(task="point", out=tmp_path, total_steps=10_000, ppo=QUICK), env=PointTeam(32, num_agents=1))
+    result = train(train_cfg(task="point", out=tmp_path, total_steps=10_000, **QUICK), env=PointTeam(32, num_agents=1))
     returns = [point["mean_return"] for point in result.return_curve if "mean_return" in point]
     assert returns[-1] > returns[0] + 1
 
 
 def test_a_task_overrides_hyperparameters_by_name():
-    assert hyperparameters(SimpleNamespace(training={"ppo": {"gamma": 0.9}}), "task 't'") == PPOCfg(gamma=0.9)
-    with pytest.raises(ValueError, match=r"task 't' overrides ppo.gama; there are "):
-        hyperparameters(SimpleNamespace(training={"ppo": {"gama": 0.9}}), "task 't'")
+    def resolved(**asked):
+        return train_cfg(epochs=2).hyperparameters(SimpleNamespace(training={"ppo": asked}), "task 't'")
+
+    assert resolved(gamma=0.9, hidden=8, epochs=3) == (NetworkCfg(hidden=8), PPOCfg(gamma=0.9, epochs=2))
+    with pytest.raises(ValueError, match=r"task 't' sets ppo.gama; there are "):
+        resolved(gama=0.9)
     with pytest.raises(ValueError, match=r"ppo.gamma = 1.2: 0 to 1"):
         PPOCfg(gamma=1.2)

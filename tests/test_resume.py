@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 from point_team import PointTeam
+from small_run import train_cfg
 
-from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
-from policies.training.train import TrainCfg, TrainResult, train
+from policies.training.train import TrainResult, train
 from policies.training.trainer import Trainer
 from sim.envs.team_env import make_env
 
-PPO = PPOCfg(num_steps=7, minibatch=112, hidden=16, peer_embed=8)  # checkpoints fall into the middle of episodes
-SWARM_PPO = PPOCfg(num_steps=8, epochs=1, minibatch=64, hidden=16, peer_embed=8)
+PPO = dict(num_steps=7, minibatch=112, hidden=16, peer_embed=8)  # checkpoints fall into the middle of episodes
+SWARM_PPO = dict(num_steps=8, epochs=1, minibatch=64, hidden=16, peer_embed=8)
 CHILD = """
 import sys, time
 sys.path[:0] = {path!r}
@@ -31,7 +31,7 @@ run({out!r}, on_progress=lambda numbers: print(int(numbers["iteration"]), flush=
 
 def run(out, resume: bool = False, **kwargs) -> TrainResult:
     steps = 16 * 2 * 7 * 30  # 30 iterations
-    cfg = TrainCfg(task="point", out=Path(out), total_steps=steps, checkpoint_every=4, resume=resume, ppo=PPO)
+    cfg = train_cfg(task="point", out=Path(out), total_steps=steps, checkpoint_every=4, resume=resume, **PPO)
     return train(cfg, env=PointTeam(16), **kwargs)
 
 
@@ -59,24 +59,24 @@ def test_killed_and_resumed_is_bitwise_the_same(tmp_path: Path):
             break
     assert child.wait() == -signal.SIGKILL
     before = load_checkpoint(tmp_path / "killed")
-    assert before["iteration"] in (8, 12)
+    assert before["progress"]["iteration"] in (8, 12)
     resumed = run(tmp_path / "killed", resume=True)
     assert resumed.return_curve == whole.return_curve
     one, other = load_checkpoint(whole.path), load_checkpoint(resumed.path)
-    for name in ("learners", "env", "obs", "generator", "curve", "agent_steps"):
+    for name in ("policies", "algorithm", "env", "collector", "generators", "progress"):
         assert same(one[name], other[name]), name
 
 
 def test_resume_on_the_real_task_is_bitwise_the_same(tmp_path: Path):
     def go(folder: str, iterations: int, resume: bool = False) -> TrainResult:
         steps = iterations * 8 * 4 * 4
-        cfg = TrainCfg(out=tmp_path / folder, num_envs=4, total_steps=steps, resume=resume, ppo=SWARM_PPO)
+        cfg = train_cfg(out=tmp_path / folder, num_envs=4, total_steps=steps, resume=resume, **SWARM_PPO)
         return train(cfg)
 
     whole, _ = go("whole", 12), go("halves", 6)
     halves = go("halves", 12, resume=True)
     one, other = load_checkpoint(whole.path), load_checkpoint(halves.path)
-    for name in ("learners", "env", "obs", "curve"):
+    for name in ("policies", "algorithm", "env", "collector", "progress"):
         assert same(one[name], other[name]), name
 
 
@@ -91,7 +91,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path):
     result = run(tmp_path, on_progress=interrupt)
     assert not result.finished
     assert f"phalanx train point --out {tmp_path} --resume" in result.message
-    assert load_checkpoint(tmp_path)["iteration"] == 1
+    assert load_checkpoint(tmp_path)["progress"]["iteration"] == 1
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert run(tmp_path, resume=True).finished
 
@@ -100,11 +100,15 @@ def test_a_run_is_not_overwritten_nor_resumed_as_another(tmp_path: Path):
     run(tmp_path, stop=lambda: True)
     with pytest.raises(CheckpointError, match="exists: resume that run, or give another folder"):
         run(tmp_path)
-    other = TrainCfg(task="point", out=tmp_path, seed=5, resume=True, ppo=PPO)
+    other = train_cfg(task="point", out=tmp_path, seed=5, resume=True, **PPO)
     with pytest.raises(CheckpointError, match="cannot resume with seed = 5: the checkpoint was made with 0"):
         train(other, env=PointTeam(16))
-    other = TrainCfg(task="point", out=tmp_path, resume=True, ppo=PPOCfg())
-    with pytest.raises(CheckpointError, match="cannot resume with other hyperparameters: num_steps, minibatch"):
+    other = train_cfg(
+        task="point",
+        out=tmp_path,
+        resume=True,
+    )
+    with pytest.raises(CheckpointError, match="cannot resume with other hyperparameters: hidden, peer_embed"):
         train(other, env=PointTeam(16))
 
 
@@ -148,7 +152,7 @@ def test_environment_state_is_exact(task):
 
 
 def test_terms_that_draw_from_the_global_generators_resume_too(tmp_path: Path):
-    cfg = TrainCfg(task="point", out=tmp_path, total_steps=1, ppo=PPO)
+    cfg = train_cfg(task="point", out=tmp_path, total_steps=1, **PPO)
     first = Trainer(cfg, PointTeam(16))
     save_checkpoint(tmp_path / FILE, first.state_dict())
     expected = torch.rand(3), np.random.rand(3)

@@ -3,9 +3,8 @@
 import dataclasses
 
 import torch
+from small_run import train_cfg
 
-from policies.algorithms.ppo import PPOCfg
-from policies.training.train import TrainCfg
 from policies.training.trainer import Trainer
 from sim.envs.team_env import make_env
 from sim.tasks import load_task
@@ -14,8 +13,8 @@ from sim.tasks import load_task
 def test_ends_are_kept_as_they_were_seen_and_not_as_the_next_episode_begins(tmp_path):
     task = dataclasses.replace(load_task("swarm-swap"), episode_s=0.2)  # ten control periods
     env = make_env(task, 3, 0)
-    ppo = PPOCfg(num_steps=25, minibatch=64, hidden=16, peer_embed=8)
-    trainer = Trainer(TrainCfg(out=tmp_path, num_envs=3, ppo=ppo), env)
+    ppo = dict(num_steps=25, minibatch=64, hidden=16, peer_embed=8)
+    trainer = Trainer(train_cfg(out=tmp_path, num_envs=3, **ppo), env)
     step, seen = env.step, []
 
     def watched(action):
@@ -28,6 +27,8 @@ def test_ends_are_kept_as_they_were_seen_and_not_as_the_next_episode_begins(tmp_
     trainer.iterate(0.0)
     first, last = (torch.cat(parts) for parts in zip(*seen, strict=True))
     assert len(last) >= 6
-    kept = torch.cat(trainer.learner.rollout.terminal_obs)
-    assert torch.equal(kept, last) and not torch.equal(kept, first)
-    assert int(trainer.learner.rollout.ended.all(-1).sum()) == len(last)
+    rollout = trainer.algorithm.rollouts["crazyflie"]
+    kept = rollout.finals()
+    own = kept.policy.shape[-1]
+    assert torch.equal(kept.policy, last[..., :own]) and not torch.equal(kept.policy, first[..., :own])
+    assert int(rollout.ended.all(-1).sum()) == len(last)

@@ -13,8 +13,10 @@ from hardware.rotation import multiply, rotate
 from policies.evaluation.policy_runner import graph_inputs
 from policies.export.export import make_contract
 from policies.export.graph import GraphController, to_onnx
-from policies.networks.actor_critic import Actor
 from policies.networks.controller import Controller
+from policies.networks.normaliser import dims_of
+from policies.networks.policy import GaussianPolicy
+from policies.training.env_view import TeamView
 from sim.envs.action import decode, encode
 from sim.envs.team_env import TeamEnv, make_env
 from sim.task import Draw
@@ -89,11 +91,20 @@ def test_random_actions_stay_finite_and_repeatable(name):
 def test_an_untrained_policy_becomes_a_graph_that_agrees_with_it(name):
     env = make_env(name, 4, seed=6)
     torch.manual_seed(0)
-    actor = Actor(env.obs_layout, env.action_dim)
+    (obs,) = TeamView(env).obs.values()
+    actor = GaussianPolicy(dims_of(obs), env.action_dim)
     torch.nn.init.normal_(actor.head.weight)
     controller = Controller(env.task, actor).eval()
-    content = {"num_agents": env.num_agents, "agent_steps": 1, "config": {"seed": 0}, "saved_at_utc": ""}
-    contract = make_contract(controller, content)
+    run = {
+        "num_agents": env.num_agents,
+        "seed": 0,
+        "task_data": None,
+        "engines": ["mujoco"],
+        "git": None,
+        "versions": {},
+    }
+    content = {"run": run, "progress": {"agent_steps": 1}, "saved_at_utc": ""}
+    contract = make_contract(controller, content, env.task)
     data, used = to_onnx(GraphController(controller, contract.inputs, contract.outputs))
     session = ort.InferenceSession(data)
     given = graph_inputs(

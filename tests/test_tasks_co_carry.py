@@ -7,14 +7,14 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from small_run import train_cfg
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
-from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.verify import VerifyCfg, measure_parity
 from policies.export.export import export_policy
-from policies.training.train import TrainCfg, train
+from policies.training.train import train
 from sim.envs.team_env import TeamEnv, make_env
 from sim.task import Draw
 from sim.tasks.co_carry import AHEAD_M, CO_CARRY, ENDS, HANDLE_M, POSE, start
@@ -234,8 +234,8 @@ def test_other_teams_than_two_are_refused(robots):
 
 
 def test_an_untrained_policy_becomes_a_file_that_knows_the_load_and_not_its_own_place(tmp_path):
-    ppo = PPOCfg(num_steps=4, epochs=1, minibatch=16, hidden=16)
-    train(TrainCfg(task="co-carry", out=tmp_path / "run", num_envs=4, total_steps=4 * 4 * 2, ppo=ppo))
+    ppo = dict(num_steps=4, epochs=1, minibatch=16, hidden=16)
+    train(train_cfg(task="co-carry", out=tmp_path / "run", num_envs=4, total_steps=4 * 4 * 2, **ppo))
     path = export_policy(tmp_path / "run", tmp_path / "policy.onnx")
     contract = load_bundle(path).contract
     assert [command.name for command in contract.commands] == [carry.LOAD_GOAL]

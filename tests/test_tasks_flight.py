@@ -5,12 +5,12 @@ from functools import cache
 
 import pytest
 import torch
+from small_run import train_cfg
 
 from deploy.bundle import load_bundle
-from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.evaluate import EvalResult, fly
 from policies.export.export import export_policy
-from policies.training.train import TrainCfg, train
+from policies.training.train import train
 from sim.envs.action import encode
 from sim.envs.team_env import TeamEnv, make_env
 from sim.task import Draw, EventTerm, Start, TaskCfg
@@ -120,7 +120,7 @@ def test_the_same_seed_gives_the_same_flight(task: TaskCfg):
 
 @TASKS
 def test_its_policy_can_be_exported_and_needs_no_more_than_the_robot_has(task: TaskCfg, tmp_path):
-    cfg = TrainCfg(task=task.name, out=tmp_path / "run", num_envs=8, total_steps=1, ppo=PPOCfg(num_steps=4, epochs=1))
+    cfg = train_cfg(task=task.name, out=tmp_path / "run", num_envs=8, total_steps=1, num_steps=4, epochs=1)
     train(cfg)
     contract = load_bundle(export_policy(cfg.out, tmp_path / "policy.onnx")).contract
     inputs = {tensor.name for tensor in contract.inputs}

@@ -5,14 +5,14 @@ from math import cos, sin
 
 import pytest
 import torch
+from small_run import train_cfg
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
-from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.verify import VerifyCfg, measure_parity
 from policies.export.export import export_policy
-from policies.training.train import TrainCfg, train
+from policies.training.train import train
 from sim import randomisation
 from sim.envs.action import decode
 from sim.envs.team_env import TeamEnv, make_env
@@ -235,8 +235,8 @@ def test_the_clock_runs_while_walking_and_rests_while_standing():
 
 
 def test_an_untrained_policy_becomes_a_file_that_does_the_same(tmp_path):
-    ppo = PPOCfg(num_steps=4, epochs=1, minibatch=16, hidden=16)
-    train(TrainCfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, ppo=ppo))
+    ppo = dict(num_steps=4, epochs=1, minibatch=16, hidden=16)
+    train(train_cfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, **ppo))
     path = export_policy(tmp_path / "run", tmp_path / "policy.onnx")
     contract = load_bundle(path).contract
     assert [command.name for command in contract.commands] == ["velocity"]

@@ -6,13 +6,13 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from small_run import train_cfg
 
 from phalanx.agents import make_agent
 from phalanx.report.episode import play_episode
 from phalanx.subjects import runners_and_task
-from policies.algorithms.ppo import PPOCfg
 from policies.export.export import export_policy
-from policies.training.train import TrainCfg, train
+from policies.training.train import train
 from sim import randomisation
 from sim.envs.team_env import MixedEnv, TeamEnv, make_env
 from sim.noise import Noise
@@ -203,8 +203,8 @@ def test_a_saved_state_goes_on_with_its_ground():
 
 
 def test_a_policy_file_for_a_floor_plays_on_rough_ground_and_in_no_unlike_task(tmp_path):
-    ppo = PPOCfg(num_steps=4, epochs=1, minibatch=16, hidden=16)
-    train(TrainCfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, ppo=ppo))
+    ppo = dict(num_steps=4, epochs=1, minibatch=16, hidden=16)
+    train(train_cfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, **ppo))
     file = str(export_policy(tmp_path / "run", tmp_path / "velocity.onnx"))
     pilots, task = runners_and_task("policy", [file], ROUGH.name, 0)
     assert isinstance(task, TaskCfg) and task.name == ROUGH.name

@@ -28,15 +28,15 @@ def export(
     """
     from policies.checkpoint import load_checkpoint
 
-    roles = load_checkpoint(run)["learners"]  # a wrong folder is answered before the exporter is loaded
+    groups = load_checkpoint(run)["policies"]  # a wrong folder is answered before the exporter is loaded
     from policies.export.export import export_policy, export_team
 
     folder = run if run.is_dir() else run.parent
     with err.status("exporting ..."):
-        if role is None and "" not in roles:
+        if role is None and len(groups) > 1:
             paths = export_team(run, out_file or folder)
         else:
-            paths = [export_policy(run, out_file or folder / f"{role or 'policy'}.onnx", role=role or "")]
+            paths = [export_policy(run, out_file or folder / f"{role or 'policy'}.onnx", group=role or "")]
     rows = [_row(path) for path in paths]
     if json:
         print_json(rows[0] if len(rows) == 1 else {"files": rows})

@@ -47,24 +47,21 @@ def train(
     from sim.tasks import load_any_task
 
     defaults = load_any_task(task)
-    from policies.training.train import TrainCfg
+    from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
     from policies.training.train import train as run
 
     folder = out_dir or Path("runs") / task
     cfg = TrainCfg(
         task=task,
         out=folder,
-        num_envs=defaults.num_envs if num_envs is None else num_envs,
-        num_agents=num_agents,
+        collection=CollectionCfg(defaults.num_envs if num_envs is None else num_envs, num_agents, shield),
+        machine=MachineCfg(engine, device),
+        algorithm={"critic": "team"} if team_critic else {},
         total_steps=defaults.train_steps if steps is None else steps,
         wall_budget_s=wall_budget_s,
         seed=seed,
-        team_critic=team_critic,
-        shield=shield,
         resume=resume,
         start_from=start_from,
-        engine=engine,
-        device=device,
     )
     with make_progress() as progress:
         bar = progress.add_task(f"train {task}", total=1.0, note="")

@@ -1,1 +1,9 @@
-"""Algorithms that learn policies: each in one file, on the seam of `Algorithm`."""
+"""Algorithms by name: one file each and one line here."""
+
+from typing import Any
+
+from policies.algorithms.ppo import PPO
+
+ALGORITHMS: dict[str, Any] = {
+    "ppo": PPO,
+}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from deploy.bundle import Bundle
+from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.networks.controller import Controller
@@ -98,13 +99,18 @@ def load_team(files: Iterable[Path | str | Bundle]) -> tuple[str, dict[str, Poli
         contract = runtime.contract
         if task and contract.task != task:
             raise ValueError(f"policies for {task!r} and for {contract.task!r} make no team")
-        if contract.group in team:
+        if group_of(contract) in team:
             whose = f"role {contract.group!r} of {contract.task!r}" if contract.group else repr(contract.task)
             raise ValueError(f"there are two policies for {whose}")
-        task, team[contract.group] = contract.task, runtime
+        task, team[group_of(contract)] = contract.task, runtime
     if not team:
         raise ValueError("which policies? give a file for each role")
     return task, team
+
+
+def group_of(contract: Contract) -> str:
+    """The group whose policy a file is: like robots are a group named after their robot."""
+    return contract.group or contract.robot.name
 
 
 @single_threaded_torch()

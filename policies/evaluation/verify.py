@@ -11,11 +11,11 @@ import torch
 from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
-from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, load_team
+from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load_team
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
-from policies.export.export import load_controller
+from policies.evaluation.trained import load_controller
 from policies.threads import single_threaded_torch
-from policies.training.roles import OneRole
+from policies.training.env_view import TeamView
 from sim.envs.team_env import MixedEnv, make_env
 from sim.task import MixedTaskCfg
 from sim.tasks import load_any_task, load_task
@@ -67,7 +67,7 @@ def verify(
     trained = bundles[0].contract.team.trained_with
     sizes = (trained,) if mixed else team_sizes(bundles[0].contract, cfg)
     say("parity")
-    by_role = {bundle.contract.group: bundle for bundle in bundles}
+    by_role = {group_of(bundle.contract): bundle for bundle in bundles}
     parity = measure_team_parity(by_role, run_dir, cfg)
     teams: dict[str, dict[str, Any]] = {}
     for robots in sizes:
@@ -75,7 +75,7 @@ def verify(
         for shield in (False, True):
             say(f"{robots} robots {'with' if shield else 'without'} shield")
             size = None if mixed else robots
-            runner = team if mixed else team[""]
+            runner = team if mixed else next(iter(team.values()))
             flown[shield] = asdict(evaluate(runner, task, cfg.num_worlds, cfg.seed, size, shield))
         teams[str(robots)] = _team(flown[False], flown[True])
     files: dict[str, dict[str, Any]] = {
@@ -104,7 +104,7 @@ def verify(
         ),
     ]
     return {
-        **({"files": files} if mixed else files[""]),
+        **({"files": files} if mixed else next(iter(files.values()))),
         "task": task,
         "episodes": cfg.num_worlds,
         "seed": cfg.seed,
@@ -124,7 +124,8 @@ def team_sizes(contract: Contract, cfg: VerifyCfg) -> tuple[int, ...]:
 
 def measure_parity(bundle: Bundle, run_dir: Path | None, cfg: VerifyCfg) -> dict[str, Any]:
     """Largest difference of commands over whole episodes, both sides fed alike and each carrying its own memory."""
-    return measure_team_parity({"": bundle}, run_dir, cfg)[""]
+    group = group_of(bundle.contract)
+    return measure_team_parity({group: bundle}, run_dir, cfg)[group]
 
 
 @single_threaded_torch()
@@ -138,7 +139,7 @@ def measure_team_parity(
     other: dict[str, PolicyRunner]
     if run_dir is not None:
         worlds, between = cfg.parity_worlds, "torch controller and policy file"
-        reference = {role: TorchRunner(load_controller(run_dir, role=role)) for role in bundles}
+        reference = {role: TorchRunner(load_controller(run_dir, group=role)) for role in bundles}
         other = dict(files)
     else:
         worlds, between = 1, "batched policy file and single-robot runtime"
@@ -146,9 +147,9 @@ def measure_team_parity(
     task = load_any_task(contract.task)
     env: Any
     if isinstance(task, MixedTaskCfg):
-        env = MixedEnv(task, worlds, cfg.seed)
+        env = TeamView(MixedEnv(task, worlds, cfg.seed))
     else:
-        env = OneRole(make_env(task, worlds, cfg.seed, num_agents=contract.team.trained_with))
+        env = TeamView(make_env(task, worlds, cfg.seed, num_agents=contract.team.trained_with))
     one, two = TeamRunner(reference), TeamRunner(other)
     one.start(env)
     two.start(env)
@@ -161,9 +162,7 @@ def measure_team_parity(
             # max of NaN is NaN in torch, so that a NaN on one side cannot pass
             apart = float((wanted[role] - found[role]).abs()[flying].max().nan_to_num(torch.inf))
             worst[role] = max(worst[role], apart)
-        _, _, terminated, truncated, _ = env.step(action)
-        for role in bundles:
-            flying &= ~(terminated[role] | truncated[role]).any(-1)
+        flying &= ~env.step(action).ended
         steps += 1
     said = {"between": between, "episodes": worlds, "steps": steps}
     return {role: {"max_abs": worst[role], "robots": env.groups[role].num_agents, **said} for role in bundles}

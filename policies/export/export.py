@@ -1,10 +1,7 @@
 """From a checkpoint to the policy file: graph, contract and probes."""
 
-import platform
-import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +22,16 @@ from deploy.contract.tensor_specs import (
 from deploy.runtime import PolicyRuntime
 from deploy.shield import make_shield_params
 from hardware import load_robot
-from policies.checkpoint import CheckpointError, load_checkpoint
+from policies.checkpoint import load_checkpoint
 from policies.evaluation.policy_runner import TeamRunner, TorchRunner, graph_inputs
+from policies.evaluation.trained import controllers_of, trained_task
 from policies.export.graph import GraphController, step_function, to_onnx
-from policies.networks.actor_critic import Actor
+from policies.names import nearest
 from policies.networks.controller import Controller
-from policies.training.learner import role_of
+from policies.task_data import describe
+from policies.training.run_record import git_state, versions
 from sim.envs.team_env import MixedEnv, make_env
-from sim.physics import packages_of
-from sim.task import MixedTaskCfg, ObsLayout, TaskCfg
-from sim.tasks import load_any_task
+from sim.task import MixedTaskCfg, TaskCfg
 
 Task = TaskCfg | MixedTaskCfg
 
@@ -42,89 +39,68 @@ PROBE_STEPS = 8  # control periods of each probe
 PROBE_LEAD = 40  # control periods flown before it, so that robots are moving and memory is not fresh
 
 
-def export_policy(checkpoint: Path, out: Path, task: Task | None = None, role: str = "") -> Path:
+def export_policy(
+    checkpoint: Path, out: Path, task: Task | None = None, group: str = "", accept_change: bool = False
+) -> Path:
     """Write the policy of a checkpoint (file or run directory) as one policy file and load it again to check it.
 
-    `role` says whose, where the task has several; `task` is needed when it is not one that `load_any_task` knows.
-    Raises CheckpointError or BundleError, and ValueError for a role that is not there.
+    `group` says whose, where the task has several; `task` is needed when it is not one that `load_any_task` knows.
+    Raises CheckpointError, also where the task is not what was trained unless `accept_change`, BundleError, and
+    ValueError for a group that is not there.
     """
+    content, task, team = _trained(checkpoint, task, accept_change)
+    if not group and len(team) == 1:
+        (group,) = team
+    if group not in team:
+        raise ValueError(f"{checkpoint} has no group {group!r}; it has: {', '.join(team)}{nearest(group, team)}")
+    return _export(team, group, content, task, out)
+
+
+def export_team(checkpoint: Path, folder: Path, task: Task | None = None, accept_change: bool = False) -> list[Path]:
+    """Write the policy of every group of a checkpoint as `folder`/TASK-GROUP.onnx; see `export_policy`."""
+    content, task, team = _trained(checkpoint, task, accept_change)
+    names = {group: f"{task.name}-{group}.onnx" if len(team) > 1 else f"{task.name}.onnx" for group in team}
+    return [_export(team, group, content, task, folder / name) for group, name in names.items()]
+
+
+def _trained(checkpoint: Path, task: Any, accept_change: bool) -> tuple[dict[str, Any], Any, dict[str, Controller]]:
     content = load_checkpoint(checkpoint)
-    task = task or load_any_task(content["config"]["task"])
-    team = {name: _controller(content, task, name) for name in roles_of(content)}
-    if role not in team:
-        raise ValueError(f"{checkpoint} has no role {role!r}; it has: {', '.join(team)}")
-    return _export(team, role, content, task, out)
+    task = trained_task(content, task, accept_change)
+    return content, task, controllers_of(content, task)
 
 
-def export_team(checkpoint: Path, folder: Path, task: Task | None = None) -> list[Path]:
-    """Write the policy of every role of a checkpoint as `folder`/TASK-ROLE.onnx; see `export_policy`."""
-    content = load_checkpoint(checkpoint)
-    task = task or load_any_task(content["config"]["task"])
-    team = {name: _controller(content, task, name) for name in roles_of(content)}
-    names = {role: f"{task.name}-{role}.onnx" if role else f"{task.name}.onnx" for role in team}
-    return [_export(team, role, content, task, folder / name) for role, name in names.items()]
-
-
-def _export(team: Mapping[str, Controller], role: str, content: Mapping[str, Any], task: Task, out: Path) -> Path:
-    controller = team[role]
-    contract = make_contract(controller, content, task, role)
+def _export(team: Mapping[str, Controller], group: str, content: Mapping[str, Any], task: Any, out: Path) -> Path:
+    controller = team[group]
+    contract = make_contract(controller, content, task, group if len(team) > 1 else "")
     onnx_bytes, used = to_onnx(GraphController(controller, contract.inputs, contract.outputs))
     contract = msgspec.structs.replace(
         contract, inputs=tuple(tensor for tensor in contract.inputs if tensor.name in used)
     )
     graph = GraphController(controller, contract.inputs, contract.outputs)
     contract = msgspec.structs.replace(contract, objects=graph.objects)
-    probes = record_probes(graph, contract) if not role else record_team_probes(graph, contract, team, task)
+    probes = record_probes(graph, contract, team, task)
     save_bundle(onnx_bytes, contract, probes, out)
-    PolicyRuntime.load(out, load_robot(controller.role.robot))
+    PolicyRuntime.load(out, load_robot(controller.group.robot))
     return out
 
 
-def load_controller(checkpoint: Path, task: Task | None = None, role: str = "") -> Controller:
-    """The controller of a checkpoint (file or run directory), of `role`, ready to fly. Raises CheckpointError."""
-    content = load_checkpoint(checkpoint)
-    return _controller(content, task or load_any_task(content["config"]["task"]), role)
-
-
-def load_controllers(checkpoint: Path, task: Task | None = None) -> dict[str, Controller]:
-    """As `load_controller`, of every role of the checkpoint."""
-    return {role: load_controller(checkpoint, task, role) for role in roles_of(load_checkpoint(checkpoint))}
-
-
-def roles_of(content: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the roles that a checkpoint with `content` has learned; one empty name where robots are all alike."""
-    return tuple(content["learners"])
-
-
-def _controller(content: Mapping[str, Any], task: Task, role: str) -> Controller:
-    if role not in content["learners"]:
-        raise CheckpointError(f"the run has no role {role!r}; it has: {', '.join(content['learners'])}")
-    state = content["learners"][role]
-    actor = Actor(ObsLayout(**state["layout"]), state["action_dim"], state["ppo"]["hidden"], state["ppo"]["peer_embed"])
-    actor.load_state_dict(state["actor"])
-    return Controller(role_of(task, role), actor).eval()
-
-
-def make_contract(
-    controller: Controller, content: Mapping[str, Any], task: Task | None = None, role: str = ""
-) -> Contract:
+def make_contract(controller: Controller, content: Mapping[str, Any], task: Any, role: str = "") -> Contract:
     """What the policy of a checkpoint with `content` promises, with every input that it might look at.
 
-    `task` is the whole team's, needed where the policy is of one `role` of several.
+    `task` is the whole team's; `role` is the group's name where it has several.
     """
-    cfg = controller.role
-    if task is None:
-        assert isinstance(cfg, TaskCfg), "a role alone does not know its task"
-        task = cfg
+    cfg = controller.group
     robot = load_robot(cfg.robot)
     obs = cfg.observation
     commands = tuple(
         CommandSpec(name, ("batch", len(c.low)), c.unit, c.frame, c.meaning, c.low, c.high)
         for name, c in cfg.commands.items()
     )
+    carried = {name: (t.initial, first_sentence(t.func)) for name, t in obs.memory.items()}
+    carried |= {name: (initial, "state of the network") for name, initial in controller.policy.memory.items()}
     memory = tuple(
-        TensorSpec(name, ("batch", len(t.initial)), "float32", "1", "none", first_sentence(t.func))
-        for name, t in obs.memory.items()
+        TensorSpec(name, ("batch", len(initial)), "float32", "1", "none", meaning)
+        for name, (initial, meaning) in carried.items()
     )
     inputs = (
         *state_tensor_specs(len(robot.joint_names)),
@@ -136,9 +112,10 @@ def make_contract(
     width = len(robot.channels)
     units = ", ".join(dict.fromkeys(channel.unit for channel in robot.channels))
     own = ", ".join(obs.own)
+    seen = len(controller.policy.normaliser.policy.mean)
     outputs = (
         TensorSpec("target", ("batch", width), "float32", units, "body", "actuator command, one entry a channel"),
-        TensorSpec("obs", ("batch", controller.actor.normaliser.own_dim), "float32", "SI", "body", f"seen: {own}"),
+        TensorSpec("obs", ("batch", seen), "float32", "SI", "body", f"seen: {own}"),
         TensorSpec("action", ("batch", width), "float32", "1", "none", "network output in [-1, 1] before decoding"),
         *(TensorSpec(m.name + MEMORY_OUTPUT_SUFFIX, m.shape, "float32", m.unit, m.frame, m.meaning) for m in memory),
     )
@@ -149,47 +126,45 @@ def make_contract(
         control_dt_s=1.0 / robot.control_hz,
         inputs=inputs,
         outputs=outputs,
-        memory=tuple(MemorySpec(n, n + MEMORY_OUTPUT_SUFFIX, t.initial) for n, t in obs.memory.items()),
+        memory=tuple(MemorySpec(n, n + MEMORY_OUTPUT_SUFFIX, initial) for n, (initial, _) in carried.items()),
         commands=commands,
         objects=task.scene.objects,
-        team=TeamSpec(content["num_agents"], obs.peer_range_m, obs.max_peers),
+        team=TeamSpec(content["run"]["num_agents"], obs.peer_range_m, obs.max_peers),
         shield=asdict(make_shield_params(robot, **cfg.shield)),
         provenance=_provenance(task, content),
     )
 
 
-def record_probes(graph: GraphController, contract: Contract) -> Probes:
-    """Flights of the team as trained and, where robots hear each other, of a pair and of a larger team than that."""
+def record_probes(graph: GraphController, contract: Contract, team: Mapping[str, Controller], task: Any) -> Probes:
+    """Flights of the team, of which `graph` sees what its group sees.
+
+    Like robots that hear each other also fly as a pair and as a larger team than was trained; for a group of several,
+    more and fewer peers are made of those that were there.
+    """
     trained = contract.team.trained_with
     hears = any(tensor.name in PEER_INPUTS for tensor in contract.inputs)
-    sizes = (2, trained, 2 * trained + 1) if hears else (trained,)
-    return Probes(tuple(_probe(graph, contract, robots) for robots in sizes))
-
-
-def record_team_probes(
-    graph: GraphController, contract: Contract, team: Mapping[str, Controller], task: Task
-) -> Probes:
-    """A flight of the whole team, of which `graph` sees what its role sees; with more and fewer peers made of it."""
-    env = MixedEnv(task, 1, seed=contract.team.trained_with)
-    runners = {role: TorchRunner(controller) for role, controller in team.items()}
-    whole = _flight(graph, contract, env, env.groups[contract.group], TeamRunner(runners), runners[contract.group])
-    if not any(tensor.name in PEER_INPUTS for tensor in contract.inputs):
+    if len(team) == 1:
+        sizes = (2, trained, 2 * trained + 1) if hears else (trained,)
+        return Probes(tuple(_recorded(graph, *_like_robots(graph, contract, robots)) for robots in sizes))
+    env = MixedEnv(task, 1, seed=trained)
+    runners = {name: TorchRunner(controller) for name, controller in team.items()}
+    whole = _flight(contract, env, env.groups[contract.group], TeamRunner(runners), runners[contract.group])
+    if not hears:
         return Probes((_recorded(graph, *whole),))
     inputs, memory = whole
     seen = inputs["peers_pos"].shape[2]
-    sizes = sorted({1, seen, contract.team.trained_with})  # a file must show what it does with more than it knew
-    return Probes(tuple(_recorded(graph, _with_peers(inputs, size), memory) for size in sizes))
+    numbers = sorted({1, seen, trained})  # a file must show what it does with more than it knew
+    return Probes(tuple(_recorded(graph, _with_peers(inputs, number), memory) for number in numbers))
 
 
-def _probe(graph: GraphController, contract: Contract, robots: int) -> ProbeSequence:
-    task = graph.controller.role
-    assert isinstance(task, TaskCfg)
-    env, runner = make_env(task, 1, seed=robots, num_agents=robots), TorchRunner(graph.controller)
-    return _recorded(graph, *_flight(graph, contract, env, env, runner, runner))
+def _like_robots(graph: GraphController, contract: Contract, robots: int) -> tuple[dict, dict]:
+    controller = graph.controller
+    env, runner = make_env(controller.group, 1, seed=robots, num_agents=robots), TorchRunner(controller)
+    return _flight(contract, env, env, runner, runner)
 
 
 def _flight(
-    graph: GraphController, contract: Contract, env: Any, group: Any, team: Any, runner: TorchRunner
+    contract: Contract, env: Any, group: Any, team: Any, runner: TorchRunner
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Inputs (T, N, ...) of the robots of `group`, flown by `runner` in a `team`, and their memory (N, n) before."""
     team.start(env)
@@ -216,51 +191,22 @@ def _with_peers(inputs: Mapping[str, np.ndarray], count: int) -> dict[str, np.nd
     return {name: value[:, :, slots] if name in PEER_INPUTS else value.copy() for name, value in inputs.items()}
 
 
-def _provenance(task: Task, content: Mapping[str, Any]) -> Provenance:
+def _provenance(task: Any, content: Mapping[str, Any]) -> Provenance:
+    """That of the training; what an earlier version's checkpoint does not know is that of today."""
+    run, data = content["run"], content["run"]["task_data"]
+    git = run["git"] or (git_state() if content.get("made_before") else None) or {"commit": None}
+    now = versions(run["engines"][0])
     return Provenance(
-        phalanx_version=_version("phalanx"),
-        task_config=describe(task),
-        seed=content["config"]["seed"],
-        env_steps=content["agent_steps"] // content["num_agents"],
+        phalanx_version=run["versions"].get("phalanx", now.pop("phalanx")),
+        task_config=data["config"] if data is not None else describe(task),
+        seed=run["seed"],
+        env_steps=content["progress"]["agent_steps"] // run["num_agents"],
         trained_at_utc=content["saved_at_utc"],
-        git_commit=_git_commit(),
-        versions={
-            "python": platform.python_version(),
-            **{n: _version(n) for n in ("torch", "mujoco", "numpy", "onnx")},
-            **{n: _version(n) for engine in content.get("engines", ()) for n in packages_of(engine)},
-        },
+        git_commit=git["commit"],
+        versions={name: value for name, value in (run["versions"] or now).items() if name != "phalanx"},
     )
-
-
-def describe(value: Any) -> Any:
-    """A configuration as plain JSON data; a function is named by its module and name."""
-    if is_dataclass(value):
-        return {field.name: describe(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(name): describe(item) for name, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [describe(item) for item in value]
-    if callable(value):
-        return f"{value.__module__}.{value.__qualname__}"
-    return value
 
 
 def first_sentence(func: Any) -> str:
     """First line of a term's docstring, without the full stop."""
     return (func.__doc__ or func.__name__).strip().splitlines()[0].rstrip(".")
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
-
-
-def _git_commit() -> str | None:
-    """Commit of this source tree; None when it is not a checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None

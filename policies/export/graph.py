@@ -38,8 +38,13 @@ class GraphController(nn.Module):
     @property
     def measurements(self) -> set[str]:
         """Inputs that sensors give, of the robot itself and of objects."""
-        role = self.controller.role
-        return {t.name for t in self.inputs} - {*PEER_INPUTS, *role.commands, *role.observation.memory}
+        given = {*PEER_INPUTS, *self.controller.group.commands, *self.memory}
+        return {t.name for t in self.inputs} - given
+
+    @property
+    def memory(self) -> tuple[str, ...]:
+        """Inputs that the policy carries over, of its observation and its network."""
+        return (*self.controller.group.observation.memory, *self.controller.policy.memory)
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -50,21 +55,21 @@ class GraphController(nn.Module):
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """One control period: values in the order of `inputs` -> in the order of `outputs`."""
         given = {tensor.name: value for tensor, value in zip(self.inputs, values, strict=True)}
-        target, after, seen, action = self.controller.decide(self._percept(given))
-        answers = {"target": target.target, "obs": seen.own, "action": action}
+        target, after, own, action = self.controller(self._policy_input(given))
+        answers = {"target": target.target, "obs": own, "action": action}
         answers |= {name + MEMORY_OUTPUT_SUFFIX: value for name, value in after.items()}
         return tuple(answers[tensor.name] for tensor in self.outputs)
 
-    def _percept(self, given: Mapping[str, Tensor]) -> PolicyInput:
+    def _policy_input(self, given: Mapping[str, Tensor]) -> PolicyInput:
         """What the controller is given; zero where the graph has no such input, for then nobody looks at it."""
-        role, like = self.controller.role, next(iter(given.values()))
+        group, like = self.controller.group, next(iter(given.values()))
 
         def take(signal: TensorSpec) -> Tensor:
             absent = torch.zeros(like.shape[0], *(d for d in signal.shape[1:] if isinstance(d, int)))
             return given.get(signal.name, absent)
 
         age = torch.zeros(like.shape[0])
-        state = {signal.name: take(signal) for signal in state_tensor_specs(len(load_robot(role.robot).joint_names))}
+        state = {signal.name: take(signal) for signal in state_tensor_specs(len(load_robot(group.robot).joint_names))}
         state = {name: state.get(name, torch.zeros(like.shape[0], 0)) for name in STATE_INPUTS}
         objects = {}
         for name in self.objects:
@@ -73,10 +78,10 @@ class GraphController(nn.Module):
             )
         none = torch.zeros(like.shape[0], 0, 3)
         peers = Peers(none, none, none[..., 0], none[..., 0].bool())
-        if role.observation.peer:
+        if group.observation.peer:
             peers = Peers(**{field: given[name] for name, field in PEER_INPUTS.items()})
-        command = {name: given[name] for name in role.commands}
-        memory = {name: given[name] for name in role.observation.memory}
+        command = {name: given[name] for name in group.commands}
+        memory = {name: given[name] for name in self.memory}
         return PolicyInput(RobotState(**state, age=age), peers, objects, command, memory)
 
 

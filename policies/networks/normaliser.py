@@ -1,6 +1,6 @@
-"""Running mean and variance of observations, part of the actor and therefore of the exported graph."""
+"""Running mean and variance of observations, part of the policy and therefore of the exported graph."""
 
-from typing import Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -9,20 +9,41 @@ EPSILON = 1e-4  # floor of the variance: a feature that never changes must not b
 CLIP = 10.0  # standard deviations; keeps one absurd measurement from saturating the network
 
 
-class ObsLayout(Protocol):
-    """Where features lie in an observation: [own, critic, P x (peer features, valid)]."""
+class ObsDims(NamedTuple):
+    """Numbers of features in the parts of an observation."""
 
-    @property
-    def own_dim(self) -> int:
-        """Features of the robot itself."""
+    policy: int  # of the robot itself
+    neighbours: int  # of each neighbour; 0 for robots that hear nobody
+    privileged: int = 0  # of the robot, for critics only
 
-    @property
-    def peer_dim(self) -> int:
-        """Features of each peer, without its validity flag; 0 for robots that hear nobody."""
 
-    @property
-    def critic_dim(self) -> int:
-        """Features of the robot that only the critic is shown."""
+def dims_of(obs: Any) -> ObsDims:
+    """Sizes of an `Observation`."""
+    return ObsDims(obs.policy.shape[-1], obs.neighbours.shape[-1], obs.privileged.shape[-1])
+
+
+class Features(NamedTuple):
+    """A normalised observation, ready for networks. Neighbours lead: every sum over them then runs over contiguous
+    memory, which is half the cost of a training step."""
+
+    own: Tensor  # (..., policy)
+    peers: Tensor  # (P, ..., neighbours), zero where absent
+    valid: Tensor  # (P, ...) 0 or 1
+    privileged: Tensor  # (..., privileged) for critics only
+
+    def rows(self, index: Tensor) -> "Features":
+        """The rows `index` (m,) of features (S, N, .)."""
+        own, peers, valid, privileged = self
+        return Features(
+            own.index_select(0, index),
+            peers.index_select(1, index),
+            valid.index_select(1, index),
+            privileged.index_select(0, index),
+        )
+
+    def whole(self) -> Tensor:
+        """Own and privileged features (..., policy + privileged)."""
+        return torch.cat([self.own, self.privileged], dim=-1) if self.privileged.shape[-1] else self.own
 
 
 class RunningMoments(nn.Module):
@@ -70,40 +91,26 @@ class RunningMoments(nn.Module):
 
 
 class ObsNormaliser(nn.Module):
-    """Splits an observation and standardises it; all peers share statistics, taken over valid peers only."""
+    """Standardises the parts of an observation; all neighbours share statistics, taken over valid ones only."""
 
-    def __init__(self, layout: ObsLayout) -> None:
+    def __init__(self, dims: ObsDims) -> None:
         super().__init__()
-        self.own_dim, self.peer_dim, self.critic_dim = layout.own_dim, layout.peer_dim, layout.critic_dim
-        self.own = RunningMoments(layout.own_dim)
-        self.peer = RunningMoments(layout.peer_dim)
-        self.critic = RunningMoments(layout.critic_dim)
+        self.policy = RunningMoments(dims.policy)
+        self.neighbours = RunningMoments(dims.neighbours)
+        self.privileged = RunningMoments(dims.privileged)
 
-    def split(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Observation (..., D) -> own (..., own_dim), peers (P, ..., peer_dim), valid (P, ...) 0 or 1, critic's own.
-
-        Peers lead because every sum over them then runs over contiguous memory: half the cost of a training step.
-        """
-        both = self.own_dim + self.critic_dim
-        peers = obs[..., both:].unflatten(-1, (-1, self.peer_dim + 1)).movedim(-2, 0)
-        own, critic = obs[..., : self.own_dim], obs[..., self.own_dim : both]
-        return own, peers[..., : self.peer_dim], peers[..., self.peer_dim], critic
-
-    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Observation (..., D) -> standardised, clipped features and `valid`, as `split`; absent peers are 0."""
-        return self.standardise(*self.split(obs))
-
-    def standardise(
-        self, own: Tensor, peers: Tensor, valid: Tensor, critic: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The parts of an observation, as `split` gives them, to what `forward` gives."""
-        seen = self.own(own).clamp(-CLIP, CLIP), self.peer(peers).clamp(-CLIP, CLIP) * valid[..., None], valid
+    def forward(self, obs: Any) -> Features:
+        """`Observation` (..., .) -> standardised, clipped features; absent neighbours are 0."""
+        valid = obs.valid.movedim(-1, 0)
+        peers = self.neighbours(obs.neighbours.movedim(-2, 0)).clamp(-CLIP, CLIP) * valid[..., None]
+        own, privileged = self.policy(obs.policy).clamp(-CLIP, CLIP), obs.privileged
         # A policy that flies is not shown what only the critic sees.
-        return *seen, self.critic(critic).clamp(-CLIP, CLIP) if critic.shape[-1] else critic
+        return Features(
+            own, peers, valid, self.privileged(privileged).clamp(-CLIP, CLIP) if privileged.shape[-1] else privileged
+        )
 
-    def update(self, obs: Tensor) -> None:
-        """Merge a batch of observations (..., D) into the statistics."""
-        own, peers, valid, critic = self.split(obs)
-        self.own.update(own.flatten(0, -2))
-        self.peer.update(peers.flatten(0, -2), valid.flatten())
-        self.critic.update(critic.flatten(0, -2))
+    def update(self, obs: Any) -> None:
+        """Merge a batch of observations (..., .) into the statistics."""
+        self.policy.update(obs.policy.flatten(0, -2))
+        self.neighbours.update(obs.neighbours.movedim(-2, 0).flatten(0, -2), obs.valid.movedim(-1, 0).flatten())
+        self.privileged.update(obs.privileged.flatten(0, -2))

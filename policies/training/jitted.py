@@ -16,9 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from policies.algorithms.rollout import sampled
-from policies.networks.actor_critic import Actor
-from policies.training.learner import Learner
 from sim.physics import EngineError
 from sim.physics.engine_errors import announce, engine_errors
 from sim.physics.jax.setup import compiled_for, lend
@@ -28,24 +25,27 @@ from sim.tree import flat, like, on_tensors
 
 
 class JittedRollout:
-    """`num_steps` control steps of all worlds of an environment under the learners' actors, in one call."""
+    """`num_steps` control steps of all worlds of an environment under a team's policies, in one call."""
 
-    def __init__(self, env: Any, learners: Mapping[str, Learner], num_steps: int) -> None:
-        """`env` is by role, on a `TraceablePhysics`. Exceptions of all kinds where it cannot be traced."""
+    def __init__(self, env: Any, policies: Mapping[str, Any], num_steps: int) -> None:
+        """`env` is on a `TraceablePhysics`. Exceptions of all kinds where it cannot be traced."""
+        if any(policy.memory for policy in policies.values()):
+            raise Untraceable("policies that remember need single steps")
         self.env, self.num_steps, self.physics = env, num_steps, env.world.physics
-        self._samplers = {name: _Sampler(learner.actor) for name, learner in learners.items()}
+        self._samplers = {name: _Sampler(policy) for name, policy in policies.items()}
         worlds = self.physics.num_worlds
         announce(self.physics.engine, f"compiling a rollout of {num_steps} control steps of {worlds} worlds")
         self.physics.settle()
         self._state = env.tensors()
+        self._seen: Any = None
         program = self._traced(flat(self._state) + self._parameters())
         self._compiled = self._compile(program)
 
     def steps(self, generator: torch.Generator) -> Iterator[tuple]:
         """Go through a rollout, after which `env` is where that ended.
 
-        Each step has what every role sees (W, N, D), what it does (action (W, N, U), its log-probability (W, N)), and
-        then what `MixedEnv.step` returns, but for the observations.
+        Each step is, by group, what is seen, what is remembered (nothing), what is done (action (W, N, U), new memory,
+        extras), and then the `EnvStep`.
         """
         physics, jax = self.physics, self.physics.jax
         seed = torch.randint(2**31, (1,), generator=generator, dtype=torch.int32, device=generator.device)
@@ -80,8 +80,8 @@ class JittedRollout:
             for role, sampler in self._samplers.items():
                 parameters = {name: next(rest) for name in names[role]}
                 done[role] = functional_call(sampler, parameters, (seen[role], env.generator))
-            _, *outcome = env.step({role: action for role, (action, _) in done.items()})
-            self._seen = (seen, done, *outcome)
+            outcome = env.step({role: action for role, (action, *_) in done.items()})
+            self._seen = (seen, {role: {} for role in done}, done, outcome)
             return flat(env.tensors()) + flat(self._seen)
 
         try:
@@ -119,22 +119,23 @@ def _other_generators() -> bytes:
 
 
 class _Sampler(nn.Module):
-    """Draws from an actor, with parameters that a program is given."""
+    """Draws from a policy, with parameters that a program is given."""
 
-    def __init__(self, actor: Actor) -> None:
+    def __init__(self, policy: Any) -> None:
         super().__init__()
-        self.actor = actor
+        self.policy = policy
 
-    def forward(self, obs: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Observation (W, N, D) -> action (W, N, U) and its log-probability (W, N)."""
-        return sampled(self.actor, self.actor(obs), generator)
+    def forward(self, obs: Any, generator: torch.Generator) -> tuple[Tensor, Mapping[str, Tensor], dict[str, Tensor]]:
+        """Observation (W, N, .) -> action (W, N, U), memory and extras (W, N)."""
+        action, memory, extras = self.policy.sample(obs, {}, generator)
+        return action, memory, extras
 
 
-def jitted_rollout(env: Any, learners: Mapping[str, Learner], num_steps: int) -> JittedRollout | None:
+def jitted_rollout(env: Any, policies: Mapping[str, Any], num_steps: int) -> JittedRollout | None:
     """The rollout of an environment in one program; None where that cannot be had, which a line tells."""
     engine = env.world.physics.engine
     try:
-        return JittedRollout(env, learners, num_steps)
+        return JittedRollout(env, policies, num_steps)
     except EngineError:
         raise
     except Exception as error:  # of torch, of JAX, or of a task that does what only single steps can

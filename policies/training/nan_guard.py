@@ -1,6 +1,7 @@
 """Stops training at the first number that is not finite, names where it came from and keeps the state for study."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -19,42 +20,34 @@ class NanGuard:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def check_step(
-        self, env: Any, obs: Tensor, reward: Tensor, info: Mapping[str, Any], action: Tensor, role: str = ""
-    ) -> None:
-        """Raise NonFiniteError when an observation (W, N, D), a reward (W, N) or an action (W, N, U) is not finite.
-
-        `info` is what the step said of these robots, of `role` where there are several.
-        """
+    def check_step(self, env: Any, action: Tensor, step: Any, group: str, several: bool) -> None:
+        """Raise NonFiniteError when an action (W, N, U), or what an `EnvStep` brought to its group, is not finite."""
         # One sum over each is the cheapest complete test: a single NaN or infinity makes it non-finite.
-        if isfinite(float(obs.sum() + reward.sum() + action.sum())):
+        obs, reward, label = step.obs[group], step.reward[group], _of(group if several else "")
+        seen = {name: getattr(obs, name) for name in ("policy", "neighbours", "privileged")}
+        if isfinite(float(sum(tensor.sum() for tensor in seen.values()) + reward.sum() + action.sum())):
             return
-        suspects = [("action", action), *((f"reward term {k!r}", v) for k, v in info["reward_terms"].items())]
-        suspects += [("reward", reward), ("terminal observation", info["terminal_obs"]), ("observation", obs)]
+        suspects = [("action", action)]
+        suspects += [(f"reward term {name!r}", value) for name, value in step.reward_terms[group].items()]
+        suspects += [("reward", reward), *((f"observation ({name})", value) for name, value in seen.items())]
+        path = self._dump(env=env, action=action, step=asdict(step))
         for name, value in suspects:
             bad = (~torch.isfinite(value)).nonzero()
             if len(bad):
-                place = _place(bad[0].tolist())
-                path = self._dump(env=env, obs=obs, reward=reward, action=action, info=info)
-                raise NonFiniteError(
-                    f"{name}{_of(role)} is not finite in {place} ({len(bad)} values in all); state saved in {path}"
-                )
-        path = self._dump(env=env, obs=obs, info=info)
-        raise NonFiniteError(f"observations{_of(role)} overflow float32; state saved in {path}")
+                place = f"{_place(bad[0].tolist())} ({len(bad)} values in all)"
+                raise NonFiniteError(f"{name}{label} is not finite in {place}; state saved in {path}")
+        raise NonFiniteError(f"observations{label} overflow float32; state saved in {path}")
 
-    def check_update(
-        self, losses: Mapping[str, float], modules: Iterable[tuple[str, nn.Module]], role: str = "", **state: Any
-    ) -> None:
-        """Raise NonFiniteError when a loss or a parameter of `modules` is not finite; `state` is saved with them."""
-        named = list(modules)
+    def check_update(self, losses: Mapping[str, float], networks: Mapping[str, nn.Module]) -> None:
+        """Raise NonFiniteError when a loss or a parameter of the `networks` is not finite; they are saved."""
         culprit = next((name for name, value in losses.items() if not isfinite(value)), None)
-        for label, module in named:
-            for name, parameter in module.named_parameters():
+        for label, network in networks.items():
+            for name, parameter in network.named_parameters():
                 if culprit is None and not bool(torch.isfinite(parameter).all()):
                     culprit = f"parameter {label}.{name}"
         if culprit is not None:
-            path = self._dump(losses=losses, **{label: module.state_dict() for label, module in named}, **state)
-            raise NonFiniteError(f"{culprit}{_of(role)} is not finite after the update; state saved in {path}")
+            path = self._dump(losses=losses, **{label: network.state_dict() for label, network in networks.items()})
+            raise NonFiniteError(f"{culprit} is not finite after the update; state saved in {path}")
 
     def _dump(self, env: Any = None, **content: Any) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -65,8 +58,8 @@ class NanGuard:
         return path
 
 
-def _of(role: str) -> str:
-    return f" of {role!r}" if role else ""
+def _of(group: str) -> str:
+    return f" of {group!r}" if group else ""
 
 
 def _place(index: list[int]) -> str:

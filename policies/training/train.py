@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
+from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint, save_record
+from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
 from policies.training.logs import Logs
-from policies.training.trainer import TrainCfg, Trainer, made_on
+from policies.training.trainer import Trainer
 from sim.physics import EngineError
 from sim.physics.engine_errors import engine_errors
 
-__all__ = ["TrainCfg", "TrainResult", "Trainer", "train"]
+__all__ = ["CollectionCfg", "MachineCfg", "TrainCfg", "TrainResult", "Trainer", "train"]
 
 Progress = Callable[[dict[str, float]], None]
 
@@ -43,14 +44,16 @@ def train(
     """
     path = cfg.out / FILE
     saved = load_checkpoint(path) if cfg.resume else {}
-    if saved and cfg.engine is None:
-        cfg = replace(cfg, engine=made_on(saved))
-    with engine_errors(cfg.engine or "mujoco", cfg.num_envs, cfg.device):
+    if not cfg.resume and path.exists():
+        raise CheckpointError(f"{path} exists: resume that run, or give another folder")
+    if saved and cfg.machine.engine is None:
+        cfg = replace(cfg, machine=replace(cfg.machine, engine=saved.get("made_on", {}).get("engine")))
+    with engine_errors(cfg.machine.engine or "mujoco", cfg.collection.num_envs, cfg.machine.device):
         trainer = Trainer(cfg, env)
     if saved:
         trainer.load_state_dict(saved)
-    elif path.exists():
-        raise CheckpointError(f"{path} exists: resume that run, or give another folder")
+    else:
+        save_record(cfg.out, trainer.run)
     began, before = time.perf_counter(), trainer.agent_steps
     with _interrupt() as interrupted, closing(Logs(cfg.out)) as logs, closing(trainer.workers):
         while True:
@@ -88,7 +91,7 @@ def train(
 def _told_what_to_do(cfg: TrainCfg, engine: str, checkpoint: Path) -> Iterator[None]:
     """What breaks in an engine or its accelerator, out of memory or lost, becomes one line that says how to go on."""
     try:
-        with engine_errors(engine, cfg.num_envs, cfg.device):
+        with engine_errors(engine, cfg.collection.num_envs, cfg.machine.device):
             yield
     except EngineError as error:
         again = f"phalanx train {cfg.task} --out {cfg.out} --resume (with the same options, or another --engine)"

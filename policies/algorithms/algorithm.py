@@ -1,0 +1,121 @@
+"""What every algorithm is to the rest: something that records a team's steps and makes its policies better."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from policies.networks.normaliser import ObsDims, dims_of
+from policies.networks.trunk import NetworkCfg
+from policies.observation import Observation
+from policies.threads import Workers
+
+
+@dataclass
+class Experience:
+    """One control step of the robots of one group, (W, N, ...)."""
+
+    obs: Observation
+    memory: Mapping[str, Tensor]  # of the policy, before the step
+    action: Tensor  # as drawn, not clipped
+    extras: Mapping[str, Tensor]  # what the policy said of the draw
+    reward: Tensor  # (W, N)
+    terminated: Tensor  # (W, N) bool
+    truncated: Tensor  # (W, N) bool
+    final_obs: Observation  # what the step led to; where the episode ended, before the restart
+
+
+class Clock(NamedTuple):
+    """How far the training is."""
+
+    fraction: float  # 0 to 1, by steps or by time, whichever is farther
+    agent_steps: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Like robots of a team, as an algorithm has to know them."""
+
+    obs: Observation  # the first, as an example of shapes and device
+    driven: Sequence[bool]  # (U,) whether a component of an action moves anything
+    network: NetworkCfg
+    cfg: Any  # the algorithm's
+
+    @property
+    def dims(self) -> ObsDims:
+        """Sizes of their observation."""
+        return dims_of(self.obs)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Worlds W and robots N."""
+        worlds, robots = self.obs.policy.shape[:2]
+        return worlds, robots
+
+
+class Algorithm(Protocol):
+    """Learns for all groups of a team at once. A class of this kind is one line in `ALGORITHMS`.
+
+    It is made with (groups by name, generator, workers); `Cfg` is its frozen dataclass of hyperparameters, `Policy`
+    what it makes of a policy's `spec`.
+    """
+
+    policies: Mapping[str, Any]  # group -> Policy
+    horizon: int  # control periods between two updates
+
+    def record(self, t: int, team: Mapping[str, Experience]) -> None:
+        """Keep step `t` of `horizon`; tensors that it keeps are copied."""
+
+    def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
+        """Learn, after `horizon` steps that led to the observations `last`; returns what to log."""
+
+    def networks(self) -> dict[str, nn.Module]:
+        """Everything that learns, by a name for a person."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next update depends on, but the policies."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken."""
+
+    def start_from(self, state: Mapping[str, Any]) -> None:
+        """Take over, of another run's state, what a new run should begin with beside the policies."""
+
+
+Result = TypeVar("Result")
+
+
+def over_rows(workers: Workers, func: Callable[[slice], Tensor], rows: int) -> Tensor:
+    """`func` of slices of `rows`, on the workers, joined; they do not inherit no_grad from the caller."""
+
+    def piece(part: slice) -> Tensor:
+        with torch.no_grad():
+            return func(part)
+
+    return torch.cat(workers.over_rows(piece, rows))
+
+
+def resolve(cfg: type, name: str, given: Mapping[str, Any], owner: str) -> Any:
+    """The configuration `cfg` with the values `given`; ValueError names one of `owner`'s that does not exist."""
+    known = {field.name for field in fields(cfg)}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise ValueError(f"{owner} sets {name}.{unknown[0]}; there are {', '.join(sorted(known))}")
+    return replace(cfg(), **given)
+
+
+def common(groups: Mapping[str, Group], field: str) -> Any:
+    """A hyperparameter that the groups share; ValueError where they differ in it."""
+    first, *others = (getattr(group.cfg, field) for group in groups.values())
+    if any(other != first for other in others):
+        raise ValueError(f"groups {', '.join(groups)} differ in {field}: they share one rollout")
+    return first
+
+
+def labelled(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Each group's numbers in one dict, with its name before them where there are several."""
+    if len(numbers) == 1:
+        return dict(*numbers.values())
+    return {f"{group}/{name}": value for group, part in numbers.items() for name, value in part.items()}

@@ -1,0 +1,74 @@
+"""What a training run has made: its task, and the controllers of its policies."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from policies.algorithms import ALGORITHMS
+from policies.checkpoint import CheckpointError, load_checkpoint
+from policies.names import nearest
+from policies.networks.controller import Controller
+from policies.task_data import differences, task_record
+from sim.tasks import load_any_task
+
+ACCEPT = "--accept-task-change"
+
+
+def trained_task(content: Mapping[str, Any], task: Any = None, accept_change: bool = False) -> Any:
+    """The task of a checkpoint with `content`, or `task`, its present form.
+
+    CheckpointError, in one line with the fields, where that is not what was trained, unless `accept_change`.
+    """
+    run = content["run"]
+    if task is None:
+        task = load_any_task(run["from"] or run["task"])
+    if run["task_data"] is not None and not accept_change:
+        check_same_task(run, task, f"go back to what it was{_commit(run)}, or go on with the task of today by {ACCEPT}")
+    return task
+
+
+def check_same_task(run: Mapping[str, Any], task: Any, way_out: str) -> None:
+    """CheckpointError where `task` is not that of the `run`; the line names the fields and the way out."""
+    saved, now = run["task_data"], task_record(task)
+    if saved["hash"] == now["hash"]:
+        return
+    found = [d for part in ("config", "robots", "sources") for d in differences(saved[part], now[part])]
+    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    raise CheckpointError(
+        f"task {run['task']!r} has changed since it was trained: {', '.join(found[:4])}{more}; {way_out}"
+    )
+
+
+def _commit(run: Mapping[str, Any]) -> str:
+    return f" (commit {run['git']['commit'][:10]})" if run["git"] else ""
+
+
+def load_controller(checkpoint: Path, task: Any = None, group: str = "", accept_change: bool = False) -> Controller:
+    """The controller of a checkpoint (file or run directory), of `group` where there are several, ready to fly.
+
+    Raises CheckpointError; `task` is needed when it is not one that `load_any_task` knows.
+    """
+    team = load_controllers(checkpoint, task, accept_change)
+    if not group and len(team) == 1:
+        (group,) = team
+    if group not in team:
+        raise CheckpointError(f"the run has no group {group!r}; it has: {', '.join(team)}{nearest(group, team)}")
+    return team[group]
+
+
+def load_controllers(checkpoint: Path, task: Any = None, accept_change: bool = False) -> dict[str, Controller]:
+    """As `load_controller`, of every group of the checkpoint."""
+    content = load_checkpoint(checkpoint)
+    return controllers_of(content, trained_task(content, task, accept_change))
+
+
+def controllers_of(content: Mapping[str, Any], task: Any) -> dict[str, Controller]:
+    """The controllers of a checkpoint with `content`, by group."""
+    found = {}
+    for name, saved in content["policies"].items():
+        if name not in task.roles:
+            raise CheckpointError(f"task {task.name!r} has no group {name!r}; it has: {', '.join(task.roles)}")
+        policy = ALGORITHMS[content["run"]["algo"]].Policy(**saved["spec"])
+        policy.load_state_dict(saved["state"])
+        found[name] = Controller(task.roles[name], policy).eval()
+    return found

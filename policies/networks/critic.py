@@ -1,0 +1,52 @@
+"""Critics: what training needs beside a policy."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.nn.functional import elu
+
+from policies.networks.normaliser import Features, ObsDims, RunningMoments
+from policies.networks.trunk import NetworkCfg, Trunk, orthogonal
+
+
+class Critic(nn.Module):
+    """Value of features (..., N): from each robot's own view ("own", IPPO) or from the whole team's ("team", MAPPO).
+
+    A team's critic pools what all other robots see, those of the other `groups` too (name -> number of features).
+    It predicts standardised returns; `returns` holds their scale, so that rewards need no tuning of their size.
+    """
+
+    def __init__(
+        self,
+        dims: ObsDims,
+        kind: Literal["own", "team"] = "own",
+        network: NetworkCfg | None = None,
+        num_agents: int = 2,
+        groups: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__()
+        if kind not in ("own", "team"):
+            raise ValueError(f"critic kind {kind!r}: it is 'own' or 'team'")
+        network = network or NetworkCfg()
+        team, hidden = kind == "team", network.hidden
+        own_dim = dims.policy + dims.privileged
+        self.trunk = Trunk(own_dim, dims.neighbours, hidden, network.peer_embed, team=team and num_agents > 1)
+        self.head = orthogonal(nn.Linear(hidden, 1), 1.0)
+        others = (groups or {}) if team else {}
+        self.groups = nn.ModuleDict({name: orthogonal(nn.Linear(dim, hidden)) for name, dim in others.items()})
+        self.pooled = nn.ModuleDict({name: orthogonal(nn.Linear(hidden, hidden)) for name in others})
+        self.returns = RunningMoments(1)
+
+    def forward(self, features: Features, others: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Features of (..., N) robots, and those (..., M, D) of each other group -> standardised value (..., N)."""
+        team: Tensor | None = None
+        for name, encode in self.groups.items():
+            assert others is not None, "a team's critic is shown every group"
+            part = self.pooled[name](elu(encode(others[name])).mean(-2, keepdim=True))
+            team = part if team is None else team + part
+        return self.head(self.trunk(features.whole(), features.peers, features.valid, team)).squeeze(-1)
+
+    def value(self, features: Features, others: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Features of (..., N) robots -> value (..., N) in units of reward."""
+        return self.returns.inverse(self(features, others)[..., None]).squeeze(-1)

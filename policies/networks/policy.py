@@ -1,0 +1,98 @@
+"""Policies: what is exported, whatever learned it."""
+
+from collections.abc import Mapping, Sequence
+from math import log, pi
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from policies.networks.normaliser import Features, ObsDims, ObsNormaliser
+from policies.networks.trunk import Trunk, orthogonal
+
+Memory = Mapping[str, Tensor]
+
+
+class Policy(nn.Module):
+    """What is exported, whatever learned it: observation -> action in [-1, 1], with what it remembers.
+
+    An algorithm's own policy adds how actions are drawn while learning (`draw`), or its own `forward` and `memory`.
+    """
+
+    driven: Tensor  # (U,) 1 where a component of the action moves something, else 0
+    memory: Mapping[str, tuple[float, ...]] = {}  # what it carries from step to step: name -> value at the start
+
+    def __init__(
+        self,
+        dims: Sequence[int],
+        action_dim: int,
+        hidden: int = 64,
+        peer_embed: int = 32,
+        driven: Sequence[bool] | None = None,
+    ) -> None:
+        super().__init__()
+        dims = ObsDims(*dims)
+        self._spec = {"dims": list(dims), "action_dim": action_dim, "hidden": hidden, "peer_embed": peer_embed}
+        self.normaliser = ObsNormaliser(dims)
+        self.trunk = Trunk(dims.policy, dims.neighbours, hidden, peer_embed)
+        self.head = orthogonal(nn.Linear(hidden, action_dim), 0.01)
+        counted = torch.ones(action_dim) if driven is None else torch.tensor(driven, dtype=torch.float32)
+        self.register_buffer("driven", counted, persistent=False)
+
+    def forward(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
+        """`Observation` (..., .) and memory (..., n) -> mean action (..., U), not yet clipped, and the new memory."""
+        return self.mean(self.normaliser(obs)), memory
+
+    def mean(self, features: Features) -> Tensor:
+        """Features, which stay the same while the normaliser does -> mean action (..., U)."""
+        return self.head(self.trunk(features.own, features.peers, features.valid))
+
+    def best(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
+        """The action (..., U) in [-1, 1] that is believed best: what is traced into the exported file."""
+        mean, memory = self(obs, memory)
+        return mean.clamp(-1.0, 1.0), memory
+
+    def draw(self, mean: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """An action (..., U) to learn from, about the `mean`, and what the algorithm wants to know of it."""
+        raise NotImplementedError
+
+    def sample(self, obs: Any, memory: Memory, generator: torch.Generator) -> tuple[Tensor, Memory, dict[str, Tensor]]:
+        """As `best`, with an action that is drawn, and its extras (...)."""
+        mean, memory = self(obs, memory)
+        action, extras = self.draw(mean, generator)
+        return action, memory, extras
+
+    def initial_memory(self, *batch: int) -> dict[str, Tensor]:
+        """Memory at the start of an episode, each (*batch, n)."""
+        return {name: torch.tensor(value).expand(*batch, -1).clone() for name, value in self.memory.items()}
+
+    def spec(self) -> dict[str, Any]:
+        """How to build it again, as plain data: keywords of the constructor."""
+        return {**self._spec, "driven": [bool(value) for value in self.driven]}
+
+
+class GaussianPolicy(Policy):
+    """Draws actions from a Gaussian about the mean; `log_std` (U,) does not depend on the observation.
+
+    No gradient is taken of components that are not `driven`.
+    """
+
+    def __init__(self, *args: Any, init_std: float = 0.6, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.log_std = nn.Parameter(torch.full_like(self.driven, log(init_std)))
+
+    def draw(self, mean: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
+        """An action (..., U) and its log-probability (...)."""
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
+        action = mean + noise * self.log_std.exp()
+        return action, {"log_prob": log_prob(action, mean, self.log_std, self.driven)}
+
+
+def log_prob(action: Tensor, mean: Tensor, log_std: Tensor, driven: Tensor | float = 1.0) -> Tensor:
+    """Log density (...) of action (..., U) under the Gaussian of mean (..., U) and log_std (U,).
+
+    Only components where `driven` (U,) is 1 count: what no actuator feels would be noise to learning.
+    """
+    scaled = (action - mean) * torch.exp(-log_std)
+    constant = (driven * (log_std + 0.5 * log(2 * pi))).sum()
+    return -0.5 * (driven * scaled.square()).sum(-1) - constant

@@ -1,0 +1,80 @@
+"""The body of policies and critics: an encoder of the robot itself, and attention over the neighbours there are."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import elu
+
+ABSENT = 1e4  # taken off the score of a peer that is not there: its weight is then exactly 0 in float32
+
+
+@dataclass(frozen=True)
+class NetworkCfg:
+    """Sizes of policy and critics, and what a policy begins with."""
+
+    hidden: int = 64
+    peer_embed: int = 32
+    init_std: float = 0.6  # of the actions of a policy that draws them
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "peer_embed"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"network.{name} = {getattr(self, name)}: at least 1")
+        if not self.init_std > 0:
+            raise ValueError(f"network.init_std = {self.init_std}: above 0")
+
+
+def orthogonal(layer: nn.Linear, gain: float = sqrt(2.0)) -> nn.Linear:
+    """The layer with orthogonal weights of `gain` and zero bias."""
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class PeerAttention(nn.Module):
+    """Pools any number of peers into one vector, whatever their order; a learned null slot stands for "nobody"."""
+
+    def __init__(self, peer_dim: int, query_dim: int, embed: int) -> None:
+        super().__init__()
+        self.encode = orthogonal(nn.Linear(peer_dim, embed))
+        self.query = orthogonal(nn.Linear(query_dim, embed), 1.0 / sqrt(embed))
+        self.null_score = nn.Parameter(torch.zeros(()))
+
+    def forward(self, own: Tensor, peers: Tensor, valid: Tensor) -> Tensor:
+        """Own (..., query_dim), peers (P, ..., peer_dim), valid (P, ...) of 0/1 -> pooled (..., embed)."""
+        values = elu(self.encode(peers), inplace=True)
+        query = self.query(own)
+        scores = (values * query).sum(-1) + (valid - 1.0) * ABSENT
+        null = self.null_score.expand(query.shape[:-1])[None]
+        weights = torch.softmax(torch.cat([scores, null]), dim=0)[:-1]
+        return (weights[..., None] * values).sum(0)
+
+
+class Trunk(nn.Module):
+    """Own encoder, peer attention and two joint layers: the body of policies and of critics."""
+
+    def __init__(self, own_dim: int, peer_dim: int, hidden: int, peer_embed: int, team: bool = False) -> None:
+        super().__init__()
+        self.own = orthogonal(nn.Linear(own_dim, hidden))
+        self.peers = PeerAttention(peer_dim, own_dim, peer_embed) if peer_dim else None
+        self.joint = orthogonal(nn.Linear(hidden + (peer_embed if peer_dim else 0), hidden))
+        self.team = orthogonal(nn.Linear(hidden, hidden)) if team else None
+        self.last = orthogonal(nn.Linear(hidden, hidden))
+
+    def forward(self, own: Tensor, peers: Tensor, valid: Tensor, others: Tensor | None = None) -> Tensor:
+        """Features of (..., N) robots -> (..., N, hidden); only a team trunk lets the N robots see one another.
+
+        `others` (..., 1, hidden), of the other groups of the team, is added before the last nonlinearity.
+        """
+        seen = elu(self.own(own), inplace=True)
+        if self.peers is not None:
+            seen = torch.cat([seen, self.peers(own, peers, valid)], dim=-1)
+        joint = elu(self.joint(seen), inplace=True)
+        if self.team is None and others is None:
+            return elu(self.last(joint), inplace=True)
+        last = self.last(joint)
+        if self.team is not None:
+            last = last + self.team((joint.sum(-2, keepdim=True) - joint) / (joint.shape[-2] - 1))
+        return elu(last if others is None else last + others)

@@ -1,0 +1,82 @@
+"""What a training run is told: the task, and four configurations: network, algorithm, collection and machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from policies.algorithms import ALGORITHMS
+from policies.algorithms.algorithm import resolve
+from policies.names import nearest
+from policies.networks.trunk import NetworkCfg
+
+
+@dataclass(frozen=True)
+class CollectionCfg:
+    """How experience is collected."""
+
+    num_envs: int = 512  # worlds in parallel
+    num_agents: int | None = None  # robots in a world; None: as the task says
+    shield: bool = False  # train behind the safety filter
+
+    def __post_init__(self) -> None:
+        for name in ("num_envs", "num_agents"):
+            if (getattr(self, name) or 1) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: at least 1")
+
+
+@dataclass(frozen=True)
+class MachineCfg:
+    """What it runs on."""
+
+    engine: str | None = None  # see `sim.physics.make_physics`; None: that of the run that is resumed, else "mujoco"
+    device: str | None = None  # of physics and learning: "cpu", "cuda", or None for what the engine runs best on
+    threads: int = 2  # of learning on a CPU; not read off the machine, for it changes the last bits
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ValueError(f"threads = {self.threads}: at least 1")
+
+
+@dataclass(frozen=True)
+class TrainCfg:
+    """One training run. The same configuration and seed give the same run, bitwise on a CPU, unless time ends it."""
+
+    task: Any = "swarm-swap"  # a name, or a TaskCfg
+    out: Path = Path("runs/train")  # checkpoint, logs and dumps go here
+    algo: str = "ppo"  # see `policies.algorithms`
+    algorithm: Mapping[str, Any] = field(default_factory=dict)  # its hyperparameters, on top of those of the task
+    network: Mapping[str, Any] = field(default_factory=dict)  # fields of NetworkCfg, likewise
+    collection: CollectionCfg = CollectionCfg()
+    machine: MachineCfg = MachineCfg()
+    total_steps: int = 2_000_000  # agent steps: control periods x worlds x robots
+    wall_budget_s: float | None = None  # ends training earlier; annealing then follows the time
+    seed: int = 0
+    resume: bool = False  # go on from the checkpoint in `out`
+    start_from: Path | None = None  # run, or checkpoint, of a task alike: its networks are what learning begins with
+    checkpoint_every: int = 10  # iterations
+
+    def __post_init__(self) -> None:
+        for name in ("total_steps", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: at least 1")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed = {self.seed}: 0 or more")
+        if self.wall_budget_s is not None and not self.wall_budget_s > 0:
+            raise ValueError(f"wall_budget_s = {self.wall_budget_s}: above 0, or none")
+        if self.algo not in ALGORITHMS:
+            raise ValueError(
+                f"unknown algorithm {self.algo!r}; known: {', '.join(ALGORITHMS)}{nearest(self.algo, ALGORITHMS)}"
+            )
+
+    def hyperparameters(self, group: Any, owner: str) -> tuple[NetworkCfg, Any]:
+        """Network and algorithm of a `GroupCfg` (or None): defaults, then the task's, then those given here."""
+        asked = dict(getattr(group, "training", {})).get(self.algo, {})
+        sizes = {name: value for name, value in asked.items() if name in NetworkCfg.__dataclass_fields__}
+        rest = {name: value for name, value in asked.items() if name not in sizes}
+        cfg = ALGORITHMS[self.algo].Cfg
+        resolve(cfg, self.algo, rest, owner)
+        return (
+            resolve(NetworkCfg, "network", {**sizes, **self.network}, "the run"),
+            resolve(cfg, self.algo, {**rest, **self.algorithm}, "the run"),
+        )

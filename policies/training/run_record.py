@@ -1,0 +1,70 @@
+"""What a run is: its configuration, its task as data, and where it was made; known before the first step."""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from policies.algorithms.algorithm import Group
+from policies.task_data import task_record
+from policies.training.config import TrainCfg
+from sim.physics import packages_of
+
+
+def run_record(cfg: TrainCfg, env: Any, groups: Mapping[str, Group]) -> dict[str, Any]:
+    """Plain JSON data about a run that begins now in `env`."""
+    task = env.task
+    robots = sum(group.shape[1] for group in groups.values())
+    return {
+        "task": task.name if task is not None else str(cfg.task),
+        "from": cfg.task if isinstance(cfg.task, str) else None,  # how to find the task again
+        "task_data": task_record(task) if task is not None else None,
+        "algo": cfg.algo,
+        "algorithm": {name: asdict(group.cfg) for name, group in groups.items()},
+        "network": {name: asdict(group.network) for name, group in groups.items()},
+        "num_envs": next(iter(groups.values())).shape[0],
+        "num_agents": robots,
+        "shield": cfg.collection.shield,
+        "machine": asdict(cfg.machine)
+        | {"cpu": platform.processor() or platform.machine(), "system": platform.platform()},
+        "seed": cfg.seed,
+        "total_steps": cfg.total_steps,
+        "wall_budget_s": cfg.wall_budget_s,
+        "checkpoint_every": cfg.checkpoint_every,
+        "start_from": str(cfg.start_from) if cfg.start_from is not None else None,
+        "command": list(sys.argv),
+        "git": git_state(),
+        "versions": versions(cfg.machine.engine or "mujoco"),
+        "started_at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def versions(engine: str) -> dict[str, str]:
+    """Of Python and the packages that decide what a run comes to."""
+    names = ("phalanx", "torch", "mujoco", "numpy", "onnx", *packages_of(engine))
+    return {"python": platform.python_version(), **{name: _version(name) for name in names}}
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of this source tree and whether it has changes; None when it is not a checkout."""
+
+    def git(*args: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent), *args]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
