@@ -16,6 +16,7 @@ from sim.task import GroupCfg, MixedTaskCfg, RewardTerm, TaskCfg, Term
 from sim.tasks import any_task_names, load_any_task
 
 LONGEST = 6  # numbers of a list that are written out
+Rows = list[tuple[str, ...]]
 
 
 def first_sentence(thing: Callable[..., Any] | None) -> str:
@@ -30,46 +31,30 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{module}.{getattr(function, '__name__', type(function).__name__)}"
 
 
-def params_in_words(params: Mapping[str, Any]) -> str:
-    """Parameters as a person writes them: `scale 0.95 to 1.05, distance_m 0.1`."""
-    return ", ".join(f"{name} {value_in_words(value)}" for name, value in params.items())
-
-
-def value_in_words(value: Any) -> str:
-    """A parameter's value; two rising numbers are a range."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return params_in_words({f.name: getattr(value, f.name) for f in fields(value) if getattr(value, f.name)})
-    if callable(value):
-        return name_of(value)
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return params_in_words(value)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        if len(value) == 2 and all(isinstance(v, int | float) for v in value) and value[0] <= value[1]:
-            return f"{value[0]:g} to {value[1]:g}"
-        if len(value) > LONGEST:
-            return f"({', '.join(map(value_in_words, value[:2]))}, ... {len(value)} in all)"
-        return f"({', '.join(map(value_in_words, value))})"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    return f"{value:g}"
-
-
 def plain(value: Any) -> Any:
-    """`value` as JSON has it: functions by name, dataclasses and arrays as what they hold."""
+    """`value` as JSON has it: functions by name, dataclasses and arrays as what they hold, without zeros and Nones."""
     if is_dataclass(value) and not isinstance(value, type):
         found = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-        return {name: item for name, item in found.items() if item not in (None, 0.0)}  # what is not there says nothing
-    if callable(value):
-        return name_of(value)
-    if hasattr(value, "tolist"):
-        return value.tolist()
+        return {name: item for name, item in found.items() if item not in (None, 0.0)}
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    value = value.tolist() if hasattr(value, "tolist") else name_of(value) if callable(value) else value
+    if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     return value if isinstance(value, str | bool | int | float | None) else str(value)
+
+
+def in_words(value: Any) -> str:
+    """Parameters as a person writes them, `scale 0.95 to 1.05, distance_m 0.1`; two rising numbers are a range."""
+    value = plain(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {in_words(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        if len(value) == 2 and all(isinstance(v, int | float) for v in value) and value[0] <= value[1]:
+            return f"{value[0]:g} to {value[1]:g}"
+        shown = [in_words(item) for item in (value if len(value) <= LONGEST else value[:2])]
+        return f"({', '.join([*shown, *([f'... {len(value)} in all'] if len(value) > LONGEST else [])])})"
+    return str(value) if isinstance(value, bool) or not isinstance(value, int | float) else f"{value:g}"
 
 
 def when(interval_range_s: tuple[float, float] | None) -> str:
@@ -116,13 +101,13 @@ def describe_role(role: GroupCfg, group: AgentGroup) -> dict[str, Any]:
         "observation": {
             "own": [_sized(name, t, policy_input) for name, t in cfg.own.items()],
             "peer": [_sized(name, t, policy_input) for name, t in cfg.peer.items()],
-            "critic": [_sized(name, t, group.now) for name, t in cfg.privileged.items()],
+            "privileged": [_sized(name, t, group.now) for name, t in cfg.privileged.items()],
             "memory": [_term(name, t) | {"size": len(t.initial)} for name, t in cfg.memory.items()],
             "hears": hears,
         },
         "actions": list(_actions(role, group)),
         "rewards": [_term(name, t) for name, t in role.rewards.items()],
-        "failures": [_term(name, t) for name, t in role.terminations.items()],
+        "terminations": [_term(name, t) for name, t in role.terminations.items()],
         "success": _term("success", role.success),
         "noise": plain(role.noise),
         "randomisation": [
@@ -163,11 +148,8 @@ def _actions(role: GroupCfg, group: AgentGroup) -> Iterable[Mapping[str, Any]]:
         }
 
 
-Rows = list[tuple[str, ...]]
-
-
 class Section(NamedTuple):
-    """A table with a title; without rows it is left out."""
+    """A table with a title."""
 
     title: str
     columns: tuple[str, ...]
@@ -175,14 +157,12 @@ class Section(NamedTuple):
 
 
 def sections_of(task: Mapping[str, Any]) -> list[Section]:
-    """The tables of one task, in the order in which a reader asks; with the role in front where it has several."""
+    """The tables of one task that have rows, with the group in front of their titles where it has several."""
     found = []
     for name, role in task["roles"].items():
-        own = [section for section in _of_role(role, task["success_hold_s"]) if section.rows]
-        if len(task["roles"]) > 1:
-            own = [section._replace(title=f"{name}: {section.title}") for section in own]
-        found += own
-    return [*found, Section("And beside that", ("what", "how"), _rest(task))]
+        front = f"{name}: " if len(task["roles"]) > 1 else ""
+        found += [s._replace(title=front + s.title) for s in _of_role(role, task["success_hold_s"]) if s.rows]
+    return [*found, Section("Episodes and training", ("what", "how"), _rest(task))]
 
 
 def team_in_words(task: Mapping[str, Any]) -> str:
@@ -197,33 +177,40 @@ def team_in_words(task: Mapping[str, Any]) -> str:
 
 def _of_role(role: Mapping[str, Any], hold_s: float) -> list[Section]:
     seen, success, terms = role["observation"], role["success"], ("term", "size", "meaning", "parameters")
-    heard = seen["hears"]
-    peers = f"It hears, of the nearest {heard['max_peers']} within {heard['range_m']:g} m" if heard else "It hears"
+    heard = seen["hears"] or {"max_peers": 0, "range_m": 0.0}
+    peers = f"Observations of the nearest {heard['max_peers']} robots within {heard['range_m']:g} m"
     held = f"{success['meaning']} Held for the last {hold_s:g} s of the episode."
+
+    def rows(found: Iterable[Mapping[str, Any]], *columns: str) -> Rows:
+        return [tuple(in_words(term[column]) for column in columns) for term in found]
+
+    def sized(found: Iterable[Mapping[str, Any]]) -> Rows:
+        return rows(found, "name", "size", "meaning", "params")
+
     return [
         Section("Commands", ("command", "range", "frame", "meaning"), [_command(c) for c in role["commands"]]),
-        Section("It sees", terms, [_cells(t) for t in seen["own"]]),
-        Section(peers, terms, [_cells(t) for t in seen["peer"]]),
-        Section("It remembers", ("memory", *terms[1:]), [_cells(t) for t in seen["memory"]]),
-        Section("Only the critic sees", terms, [_cells(t) for t in seen["critic"]]),
+        Section("Observations", terms, sized(seen["own"])),
+        Section(peers, terms, sized(seen["peer"])),
+        Section("Memory", ("memory", *terms[1:]), sized(seen["memory"])),
+        Section("Privileged: seen by the critic only", terms, sized(seen["privileged"])),
         Section("Actions", ("channel", "action -1 to 1 means", "the drive takes"), actions_in_words(role["actions"])),
         Section(
             "Rewards, in each control step",
             ("term", "weight", "meaning", "parameters"),
-            [(t["name"], f"{t['weight']:g}", t["meaning"], params_in_words(t["params"])) for t in role["rewards"]],
+            rows(role["rewards"], "name", "weight", "meaning", "params"),
         ),
         Section(
-            "Failures, which end an episode",
-            ("failure", "meaning", "parameters"),
-            [(t["name"], t["meaning"], params_in_words(t["params"])) for t in role["failures"]],
+            "Terminations",
+            ("termination", "meaning", "parameters"),
+            rows(role["terminations"], "name", "meaning", "params"),
         ),
-        Section("Success", ("meaning", "parameters"), [(held, params_in_words(success["params"]))]),
+        Section("Success", ("meaning", "parameters"), [(held, in_words(success["params"]))]),
         Section(
             "Randomisation",
             ("what", "meaning", "range", "when"),
-            [(t["name"], t["meaning"], params_in_words(t["params"]), t["when"]) for t in role["randomisation"]],
+            rows(role["randomisation"], "name", "meaning", "params", "when"),
         ),
-        Section("Its training, shield and baseline", ("what", "how"), _settings(role)),
+        Section("Training, shield and baseline", ("what", "how"), _settings(role)),
     ]
 
 
@@ -248,38 +235,32 @@ def actions_in_words(actions: Sequence[Mapping[str, Any]]) -> Rows:
 
 
 def _command(command: Mapping[str, Any]) -> tuple[str, ...]:
-    pairs = zip(command["low"], command["high"], strict=True)
-    ranges = ", ".join(f"{low:g} to {high:g}" for low, high in pairs)
+    ranges = ", ".join(f"{low:g} to {high:g}" for low, high in zip(command["low"], command["high"], strict=True))
     moves = "; it moves" if command["moves"] else ""
     return command["name"], f"{ranges} {command['unit']}", command["frame"], command["meaning"] + moves
 
 
-def _cells(term: Mapping[str, Any]) -> tuple[str, ...]:
-    return term["name"], str(term["size"]), term["meaning"], params_in_words(term["params"])
-
-
 def _settings(role: Mapping[str, Any]) -> Rows:
-    baseline = role["baseline"]["meaning"] if role["baseline"] else ""
     rows = [
-        ("measurement noise, standard deviation", params_in_words(role["noise"])),
-        ("baseline", baseline),
-        ("PPO", params_in_words(role["ppo"])),
-        ("shield", params_in_words(role["shield"])),
+        ("measurement noise, standard deviation", in_words(role["noise"])),
+        ("baseline", role["baseline"]["meaning"] if role["baseline"] else ""),
+        ("PPO", in_words(role["ppo"])),
+        ("shield", in_words(role["shield"])),
     ]
     return [row for row in rows if row[1]]
 
 
 def _rest(task: Mapping[str, Any]) -> Rows:
     training, curriculum = task["training"], task["curriculum"]
-    rows: Rows = [("start", task["start"])]
-    if task["objects"]:
-        rows.append(("tracked objects", ", ".join(task["objects"])))
-    if curriculum:
-        rows.append(("curriculum", f"difficulty 0 to 1: {params_in_words(curriculum)}, after a success or a failure"))
-    rows.append(("training", f"{training['steps']:,} agent steps in {training['num_envs']} worlds"))
-    if task["verify_teams"]:
-        rows.append(("teams that are verified too", ", ".join(map(str, task["verify_teams"]))))
-    return rows
+    curriculum = curriculum and f"difficulty 0 to 1: {in_words(curriculum)}, after a success or a failure"
+    rows = [
+        ("start", task["start"]),
+        ("tracked objects", ", ".join(task["objects"])),
+        ("curriculum", curriculum or ""),
+        ("training", f"{training['steps']:,} agent steps in {training['num_envs']} worlds"),
+        ("teams that are verified too", ", ".join(map(str, task["verify_teams"]))),
+    ]
+    return [row for row in rows if row[1]]
 
 
 FIELD = re.compile(r'"((?:body|dof|geom|actuator|opt|jnt|site|tendon)_\w+)"')
@@ -297,8 +278,13 @@ class Effect(NamedTuple):
 def effects(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> list[Effect]:
     """Every public function of sim/randomisation.py in its order there."""
     own = [f for f in vars(randomisation).values() if inspect.isfunction(f) and f.__module__ == randomisation.__name__]
+    uses: dict[str, list[tuple[str, str, str]]] = {name_of(f): [] for f in own}
+    for task in tasks:
+        for term in (term for role in task.roles.values() for term in role.randomisation.values()):
+            use = (task.name, in_words(term.params), when(term.interval_range_s))
+            uses.setdefault(name_of(term.func), []).append(use)
     return [
-        Effect(f.__name__, first_sentence(f), changed_by(f), tuple(_uses(f, tasks)))
+        Effect(f.__name__, first_sentence(f), changed_by(f), tuple(uses[name_of(f)]))
         for f in own
         if not f.__name__.startswith("_")
     ]
@@ -316,21 +302,8 @@ def changed_by(function: Any) -> str:
     return "; ".join(found)
 
 
-def _uses(function: Any, tasks: Sequence[TaskCfg | MixedTaskCfg]) -> list[tuple[str, str, str]]:
-    return [
-        (task.name, params_in_words(plain(term.params)), when(term.interval_range_s))
-        for task in tasks
-        for role in task.roles.values()
-        for term in role.randomisation.values()
-        if name_of(term.func) == name_of(function)
-    ]
-
-
-COMMAND = "make docs"
-
-
 def write_documents(folder: Path) -> list[Path]:
-    """Write both documents into `folder`; returns their paths."""
+    """Write tasks.md and randomisation.md into `folder`; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     tasks = [load_any_task(name) for name in any_task_names()]
     texts = {"tasks.md": tasks_document(tasks), "randomisation.md": randomisation_document(tasks)}
@@ -340,28 +313,32 @@ def write_documents(folder: Path) -> list[Path]:
 
 
 def tasks_document(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> str:
-    """tasks.md: all tasks in one table, then each in its own tables."""
+    """All tasks in one table, then each in its own tables."""
     described = [describe_task(task) for task in tasks]
     rows = [
         (f"[{t['name']}](#{t['name']})", team_in_words(t), f"{t['episode_s']:g} s", t["summary"]) for t in described
     ]
     parts = [
         "# Tasks",
-        f"Written by `{COMMAND}` from the code; `phalanx tasks NAME` shows one, `phalanx play NAME` plays it.\n"
+        "Written by `make docs` from the code; `phalanx tasks NAME` shows one, `phalanx play NAME` plays it.\n"
         "Sizes are numbers of one robot, weights are per control step, ranges that a world draws from are those of "
         "training and evaluation alike. The policies that ship, and how well they do: zoo/README.md.",
         _table(("task", "team", "episode", "what is learned"), rows),
-        *(_task(task) for task in described),
     ]
+    for task in described:
+        summary, team = (text[:1].upper() + text[1:] for text in (task["summary"], team_in_words(task)))
+        parts.append(f"## {task['name']}")
+        parts.append(f"{summary}. {team}, episodes of {task['episode_s']:g} s at {task['control_hz']:g} Hz.")
+        parts += [f"**{section.title}**\n\n{_table(section.columns, section.rows)}" for section in sections_of(task)]
     return "\n\n".join(parts) + "\n"
 
 
 def randomisation_document(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> str:
-    """randomisation.md: each function, what it changes, and who uses it with which range."""
+    """Each function, what it changes, and which task uses it with which range."""
     found = effects(tasks)
     parts = [
         "# Randomisation",
-        f"Written by `{COMMAND}` from `sim/randomisation.py` and the tasks. Every function changes something for the "
+        "Written by `make docs` from `sim/randomisation.py` and the tasks. Every function changes something for the "
         "worlds that it is given; a task names it with a range, and it is drawn anew in each episode or, where a time "
         "is given, in its course.",
         _table(
@@ -372,19 +349,6 @@ def randomisation_document(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> str:
         _table(("function", "task", "range", "when"), [(f"`{e.name}`", *use) for e in found for use in e.uses]),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _task(task: Mapping[str, Any]) -> str:
-    head = (
-        f"## {task['name']}\n\n{_capital(task['summary'])}. {_capital(team_in_words(task))}, episodes of "
-        f"{task['episode_s']:g} s at {task['control_hz']:g} Hz."
-    )
-    tables = [f"**{section.title}**\n\n{_table(section.columns, section.rows)}" for section in sections_of(task)]
-    return "\n\n".join([head, *tables])
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -414,25 +378,20 @@ def shipped_figure(task: str) -> dict[str, Any] | None:
     if record.exists():
         from deploy.bundle import load_bundle
 
-        measured = json.loads(record.read_text(encoding="utf-8"))
+        measured, bundles = json.loads(record.read_text(encoding="utf-8")), [load_bundle(file) for file in files]
         of_files = measured["files"].values() if "files" in measured else [measured]
-        if {part["fingerprint"] for part in of_files} == {load_bundle(file).fingerprint for file in files}:
-            team = measured["teams"][max(measured["teams"], key=lambda size: size == str(_trained_with(files[0])))]
+        if {part["fingerprint"] for part in of_files} == {bundle.fingerprint for bundle in bundles}:
+            trained = str(bundles[0].contract.team.trained_with)
+            team = measured["teams"].get(trained) or next(iter(measured["teams"].values()))
             names = ("success_rate", "success_interval", "shielded_success_rate", "shielded_success_interval")
             figure |= {"episodes": measured["episodes"], **{name: team[name] for name in names}}
     return figure
 
 
-def in_words(figure: dict[str, Any] | None) -> str:
+def figure_in_words(figure: dict[str, Any] | None) -> str:
     """A figure as a cell of a table."""
     if figure is None:
         return ""
     if "success_rate" not in figure:
         return ", ".join(figure["files"])
     return f"{100 * figure['success_rate']:.1f} %, shielded {100 * figure['shielded_success_rate']:.1f} %"
-
-
-def _trained_with(file: Path) -> int:
-    from deploy.bundle import load_bundle
-
-    return load_bundle(file).contract.team.trained_with

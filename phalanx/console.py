@@ -35,21 +35,25 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")  # all of it or nothing
 
 
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table without lines, with the cells as they are; no header where there are no `columns`."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], whole: Iterable[int] = ()) -> None:
+    """Print a table without lines; without header where there are no `columns`. The columns `whole` never wrap."""
     table = Table(
         *columns, box=None, show_header=bool(columns), header_style="dim", pad_edge=False, padding=(0, 2, 0, 0)
     )
-    for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
-    return table
+    cells = [[str(cell) for cell in row] for row in rows]
+    for row in cells:
+        table.add_row(*map(escape, row))
+    for column in whole:
+        table.columns[column].no_wrap = True
+        table.columns[column].min_width = max(len(row[column]) for row in [columns, *cells])
+    out.print(table, crop=False)
 
 
-def print_section(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table under a title; nothing without rows."""
-    if (table := make_table(columns, rows)).row_count:
+def print_section(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], whole: Iterable[int] = ()) -> None:
+    """Print a table under a title, and an empty line; nothing without rows."""
+    if found := list(rows):
         out.print(f"[bold]{escape(title)}[/]")
-        out.print(table)
+        print_table(columns, found, whole)
         out.print()
 
 

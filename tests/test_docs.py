@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from phalanx.catalogue import changed_by, describe_task, effects, first_sentence, params_in_words, when, write_documents
+from phalanx.catalogue import changed_by, describe_task, effects, first_sentence, in_words, when, write_documents
 from sim import randomisation
 from sim.tasks import any_task_names, load_any_task, load_task
 
@@ -50,7 +50,7 @@ def test_ranges_of_a_task_stand_beside_what_they_change(written):
 
 
 def test_words_for_figures():
-    assert params_in_words({"scale": (0.5, 1.5), "low_m": (-1.0, 0.0, 2.5), "name": "x"}) == (
+    assert in_words({"scale": (0.5, 1.5), "low_m": (-1.0, 0.0, 2.5), "name": "x"}) == (
         "scale 0.5 to 1.5, low_m (-1, 0, 2.5), name x"
     )
     assert [when(None), when((0.0, 0.0)), when((1.0, 1.0)), when((1.0, 3.0))] == [

@@ -1,13 +1,26 @@
 """`phalanx inspect`: what a policy file expects, does and comes from."""
 
 import json as jsonlib
+from collections.abc import Iterable, Sequence
+from math import degrees
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from phalanx.console import print_json
+from rich.markup import escape
+
+from phalanx.console import out, print_json, print_section
 from phalanx.options import PolicyFile
+
+if TYPE_CHECKING:
+    from deploy.contract import Contract
+    from deploy.contract.tensor_specs import TensorSpec
+
+LONGEST = 40  # characters of an initial memory that are written out
+TENSOR = ("name", "shape", "unit", "frame", "meaning")
 
 
 def inspect(file: PolicyFile, json: bool = False) -> int:
-    """Explain a policy file: what it is given, what it answers, where it comes from.
+    """Explain a policy file: inputs, outputs, limits of the shield, origin.
 
     Args:
         file: Policy file, such as zoo/swarm-swap.onnx.
@@ -15,7 +28,6 @@ def inspect(file: PolicyFile, json: bool = False) -> int:
     """
     from deploy.bundle import load_bundle, self_test
     from deploy.contract.codec import contract_to_json
-    from phalanx.contract_view import show_contract
 
     bundle = load_bundle(file)
     error = self_test(bundle, str(file))
@@ -25,3 +37,73 @@ def inspect(file: PolicyFile, json: bool = False) -> int:
     else:
         show_contract(bundle.contract, bundle.fingerprint, error, file)
     return 0
+
+
+def show_contract(contract: "Contract", fingerprint: str, probe_error: float, path: Path) -> None:
+    """Print the whole contract of the file at `path`; `probe_error` is the largest difference in its self-test."""
+    robot, team, dt_s = contract.robot, contract.team, contract.control_dt_s
+    group = f", group [bold]{escape(contract.group)}[/]," if contract.group else ""
+    out.print(f"\n[bold]{escape(contract.task)}[/]{group} for [bold]{escape(robot.name)}[/] ({robot.kind})   {path}")
+    out.print(f"[dim]{contract.format}   fingerprint {fingerprint[:16]}...   probe error {probe_error:.1e}[/]\n")
+    peers = f"; receives the nearest {team.max_peers} peers within {team.peer_range_m:g} m" if team.max_peers else ""
+    out.print(f"Runs every {1e3 * dt_s:g} ms ({1 / dt_s:g} Hz). Trained in a team of {team.trained_with}{peers}.\n")
+    carried = {m.input for m in contract.memory} | {c.name for c in contract.commands}
+    print_section("Inputs, measured", TENSOR, map(_tensor, (t for t in contract.inputs if t.name not in carried)))
+    print_section(
+        "Inputs, commanded",
+        ("command", "shape", "range", "frame", "meaning"),
+        [(c.name, _shape(c.shape), _ranges(c.low, c.high, c.unit), c.frame, c.meaning) for c in contract.commands],
+    )
+    print_section("Outputs", TENSOR, (_tensor(t) for t in contract.outputs if not t.name.endswith("_out")))
+    channels = [(c.name, f"{c.low:.3g} .. {c.high:.3g} {c.unit}", c.meaning) for c in robot.channels]
+    print_section("Channels that are driven", ("channel", "range", "meaning"), channels)
+    memory = [(m.input, m.output, _initial(m.initial)) for m in contract.memory]
+    print_section("Memory from one period to the next", ("input", "fed from", "at the start"), memory)
+    print_section("Shield", (), shield_in_words(contract))
+    p = contract.provenance
+    origin = [
+        ("trained", f"{p.trained_at_utc}, seed {p.seed}, {p.env_steps:,} environment steps"),
+        ("by", f"phalanx {p.phalanx_version}" + (f", commit {p.git_commit[:12]}" if p.git_commit else "")),
+        ("with", ", ".join(f"{name} {version}" for name, version in p.versions.items())),
+    ]
+    print_section("Origin", (), origin)
+
+
+def shield_in_words(contract: "Contract") -> list[tuple[str, ...]]:
+    """What the shield enforces, as rows; its bare parameters where it is not the shield of a drone."""
+    s: dict[str, Any] = dict(contract.shield)
+    dt_ms = 1e3 * s.get("control_dt_s", 0.0)
+    try:
+        low, high = s["geofence_low"], s["geofence_high"]
+        lines = [
+            f"keeps {s['separation_m']:.2f} m between robots ({s['separation_m'] * s['downwash_ratio']:.2f} m above "
+            f"one another), each doing half of the braking at {s['brake_accel']:g} m/s2",
+            f"stays in x {low[0]:g}..{high[0]:g}, y {low[1]:g}..{high[1]:g}, z {low[2]:g}..{high[2]:g} m, "
+            f"below {s['max_speed']:g} m/s and {degrees(s['max_tilt_rad']):.0f} deg of tilt",
+            f"takes over when state or policy is silent for {s['act_periods']} periods "
+            f"({s['act_periods'] * dt_ms:g} ms), sends NaN, or jumps by more than {s['max_jump_m']:g} m",
+            f"then hovers, and gives the robot back after {s.get('recover_periods', 5)} good requests in a row, unless "
+            f"hovers last longer than {s.get('latch_s', 0.5):g} s in all",
+            f"after a hover of {s['hold_s']:g} s it lands at {s['land_speed']:g} m/s, still avoiding the others "
+            f"(fallback {contract.robot.fallback!r}); an operator resets it",
+        ]
+    except KeyError:
+        return [(name, str(value)) for name, value in s.items()]
+    return [("-", line) for line in lines]
+
+
+def _tensor(t: "TensorSpec") -> tuple[str, ...]:
+    return t.name, _shape(t.shape), t.unit, t.frame, t.meaning
+
+
+def _shape(shape: Sequence[int | str]) -> str:
+    return " x ".join(str(part) for part in shape if part != "batch") or "1"
+
+
+def _ranges(low: Iterable[float], high: Iterable[float], unit: str) -> str:
+    return ", ".join(f"{a:g}..{b:g}" for a, b in zip(low, high, strict=True)) + f" {unit}"
+
+
+def _initial(initial: Sequence) -> str:
+    flat = str(list(initial)) if not any(isinstance(v, tuple | list) for v in initial) else "nested"
+    return flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 3]}..."

@@ -1,20 +1,29 @@
 """`phalanx robots`: what can be flown, moved and walked."""
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from math import degrees
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.markup import escape
-from rich.table import Table
 
-from phalanx.console import out, print_json
+from phalanx.console import out, print_json, print_section, print_table
 
 if TYPE_CHECKING:
     from hardware.spec import RobotSpec
 
-JOINT = ("joint", "low", "high", "home", "speed", "accel", "effort", "kp", "kd", "armature", "dry")
+JOINT = {  # column -> field of a joint
+    "low": "low",
+    "high": "high",
+    "home": "home",
+    "speed": "max_velocity",
+    "accel": "max_acceleration",
+    "effort": "max_effort",
+    "kp": "stiffness",
+    "kd": "damping",
+    "armature": "armature",
+    "dry": "friction",
+}
+LIST = ("robot", "kind", "mass", "radius", "control", "channels", "fallback")
 BRIEF = 4  # channels that the list writes out
 
 
@@ -36,7 +45,9 @@ def robots(
     elif name:
         show_robot(specs[0])
     else:
-        out.print(_list(specs))
+        print_table(
+            ("robot", "kind", "mass", "radius", "control", "channels", "fallback"), map(_row, specs), whole=(0, 2)
+        )
     return 0
 
 
@@ -51,28 +62,14 @@ def show_robot(spec: "RobotSpec") -> None:
         f"fallback {spec.fallback}",
     ]
     out.print(f"[dim]{', '.join(facts)}[/]\n")
-    _section("Channels", ("channel", "range", "meaning"), [(c.name, _range(c), c.meaning) for c in spec.channels])
-    _section("Joints, in rad or m, s, N m or N; kp and kd of the drive, dry friction", JOINT, map(_joint, spec.joints))
-    _section("Frames", ("role", "site"), spec.frames.items())
-    if spec.flight:
-        _section("Flight", ("quantity", "value"), [(k, f"{v:g}") for k, v in asdict(spec.flight).items()])
-    _section("Where the numbers are from", ("what", "source"), spec.sources.items())
-
-
-def _joint(joint) -> tuple[str, ...]:
-    figures = (
-        joint.low,
-        joint.high,
-        joint.home,
-        joint.max_velocity,
-        joint.max_acceleration,
-        joint.max_effort,
-        joint.stiffness,
-        joint.damping,
-        joint.armature,
-        joint.friction,
-    )
-    return joint.name, *(f"{value:.4g}" for value in figures)
+    print_section("Channels", ("channel", "range", "meaning"), [(c.name, _range(c), c.meaning) for c in spec.channels])
+    joints = [(joint.name, *(f"{getattr(joint, field):.4g}" for field in JOINT.values())) for joint in spec.joints]
+    title = "Joints, in rad or m, s, N m or N; kp and kd of the drive, dry friction"
+    print_section(title, ("joint", *JOINT), joints, whole=range(1 + len(JOINT)))  # figures are never cut short
+    print_section("Frames", ("role", "site"), spec.frames.items())
+    flight = asdict(spec.flight) if spec.flight else {}
+    print_section("Flight", ("quantity", "value"), [(name, f"{value:g}") for name, value in flight.items()])
+    print_section("Where the numbers are from", ("what", "source"), spec.sources.items())
 
 
 def _range(channel) -> str:
@@ -80,33 +77,8 @@ def _range(channel) -> str:
     return f"{channel.low:.4g} to {channel.high:.4g} {channel.unit}{turn}"
 
 
-def _list(specs: "list[RobotSpec]") -> Table:
-    table = Table("robot", "kind", "mass", "radius", "control", "channels", "fallback", box=None, pad_edge=False)
-    for spec in specs:
-        named = ", ".join(f"{c.name} {c.low:.2g}..{c.high:.2g} {c.unit}" for c in spec.channels)
-        channels = named if len(spec.channels) <= BRIEF else f"{len(spec.channels)}, of them {len(spec.joints)} joints"
-        table.add_row(
-            spec.name,
-            spec.kind,
-            f"{spec.mass_kg:.4g} kg",
-            f"{spec.radius_m:.3f} m",
-            f"{spec.control_hz:g} Hz",
-            channels,
-            spec.fallback,
-        )
-    return table
-
-
-def _section(title: str, columns: tuple[str, ...], found: Iterable[tuple[str, ...]]) -> None:
-    rows = list(found)
-    if not rows:
-        return
-    table = Table(*columns, box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    if columns is JOINT:  # figures are never cut short, however narrow the terminal
-        for column, cells in zip(table.columns, zip(columns, *rows, strict=True), strict=True):
-            column.no_wrap, column.min_width = True, max(map(len, cells))
-    out.print(f"[bold]{title}[/]")
-    out.print(table, crop=False)
-    out.print()
+def _row(spec: "RobotSpec") -> tuple[str, ...]:
+    named = ", ".join(f"{c.name} {c.low:.2g}..{c.high:.2g} {c.unit}" for c in spec.channels)
+    channels = named if len(spec.channels) <= BRIEF else f"{len(spec.channels)}, of them {len(spec.joints)} joints"
+    figures = (f"{spec.mass_kg:.4g} kg", f"{spec.radius_m:.3f} m", f"{spec.control_hz:g} Hz")
+    return spec.name, spec.kind, *figures, channels, spec.fallback

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 import tyro
 from rich.markup import escape
-from rich.table import Table
 
-from phalanx.console import err, out, print_json
+from phalanx.console import err, out, print_json, print_section, print_table
 
 
 def tasks(
@@ -44,38 +43,25 @@ def tasks(
     rows = [_row(load_any_task(each)) for each in any_task_names()]
     if json:
         print_json({"tasks": rows})
-        return 0
-    out.print(_list(rows))
+    else:
+        from phalanx.catalogue import figure_in_words
+
+        cells = [(row["name"], row["team"], row["summary"], figure_in_words(row["zoo"])) for row in rows]
+        print_table(("task", "robots", "what is learned", "zoo: success"), cells, whole=(0, 3))
     return 0
 
 
 def show_task(task: dict[str, Any]) -> None:
     """Print everything about one task."""
-    from phalanx.catalogue import in_words, sections_of, team_in_words
+    from phalanx.catalogue import figure_in_words, sections_of, team_in_words
 
     out.print(f"\n[bold]{task['name']}[/]   {escape(task['summary'])}")
     out.print(
         f"[dim]{team_in_words(task)}, episodes of {task['episode_s']:g} s at {task['control_hz']:g} Hz"
-        f"{', zoo: ' + in_words(task['zoo']) if task['zoo'] else ''}[/]\n"
+        f"{', zoo: ' + figure_in_words(task['zoo']) if task['zoo'] else ''}[/]\n"
     )
     for section in sections_of(task):
-        table = Table(*section.columns, box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-        for row in section.rows:
-            table.add_row(*(escape(cell) for cell in row))
-        out.print(f"[bold]{section.title}[/]")
-        out.print(table)
-        out.print()
-
-
-def _list(rows: list[dict[str, Any]]) -> Table:
-    from phalanx.catalogue import in_words
-
-    table = Table("task", "robots", "what is learned", "zoo: success", box=None, pad_edge=False)
-    for column in (0, 3):
-        table.columns[column].no_wrap = True
-    for row in rows:
-        table.add_row(row["name"], row["team"], row["summary"], in_words(row["zoo"]))
-    return table
+        print_section(*section)
 
 
 def _row(task: Any) -> dict[str, Any]:
