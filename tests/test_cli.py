@@ -182,10 +182,10 @@ def test_a_policy_file_is_played_in_its_own_task_only(tmp_path):
 
 
 def test_words_fit_the_class_of_robot():
-    arm = here("eval", "reach", "--agent", "zero", "--episodes", "2").stdout
+    arm = here("eval", "reach", "--agent", "zero", "--episodes", "2", "--no-shield").stdout
     assert "one robot" in arm and "collision" not in arm and "closest" not in arm and "shield" not in arm
-    team = here("eval", "swarm-swap", "--agent", "baseline", "--episodes", "4", "--shield").stdout
-    assert "4 robots" in team and "closest" in team and "shield busy" in team
+    team = here("eval", "swarm-swap", "--agent", "baseline", "--episodes", "4").stdout
+    assert "4 robots" in team and "closest" in team and "shield intervened" in team
 
 
 def test_tasks_and_robots_tell_a_person_what_they_are_made_of():

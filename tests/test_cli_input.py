@@ -58,6 +58,18 @@ def test_values_are_checked_before_an_episode_is_played(options, said, tmp_path)
     assert_one_line_error(here("play", "hover", "--agent", "zero", *options, cwd=tmp_path), said)
 
 
+def test_the_number_of_robots_and_the_shield_are_named_alike_everywhere(tmp_path):
+    for name in ("train", "eval", "play", "verify", "deploy"):
+        text = here(name, "--help").stdout
+        assert "--robots" in text and "--num-agents" not in text and "--teams" not in text, name
+    for name in ("eval", "play"):  # as on the robot, unless it is taken away
+        assert "--no-shield" in here(name, "--help").stdout
+    (tmp_path / "afile").touch()
+    assert_one_line_error(here("train", "hover", "--out", "afile", cwd=tmp_path), "afile: is a file, wanted a folder")
+    assert_one_line_error(here("train", "hover", "--robots", "0"), "robots = 0")
+    assert_one_line_error(here("eval", "hover", "--agent", "zero", "--seed", "-3"), "seed = -3")
+
+
 def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
     run = tmp_path / "run"
     assert here("train", "hover", "--out", str(run), "--num-envs", "8", "--steps", "600").returncode == 0

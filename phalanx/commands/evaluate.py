@@ -2,22 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from phalanx.console import err, out, print_json
-from phalanx.options import Agent, Count, Device, Engine, Subjects, TaskFlag
+from phalanx.options import Agent, Count, Counts, Device, Engine, Subjects, TaskFlag, check_robots, check_seed
 
 
 def evaluate(
     subjects: Subjects = (),
     agent: Agent = "policy",
     task: TaskFlag = None,
-    robots: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (),
+    robots: Counts = (),
     episodes: int = 256,
     seed: Count = None,
-    shield: bool = False,
+    shield: bool = True,
     engine: Engine = "mujoco",
     device: Device = None,
     json: bool = False,
@@ -27,18 +25,20 @@ def evaluate(
     One episode in each of many worlds, with randomisation on; rates come with 95 % intervals.
 
     Args:
-        subjects: A task, or a policy file, which names its own; of a team with several roles a file for each.
-        agent: Who acts: the policy (that of the zoo when only a task is given), nobody (zero), chance (random), or the
-            task's own controller that nobody trained (baseline).
+        subjects: A task, a policy file, or the folder of a training run; of a team with several roles a file for each.
+        agent: Who acts: the policy (that of the zoo when only a task is given), all actions zero, random actions, or
+            the task's baseline controller.
         task: Another way to name the task.
         robots: Team sizes, one after the other; that of the task when not given.
         episodes: Worlds, one episode in each.
         seed: Of the starts; held out from training when not given.
-        shield: Put the safety shield between policy and robots.
+        shield: Put the safety shield between policy and robots, as when they are deployed.
         engine: Physics, see docs/engines.md.
         device: An accelerator where there is one and the engine uses it, when not given.
         json: Print one JSON object on stdout.
     """
+    check_seed(seed)
+    check_robots(*robots)
     from phalanx.report.places import collision_distance
     from phalanx.subjects import runners_and_task
     from policies.evaluation.evaluate import HELD_OUT_SEED
@@ -47,20 +47,20 @@ def evaluate(
     from sim.task import TaskCfg
 
     start = HELD_OUT_SEED if seed is None else seed
-    pilots, cfg = runners_and_task(agent, subjects, task, start)
+    runners, cfg = runners_and_task(agent, subjects, task, start)
     alone = isinstance(cfg, TaskCfg)
     if robots and not alone:
         raise ValueError(f"{cfg.name} has roles ({', '.join(cfg.roles)}) with team sizes of their own")
     results = []
     for size in robots or (None,):
         with err.status(f"{episodes} episodes of {cfg.name} ..."):
-            who: Any = next(iter(pilots.values())) if alone else pilots
+            who: Any = next(iter(runners.values())) if alone else runners
             result = run(who, cfg, episodes, start, size, shield, engine=engine, device=device)
         results.append(asdict(result))
         if not json:
             out.print(sentence(results[-1], touching=collision_distance(cfg) > 0.0))
     if json:
-        files = [pilot.runtime.fingerprint for pilot in pilots.values() if isinstance(pilot, BundleRunner)]
+        files = [runner.runtime.fingerprint for runner in runners.values() if isinstance(runner, BundleRunner)]
         print_json(
             {"task": cfg.name, "agent": agent, "engine": engine, "fingerprints": files, "seed": start, "teams": results}
         )
@@ -77,5 +77,5 @@ def sentence(result: Mapping[str, Any], touching: bool) -> str:
         parts.append(f"closest {result['min_separation_m']:.2f} m")
     parts.append(f"return {result['mean_return']:.1f} in {result['mean_episode_s']:.1f} s")
     if result["shield"]:
-        parts.append(f"shield busy {100 * result['intervention_rate']:.0f} %")
+        parts.append(f"shield intervened {100 * result['intervention_rate']:.0f} % of the time")
     return f"{'one robot' if size == 1 else f'{size} robots'}: {', '.join(parts)}"

@@ -4,7 +4,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 from phalanx.console import err, make_progress, out, print_json
-from phalanx.options import Count, Device, Engine, OutFolder, RunFlag, Seconds, TaskName
+from phalanx.options import (
+    Count,
+    Device,
+    Engine,
+    OutFolder,
+    RunFlag,
+    Seconds,
+    TaskName,
+    check_out,
+    check_robots,
+    check_seed,
+)
 
 
 def train(
@@ -12,7 +23,7 @@ def train(
     out_dir: OutFolder = None,
     seed: int = 0,
     num_envs: Count = None,
-    num_agents: Count = None,
+    robots: Count = None,
     steps: Count = None,
     wall_budget_s: Seconds = None,
     team_critic: bool = False,
@@ -32,7 +43,7 @@ def train(
         out_dir: Folder for checkpoint and TensorBoard logs; runs/TASK when not given.
         seed: Same seed, same run, bitwise on a CPU.
         num_envs: Worlds in parallel; as the task says when not given.
-        num_agents: Robots in a world; as the task says when not given.
+        robots: Robots in a world; as the task says when not given.
         steps: Agent steps to train for, control periods x worlds x robots; as the task says when not given.
         wall_budget_s: End earlier, after so many seconds.
         team_critic: MAPPO, the critic sees the whole team; else IPPO.
@@ -43,6 +54,9 @@ def train(
         device: Of physics and learning; an accelerator where there is one and the engine uses it, when not given.
         json: Print the result as JSON on stdout.
     """
+    check_seed(seed)
+    check_robots(robots)
+    check_out(out_dir, folder=True)
     from sim.task import MixedTaskCfg
     from sim.tasks import load_any_task
 
@@ -54,7 +68,7 @@ def train(
     cfg = TrainCfg(
         task=task,
         out=folder,
-        collection=CollectionCfg(defaults.num_envs if num_envs is None else num_envs, num_agents, shield),
+        collection=CollectionCfg(defaults.num_envs if num_envs is None else num_envs, robots, shield),
         machine=MachineCfg(engine, device),
         algorithm={"critic": "team"} if team_critic else {},
         total_steps=defaults.train_steps if steps is None else steps,

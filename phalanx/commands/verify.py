@@ -6,15 +6,16 @@ from typing import Annotated
 import tyro
 
 from phalanx.console import make_progress, out, print_json
+from phalanx.options import Counts, RunFlag, check_robots
 
 SIGNS = {">=": "at least", "<=": "at most"}
 
 
 def verify(
     files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE...")],
-    run: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None,
+    run: RunFlag = None,
     episodes: int = 256,
-    teams: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT...")] = (),
+    robots: Counts = (),
     json: bool = False,
 ) -> int:
     """Say whether a policy file may fly, or the files of a team with several roles, one for each.
@@ -25,16 +26,17 @@ def verify(
         files: Policy file; for a task with several roles that of each, flown together.
         run: Training run that it came from; parity is then measured against the torch controller.
         episodes: Held-out starts for each team size, with and without shield.
-        teams: Team sizes to fly beside the one that was trained; as the task says when not given.
+        robots: Team sizes to fly beside the one that was trained; as the task says when not given.
         json: Print every figure as JSON on stdout.
     """
+    check_robots(*robots)
     from deploy.bundle import load_bundle
 
     contracts = [load_bundle(file).contract for file in files]  # a bad file is answered before torch is loaded
     from policies.evaluation.verify import VerifyCfg, team_sizes
     from policies.evaluation.verify import verify as check
 
-    cfg = VerifyCfg(num_worlds=episodes, teams=teams or None)
+    cfg = VerifyCfg(num_worlds=episodes, teams=robots or None)
     sizes = 1 if any(contract.group for contract in contracts) else len(team_sizes(contracts[0], cfg))
     with make_progress() as progress:
         bar = progress.add_task("verify", total=2 + 2 * sizes, completed=-1, note="")
