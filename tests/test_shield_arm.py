@@ -290,5 +290,5 @@ def test_silent_or_babbling_peers_are_no_business_of_an_arm(arm):
     for _ in range(10):
         stand.now_s += stand.dt_s
         request = ActuatorCommand(stand.home.astype(np.float32))
-        _, report = stand.shield.step(stand.now_s, stand.state(), babble, request, 0.01)
+        _, report = stand.shield.step(stand.now_s, Context(stand.state(), babble), request, 0.01)
     assert report.mode is Mode.NOMINAL
