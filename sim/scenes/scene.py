@@ -51,6 +51,7 @@ class Scene:
     model: mujoco.MjModel
     groups: tuple[GroupIndex, ...]
     objects: tuple[Tracked, ...]
+    spec: mujoco.MjSpec | None = None  # what the model was compiled from, for engines that need other shapes
 
     @property
     def group(self) -> GroupIndex:
@@ -124,7 +125,7 @@ def compose_scene(
     for team, pose in zip(teams, poses, strict=True):
         groups.append(_group(model, team.robot, pose, first))
         first += team.count
-    return Scene(model, tuple(groups), tuple(_tracked(model, name) for name in objects))
+    return Scene(model, tuple(groups), tuple(_tracked(model, name) for name in objects), spec)
 
 
 def _attach(spec: mujoco.MjSpec, robot: RobotSpec, first: int, poses: np.ndarray, visuals: bool) -> None:

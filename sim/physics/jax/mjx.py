@@ -1,20 +1,23 @@
 """MuJoCo in JAX (MJX): for accelerators and for comparison; on a CPU `native` is far faster."""
 
 import copy
-from collections.abc import Mapping
-from functools import partial
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import mujoco
 import numpy as np
 
 from sim.physics import EngineError
+from sim.physics.derived import DERIVED, INERTIAL
 from sim.physics.engine_errors import announce
 from sim.physics.jax.setup import engine_modules, misfit
 from sim.physics.jax.state import JaxPhysics
 from sim.scenes.scene import Scene
 
 ENGINE = "mjx"
+SIDES = 16  # of a prism
+CORNERS = 2.0 / (1.0 + np.cos(np.pi / SIDES))  # radius of its corners, which stand out as far as its faces lie inside
 LINE_SEARCH = 10  # MJX makes all iterations of a line search that it may, found or not; five do nearly always
 
 
@@ -27,24 +30,12 @@ class MjxPhysics(JaxPhysics):
         """`steps_per_control` physics steps make one `step`; EngineError where MJX cannot run the scene."""
         jax, self._mjx = engine_modules(ENGINE, "mujoco.mjx")
         super().__init__(jax, scene, num_worlds, steps_per_control, device)
-        if refusal := mjx_refuses(scene.model):
-            raise EngineError(refusal)
         try:
-            self._model = self._put(scene.model)
+            put = put_scene(self._mjx, scene, device=self.jax_device, impl="jax")
+            self._model = jax.device_put(put, self.jax_device)
             self._blank = jax.device_put(self._mjx.make_data(self._model), self.jax_device)
         except (AttributeError, ImportError, TypeError) as error:
             raise EngineError(misfit(ENGINE, error)) from error
-
-    def _put(self, model: mujoco.MjModel) -> Any:
-        from sim.physics.jax.mjx_shapes import SIDES, prism_geoms, with_prisms
-
-        round_ones = prism_geoms(model)
-        if round_ones:
-            announce(ENGINE, f"{_names(model, round_ones)} collide as prisms of {SIDES} sides, right to 1 % in radius")
-        model = copy.copy(model)
-        model.opt.ls_iterations = min(model.opt.ls_iterations, LINE_SEARCH)
-        put = partial(self._mjx.put_model, device=self.jax_device, impl="jax")
-        return self.jax.device_put(with_prisms(put, model, round_ones), self.jax_device)
 
     def advance(self, fields: Mapping[str, Any], state: Mapping[str, Any], ctrl: Any, force: Any) -> tuple[dict, Any]:
         """See `JaxPhysics.advance`."""
@@ -97,26 +88,55 @@ class MjxPhysics(JaxPhysics):
         return "MJX knows no such array" if value is None else "MJX compiles it in"
 
 
-def mjx_refuses(model: mujoco.MjModel) -> str | None:
-    """Why MJX cannot run a model, in one line; None where it can."""
-    (mjx,) = engine_modules(ENGINE, "mujoco.mjx")[1:]
-    from sim.physics.jax.mjx_shapes import as_meshes, prism_geoms, unsupported_pairs, with_prisms
-
-    round_ones = prism_geoms(model)
-    for a, b in unsupported_pairs(as_meshes(model, round_ones)):
-        kinds = " and ".join(mujoco.mjtGeom(model.geom_type[geom]).name[7:].lower() for geom in (a, b))
-        return _refusal(f"it computes no contact between {kinds} ({_names(model, [a, b])})")
+def put_scene(mjx: Any, scene: Scene, **options: Any) -> Any:
+    """The scene's model in MJX; EngineError in one line where MJX cannot run it, as in no contact that it knows."""
+    model = scene.model
     try:
-        with_prisms(partial(mjx.put_model, impl="jax"), model, round_ones)
+        return mjx.put_model(_few_searches(model), **options)
     except NotImplementedError as error:
-        return _refusal(" ".join(str(error).split()))
-    return None
+        refusal = error
+    if scene.spec is not None and len(cylinders := _colliding(model, mujoco.mjtGeom.mjGEOM_CYLINDER)):
+        announce(ENGINE, f"{_names(model, cylinders)} collide as prisms of {SIDES} sides, right to 1 % in radius")
+        try:
+            return mjx.put_model(_few_searches(with_prisms(scene.spec, model)), **options)
+        except NotImplementedError as error:
+            refusal = error
+    what = " ".join(str(refusal).split())
+    if kinds := re.findall(r"mjGEOM_(\w+)", what):
+        of = _names(model, _colliding(model, getattr(mujoco.mjtGeom, f"mjGEOM_{kinds[0]}")))
+        what = f"it computes no contact between {' and '.join(kinds).lower()} ({of})"
+    raise EngineError(f"the engine {ENGINE!r} cannot run this scene: {what}; 'mujoco' and 'warp' can") from refusal
 
 
-def _refusal(what: str) -> str:
-    return f"the engine {ENGINE!r} cannot run this scene: {what}; 'mujoco' and 'warp' can"
+def with_prisms(spec: mujoco.MjSpec, model: mujoco.MjModel) -> mujoco.MjModel:
+    """`model`, compiled from `spec`, in which prisms collide in the place of cylinders; masses stay as they are."""
+    spec = spec.copy()
+    angle = 2 * np.pi * np.arange(SIDES) / SIDES
+    cylinders = set(_colliding(model, mujoco.mjtGeom.mjGEOM_CYLINDER).tolist())
+    for geom in [each for each in spec.geoms if each.id in cylinders]:
+        radius, half = model.geom_size[geom.id, :2]
+        ring = radius * CORNERS * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        corners = np.concatenate([np.c_[ring, np.full(SIDES, side)] for side in (-half, half)])
+        geom.type, geom.meshname = mujoco.mjtGeom.mjGEOM_MESH, f"prism{geom.id}"
+        spec.add_mesh(name=geom.meshname, uservert=corners.ravel().tolist())
+    changed = spec.compile()
+    for name in (*INERTIAL, "body_iquat", *DERIVED):
+        if getattr(changed, name).shape == getattr(model, name).shape:  # a mesh may have more bounding volumes
+            getattr(changed, name)[:] = getattr(model, name)
+    return changed
 
 
-def _names(model: mujoco.MjModel, geoms: list[int]) -> str:
+def _few_searches(model: mujoco.MjModel) -> mujoco.MjModel:
+    model = copy.copy(model)
+    model.opt.ls_iterations = min(model.opt.ls_iterations, LINE_SEARCH)
+    return model
+
+
+def _colliding(model: mujoco.MjModel, kind: int) -> np.ndarray:
+    """Geoms of a kind that something may touch."""
+    return np.flatnonzero((model.geom_type == int(kind)) & ((model.geom_contype | model.geom_conaffinity) != 0))
+
+
+def _names(model: mujoco.MjModel, geoms: Iterable[int]) -> str:
     """Names of `geoms`, of their bodies where they have none."""
     return ", ".join(model.geom(g).name or f"a geom of {model.body(model.geom_bodyid[g]).name!r}" for g in geoms)
