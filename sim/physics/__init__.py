@@ -3,18 +3,29 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
 from sim.scenes.scene import Scene
 
-# Name -> module and class, imported when asked for, because most of them are extras; packages that they need.
-_ENGINES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "mujoco": ("sim.physics.mujoco.mujoco_threads", "MujocoPhysics", ("mujoco",)),
-    "warp": ("sim.physics.warp.physics", "WarpPhysics", ("mujoco", "mujoco-warp")),
-    "mjx": ("sim.physics.jax.mjx", "MjxPhysics", ("mujoco", "mujoco-mjx", "jax")),
-    "brax": ("sim.physics.jax.brax", "BraxPhysics", ("mujoco", "brax", "jax")),
+
+class _Engine(NamedTuple):
+    """A class that fulfils `Physics`, imported when asked for, because most need an extra."""
+
+    module: str
+    name: str
+    packages: tuple[str, ...]  # that have to be installed
+    pipelines: tuple[str, ...] = ()  # its argument `pipeline`, as in "brax:spring"
+
+
+_ENGINES = {
+    "mujoco": _Engine("sim.physics.mujoco.mujoco_threads", "MujocoPhysics", ("mujoco",)),
+    "warp": _Engine("sim.physics.warp.physics", "WarpPhysics", ("mujoco", "mujoco-warp")),
+    "mjx": _Engine("sim.physics.jax.mjx", "MjxPhysics", ("mujoco", "mujoco-mjx", "jax")),
+    "brax": _Engine(
+        "sim.physics.jax.brax", "BraxPhysics", ("mujoco", "brax", "jax"), ("generalized", "spring", "positional")
+    ),
 }
 ENGINES = tuple(_ENGINES)
 
@@ -31,30 +42,24 @@ def make_physics(
     `device` is "cpu", "cuda" or None, which takes an accelerator where the engine runs on one and torch sees it.
     EngineError where any of it cannot be had.
     """
-    name, variant = check_engine(engine)
-    if name == "mujoco" and device not in (None, "cpu"):
-        raise EngineError(f"the engine 'mujoco' runs on 'cpu', not on {device!r}; warp and mjx run there")
-    module, kind, _ = _ENGINES[name]
-    make = getattr(import_module(module), kind)
-    if device is None:
-        device = "cuda" if name == "warp" and torch.cuda.is_available() else "cpu"
-        if name in ("mjx", "brax"):
-            device = import_module("sim.physics.jax.setup").best_device(name)
-    options = {} if name == "mujoco" else {"device": device}
-    return make(scene, num_worlds, steps_per_control, **options, **({"pipeline": variant} if variant else {}))
+    name, pipeline = check_engine(engine)
+    kind = getattr(import_module(_ENGINES[name].module), _ENGINES[name].name)
+    options = {"pipeline": pipeline} if pipeline else {}
+    return kind(scene, num_worlds, steps_per_control, device=device or kind.best_device(), **options)
 
 
 def check_engine(engine: str) -> tuple[str, str]:
     """Name and pipeline of an engine; EngineError where there is none of that name."""
-    name, colon, variant = engine.partition(":")
-    if name not in _ENGINES or (colon and (name != "brax" or not variant)):
-        raise EngineError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
-    return name, variant
+    name, colon, pipeline = engine.partition(":")
+    if name not in _ENGINES or (colon and pipeline not in _ENGINES[name].pipelines):
+        known = [*_ENGINES, *(f"{each}:{of}" for each in _ENGINES for of in _ENGINES[each].pipelines)]
+        raise EngineError(f"there is no engine {engine!r}; there are {', '.join(known)}")
+    return name, pipeline
 
 
 def packages_of(engine: str) -> tuple[str, ...]:
     """What has to be installed for an engine, whose versions say what it computed."""
-    return _ENGINES[check_engine(engine)[0]][2]
+    return _ENGINES[check_engine(engine)[0]].packages
 
 
 def on(device: torch.device) -> AbstractContextManager:
@@ -71,6 +76,10 @@ class Physics(Protocol):
     scene: Scene
     num_worlds: int
     device: torch.device  # where all tensors live that it takes and gives
+
+    @staticmethod
+    def best_device() -> str:
+        """ "cuda" where the engine runs on an accelerator and there is one, else "cpu"."""
 
     def reset(self, worlds: torch.Tensor, qpos: torch.Tensor, qvel: torch.Tensor, act: torch.Tensor) -> None:
         """Put `worlds` (K,) into the given states (K, nq), (K, nv), (K, na), as if they had always been there."""

@@ -16,7 +16,6 @@ from sim.scenes.scene import Scene
 
 ENGINE = "brax"
 JOINT = mujoco.mjtJoint
-PIPELINES = ("generalized", "spring", "positional")
 FIELDS = (
     "actuator_biasprm",
     "actuator_forcerange",
@@ -50,8 +49,6 @@ class BraxPhysics(JaxPhysics):
         pipeline: str = "generalized",
     ) -> None:
         """`steps_per_control` physics steps make one `step`; EngineError where the pipeline cannot run the scene."""
-        if pipeline not in PIPELINES:
-            raise EngineError(f"Brax has the pipelines {', '.join(PIPELINES)}, not {pipeline!r}")
         jax, mjcf, self._pipeline = engine_modules(ENGINE, "brax.io.mjcf", f"brax.{pipeline}.pipeline")
         super().__init__(jax, scene, num_worlds, steps_per_control, device)
         refusal = brax_refuses(scene.model, pipeline)

@@ -10,7 +10,7 @@ import torch
 from sim.physics import EngineError
 from sim.physics.derived import DERIVED, INERTIAL, Derivation
 from sim.physics.engine_errors import announce, engine_errors
-from sim.physics.jax.setup import compiled_for, find_device, lend
+from sim.physics.jax.setup import best_device, compiled_for, find_device, lend
 from sim.physics.mujoco.mujoco_threads import MAX_SPEED
 from sim.scenes.scene import Scene
 from sim.tracing import is_tracing, untraceable
@@ -64,6 +64,11 @@ class JaxPhysics(ABC):
         self._stale: set[int] = set()
         self._derivation = Derivation(model)
         self._compiled: tuple[tuple[str, ...], Any] | None = None
+
+    @classmethod
+    def best_device(cls) -> str:
+        """See `Physics.best_device`."""
+        return best_device(cls.engine)
 
     @abstractmethod
     def advance(self, fields: Mapping[str, Any], state: Mapping[str, Any], ctrl: Any, force: Any) -> tuple[dict, Any]:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from mujoco.rollout import Rollout
 
+from sim.physics import EngineError
 from sim.physics.derived import DERIVED, INERTIAL, Derivation
 from sim.physics.mujoco.shared_models import SharedModels
 from sim.scenes.scene import Scene
@@ -22,8 +23,17 @@ class MujocoPhysics:
 
     device = torch.device("cpu")
 
-    def __init__(self, scene: Scene, num_worlds: int, steps_per_control: int, num_threads: int | None = None):
+    def __init__(
+        self,
+        scene: Scene,
+        num_worlds: int,
+        steps_per_control: int,
+        num_threads: int | None = None,
+        device: str = "cpu",
+    ):
         """`steps_per_control` physics steps make one `step`; as many threads as this process may use cores."""
+        if device != "cpu":
+            raise EngineError(f"the engine 'mujoco' runs on 'cpu', not on {device!r}; warp and mjx run there")
         if num_worlds < 1:
             raise ValueError(f"physics needs at least one world, not {num_worlds}")
         self.scene = scene
@@ -48,6 +58,11 @@ class MujocoPhysics:
         self._steps = steps_per_control
         self._changed: dict[str, None] = {}  # fields that some world has changed
         self._stale: set[int] = set()  # worlds whose derived constants are out of date
+
+    @staticmethod
+    def best_device() -> str:
+        """See `Physics.best_device`."""
+        return "cpu"
 
     def reset(self, worlds: torch.Tensor, qpos: torch.Tensor, qvel: torch.Tensor, act: torch.Tensor) -> None:
         """See `Physics.reset`."""

@@ -36,6 +36,11 @@ class WarpPhysics:
         self._stale = torch.zeros(num_worlds, dtype=torch.bool, device="cpu")
         self._engine.path[:] = torch.cat([self._engine.state["qpos"], self._engine.state["qvel"]], dim=-1)
 
+    @staticmethod
+    def best_device() -> str:
+        """See `Physics.best_device`."""
+        return "cuda" if torch.cuda.is_available() else "cpu"
+
     def reset(self, worlds: Tensor, qpos: Tensor, qvel: Tensor, act: Tensor) -> None:
         """See `Physics.reset`."""
         state = self._engine.state
