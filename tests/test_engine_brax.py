@@ -109,7 +109,7 @@ def test_what_a_pipeline_cannot_do_is_refused_in_one_line():
     for pipeline in ("spring", "positional"):
         with pytest.raises(EngineError, match="rotor inertia of joints"):
             BraxPhysics(task_scene(load_task("velocity")), WORLDS, STEPS, pipeline=pipeline)
-    with pytest.raises(EngineError, match="no engine 'brax:mjx'; there are .*brax:generalized, brax:spring, brax:pos"):
+    with pytest.raises(EngineError, match=r"no engine 'brax:mjx'; there are .*brax:generalized, brax:spring, brax:pos"):
         check_engine("brax:mjx")
 
 
