@@ -8,11 +8,11 @@ import torch
 from msgspec.structs import replace
 from torch import nn
 
-from deploy.bundle import save_bundle
 from deploy.bundle.probes import Probes, StepFn, record_sequence
 from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, robot_interface
 from deploy.contract.tensor_specs import TensorSpec, peer_tensor_specs, state_tensor_specs
 from hardware import Peers, RobotState, load_robot
+from policies.export.save import save_bundle
 
 WIDTH = 64
 MAX_PEERS = 8

@@ -6,9 +6,9 @@ import torch
 from bundle_fixture import export_onnx, make_contract, record_probes
 from torch import nn
 
-from deploy.bundle import save_bundle
 from deploy.contract import Contract
 from hardware import load_robot
+from policies.export.save import save_bundle
 
 ROBOT = load_robot("crazyflie")
 GRAVITY = 9.81

@@ -8,11 +8,11 @@ from bundle_fixture import export_onnx, make_contract, torch_step
 from msgspec.structs import replace
 from torch import nn
 
-from deploy.bundle import save_bundle
 from deploy.bundle.probes import Probes, record_sequence
 from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
 from deploy.contract.tensor_specs import TensorSpec, object_tensor_specs, state_tensor_specs
 from hardware.spec import RobotSpec
+from policies.export.save import save_bundle
 
 CUBE = "cube"
 LIFT = TensorSpec("lift", ("batch", 1), "float32", "rad", "joint", "how far the last turning joint is lifted")

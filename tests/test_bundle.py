@@ -9,11 +9,12 @@ import pytest
 from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes, save_policy
 from msgspec.structs import replace
 
-from deploy.bundle import BundleError, load_bundle, save_bundle, self_test
+from deploy.bundle import BundleError, load_bundle, self_test
 from deploy.bundle.fingerprint import add_fingerprint
 from deploy.bundle.probes import Probes, probes_to_bytes
 from deploy.contract.tensor_specs import TensorSpec
 from deploy.runtime import PolicyRuntime
+from policies.export.save import save_bundle
 
 
 @pytest.fixture(scope="module")

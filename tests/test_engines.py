@@ -133,7 +133,7 @@ def test_an_engine_that_fails_leaves_a_run_to_go_on_with(tmp_path, error):
     way = r"; .*--resume \(with the same options, or another --engine"
     with pytest.raises(EngineError, match=rf"('warp': 16 worlds do not fit into the memory|lost){way}"):
         train(cfg(tmp_path, engine="warp", total_steps=10_000), failing, env=trainer_env)
-    assert load_checkpoint(tmp_path)["agent_steps"] == 16 * 4 * 2
+    assert load_checkpoint(tmp_path)["progress"]["agent_steps"] == 16 * 4 * 2
     assert train(cfg(tmp_path, engine="mujoco", resume=True)).finished
 
 

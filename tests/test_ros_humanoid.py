@@ -12,12 +12,12 @@ from bundle_fixture import export_onnx, make_contract, torch_step
 from ros_rig import Rig, standing
 from torch import nn
 
-from deploy.bundle import save_bundle
 from deploy.bundle.probes import Probes, record_sequence
 from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
 from deploy.contract.tensor_specs import TensorSpec, state_tensor_specs
 from hardware import load_robot
 from hardware.types import ActuatorCommand
+from policies.export.save import save_bundle
 from ros_nodes.messages.joints import CommandConverter
 
 pytestmark = pytest.mark.ros

@@ -8,10 +8,10 @@ from rcl_interfaces.srv import GetParameters
 from reach_bundle import ReachPolicy, reach_contract, reach_inputs
 from ros_rig import SPEC, Rig, standing
 
-from deploy.bundle import save_bundle
 from deploy.bundle.probes import Probes, record_sequence
 from deploy.shield import JointShieldParams, make_shield_params
 from hardware import load_robot
+from policies.export.save import save_bundle
 from ros_nodes.lifecycle.bring_up import CONFIGURE, BringUpError
 
 pytestmark = pytest.mark.ros

@@ -16,11 +16,12 @@ from bundle_fixture import (
     torch_step,
 )
 
-from deploy.bundle import load_bundle, save_bundle
+from deploy.bundle import load_bundle
 from deploy.contract import TeamSpec
 from deploy.runtime import PolicyRuntime
 from deploy.runtime.peers import nearest_peers
 from hardware import Peers, load_robot
+from policies.export.save import save_bundle
 
 NO_PEERS = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))
 

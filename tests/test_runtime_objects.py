@@ -10,13 +10,13 @@ import torch
 from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes, torch_step
 from reach_bundle import CUBE, reach_inputs, save_reach_bundle
 
-from deploy.bundle import save_bundle
 from deploy.bundle.probes import Probes, record_sequence
 from deploy.runtime import PolicyRuntime
 from deploy.runtime.compatibility import RobotMismatchError
 from deploy.runtime.graph_inputs import InputError
 from hardware import Channel, Joint, Peers, RobotSpec, RobotState
 from hardware.types import ObjectState
+from policies.export.save import save_bundle
 
 NO_PEERS = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))
 UNKNOWN = np.full(3, np.nan, np.float32)

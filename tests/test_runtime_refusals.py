@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from bundle_fixture import TeamPolicy, export_onnx, make_contract, random_inputs, record_probes, robot_view, save_policy
 
-from deploy.bundle import BundleError, save_bundle
+from deploy.bundle import BundleError
 from deploy.runtime import PolicyOutputError, PolicyRuntime
 from deploy.runtime.compatibility import RobotMismatchError
 from deploy.runtime.graph_inputs import InputError
 from hardware import Joint, load_robot
+from policies.export.save import save_bundle
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ import torch
 from bundle_fixture import make_contract, torch_step
 from torch import nn
 
-from deploy.bundle import save_bundle
 from deploy.bundle.probes import Probes, record_sequence
 from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
 from deploy.contract.tensor_specs import TensorSpec, state_tensor_specs
 from hardware import load_robot
 from hardware.types import RobotState
 from policies.export.graph import to_onnx
+from policies.export.save import save_bundle
 from sim.envs.action import decode
 from sim.task import PolicyInput
 from sim.tasks.reach import REACH, TOOL

@@ -1,4 +1,4 @@
-"""The policy file: reading, checking and writing it."""
+"""The policy file: reading and checking it; `policies.export.save` writes it."""
 
 from deploy.bundle.file import (
     CONTRACT_KEY,
@@ -7,7 +7,7 @@ from deploy.bundle.file import (
     Bundle,
     BundleError,
     load_bundle,
-    save_bundle,
+    read_bundle,
     self_test,
 )
 
@@ -18,6 +18,6 @@ __all__ = [
     "Bundle",
     "BundleError",
     "load_bundle",
-    "save_bundle",
+    "read_bundle",
     "self_test",
 ]

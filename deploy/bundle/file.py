@@ -1,20 +1,18 @@
-"""The policy file: one ONNX file that carries its contract, its probes and a seal over all of its bytes."""
+"""The policy file: one ONNX file that carries its contract, its probes and a fingerprint of all of its bytes."""
 
 import base64
 import binascii
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnxruntime as ort
 
-from deploy.bundle.fingerprint import FingerprintError, add_fingerprint, check_fingerprint
+from deploy.bundle.fingerprint import FingerprintError, check_fingerprint
 from deploy.bundle.graph_match import check_graph
-from deploy.bundle.onnx_edit import finished_model
-from deploy.bundle.probes import ProbeError, Probes, check_probes, probes_from_bytes, probes_to_bytes, replay
+from deploy.bundle.probes import ProbeError, Probes, check_probes, probes_from_bytes, replay
 from deploy.bundle.session import ModelError, open_session, run_session
 from deploy.contract import Contract, ContractError
-from deploy.contract.codec import contract_from_json, contract_to_json
+from deploy.contract.codec import contract_from_json
 
 CONTRACT_KEY = "phalanx.contract"
 PROBES_KEY = "phalanx.probes"
@@ -44,7 +42,7 @@ def load_bundle(path: Path | str) -> Bundle:
         raise BundleError(f"{path}: no such file") from error
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
-    return _open_bundle(data, str(path))
+    return read_bundle(data, str(path))
 
 
 def self_test(bundle: Bundle, name: str = "policy") -> float:
@@ -58,29 +56,8 @@ def self_test(bundle: Bundle, name: str = "policy") -> float:
     return error
 
 
-def save_bundle(onnx_bytes: bytes, contract: Contract, probes: Probes, path: Path | str) -> str:
-    """Write the policy file, all or nothing, and return its fingerprint; needs the onnx package.
-
-    Raises BundleError for whatever would make the file be refused when it is loaded, and leaves an old file as it was.
-    """
-    try:
-        metadata = {
-            CONTRACT_KEY: contract_to_json(contract),
-            PROBES_KEY: base64.b64encode(probes_to_bytes(probes)).decode("ascii"),
-        }
-        data = add_fingerprint(finished_model(onnx_bytes, metadata))
-    except (ContractError, ModelError) as error:
-        raise BundleError(f"{path}: {error}") from error
-    bundle = _open_bundle(data, str(path))
-    self_test(bundle, str(path))
-    try:
-        _write_atomically(data, Path(path))
-    except OSError as error:
-        raise BundleError(f"{path}: cannot be written: {error.strerror}") from error
-    return bundle.fingerprint
-
-
-def _open_bundle(data: bytes, name: str) -> Bundle:
+def read_bundle(data: bytes, name: str) -> Bundle:
+    """The policy file with the bytes `data`, checked but for its probes. Raises BundleError about `name`."""
     try:
         fingerprint = check_fingerprint(data)
         session = open_session(data)
@@ -97,16 +74,3 @@ def _open_bundle(data: bytes, name: str) -> Bundle:
     except (FingerprintError, ModelError, ContractError, ProbeError) as error:
         raise BundleError(f"{name}: {error}") from error
     return Bundle(data, contract, probes, fingerprint, session)
-
-
-def _write_atomically(data: bytes, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from deploy.bundle import save_bundle
 from deploy.bundle.probes import Probes, ProbeSequence, record_sequence
 from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, robot_interface
 from deploy.contract.tensor_specs import (
@@ -26,6 +25,7 @@ from policies.checkpoint import load_checkpoint
 from policies.evaluation.policy_runner import TeamRunner, TorchRunner, graph_inputs
 from policies.evaluation.trained import controllers_of, trained_task
 from policies.export.graph import GraphController, step_function, to_onnx
+from policies.export.save import save_bundle
 from policies.names import nearest
 from policies.networks.controller import Controller
 from policies.task_data import describe

@@ -114,7 +114,7 @@ def to_onnx(graph: GraphController) -> tuple[bytes, set[str]]:
     assert program is not None
     model = program.model_proto  # made anew each time that it is asked for
     used = _drop_unused(model.graph, graph.measurements)
-    return _without_traces(model), used
+    return model.SerializeToString(deterministic=True), used
 
 
 def _drop_unused(graph: Any, names: set[str]) -> set[str]:
@@ -123,15 +123,6 @@ def _drop_unused(graph: Any, names: set[str]) -> set[str]:
     for unused in [tensor for tensor in graph.input if tensor.name in names - read]:
         graph.input.remove(unused)
     return {tensor.name for tensor in graph.input}
-
-
-def _without_traces(model: Any) -> bytes:
-    """The model without the source lines of this machine that the exporter notes on every node."""
-    graph = model.graph
-    for item in (model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
-        item.ClearField("metadata_props")
-        item.ClearField("doc_string")
-    return model.SerializeToString(deterministic=True)
 
 
 def step_function(graph: GraphController) -> StepFn:
