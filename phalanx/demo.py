@@ -14,7 +14,7 @@ from phalanx.machine import machine, versions
 from phalanx.report import judge, load_flight, render_page
 
 LEFT_BY_A_RUN = ("train", "ros", "policy.onnx", "result.json", "report.html")
-Say = Callable[[float | None, str], None]  # how far the stage is, 0 to 1, and a note
+Update = Callable[[float | None, str], None]  # how far the stage is, 0 to 1, and a note
 NUMBER_WORDS = {1: "One Crazyflie", 2: "Two Crazyflies", 3: "Three Crazyflies", 4: "Four Crazyflies"}
 
 
@@ -50,15 +50,15 @@ def run_demo(cfg: DemoCfg, display: Display) -> dict[str, Any]:
     started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     _make_room(cfg.out)
     policy = cfg.out / "policy.onnx"
-    with display.stage("train") as say:
-        training = _train(cfg, say)
-    with display.stage("export") as say:
-        say(None, str(_export(cfg, policy)))
-    with display.stage("verify") as say:
-        verdict = _verify(cfg, policy, say)
-    with display.stage("fly") as say:
-        figures = _fly(cfg, policy, say)
-    with display.stage("report") as say:
+    with display.stage("train") as update:
+        training = _train(cfg, update)
+    with display.stage("export") as update:
+        update(None, str(_export(cfg, policy)))
+    with display.stage("verify") as update:
+        verified = _verify(cfg, policy, update)
+    with display.stage("fly") as update:
+        metrics = _fly(cfg, policy, update)
+    with display.stage("report") as update:
         result = {
             "success": False,
             "kind": "quick run" if cfg.quick else "full run",
@@ -66,21 +66,21 @@ def run_demo(cfg: DemoCfg, display: Display) -> dict[str, Any]:
             "seed": cfg.seed,
             "started_utc": started,
             "train": training,
-            "parity": verdict["parity"],
-            "verify": {"episodes": verdict["episodes"], "teams": verdict["teams"]},
-            "ros": {name: value for name, value in figures.items() if name != "shield"},
-            "shield": figures["shield"],
+            "parity": verified["parity"],
+            "verify": {"episodes": verified["episodes"], "teams": verified["teams"]},
+            "ros": {name: value for name, value in metrics.items() if name != "shield"},
+            "shield": metrics["shield"],
             "wall_s": time.perf_counter() - began,
             "versions": versions(),
             "machine": machine(),
-            "failures": figures["failures"],
-            "files": {"policy": str(policy), "bag": figures["bag"], "checkpoint": str(cfg.out / "train")},
+            "failures": metrics["failures"],
+            "files": {"policy": str(policy), "bag": metrics["bag"], "checkpoint": str(cfg.out / "train")},
             "command": f"phalanx demo --seed {cfg.seed}" + (" --quick" if cfg.quick else ""),
         }
         gates = judge(result, learned=not cfg.quick)
         result["success"] = all(gate.passed for gate in gates)
         result["gates"] = [asdict(gate) for gate in gates]
-        say(None, str(_write(cfg, result)))
+        update(None, str(_write(cfg, result)))
     return result
 
 
@@ -92,7 +92,7 @@ def _make_room(out: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def _train(cfg: DemoCfg, say: Say) -> dict[str, Any]:
+def _train(cfg: DemoCfg, update: Update) -> dict[str, Any]:
     from phalanx.commands.train import note
     from policies.training.train import CollectionCfg, TrainCfg, train
 
@@ -105,7 +105,7 @@ def _train(cfg: DemoCfg, say: Say) -> dict[str, Any]:
             wall_budget_s=cfg.train_s,
             seed=cfg.seed,
         ),
-        on_progress=lambda numbers: say(numbers["fraction"], note(numbers)),
+        on_progress=lambda numbers: update(numbers["fraction"], note(numbers)),
     )
     if not result.finished:
         raise KeyboardInterrupt(result.message)
@@ -125,23 +125,23 @@ def _export(cfg: DemoCfg, policy: Path) -> Path:
     return export_policy(cfg.out / "train", policy)
 
 
-def _verify(cfg: DemoCfg, policy: Path, say: Say) -> dict[str, Any]:
+def _verify(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
     from policies.evaluation.verify import VerifyCfg, verify
 
     steps, done = 2 + 2 * len(cfg.teams), iter(range(100))
     checks = VerifyCfg(num_worlds=cfg.episodes, teams=cfg.teams)
-    return verify(policy, checks, cfg.out / "train", lambda what: say(next(done) / steps, what))
+    return verify(policy, checks, cfg.out / "train", lambda what: update(next(done) / steps, what))
 
 
-def _fly(cfg: DemoCfg, policy: Path, say: Say) -> dict[str, Any]:
+def _fly(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
     from phalanx.commands.deploy import shown
-    from ros_nodes.mission.deploy import run_mission
+    from ros_nodes.mission.deploy import run_swap
 
     def on_progress(state: dict[str, Any]) -> None:
-        words = shown(state)
-        say(words.get("completed", 0.0) / cfg.mission_s, words.get("note") or words["description"])
+        display = shown(state)
+        update(display.get("completed", 0.0) / cfg.mission_s, display.get("note") or display["description"])
 
-    return run_mission(
+    return run_swap(
         policy, cfg.out / "ros", cfg.robots, cfg.mission_s, cfg.kill_after_s, cfg.seed, on_progress=on_progress
     )
 

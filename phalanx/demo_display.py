@@ -38,18 +38,18 @@ class Display:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Callable[[float | None, str], None]]:
-        """While a stage runs; gives it `say(fraction or None, note)`."""
+        """While a stage runs; gives it `update(fraction or None, note)`."""
         row, expected = self._rows[name], self._seconds[name]
         self._progress.start_task(row)
 
-        def say(fraction: float | None, note: str) -> None:
+        def update(fraction: float | None, note: str) -> None:
             if fraction is not None:
                 part = min(max(fraction, 0.0), 1.0)
                 self._progress.update(row, completed=part)
                 self._progress.update(self._whole, completed=self._done_s + part * expected)
             self._progress.update(row, note=note)
 
-        yield say
+        yield update
         self._done_s += expected
         self._progress.update(row, completed=1.0)
         self._progress.update(self._whole, completed=self._done_s)

@@ -9,12 +9,12 @@ import torch
 
 from deploy.contract import Contract
 from hardware import load_robot
-from phalanx.mission_judge import judge_of
+from phalanx.mission_criterion import task_criterion
 from ros_nodes.mission.mission import (
     CRAZYFLIE,
     FIRST_KILL_S,
     LONGEST_S,
-    Asked,
+    Commands,
     Member,
     Mission,
     Order,
@@ -22,14 +22,14 @@ from ros_nodes.mission.mission import (
     plan_swap,
     team_names,
 )
-from ros_nodes.mission.mission_success import Judge, near_goal
+from ros_nodes.mission.mission_success import Criterion, near_goal
 from sim.randomisation import terrain
 from sim.task import Draw, GroupCfg, MixedTaskCfg, Start, TaskCfg
 from sim.tasks import load_any_task
 
 SWAP = "swarm-swap"
 SWAP_ROBOTS, SWAP_S, SWAP_KILL_S = 4, 18.0, 11.0
-ORDERS_HZ = 25.0  # how often a command that moves is said
+ORDERS_HZ = 25.0  # how often a command that changes is sent
 AFTERMATH_S = {"hover-land": 8.0, "hold": 2.0, "damp": 2.0}  # a mission goes on for so long after a policy was killed
 LARGEST_TEAM = 16  # two processes a robot: more than that starve one another on any one machine
 LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it takes to last this long
@@ -43,10 +43,10 @@ def plan_mission(
     kill_after_s: float | Literal["auto"] | None,
     seed: int,
     swap: bool = False,
-) -> tuple[Mission, Judge]:
-    """The mission for policy files with these contracts, and what it is judged by; None for what the task says.
+) -> tuple[Mission, Criterion]:
+    """The mission for policy files with these contracts, and what it is judged by; None for the task's own.
 
-    It is that of the policies' own task, or the swap: for policies of swarm-swap, and for others when `swap` says so.
+    It is that of the policies' own task, or the swap: for policies of swarm-swap, and for others where `swap` is set.
     One policy is killed after `kill_after_s`; "auto" kills in the swap only. ValueError for files that are no team, a
     task that is not known here, and figures that do not fit.
     """
@@ -67,7 +67,7 @@ def plan_mission(
     bundles = _by_role(policies, name, list(task.roles))
     kill_s = None if kill_after_s == "auto" else kill_after_s
     mission = plan_task(task, robots, LEAST_S if duration_s is None else duration_s, kill_s, seed)
-    return mission.flown_by(bundles), judge_of(task)
+    return mission.flown_by(bundles), task_criterion(task)
 
 
 def _plan_swap(
@@ -118,7 +118,9 @@ def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: floa
     check_times(duration_s, kill_s)
     generator = torch.Generator().manual_seed(seed)
     starts = [task.starts(Draw(generator, 1, size, torch.ones(1))) for _ in range(legs)]
-    names = iter(team_names([cfg.robot for role, cfg in task.roles.items() for _ in range(sizes[role])]))
+    names = iter(
+        team_names([load_robot(cfg.robot).name for role, cfg in task.roles.items() for _ in range(sizes[role])])
+    )
     team = tuple(
         Member(next(names), cfg.robot, role, base_pose, joint_pos)
         for role, cfg in task.roles.items()
@@ -142,24 +144,24 @@ def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: floa
 
 
 def _orders(task: AnyTask, team: Sequence[Member], starts: Mapping[str, Start], begin_s: float) -> list[Order]:
-    """What robots are asked during the episode that begins at `begin_s` of the mission; nothing where none take any."""
+    """Commands to all robots in the episode that begins at `begin_s` of the mission; empty where the task has none."""
     moves = any(cfg.update_commands for cfg in task.roles.values())
     orders: list[Order] = []
     for time_s in np.arange(0.0, task.episode_s if moves else 1e-9, 1.0 / ORDERS_HZ).tolist():
-        asked: dict[str, dict[str, np.ndarray]] = {}
+        due: dict[str, dict[str, np.ndarray]] = {}
         for role, cfg in task.roles.items():
             start = starts[role]
             moved = cfg.update_commands(start.plan, torch.full((1, 1, 1), time_s)) if cfg.update_commands else {}
             commands = {name: value[0].double().numpy() for name, value in {**start.command, **moved}.items()}
-            mine = [member.name for member in team if member.role == role]
-            asked |= {name: {c: value[n] for c, value in commands.items()} for n, name in enumerate(mine) if commands}
-        if asked and not (orders and _same(asked, orders[-1].commands)):
-            orders.append(Order(begin_s + time_s, asked))
+            mine = [member.name for member in team if member.group == role]
+            due |= {name: {c: value[n] for c, value in commands.items()} for n, name in enumerate(mine) if commands}
+        if due and not (orders and _same(due, orders[-1].commands)):
+            orders.append(Order(begin_s + time_s, due))
     return orders
 
 
-def _same(one: Asked, other: Asked) -> bool:
-    return all((value == other[robot][name]).all() for robot, asked in one.items() for name, value in asked.items())
+def _same(one: Commands, other: Commands) -> bool:
+    return all((value == other[robot][c]).all() for robot, commands in one.items() for c, value in commands.items())
 
 
 def _places(task: AnyTask, cfg: GroupCfg, start: Start, robots: int) -> tuple[np.ndarray, np.ndarray]:

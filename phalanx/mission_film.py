@@ -13,19 +13,19 @@ from sim.tasks import load_any_task
 
 
 def load_mission_flight(path: Path, mission: Mission) -> Flight:
-    """The flight in the .npz that `mission` left behind, with a film where a task says what its scene looks like."""
+    """The flight in the .npz that `mission` left behind, with a film where a task defines a scene."""
     flight = load_flight(path)
     if not mission.task:
         return flight
     task = load_any_task(mission.task)
     with np.load(path) as data:
         qpos = data["qpos"]
-    told = {
+    given = {
         role: {name: mission.command_at(name, flight.t, mission.rows(role)) for name in cfg.commands}
         for role, cfg in task.roles.items()
     }
     moments = [
-        {role: {name: values[step] for name, values in asked.items()} for role, asked in told.items()}
+        {role: {name: values[step] for name, values in commands.items()} for role, commands in given.items()}
         for step in range(len(flight.t))
     ]
     size = len(mission.team) if isinstance(task, TaskCfg) else None

@@ -173,5 +173,5 @@ class Rig:
 
     def mode(self, robot: str) -> str:
         """The shield's mode as it last said on `status`."""
-        self.node.look()
+        self.node.update()
         return self.node.modes[self.node.team.index(robot)]

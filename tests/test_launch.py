@@ -105,7 +105,7 @@ def test_a_launched_team_comes_up_goes_where_its_mission_says_and_ends_on_ctrl_c
         while not np.linalg.norm(node.positions[0] - GOAL) < 0.1:
             processes.check()
             executor.spin_once(timeout_sec=0.02)
-            node.look()
+            node.update()
             assert time.monotonic() < until, node.modes
     assert "the mission begins" in processes.log_of("operator").read_text()
     for _ in range(2):  # a terminal and a launcher may both say it

@@ -64,7 +64,7 @@ def operated(spec, commands, monkeypatch, timeout_s=0.3):
         rclpy.shutdown()
 
 
-def listen(inbox, until, say=lambda: None, patience_s=3.0):
+def receive(inbox, until, say=lambda: None, patience_s=3.0):
     """The command when `until(command)` holds; `say` is called again and again before."""
     end = time.monotonic() + patience_s
     while not until(command := inbox.update(time.time_ns())):
@@ -121,10 +121,10 @@ def test_an_arm_waits_for_every_topic_and_no_other_robot_does(monkeypatch):
             inbox.start(state_of(spec))
             assert len(inbox.awaited) == (2 if waits else 0)
             operator.send("r1", {"goal_pos": np.array([0.4, 0.1, 0.5])})
-            listen(inbox, lambda command: command["goal_pos"][0] == np.float32(0.4))
+            receive(inbox, lambda command: command["goal_pos"][0] == np.float32(0.4))
             assert [topic.rpartition("/")[2] for topic in inbox.awaited] == ["lift"] * waits
             operator.send("r1", {"lift": np.array([0.1])})
-            listen(inbox, lambda command: command["lift"][0] == np.float32(0.1))
+            receive(inbox, lambda command: command["lift"][0] == np.float32(0.1))
             assert not inbox.awaited
             inbox.start(state_of(spec))  # what was asked before is forgotten
             assert len(inbox.awaited) == (2 if waits else 0)
@@ -135,7 +135,7 @@ def test_a_goal_is_a_pose_in_the_world_and_nonsense_leaves_the_last_one(monkeypa
     with operated(PANDA, (GOAL_POS, GOAL_QUAT), monkeypatch) as (inbox, operator, _):
         inbox.start(state_of(PANDA))
         operator.send("r1", {"goal_pos": np.array([0.4, 0.1, 0.5]), "goal_quat": quat})
-        asked = listen(inbox, lambda command: command["goal_pos"][0] == np.float32(0.4))
+        asked = receive(inbox, lambda command: command["goal_pos"][0] == np.float32(0.4))
         np.testing.assert_allclose(asked["goal_pos"], [0.4, 0.1, 0.5])
         np.testing.assert_allclose(asked["goal_quat"], -quat)  # the same turn, with w >= 0
         raw = operator.create_publisher(PoseStamped, "/r1/goal", qos.LATCHED)
@@ -155,12 +155,12 @@ def test_a_velocity_is_forgotten_when_it_is_not_said_again(monkeypatch):
     with operated(CRAZYFLIE, (VELOCITY,), monkeypatch) as (inbox, operator, _):
         np.testing.assert_array_equal(inbox.start(state_of(CRAZYFLIE))["velocity"], np.zeros(3))
         wanted = {"velocity": np.array([0.5, -0.25, 0.75])}
-        asked = listen(inbox, lambda command: command["velocity"].any(), lambda: operator.send("r1", wanted))
+        asked = receive(inbox, lambda command: command["velocity"].any(), lambda: operator.send("r1", wanted))
         np.testing.assert_allclose(asked["velocity"], wanted["velocity"])
         began = time.monotonic()
-        listen(inbox, lambda command: not command["velocity"].any())
+        receive(inbox, lambda command: not command["velocity"].any())
         assert 0.1 < time.monotonic() - began < 1.0
-        listen(inbox, lambda command: command["velocity"].any(), lambda: operator.send("r1", wanted))  # and again
+        receive(inbox, lambda command: command["velocity"].any(), lambda: operator.send("r1", wanted))  # and again
 
 
 def test_a_velocity_in_another_frame_is_refused(monkeypatch):

@@ -10,10 +10,10 @@ from deploy.shield import Mode, ShieldReport
 from hardware.types import RobotState
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.messages.diagnostics import ShieldMode, ShieldStatus, read_status
-from ros_nodes.mission.failures import failed_terms, lost_robots, missed_goals, takeovers
+from ros_nodes.mission.failures import lost_robots, missed_goals, takeovers, terminated_robots
 from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import plan_swap
-from ros_nodes.mission.mission_success import Verdict
+from ros_nodes.mission.mission_success import MissionSuccess
 
 MS = 1_000_000
 MISSION = plan_swap(2, 10.0, None, seed=0)
@@ -73,12 +73,13 @@ def test_a_missed_goal_and_a_failed_term_name_their_robot():
     success[TIME_S > 9.5, 1] = False
     tipped = np.zeros_like(success)
     tipped[100:103, 0] = True
-    verdict = Verdict(success, {"tipped": tipped})
-    assert missed_goals(MISSION, truth(), verdict, None) == [
+    outcome = MissionSuccess(success, {"tipped": tipped})
+    assert missed_goals(MISSION, truth(), outcome, None) == [
         {"robot": "cf2", "t_s": 10.0, "why": "goal not held for 1 s"}
     ]
-    assert failed_terms(MISSION, truth(), verdict, None) == [{"robot": "cf1", "t_s": 2.0, "why": "tipped, 3 moments"}]
-    assert failed_terms(MISSION, truth(), verdict, 1.0) == []  # cf1's policy was dead by then
+    (failure,) = terminated_robots(MISSION, truth(), outcome, None)
+    assert failure == {"robot": "cf1", "t_s": 2.0, "why": "tipped, 3 moments"}
+    assert terminated_robots(MISSION, truth(), outcome, 1.0) == []  # cf1's policy was dead by then
 
 
 def test_a_mode_travels_as_a_key_whatever_its_reason_says():

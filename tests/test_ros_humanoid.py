@@ -88,8 +88,8 @@ def bends(commands: list[ActuatorCommand]) -> np.ndarray:
 
 def test_a_humanoid_is_told_a_velocity_for_as_long_as_it_is_said(rig):
     rig.fly("g1_1", 1.5)
-    told = rig.fly("g1_1", 1.0, lambda t: rig.node.send("g1_1", {"velocity": np.array([0.4, 0.0, 0.0])}))
-    assert bends(told)[-1] == pytest.approx(0.4, abs=0.02)
+    given = rig.fly("g1_1", 1.0, lambda t: rig.node.send("g1_1", {"velocity": np.array([0.4, 0.0, 0.0])}))
+    assert bends(given)[-1] == pytest.approx(0.4, abs=0.02)
     silent = rig.fly("g1_1", 1.5)
     assert bends(silent)[-1] == pytest.approx(0.0, abs=0.02)
     assert height(rig) > 0.93 * SPEC.home_height_m

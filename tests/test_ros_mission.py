@@ -32,6 +32,15 @@ def test_a_mission_survives_its_file(tmp_path):
         np.testing.assert_equal(asdict(load_mission(tmp_path / "plan.json")), asdict(mission))
 
 
+def test_a_file_of_the_format_before_is_read(tmp_path):
+    path, mission = tmp_path / "plan.json", plan_swap(2, 10.0, None, seed=0)
+    save_mission(mission, path)
+    old = path.read_text().replace('"group"', '"role"').replace("phalanx-mission/3", "phalanx-mission/2")
+    assert '"role"' in old
+    path.write_text(old)
+    np.testing.assert_equal(asdict(load_mission(path)), asdict(mission))
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [

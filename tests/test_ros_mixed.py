@@ -17,12 +17,12 @@ from hardware import load_robot
 from hardware.types import ActuatorCommand, ObjectState, RobotState
 from phalanx.commands.deploy import policy_files
 from phalanx.mission import plan_mission, plan_task
-from phalanx.mission_judge import judge_of
+from phalanx.mission_criterion import task_criterion
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import empty_state
 from ros_nodes.messages.joints import CommandConverter, JointConverter
-from ros_nodes.mission.deploy import conduct
+from ros_nodes.mission.deploy import run_mission
 from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.prepare import team_parameters
 from sim.tasks.perch import PERCH, SEAT
@@ -64,9 +64,9 @@ def test_each_of_two_unlike_robots_does_what_its_own_topic_asks(tmp_path):
 @pytest.fixture(scope="module")
 def perched(contracts, tmp_path_factory):
     """The drone's policy dies on its way to the tray."""
-    mission, judge = plan_mission(contracts, None, None, 0.5, seed=4)
+    mission, criterion = plan_mission(contracts, None, None, 0.5, seed=4)
     out = tmp_path_factory.mktemp("mission")
-    return conduct(mission, out, judge), out
+    return run_mission(mission, out, criterion), out
 
 
 @pytest.mark.ros
@@ -95,7 +95,7 @@ def test_perch_is_judged_by_each_role_s_own_terms():
     """The drone sits on the tray in the first moment and has fallen off it in the second."""
     mission = plan_task(PERCH, None, 4.0, None, seed=0)
     arm = mission.team[1]
-    assert [(m.name, m.robot, m.role) for m in mission.team] == [
+    assert [(m.name, m.robot, m.group) for m in mission.team] == [
         ("cf1", "crazyflie", "drone"),
         ("panda_1", "panda", "arm"),
     ]
@@ -110,10 +110,10 @@ def test_perch_is_judged_by_each_role_s_own_terms():
     ]
     still = ObjectState(np.stack([tray[:3]] * 2), np.stack([tray[3:]] * 2), none, none, age)
     truth = GroundTruth(np.array([0.0, 0.02]), states, [np.zeros((2, 4)), joint_pos], {"tray": still})
-    verdict = judge_of(PERCH)(mission, truth)
-    assert verdict.success.tolist() == [[True, True], [False, True]]
-    fallen = verdict.failures["drone/tipped"]
-    assert fallen.tolist() == [[False, False], [True, False]] and not verdict.failures["arm/outside"].any()
+    outcome = task_criterion(PERCH)(mission, truth)
+    assert outcome.success.tolist() == [[True, True], [False, True]]
+    fallen = outcome.terminations["drone/tipped"]
+    assert fallen.tolist() == [[False, False], [True, False]] and not outcome.terminations["arm/outside"].any()
 
 
 def test_a_team_that_is_not_whole_is_answered_with_the_roles(contracts):
@@ -132,13 +132,13 @@ def test_a_team_that_is_not_whole_is_answered_with_the_roles(contracts):
 def test_each_node_is_told_of_its_own_robot_and_shields_keep_drones_apart_from_drones(tmp_path):
     mission = standing([[0, 0, 1, 0], [2, 0, 0, 0.5], [0, 1, 1, 0]], SPEC, PANDA, SPEC)
     specs = {"cf1": SPEC, "panda_1": PANDA, "cf2": SPEC}
-    told = team_parameters(mission, {name: make_shield_params(spec) for name, spec in specs.items()}, tmp_path)
+    given = team_parameters(mission, {name: make_shield_params(spec) for name, spec in specs.items()}, tmp_path)
     for name, spec in specs.items():
-        shield, policy = (told[f"/{name}/{node}"]["ros__parameters"] for node in ("shield", "policy"))
+        shield, policy = (given[f"/{name}/{node}"]["ros__parameters"] for node in ("shield", "policy"))
         assert shield["robot_type"] == policy["robot_type"] == spec.name
         assert policy["team"] == list(specs)
         assert shield["team"] == (["panda_1"] if spec is PANDA else ["cf1", "cf2"])
-    assert told["/panda_1/policy"]["ros__parameters"]["base_pose"] == pytest.approx([2.0, 0.0, 0.0, 0.5])
+    assert given["/panda_1/policy"]["ros__parameters"]["base_pose"] == pytest.approx([2.0, 0.0, 0.0, 0.5])
 
 
 def test_files_or_a_task_are_flown_and_not_both():
@@ -150,11 +150,11 @@ def test_files_or_a_task_are_flown_and_not_both():
 
 
 def test_a_policy_of_the_other_role_is_refused_before_anything_starts(contracts, tmp_path):
-    mission, judge = plan_mission(contracts, None, None, None, seed=0)
+    mission, criterion = plan_mission(contracts, None, None, None, seed=0)
     drone, arm = FILES
     with pytest.raises(ValueError, match="is for robot 'panda', this robot has 'crazyflie'"):
-        conduct(mission.flown_by({"drone": arm, "arm": drone}), tmp_path / "out", judge)
+        run_mission(mission.flown_by({"drone": arm, "arm": drone}), tmp_path / "out", criterion)
     renamed = replace(mission, team=(replace(mission.team[0], role="courier"), mission.team[1]))
-    with pytest.raises(ValueError, match=r"perch-drone\.onnx: is for role 'drone', cf1 has 'courier'"):
-        conduct(renamed, tmp_path / "out", judge)
+    with pytest.raises(ValueError, match=r"perch-drone\.onnx: is for group 'drone', cf1 is in 'courier'"):
+        run_mission(renamed, tmp_path / "out", criterion)
     assert not (tmp_path / "out").exists()

@@ -17,7 +17,7 @@ from pd_bundle import pd_contract, save_pd_bundle
 from ros_rig import PERIOD_S, Rig
 
 from ros_nodes.lifecycle.bring_up import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
-from ros_nodes.mission.deploy import DeployError, run_mission
+from ros_nodes.mission.deploy import DeployError, run_swap
 
 pytestmark = pytest.mark.ros
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,7 +35,7 @@ def flown(bundle, tmp_path_factory):
     """One mission of two robots; the first one's policy is killed."""
     out = tmp_path_factory.mktemp("mission")
     progress = []
-    result = run_mission(
+    result = run_swap(
         bundle, out, robots=2, duration_s=11.0, kill_after_s=4.0, seed=3, on_progress=lambda p: progress.append(p)
     )
     return result, out, progress
@@ -90,7 +90,7 @@ def test_the_bag_is_read_by_rosbags_and_by_mcap(flown):
 
 def test_a_folder_that_holds_a_mission_is_not_written_over(flown, bundle):
     with pytest.raises(ValueError, match="exists already"):
-        run_mission(bundle, flown[1], robots=2)
+        run_swap(bundle, flown[1], robots=2)
 
 
 def test_a_bundle_for_another_robot_is_refused_in_one_line(tmp_path):
@@ -124,13 +124,13 @@ def test_a_node_goes_through_its_life_twice(bundle, tmp_path):
 
 def test_a_missing_bundle_is_one_line_and_starts_nothing(tmp_path):
     with pytest.raises(ValueError, match="no such file"):
-        run_mission(tmp_path / "none.onnx", tmp_path / "out")
+        run_swap(tmp_path / "none.onnx", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_children_die_with_a_parent_that_is_killed(bundle, tmp_path):
     out = str(tmp_path / "out")
-    code = f"from ros_nodes.mission.deploy import run_mission; run_mission({str(bundle)!r}, {out!r}, robots=1)"
+    code = f"from ros_nodes.mission.deploy import run_swap; run_swap({str(bundle)!r}, {out!r}, robots=1)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=tmp_path) as parent:
         until = time.monotonic() + 15.0
@@ -167,5 +167,5 @@ def test_a_process_that_dies_unasked_ends_the_mission_and_is_named(bundle, tmp_p
                     os.kill(int(pid), signal.SIGKILL)
 
     with pytest.raises(DeployError, match="cf1_shield ended with code -9"):
-        run_mission(bundle, tmp_path / "out", robots=1, kill_after_s=None, on_progress=sabotage)
+        run_swap(bundle, tmp_path / "out", robots=1, kill_after_s=None, on_progress=sabotage)
     assert not children(str(tmp_path))

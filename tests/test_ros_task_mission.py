@@ -13,9 +13,9 @@ from tool_bundle import save_tool_bundle, tool_contract
 
 from deploy.bundle import load_bundle
 from phalanx.mission import plan_mission, plan_task
+from phalanx.mission_criterion import task_criterion
 from phalanx.mission_film import load_mission_flight
-from phalanx.mission_judge import judge_of
-from ros_nodes.mission.deploy import conduct
+from ros_nodes.mission.deploy import run_mission
 from ros_nodes.mission.ground_truth import ground_truth_columns, read_ground_truth
 from ros_nodes.mission.mission import Order, load_mission
 from sim.tasks import any_task_names, load_any_task, load_task
@@ -35,8 +35,8 @@ def bundle(tmp_path_factory):
 def conducted(bundle, tmp_path_factory):
     """An arm reaches for two poses; then its policy is killed."""
     out = tmp_path_factory.mktemp("mission")
-    mission, judge = plan_mission({str(bundle): tool_contract()}, None, 9.0, 7.0, seed=3)
-    return conduct(mission, out, judge), out, mission
+    mission, criterion = plan_mission({str(bundle): tool_contract()}, None, 9.0, 7.0, seed=3)
+    return run_mission(mission, out, criterion), out, mission
 
 
 def test_an_arm_reaches_what_the_task_asks_for_until_its_policy_dies(conducted):
@@ -123,18 +123,18 @@ def test_the_report_shows_the_arm_and_where_its_tool_was_sent(conducted):
 
 
 def test_what_the_policy_would_refuse_is_refused_before_anything_starts(bundle, tmp_path):
-    mission, judge = plan_mission({str(bundle): tool_contract()}, None, None, None, seed=0)
+    mission, criterion = plan_mission({str(bundle): tool_contract()}, None, None, None, seed=0)
     for asked, complaint in (
         (
             {"goal_pos": np.array([0.5, 0.0, 2.0])},
-            r"asks panda_1 for goal_pos = \[0.5, 0.0, 2.0\]; the policy was trained for",
+            r"commands panda_1 goal_pos = \[0.5, 0.0, 2.0\]; the policy was trained for",
         ),
-        ({"velocity": np.zeros(3)}, "asks for 'velocity'; the policy takes: goal_pos, goal_quat"),
+        ({"velocity": np.zeros(3)}, "commands 'velocity'; the policy takes: goal_pos, goal_quat"),
     ):
         with pytest.raises(ValueError, match=complaint):
-            conduct(replace(mission, orders=(Order(0.0, {"panda_1": asked}),)), tmp_path / "out", judge)
+            run_mission(replace(mission, orders=(Order(0.0, {"panda_1": asked}),)), tmp_path / "out", criterion)
     with pytest.raises(ValueError, match="is for robot 'panda', this robot has 'ur5e'"):
-        conduct(replace(mission, team=(replace(mission.team[0], robot="ur5e"),)), tmp_path / "out", judge)
+        run_mission(replace(mission, team=(replace(mission.team[0], robot="ur5e"),)), tmp_path / "out", criterion)
     assert not (tmp_path / "out").exists()
 
 
@@ -160,7 +160,7 @@ def test_every_task_becomes_a_mission_that_its_own_terms_can_judge(name, tmp_pat
         series |= {f"{member.name}_{i}": np.full(len(time_s), value) for i, value in enumerate(row)}
     for thing, pose in mission.objects.items():
         series |= {f"{thing}_{i}": np.full(len(time_s), value) for i, value in enumerate(pose)}
-    verdict = judge_of(task)(mission, read_ground_truth(series, mission))
-    assert verdict.success.shape == (len(time_s), len(mission.names))
-    assert all(failed.shape == verdict.success.shape for failed in verdict.failures.values())
-    assert not any(failed[0].any() for failed in verdict.failures.values()), "a start that has already failed"
+    outcome = task_criterion(task)(mission, read_ground_truth(series, mission))
+    assert outcome.success.shape == (len(time_s), len(mission.names))
+    assert all(failed.shape == outcome.success.shape for failed in outcome.terminations.values())
+    assert not any(failed[0].any() for failed in outcome.terminations.values()), "a start that has already failed"

@@ -27,7 +27,7 @@ def deploy(
     Args:
         subjects: Policy file, such as zoo/swarm-swap.onnx, of a team with several roles a file for each; or a task, for
             the policies that ship for it.
-        robots: Size of the team; need not be that of training. By default as the task says.
+        robots: Size of the team; need not be that of training. By default that of the task.
         duration_s: How long the mission lasts, in whole episodes of the task; 18 s for the swap.
         kill_after_s: When the first robot's policy process is killed; None for never. auto kills in the swap only.
         seed: Decides starts, goals and sensor noise.
@@ -39,18 +39,18 @@ def deploy(
     from phalanx.mission import plan_mission
     from phalanx.mission_film import load_mission_flight
     from phalanx.report import render_flight
-    from ros_nodes.mission.deploy import DeployError, conduct
+    from ros_nodes.mission.deploy import DeployError, run_mission
 
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:
         raise ValueError(f"{twice[0]} is given twice: a team takes one file for each role")
     policies = {str(file): load_bundle(file).contract for file in files}
-    plan, judge = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
+    plan, criterion = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
     folder = out_dir or fresh_folder(Path("runs/deploy"))
     with make_progress() as progress:
         bar = progress.add_task("starting", total=plan.duration_s, note="")
         try:
-            result = conduct(plan, folder, judge, lambda state: progress.update(bar, **shown(state)))
+            result = run_mission(plan, folder, criterion, lambda state: progress.update(bar, **shown(state)))
         except DeployError as error:
             progress.stop()
             err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)

@@ -3,7 +3,6 @@
 ros2 launch phalanx robot.launch.py robot_name:=cf1 team:="[cf1, cf2]" bundle:=/path/to/policy.onnx
 """
 
-import sys
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
@@ -12,7 +11,7 @@ from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 
 from hardware import robot_names
-from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT
+from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT, node_command
 from ros_nodes.mission.launch_arguments import names_in, pose_in, robot_for
 
 CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
@@ -38,20 +37,19 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _robot(context: LaunchContext) -> list[ExecuteProcess]:
-    told = {argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS}
-    robot = [f"robot_type:={robot_for(told['bundle'], told['robot_type'])}", f"base_pose:={pose_in(told['base_pose'])}"]
-    policy = [*robot, f"team:=[{', '.join(names_in(told['team']))}]", f"bundle:={Path(told['bundle']).resolve()}"]
-    nodes = [_node(told, "shield", policy), _node(told, "policy", policy)]
-    if told["driver"]:
-        nodes.append(_node(told, "driver", [*robot, f"driver:={told['driver']}", f"options:='{told['options']}'"]))
-    return nodes
-
-
-def _node(told: dict[str, str], node: str, parameters: list[str]) -> ExecuteProcess:
-    """`python -m` rather than an installed executable: the same call that `phalanx deploy` makes."""
-    command = [sys.executable, "-m", f"ros_nodes.nodes.{node}_node", "--ros-args", "--params-file", told["params"]]
-    command += ["-r", f"__ns:=/{told['robot_name']}"]
-    for parameter in parameters:
-        command += ["-p", parameter]
-    name = f"{told['robot_name']} {node}"
-    return ExecuteProcess(cmd=command, name=name, additional_env=NODE_ENVIRONMENT, output="screen")
+    given = {argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS}
+    bundle, name = given["bundle"], given["robot_name"]
+    robot = [f"robot_type:={robot_for(bundle, given['robot_type'])}", f"base_pose:={pose_in(given['base_pose'])}"]
+    policy = [*robot, f"team:=[{', '.join(names_in(given['team']))}]", f"bundle:={Path(bundle).resolve()}"]
+    nodes = {"shield": policy, "policy": policy}
+    if given["driver"]:
+        nodes["driver"] = [*robot, f"driver:={given['driver']}", f"options:='{given['options']}'"]
+    return [
+        ExecuteProcess(
+            cmd=node_command(f"{node}_node", [given["params"]], name, parameters),
+            name=f"{name} {node}",
+            additional_env=NODE_ENVIRONMENT,
+            output="screen",
+        )
+        for node, parameters in nodes.items()
+    ]

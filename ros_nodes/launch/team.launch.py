@@ -3,7 +3,6 @@
 ros2 launch phalanx team.launch.py bundle:=/path/to/policy.onnx robots:=4 out:=flight
 """
 
-import sys
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
@@ -12,7 +11,7 @@ from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 from launch.logging import launch_config
 from launch.substitutions import LaunchConfiguration
 
-from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT
+from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT, node_command
 from ros_nodes.mission.launch_arguments import mission_for, seed_in
 from ros_nodes.mission.mission import LARGEST_TEAM
 from ros_nodes.mission.prepare import PARAMETERS, prepare
@@ -49,11 +48,11 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _team(context: LaunchContext) -> list[ExecuteProcess]:
-    told = {argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS}
-    mission = mission_for(told["bundle"], told["mission"], int(told["robots"]), seed_in(told["seed"]))
-    out = Path(told["out"] or launch_config.log_dir).resolve()
+    given = {argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS}
+    mission = mission_for(given["bundle"], given["mission"], int(given["robots"]), seed_in(given["seed"]))
+    out = Path(given["out"] or launch_config.log_dir).resolve()
     prepare(mission, out)
-    simulated, recorded = told["simulated"] == "true", bool(told["out"])
+    simulated, recorded = given["simulated"] == "true", bool(given["out"])
     nodes = [_node(out, node, name) for name in mission.names for node in ("shield", "policy")]
     if simulated:
         nodes.append(_node(out, "simulated_robots"))
@@ -68,16 +67,8 @@ def _team(context: LaunchContext) -> list[ExecuteProcess]:
 def _node(
     out: Path, node: str, robot: str = "", parameters: list[str] | None = None, on_exit: Shutdown | None = None
 ) -> ExecuteProcess:
-    """`python -m` rather than an installed executable: the same call that `phalanx deploy` makes."""
-    command = [sys.executable, "-m", f"ros_nodes.nodes.{node}_node", "--ros-args"]
-    for file in (CONFIG, out / PARAMETERS):
-        command += ["--params-file", str(file)]
-    if robot:
-        command += ["-r", f"__ns:=/{robot}"]
-    for parameter in parameters or []:
-        command += ["-p", parameter]
     return ExecuteProcess(
-        cmd=command,
+        cmd=node_command(f"{node}_node", [CONFIG, out / PARAMETERS], robot, parameters or []),
         name=f"{robot} {node}".strip(),
         additional_env=NODE_ENVIRONMENT,
         output="screen",

@@ -1,4 +1,4 @@
-"""Drives lifecycle nodes through their states, in order, and says which one would not go."""
+"""Drives lifecycle nodes through their states, in order, and names the one that refused."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -85,7 +85,7 @@ class _Remote:
         self._until_s = 0.0
 
     def step(self) -> bool:
-        """Send or read the next message; True once the node is where it shall be, BringUpError when it refuses."""
+        """Send or read the next message; True once the node is in its goal state, BringUpError when it refuses."""
         if self._call is not None and self._call.done():
             answer = self._call.result()
             if self._changing:

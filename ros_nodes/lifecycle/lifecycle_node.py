@@ -49,7 +49,7 @@ class ManagedNode(LifecycleNode, ABC):
     def run(self, stopped: threading.Event) -> None:
         """The loop; returns soon after `stopped` is set."""
 
-    def listen(self, message_type: type, topic: str, profile: QoSProfile, raw: bool = False) -> Mailbox:
+    def subscribe(self, message_type: type, topic: str, profile: QoSProfile, raw: bool = False) -> Mailbox:
         """A polled subscription until clean-up."""
         self._mailboxes.append(Mailbox(self, message_type, topic, profile, raw))
         return self._mailboxes[-1]
@@ -133,14 +133,14 @@ class ManagedNode(LifecycleNode, ABC):
 def end_in_any_case(within_s: float) -> None:
     """End the process so long after a signal at the latest, also where the main thread hangs in the middleware.
 
-    Python's handlers run in the main thread; the byte that tells of a signal is written by the operating system's.
+    Python's handlers run in the main thread; the byte that announces a signal is written by the operating system's.
     """
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    signal.set_wakeup_fd(tell)
+    wake, signalled = os.pipe()
+    os.set_blocking(signalled, False)
+    signal.set_wakeup_fd(signalled)
 
     def wait() -> None:
-        os.read(told, 1)
+        os.read(wake, 1)
         time.sleep(within_s)
         os._exit(1)
 

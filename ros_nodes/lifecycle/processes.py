@@ -37,7 +37,7 @@ def die_with_parent() -> None:
 
 
 def free_domain_id() -> int:
-    """A ROS domain in which nobody on this machine listens."""
+    """A ROS domain that no process on this machine uses."""
     domains = list(range(1, HIGHEST_DOMAIN + 1))
     Random(os.urandom(8)).shuffle(domains)
     for domain in domains:
@@ -57,6 +57,23 @@ def ros_environment(domain_id: int) -> dict[str, str]:
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
         "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp",
     }
+
+
+def node_command(
+    module: str, params_files: Sequence[Path | str], namespace: str = "", parameters: Sequence[str] = ()
+) -> list[str]:
+    """Command line of `ros_nodes.nodes.<module>`; later parameter files win, and `parameters` ("name:=value") over all.
+
+    `python -m` rather than an installed executable, so that it runs from a source tree too.
+    """
+    command = [sys.executable, "-m", f"ros_nodes.nodes.{module}", "--ros-args"]
+    for file in params_files:
+        command += ["--params-file", str(file)]
+    if namespace:
+        command += ["-r", f"__ns:=/{namespace}"]
+    for parameter in parameters:
+        command += ["-p", parameter]
+    return command
 
 
 class Processes:
@@ -88,11 +105,7 @@ class Processes:
 
     def start(self, name: str, module: str, namespace: str = "") -> None:
         """Start `ros_nodes.nodes.<module>` as process `name`."""
-        command = [sys.executable, "-m", f"ros_nodes.nodes.{module}", "--ros-args"]
-        for file in self._params_files:
-            command += ["--params-file", str(file)]
-        if namespace:
-            command += ["-r", f"__ns:=/{namespace}"]
+        command = node_command(module, self._params_files, namespace)
         with self.log_of(name).open("ab") as log:
             # A session of its own keeps the terminal's Ctrl-C from it: the parent ends its children in order.
             self._running[name] = subprocess.Popen(
@@ -125,7 +138,7 @@ class Processes:
         """The last error line that `name` printed, or its last line."""
         lines = [line for line in self.log_of(name).read_text(errors="replace").splitlines() if line.strip()]
         errors = [line for line in lines if "[ERROR]" in line or "[FATAL]" in line or line.startswith("error:")]
-        return (errors or lines or ["it said nothing"])[-1]
+        return (errors or lines or ["no output"])[-1]
 
     def end(self, name: str, timeout_s: float = 3.0) -> None:
         """Ask `name` to end, and make it."""

@@ -1,4 +1,4 @@
-"""What an operator asks of a robot: which topic each command of a contract comes from, and what holds without one.
+"""Commands of an operator to a robot: the topic of each command of a contract, and its default.
 
 | command                         | topic in the robot's namespace | message                                           |
 |---------------------------------|--------------------------------|---------------------------------------------------|
@@ -7,8 +7,8 @@
 | any other `<name>` (n)          | commands/<name>                | std_msgs/Float64MultiArray with n numbers, latched|
 
 Latched means reliable and transient-local. What is out of the range that the policy was trained for is refused, and
-what was asked before stays. Before anything is asked, robots stay where they are, see `hold_command`; arms are
-left to their shield, which holds every joint, until each of their topics has been heard.
+the command before stays in force. Until the first one robots hold their position, see `hold_command`; an arm's
+shield holds every joint until each of its topics has been received.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, base_frame
-from ros_nodes.messages.hold_command import Stay, upper_half
+from ros_nodes.messages.hold_command import HoldCommand, upper_half
 from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
 
 Command = Mapping[str, np.ndarray]
@@ -41,8 +41,8 @@ class _Source:
     mailbox: Mailbox
     read: Callable[[Any], dict[str, np.ndarray]]
     lasts_ns: int = NEVER  # after a message, until the safe command is back
-    heard_ns: int = 0
-    asked: bool = False  # since the start
+    received_ns: int = 0
+    received: bool = False  # since the start
 
 
 def own_topics(commands: Iterable[str]) -> list[str]:
@@ -51,9 +51,9 @@ def own_topics(commands: Iterable[str]) -> list[str]:
 
 
 class CommandInbox:
-    """The commands (n,) float32 of one robot, from messages that `check` accepts; before the first one: stay.
+    """The commands (n,) float32 of one robot, from messages that `check` accepts; before the first one: hold position.
 
-    A velocity holds for `velocity_timeout_s`, for an operator who falls silent has lost hold of the robot.
+    A velocity holds for `velocity_timeout_s`, then the robot stops.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class CommandInbox:
         self._commands = {command.name: command for command in commands}
         self._base_frame = base_frame(robot)
         self._waits = spec.kind == "manipulator"
-        self._stay = Stay(spec, commands)
+        self._hold_command = HoldCommand(spec, commands)
         for name, size in (("goal_pos", 3), ("goal_quat", 4), ("velocity", 3)):
             if name in self._commands and self._commands[name].shape[1] != size:
                 shape = self._commands[name].shape
@@ -81,20 +81,20 @@ class CommandInbox:
         self._command: dict[str, np.ndarray] = {}
 
     def start(self, state: RobotState, objects: Mapping[str, ObjectState] = NO_OBJECTS) -> Command:
-        """Forget what was asked: stay where `state` and `objects` (no batch) are, as far as the policy's range goes."""
-        self._safe = self._stay(state, objects)
+        """Reset: hold the positions of `state` and `objects` (no batch), as far as the policy's range goes."""
+        self._safe = self._hold_command(state, objects)
         self._command = dict(self._safe)
         for source in self._sources:
-            source.asked = False
+            source.received = False
         return self._command
 
     @property
     def awaited(self) -> list[str]:
-        """Topics that an operator has to say something acceptable on before the robot may be moved.
+        """Topics on which an acceptable command is still missing before the robot may move.
 
-        None but for arms: no goal in the range of a policy leaves an arm where it is for sure, its shield does.
+        Only of arms: no goal in the range of a policy is sure to keep an arm where it is, but its shield is.
         """
-        return [source.mailbox.topic for source in self._sources if self._waits and not source.asked]
+        return [source.mailbox.topic for source in self._sources if self._waits and not source.received]
 
     def update(self, now_ns: int) -> Command:
         """Take what has arrived by `now_ns` (ROS clock)."""
@@ -102,29 +102,29 @@ class CommandInbox:
             taken = source.mailbox.take()
             if taken is not None:
                 self._accept(source, *taken)
-            if source.heard_ns and now_ns - source.heard_ns > source.lasts_ns:
-                source.heard_ns = 0
+            if source.received_ns and now_ns - source.received_ns > source.lasts_ns:
+                source.received_ns = 0
                 self._command = self._command | {"velocity": self._safe["velocity"]}
         return self._command
 
     def _accept(self, source: _Source, message: Any, arrived_ns: int) -> None:
         try:
-            asked = self._command | source.read(message)
-            self._check(asked)
+            command = self._command | source.read(message)
+            self._check(command)
         except ValueError as error:
             self._logger.error(f"{source.mailbox.topic} refused: {error}", throttle_duration_sec=1.0)
             return
-        self._command, source.heard_ns, source.asked = asked, arrived_ns, True
+        self._command, source.received_ns, source.received = command, arrived_ns, True
 
     def _listen(self, node: ManagedNode, velocity_lasts_ns: int) -> list[_Source]:
         sources = []
         if self._commands.keys() & {"goal_pos", "goal_quat"}:
-            sources.append(_Source(node.listen(PoseStamped, GOAL, qos.LATCHED), self._goal))
+            sources.append(_Source(node.subscribe(PoseStamped, GOAL, qos.LATCHED), self._goal))
         if "velocity" in self._commands:
-            mailbox = node.listen(TwistStamped, VELOCITY, qos.SENSOR)
+            mailbox = node.subscribe(TwistStamped, VELOCITY, qos.SENSOR)
             sources.append(_Source(mailbox, self._velocity, velocity_lasts_ns))
         for name in own_topics(self._commands):
-            mailbox = node.listen(Float64MultiArray, command_topic(name), qos.LATCHED)
+            mailbox = node.subscribe(Float64MultiArray, command_topic(name), qos.LATCHED)
             sources.append(_Source(mailbox, partial(_array, name)))
         return sources
 

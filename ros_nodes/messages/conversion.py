@@ -1,4 +1,4 @@
-"""Where messages and types meet: poses, twists and stamps here, joints and actuators in `ros_nodes.messages.joints`.
+"""Conversion between messages and types: poses, twists and stamps; for joints and actuators see `messages.joints`.
 
 Messages: quaternions xyzw, stamps in two integers, twists of `nav_msgs/Odometry` in the child frame (REP-105, REP-103).
 Types: see hardware.types. A stamp here is integer nanoseconds of the ROS clock.
@@ -15,7 +15,7 @@ WORLD_FRAME = "world"
 
 
 class MessageError(ValueError):
-    """A message that cannot be what it claims to be; the text says why."""
+    """A message with invalid content; the text names the reason."""
 
 
 def base_frame(robot: str) -> str:
@@ -49,7 +49,7 @@ def _unknown(size: int) -> np.ndarray:
 
 
 def empty_peers(num_peers: int) -> Peers:
-    """Room (P, ...) for what `num_peers` others say; none of it valid."""
+    """Peers (P, ...) to be filled from messages; none valid."""
     vectors = np.zeros((num_peers, 3), np.float32), np.zeros((num_peers, 3), np.float32)
     return Peers(*vectors, np.full(num_peers, np.inf, np.float32), np.zeros(num_peers, bool))
 
@@ -77,7 +77,7 @@ def _read(message: Odometry, pos: np.ndarray, quat: np.ndarray, lin_vel: np.ndar
 def read_peer(message: Odometry, peers: Peers, slot: int) -> int:
     """Fill position and world velocity of `peers[slot]`; returns the measurement's stamp in ns.
 
-    A peer that is not finite is a peer that says nothing: MessageError.
+    MessageError where it is not finite.
     """
     pose, twist = message.pose.pose, message.twist.twist
     p, q, v = pose.position, pose.orientation, twist.linear

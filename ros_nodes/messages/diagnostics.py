@@ -1,4 +1,4 @@
-"""What a shield says of itself, by REP-107: one status with level, a short message and key-value pairs."""
+"""A shield's status, by REP-107: level, a short message and key-value pairs; the mode is one of the keys."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +67,7 @@ class ShieldStatus:
 
 @dataclass(frozen=True, slots=True)
 class ShieldMode:
-    """Who moves a robot, as its shield says."""
+    """Mode of a robot's shield."""
 
     mode: str
     reason: str = ""
@@ -76,7 +76,7 @@ class ShieldMode:
 
 
 def read_status(message: DiagnosticArray) -> ShieldMode:
-    """The mode in a message of `ShieldStatus`; "?" where it says none."""
+    """The mode in a message of `ShieldStatus`; "?" where it has none."""
     values = {pair.key: pair.value for status in message.status for pair in status.values}
     stamp = stamp_ns(message.header.stamp)
     return ShieldMode(values.get(MODE, "?"), values.get(REASON, ""), values.get(LATCHED) == str(True), stamp)

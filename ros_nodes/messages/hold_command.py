@@ -1,4 +1,4 @@
-"""The commands that ask for no motion, for before an operator says anything."""
+"""Commands that ask for no motion, until an operator sends the first one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,12 +13,12 @@ from hardware.types import Array, ObjectState, RobotState
 TOOL = "tool"
 
 
-class Stay:
+class HoldCommand:
     """Commands (n,) float32 that keep a robot and its objects where they are, as far as the policy's ranges go.
 
-    A goal, or a `height`, is that of the one object which an arm looks at, else of the robot's `tool` frame, else of
-    its base; `<object>_goal` is that of the object. Everything else is zero, velocities for one. Of an arm these only
-    stand in until all has been asked: it is not moved by them, see `CommandInbox.awaited`.
+    A goal, or a `height`, is that of the one object which an arm's policy observes, else of the robot's `tool` frame,
+    else of its base; `<object>_goal` is that of the object. Everything else is zero, such as velocities. Of an arm they
+    are placeholders until all commands have been received: see `CommandInbox.awaited`.
     """
 
     def __init__(self, robot: RobotSpec, commands: Sequence[CommandSpec]):

@@ -1,4 +1,4 @@
-"""What a robot, real or simulated, tells the nodes about itself."""
+"""Topics with the measurements of a robot, real or simulated."""
 
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
@@ -14,7 +14,7 @@ from ros_nodes.messages.joints import JointConverter
 class Measurements:
     """Publishes `odom`, and `joint_states` where there are joints.
 
-    A base that is bolted down says where it is once a control period only: its peers want to know, it does not.
+    The odometry of a fixed base is published once a control period only: just its peers use it.
     """
 
     def __init__(self, node: ManagedNode, spec: RobotSpec, robot: str, namespace: str = ""):
@@ -22,16 +22,16 @@ class Measurements:
         self._odometry = odometry_of(base_frame(robot))
         self._odometry_publisher = node.advertise(Odometry, f"{namespace}odom", qos.SENSOR)
         self._odometry_ns = round(1e9 / spec.control_hz) if spec.fixed_base else 0
-        self._told_ns = 0
+        self._last_ns = 0
         self._joints = JointConverter(spec.joint_names, base_frame(robot))
         self._joint_publisher = (
             node.advertise(JointState, f"{namespace}joint_states", qos.SENSOR) if spec.joints else None
         )
 
     def publish(self, state: RobotState, stamp_ns: int) -> None:
-        """Tell `state` (no batch), measured at `stamp_ns` (ROS clock)."""
-        if abs(stamp_ns - self._told_ns) >= self._odometry_ns:
-            self._told_ns = stamp_ns
+        """Publish `state` (no batch), measured at `stamp_ns` (ROS clock)."""
+        if abs(stamp_ns - self._last_ns) >= self._odometry_ns:
+            self._last_ns = stamp_ns
             write_odometry(self._odometry, state, stamp_ns)
             self._odometry_publisher.publish(self._odometry)
         if self._joint_publisher is not None:

@@ -6,13 +6,13 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 # Only the newest measurement counts: a lost one is replaced by the next.
 SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
-# Late joiners, a restarted node for one, hear the last word.
+# Late joiners, such as a restarted node, receive the last message.
 LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
-# For whoever has to see every mode that a shield goes through.
+# To receive every mode that a shield goes through.
 HISTORY = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
-# What listens to commands asks for no deadline, so that any publisher can be heard, and refused by content instead.
+# Subscribers to commands request no deadline, so that any publisher is received, and refused by content instead.
 COMMAND_IN = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
@@ -27,7 +27,7 @@ def command_out(control_dt_s: float) -> QoSProfile:
 
 
 def recording(depth: int, latched: bool) -> QoSProfile:
-    """For the recorder: hears every publisher, keeps `depth` messages until it comes to write them."""
+    """For the recorder: compatible with every publisher; keeps `depth` messages until they are written."""
     return QoSProfile(
         depth=depth,
         reliability=ReliabilityPolicy.RELIABLE if latched else ReliabilityPolicy.BEST_EFFORT,

@@ -1,4 +1,4 @@
-"""What a node knows of its own robot, of the others and of objects, kept up to date by polling."""
+"""State of a node's own robot, of peers and of objects, from polled subscriptions."""
 
 from collections.abc import Callable, Sequence
 from math import cos, sin
@@ -36,12 +36,12 @@ class OwnState:
         if spec.fixed_base:
             place(self.state, *base_pose)
         else:
-            self._parts.append((node.listen(Odometry, "odom", qos.SENSOR), read_odometry))
+            self._parts.append((node.subscribe(Odometry, "odom", qos.SENSOR), read_odometry))
         if spec.joints:
             read = JointConverter(spec.joint_names).read
-            self._parts.append((node.listen(JointState, "joint_states", qos.SENSOR), read))
+            self._parts.append((node.subscribe(JointState, "joint_states", qos.SENSOR), read))
         self._stamps_ns = [0] * len(self._parts)
-        self.stamp_ns = 0  # of the oldest part; 0 while one has never been heard
+        self.stamp_ns = 0  # of the oldest part; 0 while one has never been received
 
     @property
     def mailboxes(self) -> list[Mailbox]:
@@ -56,7 +56,7 @@ class OwnState:
                 continue
             try:
                 self._stamps_ns[part] = read(taken[0], self.state)
-            except MessageError as error:  # the last good word stays, and grows old
+            except MessageError as error:  # the last good message stays, and ages
                 self._logger.error(str(error), throttle_duration_sec=1.0)
         before, self.stamp_ns = self.stamp_ns, min(self._stamps_ns)
         if self.stamp_ns:
@@ -65,10 +65,10 @@ class OwnState:
 
 
 class PeerTable:
-    """The newest word of every other robot; those never heard are not valid."""
+    """The newest state of every other robot; those never received are not valid."""
 
     def __init__(self, node: ManagedNode, names: Sequence[str]):
-        self._mailboxes = [node.listen(Odometry, f"/{name}/odom", qos.SENSOR) for name in names]
+        self._mailboxes = [node.subscribe(Odometry, f"/{name}/odom", qos.SENSOR) for name in names]
         self.peers: Peers = empty_peers(len(names))
         self._stamps_ns = [0] * len(names)
 
@@ -78,21 +78,21 @@ class PeerTable:
             taken = mailbox.take()
             if taken is not None:
                 try:
-                    # A peer whose clock is ahead is there all the same, but grows old from now on, not from later.
+                    # A peer whose clock is ahead is valid all the same, but ages from now on, not from later.
                     self._stamps_ns[slot] = min(read_peer(taken[0], self.peers, slot), now_ns)
                     self.peers.valid[slot] = True
                 except MessageError:
-                    pass  # the last good word stays, and grows old
+                    pass  # the last good message stays, and ages
             if self._stamps_ns[slot]:
                 self.peers.age[slot] = (now_ns - self._stamps_ns[slot]) * 1e-9
         return self.peers
 
 
 class ObjectTable:
-    """The newest word on every object that a policy looks at; not finite before the first one."""
+    """The newest state of every object that a policy observes; not finite before the first message."""
 
     def __init__(self, node: ManagedNode, names: Sequence[str]):
-        self._mailboxes = {name: node.listen(Odometry, object_topic(name), qos.SENSOR) for name in names}
+        self._mailboxes = {name: node.subscribe(Odometry, object_topic(name), qos.SENSOR) for name in names}
         self.objects: dict[str, ObjectState] = {name: empty_object() for name in names}
         self._stamps_ns = dict.fromkeys(names, 0)
 
@@ -107,9 +107,9 @@ class ObjectTable:
         return self.objects
 
     def not_current(self, limit_s: float, ahead_s: float) -> list[str]:
-        """Objects last heard of more than `limit_s` ago, never, or by a clock more than `ahead_s` ahead of this one.
+        """Objects last received more than `limit_s` ago, never, or stamped more than `ahead_s` in the future.
 
-        What is stamped in the future would otherwise not grow old before the future has come.
+        What is stamped in the future would otherwise not age until then.
         """
         return [name for name, state in self.objects.items() if not -ahead_s <= state.age <= limit_s]
 

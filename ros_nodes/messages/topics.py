@@ -14,7 +14,7 @@ VELOCITY = "cmd_vel"
 
 
 def object_topic(name: str) -> str:
-    """Where a tracker says how the object `name` moves."""
+    """Where a tracker publishes the state of the object `name`."""
     return f"/objects/{name}/odom"
 
 

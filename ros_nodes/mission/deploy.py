@@ -15,12 +15,12 @@ from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
-from ros_nodes.mission.arming import ArmError, arm, first_words
+from ros_nodes.mission.arming import ArmError, arm, first_orders
 from ros_nodes.mission.flight_file import save_flight
 from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
-from ros_nodes.mission.mission_metrics import figures, load_recording
-from ros_nodes.mission.mission_success import Judge, near_goal
-from ros_nodes.mission.operator import Conductor, MissionNode, bring_up
+from ros_nodes.mission.mission_metrics import load_recording, mission_metrics
+from ros_nodes.mission.mission_success import Criterion, near_goal
+from ros_nodes.mission.operator import MissionNode, OrderSender, bring_up
 from ros_nodes.mission.prepare import ECHO, PARAMETERS, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "team.yaml"
@@ -31,10 +31,10 @@ Progress = Callable[[dict[str, Any]], None]
 
 
 class DeployError(RuntimeError):
-    """The mission could not be flown to its end; one line that says why."""
+    """The mission could not be flown to its end; one line with the reason."""
 
 
-def run_mission(
+def run_swap(
     bundle_path: Path | str,
     out_dir: Path | str,
     robots: int = 4,
@@ -43,23 +43,23 @@ def run_mission(
     seed: int = 0,
     on_progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Fly the swap mission with the policy file, see `plan_swap` and `conduct`.
+    """Fly the swap with the policy file, see `plan_swap` and `run_mission`.
 
     One policy is killed `kill_after_s` after the start, None for none.
     """
     load_bundle(bundle_path)  # a bad file is answered before a bad number
     mission = plan_swap(robots, duration_s, kill_after_s, seed)
-    return conduct(mission.flown_by({CRAZYFLIE: bundle_path}), out_dir, on_progress=on_progress)
+    return run_mission(mission.flown_by({CRAZYFLIE: bundle_path}), out_dir, on_progress=on_progress)
 
 
-def conduct(
-    mission: Mission, out_dir: Path | str, judge: Judge = near_goal, on_progress: Progress | None = None
+def run_mission(
+    mission: Mission, out_dir: Path | str, criterion: Criterion = near_goal, on_progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Carry out `mission`, each robot with its policy file, and return its figures (see results.figures).
+    """Carry out `mission`, each robot with its policy file, and return its metrics (see `mission_metrics`).
 
-    `judge` says from the truth what was a success. `on_progress` gets a dict with `phase` ("start", "bring-up",
+    `criterion` judges the ground truth. `on_progress` gets a dict with `phase` ("start", "bring-up",
     "mission", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in
-    `out_dir`: bag/ (MCAP), flight.npz, mission.json (figures), plan.json, params.yaml, logs/ and series/. BundleError
+    `out_dir`: bag/ (MCAP), flight.npz, mission.json (metrics), plan.json, params.yaml, logs/ and series/. BundleError
     or ValueError for a bundle or mission that cannot be, DeployError when a process fails.
     """
     out = Path(out_dir).resolve()
@@ -72,7 +72,7 @@ def conduct(
     recording = load_recording(out / "series", mission, start_ns, killed_ns, changes)
     files = dict.fromkeys(member.bundle for member in mission.team)
     result = {
-        **figures(recording, list(shields.values()), judge),
+        **mission_metrics(recording, list(shields.values()), criterion),
         "other_programs_cores": None if other_cores is None else round(other_cores, 2),
         "seed": mission.seed,
         "fingerprint": ", ".join(load_bundle(file).fingerprint for file in files),
@@ -84,9 +84,9 @@ def conduct(
 
 
 def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None, dict[str, list[ShieldMode]]]:
-    """Start everything, fly, end everything; when the mission began and the policy was killed (ns, ROS clock).
+    """Start all processes, fly, end them.
 
-    And what each robot's shield did.
+    Returns when the mission began and when the policy was killed (ns, ROS clock), and the modes of each shield.
     """
     domain_id = free_domain_id()
     environment = ros_environment(domain_id)
@@ -104,10 +104,10 @@ def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None
             processes.start(f"{name}_policy", "policy_node", namespace=name)
         report({"phase": "bring-up"})
         try:
-            say_first = first_words(mission, node)
+            send_first = first_orders(mission, node)
 
             def watch() -> None:
-                say_first()
+                send_first()
                 processes.check()
 
             stages = node_names(mission.names, True, True)
@@ -116,24 +116,24 @@ def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None
             arm(node, executor, watch)
             return *_conduct(mission, node, processes, report), node.changes
         except BringUpError as error:
-            said = processes.last_line(error.node.strip("/").replace("/", "_"))
-            raise DeployError(f"{error}: {said}") from error
+            last = processes.last_line(error.node.strip("/").replace("/", "_"))
+            raise DeployError(f"{error}: {last}") from error
         except (ArmError, ProcessError) as error:
             raise DeployError(str(error)) from error
 
 
 def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: Progress) -> tuple[int, int | None]:
-    """Goals, the kill, and a watching eye, in the mission's time."""
+    """Send orders, kill the policy when it is due, report progress, until the mission is over."""
     start_ns, killed_ns = time.time_ns(), None
     begin = time.monotonic()
-    conductor, next_report = Conductor(mission, node), 0.0
+    conductor, next_report = OrderSender(mission, node), 0.0
     while (now := time.monotonic() - begin) < mission.duration_s:
         event = "goals" if conductor.step(now) else ""
         if mission.kill_s is not None and killed_ns is None and now >= mission.kill_s:
             killed_ns = processes.kill(f"{mission.names[mission.kill_robot]}_policy")
             event = f"policy of {mission.names[mission.kill_robot]} killed"
         processes.check()
-        node.look()
+        node.update()
         if event or now >= next_report:
             next_report = now + PROGRESS_S
             report(

@@ -1,4 +1,4 @@
-"""Why a mission failed, and when a shield took a robot from its policy: which robot, when, what."""
+"""Failures of a mission and takeovers by shields: which robot, when and why."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,15 +9,16 @@ import numpy as np
 from ros_nodes.messages.diagnostics import ShieldMode
 from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import Mission
-from ros_nodes.mission.mission_success import Verdict, checked
+from ros_nodes.mission.mission_success import MissionSuccess, checked
 
 POLICY_FLIES = ("NOMINAL", "FILTERED")
-Failure = dict[str, Any]  # robot, t_s of the mission, and why in words
+Time = float | None
+Failure = dict[str, Any]  # robot, t_s of the mission, and the reason
 
 
 @dataclass(slots=True)
 class Takeover:
-    """A shield took over from its policy."""
+    """A shield took its robot over from the policy."""
 
     robot: str
     t_s: float  # of the mission
@@ -33,7 +34,7 @@ class Takeover:
 
 
 def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[Takeover]:
-    """What shields did since the mission began at `start_ns` (ROS clock), in order; `changes` of each robot's mode."""
+    """Takeovers since the mission began at `start_ns` (ROS clock), by time; `changes`: modes of each shield."""
     found = []
     for robot, modes in changes.items():
         policy, current = "", None
@@ -62,20 +63,20 @@ def lost_robots(mission: Mission, found: Sequence[Takeover], killed_s: float | N
     ]
 
 
-def missed_goals(mission: Mission, truth: GroundTruth, verdict: Verdict, killed_s: float | None) -> list[Failure]:
+def missed_goals(mission: Mission, truth: GroundTruth, outcome: MissionSuccess, killed_s: Time) -> list[Failure]:
     """Robots that were not where they were asked to be at a check."""
     return [
         {"robot": mission.names[robot], "t_s": end_s, "why": f"goal not held for {mission.hold_s:g} s"}
         for end_s, window, living in checked(mission, truth, killed_s)
         for robot in living
-        if not (window.any() and verdict.success[window, robot].all())
+        if not (window.any() and outcome.success[window, robot].all())
     ]
 
 
-def failed_terms(mission: Mission, truth: GroundTruth, verdict: Verdict, killed_s: float | None) -> list[Failure]:
-    """The first moment of each of the task's failure terms, of robots while their policy lived."""
+def terminated_robots(mission: Mission, truth: GroundTruth, outcome: MissionSuccess, killed_s: Time) -> list[Failure]:
+    """The first moment of each termination term of the task, of robots while their policy lived."""
     found = []
-    for name, happened in verdict.failures.items():
+    for name, happened in outcome.terminations.items():
         for robot, moments in enumerate(happened.T):
             if killed_s is not None and robot == mission.kill_robot:
                 moments = moments & (truth.time_s < killed_s)

@@ -1,4 +1,4 @@
-"""What a mission leaves behind for reports."""
+"""The file that reports of a mission are drawn from."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from ros_nodes.mission.mission_metrics import FALLBACK, MODES, Recording
 def save_flight(path: Path, recording: Recording) -> None:
     """One .npz with all that a report draws: truth at 50 Hz, modes, interventions, latencies, period errors, events.
 
-    `limit_m` is 0 where the distance of bases means nothing; `goal` is empty where nobody was sent to a place.
+    `limit_m` is 0 where the distance of bases means nothing; `goal` is empty where the mission has no places to go to.
     """
     mission = recording.mission
     specs = [load_robot(member.robot) for member in mission.team]
@@ -46,9 +46,7 @@ def save_flight(path: Path, recording: Recording) -> None:
 
 def _goals(mission: Mission) -> np.ndarray:
     """(N, 3) m, where robots were sent last; (0, 3) unless all were sent somewhere."""
-    goals = [
-        asked["goal_pos"] for order in mission.orders[-1:] for asked in order.commands.values() if "goal_pos" in asked
-    ]
+    goals = [c["goal_pos"] for order in mission.orders[-1:] for c in order.commands.values() if "goal_pos" in c]
     return np.array(goals if len(goals) == len(mission.team) else []).reshape(-1, 3)
 
 

@@ -1,4 +1,4 @@
-"""What the launch files are told, checked before a process starts: ValueError with one line that names the argument.
+"""Arguments of the launch files, checked before a process starts: ValueError with one line that names the argument.
 
 Nothing of the launch library in here, so that this can be tested where only rclpy is installed.
 """

@@ -1,4 +1,4 @@
-"""A mission: who takes part, where robots and objects start, what is asked and when, whose policy dies. A JSON file.
+"""A mission as a JSON file: team, starts of robots and objects, commands over time, and which policy is killed.
 
 The simulated robots and the mission node read the same file. `plan_swap` is the mission that needs no simulator to be
 planned: a team swaps places through one middle, and back. Units: m, rad, s; quaternions wxyz; world frame.
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT = "phalanx-mission/2"
+FORMAT, OLDER_FORMAT = "phalanx-mission/3", "phalanx-mission/2"
 CRAZYFLIE = "crazyflie"
 LEAST_RADIUS_M = 0.7
 LARGEST_TEAM = 16  # on the widest circle, 2.2 m: the shield's fence is at 2.4 m
@@ -24,11 +24,11 @@ HEIGHT_M = (0.9, 1.5)
 HOLD_S = 1.0  # for this long a robot has to be at its goal before a leg of the swap ends
 KILL_INTO_LEG_S = 0.8  # the policy dies this long after the way back has begun
 SHORTEST_S, LONGEST_S = 4.0, 600.0
-FIRST_KILL_S = 3.0  # before, nobody has got anywhere
+FIRST_KILL_S = 3.0  # before, no robot has moved far
 
 
 class MissionError(ValueError):
-    """A mission file cannot be read; one line names the file and says why."""
+    """A mission file cannot be read; one line names the file and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +37,26 @@ class Member:
 
     name: str  # its namespace
     robot: str  # specification by name
-    role: str  # in its task; in one for like robots the robot's specification
+    group: str  # of its task; in one for like robots the robot's specification
     base_pose: np.ndarray  # (7,) position m and quaternion of its base
     joint_pos: np.ndarray  # (J,) rad
     bundle: str = ""  # policy file
 
 
-Asked = Mapping[str, Mapping[str, np.ndarray]]  # robot by name -> command of its contract -> (n,)
+Commands = Mapping[str, Mapping[str, np.ndarray]]  # robot by name -> command of its contract -> (n,)
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What robots are asked from `t_s` of the mission on; what is not named stays as it was."""
+    """Commands to robots from `t_s` of the mission on; what is not named stays as it was."""
 
     t_s: float
-    commands: Asked
+    commands: Commands
 
 
 @dataclass(frozen=True, slots=True)
 class Mission:
-    """What is to be done, all of it decided beforehand."""
+    """All of it is decided before it begins."""
 
     team: tuple[Member, ...]
     orders: tuple[Order, ...]  # in the order of their times
@@ -78,32 +78,32 @@ class Mission:
 
     @property
     def command_names(self) -> list[str]:
-        """What robots are asked for, sorted."""
-        return sorted({name for order in self.orders for asked in order.commands.values() for name in asked})
+        """Names of all commands in the orders, sorted."""
+        return sorted({name for order in self.orders for commands in order.commands.values() for name in commands})
 
     @property
     def legs_s(self) -> tuple[float, ...]:
         """When each leg begins: at the start, and after each check but the last."""
         return (0.0, *self.checks_s[:-1])
 
-    def rows(self, role: str) -> list[int]:
-        """Which of the robots have `role`."""
-        return [row for row, member in enumerate(self.team) if member.role == role]
+    def rows(self, group: str) -> list[int]:
+        """Which of the robots are of `group`."""
+        return [row for row, member in enumerate(self.team) if member.group == group]
 
     def flown_by(self, bundles: Mapping[str, Path | str]) -> "Mission":
-        """The mission with the policy file of each role."""
-        files = {role: str(Path(file).resolve()) for role, file in bundles.items()}
-        return replace(self, team=tuple(replace(member, bundle=files[member.role]) for member in self.team))
+        """The mission with the policy file of each group."""
+        files = {group: str(Path(file).resolve()) for group, file in bundles.items()}
+        return replace(self, team=tuple(replace(member, bundle=files[member.group]) for member in self.team))
 
     def command_at(self, name: str, times_s: np.ndarray, rows: Sequence[int]) -> np.ndarray:
         """The command `name` (T, N, n) that was in force at `times_s` (T,) for the robots `rows`; NaN before any."""
         return np.stack([self._command_at(self.team[row].name, name, times_s) for row in rows], axis=1)
 
     def _command_at(self, robot: str, name: str, times_s: np.ndarray) -> np.ndarray:
-        told = [(order.t_s, order.commands.get(robot, {})) for order in self.orders]
-        said = [(t_s, commands[name]) for t_s, commands in told if name in commands]
-        values = np.stack([np.full_like(said[0][1], np.nan), *(value for _, value in said)])
-        return values[np.searchsorted([t_s for t_s, _ in said], times_s, side="right")]
+        orders = [(order.t_s, order.commands.get(robot, {})) for order in self.orders]
+        sent = [(t_s, commands[name]) for t_s, commands in orders if name in commands]
+        values = np.stack([np.full_like(sent[0][1], np.nan), *(value for _, value in sent)])
+        return values[np.searchsorted([t_s for t_s, _ in sent], times_s, side="right")]
 
 
 def yaw_of(pose: np.ndarray) -> list[float]:
@@ -120,8 +120,10 @@ def load_mission(path: Path | str) -> Mission:
     """Read what `save_mission` wrote; MissionError for anything else."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-        if (found := data.pop("format", None)) != FORMAT:
+        if (found := data.pop("format", None)) not in (FORMAT, OLDER_FORMAT):
             raise MissionError(f"{path}: format {found!r} is not {FORMAT!r}")
+        if found == OLDER_FORMAT:
+            data["team"] = [{"group" if key == "role" else key: v for key, v in m.items()} for m in data["team"]]
         mission = _mission(data)
         _check(mission)
         return mission
@@ -137,7 +139,7 @@ def _mission(data: dict[str, Any]) -> Mission:
     return Mission(
         team=tuple(_member(**member) for member in data.pop("team")),
         orders=tuple(
-            Order(order["t_s"], {name: _arrays(asked) for name, asked in order["commands"].items()})
+            Order(order["t_s"], {name: _arrays(commands) for name, commands in order["commands"].items()})
             for order in data.pop("orders")
         ),
         checks_s=tuple(data.pop("checks_s")),
@@ -147,7 +149,7 @@ def _mission(data: dict[str, Any]) -> Mission:
 
 
 def _check(mission: Mission) -> None:
-    """ValueError for what the nodes would only stumble over in flight."""
+    """ValueError for what would fail only once the nodes run."""
     for name in mission.names:
         if not is_name(name):
             raise ValueError(f"robot {name!r}: a name is letters, digits and _, a letter first")
@@ -160,16 +162,16 @@ def _check(mission: Mission) -> None:
     check_times(mission.duration_s, mission.kill_s)
     if not 0 <= mission.kill_robot < len(mission.team):
         raise ValueError(f"kill_robot = {mission.kill_robot}: there are {len(mission.team)} robots, counted from 0")
-    if strangers := {name for order in mission.orders for name in order.commands} - set(mission.names):
-        raise ValueError(f"an order is for {sorted(strangers)[0]!r}, who is not in the team")
+    if unknown := {name for order in mission.orders for name in order.commands} - set(mission.names):
+        raise ValueError(f"an order is for {sorted(unknown)[0]!r}, which is not in the team")
     times = [order.t_s for order in mission.orders]
     if not np.isfinite(times).all() or times != sorted(times):
         raise ValueError("orders must have finite times, in order")
 
 
-def _member(base_pose: Sequence[float], joint_pos: Sequence[float], **words: str) -> Member:
+def _member(base_pose: Sequence[float], joint_pos: Sequence[float], **names: str) -> Member:
     pose = np.array(base_pose, float).reshape(7)
-    return Member(base_pose=pose, joint_pos=np.array(joint_pos, float).reshape(-1), **words)
+    return Member(base_pose=pose, joint_pos=np.array(joint_pos, float).reshape(-1), **names)
 
 
 def _arrays(data: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -227,7 +229,7 @@ def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int) -
 
 
 def check_times(duration_s: float, kill_s: float | None, first_kill_s: float = 0.0) -> None:
-    """ValueError for a mission that is too short or too long, or whose policy would die too early or too late."""
+    """ValueError for a mission too short or too long, and for a kill too early or too late in it."""
     if not SHORTEST_S <= duration_s <= LONGEST_S:
         raise ValueError(f"duration_s = {duration_s:g}: must be from {SHORTEST_S:g} to {LONGEST_S:g}")
     if kill_s is not None and not first_kill_s <= kill_s <= duration_s - 1.0:

@@ -1,4 +1,4 @@
-"""From the time series that a mission left behind to its figures."""
+"""From the time series that a mission recorded to its metrics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from ros_nodes.lifecycle.series import read_series
 from ros_nodes.messages.diagnostics import ShieldMode
-from ros_nodes.mission.failures import Failure, Takeover, failed_terms, lost_robots, missed_goals, takeovers
+from ros_nodes.mission.failures import Failure, Takeover, lost_robots, missed_goals, takeovers, terminated_robots
 from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
 from ros_nodes.mission.mission import Mission
-from ros_nodes.mission.mission_success import Judge, legs_done
+from ros_nodes.mission.mission_success import Criterion, legs_done
 
 MODES = tuple(mode.name for mode in Mode)
 FALLBACK = tuple(MODES.index(name) for name in ("HOLD", "LAND", "DAMP", "OFF", "ESTOP") if name in MODES)
 TOUCHDOWN_M_S = 1.0  # a landing faster than this is a crash
-BEYOND = 0.01  # rad or m; a joint that is farther beyond its range broke the shield's promise
+BEYOND = 0.01  # rad or m; a joint farther beyond its range than this is a violation
 AT_REST = 0.1  # rad/s or m/s; slower than this nothing moves
 REST_S = 0.5
-CARRIED = 0.9  # a drone at rest whose rotors carry a smaller share of it than this stands on something
+CARRIED = 0.9  # a drone at rest whose rotors carry a smaller share of its weight than this stands on something
 Series = dict[str, np.ndarray]
 
 
@@ -51,7 +51,7 @@ def load_recording(
 ) -> Recording:
     """Read what the nodes wrote to `folder`; the mission began at `start_ns` (ROS clock).
 
-    `changes`: of each robot's shield, as the operator heard them.
+    `changes`: modes of each robot's shield, as the operator received them.
     """
 
     def read(name: str, clock: str = "time_s") -> Series:
@@ -77,10 +77,12 @@ def load_recording(
     )
 
 
-def figures(recording: Recording, shields: Sequence[ShieldParams | JointShieldParams], judge: Judge) -> dict[str, Any]:
+def mission_metrics(
+    recording: Recording, shields: Sequence[ShieldParams | JointShieldParams], criterion: Criterion
+) -> dict[str, Any]:
     """The mission's result as plain JSON values; keys end in their unit. `shields`: parameters of each robot's.
 
-    `violations` counts how often a shield's promise was broken: drones in each other's ellipsoid, joints out of range.
+    `violations` counts drones that entered each other's safety ellipsoid, and joints that left their range.
     """
     mission, killed_s = recording.mission, recording.killed_s
     specs = [load_robot(member.robot) for member in mission.team]
@@ -93,13 +95,13 @@ def figures(recording: Recording, shields: Sequence[ShieldParams | JointShieldPa
     latency = recording.commands["sensor_to_command_ms"]
     period_error = np.abs(np.concatenate([series["period_error_us"] for series in recording.policies]))
     filtered = [np.isin(series["mode"], [MODES.index("FILTERED")]) for series in recording.shields]
-    verdict = judge(mission, recording.truth)
-    legs = legs_done(mission, recording.truth, verdict, killed_s)
+    outcome = criterion(mission, recording.truth)
+    legs = legs_done(mission, recording.truth, outcome, killed_s)
     failures = [
         *lost_robots(mission, recording.takeovers, killed_s),
-        *missed_goals(mission, recording.truth, verdict, killed_s),
-        *failed_terms(mission, recording.truth, verdict, killed_s),
-        *_broken_promises(recording, drones, specs),
+        *missed_goals(mission, recording.truth, outcome, killed_s),
+        *terminated_robots(mission, recording.truth, outcome, killed_s),
+        *_violation_times(recording, drones, specs),
     ]
     result: dict[str, Any] = {
         "task": mission.task,
@@ -136,7 +138,7 @@ def _distance(pos: np.ndarray, pair: tuple[int, int], vertical_scale: float = 1.
     return np.linalg.norm((pos[:, one] - pos[:, other]) / np.array([1.0, 1.0, vertical_scale]), axis=-1)
 
 
-def _broken_promises(
+def _violation_times(
     recording: Recording, drones: Mapping[int, ShieldParams], specs: Sequence[RobotSpec]
 ) -> list[Failure]:
     """The first moment in which two drones were too close, or touched, or a joint was out of its range."""
@@ -156,9 +158,9 @@ def _broken_promises(
 
 
 def _violations(pos: np.ndarray, pair: tuple[int, int], drones: Mapping[int, ShieldParams]) -> int:
-    """How often two drones entered the ellipsoid that the shield of either promises to keep free."""
-    promises = {drones[row] for row in pair}
-    return sum(_times(_distance(pos, pair, p.downwash_ratio) < p.separation_m) for p in promises)
+    """How often two drones entered the ellipsoid that the shield of either limits to keep free."""
+    limits = {drones[row] for row in pair}
+    return sum(_times(_distance(pos, pair, p.downwash_ratio) < p.separation_m) for p in limits)
 
 
 def _times(happens: np.ndarray) -> int:
@@ -227,7 +229,7 @@ def _percentiles(values: np.ndarray) -> dict[str, float | None]:
 
 
 def _bare_echo(echo: Series) -> dict[str, Any]:
-    """How a message to another process and back went, that had nothing to do with the mission.
+    """Delay of a message to another process and back that has nothing to do with the mission.
 
     `cycle_ms` is from the moment at which it should have left. `niceness` is what the system granted.
     """

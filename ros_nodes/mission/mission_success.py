@@ -12,22 +12,22 @@ SETTLED_M = 0.3  # a robot within this of its goal is there
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What can be said of each of T moments and N robots."""
+class MissionSuccess:
+    """Success and terminations of T moments and N robots."""
 
     success: np.ndarray  # (T, N) bool
-    failures: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (T, N) bool; none may happen at any time
+    terminations: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (T, N) bool; none may happen
 
 
 Check = tuple[float, np.ndarray, list[int]]
-Judge = Callable[[Mission, GroundTruth], Verdict]
+Criterion = Callable[[Mission, GroundTruth], MissionSuccess]
 
 
-def near_goal(mission: Mission, truth: GroundTruth) -> Verdict:
+def near_goal(mission: Mission, truth: GroundTruth) -> MissionSuccess:
     """Success is a base near its goal; what a mission is judged by that no task judges."""
     goal = mission.command_at("goal_pos", truth.time_s, range(len(mission.team)))
     pos = np.stack([state.base_pos for state in truth.robots], axis=1)
-    return Verdict(np.linalg.norm(pos - goal, axis=-1) < SETTLED_M)
+    return MissionSuccess(np.linalg.norm(pos - goal, axis=-1) < SETTLED_M)
 
 
 def checked(mission: Mission, truth: GroundTruth, killed_s: float | None) -> Iterator[Check]:
@@ -38,10 +38,10 @@ def checked(mission: Mission, truth: GroundTruth, killed_s: float | None) -> Ite
         yield end_s, window, [robot for robot in range(len(mission.team)) if robot != dead]
 
 
-def legs_done(mission: Mission, truth: GroundTruth, verdict: Verdict, killed_s: float | None) -> list[bool]:
+def legs_done(mission: Mission, truth: GroundTruth, outcome: MissionSuccess, killed_s: float | None) -> list[bool]:
     """Of each check that a policy lives to see, whether success held before it for every robot with a living one."""
     return [
-        bool(window.any() and verdict.success[window][:, living].all())
+        bool(window.any() and outcome.success[window][:, living].all())
         for _, window, living in checked(mission, truth, killed_s)
         if living
     ]

@@ -1,4 +1,4 @@
-"""The operator's side: brings a team up in order, tells robots where to go, and watches how they are."""
+"""The operator's side: brings a team up in order, sends commands, and follows positions and shield modes."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,11 +24,11 @@ from ros_nodes.messages.diagnostics import ShieldMode, read_status
 from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
 from ros_nodes.mission.mission import Mission
 
-REPEAT_S = 0.1  # velocities are said again and again, for a robot forgets them
+REPEAT_S = 0.1  # velocities are repeated: without one a robot stops
 
 
 class MissionNode(Node):
-    """Publishes what robots are asked; keeps each robot's last position and shield mode for whoever watches."""
+    """Publishes commands to robots; keeps each robot's last position and the modes of its shield."""
 
     def __init__(self, team: Sequence[str] | None = None, commands: Sequence[str] = ("goal_pos",), **node_options: Any):
         """`team` by default from the parameter of that name; `node_options` as for rclpy's Node."""
@@ -48,7 +48,7 @@ class MissionNode(Node):
         self._publishers_of = {name: self._advertise(name, commands) for name in self.team}
 
     def send(self, robot: str, commands: Mapping[str, np.ndarray]) -> None:
-        """Ask `robot` for `commands` (n,), by the topics of `messages.commands`; goals are in the world."""
+        """Send `robot` `commands` (n,), on the topics of `messages.commands`; goals are in the world."""
         publishers = self._publishers_of[robot]
         if commands.keys() & {"goal_pos", "goal_quat"}:
             publishers[GOAL].publish(_goal(commands))
@@ -58,10 +58,10 @@ class MissionNode(Node):
             publishers[name].publish(Float64MultiArray(data=np.asarray(commands[name], float).tolist()))
 
     def reset_shield(self, robot: str) -> None:
-        """Free the shield of `robot` from a latched fallback; whether it heard shows in `shields`."""
+        """Ask the shield of `robot` to leave a latched fallback; the outcome shows in `shields`."""
         self._reset[robot].call_async(Trigger.Request())
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Bring `positions` (N, 3), `shields` and `changes` up to date."""
         for index, name in enumerate(self.team):
             odometry = self._odometry[name].take()
@@ -76,7 +76,7 @@ class MissionNode(Node):
 
     @property
     def modes(self) -> list[str]:
-        """The mode of each shield; "?" before it has said one."""
+        """The mode of each shield; "?" before its first status."""
         return [shield.mode for shield in self.shields]
 
     def _advertise(self, robot: str, commands: Iterable[str]) -> dict[str, Publisher]:
@@ -91,8 +91,8 @@ class MissionNode(Node):
         return found
 
 
-class Conductor:
-    """Says the orders of a mission when their time has come."""
+class OrderSender:
+    """Sends the orders of a mission when they are due."""
 
     def __init__(self, mission: Mission, node: MissionNode):
         self._mission, self._node = mission, node
@@ -103,16 +103,16 @@ class Conductor:
 
     def step(self, now_s: float) -> bool:
         """Send what is due at `now_s` of the mission; True when a leg has begun."""
-        asked: dict[str, dict[str, np.ndarray]] = {name: {} for name in self._mission.names}
+        due: dict[str, dict[str, np.ndarray]] = {name: {} for name in self._mission.names}
         while self._waiting and self._waiting[0].t_s <= now_s:
             for name, commands in self._waiting.pop(0).commands.items():
-                asked[name] |= commands
-        self._velocity |= {name: commands["velocity"] for name, commands in asked.items() if "velocity" in commands}
+                due[name] |= commands
+        self._velocity |= {name: commands["velocity"] for name, commands in due.items() if "velocity" in commands}
         if now_s >= self._repeat_s:
             self._repeat_s = now_s + REPEAT_S
             for name, velocity in self._velocity.items():
-                asked[name]["velocity"] = velocity
-        for name, commands in asked.items():
+                due[name]["velocity"] = velocity
+        for name, commands in due.items():
             self._node.send(name, commands)
         begun = [leg_s for leg_s in self._legs_s if leg_s <= now_s]
         self._legs_s = self._legs_s[len(begun) :]

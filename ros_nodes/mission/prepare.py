@@ -1,4 +1,4 @@
-"""What a mission needs of its policies, and what its nodes need to be told."""
+"""Checks the policies of a mission, and writes the parameters of its nodes."""
 
 import json
 from dataclasses import asdict
@@ -41,39 +41,39 @@ def prepare(mission: Mission, out: Path) -> ShieldOf:
 
 
 def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
-    """ValueError for a policy of another robot or role, or one that the mission does not fit.
+    """ValueError for a policy of another robot or group, or one that the mission does not fit.
 
-    It asks for what the policy refuses, or lacks an object that the policy looks at.
+    It does not fit where it sends commands that the policy refuses, or lacks an object that the policy observes.
     """
     check_robot(contract, load_robot(member.robot), member.bundle)
-    if contract.group not in ("", member.role):
-        raise ValueError(f"{member.bundle}: is for role {contract.group!r}, {member.name} has {member.role!r}")
+    if contract.group not in ("", member.group):
+        raise ValueError(f"{member.bundle}: is for group {contract.group!r}, {member.name} is in {member.group!r}")
     specs = {command.name: command for command in contract.commands}
     for order in mission.orders:
         for name, value in order.commands.get(member.name, {}).items():
             if name not in specs:
                 known = ", ".join(specs) or "no commands"
-                raise ValueError(f"the mission asks for {name!r}; the policy takes: {known}")
+                raise ValueError(f"the mission commands {name!r}; the policy takes: {known}")
             _check_value(specs[name], np.asarray(value, np.float32), member.name)
     for name in contract.objects:
         if name not in mission.objects:
-            raise ValueError(f"the policy looks at {name!r}, which the mission has not")
+            raise ValueError(f"the policy observes {name!r}, which the mission does not have")
 
 
 def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
     low, high = np.array(spec.low, np.float32), np.array(spec.high, np.float32)
     if value.shape != low.shape or not ((value >= low) & (value <= high)).all():
-        asked = f"the mission asks {robot} for {spec.name} = {value.round(3).tolist()}"
-        raise ValueError(f"{asked}; the policy was trained for {list(spec.low)} to {list(spec.high)}")
+        command = f"the mission commands {robot} {spec.name} = {value.round(3).tolist()}"
+        raise ValueError(f"{command}; the policy was trained for {list(spec.low)} to {list(spec.high)}")
 
 
 def team_parameters(mission: Mission, shields: ShieldOf, out: Path) -> dict[str, Any]:
-    """The parameter file of a mission's nodes, beyond what config/team.yaml says; JSON is YAML.
+    """The parameter file of a mission's nodes, on top of config/team.yaml; JSON is YAML.
 
     `shields`: parameters of each robot's shield. The mission is in `out`.
     """
     team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
-    # Shields keep drones apart from drones: where an arm is bolted says little about where it is.
+    # Shields keep drones apart from drones: the base of an arm says little about where the arm is.
     drones = [name for name, params in shields.items() if isinstance(params, ShieldParams)]
     record = {
         "bag": str(out / "bag"),

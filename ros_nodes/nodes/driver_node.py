@@ -54,7 +54,7 @@ class DriverNode(ManagedNode):
             self._bolted = empty_state(len(spec.joints))
             place(self._bolted, *self._base_pose)
         self._measurements = Measurements(self, spec, self._name)
-        self._commands = self.listen(JointState, "command", qos.COMMAND_IN)
+        self._commands = self.subscribe(JointState, "command", qos.COMMAND_IN)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
         self._converter = CommandConverter(spec.channels, base_frame(self._name))
 

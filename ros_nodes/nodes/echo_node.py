@@ -1,7 +1,7 @@
-"""What a plain ROS program sees of this machine: a message to another process and back, once a control period.
+"""A bare echo: a message to another process and back, once a control period, and how long that takes.
 
-Two processes of this node run beside a mission, `ping` and `echo`. They hold nothing of the mission's logic, so that
-their figures say how late the machine alone makes a message.
+Two processes of this node, `ping` and `pong`, run beside a mission. They do none of its work: what they measure is the
+delay of the machine.
 """
 
 import os
@@ -32,7 +32,7 @@ class EchoNode(ManagedNode):
 
     def configure(self) -> None:
         there, back = (PONG, PING) if self._rate_hz else (PING, PONG)
-        self._inbox = self.listen(Odometry, there, qos.SENSOR)
+        self._inbox = self.subscribe(Odometry, there, qos.SENSOR)
         self._publisher = self.advertise(Odometry, back, qos.SENSOR)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 

@@ -1,44 +1,38 @@
-"""What people ask of a shield by its services, from one thread, and when the shield's own thread takes it."""
+"""Requests of people to a shield by its services, from one thread, until the shield's own thread takes them."""
 
-import threading
+from queue import Empty, SimpleQueue
+
+STOP, RESET = "estop", "reset"
 
 
-class StopButton:
-    """An emergency stop that stays in until a person resets it, and that no reset of the same moment can undo."""
+class EmergencyStop:
+    """A stop that holds until a reset, and that wins over any reset taken in the same cycle."""
 
     def __init__(self) -> None:
-        self._stop_asked, self._reset_asked = threading.Event(), threading.Event()
-        self._is_in = False
+        self._requests: SimpleQueue[str] = SimpleQueue()
+        self._is_active = False
 
-    def ask_stop(self) -> None:
-        """For any thread, also while nobody looks: it waits."""
-        self._stop_asked.set()
-
-    def ask_reset(self) -> None:
-        """For any thread."""
-        self._reset_asked.set()
+    def request(self, what: str) -> None:
+        """STOP or RESET, from any thread; it waits until it is taken."""
+        self._requests.put(what)
 
     def restart(self) -> bool:
-        """For the shield's thread as it starts: True when the button is in. A reset that nobody served is dropped."""
-        self._reset_asked.clear()
-        self._is_in |= _taken(self._stop_asked)
-        return self._is_in
+        """For the shield's thread as it starts: True when stopped. A reset that was not taken is dropped."""
+        self._is_active |= STOP in self._waiting()
+        return self._is_active
 
     def take(self) -> str:
-        """For the shield's thread, every cycle: "estop", "reset" or "" for nothing new."""
-        reset = _taken(self._reset_asked)  # first: a stop that comes in between is seen below, and wins
-        if _taken(self._stop_asked):
-            self._is_in = True
-            return "estop"
-        if reset:
-            self._is_in = False
-            return "reset"
-        return ""
+        """For the shield's thread, every cycle: STOP, RESET or "" for nothing new."""
+        requests = self._waiting()
+        what = STOP if STOP in requests else RESET if RESET in requests else ""
+        if what:
+            self._is_active = what == STOP
+        return what
 
-
-def _taken(event: threading.Event) -> bool:
-    """Whether `event` was set; it no longer is. One that is set again in between has been noticed all the same."""
-    if not event.is_set():
-        return False
-    event.clear()
-    return True
+    def _waiting(self) -> set[str]:
+        found = set()
+        while True:
+            try:
+                found.add(self._requests.get_nowait())
+            except Empty:
+                return found

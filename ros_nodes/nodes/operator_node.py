@@ -1,4 +1,4 @@
-"""The operator of a launched team, in a process of its own: brings it up, arms it, says the orders of its mission."""
+"""The operator of a launched team, in a process of its own: brings it up, arms it, sends the orders of its mission."""
 
 import signal
 import threading
@@ -11,15 +11,15 @@ from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.bring_up import BringUpError, node_names
 from ros_nodes.lifecycle.parameters import declare
-from ros_nodes.mission.arming import ArmError, arm, first_words
+from ros_nodes.mission.arming import ArmError, arm, first_orders
 from ros_nodes.mission.mission import load_mission
-from ros_nodes.mission.operator import Conductor, MissionNode, bring_up
+from ros_nodes.mission.operator import MissionNode, OrderSender, bring_up
 
 WATCH_S = 0.02
 
 
 class _Ended(Exception):
-    """Somebody asked this process to end."""
+    """This process was asked to end."""
 
 
 def main() -> int:
@@ -52,29 +52,29 @@ def main() -> int:
 def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:
     """All that the operator does, until `watch` raises."""
     path = declare(node, "mission", "", "Mission file (.json) with the orders to the robots.")
-    simulated = declare(node, "simulated", True, "Whether /simulated_robots belongs to the team, which arms it too.")
+    simulated = declare(node, "simulated", True, "Whether /simulated_robots belongs to the team; then it is armed too.")
     recorded = declare(node, "recorded", True, "Whether /recorder belongs to the team.")
     timeout_s = declare(node, "bring_up_timeout_s", 30.0, "Time for each stage of bring-up, s.", low=1.0, high=300.0)
     mission = load_mission(path)
     node.advertise(mission.command_names)
-    say_first = first_words(mission, node)
+    send_first = first_orders(mission, node)
 
-    def say_and_watch() -> None:
-        say_first()
+    def send_and_watch() -> None:
+        send_first()
         watch()
 
-    bring_up(node, executor, node_names(node.team, simulated, recorded), timeout_s, say_and_watch)
+    bring_up(node, executor, node_names(node.team, simulated, recorded), timeout_s, send_and_watch)
     if simulated:  # a real robot's shield is for a person to free
-        arm(node, executor, say_and_watch)
+        arm(node, executor, send_and_watch)
     node.get_logger().info(f"{', '.join(node.team)}: the mission begins, {mission.duration_s:g} s")
-    conductor, begin = Conductor(mission, node), time.monotonic()
+    sender, begin = OrderSender(mission, node), time.monotonic()
     over = False
-    while True:  # after the mission too, for those who listen late
+    while True:  # after the mission too, for nodes that subscribe late
         watch()
         executor.spin_once(timeout_sec=WATCH_S)
         now = time.monotonic() - begin
         if now < mission.duration_s:
-            conductor.step(now)
+            sender.step(now)
         elif not over:
             over = True
             node.get_logger().info("the mission is over; its last orders stand")

@@ -41,9 +41,9 @@ class PolicyNode(ManagedNode):
             low=0.01,
             high=2.0,
         )
-        text = "No request is made while an object that the policy looks at was last heard of longer ago than this, s."
+        text = "No request is made while the last message of an object that the policy observes is older than this, s."
         self._max_object_age_s = declare(self, "max_object_age_s", 0.5, text, low=0.01, high=10.0)
-        text = "A velocity on `cmd_vel` holds for this long, s; then the robot is told to stand still."
+        text = "A velocity on `cmd_vel` holds for this long, s; then the robot is commanded to stand still."
         self._velocity_timeout_s = declare(self, "cmd_vel_timeout_s", 0.5, text, low=0.05, high=10.0)
         self._base_pose = declare_base_pose(self)
 
@@ -92,13 +92,13 @@ class PolicyNode(ManagedNode):
             now_ns = time.time_ns()
             self._state.update(now_ns)
         if not -self._period_s <= self._state.state.age <= self._max_age_s:
-            return  # blind: the shield knows what to do with silence
+            return  # no current state: the shield handles silence
         if awaited := self._inbox.awaited:
-            self.get_logger().info(f"held until asked on: {', '.join(awaited)}", throttle_duration_sec=5.0)
+            self.get_logger().info(f"waiting for operator command on {', '.join(awaited)}", throttle_duration_sec=5.0)
             return
         peers, objects = self._peers.update(now_ns), self._objects.update(now_ns)
         if unseen := self._objects.not_current(self._max_object_age_s, self._period_s):
-            self.get_logger().error(f"objects not seen: {', '.join(unseen)}", throttle_duration_sec=1.0)
+            self.get_logger().error(f"no current message of objects: {', '.join(unseen)}", throttle_duration_sec=1.0)
             return
         try:
             step = self._runtime.step(self._state.state, peers, command, objects)
@@ -108,13 +108,13 @@ class PolicyNode(ManagedNode):
         self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
 
     def _await_objects(self, stopped: threading.Event) -> None:
-        """Wait until every object that the policy looks at has been seen."""
+        """Wait until every object that the policy observes has been received."""
         while not stopped.is_set():
             self._objects.update(time.time_ns())
             unseen = self._objects.not_current(self._max_object_age_s, self._period_s)
             if not unseen:
                 return
-            self.get_logger().error(f"objects not seen: {', '.join(unseen)}", throttle_duration_sec=5.0)
+            self.get_logger().error(f"no current message of objects: {', '.join(unseen)}", throttle_duration_sec=5.0)
             stopped.wait(self._period_s)
 
     def _first_deadline_ns(self, stopped: threading.Event) -> int | None:
@@ -122,7 +122,7 @@ class PolicyNode(ManagedNode):
 
         Without it a cycle would wait, on average, for half a sensor period with a measurement that grows old.
         """
-        self._state.update(time.time_ns())  # what lay in the queue says nothing about delay
+        self._state.update(time.time_ns())  # messages from the queue have no known delay
         lags_ns: list[int] = []
         while len(lags_ns) < PHASE_SAMPLES:
             if stopped.is_set():

@@ -34,7 +34,7 @@ class RecorderNode(ManagedNode):
         team, objects, commands = ([n for n in names if n] for names in (self._team, self._objects, self._commands))
         self._topics = team_topics(team, self._joints, objects, commands)
         self._inbox = [
-            self.listen(kind, topic, qos.recording(QUEUE, latched), raw=True)
+            self.subscribe(kind, topic, qos.recording(QUEUE, latched), raw=True)
             for topic, (kind, latched) in self._topics.items()
         ]
 
@@ -57,7 +57,7 @@ class RecorderNode(ManagedNode):
 
 
 def _offered(latched: bool) -> Qos:
-    """The quality of service that players shall offer."""
+    """The quality of service that players offer."""
     forever = QosTime(2147483647, 4294967295)
     return Qos(
         QosHistory.KEEP_LAST,

@@ -1,4 +1,4 @@
-"""One robot's shield, in a process of its own: the last word on every command, also when the policy is silent."""
+"""One robot's shield, in a process of its own: every command passes it, also when the policy is silent."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ from ros_nodes.messages.conversion import MessageError, base_frame
 from ros_nodes.messages.diagnostics import ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.subscriptions import OwnState, PeerTable
-from ros_nodes.nodes.emergency_stop import StopButton
+from ros_nodes.nodes.emergency_stop import RESET, STOP, EmergencyStop
 
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
 SERIES_CAPACITY = 200_000
@@ -40,11 +40,11 @@ class ShieldNode(ManagedNode):
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) whose limits hold by default; empty for none.")
         self._status_hz = declare(
-            self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is told at once.", low=0.1, high=50.0
+            self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is published at once.", low=0.1, high=50.0
         )
         self._series_dir = declare_series_dir(self)
         self._base_pose = declare_base_pose(self)
-        self._button = StopButton()
+        self._emergency_stop = EmergencyStop()
         self.create_service(Trigger, "shield/reset", self._on_reset)
         self.create_service(Trigger, "shield/estop", self._on_estop)
 
@@ -54,7 +54,7 @@ class ShieldNode(ManagedNode):
         self._shield, self._spec = Shield(self._params, spec), spec
         self._state = OwnState(self, spec, self._base_pose)
         self._peers = PeerTable(self, self._peer_names)
-        self._requested = self.listen(JointState, "requested", qos.COMMAND_IN)
+        self._requested = self.subscribe(JointState, "requested", qos.COMMAND_IN)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.LATCHED)
@@ -65,7 +65,7 @@ class ShieldNode(ManagedNode):
         period_s = self._params.control_dt_s
         waiter = Waiter(self, [self._requested])
         self._shield.reset()
-        if self._button.restart():  # a stop outlives deactivation: only a person's reset ends it
+        if self._emergency_stop.restart():  # a stop outlives deactivation: only a reset ends it
             self._shield.estop()
         self._request: ActuatorCommand | None = None
         self._request_ns = 0
@@ -104,9 +104,9 @@ class ShieldNode(ManagedNode):
         now_ns = time.time_ns()
         self._state.update(now_ns)
         peers = self._peers.update(now_ns)
-        self._serve_requests_of_people()
+        self._serve_services()
         if not self._state.stamp_ns:
-            return  # there is no robot yet: it shall not be set free by a command that knows nothing of it
+            return  # no measurement yet: no command may be based on nothing
         age_s = (now_ns - self._request_ns) * 1e-9
         command, report = self._shield.step(now_s, Context(self._state.state, peers), self._request, age_s)
         stamp_ns = self._request_ns if arrived else self._state.stamp_ns
@@ -120,32 +120,32 @@ class ShieldNode(ManagedNode):
                 now_ns * 1e-9, report.mode.value, report.margin, report.intervention, age_s * 1e3, work_us, arrived
             )
 
-    def _serve_requests_of_people(self) -> None:
-        """Services run in the executor's thread and the shield in this one: they meet in the button."""
-        asked = self._button.take()
-        if asked == "reset":
+    def _serve_services(self) -> None:
+        """Services run in the executor's thread, the shield in this one."""
+        request = self._emergency_stop.take()
+        if request == RESET:
             self._shield.reset()
             self._request = None
-        elif asked == "estop":
+        elif request == STOP:
             self._shield.estop()
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         if self._loop is not None:
-            self._button.ask_reset()
+            self._emergency_stop.request(RESET)
         return self._answer("reset", response)
 
     def _on_estop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._button.ask_stop()  # also while inactive: then it is stopped from its first cycle on
+        self._emergency_stop.request(STOP)  # also while inactive: then it is stopped from its first cycle on
         return self._answer("estop", response)
 
     def _answer(self, what: str, response: Trigger.Response) -> Trigger.Response:
-        """Success is an active shield: a person has to know when nobody holds the robot."""
+        """Success means that the shield is active: otherwise nothing holds the robot, and a person has to know."""
         response.success = self._loop is not None
         response.message = f"{what}: next cycle" if response.success else f"{what}: the shield is not active"
         return response
 
     def _declare_shield_params(self, spec: RobotSpec) -> Any:
-        """Every field is a ROS parameter `shield.<field>`: by default as the policy file says, else the spec."""
+        """Every field is a ROS parameter `shield.<field>`: by default that of the policy file, else of the spec."""
         defaults = make_shield_params(spec, **self._limits_of_bundle(spec))
         values = {}
         for field in fields(defaults):

@@ -35,9 +35,9 @@ NS = 1_000_000_000
 
 
 class SimulatedRobotsNode(ManagedNode):
-    """Publishes what robots and trackers measure, listens to `<robot>/command`.
+    """Publishes what robots and trackers measure, subscribes to `<robot>/command`.
 
-    `/ground_truth` is for the record, no node may use it.
+    `/ground_truth` is for the record; no node uses it.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class SimulatedRobotsNode(ManagedNode):
         self._truth_publisher = self.advertise(PoseArray, GROUND_TRUTH, qos.SENSOR)
         self._truth = PoseArray(poses=[Pose() for _ in mission.names])
         self._truth.header.frame_id = WORLD_FRAME
-        self._commands = [self.listen(JointState, f"/{name}/command", qos.COMMAND_IN) for name in mission.names]
+        self._commands = [self.subscribe(JointState, f"/{name}/command", qos.COMMAND_IN) for name in mission.names]
         self._converters = [CommandConverter(spec.channels) for spec in specs]
         self._make_series(mission)
 

@@ -57,7 +57,7 @@ class SimulatedRobot:
         self._data.ctrl[self._index.ctrl_index[0]] = ctrl
 
     def measure(self) -> RobotState:
-        """What its sensors say now: the truth with noise; float64. Where a base is bolted is known."""
+        """What its sensors measure now: the true state with noise; float64. The pose of a fixed base is known."""
         row = self._disturb(self.true_row(), self._error_scale)
         joint_pos, joint_vel = np.split(row[13:], 2)
         return RobotState(joint_pos, joint_vel, *split_base(row), age=np.zeros(()))

@@ -15,7 +15,7 @@ NO_NOISE = Noise()
 
 
 class SimulatedTeam:
-    """The robots and the scene of a mission, stepped by whoever owns the clock. Times are that clock's, s."""
+    """The robots and the scene of a mission, stepped by the owner of the clock. Times are that clock's, s."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class SimulatedTeam:
         mujoco.mj_step(self._scene.model, self._data)
 
     def measure_object(self, name: str) -> ObjectState:
-        """What a tracker says now of the object `name`."""
+        """What a tracker measures now of the object `name`."""
         row = self._disturb(self._object_row(name), np.ones(12))
         return ObjectState(*split_base(row), age=np.zeros(()))
 

@@ -1,4 +1,4 @@
-"""Missions of tasks are judged by the task's own terms, to which moments stand for worlds."""
+"""Missions of tasks are judged by the task's own terms; moments take the place of worlds."""
 
 from collections.abc import Mapping
 
@@ -9,15 +9,15 @@ from hardware import load_robot
 from hardware.types import ObjectState, RobotState
 from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import Mission
-from ros_nodes.mission.mission_success import Judge, Verdict
+from ros_nodes.mission.mission_success import Criterion, MissionSuccess
 from sim.task import GroupCfg, MixedTaskCfg, TaskCfg, Term
 from sim.transition import Transition
 
 
-def judge_of(task: TaskCfg | MixedTaskCfg) -> Judge:
-    """What says, by the success and failure terms of `task`, how a mission went."""
+def task_criterion(task: TaskCfg | MixedTaskCfg) -> Criterion:
+    """The criterion of a mission by the success and termination terms of `task`."""
 
-    def judge(mission: Mission, truth: GroundTruth) -> Verdict:
+    def criterion(mission: Mission, truth: GroundTruth) -> MissionSuccess:
         states = {role: _states(truth, mission.rows(role)) for role in task.roles}
         success = np.zeros((len(truth.time_s), len(mission.team)), bool)
         failures: dict[str, np.ndarray] = {}
@@ -27,9 +27,9 @@ def judge_of(task: TaskCfg | MixedTaskCfg) -> Judge:
             for name, term in cfg.terminations.items():
                 failed = failures[name if len(task.roles) == 1 else f"{role}/{name}"] = np.zeros_like(success)
                 failed[:, rows] = _call(term, now)
-        return Verdict(success, failures)
+        return MissionSuccess(success, failures)
 
-    return judge
+    return criterion
 
 
 def _transition(
@@ -49,7 +49,7 @@ def _transition(
         objects=objects,
         command={name: _tensor(mission.command_at(name, truth.time_s, rows)) for name in cfg.commands},
         target=target,
-        action=torch.zeros_like(target),  # nobody knows it who only watches
+        action=torch.zeros_like(target),  # not known from outside
         last_action=torch.zeros_like(target),
         memory={},
         time_s=_tensor(truth.time_s),
