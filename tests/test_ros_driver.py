@@ -68,6 +68,7 @@ def test_what_was_really_sent_is_published_and_recorded(tmp_path, monkeypatch):
         command, stamp = converter.read(taken[0])
         assert stamp == stamp_ns
         np.testing.assert_array_equal(command.target, np.float32([SPEC.command_high[0], 0.1, 0.2, 0.3]))
+        team.processes.end("cf1_driver")  # it would end by itself, without commands
         team.transition(DEACTIVATE, "recorder")
     with AnyReader([tmp_path / "bag"]) as bag:
         counts = {connection.topic: connection.msgcount for connection in bag.connections}

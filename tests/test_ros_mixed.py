@@ -154,7 +154,7 @@ def test_a_policy_of_the_other_role_is_refused_before_anything_starts(contracts,
     drone, arm = FILES
     with pytest.raises(ValueError, match="is for robot 'panda', this robot has 'crazyflie'"):
         run_mission(mission.flown_by({"drone": arm, "arm": drone}), tmp_path / "out", criterion)
-    renamed = replace(mission, team=(replace(mission.team[0], role="courier"), mission.team[1]))
+    renamed = replace(mission, team=(replace(mission.team[0], group="courier"), mission.team[1]))
     with pytest.raises(ValueError, match=r"perch-drone\.onnx: is for group 'drone', cf1 is in 'courier'"):
         run_mission(renamed, tmp_path / "out", criterion)
     assert not (tmp_path / "out").exists()

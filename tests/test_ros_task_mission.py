@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from msgspec import structs
 
 pytest.importorskip("rclpy")
 from tool_bundle import save_tool_bundle, tool_contract
@@ -71,7 +72,7 @@ def test_a_policy_is_killed_when_something_has_been_judged_and_some_time_is_left
 
 def flyer(task: str = "swarm-swap"):
     """The contract of a Crazyflie's policy."""
-    return replace(load_bundle(Path(__file__).parent.parent / "zoo" / "swarm-swap.onnx").contract, task=task)
+    return structs.replace(load_bundle(Path(__file__).parent.parent / "zoo" / "swarm-swap.onnx").contract, task=task)
 
 
 def test_a_policy_of_an_unknown_task_is_refused_and_swaps_places_only_when_asked_to():
