@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engine agreement")]
 @cache
 @single_threaded_torch()
 def flown(task, engine):
-    """Under the zoo's policy: return so far and failure of every world, its coordinates and velocities (steps, W, n)."""
+    """Under the zoo's policy: return so far and failure of every world, coordinates and velocities (steps, W, n)."""
     env = make_env(task, WORLDS, seed=77, engine=engine)
     pilot = make_policy_runner(f"zoo/{task}.onnx")
     pilot.start(env)
