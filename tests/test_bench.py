@@ -108,6 +108,7 @@ def test_bench_sim_prints_one_object_with_every_task_and_batch():
     assert {"import_s", "make_env_s", "first_step_s"} <= set(hover["cold_start"])
 
 
+@pytest.mark.slow
 def test_unknown_task_is_refused_before_anything_is_measured():
     done = bench("sim", "--tasks", "hover", "hovver")
     assert done.returncode == 2 and "did you mean 'hover'" in done.stderr and "Traceback" not in done.stderr
@@ -132,6 +133,7 @@ def test_too_few_of_anything_are_named_before_anything_is_measured(what, option,
         bench_command(what, **option)
 
 
+@pytest.mark.slow
 def test_bench_scale_prints_a_table():
     done = bench("scale", "--teams", "1", "3", "--robots", "6", "--repeats", "1")
     assert done.returncode == 0, done.stderr

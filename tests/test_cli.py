@@ -181,6 +181,7 @@ def test_a_policy_file_is_played_in_its_own_task_only(tmp_path):
     assert here("play", "hover", cwd=tmp_path).returncode == 0  # the one that ships, from anywhere
 
 
+@pytest.mark.slow
 def test_words_fit_the_class_of_robot():
     arm = here("eval", "reach", "--agent", "zero", "--episodes", "2", "--no-shield").stdout
     assert "one robot" in arm and "collision" not in arm and "closest" not in arm and "shield" not in arm
@@ -228,6 +229,7 @@ def test_a_missing_library_names_the_extra_to_install():
     assert_one_line_error(done, "torch", "phalanx[train]")
 
 
+@pytest.mark.slow
 def test_a_video_without_its_encoder_names_the_extra_to_install(tmp_path):
     code = "import sys; sys.modules['imageio_ffmpeg'] = None; from phalanx.cli import main; main(sys.argv[1:])"
     args = ["play", "hover", "--agent", "zero", "--out", str(tmp_path / "x.mp4")]

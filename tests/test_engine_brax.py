@@ -11,6 +11,8 @@ from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.scenes.scene import Scene
 from sim.tasks import load_task
 
+pytestmark = pytest.mark.slow  # it compiles
+
 PIPELINES = ("generalized", "spring", "positional")
 STEPS, WORLDS = 5, 4
 ARM = """
@@ -75,7 +77,6 @@ def test_drives_masses_and_wind_differ_from_world_to_world_as_in_native_mujoco()
     assert len({round(float(value), 2) for value in found[1]}) == WORLDS
 
 
-@pytest.mark.slow
 def test_a_humanoid_falls_and_stands_like_in_native_mujoco():
     env = make_env("stand", WORLDS, 0, randomise=False)
     env.reset()

@@ -16,6 +16,8 @@ from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.scenes.scene import Scene, build_scene
 from sim.tasks import load_task
 
+pytestmark = pytest.mark.slow  # it compiles
+
 STEPS = 5  # of physics in a control step
 BENCH = """
 <mujoco><option timestep="0.004" integrator="implicitfast"/><worldbody>
@@ -73,7 +75,6 @@ def test_a_drone_flies_as_in_native_mujoco(hover):
 
 
 # Worst world after 1 and 10 control steps; measured 5e-7, 2e-5. An arm and a humanoid: test_engine_agreement.py.
-@pytest.mark.slow
 def test_a_team_moves_as_in_native_mujoco():
     twins = Twins("swarm-swap", "mjx")
     twins.go(1)
@@ -128,7 +129,6 @@ def test_a_saved_state_continues_bitwise(hover):
     assert torch.equal(*ends)
 
 
-@pytest.mark.slow
 def test_masses_and_gains_differ_from_world_to_world_as_in_native_mujoco():
     scene = build_scene(load_robot("crazyflie"), 2)
     native, mjx = MujocoPhysics(scene, 4, STEPS), MjxPhysics(scene, 4, STEPS)
@@ -148,7 +148,6 @@ def test_masses_and_gains_differ_from_world_to_world_as_in_native_mujoco():
     assert height[0] > height[3] + 0.01  # the light one is higher, so that the field did something
 
 
-@pytest.mark.slow
 def test_drives_at_their_limit_cylinders_on_boxes_and_dry_friction_as_in_native_mujoco():
     spec = mujoco.MjSpec.from_string(BENCH)
     scene = Scene(spec.compile(), (), (), spec)

@@ -43,6 +43,7 @@ def test_an_accelerator_that_is_not_there_is_refused(engine):
         make_env("reach", 2, seed=0, engine=engine, device="cuda")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "module", "extra"), [("warp", "mujoco_warp", "warp"), ("mjx", "jax", "jax")])
 def test_an_engine_that_is_not_installed_says_what_to_install(engine, module, extra, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
@@ -58,6 +59,7 @@ def test_an_engine_that_is_not_installed_says_what_to_install(engine, module, ex
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["warp", "mjx"])
 def test_the_shipped_policy_flies_on_every_engine(engine):
     result = evaluate("zoo/hover.onnx", "hover", 64, engine=engine)
@@ -91,6 +93,7 @@ def test_a_run_goes_on_on_another_engine(tmp_path):
     assert result.finished and result.agent_steps == 16 * 4 * 3
 
 
+@pytest.mark.slow
 def test_a_run_stays_on_its_engine_and_its_file_says_which(tmp_path, capfd):
     train(cfg(tmp_path, engine="warp", total_steps=16 * 4 * 2))
     train(cfg(tmp_path, resume=True, total_steps=16 * 4 * 3))

@@ -32,6 +32,7 @@ def same(left, right) -> bool:
     return all(torch.equal(a, c) and torch.equal(b, d) for (a, b), (c, d) in zip(left, right, strict=True))
 
 
+@pytest.mark.slow
 def test_same_seed_same_run_bitwise_and_another_seed_another():
     first, second, other = (run(make_env("swarm-swap", 8, seed), 120) for seed in (3, 3, 4))
     assert same(first, second) and not same(first, other)
@@ -56,6 +57,7 @@ def test_threads_do_not_change_the_physics():
     assert torch.equal(*states)
 
 
+@pytest.mark.slow
 def test_state_dict_continues_bitwise():
     env = make_env("swarm-swap", 8, 5)
     run(env, 90)

@@ -21,6 +21,8 @@ from policies.export.export import export_policy
 from policies.training.train import train
 from sim.task import PolicyInput
 
+pytestmark = pytest.mark.slow  # it exports
+
 PPO = dict(num_steps=16, epochs=1, minibatch=256)
 
 

@@ -47,6 +47,7 @@ PolicyRuntime.load({str(tmp_path / "policy.onnx")!r}, load_robot("crazyflie"))
     assert loaded_after(code, (*TRAINERS, "rclpy", "scipy")) == []
 
 
+@pytest.mark.slow
 def test_training_needs_no_ros():
     assert (
         loaded_after("import policies.training.train, policies.export.export, policies.evaluation.verify", ("rclpy",))

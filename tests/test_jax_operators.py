@@ -116,6 +116,7 @@ def jax():
     return engine_modules("mjx")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("func", [arithmetic, rounded, functions, reductions, logic, shapes, parts, made, products])
 def test_what_torch_computes_jax_computes(jax, func):
     program = Program(jax, lambda given: func(*given), [X, Y], {})
@@ -128,6 +129,7 @@ def test_what_torch_computes_jax_computes(jax, func):
         )
 
 
+@pytest.mark.slow
 def test_every_draw_is_another_and_follows_its_key(jax):
     generator = torch.Generator()
 
@@ -146,6 +148,7 @@ def test_every_draw_is_another_and_follows_its_key(jax):
     assert not any((a == b).all() for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.slow
 def test_an_operator_that_jax_is_not_told_of_is_named(jax):
     with pytest.raises(NotImplementedError, match=r"aten\._linalg_eigh"):
         Program(jax, lambda given: list(torch.linalg.eigh(given[0])), [torch.eye(3)], {})

@@ -20,6 +20,8 @@ from sim.tasks import load_any_task
 from sim.tracing import Untraceable
 from sim.tree import flat, on_tensors
 
+pytestmark = pytest.mark.slow  # it compiles
+
 WORLDS, STEPS = 8, 6
 ENDING = slice(0, 3)  # worlds whose episode ends in the third step
 

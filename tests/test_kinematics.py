@@ -140,6 +140,7 @@ class Pose(torch.nn.Module):
         return *self.chain.forward(joint_pos), self.chain.jacobian(joint_pos)
 
 
+@pytest.mark.slow
 def test_a_policy_file_can_carry_the_kinematics_for_any_batch(tmp_path):
     chain = load_chain(random_tree(1, tmp_path), "tool")
     free = ({0: torch.export.Dim("batch", min=1)},)

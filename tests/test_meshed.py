@@ -52,6 +52,7 @@ def test_it_has_meshes_and_compiles(name):
     assert model.nmesh > 5
 
 
+@pytest.mark.slow
 @with_meshes
 def test_every_axis_passes_the_same_place_in_the_same_direction(name):
     places = [abs(value) for c in "xyz" for value in rows_of(name, f" axis passes {c}, m").values()]
@@ -72,6 +73,7 @@ def test_an_error_in_our_model_would_show(name, tmp_path):
     assert max(abs(row.difference) for row in rows if row.quantity.endswith(", m")) > 8e-3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not installed("g1"), reason="the meshed humanoids are not installed")
 def test_the_g1_is_the_same_robot_to_the_gram():
     assert abs(rows_of("g1", "mass, kg")[""]) < 0.01

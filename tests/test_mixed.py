@@ -53,6 +53,7 @@ def zero(env) -> torch.Tensor:
     return torch.zeros(env.num_worlds, env.num_agents, env.action_dim)
 
 
+@pytest.mark.slow
 def test_every_role_learns_its_own_part(tmp_path: Path):
     seen: list[dict[str, float]] = []
     cfg = train_cfg(task="points", out=tmp_path, total_steps=60_000, **QUICK)
@@ -68,6 +69,7 @@ def test_every_role_learns_its_own_part(tmp_path: Path):
     assert ended[-1]["mean_return"] == pytest.approx(whole)
 
 
+@pytest.mark.slow
 def test_a_mixed_run_resumes_to_the_last_bit_and_another_seed_is_another_run(tmp_path: Path):
     def go(folder: str, iterations: int, resume: bool = False, seed: int = 0):
         steps = iterations * 8 * 3 * 20
@@ -164,6 +166,7 @@ def perched() -> MixedEnv:
     return env
 
 
+@pytest.mark.slow
 def test_the_baselines_bring_the_drone_onto_the_tray(perched: MixedEnv):
     held = torch.cat([group.held for group in perched.groups.values()], dim=1)
     assert (held >= 50).all(-1).float().mean() > 0.7
@@ -172,6 +175,7 @@ def test_the_baselines_bring_the_drone_onto_the_tray(perched: MixedEnv):
     assert offset[..., 2].abs().max() < 0.01 and offset[..., :2].abs().max() < HALF_M
 
 
+@pytest.mark.slow
 def test_success_is_of_drones_that_sit(perched: MixedEnv):
     role, now = PERCH.roles["drone"], perched.groups["drone"].now
     sits = role.success.func(now, **role.success.params)
@@ -189,6 +193,7 @@ def test_success_is_of_drones_that_sit(perched: MixedEnv):
     assert not seated(base_quat=torch.tensor([0.0, 1.0, 0.0, 0.0]).expand_as(now.state.base_quat)).any()
 
 
+@pytest.mark.slow
 def test_nobody_perches_by_doing_nothing_and_failures_are_of_the_role_that_fails():
     still = {name: Scripted(zero) for name in ROLES}
     assert evaluate(still, "perch", 16).success_rate == 0.0
@@ -216,6 +221,7 @@ def files(run_dir: Path, tmp_path_factory) -> list[Path]:
     return export_team(run_dir, tmp_path_factory.mktemp("files"))
 
 
+@pytest.mark.slow
 def test_each_role_leaves_as_a_file_of_its_own(files: list[Path], run_dir: Path, tmp_path: Path):
     assert [path.name for path in files] == ["perch-drone.onnx", "perch-arm.onnx"]
     drone, arm = (load_bundle(path).contract for path in files)
@@ -230,6 +236,7 @@ def test_each_role_leaves_as_a_file_of_its_own(files: list[Path], run_dir: Path,
         export_policy(run_dir, tmp_path / "pilot.onnx", group="pilot")
 
 
+@pytest.mark.slow
 def test_files_do_in_flight_what_the_controllers_do(files: list[Path], run_dir: Path):
     verdict = verify(files, VerifyCfg(num_worlds=2, parity_worlds=2), run_dir)
     assert {"probes_drone", "parity_drone", "probes_arm", "parity_arm"}.isdisjoint(verdict["failed"])
@@ -243,6 +250,7 @@ def test_files_do_in_flight_what_the_controllers_do(files: list[Path], run_dir: 
     assert one.mean_return == pytest.approx(other.mean_return, rel=0.05, abs=0.5)
 
 
+@pytest.mark.slow
 def test_teams_that_are_none_are_refused(files: list[Path]):
     _, team = load_team(files[:1])
     with pytest.raises(ValueError, match="task 'perch' has the roles drone, arm; there are policies for: drone"):

@@ -93,6 +93,7 @@ def test_a_ratio_outside_the_clip_gives_no_gradient():
     assert all(float(g.abs().max()) == 0 for g in torch.autograd.grad(total, list(actor.head.parameters())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", ["own", "team"])
 def test_it_learns(tmp_path: Path, critic: str):
     cfg = train_cfg(task="point", out=tmp_path, total_steps=40_000, critic=critic, **QUICK)
@@ -130,6 +131,7 @@ def test_statistics_stand_still_while_samples_are_learned_from(tmp_path: Path):
     assert trainer.policy.normaliser.policy.count == 3 * trainer.steps_per_iteration
 
 
+@pytest.mark.slow
 def test_a_team_of_one_learns_too(tmp_path: Path):
     result = train(train_cfg(task="point", out=tmp_path, total_steps=10_000, **QUICK), env=PointTeam(32, num_agents=1))
     returns = [point["mean_return"] for point in result.return_curve if "mean_return" in point]

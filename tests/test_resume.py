@@ -48,6 +48,7 @@ def same(left, right) -> bool:
     return left == right
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_is_bitwise_the_same(tmp_path: Path):
     whole = run(tmp_path / "whole")
     script = CHILD.format(path=[str(Path(__file__).parent), *sys.path], out=str(tmp_path / "killed"))
@@ -67,6 +68,7 @@ def test_killed_and_resumed_is_bitwise_the_same(tmp_path: Path):
         assert same(one[name], other[name]), name
 
 
+@pytest.mark.slow
 def test_resume_on_the_real_task_is_bitwise_the_same(tmp_path: Path):
     def go(folder: str, iterations: int, resume: bool = False) -> TrainResult:
         steps = iterations * 8 * 4 * 4
@@ -80,6 +82,7 @@ def test_resume_on_the_real_task_is_bitwise_the_same(tmp_path: Path):
         assert same(one[name], other[name]), name
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path):
     started: list[float] = []
 

@@ -94,6 +94,7 @@ def test_everything_that_follows_from_masses_is_known(task):
     assert {name for name in changed if not name.startswith(("light_", "cam_"))} <= {*INERTIAL, *DERIVED}
 
 
+@pytest.mark.slow
 def test_a_copy_outlives_everything_else():
     env = MixedEnv(load_any_task("hover"), 3, seed=0)
     model = env.world.physics.models[2]

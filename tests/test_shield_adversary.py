@@ -77,6 +77,7 @@ class Adversaries:
         return np.take_along_axis(now.pos, gap.argmin(-1)[..., None], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("robots", "seconds"), [(2, 10.0), (4, 20.0), (8, 20.0)])
 def test_adversaries_do_not_touch_each_other_the_fence_or_the_floor(robots, seconds):
     rng = np.random.default_rng(robots)
@@ -96,6 +97,7 @@ def test_without_the_shield_the_same_adversaries_do_touch():
     assert result.distance_m < TOUCH_M and result.fence_m > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("robots", "within_s"), [(4, 4.5), (8, 8.0)])
 def test_opposite_places_on_a_circle_are_swapped_without_waiting_for_each_other(robots, within_s):
     rng = np.random.default_rng(0)

@@ -50,6 +50,7 @@ def send(spec: RobotSpec, pos, vel, target, **overrides):
     return sent, info, names_of(spec, info.active)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
 def test_adversaries_drive_no_joint_out_of_its_range_or_far_beyond_its_speed(name, tmp_path):
     spec = load(name, tmp_path)
@@ -64,6 +65,7 @@ def test_adversaries_drive_no_joint_out_of_its_range_or_far_beyond_its_speed(nam
     assert (out.travelled[turning] > 0.9).all() and (out.speed[turning] > 0.6).all()
 
 
+@pytest.mark.slow
 def test_where_the_servo_is_soft_it_is_hardly_ever_asked_for_more_than_its_effort(arm):
     rng = np.random.default_rng(1)
     out = Rig(arm, 9, rng).run(Adversaries(arm, rng), filtered_with(make_shield_params(arm), arm), 10.0)

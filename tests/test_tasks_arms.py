@@ -67,11 +67,13 @@ def test_starts_are_within_limits_and_free_of_failure(name):
         assert thing.lin_vel.abs().max() < 0.05, "things start at rest"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_doing_nothing_is_no_success(name):
     assert not episode(make_env(name, 16, seed=4), still)["success"].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_random_actions_stay_finite_and_repeatable(name):
     seen = []
@@ -87,6 +89,7 @@ def test_random_actions_stay_finite_and_repeatable(name):
     assert torch.equal(*seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_an_untrained_policy_becomes_a_graph_that_agrees_with_it(name):
     env = make_env(name, 4, seed=6)
@@ -175,6 +178,7 @@ def baseline(env: TeamEnv) -> torch.Tensor:
     return encode(env.task.action, target, env.policy_input.state, PANDA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "least"), [("reach", 0.98), ("push", 0.45), ("pick-place", 0.8), ("bimanual-lift", 0.75)]
 )
@@ -207,6 +211,7 @@ def test_scraping_the_table_ends_reach():
     assert episode(make_env("reach", 16, seed=12), down)["failed"].all()
 
 
+@pytest.mark.slow
 def test_one_arm_alone_cannot_lift_the_bar():
     def alone(env: TeamEnv) -> torch.Tensor:
         action = baseline(env)

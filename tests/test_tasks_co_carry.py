@@ -111,6 +111,7 @@ def test_without_the_robot_behind_the_load_drops():
     assert axis[2] > sin(0.3)  # its rear end hangs
 
 
+@pytest.mark.slow
 def test_who_does_nothing_holds_the_load_level_where_it_is():
     env = make_env(easy(), 4, seed=1, curriculum=True)
     for _ in range(round(CO_CARRY.episode_s * 50)):
@@ -121,6 +122,7 @@ def test_who_does_nothing_holds_the_load_level_where_it_is():
     assert carry.load_tilt(before).max() < 0.01
 
 
+@pytest.mark.slow
 def test_who_does_nothing_does_not_carry_the_load_away():
     env, success = make_env(easy(), 4, seed=2), []
     env.command[carry.LOAD_GOAL] = torch.tensor([1.0, 0.0, 0.6]).expand(4, 2, 3).clone()
@@ -210,6 +212,7 @@ def test_heading_does_not_matter_to_what_a_robot_sees():
         torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-3, msg=name)
 
 
+@pytest.mark.slow
 def test_everything_stays_finite_for_wild_actions_and_repeats_with_the_seed():
     traces = []
     for steps in (round(CO_CARRY.episode_s * 50) + 5, 40):
@@ -233,6 +236,7 @@ def test_other_teams_than_two_are_refused(robots):
         start(Draw(torch.Generator(), 1, robots, torch.ones(1)))
 
 
+@pytest.mark.slow
 def test_an_untrained_policy_becomes_a_file_that_knows_the_load_and_not_its_own_place(tmp_path):
     ppo = dict(num_steps=4, epochs=1, minibatch=16, hidden=16)
     train(train_cfg(task="co-carry", out=tmp_path / "run", num_envs=4, total_steps=4 * 4 * 2, **ppo))

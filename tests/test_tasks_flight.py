@@ -96,6 +96,7 @@ def test_nobody_succeeds_by_doing_nothing(task: TaskCfg):
     assert fly(IdlePilot(), make_env(task, 16, 2)).success_rate < 0.1
 
 
+@pytest.mark.slow
 @TASKS
 def test_everything_stays_finite_whatever_the_robots_do(task: TaskCfg):
     env = make_env(task, 8, 4)
@@ -118,6 +119,7 @@ def test_the_same_seed_gives_the_same_flight(task: TaskCfg):
     assert torch.equal(trace(), trace())
 
 
+@pytest.mark.slow
 @TASKS
 def test_its_policy_can_be_exported_and_needs_no_more_than_the_robot_has(task: TaskCfg, tmp_path):
     cfg = train_cfg(task=task.name, out=tmp_path / "run", num_envs=8, total_steps=1, num_steps=4, epochs=1)
@@ -133,6 +135,7 @@ def test_hover_can_be_done_by_a_controller_that_sums_up_its_error():
     assert flown("hover").success_rate > 0.7
 
 
+@pytest.mark.slow
 def test_a_load_is_carried_by_drones_that_each_know_their_place():
     result = flown("payload-lift", deaths=0.0)
     assert result.success_rate > 0.9
@@ -174,6 +177,7 @@ def test_a_cable_holds_the_load_when_it_is_tight_and_not_when_it_is_slack():
     assert fallen(0.0).max() < 0.25
 
 
+@pytest.mark.slow
 def test_who_dies_hangs_or_lies_below_the_load():
     env = after_a_death(16)
     dead = env.world.robots.dead
@@ -254,12 +258,14 @@ def test_a_team_that_the_room_cannot_hold_is_refused():
         make_env(SWARM_TRACK, 1, 0, num_agents=13)
 
 
+@pytest.mark.slow
 def test_who_only_looks_at_the_goal_flies_into_a_pillar():
     result = flown("swarm-track")
     assert result.failure_rates["pillar"] > 0.6
     assert result.success_rate < 0.4
 
 
+@pytest.mark.slow
 def test_pillars_are_solid_and_stay_where_they_are():
     env = make_env(replace(SWARM_TRACK, terminations={}, randomisation={}), 16, 6)
     before = {name: env.now.objects[name].pos.clone() for name in PILLARS}

@@ -73,6 +73,7 @@ def test_arms_keep_their_pose_and_legs_move_about_home(task):
     assert moved[:12].all() and not moved[15:].any()
 
 
+@pytest.mark.slow
 def test_a_robot_that_only_holds_its_pose_falls_under_the_pushes_and_stands_without():
     pushed = run(make_env(STAND, 24, seed=1), round(STAND.episode_s * 50))
     assert pushed["success"].mean() < 0.1
@@ -81,6 +82,7 @@ def test_a_robot_that_only_holds_its_pose_falls_under_the_pushes_and_stands_with
     assert still["success"].mean() > 0.8
 
 
+@pytest.mark.slow
 def test_pushes_come_as_often_and_as_hard_as_the_task_says():
     term = {"push": EventTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, interval_range_s=PUSH_EVERY_S)}
     env = make_env(dataclasses.replace(STAND, randomisation=term), 16, seed=0)
@@ -117,6 +119,7 @@ def test_lying_down_and_tipping_over_end_the_episode(task):
     assert failed.func(tipped, **failed.params).all()
 
 
+@pytest.mark.slow
 @TASKS
 def test_everything_stays_finite_for_wild_actions_and_repeats_with_the_seed(task):
     traces = []
@@ -234,6 +237,7 @@ def test_the_clock_runs_while_walking_and_rests_while_standing():
     torch.testing.assert_close(torch.linalg.vector_norm(clock, dim=-1), torch.tensor([1.0, 0.0]))
 
 
+@pytest.mark.slow
 def test_an_untrained_policy_becomes_a_file_that_does_the_same(tmp_path):
     ppo = dict(num_steps=4, epochs=1, minibatch=16, hidden=16)
     train(train_cfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, **ppo))

@@ -202,6 +202,7 @@ def test_a_saved_state_goes_on_with_its_ground():
     assert (other.world.robots.difficulty == 0.25).all()
 
 
+@pytest.mark.slow
 def test_a_policy_file_for_a_floor_plays_on_rough_ground_and_in_no_unlike_task(tmp_path):
     ppo = dict(num_steps=4, epochs=1, minibatch=16, hidden=16)
     train(train_cfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, **ppo))
