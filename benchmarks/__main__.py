@@ -1,14 +1,13 @@
 """`python -m benchmarks sim|scale|peers|engines|control`: how fast it is on this machine."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from benchmarks import tables
-from phalanx.console import make_progress, out, print_json
+from phalanx.console import make_progress, out, print_json, print_section
 from phalanx.options import Device
 
 
@@ -86,18 +85,39 @@ def bench(
     if json:
         print_json(result)
         return 0
-    make: dict[str, Callable[[dict[str, Any]], Any]] = {
-        "sim": tables.sim,
-        "scale": tables.scale,
-        "peers": tables.peers,
-        "engines": tables.engines,
-        "control": tables.control,
-    }
-    for table in make[what](result):
-        out.print(table)
+    show(result)
     on = result["machine"]
     out.print(f"[dim]{on['processor']}, {on['cores']} cores, load {on['load_1min']}, median of {repeats}[/]")
     return 0
+
+
+def show(value: Any, title: str = "") -> None:
+    """Print what was measured: a table with a column a measurement where they are alike, else the parts one by one."""
+    named = value if isinstance(value, dict) else {str(k): row for k, row in enumerate(value)}
+    parts = {name: part for name, part in named.items() if name not in ("machine", "versions")}
+    rows = [_flat(part) for part in parts.values() if isinstance(part, dict)]
+    if rows and len(rows) == len(parts) and not any(isinstance(cell, list) for row in rows for cell in row.values()):
+        figures = dict.fromkeys(key for row in rows for key in row)
+        columns = ["", *(parts if isinstance(value, dict) else [""] * len(rows))]
+        print_section(title, columns, [(key, *(_figure(row.get(key, "")) for row in rows)) for key in figures])
+        return
+    single = {name: part for name, part in parts.items() if not isinstance(part, dict | list)}
+    print_section(title, (), [(name, _figure(part)) for name, part in single.items()])
+    for name, part in parts.items():
+        if name not in single:
+            show(part, f"{title} {name}".strip())
+
+
+def _flat(row: dict[str, Any], front: str = "") -> dict[str, Any]:
+    """One level: `training.physics`."""
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        found |= _flat(value, f"{front}{key}.") if isinstance(value, dict) else {front + key: value}
+    return found
+
+
+def _figure(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _check(**counts: int | Sequence[int]) -> None:

@@ -137,7 +137,8 @@ def test_too_few_of_anything_are_named_before_anything_is_measured(what, option,
 def test_bench_scale_prints_a_table():
     done = bench("scale", "--teams", "1", "3", "--robots", "6", "--repeats", "1")
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines() if line[:1].isdigit()] == ["1", "3"]
+    table = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if len(line.split()) == 3}
+    assert table["team"] == ["1", "3"] and all(float(us) > 0.0 for us in table["env.us_per_robot_step"])
 
 
 @pytest.mark.slow
