@@ -10,10 +10,10 @@ from phalanx.options import Agent, Count, OutFile, Subjects, TaskFlag, check_out
 
 PICTURES = (".png", ".gif", ".mp4")
 WHO = {
-    "policy": "its policy",
+    "policy": "trained policy",
     "zero": "all actions zero",
     "random": "random actions",
-    "baseline": "its baseline controller",
+    "baseline": "baseline controller",
 }
 
 

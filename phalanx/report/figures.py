@@ -39,14 +39,13 @@ def charts_of(
         for owner in owners:
             row = owner - first
             base = bodies[:, group.base_body[row]]
-            tool = spec.frames.get("tool")
-            own = base if tool is None else sites[:, scene.model.site(robot_prefix(owner) + tool).id]
-            for goal in positions_in(cfg):
-                away = np.linalg.norm((own if moved is None else things[moved]) - values[goal][:, row], axis=-1)
-                if moved is None or owner == first:  # robots that move one thing share its distance
-                    distance.append(
-                        Line(names[owner] if moved is None else moved, away, owner if moved is None else -1)
-                    )
+            place, name, whose = base, names[owner], owner
+            if moved:  # one thing, moved by all
+                place, name, whose = things[moved], moved, -1
+            elif "tool" in spec.frames:
+                place, name = sites[:, scene.model.site(robot_prefix(owner) + spec.frames["tool"]).id], f"{name}, tool"
+            for goal in positions_in(cfg) if not moved or owner == first else ():
+                distance.append(Line(name, np.linalg.norm(place - values[goal][:, row], axis=-1), whose))
             if spec.kind == "humanoid" and "velocity" in values:
                 turn = qpos[:, group.base_qpos[row][3:]]
                 speed.append(Line(names[owner], _forward_speed(base, turn, t), owner))
@@ -54,13 +53,13 @@ def charts_of(
         if moved and "height" in values:
             height.append(Line("command", values["height"][:, 0, 0], -1, dashed=True))
         first += group.num_robots
-    about = (
-        f"From the {moved} to its goal."
-        if moved
-        else "From the tool of an arm, or the base of another robot, to its goal."
-    )
     found = (
-        Chart("Distance to goal", about, "distance, m", tuple(distance)),
+        Chart(
+            "Distance to goal",
+            "Of the tool of an arm, of the base of other robots, of the object where one is moved.",
+            "distance, m",
+            tuple(distance),
+        ),
         Chart("Height of what is carried", "Above the floor.", "height, m", () if distance else tuple(height)),
         Chart("Walking speed", f"Forward, mean over {SMOOTH_S:g} s.", "speed, m/s", tuple(speed)),
     )

@@ -19,7 +19,7 @@ function head() {
   const failed = result.gates.filter((gate) => !gate.passed);
   const warned = result.gates.filter((gate) => gate.passed && gate.warning).length;
   const ran = result.started_utc ? `${result.started_utc.replace("T", " ").slice(0, 16)} UTC` : "";
-  const facts = [result.task && `task ${result.task}`, result.team, result.kind, result.seed === undefined ? "" : `seed ${result.seed}`, ran];
+  const facts = [result.task && `task ${result.task}`, result.kind, result.seed === undefined ? "" : `seed ${result.seed}`, ran];
   page.append(html("div", { class: "top" }, `<span class="brand">phalanx</span><span>${escapeText(facts.filter(Boolean).join(" · "))}</span>`));
   const outcome = result.outcome || (result.success ? `All ${result.gates.length} gates passed${warned ? `, ${warned} with a warning` : ""}` : `${failed.length} of ${result.gates.length} gates failed`);
   page.append(html("div", { class: `verdict ${result.success ? "pass" : "fail"}` }, escapeText(outcome)));
@@ -76,7 +76,7 @@ function flightFigures(clock) {
       { xLabel: "time, s", yLabel: "centre distance of the closest pair, m", limit: { y: flight.limit, label: `collision ${number(flight.limit)} m` }, marks, clock });
   }
   if (flight.modeNames.length) {
-    const shield = card("Shield", "One lane a robot. Colour is the shield's mode, the line how strongly it changed what the policy asked for.");
+    const shield = card("Shield", "One lane a robot. Colour is the mode of the shield, the line how far it changed the request of the policy.");
     const used = [...new Set(flight.mode.flat())].map((k) => flight.modeNames[k]);
     shield.append(html("div", { class: "legend" }, used.map((name) => `<span style="--c:${modeColour(name)}">${escapeText(name.toLowerCase())}</span>`).join("")));
     laneChart(within(shield), flight, clock);

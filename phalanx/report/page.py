@@ -157,15 +157,14 @@ def render_replay(flight: Flight, task: str, robots: Sequence[str], agent: str, 
     result = {
         "gates": [],
         "task": task,
-        "kind": "simulation",
-        "team": team_of(robots),
+        "kind": f"simulation, {agent}",
         "seed": row["seed"],
         "success": row["success"],
         "about": "",
         "outcome": "success" if row["success"] else row["failure"] or "no success",
         "episode": row,
     }
-    return render_page(result, flight, f"{task}: {team_of(robots)}, {agent}")
+    return render_page(result, flight, f"{task}: {team_of(robots)}")
 
 
 def team_of(robots: Sequence[str]) -> str:
