@@ -18,7 +18,7 @@ from sim.physics import EngineError
 
 
 def load(path: Path) -> tuple[str, str | None, PolicyRunner]:
-    """Task, engine of training and pilot of a policy file or the folder of a run."""
+    """Task, engine of training and policy runner of a policy file or the folder of a run."""
     if path.suffix == ".onnx":
         runtime = PolicyRuntime.load(path)
         return runtime.contract.task, None, BundleRunner(runtime)
@@ -28,11 +28,11 @@ def load(path: Path) -> tuple[str, str | None, PolicyRunner]:
 
 def transfer(path: Path, engines: list[str], episodes: int) -> dict[str, Any]:
     """One policy on every engine."""
-    task, trained_on, pilot = load(path)
+    task, trained_on, runner = load(path)
     found: dict[str, Any] = {}
     for engine in engines:
         try:
-            result = evaluate(pilot, task, episodes, engine=engine)
+            result = evaluate(runner, task, episodes, engine=engine)
         except EngineError as error:
             found[engine] = str(error)
             continue

@@ -1,6 +1,6 @@
 """How a policy of the task `velocity` walks: `python benchmarks/humanoid_walk.py FILE-OR-RUN [--speed 0.6]`.
 
-Every robot is told one constant velocity from the start, with the task's noise, delays, pushes and randomised robots.
+Every robot has one constant velocity command, with the task's noise, delays, pushes and randomised robots.
 Printed as JSON: the share that never fell in ten seconds, how far they came and how straight.
 """
 
@@ -26,22 +26,24 @@ SEED = 2_000_003  # no training and no evaluation begins from it
 def walk(policy: Path, velocity: tuple[float, float, float], worlds: int, seconds: float) -> dict[str, object]:
     """Walk `worlds` robots at `velocity` (m/s, m/s, rad/s in the heading frame) for `seconds`."""
 
-    def told(draw: Draw) -> Start:
+    def constant_command(draw: Draw) -> Start:
         begin = start(draw)
         constant = torch.tensor(velocity).expand_as(begin.command["velocity"])
         return replace(begin, command={"velocity": constant}, plan={})
 
-    task = replace(VELOCITY, start=told, update_commands=None, episode_s=seconds + 1.0)  # none ends on the last step
+    task = replace(
+        VELOCITY, start=constant_command, update_commands=None, episode_s=seconds + 1.0
+    )  # none ends on the last step
     env = make_env(task, worlds, SEED)
-    pilot = make_policy_runner(policy if policy.suffix == ".onnx" else load_controller(policy))
-    pilot.start(env)
+    runner = make_policy_runner(policy if policy.suffix == ".onnx" else load_controller(policy))
+    runner.start(env)
     began = env.now.state
     upright = torch.ones(worlds, dtype=torch.bool)
     came = torch.zeros(worlds, 3)
     turned = torch.zeros(worlds)
     survived_s = torch.zeros(worlds)
     for _ in range(round(seconds / env.control_dt)):
-        _, _, terminated, _, _ = env.step(pilot.act(env)[0])
+        _, _, terminated, _, _ = env.step(runner.act(env)[0])
         upright &= ~terminated[:, 0]
         way = rotate_inverse(began.base_quat, env.now.state.base_pos - began.base_pos)[:, 0]
         came = torch.where(upright[:, None], way, came)

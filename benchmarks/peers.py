@@ -71,7 +71,7 @@ def _compare(
 ) -> dict[str, Any]:
     cfg = load_task(task)
     if not isinstance(cfg, TaskCfg):
-        raise ValueError(f"task {task!r} has several roles; there is nothing to compare it with")
+        raise ValueError(f"task {task!r} has several groups; there is nothing to compare it with")
     subject = Subject(cfg, batch)
     robots = subject.num_robots
     physics: dict[str, Any] = {"ours": settings(subject)}

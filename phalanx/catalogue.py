@@ -68,7 +68,7 @@ def when(interval_range_s: tuple[float, float] | None) -> str:
 
 
 def describe_task(task: TaskCfg | MixedTaskCfg) -> dict[str, Any]:
-    """All of `task`, with what belongs to a role under `roles`; a task for like robots has one, named after them."""
+    """All of `task`, with what belongs to a group under `groups`; a task for like robots has one, named after them."""
     env = MixedEnv(task, 1, seed=0)
     return {
         "name": task.name,
@@ -81,14 +81,14 @@ def describe_task(task: TaskCfg | MixedTaskCfg) -> dict[str, Any]:
         "curriculum": plain(task.curriculum),
         "training": {"num_envs": task.num_envs, "steps": task.train_steps},
         "verify_teams": list(task.verify_teams) if isinstance(task, TaskCfg) else [],
-        "roles": {name: describe_role(task.roles[name], group) for name, group in env.groups.items()},
+        "groups": {name: describe_role(task.roles[name], group) for name, group in env.groups.items()},
     }
 
 
 def describe_role(role: GroupCfg, group: AgentGroup) -> dict[str, Any]:
     """All of `role`; sizes are measured on its terms themselves, for the robots of `group`."""
     cfg, policy_input = role.observation, group.policy_input
-    hears = {"max_peers": cfg.max_peers, "range_m": cfg.peer_range_m} if cfg.peer else None
+    peers = {"max_peers": cfg.max_peers, "range_m": cfg.peer_range_m} if cfg.peer else None
     return {
         "robot": role.robot,
         "kind": group.robot.kind,
@@ -103,7 +103,7 @@ def describe_role(role: GroupCfg, group: AgentGroup) -> dict[str, Any]:
             "peer": [_sized(name, t, policy_input) for name, t in cfg.peer.items()],
             "privileged": [_sized(name, t, group.now) for name, t in cfg.privileged.items()],
             "memory": [_term(name, t) | {"size": len(t.initial)} for name, t in cfg.memory.items()],
-            "hears": hears,
+            "neighbours": peers,
         },
         "actions": list(_actions(role, group)),
         "rewards": [_term(name, t) for name, t in role.rewards.items()],
@@ -159,25 +159,25 @@ class Section(NamedTuple):
 def sections_of(task: Mapping[str, Any]) -> list[Section]:
     """The tables of one task that have rows, with the group in front of their titles where it has several."""
     found = []
-    for name, role in task["roles"].items():
-        front = f"{name}: " if len(task["roles"]) > 1 else ""
+    for name, role in task["groups"].items():
+        front = f"{name}: " if len(task["groups"]) > 1 else ""
         found += [s._replace(title=front + s.title) for s in _of_role(role, task["success_hold_s"]) if s.rows]
     return [*found, Section("Episodes and training", ("what", "how"), _rest(task))]
 
 
 def team_in_words(task: Mapping[str, Any]) -> str:
     """Who takes part: `4 robots (crazyflie)`, `2 lifter (x500), 1 carrier (panda)`."""
-    roles = task["roles"]
-    if len(roles) > 1:
-        return ", ".join(f"{role['num_agents']} {name} ({role['robot']})" for name, role in roles.items())
-    (role,) = roles.values()
+    groups = task["groups"]
+    if len(groups) > 1:
+        return ", ".join(f"{role['num_agents']} {name} ({role['robot']})" for name, role in groups.items())
+    (role,) = groups.values()
     count = role["num_agents"]
     return f"{'one robot' if count == 1 else f'{count} robots'} ({role['robot']})"
 
 
 def _of_role(role: Mapping[str, Any], hold_s: float) -> list[Section]:
     seen, success, terms = role["observation"], role["success"], ("term", "size", "meaning", "parameters")
-    heard = seen["hears"] or {"max_peers": 0, "range_m": 0.0}
+    heard = seen["neighbours"] or {"max_peers": 0, "range_m": 0.0}
     peers = f"Observations of the nearest {heard['max_peers']} robots within {heard['range_m']:g} m"
     held = f"{success['meaning']} Held for the last {hold_s:g} s of the episode."
 
@@ -360,7 +360,7 @@ ZOO = Path(__file__).resolve().parents[1] / "zoo"  # of this source tree; an ins
 
 
 def shipped_files(task: str) -> list[Path]:
-    """Where the policy files of `task` belong, one for each role, whether or not they are there."""
+    """Where the policy files of `task` belong, one for each group, whether or not they are there."""
     cfg = load_any_task(task)
     names = [cfg.name] if isinstance(cfg, TaskCfg) else [f"{cfg.name}-{role}" for role in cfg.roles]
     return [ZOO / f"{name}.onnx" for name in names]

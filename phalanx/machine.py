@@ -36,7 +36,7 @@ def machine() -> dict[str, str]:
 
 
 def _accelerator() -> dict[str, str]:
-    torch = sys.modules.get("torch")  # whoever measures on one has imported it
+    torch = sys.modules.get("torch")  # where something was measured on one it is imported
     return {"accelerator": torch.cuda.get_device_name()} if torch and torch.cuda.is_available() else {}
 
 

@@ -14,7 +14,7 @@ from sim.tasks import any_task_names, load_any_task
 def runners_and_task(
     agent: str, subjects: Sequence[str], task: str | None, seed: int
 ) -> tuple[dict[str, PolicyRunner], TaskCfg | MixedTaskCfg]:
-    """A policy runner for each role, and the task.
+    """A policy runner for each group of the task, and the task.
 
     `subjects` is a task, policy files, or the folder of a training run; the latter two bring their own task. A task
     without a file is played by the policy that ships for it. A policy also plays another task that gives the same robot
@@ -42,12 +42,12 @@ def runners_and_task(
     team = {role or cfg.robot: runner for role, runner in runners.items()} if isinstance(cfg, TaskCfg) else runners
     missing = set(cfg.roles) - set(team)
     if missing:
-        raise ValueError(f"task {name!r} needs a policy for each role; there is none for {', '.join(sorted(missing))}")
+        raise ValueError(f"task {name!r} needs a policy for each group; there is none for {', '.join(sorted(missing))}")
     return {role: team[role] for role in cfg.roles}, cfg
 
 
 def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], str]:
-    """Runners by the role that they are for ("" where a task has one), and their task."""
+    """Runners by the group that they are for, and their task."""
     if runs := [path for path in paths if path.is_dir() or path.suffix == ".pt"]:
         if len(paths) > 1:
             raise ValueError(f"{runs[0]} is a training run, which has the policies of its whole team: give it alone")
@@ -64,7 +64,7 @@ def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], str]:
         raise ValueError(f"policies for {' and '.join(tasks)}: policies of different tasks cannot be combined")
     team: dict[str, PolicyRunner] = {runtime.contract.group: BundleRunner(runtime) for runtime in runtimes}
     if len(team) < len(runtimes):
-        raise ValueError("two policies for the same role: give one for each")
+        raise ValueError("two policies for the same group: give one for each")
     return team, tasks[0]
 
 
@@ -91,7 +91,7 @@ def _others(task: str) -> str:
 
 
 def shipped(task: str, instead: str = "train one and give its file") -> list[Path]:
-    """The policies that ship for `task`, one for each role; ValueError, which says what `instead`, where one is not."""
+    """The policies that ship for `task`, one for each group; ValueError says what to do `instead` of it."""
     paths = shipped_files(task)
     for path in paths:
         if not path.exists():

@@ -33,7 +33,7 @@ def test_no_row_breaks_its_table(written):
 def test_a_task_is_described_with_the_sizes_that_its_network_sees():
     from sim.envs.team_env import make_env
 
-    described = describe_task(load_task("swarm-swap"))["roles"]["crazyflie"]
+    described = describe_task(load_task("swarm-swap"))["groups"]["crazyflie"]
     layout = make_env("swarm-swap", 1, seed=0).obs_layout
     assert sum(term["size"] for term in described["observation"]["own"]) == layout.own_dim
     assert sum(term["size"] for term in described["observation"]["peer"]) == layout.peer_dim

@@ -34,5 +34,5 @@ def doctor(json: bool = False) -> int:
         if check.hint:
             out.print(f"       [dim]-> {escape(check.hint)}[/]")
     warned = sum(check.status == "warn" for check in checks)
-    out.print(f"\n{len(checks)} checks, {len(broken)} broken, {warned} worth a look")
+    out.print(f"\n{len(checks)} checks, {len(broken)} broken, {warned} with a warning")
     return 1 if broken else 0

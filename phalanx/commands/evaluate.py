@@ -25,7 +25,7 @@ def evaluate(
     One episode in each of many worlds, with randomisation on; rates come with 95 % intervals.
 
     Args:
-        subjects: A task, a policy file, or the folder of a training run; of a team with several roles a file for each.
+        subjects: A task, a policy file, or the folder of a training run; of a team with several groups a file for each.
         agent: Who acts: the policy (that of the zoo when only a task is given), all actions zero, random actions, or
             the task's baseline controller.
         task: Another way to name the task.
@@ -50,7 +50,7 @@ def evaluate(
     runners, cfg = runners_and_task(agent, subjects, task, start)
     alone = isinstance(cfg, TaskCfg)
     if robots and not alone:
-        raise ValueError(f"{cfg.name} has roles ({', '.join(cfg.roles)}) with team sizes of their own")
+        raise ValueError(f"{cfg.name} has groups ({', '.join(cfg.roles)}) with team sizes of their own")
     results = []
     for size in robots or (None,):
         with err.status(f"{episodes} episodes of {cfg.name} ..."):

@@ -32,7 +32,7 @@ def play(
     """Watch a policy in simulation: as text, replay page, picture or video.
 
     Args:
-        subjects: A task, a policy file, or the folder of a training run; of a team with several roles a file for each.
+        subjects: A task, a policy file, or the folder of a training run; of a team with several groups a file for each.
         agent: Who acts: the policy (that of the zoo when only a task is given), all actions zero, random actions, or
             the task's baseline controller.
         task: Another way to name the task.

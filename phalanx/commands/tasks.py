@@ -16,7 +16,7 @@ def tasks(
 ) -> int:
     """List the tasks that can be trained, or explain one.
 
-    What it is told, sees, remembers and does, what it is rewarded for, what differs from world to world.
+    Commands, observations, memory, actions, rewards, terminations, randomisation.
 
     Args:
         name: Explain this one.

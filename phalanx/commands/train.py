@@ -34,7 +34,7 @@ def train(
     device: Device = None,
     json: bool = False,
 ) -> int:
-    """Train the robots of a task, each role its own policy where there are several.
+    """Train the robots of a task, one policy for each group of like robots.
 
     Ctrl-C ends after the running iteration and leaves a checkpoint to resume from.
 
@@ -49,7 +49,7 @@ def train(
         team_critic: MAPPO, the critic sees the whole team; else IPPO.
         shield: Train behind the safety shield.
         resume: Go on from the checkpoint in the folder.
-        start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the same.
+        start_from: Run whose networks to begin with, of a task with the same observations and actions.
         engine: Physics, see docs/engines.md; mujoco, or when resuming that of the run, when not given.
         device: Of physics and learning; an accelerator where there is one and the engine uses it, when not given.
         json: Print the result as JSON on stdout.

@@ -18,12 +18,12 @@ def verify(
     robots: Counts = (),
     json: bool = False,
 ) -> int:
-    """Say whether a policy file may fly, or the files of a team with several roles, one for each.
+    """Say whether a policy file may fly, or the files of a team with several groups, one for each.
 
     Replays the probes, compares simulation and file over whole episodes, flies held-out starts; exits 1 when refused.
 
     Args:
-        files: Policy file; for a task with several roles that of each, flown together.
+        files: Policy file; for a task with several groups that of each, flown together.
         run: Training run that it came from; parity is then measured against the torch controller.
         episodes: Held-out starts for each team size, with and without shield.
         robots: Team sizes to fly beside the one that was trained; as the task says when not given.

@@ -1,4 +1,4 @@
-"""Charts of an episode that depend on what the robots are and what they are told to do."""
+"""Charts of an episode that depend on the class of robot and on its commands."""
 
 from collections.abc import Sequence
 

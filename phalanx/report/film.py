@@ -44,10 +44,10 @@ class Cable:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Where somebody was told to bring something."""
+    """A commanded position."""
 
     name: str  # of the command
-    owner: int  # which robot was told, -1 for all of them
+    owner: int  # which robot has this command, -1 for all of them
     pos: np.ndarray  # (T, 3) m, world
 
 

@@ -48,7 +48,7 @@ class Flight:
     names: tuple[str, ...]
     t: np.ndarray  # (T,) s since the flight began, increasing
     pos: np.ndarray  # (T, N, 3) m, world
-    goal: np.ndarray  # (N, 3) m, world; (0, 3) where nobody was sent to a place of its own
+    goal: np.ndarray  # (N, 3) m, world; (0, 3) where robots have no goals of their own
     limit_m: float  # centre distance below which two robots collide; 0 where their distance means nothing
     radius_m: float
     mode: np.ndarray  # (T, N) index into `mode_names`

@@ -1,4 +1,4 @@
-"""Where a camera has to look to see the whole of an episode, or to stay with those who walk away."""
+"""Where the camera looks: at the whole of an episode, or with robots that walk away."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a run has to reach before anybody calls it a success."""
+"""What a run has to reach to be called a success."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ PARITY = 1e-5
 CONTROL_HZ, RATE_TOLERANCE = 50.0, 0.01
 FALLBACK_PERIODS = 7  # five to act, and what the last request's age and the shield's own cycle add
 ECHO_MS = 2.0  # p99 of a bare echo where nothing disturbs it
-FREE_CORES = 0.25  # other programs that use less of the processor disturb nobody
+FREE_CORES = 0.25  # other programs that use less of the processor disturb nothing
 
 
 @dataclass(frozen=True, slots=True)

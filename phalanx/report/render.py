@@ -112,7 +112,7 @@ def rendered(
 
 
 def moments(episode: "Episode", count: int) -> list[int]:
-    """`count` steps of an episode, the last one last, equally far apart on the way of whoever travels farthest."""
+    """`count` steps of an episode up to its last, equally far apart on the way of the body that travels farthest."""
     assert episode.flight.film is not None
     path = episode.flight.film.moving()
     way = np.concatenate([[0.0], np.linalg.norm(np.diff(path, axis=0), axis=-1).max(1).cumsum()])
