@@ -11,10 +11,10 @@ import torch
 from benchmarks.turns import Clock, Cost, measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
-from sim.envs.team_env import MixedEnv
+from sim.envs.team_env import TeamEnv
 from sim.physics import EngineError, check_engine
 from sim.physics.engine_errors import engine_errors
-from sim.tasks import load_any_task
+from sim.tasks import load_task
 
 SPAN_S = 0.4  # a measurement lasts at least this long
 WARM_UP = 8  # control steps: until worlds have ended and started anew
@@ -37,7 +37,7 @@ def bench_engines(
     """
     rows = []
     for task in tasks:
-        load_any_task(task)  # a wrong name shall not cost the measurements before it
+        load_task(task)  # a wrong name shall not cost the measurements before it
     for engine in engines:
         check_engine(engine)
     for task in tasks:
@@ -78,7 +78,7 @@ class Run:
     def __init__(self, task: str, engine: str, num_envs: int, device: str | None) -> None:
         self.task, self.engine, self.num_envs = task, engine, num_envs
         began = time.perf_counter()
-        self.env = MixedEnv(load_any_task(task), num_envs, 0, engine=engine, device=device)
+        self.env = TeamEnv(load_task(task), num_envs, 0, engine=engine, device=device)
         self.env.stagger()
         self.make_s = time.perf_counter() - began
         draw = torch.Generator().manual_seed(0)

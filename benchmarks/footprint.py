@@ -34,17 +34,15 @@ def _measure(task: str, num_envs: int) -> dict[str, Any]:
     began = time.perf_counter()
     import torch
 
-    from sim.envs.team_env import MixedEnv, TeamEnv
-    from sim.task import TaskCfg
+    from sim.envs.team_env import TeamEnv
     from sim.tasks import load_task
 
     cfg = load_task(task)
     imported = time.perf_counter()
     torch.set_num_threads(1)
-    env = TeamEnv(cfg, num_envs, 0) if isinstance(cfg, TaskCfg) else MixedEnv(cfg, num_envs, 0)
+    env = TeamEnv(cfg, num_envs, 0)
     made = time.perf_counter()
-    zero: Any = {name: torch.zeros(num_envs, c.num_agents, c.action_dim) for name, c in env.groups.items()}
-    action = next(iter(zero.values())) if isinstance(env, TeamEnv) else zero
+    action = {name: torch.zeros(num_envs, c.num_agents, c.action_dim) for name, c in env.groups.items()}
     env.step(action)
     stepped = time.perf_counter()
     for _ in range(STEPS):

@@ -15,9 +15,9 @@ from hardware.rotation import rotate, rotate_inverse
 from policies.evaluation.evaluate import make_policy_runner, wilson
 from policies.evaluation.trained import load_controller
 from policies.threads import single_threaded_torch
-from sim.envs.team_env import make_env
+from sim.envs.team_env import TeamEnv
 from sim.task import Draw, Start
-from sim.tasks.velocity import VELOCITY, start
+from sim.tasks.velocity import VELOCITY, starts
 
 SEED = 2_000_003  # no training and no evaluation begins from it
 
@@ -26,29 +26,30 @@ SEED = 2_000_003  # no training and no evaluation begins from it
 def walk(policy: Path, velocity: tuple[float, float, float], worlds: int, seconds: float) -> dict[str, object]:
     """Walk `worlds` robots at `velocity` (m/s, m/s, rad/s in the heading frame) for `seconds`."""
 
-    def constant_command(draw: Draw) -> Start:
-        begin = start(draw)
-        constant = torch.tensor(velocity).expand_as(begin.command["velocity"])
-        return replace(begin, command={"velocity": constant}, plan={})
+    def constant(draw: Draw) -> dict[str, Start]:
+        begin = starts(draw)[VELOCITY.group_name]
+        asked = torch.tensor(velocity).expand_as(begin.command["velocity"])
+        return {VELOCITY.group_name: replace(begin, command={"velocity": asked}, plan={})}
 
-    task = replace(
-        VELOCITY, start=constant_command, update_commands=None, episode_s=seconds + 1.0
+    task = VELOCITY.changed(
+        starts=constant, update_commands=None, episode_s=seconds + 1.0
     )  # none ends on the last step
-    env = make_env(task, worlds, SEED)
-    runner = make_policy_runner(policy if policy.suffix == ".onnx" else load_controller(policy))
-    runner.start(env)
-    began = env.now.state
+    env = TeamEnv(task, worlds, SEED)
+    robots = env.group
+    pilot = make_policy_runner(policy if policy.suffix == ".onnx" else load_controller(policy))
+    pilot.start(robots)
+    began = robots.now.state
     upright = torch.ones(worlds, dtype=torch.bool)
     came = torch.zeros(worlds, 3)
     turned = torch.zeros(worlds)
     survived_s = torch.zeros(worlds)
     for _ in range(round(seconds / env.control_dt)):
-        _, _, terminated, _, _ = env.step(runner.act(env)[0])
-        upright &= ~terminated[:, 0]
-        way = rotate_inverse(began.base_quat, env.now.state.base_pos - began.base_pos)[:, 0]
+        step = env.step({task.group_name: pilot.act(robots)[0]})
+        upright &= ~step.terminated[task.group_name][:, 0]
+        way = rotate_inverse(began.base_quat, robots.now.state.base_pos - began.base_pos)[:, 0]
         came = torch.where(upright[:, None], way, came)
         survived_s += upright * env.control_dt
-        turned += upright * rotate(env.now.state.base_quat, env.now.state.base_ang_vel)[:, 0, 2] * env.control_dt
+        turned += upright * rotate(robots.now.state.base_quat, robots.now.state.base_ang_vel)[:, 0, 2] * env.control_dt
     return {
         "velocity": velocity,
         "seconds": seconds,

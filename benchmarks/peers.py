@@ -24,7 +24,6 @@ from benchmarks.turns import Call, Cost, measure, median_ratio, median_wall
 from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
 from sim.adapters.gymnasium import TeamGymEnv
-from sim.task import TaskCfg
 from sim.tasks import load_task
 
 ENVPOOL = {"panda": "PandaPickCube-v1", "g1": "G1JoystickFlatTerrain-v1"}  # robot -> task of the same robot
@@ -70,16 +69,16 @@ def _compare(
     task: str, batch: int, peer_batches: Sequence[int], repeats: int, on_progress: Callable[[], None]
 ) -> dict[str, Any]:
     cfg = load_task(task)
-    if not isinstance(cfg, TaskCfg):
+    if len(cfg.groups) > 1:
         raise ValueError(f"task {task!r} has several groups; there is nothing to compare it with")
     subject = Subject(cfg, batch)
     robots = subject.num_robots
     physics: dict[str, Any] = {"ours": settings(subject)}
     with gymnasium_async(task, subject) as others:
         rivals = {"ours": Rival(subject.step, batch * robots), **others}
-        if cfg.robot in ENVPOOL and robots == 1 and find_spec("envpool"):
-            rivals |= {f"EnvPool, {size} worlds": Rival(_envpool(cfg.robot, size), size) for size in peer_batches}
-            physics["EnvPool"] = _envpool_settings(cfg.robot)
+        if cfg.group.robot in ENVPOOL and robots == 1 and find_spec("envpool"):
+            rivals |= {f"EnvPool, {size} worlds": Rival(_envpool(cfg.group.robot, size), size) for size in peer_batches}
+            physics["EnvPool"] = _envpool_settings(cfg.group.robot)
         costs: dict[str, list[Cost]] = {name: [] for name in rivals}
         for _ in range(repeats):
             for name, rival in rivals.items():
@@ -93,7 +92,7 @@ def _compare(
             "ours_over_this": more * median_ratio(costs[name], costs["ours"]),
             "ours_over_this_by_cpu_time": more * median_ratio(costs[name], costs["ours"], "cpu_s"),
         }
-    return {"robot": cfg.robot, "rates": rows, "physics": physics}
+    return {"robot": cfg.group.robot, "rates": rows, "physics": physics}
 
 
 @contextmanager

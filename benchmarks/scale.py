@@ -54,17 +54,16 @@ def _median_cpu(costs: list) -> float:
 def grid_task() -> TaskCfg:
     """swarm-swap with room for any team: robots start on a grid and want to be a metre higher."""
     task = load_task("swarm-swap")
-    assert isinstance(task, TaskCfg)
 
     def widened(terms: Any) -> dict[str, Any]:
         return {name: _in_wide_space(term) for name, term in terms.items()}
 
-    return dataclasses.replace(
-        task,
+    group = task.group
+    return task.changed(
         name="grid",
-        start=_on_a_grid,
-        rewards=widened(task.rewards),
-        terminations=widened(task.terminations),
+        starts=_on_a_grid,
+        rewards=widened(group.rewards),
+        terminations=widened(group.terminations),
     )
 
 
@@ -73,7 +72,7 @@ def _in_wide_space(term: Term) -> Term:
     return dataclasses.replace(term, params=params)
 
 
-def _on_a_grid(draw: Draw) -> Start:
+def _on_a_grid(draw: Draw) -> dict[str, Start]:
     """Robots `SPACING_M` apart on a square grid, at heights between 2 and 3 m, with any heading."""
     robots, uniform = draw.robots, draw.uniform
     side = ceil(sqrt(robots))
@@ -82,9 +81,10 @@ def _on_a_grid(draw: Draw) -> Start:
     pos = torch.cat([place.expand(draw.worlds, -1, -1), uniform(2.0, 3.0, robots, 1)], dim=-1)
     yaw = uniform(-pi, pi, robots)
     none = torch.zeros_like(yaw)
-    return Start(
+    start = Start(
         pos=pos,
         quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
         lin_vel=uniform(-0.2, 0.2, robots, 3),
         command={"goal_pos": pos + torch.tensor([0.0, 0.0, 1.0])},
     )
+    return {"crazyflie": start}

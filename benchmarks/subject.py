@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass, field
-from typing import Any
 
 import mujoco
 import numpy as np
@@ -10,9 +9,9 @@ import torch
 from mujoco.rollout import Rollout
 
 from benchmarks.turns import Clock, Cost, measure
-from sim.envs.team_env import MixedEnv, TeamEnv
+from sim.envs.team_env import TeamEnv
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics
-from sim.task import MixedTaskCfg, TaskCfg
+from sim.task import TaskCfg
 from sim.tasks import load_task
 
 MOMENTS = 8  # control steps that raw physics replays
@@ -33,9 +32,9 @@ class Turns:
 class Subject:
     """W worlds of a task under random actions; `take_turn` measures them and MuJoCo alone, one after the other."""
 
-    def __init__(self, task: str | TaskCfg | MixedTaskCfg, num_envs: int, num_agents: int | None = None) -> None:
+    def __init__(self, task: str | TaskCfg, num_envs: int, num_agents: int | None = None) -> None:
         cfg = load_task(task) if isinstance(task, str) else task
-        self.env = (TeamEnv if isinstance(cfg, TaskCfg) else MixedEnv)(cfg, num_envs, 0, num_agents)
+        self.env = TeamEnv(cfg, num_envs, 0, num_agents)
         self.env.stagger()
         self.world, self.num_envs = self.env.world, num_envs
         assert isinstance(self.world.physics, MujocoPhysics)  # what raw physics is compared with
@@ -64,8 +63,7 @@ class Subject:
 
     def step(self, k: int) -> None:
         """One control step of the environment under random actions."""
-        actions: Any = self._actions[k % len(self._actions)]
-        self.env.step(next(iter(actions.values())) if isinstance(self.env, TeamEnv) else actions)
+        self.env.step(self._actions[k % len(self._actions)])
 
     def take_turn(self, span_s: float) -> None:
         """Measure raw physics and the environment once, one right after the other."""

@@ -33,10 +33,10 @@ def make_agent(name: str, seed: int, role: GroupCfg) -> SimpleAgent:
     generator = torch.Generator().manual_seed(seed)
 
     def zero(env: Any) -> Tensor:
-        return torch.zeros(env.num_worlds, env.num_agents, env.action_dim)
+        return torch.zeros(env.num_envs, env.num_agents, env.action_dim)
 
     def random(env: Any) -> Tensor:
-        return 2.0 * torch.rand(env.num_worlds, env.num_agents, env.action_dim, generator=generator) - 1.0
+        return 2.0 * torch.rand(env.num_envs, env.num_agents, env.action_dim, generator=generator) - 1.0
 
     def baseline(env: Any) -> Tensor:
         assert role.baseline is not None

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from sim import randomisation
 from sim.envs.agents import AgentGroup
-from sim.envs.robots import RobotGroup
-from sim.envs.team_env import MixedEnv
-from sim.task import GroupCfg, MixedTaskCfg, RewardTerm, TaskCfg, Term
-from sim.tasks import any_task_names, load_any_task
+from sim.envs.state import RobotsState
+from sim.envs.team_env import TeamEnv
+from sim.task import GroupCfg, RewardTerm, TaskCfg, Term
+from sim.tasks import load_task, task_names
 
 LONGEST = 6  # numbers of a list that are written out
 Rows = list[tuple[str, ...]]
@@ -67,21 +67,21 @@ def when(interval_range_s: tuple[float, float] | None) -> str:
     return f"every {low:g} s" if low == high else f"every {low:g} to {high:g} s"
 
 
-def describe_task(task: TaskCfg | MixedTaskCfg) -> dict[str, Any]:
+def describe_task(task: TaskCfg) -> dict[str, Any]:
     """All of `task`, with what belongs to a group under `groups`; a task for like robots has one, named after them."""
-    env = MixedEnv(task, 1, seed=0)
+    env = TeamEnv(task, 1, seed=0)
     return {
         "name": task.name,
         "summary": task.summary,
         "episode_s": task.episode_s,
         "control_hz": 1.0 / env.control_dt,
-        "start": first_sentence(task.start if isinstance(task, TaskCfg) else task.starts),
+        "start": first_sentence(task.starts),
         "objects": list(task.scene.objects),
         "success_hold_s": task.success_hold_s,
         "curriculum": plain(task.curriculum),
         "training": {"num_envs": task.num_envs, "steps": task.train_steps},
-        "verify_teams": list(task.verify_teams) if isinstance(task, TaskCfg) else [],
-        "groups": {name: describe_role(task.roles[name], group) for name, group in env.groups.items()},
+        "verify_teams": list(task.verify_teams),
+        "groups": {name: describe_role(task.groups[name], group) for name, group in env.groups.items()},
     }
 
 
@@ -275,12 +275,12 @@ class Effect(NamedTuple):
     uses: tuple[tuple[str, str, str], ...]  # task, range, when
 
 
-def effects(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> list[Effect]:
+def effects(tasks: Sequence[TaskCfg]) -> list[Effect]:
     """Every public function of sim/randomisation.py in its order there."""
     own = [f for f in vars(randomisation).values() if inspect.isfunction(f) and f.__module__ == randomisation.__name__]
     uses: dict[str, list[tuple[str, str, str]]] = {name_of(f): [] for f in own}
     for task in tasks:
-        for term in (term for role in task.roles.values() for term in role.randomisation.values()):
+        for term in (term for role in task.groups.values() for term in role.randomisation.values()):
             use = (task.name, in_words(term.params), when(term.interval_range_s))
             uses.setdefault(name_of(term.func), []).append(use)
     return [
@@ -294,7 +294,7 @@ def changed_by(function: Any) -> str:
     """Which quantities a function sets, as its source names them, helpers that it calls included."""
     source = inspect.getsource(function)
     fields = [f"`{name}`" for name in dict.fromkeys(FIELD.findall(source))]
-    drives = [f"`{name}`" for name in RobotGroup.KEPT if re.search(rf"robots\.{name}\b", source)]
+    drives = [f"`{name}`" for name in RobotsState.__slots__[:-2] if re.search(rf"robots\.{name}\b", source)]
     found = [f"the model's {', '.join(fields)}"] if fields else []
     found += [f"of the robots {', '.join(drives)}"] if drives else []
     found += ["the height of the ground"] if "robots.ground" in source else []
@@ -305,14 +305,14 @@ def changed_by(function: Any) -> str:
 def write_documents(folder: Path) -> list[Path]:
     """Write tasks.md and randomisation.md into `folder`; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = [load_any_task(name) for name in any_task_names()]
+    tasks = [load_task(name) for name in task_names()]
     texts = {"tasks.md": tasks_document(tasks), "randomisation.md": randomisation_document(tasks)}
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     return [folder / name for name in texts]
 
 
-def tasks_document(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> str:
+def tasks_document(tasks: Sequence[TaskCfg]) -> str:
     """All tasks in one table, then each in its own tables."""
     described = [describe_task(task) for task in tasks]
     rows = [
@@ -333,7 +333,7 @@ def tasks_document(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def randomisation_document(tasks: Sequence[TaskCfg | MixedTaskCfg]) -> str:
+def randomisation_document(tasks: Sequence[TaskCfg]) -> str:
     """Each function, what it changes, and which task uses it with which range."""
     found = effects(tasks)
     parts = [
@@ -361,8 +361,8 @@ ZOO = Path(__file__).resolve().parents[1] / "zoo"  # of this source tree; an ins
 
 def shipped_files(task: str) -> list[Path]:
     """Where the policy files of `task` belong, one for each group, whether or not they are there."""
-    cfg = load_any_task(task)
-    names = [cfg.name] if isinstance(cfg, TaskCfg) else [f"{cfg.name}-{role}" for role in cfg.roles]
+    cfg = load_task(task)
+    names = [cfg.name] if len(cfg.groups) == 1 else [f"{cfg.name}-{role}" for role in cfg.groups]
     return [ZOO / f"{name}.onnx" for name in names]
 
 

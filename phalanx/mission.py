@@ -24,8 +24,8 @@ from ros_nodes.mission.mission import (
 )
 from ros_nodes.mission.mission_success import Criterion, near_goal
 from sim.randomisation import terrain
-from sim.task import Draw, GroupCfg, MixedTaskCfg, Start, TaskCfg
-from sim.tasks import load_any_task
+from sim.task import Draw, GroupCfg, Start, TaskCfg
+from sim.tasks import load_task
 
 SWAP = "swarm-swap"
 SWAP_ROBOTS, SWAP_S, SWAP_KILL_S = 4, 18.0, 11.0
@@ -33,7 +33,6 @@ ORDERS_HZ = 25.0  # how often a command that changes is sent
 AFTERMATH_S = {"hover-land": 8.0, "hold": 2.0, "damp": 2.0}  # a mission goes on for so long after a policy was killed
 LARGEST_TEAM = 16  # two processes a robot: more than that starve one another on any one machine
 LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it takes to last this long
-AnyTask = TaskCfg | MixedTaskCfg
 
 
 def plan_mission(
@@ -60,11 +59,11 @@ def plan_mission(
     if swap or name == SWAP:
         return _plan_swap(policies, robots, SWAP_S if duration_s is None else duration_s, kill_after_s, seed), near_goal
     try:
-        task = load_any_task(name)
+        task = load_task(name)
     except ValueError as error:
         file = next(iter(policies))
         raise ValueError(f"{file}: {error}. With --mission swap it flies the mission of {SWAP}") from None
-    bundles = _by_role(policies, name, list(task.roles))
+    bundles = _by_role(policies, name, list(task.groups))
     kill_s = None if kill_after_s == "auto" else kill_after_s
     mission = plan_task(task, robots, LEAST_S if duration_s is None else duration_s, kill_s, seed)
     return mission.flown_by(bundles), task_criterion(task)
@@ -93,24 +92,24 @@ def _by_role(policies: Mapping[str, Contract], task: str, roles: Sequence[str]) 
     return dict(zip(given, policies, strict=True))
 
 
-def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: float | None, seed: int) -> Mission:
+def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: float | None, seed: int) -> Mission:
     """Episodes of `task`, one after the other, for at least `duration_s`; robots start once, commands are new in each.
 
     `robots` replaces the team size of a task for like robots. ValueError when the times do not fit, or for a team that
     the task has no room for.
     """
-    if robots is not None and isinstance(task, MixedTaskCfg):
-        raise ValueError(f"{task.name} has roles ({', '.join(task.roles)}) with team sizes of their own")
-    sizes = {role: cfg.num_agents if robots is None else robots for role, cfg in task.roles.items()}
+    if robots is not None and len(task.groups) > 1:
+        raise ValueError(f"{task.name} has roles ({', '.join(task.groups)}) with team sizes of their own")
+    sizes = {role: cfg.num_agents if robots is None else robots for role, cfg in task.groups.items()}
     size = sum(sizes.values())
     if size > LARGEST_TEAM:
         raise ValueError(f"robots = {size}: a mission on one machine takes at most {LARGEST_TEAM}")
-    if any(term.func is terrain for cfg in task.roles.values() for term in cfg.randomisation.values()):
+    if any(term.func is terrain for cfg in task.groups.values() for term in cfg.randomisation.values()):
         raise ValueError(f"{task.name}: a mission is on a level floor, not on the ground that this task is about")
     if kill_s is not None:
         if size == 1 and kill_s < task.episode_s:
             raise ValueError(f"kill_after_s = {kill_s:g}: must be after the first episode, {task.episode_s:g} s")
-        first_role = next(iter(task.roles.values()))
+        first_role = next(iter(task.groups.values()))
         duration_s = max(duration_s, kill_s + AFTERMATH_S[load_robot(first_role.robot).fallback])
     most = max(1, int(LONGEST_S / task.episode_s))
     legs = min(max(1, int(np.ceil(duration_s / task.episode_s - 1e-6))), most)
@@ -119,15 +118,15 @@ def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: floa
     generator = torch.Generator().manual_seed(seed)
     starts = [task.starts(Draw(generator, 1, size, torch.ones(1))) for _ in range(legs)]
     names = iter(
-        team_names([load_robot(cfg.robot).name for role, cfg in task.roles.items() for _ in range(sizes[role])])
+        team_names([load_robot(cfg.robot).name for role, cfg in task.groups.items() for _ in range(sizes[role])])
     )
     team = tuple(
         Member(next(names), cfg.robot, role, base_pose, joint_pos)
-        for role, cfg in task.roles.items()
+        for role, cfg in task.groups.items()
         for base_pose, joint_pos in zip(*_places(task, cfg, starts[0][role], sizes[role]), strict=True)
     )
     objects = {name: pose for start in starts[0].values() for name, pose in start.objects.items()}
-    noises = [asdict(cfg.noise) for cfg in task.roles.values()]
+    noises = [asdict(cfg.noise) for cfg in task.groups.values()]
     return Mission(
         team=team,
         orders=tuple(o for leg, start in enumerate(starts) for o in _orders(task, team, start, leg * task.episode_s)),
@@ -143,13 +142,13 @@ def plan_task(task: AnyTask, robots: int | None, duration_s: float, kill_s: floa
     )
 
 
-def _orders(task: AnyTask, team: Sequence[Member], starts: Mapping[str, Start], begin_s: float) -> list[Order]:
+def _orders(task: TaskCfg, team: Sequence[Member], starts: Mapping[str, Start], begin_s: float) -> list[Order]:
     """Commands to all robots in the episode that begins at `begin_s` of the mission; empty where the task has none."""
-    moves = any(cfg.update_commands for cfg in task.roles.values())
+    moves = any(cfg.update_commands for cfg in task.groups.values())
     orders: list[Order] = []
     for time_s in np.arange(0.0, task.episode_s if moves else 1e-9, 1.0 / ORDERS_HZ).tolist():
         due: dict[str, dict[str, np.ndarray]] = {}
-        for role, cfg in task.roles.items():
+        for role, cfg in task.groups.items():
             start = starts[role]
             moved = cfg.update_commands(start.plan, torch.full((1, 1, 1), time_s)) if cfg.update_commands else {}
             commands = {name: value[0].double().numpy() for name, value in {**start.command, **moved}.items()}
@@ -164,7 +163,7 @@ def _same(one: Commands, other: Commands) -> bool:
     return all((value == other[robot][c]).all() for robot, commands in one.items() for c, value in commands.items())
 
 
-def _places(task: AnyTask, cfg: GroupCfg, start: Start, robots: int) -> tuple[np.ndarray, np.ndarray]:
+def _places(task: TaskCfg, cfg: GroupCfg, start: Start, robots: int) -> tuple[np.ndarray, np.ndarray]:
     """Base poses (N, 7) and joint positions (N, J); fixed bases stand where the task's scene has them.
 
     By default they are a metre apart along y.

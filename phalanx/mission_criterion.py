@@ -10,22 +10,22 @@ from hardware.types import ObjectState, RobotState
 from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_success import Criterion, MissionSuccess
-from sim.task import GroupCfg, MixedTaskCfg, TaskCfg, Term
+from sim.task import GroupCfg, TaskCfg, Term
 from sim.transition import Transition
 
 
-def task_criterion(task: TaskCfg | MixedTaskCfg) -> Criterion:
+def task_criterion(task: TaskCfg) -> Criterion:
     """The criterion of a mission by the success and termination terms of `task`."""
 
     def criterion(mission: Mission, truth: GroundTruth) -> MissionSuccess:
-        states = {role: _states(truth, mission.rows(role)) for role in task.roles}
+        states = {role: _states(truth, mission.rows(role)) for role in task.groups}
         success = np.zeros((len(truth.time_s), len(mission.team)), bool)
         failures: dict[str, np.ndarray] = {}
-        for role, cfg in task.roles.items():
+        for role, cfg in task.groups.items():
             now, rows = _transition(role, cfg, mission, truth, states), mission.rows(role)
             success[:, rows] = _call(cfg.success, now)
             for name, term in cfg.terminations.items():
-                failed = failures[name if len(task.roles) == 1 else f"{role}/{name}"] = np.zeros_like(success)
+                failed = failures[name if len(task.groups) == 1 else f"{role}/{name}"] = np.zeros_like(success)
                 failed[:, rows] = _call(term, now)
         return MissionSuccess(success, failures)
 

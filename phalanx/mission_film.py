@@ -8,8 +8,7 @@ import numpy as np
 from phalanx.report.filming import film_and_charts
 from phalanx.report.flight import Flight, load_flight
 from ros_nodes.mission.mission import Mission
-from sim.task import TaskCfg
-from sim.tasks import load_any_task
+from sim.tasks import load_task
 
 
 def load_mission_flight(path: Path, mission: Mission) -> Flight:
@@ -17,17 +16,17 @@ def load_mission_flight(path: Path, mission: Mission) -> Flight:
     flight = load_flight(path)
     if not mission.task:
         return flight
-    task = load_any_task(mission.task)
+    task = load_task(mission.task)
     with np.load(path) as data:
         qpos = data["qpos"]
     given = {
         role: {name: mission.command_at(name, flight.t, mission.rows(role)) for name in cfg.commands}
-        for role, cfg in task.roles.items()
+        for role, cfg in task.groups.items()
     }
     moments = [
         {role: {name: values[step] for name, values in commands.items()} for role, commands in given.items()}
         for step in range(len(flight.t))
     ]
-    size = len(mission.team) if isinstance(task, TaskCfg) else None
+    size = len(mission.team) if len(task.groups) == 1 else None
     film, charts = film_and_charts(task, size, qpos, flight.t, flight.names, moments)
     return replace(flight, film=film, charts=charts)

@@ -7,13 +7,13 @@ from deploy.runtime import PolicyRuntime
 from phalanx.agents import make_agent
 from phalanx.catalogue import shipped_files
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TorchRunner
-from sim.task import MixedTaskCfg, TaskCfg
-from sim.tasks import any_task_names, load_any_task
+from sim.task import TaskCfg
+from sim.tasks import load_task, task_names
 
 
 def runners_and_task(
     agent: str, subjects: Sequence[str], task: str | None, seed: int
-) -> tuple[dict[str, PolicyRunner], TaskCfg | MixedTaskCfg]:
+) -> tuple[dict[str, PolicyRunner], TaskCfg]:
     """A policy runner for each group of the task, and the task.
 
     `subjects` is a task, policy files, or the folder of a training run; the latter two bring their own task. A task
@@ -27,8 +27,8 @@ def runners_and_task(
         raise ValueError(f"which task, {' or '.join(sorted(named))}? name one")
     if agent != "policy":
         name = next(iter(named), None) or (_load(paths)[1] if paths else "swarm-swap")
-        cfg = load_any_task(name)
-        return {role: make_agent(agent, seed, part) for role, part in cfg.roles.items()}, cfg
+        cfg = load_task(name)
+        return {role: make_agent(agent, seed, part) for role, part in cfg.groups.items()}, cfg
     if not paths and not named:
         raise ValueError(
             "which policy? give a file or the folder of a run, such as zoo/swarm-swap.onnx or runs/hover, or a task "
@@ -36,14 +36,14 @@ def runners_and_task(
         )
     asked = next(iter(named), None)
     runners, name = _load(paths or shipped(str(asked), f"give a file, or --agent {_others(str(asked))}"))
-    cfg = load_any_task(asked or name)
+    cfg = load_task(asked or name)
     if cfg.name != name and not _fits(cfg, runners):
         raise ValueError(f"{paths[0]} is a policy for {name!r}, not for {asked!r}")
-    team = {role or cfg.robot: runner for role, runner in runners.items()} if isinstance(cfg, TaskCfg) else runners
-    missing = set(cfg.roles) - set(team)
+    team = {group or next(iter(cfg.groups)): runner for group, runner in runners.items()}
+    missing = set(cfg.groups) - set(team)
     if missing:
         raise ValueError(f"task {name!r} needs a policy for each group; there is none for {', '.join(sorted(missing))}")
-    return {role: team[role] for role in cfg.roles}, cfg
+    return {role: team[role] for role in cfg.groups}, cfg
 
 
 def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], str]:
@@ -68,25 +68,29 @@ def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], str]:
     return team, tasks[0]
 
 
-def _fits(cfg: TaskCfg | MixedTaskCfg, runners: Mapping[str, PolicyRunner]) -> bool:
+def _fits(cfg: TaskCfg, runners: Mapping[str, PolicyRunner]) -> bool:
     """Whether a policy file of another task is for the same robot, and is given here all that it needs."""
     runner = runners.get("")
-    if not isinstance(cfg, TaskCfg) or not isinstance(runner, BundleRunner):
+    if len(cfg.groups) > 1 or not isinstance(runner, BundleRunner):
         return False
     contract = runner.runtime.contract
     commands, objects = {command.name for command in contract.commands}, set(contract.objects)
-    return contract.robot.name == cfg.robot and commands == set(cfg.commands) and objects <= set(cfg.scene.objects)
+    return (
+        contract.robot.name == cfg.group.robot
+        and commands == set(cfg.group.commands)
+        and objects <= set(cfg.scene.objects)
+    )
 
 
 def is_file(subject: str) -> bool:
     """Whether the command line means a policy file or a run; names of tasks have no suffix and no folder."""
     path = Path(subject)
-    return subject not in any_task_names() and (bool(path.suffix) or len(path.parts) > 1 or path.exists())
+    return subject not in task_names() and (bool(path.suffix) or len(path.parts) > 1 or path.exists())
 
 
 def _others(task: str) -> str:
     """Who else than a policy can play `task`."""
-    baselines = all(role.baseline for role in load_any_task(task).roles.values())
+    baselines = all(role.baseline for role in load_task(task).groups.values())
     return "zero|random|baseline" if baselines else "zero|random"
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hardware.types import ObjectState, Peers, RobotState
-from policies.observation import Observation
+from sim.envs.state import STATE_TYPES
 
 FORMAT = "phalanx-checkpoint/2"
 BEFORE = "phalanx-checkpoint/1"  # its policies can be exported and begun with; it cannot be resumed
@@ -62,7 +61,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise CheckpointError(f"no checkpoint at {path}")
     try:
-        with torch.serialization.safe_globals([RobotState, Peers, ObjectState, Observation]):
+        with torch.serialization.safe_globals(list(STATE_TYPES)):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever torch raises on bytes that are none of its own
         raise CheckpointError(f"{path} is not a checkpoint of phalanx, or damaged") from error
@@ -76,12 +75,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 def _of_before(content: dict[str, Any]) -> dict[str, Any]:
     """What export and start-from need of a checkpoint of the version before; a lone group is called after its robot."""
-    from sim.tasks import load_any_task
+    from sim.tasks import load_task
 
     config = content["config"]
     learners = content.setdefault("learners", {"": dict(content)})  # before there were groups, a run was its learner
     if "" in learners:
-        learners = {next(iter(load_any_task(config["task"]).roles)): learners[""]}
+        learners = {next(iter(load_task(config["task"]).groups)): learners[""]}
     policies = {}
     for name, state in learners.items():
         dims = [state["layout"]["own_dim"], state["layout"]["peer_dim"], state["layout"].get("critic_dim", 0)]

@@ -16,7 +16,7 @@ LEARNED = ("commands", "observation", "action", "robot")  # of a group: what a p
 def task_record(task: Any) -> dict[str, Any]:
     """The task as JSON data: values, functions by name with a digest of their source, robots and the whole's hash."""
     data = describe(task)
-    robots = {group.robot: robot_record(group.robot) for group in task.roles.values()}
+    robots = {group.robot: robot_record(group.robot) for group in task.groups.values()}
     sources = dict(sorted(set(_sources(task))))
     whole = {"config": data, "robots": robots, "sources": sources}
     return {**whole, "hash": digest(whole)}

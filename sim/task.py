@@ -1,7 +1,7 @@
 """What a task is made of. A task is one file in sim/tasks that builds one `TaskCfg` from terms."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -141,7 +141,6 @@ class Start:
     plan: dict[str, Tensor] = field(default_factory=dict)  # (K, N, size) what `update_commands` needs to move commands
 
 
-StartFunc = Callable[[Draw], Start]
 UpdateCommandsFunc = Callable[
     [Mapping[str, Tensor], Tensor], dict[str, Tensor]
 ]  # (plan, time_s (W, 1, 1)) -> commands (W, N, .)
@@ -177,50 +176,42 @@ class GroupCfg:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpisodeCfg:
-    """What a whole team shares."""
+class TaskCfg:
+    """What a team has to do, whole: all that training and evaluation need to know beside the algorithm.
+
+    `groups` has an entry for each kind of robot, with its own policy; where robots are all alike it is the only one,
+    under the robot's name.
+    """
 
     name: str
     summary: str
     episode_s: float
     success_hold_s: float
-    min_success: float = 0.95  # rate that a policy must reach behind its shield to count as verified
-    max_collisions: float = 0.0  # rate of episodes with a collision that it may have there
+    groups: Mapping[str, GroupCfg]
+    starts: Callable[[Draw], Mapping[str, Start]]  # group -> where it begins
     scene: SceneCfg = SceneCfg()
     curriculum: Curriculum | None = None
+    min_success: float = 0.95  # rate that a policy must reach behind its shield to count as verified
+    max_collisions: float = 0.0  # rate of episodes with a collision that it may have there
     num_envs: int = 512  # worlds to train in
     train_steps: int = 2_000_000  # agent steps to train for: control periods x worlds x robots
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskCfg(EpisodeCfg, GroupCfg):
-    """A task for like robots, whole: all that training and evaluation need to know beside the algorithm."""
-
-    start: StartFunc
     verify_teams: tuple[int, ...] = ()  # team sizes that `phalanx verify` flies beside the one of training
 
     @property
-    def roles(self) -> dict[str, GroupCfg]:
-        """The one role, under the robot's name."""
-        return {self.robot: self}
+    def group_name(self) -> str:
+        """Name of the only group; ValueError where there are several."""
+        if len(self.groups) > 1:
+            raise ValueError(f"task {self.name!r} has several groups: {', '.join(self.groups)}; this takes one")
+        return next(iter(self.groups))
 
-    def starts(self, draw: Draw) -> dict[str, Start]:
-        """Where each role begins."""
-        return {self.robot: self.start(draw)}
+    @property
+    def group(self) -> GroupCfg:
+        """The only group; ValueError where there are several."""
+        return self.groups[self.group_name]
 
-
-@dataclass(frozen=True, kw_only=True)
-class MixedTaskCfg(EpisodeCfg):
-    """A task for unlike robots, each role with its own policy."""
-
-    roles: Mapping[str, GroupCfg]
-    starts: Callable[[Draw], Mapping[str, Start]]  # role -> where it begins
-
-
-@dataclass(frozen=True)
-class ObsLayout:
-    """An observation is [own, critic's own, P x (peer features, valid)], flattened."""
-
-    own_dim: int
-    peer_dim: int  # 0 for robots that hear nobody
-    critic_dim: int = 0
+    def changed(self, **changes: Any) -> "TaskCfg":
+        """The same task with other fields: its own, and those of its only group."""
+        own = {name: changes.pop(name) for name in list(changes) if name in self.__dataclass_fields__}
+        if changes:
+            own["groups"] = {self.group_name: replace(self.group, **changes)}
+        return replace(self, **own)

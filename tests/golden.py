@@ -22,7 +22,7 @@ from policies.evaluation.evaluate import evaluate
 from policies.evaluation.trained import load_controllers
 from policies.export.export import export_team
 from policies.training.train import CollectionCfg, TrainCfg, train
-from sim.tasks import load_any_task
+from sim.tasks import load_task
 
 FILE = Path(__file__).with_suffix(".json")
 TASKS = ("hover", "swarm-swap", "perch")
@@ -38,8 +38,8 @@ def machine() -> dict[str, str]:
 
 def golden(task: str, folder: Path) -> dict[str, Any]:
     """Curve and weights after a few iterations, the file's outputs on its probes, and the shielded evaluation."""
-    cfg = load_any_task(task)
-    robots = sum(role.num_agents for role in cfg.roles.values())
+    cfg = load_task(task)
+    robots = sum(role.num_agents for role in cfg.groups.values())
     steps = ITERATIONS * 24 * WORLDS * robots  # three iterations or more, whatever the length of a rollout
     result = train(TrainCfg(task=task, out=folder / "run", collection=CollectionCfg(WORLDS), total_steps=steps, seed=3))
     saved = load_checkpoint(folder / "run")

@@ -1,4 +1,4 @@
-"""Points with the interface of TeamEnv, and unlike ones with that of MixedEnv: they learn in seconds, for tests."""
+"""Points, alike and unlike, that are stepped as a TeamEnv is: they learn in seconds, for tests."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -6,140 +6,70 @@ from typing import Any
 
 import torch
 
-from sim.task import ObsLayout
+from sim.envs.observation import Observation
+from sim.envs.state import EnvStep
 
 Tensor = torch.Tensor
 
 
-class PointTeam:
-    """W worlds of N points, pushed by their action (2) towards the origin; leaving the arena ends the episode."""
+class Points:
+    """W worlds of points; what pushes them and what is good is for the kinds below."""
 
-    obs_layout = ObsLayout(own_dim=4, peer_dim=2)
-    action_dim = 2
+    task, device = None, torch.device("cpu")
 
-    def __init__(self, num_worlds: int = 16, num_agents: int = 2, seed: int = 0, episode_steps: int = 20) -> None:
-        self.num_worlds, self.num_agents, self.episode_steps = num_worlds, num_agents, episode_steps
+    def __init__(self, num_envs: int, seed: int, episode_steps: int, shapes: Mapping[str, tuple[int, int]]) -> None:
+        """`shapes`: group -> how many points, and along how many axes."""
+        self.num_envs, self.episode_steps = num_envs, episode_steps
+        self.groups = {name: SimpleNamespace(cfg=None, action_dim=axes) for name, (_, axes) in shapes.items()}
         self.generator = torch.Generator().manual_seed(seed)
-        self.pos = torch.zeros(num_worlds, num_agents, 2)
-        self.vel = torch.zeros(num_worlds, num_agents, 2)
-        self.clock = torch.zeros(num_worlds, dtype=torch.long)
-
-    def reset(self, seed: int | None = None) -> Tensor:
-        """All worlds start afresh; observation (W, N, D)."""
-        if seed is not None:
-            self.generator.manual_seed(seed)
-        self._start(torch.ones(self.num_worlds, dtype=torch.bool))
-        return self._observe()
-
-    def stagger(self) -> None:
-        """Spread the worlds over the length of an episode."""
-        self.clock = torch.randint(0, self.episode_steps, (self.num_worlds,), generator=self.generator)
-
-    def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
-        """Push each point by action (W, N, 2), clipped to [-1, 1]."""
-        action = action.clamp(-1, 1)
-        self.vel = 0.8 * self.vel + 0.2 * action
-        self.pos = self.pos + 0.3 * self.vel
-        self.clock += 1
-        distance = self.pos.norm(dim=-1)
-        terms = {"distance": -distance, "effort": -0.01 * action.square().sum(-1)}
-        terminated = distance > 3.0
-        ended = terminated.any(-1) | (self.clock >= self.episode_steps)
-        truncated = ended[:, None] & ~terminated
-        info = {
-            "reward_terms": terms,
-            "terminal_obs": self._observe(),
-            "terminations": {"left_arena": terminated},
-            "success": (distance < 0.3).all(-1),
-            "min_separation_m": self._separation(),
-            "episode_length": self.clock.clone(),
-        }
-        self._start(ended)
-        return self._observe(), sum(terms.values()), terminated, truncated, info
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Everything that the next step depends on."""
-        kept = {"pos": self.pos, "vel": self.vel, "clock": self.clock, "generator": self.generator.get_state()}
-        return {name: value.clone() for name, value in kept.items()}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Exactly what `state_dict` returned."""
-        self.pos, self.vel, self.clock = (state[name].clone() for name in ("pos", "vel", "clock"))
-        self.generator.set_state(state["generator"])
-
-    def _start(self, worlds: Tensor) -> None:
-        shape = (int(worlds.sum()), self.num_agents, 2)
-        self.pos[worlds] = 2 * torch.rand(shape, generator=self.generator) - 1
-        self.vel[worlds] = 0.0
-        self.clock[worlds] = 0
-
-    def _observe(self) -> Tensor:
-        own = torch.cat([self.pos, self.vel], dim=-1)
-        index = torch.arange(self.num_agents)
-        others = torch.stack([index[index != i] for i in index])
-        offset = self.pos[:, others] - self.pos[:, :, None]
-        valid = (offset.norm(dim=-1, keepdim=True) < 2.0).float()
-        return torch.cat([own, torch.cat([offset * valid, valid], dim=-1).flatten(-2)], dim=-1)
-
-    def _separation(self) -> Tensor:
-        gaps = (self.pos[:, :, None] - self.pos[:, None]).norm(dim=-1) + 99 * torch.eye(self.num_agents)
-        return gaps.flatten(1).min(-1).values
-
-
-class PointPair:
-    """W worlds of one walker, pushed (2) towards the origin of a plane, and two carts, pushed (1) along x under it."""
-
-    def __init__(self, num_worlds: int = 16, seed: int = 0, episode_steps: int = 20) -> None:
-        self.num_worlds, self.episode_steps = num_worlds, episode_steps
-        self.groups = {
-            "walker": SimpleNamespace(obs_layout=ObsLayout(own_dim=4, peer_dim=0), action_dim=2),
-            "cart": SimpleNamespace(obs_layout=ObsLayout(own_dim=3, peer_dim=0), action_dim=1),
-        }
-        self.generator = torch.Generator().manual_seed(seed)
-        self.pos = {"walker": torch.zeros(num_worlds, 1, 2), "cart": torch.zeros(num_worlds, 2, 1)}
+        self.pos = {name: torch.zeros(num_envs, *shape) for name, shape in shapes.items()}
         self.vel = {name: torch.zeros_like(pos) for name, pos in self.pos.items()}
-        self.clock = torch.zeros(num_worlds, dtype=torch.long)
+        self.clock = torch.zeros(num_envs, dtype=torch.long)
 
-    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
-        """All worlds start afresh; observation (W, N, D) of each role."""
+    def reset(self, seed: int | None = None) -> dict[str, Observation]:
+        """All worlds start afresh."""
         if seed is not None:
             self.generator.manual_seed(seed)
-        self._start(torch.ones(self.num_worlds, dtype=torch.bool))
-        return self._observe()
+        self._start(torch.ones(self.num_envs, dtype=torch.bool))
+        return self.obs
 
     def stagger(self) -> None:
         """Spread the worlds over the length of an episode."""
-        self.clock = torch.randint(0, self.episode_steps, (self.num_worlds,), generator=self.generator)
+        self.clock = torch.randint(0, self.episode_steps, (self.num_envs,), generator=self.generator)
 
-    def step(self, actions: Mapping[str, Tensor]) -> tuple[dict, dict, dict, dict, dict[str, Any]]:
-        """Push each point by its role's action, clipped to [-1, 1]; a cart beyond 3 has failed, and ends its world."""
+    def step(self, actions: Mapping[str, Tensor]) -> EnvStep:
+        """Push each point by its group's action, clipped to [-1, 1]."""
         for name, action in actions.items():
             self.vel[name] = 0.8 * self.vel[name] + 0.2 * action.clamp(-1, 1)
             self.pos[name] = self.pos[name] + 0.3 * self.vel[name]
         self.clock += 1
-        gap = {"walker": self.pos["walker"].norm(dim=-1), "cart": self._aside().abs().squeeze(-1)}
-        terms = {name: {"distance": -value} for name, value in gap.items()}
-        terminated = {"walker": gap["walker"] > 9.0, "cart": self.pos["cart"].squeeze(-1).abs() > 3.0}
+        terms, terminations, success = self._judge({n: a.clamp(-1, 1) for n, a in actions.items()})
+        terminated = {name: torch.stack(list(found.values())).any(0) for name, found in terminations.items()}
         ended = torch.cat(list(terminated.values()), dim=1).any(-1) | (self.clock >= self.episode_steps)
-        info = {
-            "reward_terms": terms,
-            "terminal_obs": self._observe(),
-            "terminations": {name: {"gone": value} for name, value in terminated.items()},
-            "ended": ended,
-            "success": (gap["walker"] < 0.3).all(-1) & (gap["cart"] < 0.3).all(-1),
-            "episode_length": self.clock.clone(),
-        }
+        last, length, none = self.obs, self.clock.clone(), torch.zeros(self.num_envs)
         self._start(ended)
-        truncated = {name: ended[:, None] & ~value for name, value in terminated.items()}
-        return self._observe(), {name: -value for name, value in gap.items()}, terminated, truncated, info
+        return EnvStep(
+            obs=self.obs,
+            final_obs=last,
+            reward={name: sum(parts.values()) for name, parts in terms.items()},
+            reward_terms=terms,
+            terminations=terminations,
+            terminated=terminated,
+            truncated={name: ended[:, None] & ~value for name, value in terminated.items()},
+            ended=ended,
+            success=success,
+            min_separation_m=none,
+            episode_length=length,
+            interventions=none,
+        )
 
-    def state_dict(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """Everything that the next step depends on."""
         points = {part: {n: v.clone() for n, v in getattr(self, part).items()} for part in ("pos", "vel")}
         return {**points, "clock": self.clock.clone(), "generator": self.generator.get_state()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Exactly what `state_dict` returned."""
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Exactly what `get_state` returned."""
         for part in ("pos", "vel"):
             setattr(self, part, {name: value.clone() for name, value in state[part].items()})
         self.clock = state["clock"].clone()
@@ -152,9 +82,52 @@ class PointPair:
             self.pos[name][worlds], self.vel[name][worlds] = new, 0.0
         self.clock[worlds] = 0
 
+
+class PointTeam(Points):
+    """N points, pushed by their action (2) towards the origin; leaving the arena ends the episode."""
+
+    def __init__(self, num_envs: int = 16, num_agents: int = 2, seed: int = 0, episode_steps: int = 20) -> None:
+        self.num_agents = num_agents
+        super().__init__(num_envs, seed, episode_steps, {"point": (num_agents, 2)})
+
+    @property
+    def obs(self) -> dict[str, Observation]:
+        """Own position and velocity; the offset to every other point within 2."""
+        pos, index = self.pos["point"], torch.arange(self.num_agents)
+        others = torch.stack([index[index != i] for i in index])
+        offset = pos[:, others] - pos[:, :, None]
+        valid = (offset.norm(dim=-1) < 2.0).float()
+        own = torch.cat([pos, self.vel["point"]], dim=-1)
+        return {"point": Observation(own, offset * valid[..., None], valid, own[..., :0])}
+
+    def _judge(self, actions: Mapping[str, Tensor]) -> tuple[dict, dict, Tensor]:
+        distance = self.pos["point"].norm(dim=-1)
+        terms = {"distance": -distance, "effort": -0.01 * actions["point"].square().sum(-1)}
+        return {"point": terms}, {"point": {"left_arena": distance > 3.0}}, (distance < 0.3).all(-1)
+
+
+class PointPair(Points):
+    """One walker, pushed (2) towards the origin of a plane, and two carts, pushed (1) along x under it."""
+
+    def __init__(self, num_envs: int = 16, seed: int = 0, episode_steps: int = 20) -> None:
+        super().__init__(num_envs, seed, episode_steps, {"walker": (1, 2), "cart": (2, 1)})
+
+    @property
+    def obs(self) -> dict[str, Observation]:
+        """The walker's position and velocity; how far each cart is from being under it."""
+        walker = torch.cat([self.pos["walker"], self.vel["walker"]], dim=-1)
+        cart = torch.cat([self._aside(), self.pos["cart"], self.vel["cart"]], dim=-1)
+        return {
+            name: Observation(own, own[..., None, :0][..., :0, :], own[..., :0], own[..., :0])
+            for name, own in (("walker", walker), ("cart", cart))
+        }
+
+    def _judge(self, actions: Mapping[str, Tensor]) -> tuple[dict, dict, Tensor]:
+        """A cart beyond 3 has failed, and ends its world."""
+        gap = {"walker": self.pos["walker"].norm(dim=-1), "cart": self._aside().abs().squeeze(-1)}
+        gone = {"walker": gap["walker"] > 9.0, "cart": self.pos["cart"].squeeze(-1).abs() > 3.0}
+        success = (gap["walker"] < 0.3).all(-1) & (gap["cart"] < 0.3).all(-1)
+        return {n: {"distance": -g} for n, g in gap.items()}, {n: {"gone": g} for n, g in gone.items()}, success
+
     def _aside(self) -> Tensor:
         return self.pos["cart"] - self.pos["walker"][..., :1]
-
-    def _observe(self) -> dict[str, Tensor]:
-        walker = torch.cat([self.pos["walker"], self.vel["walker"]], dim=-1)
-        return {"walker": walker, "cart": torch.cat([self._aside(), self.pos["cart"], self.vel["cart"]], dim=-1)}

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from one_group import make_env
 
 from benchmarks.__main__ import bench as bench_command
 from benchmarks.footprint import footprint, per_world
@@ -18,7 +19,6 @@ from benchmarks.scale import grid_task
 from benchmarks.sim import figures
 from benchmarks.subject import MOMENTS, Subject
 from benchmarks.turns import Clock, Cost, measure, median_ratio
-from sim.envs.team_env import make_env
 
 ROOT = Path(__file__).parent.parent
 

@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 import torch
+from one_group import make_env
 
 from policies.evaluation.policy_runner import TorchRunner
 from policies.networks.controller import Controller
 from policies.networks.normaliser import dims_of
 from policies.networks.policy import GaussianPolicy
-from policies.training.env_view import TeamView
-from sim.envs.team_env import make_env
 from sim.task import PolicyInput
 from sim.tasks import load_task
 
@@ -17,12 +16,13 @@ from sim.tasks import load_task
 def make_controller(seed: int = 0) -> Controller:
     """An untrained but lively policy for swarm-swap."""
     torch.manual_seed(seed)
-    env = TeamView(make_env("swarm-swap", 2, seed=0))
-    (obs,) = env.reset(3).values()
+    env = make_env("swarm-swap", 2, seed=0)
+    env.reset(3)
+    obs = env.group.obs
     actor = GaussianPolicy(dims_of(obs), env.action_dim)
     torch.nn.init.normal_(actor.head.weight, std=0.3)
     actor.normaliser.update(obs)
-    return Controller(load_task("swarm-swap"), actor).eval()
+    return Controller(load_task("swarm-swap").group, actor).eval()
 
 
 def test_it_sees_what_the_environment_shows_and_remembers_what_it_remembers():
@@ -35,7 +35,7 @@ def test_it_sees_what_the_environment_shows_and_remembers_what_it_remembers():
         with torch.no_grad():
             _, _, seen, action = controller(replace(env.policy_input, memory=pilot.memory))
         flown, target = pilot.act(env)
-        parts = TeamView(env).obs["crazyflie"]
+        parts = env.group.obs
         assert torch.equal(parts.policy, seen)
         assert torch.equal(action, controller.policy.best(parts, {})[0].detach())
         assert torch.equal(flown, action)

@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.catalogue import changed_by, describe_task, effects, first_sentence, in_words, when, write_documents
 from sim import randomisation
-from sim.tasks import any_task_names, load_any_task, load_task
+from sim.tasks import load_task, task_names
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def written(tmp_path_factory) -> dict[str, str]:
 
 
 def test_every_task_and_every_way_to_randomise_is_there(written):
-    for task in any_task_names():
+    for task in task_names():
         assert f"\n## {task}\n" in written["tasks.md"]
     for name, function in inspect.getmembers(randomisation, inspect.isfunction):
         if not name.startswith("_"):
@@ -31,7 +31,7 @@ def test_no_row_breaks_its_table(written):
 
 
 def test_a_task_is_described_with_the_sizes_that_its_network_sees():
-    from sim.envs.team_env import make_env
+    from one_group import make_env
 
     described = describe_task(load_task("swarm-swap"))["groups"]["crazyflie"]
     layout = make_env("swarm-swap", 1, seed=0).obs_layout
@@ -41,10 +41,10 @@ def test_a_task_is_described_with_the_sizes_that_its_network_sees():
 
 
 def test_ranges_of_a_task_stand_beside_what_they_change(written):
-    mass = load_task("hover").randomisation["mass"]
+    mass = load_task("hover").group.randomisation["mass"]
     low, high = mass.params["scale"]
     assert f"| `mass` | hover | scale {low:g} to {high:g} | each episode |" in written["randomisation.md"]
-    found = {effect.name: effect for effect in effects([load_any_task(name) for name in any_task_names()])}
+    found = {effect.name: effect for effect in effects([load_task(name) for name in task_names()])}
     assert "body_mass" in found["mass"].changes and "hover" in {use[0] for use in found["mass"].uses}
     assert "bias" not in changed_by(randomisation.gains).replace("biasprm", "")
 

@@ -6,10 +6,10 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from one_group import make_env
 
 from policies.evaluation.evaluate import make_policy_runner
 from policies.threads import single_threaded_torch
-from sim.envs.team_env import make_env
 
 WORLDS = 16
 SECONDS = {"stand": 2.0, "reach": 1.0}

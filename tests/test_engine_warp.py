@@ -9,9 +9,9 @@ import sys
 import mujoco
 import pytest
 import torch
+from one_group import make_env
 from twins import ALL, WORLDS, Twins
 
-from sim.envs.team_env import make_env
 from sim.physics import EngineError
 from sim.physics.warp import engine as warp_engine
 from sim.physics.warp import room as warp_room

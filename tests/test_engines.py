@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from one_group import make_env
 from small_run import train_cfg
 
 from deploy.bundle import load_bundle
@@ -14,7 +15,6 @@ from policies.evaluation.evaluate import evaluate
 from policies.export.export import export_policy
 from policies.training.train import train
 from policies.training.trainer import Trainer
-from sim.envs.team_env import make_env
 from sim.physics import ENGINES, EngineError
 
 SMALL = dict(num_steps=4, epochs=1, minibatch=64, hidden=16, threads=1)

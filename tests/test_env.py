@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from one_group import make_env, start_of, starts_at
 
 from hardware import load_robot
-from sim.envs.team_env import make_env
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.scenes.scene import build_scene
 from sim.task import Draw, EventTerm
@@ -22,7 +22,7 @@ def run(env, steps: int, seed: int = 0):
     generator = torch.Generator().manual_seed(seed)
     out = []
     for _ in range(steps):
-        action = torch.rand(env.num_worlds, env.num_agents, env.action_dim, generator=generator) * 2 - 1
+        action = torch.rand(env.num_envs, env.num_agents, env.action_dim, generator=generator) * 2 - 1
         obs, reward, *_ = env.step(action)
         out.append((obs.clone(), reward.clone()))
     return out
@@ -61,11 +61,11 @@ def test_threads_do_not_change_the_physics():
 def test_state_dict_continues_bitwise():
     env = make_env("swarm-swap", 8, 5)
     run(env, 90)
-    saved = env.state_dict()
+    saved = env.get_state()
     saved = torch.load(_stored(saved), weights_only=False)
     expected = run(env, 120, seed=1)
     twin = make_env("swarm-swap", 8, 99)
-    twin.load_state_dict(saved)
+    twin.set_state(saved)
     assert same(expected, run(twin, 120, seed=1))
 
 
@@ -89,14 +89,14 @@ def test_a_world_that_ends_keeps_its_terminal_observation_and_starts_anew():
     ended = info["ended"]
     assert ended.any() and torch.equal(ended, (terminated | truncated).any(-1))
     assert torch.equal((terminated | truncated).all(-1), ended) and not (terminated & truncated).any()
-    assert not torch.equal(info["terminal_obs"][ended], obs[ended])
-    assert torch.equal(info["terminal_obs"][~ended], obs[~ended])
+    assert not torch.equal(info["final_obs"][ended], obs[ended])
+    assert torch.equal(info["final_obs"][~ended], obs[~ended])
     assert not info["success"].any()
     assert (env.now.state.base_pos[ended][..., 2] > 0.7).all()
 
 
 def test_time_limit_truncates_and_does_not_terminate():
-    task = dataclasses.replace(load_task("swarm-swap"), episode_s=0.2)
+    task = load_task("swarm-swap").changed(episode_s=0.2)
     env = make_env(task, 4, 0, randomise=False)
     for step in range(1, 11):
         _, _, terminated, truncated, info = env.step(HOVER.expand(4, 4, 4))
@@ -108,14 +108,14 @@ def test_hovering_at_the_goal_is_success_and_elsewhere_is_not():
     swap = load_task("swarm-swap")
 
     def at_goal(draw):
-        start = swap.start(draw)
+        start = start_of(swap, draw)
         worlds = draw.worlds
         start.lin_vel = torch.zeros_like(start.lin_vel)
         here = start.command["goal_pos"].clone()
         here[worlds // 2 :] = start.pos[worlds // 2 :]
         return dataclasses.replace(start, pos=here)
 
-    task = dataclasses.replace(swap, start=at_goal, episode_s=1.6)
+    task = starts_at(swap, at_goal).changed(episode_s=1.6)
     env = make_env(task, 8, 0, randomise=False)
     for _ in range(80):
         *_, info = env.step(HOVER.expand(8, 4, 4))
@@ -124,7 +124,7 @@ def test_hovering_at_the_goal_is_success_and_elsewhere_is_not():
 
 def test_a_robot_in_the_same_place_is_a_collision_for_both_and_nobody_else():
     env = make_env("swarm-swap", 2, 0, randomise=False)
-    start = env.task.start(draw(2, 4))
+    start = start_of(env.task, draw(2, 4))
     start.pos[0, 1] = start.pos[0, 0] + torch.tensor([0.1, 0, 0])
     env.world.reset(torch.arange(2), [start])
     _, _, terminated, truncated, info = env.step(HOVER.expand(2, 4, 4))
@@ -135,18 +135,18 @@ def test_a_robot_in_the_same_place_is_a_collision_for_both_and_nobody_else():
 
 def test_an_actuator_delay_delays_by_exactly_that():
     """The thrust that physics gets is the old one for `delay` of the control period's five steps."""
-    task = dataclasses.replace(load_task("swarm-swap"), randomisation={})
+    task = load_task("swarm-swap").changed(randomisation={})
     env = make_env(task, 6, 0)
-    env.world.robots.actuator_delay[:] = torch.arange(6).unsqueeze(-1)
+    env.group.robots.actuator_delay[:] = torch.arange(6).unsqueeze(-1)
     env.step(torch.tensor([1.0, 0, 0, 0]).expand(6, 4, 4))
     thrust = env.world._ctrl[:, :, env.world.scene.group.ctrl_index[0, 0]]
     assert (thrust > 0.5).sum(1).tolist() == [5, 4, 3, 2, 1, 0]
 
 
 def test_a_sensor_delay_shows_the_past_and_says_so():
-    task = dataclasses.replace(load_task("swarm-swap"), randomisation={}, noise=type(load_task("swarm-swap").noise)())
+    task = load_task("swarm-swap").changed(randomisation={}, noise=type(load_task("swarm-swap").group.noise)())
     env = make_env(task, 2, 0, num_agents=2)
-    env.world.robots.sensor_delay[:] = torch.tensor([[0], [5]])
+    env.group.robots.sensor_delay[:] = torch.tensor([[0], [5]])
     env.step(torch.tensor([1.0, 0, 0, 0]).expand(2, 2, 4))
     old = env.now.state.base_pos[1].clone()
     env.step(torch.tensor([1.0, 0, 0, 0]).expand(2, 2, 4))
@@ -157,7 +157,7 @@ def test_a_sensor_delay_shows_the_past_and_says_so():
 
 def test_peers_are_the_nearest_first_and_only_those_in_range():
     env = make_env("swarm-swap", 1, 0, num_agents=5, randomise=False)
-    start = env.task.start(draw(1, 5))
+    start = start_of(env.task, draw(1, 5))
     start.pos[0] = torch.tensor([[0.0, 0, 1], [3.0, 0, 1], [1.0, 0, 1], [0.5, 0, 1], [-2.0, 0, 1]])
     env.world.reset(torch.arange(1), [start])
     ((_, peers, _),) = env._measured(torch.arange(1))
@@ -168,7 +168,7 @@ def test_peers_are_the_nearest_first_and_only_those_in_range():
 def test_observation_does_not_depend_on_heading_or_place():
     """Turn and move a whole team: nobody sees a difference."""
     env = make_env("swarm-swap", 2, 0, randomise=False)
-    start = env.task.start(draw(2, 4, seed=1))
+    start = start_of(env.task, draw(2, 4, seed=1))
     turn = torch.tensor([math.cos(0.6), 0.0, 0.0, math.sin(0.6)])
     from hardware.rotation import multiply, rotate
 
@@ -189,7 +189,7 @@ def test_masses_differ_from_world_to_world_and_stay_in_range():
     masses = (
         np.array([m.body_mass[env.world.scene.group.base_body] for m in env.world.physics.models]) / env.robot.mass_kg
     )
-    low, high = load_task("swarm-swap").randomisation["mass"].params["scale"]
+    low, high = load_task("swarm-swap").group.randomisation["mass"].params["scale"]
     assert masses.min() >= low and masses.max() <= high and masses.std() > 0.01
 
 
@@ -221,7 +221,7 @@ def test_impossible_ranges_and_unknown_tasks_are_refused():
         (randomisation.mass, {"scale": (1.2, 0.8)}, r"range \(1.2, 0.8\)"),
         (randomisation.network_delay, {"range_s": (0.0, 0.5)}, r"delay range \(0.0, 0.5\)"),
     ):
-        bad = dataclasses.replace(task, randomisation={"x": EventTerm(func, params)})
+        bad = task.changed(randomisation={"x": EventTerm(func, params)})
         with pytest.raises(ValueError, match=message):
             make_env(bad, 2, 0)
     with pytest.raises(ValueError, match="room for 16 robots, not 17"):
@@ -232,7 +232,7 @@ def test_impossible_ranges_and_unknown_tasks_are_refused():
 
 def test_the_largest_team_starts_inside_its_space_and_apart():
     task = load_task("swarm-swap")
-    start = task.start(draw(500, 16))
+    start = start_of(task, draw(500, 16))
     assert (start.pos.abs() < 2.3).all() and (start.command["goal_pos"].abs() < 2.3).all()
     gap = torch.cdist(start.pos[..., :2], start.pos[..., :2]) + torch.eye(16) * 9
     assert gap.min() > 0.44

@@ -2,17 +2,17 @@
 
 import pytest
 import torch
+from one_group import make_env
 
 from policies.evaluation.evaluate import fly, wilson
-from sim.envs.team_env import make_env
 
 
 class Drift:
     """Tilts every world's robots by another amount, so that worlds end at different times and some end twice."""
 
     def start(self, env) -> None:
-        self.action = torch.zeros(env.num_worlds, env.num_agents, env.action_dim)
-        self.action[..., 1] = torch.linspace(0.01, 1.0, env.num_worlds)[:, None]
+        self.action = torch.zeros(env.num_envs, env.num_agents, env.action_dim)
+        self.action[..., 1] = torch.linspace(0.01, 1.0, env.num_envs)[:, None]
 
     def act(self, env) -> tuple[torch.Tensor, torch.Tensor]:
         return self.action, self.action

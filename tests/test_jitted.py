@@ -1,6 +1,6 @@
 """A rollout compiled as one program is what single steps give, whatever happens in it."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,14 +9,13 @@ from small_run import train_cfg
 
 from policies.networks.normaliser import dims_of
 from policies.networks.policy import GaussianPolicy
-from policies.training.env_view import TeamView
 from policies.training.jitted import JittedRollout
 from policies.training.trainer import Trainer
 from sim import randomisation
-from sim.envs.team_env import MixedEnv
+from sim.envs.team_env import TeamEnv
 from sim.noise import Noise
-from sim.task import EpisodeCfg, EventTerm, GroupCfg, MixedTaskCfg, RewardTerm, Term
-from sim.tasks import load_any_task
+from sim.task import EventTerm, RewardTerm, Term
+from sim.tasks import load_task
 from sim.tracing import Untraceable
 from sim.tree import flat, on_tensors
 
@@ -27,7 +26,7 @@ ENDING = slice(0, 3)  # worlds whose episode ends in the third step
 
 
 def begun(task):
-    env = MixedEnv(task, WORLDS, seed=0, engine="mjx")
+    env = TeamEnv(task, WORLDS, seed=0, engine="mjx")
     env.steps = torch.arange(WORLDS) + 10
     env.steps[ENDING] = env.max_steps - 3
     return env
@@ -35,9 +34,8 @@ def begun(task):
 
 def jitted(env):
     torch.manual_seed(0)
-    view = TeamView(env)
-    policies = {name: GaussianPolicy(dims_of(obs), view.groups[name].action_dim) for name, obs in view.obs.items()}
-    return JittedRollout(view, policies, STEPS)
+    policies = {name: GaussianPolicy(dims_of(obs), env.groups[name].action_dim) for name, obs in env.obs.items()}
+    return JittedRollout(env, policies, STEPS)
 
 
 def rolled(rollout, seed=0):
@@ -46,7 +44,7 @@ def rolled(rollout, seed=0):
 
 def certain(name):
     """A task in which nothing is random but the start."""
-    return replace(load_any_task(name), randomisation={}, noise=Noise())
+    return load_task(name).changed(randomisation={}, noise=Noise())
 
 
 def moved(t):
@@ -60,11 +58,10 @@ def jerk(t):
 
 def watched():
     """Drones whose reward and critic look at two steps, while a battery sags between any two."""
-    swap = load_any_task("swarm-swap")
-    return replace(
-        swap,
-        rewards={**swap.rewards, "moved": RewardTerm(moved)},
-        observation=replace(swap.observation, privileged={"jerk": Term(jerk)}),
+    swap = load_task("swarm-swap")
+    return swap.changed(
+        rewards={**swap.group.rewards, "moved": RewardTerm(moved)},
+        observation=replace(swap.group.observation, privileged={"jerk": Term(jerk)}),
         randomisation={"sag": EventTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, interval_range_s=(0.0, 0.0))},
         noise=Noise(),
     )
@@ -73,35 +70,32 @@ def watched():
 def two_roles():
     """Two drones, each with a role of its own."""
     hover = certain("hover")
-    role = GroupCfg(**{field.name: getattr(hover, field.name) for field in fields(GroupCfg)})
 
     def starts(draw):
-        left = hover.start(replace(draw, robots=1))
+        left = hover.starts(replace(draw, robots=1))[hover.group_name]
         return {"left": left, "right": replace(left, pos=left.pos + torch.tensor([0.3, 0.3, 0.2]))}
 
-    shared = {field.name: getattr(hover, field.name) for field in fields(EpisodeCfg)}
-    return MixedTaskCfg(**shared, roles={"left": role, "right": role}, starts=starts)
+    return replace(hover, groups={"left": hover.group, "right": hover.group}, starts=starts)
 
 
 @pytest.fixture(scope="module")
 def flight():
     """Hover with all its randomisation, a battery that sags at known moments, and three worlds that end."""
-    task = load_any_task("hover")
+    task = load_task("hover")
     sag = EventTerm(
         randomisation.battery_sag, {"share": (0.1, 0.1)}, interval_range_s=(0.07, 0.07)
     )  # in the fourth step
-    env = begun(replace(task, randomisation={**task.randomisation, "sag": sag}))
-    return env, jitted(env), on_tensors(torch.clone, env.tensors())
+    env = begun(task.changed(randomisation={**task.group.randomisation, "sag": sag}))
+    return env, jitted(env), on_tensors(torch.clone, env.get_state(traced=True))
 
 
 @pytest.mark.parametrize("task", [watched(), two_roles()], ids=["swarm-swap", "two roles"])
 def test_a_rollout_is_what_single_steps_give(task):
     program, stepped = (begun(task) for _ in range(2))
     going = torch.ones(WORLDS, dtype=torch.bool)  # what they see after a restart is drawn by each for itself
-    view = TeamView(stepped)
-    obs = view.obs
+    obs = stepped.obs
     for seen, _, done, outcome in rolled(jitted(program)):
-        step = view.step({role: action for role, (action, *_) in done.items()})
+        step = stepped.step({role: action for role, (action, *_) in done.items()})
         for here, there in zip(flat([seen, replace(outcome, obs={})]), flat([obs, replace(step, obs={})]), strict=True):
             torch.testing.assert_close(here[going].float(), there[going].float(), rtol=1e-5, atol=1e-5)
         obs = step.obs
@@ -112,9 +106,9 @@ def test_a_rollout_is_what_single_steps_give(task):
 
 def test_worlds_start_anew_in_the_middle_and_others_go_on(flight):
     env, rollout, before = flight
-    env.put(on_tensors(torch.clone, before))
+    env.set_state(on_tensors(torch.clone, before))
     mass = env.world.physics.tensors()["own"]["body_mass"].clone()
-    robots, strength = env.world.robots, env.world.robots.strength.clone()
+    robots, strength = env.group.robots, env.group.robots.strength.clone()
     steps = rolled(rollout)
     assert [int(step.ended.sum()) for *_, step in steps] == [0, 0, 3, 0, 0, 0]
     assert env.steps[ENDING].tolist() == [3] * 3 and bool((env.steps[3:] == torch.arange(3, 8) + 10 + STEPS).all())
@@ -125,7 +119,7 @@ def test_worlds_start_anew_in_the_middle_and_others_go_on(flight):
     # What follows from masses has been brought up to date with them
     torch.testing.assert_close(now["heavy"]["body_subtreemass"][:, 0], now["own"]["body_mass"].sum(-1))
     torch.testing.assert_close(robots.strength[3:, :, 0], strength[3:, :, 0] * 0.9)
-    obs = env.step({role: torch.zeros_like(action) for role, (action, *_) in steps[-1][2].items()})[0]
+    obs = env.step({role: torch.zeros_like(action) for role, (action, *_) in steps[-1][2].items()}).obs
     assert all(bool(tensor.isfinite().all()) for tensor in flat(obs))
 
 
@@ -133,18 +127,18 @@ def test_a_rollout_depends_on_its_seed_and_the_actor_alone(flight):
     env, rollout, before = flight
     runs = []
     for seed in (0, 0, 1):
-        env.put(on_tensors(torch.clone, before))
+        env.set_state(on_tensors(torch.clone, before))
         runs.append(torch.cat([tensor.flatten().float() for tensor in flat(rolled(rollout, seed))]))
     assert torch.equal(runs[0].nan_to_num(), runs[1].nan_to_num()) and not torch.equal(runs[0], runs[2])
 
 
 def test_a_rollout_begins_where_a_saved_state_was(flight):
     env, rollout, before = flight
-    env.put(on_tensors(torch.clone, before))
-    saved, obs = env.state_dict(), on_tensors(torch.clone, TeamView(env).obs)
+    env.set_state(on_tensors(torch.clone, before))
+    saved, obs = env.get_state(), on_tensors(torch.clone, env.obs)
     expected = flat(rolled(rollout))
     env.reset(7)
-    env.load_state_dict(saved)
+    env.set_state(saved)
     again = rolled(rollout)
     assert all(torch.equal(here, there) for here, there in zip(flat(again[0][0]), flat(obs), strict=True))
     for here, there in zip(flat(again), expected, strict=True):
@@ -153,7 +147,7 @@ def test_a_rollout_begins_where_a_saved_state_was(flight):
 
 def test_a_world_that_blows_up_fails_alone(flight):
     env, rollout, before = flight
-    env.put(on_tensors(torch.clone, before))
+    env.set_state(on_tensors(torch.clone, before))
     env.world.physics.tensors()["state"]["qvel"][5] = torch.nan
     first, *rest = rolled(rollout)
     unstable = first[-1].terminations["crazyflie"]["unstable"]
@@ -178,7 +172,7 @@ def test_what_only_single_steps_can_do_goes_by_single_steps_and_says_so(task, op
 
 def test_a_mass_that_changes_in_an_episode_comes_into_force(flight):
     env, _, before = flight
-    env.put(on_tensors(torch.clone, before))
+    env.set_state(on_tensors(torch.clone, before))
     physics = env.world.physics
     physics.tensors()["own"]["body_mass"][6] *= 2.0  # as a program leaves it behind
     physics.settle()
@@ -188,12 +182,13 @@ def test_a_mass_that_changes_in_an_episode_comes_into_force(flight):
 
 
 def carefree(draw):
-    return replace(load_any_task("hover").start(draw), lin_vel=torch.full((draw.worlds, 1, 3), np.random.rand()))
+    (start,) = load_task("hover").starts(draw).values()
+    return {"crazyflie": replace(start, lin_vel=torch.full((draw.worlds, 1, 3), np.random.rand()))}
 
 
 def test_a_start_that_numpy_draws_cannot_be_traced():
     with pytest.raises(Untraceable, match="it draws from numpy"):
-        jitted(begun(replace(load_any_task("hover"), start=carefree)))
+        jitted(begun(load_task("hover").changed(starts=carefree)))
 
 
 def heedless(t):
@@ -203,10 +198,10 @@ def heedless(t):
 
 
 def test_a_term_that_asks_what_a_tensor_holds_cannot_be_traced_and_leaves_the_world_as_it_was(capfd):
-    env = begun(replace(load_any_task("hover"), success=Term(heedless), randomisation={}))
-    before = on_tensors(torch.clone, env.tensors())
+    env = begun(load_task("hover").changed(success=Term(heedless), randomisation={}))
+    before = on_tensors(torch.clone, env.get_state(traced=True))
     with pytest.raises(Untraceable, match=r"test_jitted.py:\d+ asks what a tensor holds: return height > 1.0 if"):
         jitted(env)
     assert len(capfd.readouterr().err.splitlines()) == 1  # that it compiles
-    assert all(torch.equal(a, b) for a, b in zip(flat(before), flat(env.tensors()), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(flat(before), flat(env.get_state(traced=True)), strict=True))
     env.step({role: torch.zeros(WORLDS, group.num_agents, group.action_dim) for role, group in env.groups.items()})

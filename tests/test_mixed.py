@@ -23,10 +23,11 @@ from policies.export.export import export_policy, export_team
 from policies.training.nan_guard import NonFiniteError
 from policies.training.train import Trainer, train
 from sim.envs.action import encode
-from sim.envs.team_env import MixedEnv
-from sim.tasks import any_task_names, load_any_task, load_task, task_names
+from sim.envs.team_env import TeamEnv
+from sim.tasks import load_task, task_names
 from sim.tasks.perch import HALF_M, PERCH, SEAT, TOOL_HIGH, TOOL_LOW
 from sim.terms.perch import above_seat
+from sim.tree import flat
 
 QUICK = dict(num_steps=20, minibatch=320, hidden=32, peer_embed=16)
 ROLES = ("drone", "arm")
@@ -42,7 +43,7 @@ class Scripted:
         """Nothing to remember."""
 
     def act(self, env) -> tuple[torch.Tensor, torch.Tensor]:
-        role, policy_input = env.role, env.policy_input
+        role, policy_input = env.cfg, env.policy_input
         if self.action is not None:
             return self.action(env), self.action(env)
         target = role.baseline.func(policy_input, **role.baseline.params)
@@ -50,7 +51,7 @@ class Scripted:
 
 
 def zero(env) -> torch.Tensor:
-    return torch.zeros(env.num_worlds, env.num_agents, env.action_dim)
+    return torch.zeros(env.num_envs, env.num_agents, env.action_dim)
 
 
 @pytest.mark.slow
@@ -89,20 +90,22 @@ def test_a_mixed_run_resumes_to_the_last_bit_and_another_seed_is_another_run(tmp
 def test_a_role_of_several_is_named_when_its_numbers_go_wrong(tmp_path: Path):
     class Poisoned(PointPair):
         def step(self, actions):
-            obs, reward, *rest, info = super().step(actions)
-            reward["cart"][3, 1] = info["reward_terms"]["cart"]["distance"][3, 1] = torch.nan
-            return obs, reward, *rest, info
+            step = super().step(actions)
+            step.reward["cart"][3, 1] = step.reward_terms["cart"]["distance"][3, 1] = torch.nan
+            return step
 
     with pytest.raises(NonFiniteError, match=r"reward term 'distance' of 'cart' is not finite in world 3, robot 1 "):
         train(train_cfg(task="p", out=tmp_path, **QUICK), env=Poisoned(8))
 
 
 def test_roles_that_cannot_share_a_rollout_are_refused(tmp_path: Path):
-    role = replace(PERCH.roles["arm"], training={"ppo": {**PERCH.roles["arm"].training["ppo"], "num_steps": 8}})
-    task = replace(PERCH, roles={**PERCH.roles, "arm": role})
+    role = replace(PERCH.groups["arm"], training={"ppo": {**PERCH.groups["arm"].training["ppo"], "num_steps": 8}})
+    task = replace(PERCH, groups={**PERCH.groups, "arm": role})
     with pytest.raises(ValueError, match=r"groups drone, arm differ in num_steps: they share one rollout"):
-        Trainer(train_cfg(task="perch", out=tmp_path), MixedEnv(task, 2, seed=0))
-    with pytest.raises(ValueError, match="'perch' has several groups: their numbers of robots are the task's"):
+        Trainer(train_cfg(task="perch", out=tmp_path), TeamEnv(task, 2, seed=0))
+    with pytest.raises(
+        ValueError, match="task 'perch' is for a mixed team, whose size is fixed; 3 robots were asked for"
+    ):
         Trainer(train_cfg(task="perch", out=tmp_path, num_agents=3))
 
 
@@ -111,33 +114,32 @@ def test_numbers_of_one_group_keep_their_names():
     assert labelled({"a": {"kl": 1.0}, "b": {"kl": 2.0}}) == {"a/kl": 1.0, "b/kl": 2.0}
 
 
-def test_tasks_with_roles_are_listed_apart():
-    assert "perch" in any_task_names() and "perch" not in task_names()
-    assert load_any_task("perch") is PERCH
-    with pytest.raises(ValueError, match=r"task 'perch' has several roles \(drone, arm\)"):
-        load_task("perch")
+def test_what_takes_one_group_names_those_of_a_mixed_team():
+    assert "perch" in task_names() and load_task("perch") is PERCH
+    with pytest.raises(ValueError, match=r"task 'perch' has several groups: drone, arm; this takes one"):
+        _ = PERCH.group
 
 
 def test_the_same_seed_gives_the_same_perching(tmp_path: Path):
     def go(seed: int):
-        env, generator = MixedEnv(PERCH, 4, seed=seed), torch.Generator().manual_seed(0)
+        env, generator = TeamEnv(PERCH, 4, seed=seed), torch.Generator().manual_seed(0)
         seen = []
         for _ in range(25):
             actions = {
                 name: 2 * torch.rand(4, 1, group.action_dim, generator=generator) - 1
                 for name, group in env.groups.items()
             }
-            obs, reward, *_ = env.step(actions)
-            seen.append((obs, reward))
+            step = env.step(actions)
+            seen.append((step.obs, step.reward))
         return seen
 
     one, again, other = go(0), go(0), go(1)
     assert same(one, again) and not same(one, other)
-    assert all(torch.isfinite(value).all() for obs, reward in one for value in (*obs.values(), *reward.values()))
+    assert all(torch.isfinite(value).all() for step in one for value in flat(step))
 
 
 def test_the_tray_begins_in_the_hand_and_the_drone_in_the_air_half_a_metre_to_a_metre_away():
-    env = MixedEnv(PERCH, 64, seed=1, randomise=False)
+    env = TeamEnv(PERCH, 64, seed=1, randomise=False)
     arm, drone = env.groups["arm"].now, env.groups["drone"].now
     tray = drone.objects["tray"]
     tool = load_chain(load_robot("panda"), "tool").forward(arm.state.joint_pos)[0]
@@ -147,7 +149,7 @@ def test_the_tray_begins_in_the_hand_and_the_drone_in_the_air_half_a_metre_to_a_
     assert away.min() > 0.49 and away.max() < 1.01 and (drone.state.base_pos - tray.pos)[..., 2].min() > 0.2
     low, high = (torch.tensor([getattr(j, side) for j in load_robot("panda").joints]) for side in ("low", "high"))
     assert ((arm.state.joint_pos >= low) & (arm.state.joint_pos <= high)).all()
-    _, _, terminated, _, _ = env.step({name: zero(group) for name, group in env.groups.items()})
+    terminated = env.step({name: zero(group) for name, group in env.groups.items()}).terminated
     assert not terminated["drone"].any() and not terminated["arm"].any()
     before = drone.objects["tray"].pos
     for _ in range(50):
@@ -157,9 +159,9 @@ def test_the_tray_begins_in_the_hand_and_the_drone_in_the_air_half_a_metre_to_a_
 
 
 @pytest.fixture(scope="module")
-def perched() -> MixedEnv:
+def perched() -> TeamEnv:
     """The end of an episode flown by the two baselines without randomisation."""
-    env = MixedEnv(replace(PERCH, episode_s=60.0), 16, seed=3, randomise=False)
+    env = TeamEnv(replace(PERCH, episode_s=60.0), 16, seed=3, randomise=False)
     pilots = {name: Scripted() for name in env.groups}
     for _ in range(300):
         env.step({name: pilot.act(env.groups[name])[0] for name, pilot in pilots.items()})
@@ -167,7 +169,7 @@ def perched() -> MixedEnv:
 
 
 @pytest.mark.slow
-def test_the_baselines_bring_the_drone_onto_the_tray(perched: MixedEnv):
+def test_the_baselines_bring_the_drone_onto_the_tray(perched: TeamEnv):
     held = torch.cat([group.held for group in perched.groups.values()], dim=1)
     assert (held >= 50).all(-1).float().mean() > 0.7
     now = perched.groups["drone"].now
@@ -176,8 +178,8 @@ def test_the_baselines_bring_the_drone_onto_the_tray(perched: MixedEnv):
 
 
 @pytest.mark.slow
-def test_success_is_of_drones_that_sit(perched: MixedEnv):
-    role, now = PERCH.roles["drone"], perched.groups["drone"].now
+def test_success_is_of_drones_that_sit(perched: TeamEnv):
+    role, now = PERCH.groups["drone"], perched.groups["drone"].now
     sits = role.success.func(now, **role.success.params)
     assert sits.any()
 
@@ -257,5 +259,5 @@ def test_teams_that_are_none_are_refused(files: list[Path]):
         evaluate(team, "perch", 2)
     with pytest.raises(ValueError, match="there are two policies for role 'drone' of 'perch'"):
         load_team([files[0], files[0]])
-    with pytest.raises(ValueError, match="task 'perch' needs a policy for each of its roles: drone, arm"):
+    with pytest.raises(ValueError, match="task 'perch' needs a policy for each of its groups: drone, arm"):
         evaluate(files[0], "perch", 2)

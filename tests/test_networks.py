@@ -6,7 +6,7 @@ import torch
 from policies.networks.critic import Critic
 from policies.networks.normaliser import ObsDims
 from policies.networks.policy import GaussianPolicy
-from policies.observation import Observation
+from sim.envs.observation import Observation
 
 DIMS = ObsDims(5, 3)
 

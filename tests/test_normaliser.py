@@ -3,7 +3,7 @@
 import torch
 
 from policies.networks.normaliser import EPSILON, ObsDims, ObsNormaliser, RunningMoments
-from policies.observation import Observation
+from sim.envs.observation import Observation
 
 
 def test_batches_merge_to_the_statistics_of_everything():

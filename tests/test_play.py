@@ -20,13 +20,13 @@ from phalanx.report.render import COLOURS, choose_opengl
 from phalanx.report.shapes import shapes_of
 from phalanx.report.video import save_picture
 from sim.envs.team_env import task_scene
-from sim.tasks import any_task_names, load_any_task, load_task
+from sim.tasks import load_task, task_names
 from sim.tasks.hover import HOVER
 
 
 def short(name: str, agent: str = "zero", seconds: float = 0.4):
-    task = replace(load_any_task(name), episode_s=seconds)
-    pilots = {role: make_agent(agent, 0, part) for role, part in task.roles.items()}
+    task = replace(load_task(name), episode_s=seconds)
+    pilots = {role: make_agent(agent, 0, part) for role, part in task.groups.items()}
     return play_episode(task, pilots, None, 0, shield=False)
 
 
@@ -35,16 +35,17 @@ def page_data(episode, name: str) -> dict:
     return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
 
 
-@pytest.mark.parametrize("name", any_task_names())
+@pytest.mark.parametrize("name", task_names())
 def test_any_task_makes_a_picture_a_page_and_figures(name):
-    task, episode = load_any_task(name), short(name, "random")
-    robots = sum(role.num_agents for role in task.roles.values())
+    task, episode = load_task(name), short(name, "random")
+    robots = sum(role.num_agents for role in task.groups.values())
     film = episode.flight.film
     assert np.isfinite(film.pos).all() and np.isfinite(episode.qpos).all()
     assert {shape.owner for shape in film.shapes} >= set(range(robots))
     assert len(episode.flight.names) == len(set(episode.flight.names)) == robots
     assert (
-        np.isclose(sum(episode.reward_terms.values()), episode.mean_return, rtol=1e-3, atol=1e-3) or len(task.roles) > 1
+        np.isclose(sum(episode.reward_terms.values()), episode.mean_return, rtol=1e-3, atol=1e-3)
+        or len(task.groups) > 1
     )
     page = page_data(episode, name)
     flight = page["flight"]
@@ -54,9 +55,9 @@ def test_any_task_makes_a_picture_a_page_and_figures(name):
     assert sums == pytest.approx(episode.reward_terms)
 
 
-@pytest.mark.parametrize("name", any_task_names())
+@pytest.mark.parametrize("name", task_names())
 def test_the_scene_that_is_drawn_has_the_coordinates_of_the_one_that_was_stepped(name):
-    plain, shown = task_scene(load_any_task(name)).model, visual_scene(load_any_task(name), dressed=True).model
+    plain, shown = task_scene(load_task(name)).model, visual_scene(load_task(name), dressed=True).model
     assert plain.nq == shown.nq
     assert [plain.joint(k).name for k in range(plain.njnt)] == [shown.joint(k).name for k in range(shown.njnt)]
     assert shown.ngeom >= plain.ngeom
@@ -112,7 +113,7 @@ def test_nobody_and_a_good_controller_come_to_different_ends():
 
 def test_the_last_moment_is_the_one_that_ended_the_episode():
     episode = short("hover", "zero", 5.0)
-    flight, low_m = episode.flight, HOVER.terminations["outside"].params["low_m"][2]
+    flight, low_m = episode.flight, HOVER.group.terminations["outside"].params["low_m"][2]
     assert episode.failure == "outside" and episode.duration_s == flight.t[-1] < 5.0
     assert flight.pos[-1, 0, 2] < low_m < flight.pos[-2, 0, 2]
     assert np.allclose(episode.qpos[-1, :3], flight.pos[-1, 0])
@@ -132,7 +133,7 @@ needs_opengl = pytest.mark.skipif(not opengl(), reason="needs EGL or OSMesa")
 
 @needs_opengl
 def test_a_video_ends_with_the_last_moment(tmp_path):
-    task = replace(load_task("hover"), episode_s=0.1)
+    task = load_task("hover").changed(episode_s=0.1)
     episode = play_episode(task, {"crazyflie": make_agent("zero", 0, task)}, None, 0, shield=False)
     save_picture(tmp_path / "short.gif", episode, task, None, (320, 180))
     with Image.open(tmp_path / "short.gif") as video:

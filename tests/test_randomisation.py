@@ -1,14 +1,14 @@
 """Everything that may differ from world to world does so in its range, only where it should, and physics feels it."""
 
-import dataclasses
 import inspect
 
 import numpy as np
 import pytest
 import torch
+from one_group import make_env, start_of
 
 from sim import randomisation
-from sim.envs.team_env import TeamEnv, make_env
+from sim.envs.team_env import TeamEnv
 from sim.noise import Noise
 from sim.task import Curriculum, EventTerm
 from sim.tasks import load_task
@@ -20,11 +20,11 @@ UNIFORM = (0.5, 0.6)
 
 def bare(name: str = "hover", worlds: int = 4, **changes) -> TeamEnv:
     """A task without noise and randomisation."""
-    return make_env(dataclasses.replace(load_task(name), randomisation={}, noise=Noise(), **changes), worlds, seed=0)
+    return make_env(load_task(name).changed(randomisation={}, noise=Noise(), **changes), worlds, seed=0)
 
 
 def apply(env: TeamEnv, func, **params) -> None:
-    func(env.world.robots, WORLDS, env.generator, **params)
+    func(env.group.robots, WORLDS, env.generator, **params)
 
 
 def model_values(env: TeamEnv, field: str) -> np.ndarray:
@@ -77,12 +77,12 @@ def hover_height(env: TeamEnv, steps: int = 25) -> torch.Tensor:
     """How far each world's drone rises under hover thrust."""
     before = env.now.state.base_pos[:, 0, 2].clone()
     for _ in range(steps):
-        env.step(torch.zeros(env.num_worlds, 1, 4))
+        env.step(torch.zeros(env.num_envs, 1, 4))
     return env.now.state.base_pos[:, 0, 2] - before
 
 
 def still(draw):
-    start = HOVER.start(draw)
+    start = start_of(HOVER, draw)
     start.quat = torch.tensor([1.0, 0, 0, 0]).expand_as(start.quat).clone()
     start.lin_vel = torch.zeros_like(start.lin_vel)
     return start
@@ -98,7 +98,7 @@ def still(draw):
     ],
 )
 def test_a_drone_sinks_with_weaker_rotors_or_more_mass(func, params):
-    env = bare(start=still)
+    env = bare(starts=lambda draw: {"crazyflie": still(draw)})
     apply(env, func, **params)
     rise = hover_height(env)
     assert rise[[0, 2]].abs().max() < 0.01 and rise[WORLDS].max() < -0.1
@@ -107,10 +107,10 @@ def test_a_drone_sinks_with_weaker_rotors_or_more_mass(func, params):
 def test_a_stopped_drone_falls_and_tumbles_freely_and_is_whole_after_the_restart():
     env = bare("swarm-swap")
     apply(env, randomisation.motor_failure, probability=1.0)
-    assert env.world.robots.dead.sum(-1).tolist() == [0, 1, 0, 1]
+    assert env.group.robots.dead.sum(-1).tolist() == [0, 1, 0, 1]
     apply(env, randomisation.motor_failure, probability=1.0)
-    assert env.world.robots.dead.sum(-1).tolist() == [0, 1, 0, 1]  # of each world one at most
-    dead = env.world.robots.dead.clone()
+    assert env.group.robots.dead.sum(-1).tolist() == [0, 1, 0, 1]  # of each world one at most
+    dead = env.group.robots.dead.clone()
     env.world.physics.add_velocity(torch.arange(4), torch.tensor([3, 9, 15, 21]), torch.full((4, 4), 2.0))
     for _ in range(10):
         env.step(torch.zeros(4, 4, 4))
@@ -118,7 +118,7 @@ def test_a_stopped_drone_falls_and_tumbles_freely_and_is_whole_after_the_restart
     assert (state.base_lin_vel[dead].norm(dim=-1) > 1.5).all() and (state.base_ang_vel[dead][:, 0] > 1.8).all()
     assert state.base_ang_vel[~dead][:, 0].abs().max() < 0.5  # the others' rate loops have stopped the rotation
     env.reset(1)
-    assert not env.world.robots.dead.any()
+    assert not env.group.robots.dead.any()
     nominal = env.world.scene.model.actuator_gainprm
     assert all((model.actuator_gainprm == nominal).all() for model in env.world.physics.models)
 
@@ -128,7 +128,7 @@ def test_wind_and_pushes_move_those_they_hit():
         (randomisation.wind, {"force_n": (0.1, 0.1)}),
         (randomisation.push, {"speed_m_s": (1.0, 1.0)}),
     ):
-        env = bare(start=still)
+        env = bare(starts=lambda draw: {"crazyflie": still(draw)})
         before = env.now.state.base_pos[:, 0, :2].clone()
         apply(env, func, **params)
         for _ in range(20):
@@ -138,15 +138,15 @@ def test_wind_and_pushes_move_those_they_hit():
 
 
 def test_a_push_changes_the_velocity_by_exactly_that():
-    env = bare(start=still)
+    env = bare(starts=lambda draw: {"crazyflie": still(draw)})
     apply(env, randomisation.push, speed_m_s=(0.7, 0.7))
-    speed = env.world.truth().base_lin_vel[:, 0, :2].norm(dim=-1)
+    speed = env.group.robots.truth().base_lin_vel[:, 0, :2].norm(dim=-1)
     assert speed[WORLDS].tolist() == pytest.approx([0.7, 0.7], abs=1e-5) and speed[[0, 2]].max() == 0.0
 
 
 def test_delays_are_drawn_for_each_robot_and_bounded():
     env = bare("swarm-swap", worlds=64)
-    robots, worlds = env.world.robots, torch.arange(64)
+    robots, worlds = env.group.robots, torch.arange(64)
     for name in ("actuator_delay", "sensor_delay", "network_delay"):
         getattr(randomisation, name)(robots, worlds, env.generator, range_s=(0.004, 0.016))
         steps = getattr(robots, name)
@@ -188,7 +188,7 @@ def test_terms_with_an_interval_act_again_and_again_and_not_at_the_start():
 
     for interval_range_s, expected in (((0.1, 0.1), 10 * 4), ((0.0, 0.0), 50 * 4)):
         calls.clear()
-        task = dataclasses.replace(HOVER, randomisation={"count": EventTerm(count, interval_range_s=interval_range_s)})
+        task = HOVER.changed(randomisation={"count": EventTerm(count, interval_range_s=interval_range_s)})
         env = make_env(task, 4, seed=0)
         assert not calls
         for _ in range(50):
@@ -213,7 +213,7 @@ def test_a_world_that_blows_up_fails_alone_and_is_kept_for_study():
         == terminated.flatten().tolist()
         == [False, False, True, False]
     )
-    assert torch.isfinite(obs).all() and torch.isfinite(reward).all() and torch.isfinite(info["terminal_obs"]).all()
+    assert torch.isfinite(obs).all() and torch.isfinite(reward).all() and torch.isfinite(info["final_obs"]).all()
     assert torch.equal(obs[[0, 1, 3]], expected[[0, 1, 3]])
     assert env.unstable["worlds"].tolist() == [2] and env.unstable["crazyflie"]["base_pos"].shape == (1, 1, 3)
     for _ in range(20):
@@ -222,7 +222,7 @@ def test_a_world_that_blows_up_fails_alone_and_is_kept_for_study():
 
 
 def test_difficulty_follows_success_in_training_only():
-    task = dataclasses.replace(HOVER, curriculum=Curriculum(initial=0.5, up=0.2, down=0.1), episode_s=0.1)
+    task = HOVER.changed(curriculum=Curriculum(initial=0.5, up=0.2, down=0.1), episode_s=0.1)
     for curriculum, expected in ((False, 1.0), (True, 0.4)):
         env = make_env(task, 4, seed=0, curriculum=curriculum)
         for _ in range(5):  # an episode of 0.1 s cannot succeed: success has to hold for a second
@@ -233,9 +233,9 @@ def test_difficulty_follows_success_in_training_only():
 def test_changed_fields_continue_bitwise():
     env = make_env("swarm-swap", 4, seed=0)
     apply(env, randomisation.motor_failure, probability=1.0)
-    saved = env.state_dict()
+    saved = env.get_state()
     action = torch.full((4, 4, 4), 0.1)
     expected = [env.step(action)[0] for _ in range(20)]
     twin = make_env("swarm-swap", 4, seed=9)
-    twin.load_state_dict(saved)
+    twin.set_state(saved)
     assert all(torch.equal(twin.step(action)[0], obs) for obs in expected)

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from one_group import make_env
 from point_team import PointTeam
 from small_run import train_cfg
 
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.training.train import TrainResult, train
 from policies.training.trainer import Trainer
-from sim.envs.team_env import make_env
 
 PPO = dict(num_steps=7, minibatch=112, hidden=16, peer_embed=8)  # checkpoints fall into the middle of episodes
 SWARM_PPO = dict(num_steps=8, epochs=1, minibatch=64, hidden=16, peer_embed=8)
@@ -148,7 +148,7 @@ def test_environment_state_is_exact(task):
     actions = torch.rand(20, 3, env.num_agents, env.action_dim) * 2 - 1
     for action in actions[:10]:
         env.step(action)
-    twin.load_state_dict(env.state_dict())
+    twin.set_state(env.get_state())
     assert same(twin.obs, env.obs)
     for action in actions[10:]:
         assert same(list(env.step(action)), list(twin.step(action)))

@@ -1,17 +1,15 @@
 """What a rollout keeps of episodes that end inside it."""
 
-import dataclasses
-
 import torch
+from one_group import make_env
 from small_run import train_cfg
 
 from policies.training.trainer import Trainer
-from sim.envs.team_env import make_env
 from sim.tasks import load_task
 
 
 def test_ends_are_kept_as_they_were_seen_and_not_as_the_next_episode_begins(tmp_path):
-    task = dataclasses.replace(load_task("swarm-swap"), episode_s=0.2)  # ten control periods
+    task = load_task("swarm-swap").changed(episode_s=0.2)  # ten control periods
     env = make_env(task, 3, 0)
     ppo = dict(num_steps=25, minibatch=64, hidden=16, peer_embed=8)
     trainer = Trainer(train_cfg(out=tmp_path, num_envs=3, **ppo), env)
@@ -20,7 +18,7 @@ def test_ends_are_kept_as_they_were_seen_and_not_as_the_next_episode_begins(tmp_
     def watched(action):
         result = step(action)
         ended = result[4]["ended"]
-        seen.append((result[0][ended].clone(), result[4]["terminal_obs"][ended].clone()))
+        seen.append((result[0][ended].clone(), result[4]["final_obs"][ended].clone()))
         return result
 
     env.step = watched

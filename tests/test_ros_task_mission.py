@@ -19,7 +19,7 @@ from phalanx.mission_film import load_mission_flight
 from ros_nodes.mission.deploy import run_mission
 from ros_nodes.mission.ground_truth import ground_truth_columns, read_ground_truth
 from ros_nodes.mission.mission import Order, load_mission
-from sim.tasks import any_task_names, load_any_task, load_task
+from sim.tasks import load_task, task_names
 
 pytestmark = pytest.mark.ros
 
@@ -148,10 +148,10 @@ def test_what_a_mission_cannot_show_is_refused():
         plan_task(load_task("velocity"), 2, 4.0, None, seed=0)
 
 
-@pytest.mark.parametrize("name", [name for name in any_task_names() if name != "velocity-rough"])
+@pytest.mark.parametrize("name", [name for name in task_names() if name != "velocity-rough"])
 def test_every_task_becomes_a_mission_that_its_own_terms_can_judge(name, tmp_path):
     """The robots stand still at their start for the whole mission: that is judged, and is mostly no success."""
-    task = load_any_task(name)
+    task = load_task(name)
     mission = plan_task(task, None, 4.0, None, seed=5)
     assert all(order.t_s >= 0.0 for order in mission.orders) and mission.checks_s[-1] == mission.duration_s >= 4.0
     time_s = np.arange(0.0, mission.duration_s, 0.02)

@@ -7,13 +7,14 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from one_group import make_env, start_of, starts_at
 
 from hardware import load_robot, robot_names
-from sim.envs.team_env import MixedEnv, make_env, task_scene
+from sim.envs.team_env import TeamEnv, task_scene
 from sim.noise import Noise
 from sim.scenes.scene import Members, build_scene, compose_scene
-from sim.task import GroupCfg, MixedTaskCfg, SceneCfg
-from sim.tasks import load_any_task, load_task, task_names
+from sim.task import GroupCfg, SceneCfg, TaskCfg
+from sim.tasks import load_task, task_names
 
 PANDA, CRAZYFLIE = load_robot("panda"), load_robot("crazyflie")
 
@@ -38,7 +39,7 @@ def test_every_robot_makes_a_scene_in_which_its_coordinates_are_its_own(name):
 
 def test_fixed_robots_stand_where_they_are_told_and_say_so():
     bases = np.array([[0.0, -0.5, 0.1, 0.0], [0.0, 0.5, 0.1, np.pi / 2]])
-    task = dataclasses.replace(load_task("reach"), num_agents=2, scene=SceneCfg(bases=lambda n: bases), noise=Noise())
+    task = load_task("reach").changed(num_agents=2, scene=SceneCfg(bases=lambda n: bases), noise=Noise())
     env = make_env(task, 2, seed=0)
     np.testing.assert_allclose(env.now.state.base_pos[0], bases[:, :3], atol=1e-6)
     half = np.sqrt(0.5)
@@ -56,13 +57,13 @@ def test_objects_are_seen_as_they_are_with_velocities_in_their_own_axes():
     hover = load_task("hover")
 
     def start(draw):
-        begin = hover.start(draw)
+        begin = start_of(hover, draw)
         quat = torch.tensor([np.sqrt(0.5), 0, 0, np.sqrt(0.5)]).float()
         begin.objects["box"] = (torch.tensor([0.5, 0.2, 2.0]).expand(draw.worlds, 3), quat.expand(draw.worlds, 4))
         return begin
 
     scene = SceneCfg(props=box, objects=("box",))
-    task = dataclasses.replace(hover, scene=scene, start=start, randomisation={}, noise=Noise())
+    task = starts_at(hover, start).changed(scene=scene, randomisation={}, noise=Noise())
     env = make_env(task, 2, seed=0)
     columns = torch.from_numpy(env.world.scene.objects[0].qvel)
     env.world.physics.add_velocity(torch.arange(2), columns[:1], torch.full((2, 1), 1.0))  # along the world's x
@@ -98,13 +99,13 @@ def test_roles_of_a_mixed_team_live_in_one_world():
 
     def starts(draw):
         one = dataclasses.replace(draw, robots=1)
-        return {"drone": hover.start(one), "arm": reach.start(one)}
+        return {"drone": start_of(hover, one), "arm": start_of(reach, one)}
 
-    task = MixedTaskCfg(
+    task = TaskCfg(
         name="both", summary="", episode_s=1.0, success_hold_s=0.1, starts=starts, scene=reach.scene,
-        roles={"drone": role("hover"), "arm": role("reach")},
+        groups={"drone": role("hover"), "arm": role("reach")},
     )  # fmt: skip
-    env = MixedEnv(task, 4, seed=0)
+    env = TeamEnv(task, 4, seed=0)
     actions = {name: torch.zeros(4, 1, group.action_dim) for name, group in env.groups.items()}
     obs, reward, terminated, truncated, info = env.step(actions)
     assert obs.keys() == reward.keys() == {"drone", "arm"} and obs["arm"].shape == (4, 1, env.groups["arm"].obs_dim)
@@ -144,19 +145,19 @@ def test_a_task_and_its_scene_agree():
 @pytest.mark.parametrize("name", task_names())
 def test_what_a_task_asks_lies_in_the_range_that_its_contract_tells(name):
     env = make_env(name, 128, seed=0)
-    for command, cfg in env.task.commands.items():
+    for command, cfg in env.task.group.commands.items():
         value = env.command[command]
         assert (value >= torch.tensor(cfg.low) - 1e-6).all() and (value <= torch.tensor(cfg.high) + 1e-6).all()
 
 
 def test_a_mixed_team_has_the_size_that_it_has():
     with pytest.raises(ValueError, match="'perch' is for a mixed team"):
-        task_scene(load_any_task("perch"), num_agents=2)
+        task_scene(load_task("perch"), num_agents=2)
 
 
 def test_noise_of_a_slide_is_that_of_its_motor():
     """0.01 rad at the motor of a gripper is 0.2 mm at the finger, not a centimetre."""
     noise = Noise(joint_pos_rad=0.01)
-    env = make_env(dataclasses.replace(load_task("reach"), noise=noise, randomisation={}), 512, seed=0)
+    env = make_env(load_task("reach").changed(noise=noise, randomisation={}), 512, seed=0)
     error = (env.measured[0].joint_pos - env.now.state.joint_pos).std((0, 1))
     assert error[-1].item() == pytest.approx(0.0002, rel=0.2) and error[0].item() == pytest.approx(0.01, rel=0.2)

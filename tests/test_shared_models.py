@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from sim.envs.team_env import MixedEnv, task_scene
+from sim.envs.team_env import TeamEnv, task_scene
 from sim.physics.derived import DERIVED, INERTIAL
 from sim.physics.mujoco import shared_models
 from sim.physics.mujoco.shared_models import SharedModels
-from sim.tasks import any_task_names, load_any_task
+from sim.tasks import load_task, task_names
 
 
 def arrays(model):
@@ -33,7 +33,7 @@ def simulated(models, ctrl, steps=40):
 
 @pytest.mark.parametrize("task", ["swarm-swap", "reach", "velocity", "payload-lift"])
 def test_a_world_moves_as_with_a_model_of_its_own(task):
-    env = MixedEnv(load_any_task(task), 6, seed=3)
+    env = TeamEnv(load_task(task), 6, seed=3)
     physics, base = env.world.physics, env.world.scene.model
     for _ in range(3):
         env.step({name: torch.zeros(6, c.num_agents, c.action_dim) for name, c in env.groups.items()})
@@ -50,7 +50,7 @@ def test_a_world_moves_as_with_a_model_of_its_own(task):
 
 
 def test_only_what_is_owned_can_differ():
-    base = task_scene(load_any_task("hover")).model
+    base = task_scene(load_task("hover")).model
     mass = base.body_mass.copy()
     shared = SharedModels(base, 2)
     light, heavy = shared.models
@@ -71,7 +71,7 @@ def test_only_what_is_owned_can_differ():
     ids=["a pointer is missing", "pointers are in another order"],
 )
 def test_where_the_layout_is_unknown_every_copy_is_whole(name, value, monkeypatch):
-    base = task_scene(load_any_task("hover")).model
+    base = task_scene(load_task("hover")).model
     monkeypatch.setattr(shared_models, name, value)
     with pytest.warns(UserWarning, match=f"MuJoCo {mujoco.__version__}"):
         shared = SharedModels(base, 2)
@@ -81,9 +81,9 @@ def test_where_the_layout_is_unknown_every_copy_is_whole(name, value, monkeypatc
     assert heavy == pytest.approx(3.0 * light) and light == mujoco.mj_getTotalmass(base)
 
 
-@pytest.mark.parametrize("task", any_task_names())
+@pytest.mark.parametrize("task", task_names())
 def test_everything_that_follows_from_masses_is_known(task):
-    base = task_scene(load_any_task(task)).model
+    base = task_scene(load_task(task)).model
     model, random = copy.copy(base), np.random.default_rng(0)
     for value in (model.body_mass, model.body_inertia, model.dof_armature):
         value.T[...] *= random.uniform(0.5, 2.0, len(value))
@@ -96,7 +96,7 @@ def test_everything_that_follows_from_masses_is_known(task):
 
 @pytest.mark.slow
 def test_a_copy_outlives_everything_else():
-    env = MixedEnv(load_any_task("hover"), 3, seed=0)
+    env = TeamEnv(load_task("hover"), 3, seed=0)
     model = env.world.physics.models[2]
     del env
     gc.collect()
@@ -106,7 +106,7 @@ def test_a_copy_outlives_everything_else():
 
 
 def test_a_loaded_state_knows_nothing_of_what_was_changed_since():
-    env = MixedEnv(load_any_task("hover"), 3, seed=0)
+    env = TeamEnv(load_task("hover"), 3, seed=0)
     physics, saved = env.world.physics, env.world.physics.state_dict()
     everyone, entries = torch.arange(3), torch.arange(6)
     physics.set_field("dof_damping", everyone, entries, torch.full((3, 6), 5.0))

@@ -7,6 +7,7 @@ import msgspec
 import onnxruntime as ort
 import pytest
 import torch
+from one_group import make_env, start_of
 
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
@@ -16,9 +17,8 @@ from policies.export.graph import GraphController, to_onnx
 from policies.networks.controller import Controller
 from policies.networks.normaliser import dims_of
 from policies.networks.policy import GaussianPolicy
-from policies.training.env_view import TeamView
 from sim.envs.action import decode, encode
-from sim.envs.team_env import TeamEnv, make_env
+from sim.envs.team_env import TeamEnv
 from sim.task import Draw
 from sim.tasks import load_task
 from sim.terms import arms, bars, objects
@@ -33,7 +33,7 @@ def _one_thread():
 
 
 def still(env: TeamEnv) -> torch.Tensor:
-    return torch.zeros(env.num_worlds, env.num_agents, env.action_dim)
+    return torch.zeros(env.num_envs, env.num_agents, env.action_dim)
 
 
 def random_action(env: TeamEnv, generator: torch.Generator) -> torch.Tensor:
@@ -42,7 +42,7 @@ def random_action(env: TeamEnv, generator: torch.Generator) -> torch.Tensor:
 
 def episode(env: TeamEnv, act) -> dict[str, torch.Tensor]:
     """Outcome of the first episode of every world: success (W,) and whether it failed (W,)."""
-    done = torch.zeros(env.num_worlds, dtype=torch.bool)
+    done = torch.zeros(env.num_envs, dtype=torch.bool)
     success, failed = done.clone(), done.clone()
     for _ in range(env.max_steps):
         _, _, terminated, _, info = env.step(act(env))
@@ -58,9 +58,9 @@ def test_starts_are_within_limits_and_free_of_failure(name):
     env = make_env(name, 64, seed=3)
     low, high = (torch.tensor([getattr(j, side) for j in PANDA.joints]) for side in ("low", "high"))
     assert ((env.now.state.joint_pos >= low) & (env.now.state.joint_pos <= high)).all()
-    failures = [t.func(env.now, **t.params) for t in env.task.terminations.values()]
+    failures = [t.func(env.now, **t.params) for t in env.task.group.terminations.values()]
     assert not torch.stack(failures).any()
-    assert not env.task.success.func(env.now, **env.task.success.params).any()
+    assert not env.task.group.success.func(env.now, **env.task.group.success.params).any()
     env.step(still(env))
     assert env.now.state.joint_vel.abs().max() < 1.0, "arms start at rest, touching nothing"
     for thing in env.now.objects.values():
@@ -94,10 +94,10 @@ def test_random_actions_stay_finite_and_repeatable(name):
 def test_an_untrained_policy_becomes_a_graph_that_agrees_with_it(name):
     env = make_env(name, 4, seed=6)
     torch.manual_seed(0)
-    (obs,) = TeamView(env).obs.values()
+    obs = env.group.obs
     actor = GaussianPolicy(dims_of(obs), env.action_dim)
     torch.nn.init.normal_(actor.head.weight)
-    controller = Controller(env.task, actor).eval()
+    controller = Controller(env.task.group, actor).eval()
     run = {
         "num_agents": env.num_agents,
         "seed": 0,
@@ -124,8 +124,8 @@ def test_an_untrained_policy_becomes_a_graph_that_agrees_with_it(name):
 def test_goals_of_reach_are_ones_that_an_operator_may_ask_for(robots):
     task = load_task("reach")
     command, asked = (
-        task.start(Draw(torch.Generator().manual_seed(3), 512, robots, torch.ones(512))).command,
-        task.commands,
+        start_of(task, Draw(torch.Generator().manual_seed(3), 512, robots, torch.ones(512))).command,
+        task.group.commands,
     )
     for name, value in command.items():
         assert (value >= torch.tensor(asked[name].low)).all() and (value <= torch.tensor(asked[name].high)).all(), name
@@ -156,8 +156,8 @@ def test_an_action_moves_the_tool_as_fast_as_it_says():
 def test_targets_and_actions_are_each_others_inverse():
     env = make_env("reach", 8, seed=8)
     action = torch.rand(still(env).shape, generator=torch.Generator().manual_seed(0)) * 1.6 - 0.8
-    target = decode(env.task.action, action, env.policy_input.state, PANDA).target
-    back = encode(env.task.action, target, env.policy_input.state, PANDA)
+    target = decode(env.task.group.action, action, env.policy_input.state, PANDA).target
+    back = encode(env.task.group.action, target, env.policy_input.state, PANDA)
     assert torch.allclose(back[..., :7], action[..., :7], atol=1e-4)
     assert (back[..., 7] == 0.0).all(), "the gripper, which this task holds still"
 
@@ -173,9 +173,9 @@ def test_the_held_tool_keeps_looking_down():
 
 
 def baseline(env: TeamEnv) -> torch.Tensor:
-    term = env.task.baseline
+    term = env.task.group.baseline
     target = term.func(env.policy_input, **term.params)
-    return encode(env.task.action, target, env.policy_input.state, PANDA)
+    return encode(env.task.group.action, target, env.policy_input.state, PANDA)
 
 
 @pytest.mark.slow
@@ -188,7 +188,7 @@ def test_a_controller_that_nobody_trained_can_do_it(name, least):
 
 def test_reach_needs_place_and_attitude():
     env = make_env("reach", 8, seed=11)
-    success = env.task.success
+    success = env.task.group.success
     pos, quat = env.now.frame("tool")
 
     def there(by_m: float, by_rad: float) -> torch.Tensor:
@@ -233,7 +233,7 @@ def test_one_arm_alone_cannot_lift_the_bar():
 
 def test_the_bar_needs_both_ends_at_height():
     env = make_env("bimanual-lift", 4, seed=14, randomise=False)
-    term, bar = env.task.success, env.now.objects["bar"]
+    term, bar = env.task.group.success, env.now.objects["bar"]
 
     def there(height_m: float, slope: float) -> torch.Tensor:
         bar.pos = torch.tensor([0.5, 0.0, 0.35 + height_m]).expand(4, 1, 3)
@@ -260,7 +260,7 @@ def test_a_policy_for_two_arms_refuses_three():
 
 def test_the_puck_off_the_table_is_a_failure():
     env = make_env("push", 4, seed=16)
-    term = env.task.terminations["outside"]
+    term = env.task.group.terminations["outside"]
     assert not term.func(env.now, **term.params).any()
     env.now.objects["puck"].pos = torch.tensor([0.5, 0.5, 0.02]).expand(4, 1, 3)
     assert term.func(env.now, **term.params).all()

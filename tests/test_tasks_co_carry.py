@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from one_group import make_env
 from small_run import train_cfg
 
 from deploy.bundle import load_bundle
@@ -15,9 +16,9 @@ from hardware.rotation import multiply, rotate
 from policies.evaluation.verify import VerifyCfg, measure_parity
 from policies.export.export import export_policy
 from policies.training.train import train
-from sim.envs.team_env import TeamEnv, make_env
+from sim.envs.team_env import TeamEnv
 from sim.task import Draw
-from sim.tasks.co_carry import AHEAD_M, CO_CARRY, ENDS, HANDLE_M, POSE, start
+from sim.tasks.co_carry import AHEAD_M, CO_CARRY, ENDS, HANDLE_M, POSE, starts
 from sim.terms import carry
 from sim.transition import Transition
 
@@ -33,7 +34,7 @@ def one_thread():
 
 def easy(task=CO_CARRY):
     """The task with nothing random but the start."""
-    return dataclasses.replace(task, randomisation={})
+    return task.changed(randomisation={})
 
 
 def gaps(t: Transition) -> torch.Tensor:
@@ -68,16 +69,16 @@ def test_an_episode_begins_with_the_handles_in_the_hands_and_nothing_touches_but
     low, high = (torch.tensor([getattr(joint, side) for joint in ROBOT.joints]) for side in ("low", "high"))
     assert ((t.state.joint_pos >= low) & (t.state.joint_pos <= high)).all()
     assert gaps(t).max() < 0.01
-    for failure in CO_CARRY.terminations.values():
+    for failure in CO_CARRY.group.terminations.values():
         assert not failure.func(t, **failure.params).any()
-    for world in range(env.num_worlds):
+    for world in range(env.num_envs):
         model, data = placed(env, world)
         assert all(model.geom("floor").id in contact.geom and contact.dist > -0.02 for contact in data.contact)
 
 
 def test_the_goal_is_at_first_where_the_load_is_and_later_up_to_so_far_ahead():
     def goal_ahead(difficulty: float) -> torch.Tensor:
-        drawn = start(Draw(torch.Generator().manual_seed(0), 256, 2, torch.full((256,), difficulty)))
+        drawn = starts(Draw(torch.Generator().manual_seed(0), 256, 2, torch.full((256,), difficulty)))["g1"]
         (pos, quat) = drawn.objects[carry.LOAD]
         offset = drawn.command[carry.LOAD_GOAL] - pos[:, None]
         return rotate(quat * torch.tensor([1.0, -1.0, -1.0, -1.0]), offset[:, 0])[:, 0]
@@ -145,7 +146,7 @@ def turned(t: Transition, quat: list[float], up_m: float = 0.0) -> Transition:
 
 def test_a_fall_a_tilted_and_a_dropped_load_end_the_episode():
     t = make_env(easy(), 2, seed=0, curriculum=True).now
-    fallen, dropped = CO_CARRY.terminations["fallen"], CO_CARRY.terminations["dropped"]
+    fallen, dropped = CO_CARRY.group.terminations["fallen"], CO_CARRY.group.terminations["dropped"]
     low = dataclasses.replace(t, state=dataclasses.replace(t.state, base_pos=t.state.base_pos * 0.5))
     assert fallen.func(low, **fallen.params).all()
     for rolled in ([cos(0.25), sin(0.25), 0.0, 0.0], [cos(0.25), 0.0, sin(0.25), 0.0]):
@@ -156,7 +157,7 @@ def test_a_fall_a_tilted_and_a_dropped_load_end_the_episode():
 
 def test_success_is_a_level_load_at_its_goal_and_at_height():
     t = make_env(easy(), 2, seed=0, curriculum=True).now
-    judge = CO_CARRY.success
+    judge = CO_CARRY.group.success
     flat = [1.0, 0.0, 0.0, 0.0]
     assert judge.func(t, **judge.params).all()
     assert not judge.func(turned(t, [cos(0.1), 0.0, sin(0.1), 0.0]), **judge.params).any()
@@ -207,7 +208,7 @@ def test_heading_does_not_matter_to_what_a_robot_sees():
         },
         command={carry.LOAD_GOAL: about(p.command[carry.LOAD_GOAL])},
     )
-    for name, term in CO_CARRY.observation.own.items():
+    for name, term in CO_CARRY.group.observation.own.items():
         expected, got = term.func(p, **term.params), term.func(other, **term.params)
         torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-3, msg=name)
 
@@ -233,7 +234,7 @@ def test_other_teams_than_two_are_refused(robots):
     with pytest.raises(ValueError, match=f"two robots, not {robots}"):
         make_env(CO_CARRY, 1, seed=0, num_agents=robots)
     with pytest.raises(ValueError, match=f"two robots, not {robots}"):
-        start(Draw(torch.Generator(), 1, robots, torch.ones(1)))
+        starts(Draw(torch.Generator(), 1, robots, torch.ones(1)))
 
 
 @pytest.mark.slow

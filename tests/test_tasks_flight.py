@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 import torch
+from one_group import make_env, start_of, starts_at
 from small_run import train_cfg
 
 from deploy.bundle import load_bundle
@@ -12,7 +13,7 @@ from policies.evaluation.evaluate import EvalResult, fly
 from policies.export.export import export_policy
 from policies.training.train import train
 from sim.envs.action import encode
-from sim.envs.team_env import TeamEnv, make_env
+from sim.envs.team_env import TeamEnv
 from sim.task import Draw, EventTerm, Start, TaskCfg
 from sim.tasks.hover import HOVER
 from sim.tasks.payload_lift import CABLE_M, HEIGHT_M, LOAD_RADIUS_M, PAYLOAD_LIFT
@@ -35,7 +36,7 @@ class BaselinePilot:
 
     def act(self, env: TeamEnv) -> tuple[torch.Tensor, torch.Tensor]:
         """Its target, and the action that gives it."""
-        policy_input, role = env.policy_input, env.group.role
+        policy_input, role = env.policy_input, env.group.cfg
         assert role.baseline is not None
         target = role.baseline.func(policy_input, **role.baseline.params)
         return encode(role.action, target, policy_input.state, env.robot), target
@@ -46,14 +47,14 @@ class IdlePilot(BaselinePilot):
 
     def act(self, env: TeamEnv) -> tuple[torch.Tensor, torch.Tensor]:
         """Zero."""
-        none = torch.zeros(env.num_worlds, env.num_agents, env.action_dim)
+        none = torch.zeros(env.num_envs, env.num_agents, env.action_dim)
         return none, none
 
 
 def deaths(probability: float) -> dict[str, EventTerm]:
     """The randomisation of payload-lift with motors that die, in each world or in none."""
-    term = PAYLOAD_LIFT.randomisation["motor_failure"]
-    return {**PAYLOAD_LIFT.randomisation, "motor_failure": replace(term, params={"probability": probability})}
+    term = PAYLOAD_LIFT.group.randomisation["motor_failure"]
+    return {**PAYLOAD_LIFT.group.randomisation, "motor_failure": replace(term, params={"probability": probability})}
 
 
 @cache
@@ -62,19 +63,19 @@ def flown(name: str, **changes: float) -> EvalResult:
     tasks = {task.name: task for task in (HOVER, PAYLOAD_LIFT, SWARM_TRACK)}
     task = tasks[name]
     if "deaths" in changes:
-        task = replace(task, randomisation=deaths(changes["deaths"]))
+        task = task.changed(randomisation=deaths(changes["deaths"]))
     return fly(BaselinePilot(), make_env(task, 16, 7))
 
 
 def failing(env: TeamEnv) -> list[str]:
     """Failures that hold now in some world."""
-    terms = env.group.role.terminations
+    terms = env.group.cfg.terminations
     return [name for name, term in terms.items() if bool(term.func(env.now, **term.params).any())]
 
 
 def after_a_death(worlds: int) -> TeamEnv:
     """Teams at the end of an episode in which one of each died, whatever became of them."""
-    env = make_env(replace(PAYLOAD_LIFT, randomisation=deaths(1.0), terminations={}), worlds, 3)
+    env = make_env(PAYLOAD_LIFT.changed(randomisation=deaths(1.0), terminations={}), worlds, 3)
     pilot = BaselinePilot()
     for _ in range(env.max_steps - 1):
         env.step(pilot.act(env)[0])
@@ -85,7 +86,7 @@ def after_a_death(worlds: int) -> TeamEnv:
 def test_an_episode_begins_with_nothing_failed_and_goals_that_an_operator_may_give(task: TaskCfg):
     env = make_env(task, 128, 1)
     assert failing(env) == []
-    for name, command in task.commands.items():
+    for name, command in task.group.commands.items():
         given = env.command[name]
         assert (given >= torch.tensor(command.low)).all()
         assert (given <= torch.tensor(command.high)).all()
@@ -159,7 +160,7 @@ def test_a_cable_holds_the_load_when_it_is_tight_and_not_when_it_is_slack():
     def fallen(raised_m: float) -> torch.Tensor:
         def start(draw: Draw) -> Start:
             """In the air, with the load nearer to the robots by `raised_m`."""
-            drawn = PAYLOAD_LIFT.start(draw)
+            drawn = start_of(PAYLOAD_LIFT, draw)
             pos, quat = drawn.objects["load"]
             assert drawn.pos is not None
             up = torch.tensor([0.0, 0.0, 1.0])
@@ -167,7 +168,7 @@ def test_a_cable_holds_the_load_when_it_is_tight_and_not_when_it_is_slack():
                 drawn, pos=drawn.pos + up, objects={"load": (pos + torch.tensor([0.0, 0.0, 1.0 + raised_m]), quat)}
             )
 
-        env = make_env(replace(PAYLOAD_LIFT, start=start, terminations={}), 32, 5, randomise=False)
+        env = make_env(starts_at(PAYLOAD_LIFT, start).changed(terminations={}), 32, 5, randomise=False)
         before = env.now.objects["load"].pos.clone()
         for _ in range(15):
             env.step(torch.zeros(32, 3, 4))
@@ -180,7 +181,7 @@ def test_a_cable_holds_the_load_when_it_is_tight_and_not_when_it_is_slack():
 @pytest.mark.slow
 def test_who_dies_hangs_or_lies_below_the_load():
     env = after_a_death(16)
-    dead = env.world.robots.dead
+    dead = env.group.robots.dead
     assert (dead.sum(-1) == 1).all()
     assert not (flight.flying(env.now) & dead).any()
     length = torch.linalg.vector_norm(env.now.state.base_pos - env.now.objects["load"].pos, dim=-1)
@@ -188,8 +189,8 @@ def test_who_dies_hangs_or_lies_below_the_load():
 
 
 def test_a_load_left_on_the_floor_is_a_failure_after_a_while_and_not_before():
-    env = make_env(replace(PAYLOAD_LIFT, randomisation={}), 8, 5)
-    dropped = PAYLOAD_LIFT.terminations["dropped"]
+    env = make_env(PAYLOAD_LIFT.changed(randomisation={}), 8, 5)
+    dropped = PAYLOAD_LIFT.group.terminations["dropped"]
     low = replace(env.now, objects={"load": replace(env.now.objects["load"], pos=torch.full((8, 1, 3), 0.03))})
     early, late = torch.full((8,), 1.0), torch.full((8,), 3.0)
     assert not dropped.func(replace(low, time_s=early), **dropped.params).any()
@@ -200,7 +201,7 @@ def test_two_that_fly_too_close_collide_and_one_that_hangs_does_not():
     env = make_env(PAYLOAD_LIFT, 1, 5)
     pos = env.now.state.base_pos.clone()
     pos[0, 1] = pos[0, 0] + torch.tensor([0.1, 0.0, 0.0])
-    collision = PAYLOAD_LIFT.terminations["collision"]
+    collision = PAYLOAD_LIFT.group.terminations["collision"]
     near = replace(env.now, state=replace(env.now.state, base_pos=pos))
     assert collision.func(near, **collision.params).tolist() == [[True, True, False]]
     below = env.now.objects["load"].pos[0, 0, 2] - 0.2
@@ -213,14 +214,14 @@ def test_two_that_fly_too_close_collide_and_one_that_hangs_does_not():
 def test_success_is_the_load_at_its_goal_wherever_the_robots_are():
     env = make_env(PAYLOAD_LIFT, 4, 5)
     goal = env.command["load_goal"][:, :1]
-    success = PAYLOAD_LIFT.success
+    success = PAYLOAD_LIFT.group.success
     for offset, expected in ((0.19, True), (0.21, False)):
         moved = replace(env.now.objects["load"], pos=goal + torch.tensor([0.0, offset, 0.0]))
         assert bool(success.func(replace(env.now, objects={"load": moved}), **success.params).all()) == expected
 
 
 def test_each_robot_remembers_the_bearing_at_which_it_began():
-    env, pilot = make_env(replace(PAYLOAD_LIFT, randomisation={}), 4, 5), BaselinePilot()
+    env, pilot = make_env(PAYLOAD_LIFT.changed(randomisation={}), 4, 5), BaselinePilot()
     gap = (env.now.state.base_pos - env.now.objects["load"].pos)[..., :2]
     for _ in range(100):
         env.step(pilot.act(env)[0])
@@ -230,7 +231,7 @@ def test_each_robot_remembers_the_bearing_at_which_it_began():
 
 def test_goals_leave_and_arrive_gently():
     env = make_env(SWARM_TRACK, 64, 6)
-    assert SWARM_TRACK.update_commands is not None
+    assert SWARM_TRACK.group.update_commands is not None
     times = torch.linspace(0.0, SWARM_TRACK.episode_s, 501)
     path = torch.stack([SWARM_TRACK.update_commands(env.group.plan, t.view(1, 1, 1))["goal_pos"] for t in times])
     assert torch.allclose(path[0], env.group.plan["from"])
@@ -267,7 +268,7 @@ def test_who_only_looks_at_the_goal_flies_into_a_pillar():
 
 @pytest.mark.slow
 def test_pillars_are_solid_and_stay_where_they_are():
-    env = make_env(replace(SWARM_TRACK, terminations={}, randomisation={}), 16, 6)
+    env = make_env(SWARM_TRACK.changed(terminations={}, randomisation={}), 16, 6)
     before = {name: env.now.objects[name].pos.clone() for name in PILLARS}
     pilot, nearest = BaselinePilot(), torch.full((), 9.0)
     for _ in range(400):

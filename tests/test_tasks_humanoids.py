@@ -5,6 +5,7 @@ from math import cos, sin
 
 import pytest
 import torch
+from one_group import make_env
 from small_run import train_cfg
 
 from deploy.bundle import load_bundle
@@ -15,7 +16,7 @@ from policies.export.export import export_policy
 from policies.training.train import train
 from sim import randomisation
 from sim.envs.action import decode
-from sim.envs.team_env import TeamEnv, make_env
+from sim.envs.team_env import TeamEnv
 from sim.task import EventTerm
 from sim.tasks.stand import PUSH_EVERY_S, PUSH_M_S, STAND
 from sim.tasks.velocity import FASTEST, SLOWEST, SWING_SHARE, SWITCH_S, VELOCITY
@@ -33,9 +34,9 @@ def one_thread():
 
 def run(env: TeamEnv, steps: int, action: torch.Tensor | None = None) -> dict:
     """Zero action, or `action`, for `steps`: how each world's first episode ended, nan while it goes on."""
-    out = {name: torch.full((env.num_worlds,), torch.nan) for name in ("success", "fallen", "length")}
+    out = {name: torch.full((env.num_envs,), torch.nan) for name in ("success", "fallen", "length")}
     for _ in range(steps):
-        told = torch.zeros(env.num_worlds, 1, env.action_dim) if action is None else action
+        told = torch.zeros(env.num_envs, 1, env.action_dim) if action is None else action
         _, _, _, _, info = env.step(told)
         new = info["ended"] & out["length"].isnan()
         out["success"][new] = info["success"][new].float()
@@ -46,7 +47,7 @@ def run(env: TeamEnv, steps: int, action: torch.Tensor | None = None) -> dict:
 
 def calm(task):
     """The task with nothing random but the start."""
-    return dataclasses.replace(task, randomisation={})
+    return task.changed(randomisation={})
 
 
 def changed(t: Transition, **state) -> Transition:
@@ -60,7 +61,7 @@ def test_an_episode_begins_standing_and_within_the_limits_of_the_joints(task):
     t = env.now
     low, high = (torch.tensor([getattr(joint, side) for joint in ROBOT.joints]) for side in ("low", "high"))
     assert ((t.state.joint_pos >= low) & (t.state.joint_pos <= high)).all()
-    assert not task.terminations["fallen"].func(t, **task.terminations["fallen"].params).any()
+    assert not task.group.terminations["fallen"].func(t, **task.group.terminations["fallen"].params).any()
     soles = humanoids.foot_pos(t)[..., 2]
     assert (soles.abs() < 0.03).all()
 
@@ -68,7 +69,7 @@ def test_an_episode_begins_standing_and_within_the_limits_of_the_joints(task):
 @TASKS
 def test_arms_keep_their_pose_and_legs_move_about_home(task):
     state = make_env(task, 1, seed=0).now.state
-    target = decode(task.action, torch.ones(1, 1, 29), state, ROBOT).target[0, 0]
+    target = decode(task.group.action, torch.ones(1, 1, 29), state, ROBOT).target[0, 0]
     moved = (target - torch.tensor([joint.home for joint in ROBOT.joints])).abs() > 1e-6
     assert moved[:12].all() and not moved[15:].any()
 
@@ -85,13 +86,13 @@ def test_a_robot_that_only_holds_its_pose_falls_under_the_pushes_and_stands_with
 @pytest.mark.slow
 def test_pushes_come_as_often_and_as_hard_as_the_task_says():
     term = {"push": EventTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, interval_range_s=PUSH_EVERY_S)}
-    env = make_env(dataclasses.replace(STAND, randomisation=term), 16, seed=0)
+    env = make_env(STAND.changed(randomisation=term), 16, seed=0)
     first = torch.full((16,), torch.nan)
     for step in range(1, 160):
         before = env.now.lin_vel_w[:, 0, :2]
         env.step(torch.zeros(16, 1, 29))
         knock = torch.linalg.vector_norm(
-            env.world.truth().base_lin_vel[:, 0] - env.now.state.base_lin_vel[:, 0], dim=-1
+            env.group.robots.truth().base_lin_vel[:, 0] - env.now.state.base_lin_vel[:, 0], dim=-1
         )
         assert before.isfinite().all()
         struck = (knock > 1e-3) & first.isnan() & (env.steps == step)
@@ -104,15 +105,15 @@ def test_pushes_come_as_often_and_as_hard_as_the_task_says():
 
 def test_standing_far_from_where_it_began_is_no_success():
     t = make_env(STAND, 4, seed=0).now
-    assert STAND.success.func(t, **STAND.success.params).all()
+    assert STAND.group.success.func(t, **STAND.group.success.params).all()
     away = changed(t, base_pos=t.state.base_pos + torch.tensor([1.2, 0.0, 0.0]))
-    assert not STAND.success.func(away, **STAND.success.params).any()
+    assert not STAND.group.success.func(away, **STAND.group.success.params).any()
 
 
 @TASKS
 def test_lying_down_and_tipping_over_end_the_episode(task):
     t = make_env(task, 2, seed=0).now
-    failed = task.terminations["fallen"]
+    failed = task.group.terminations["fallen"]
     low = changed(t, base_pos=t.state.base_pos * torch.tensor([1.0, 1.0, 0.5]))
     assert failed.func(low, **failed.params).all()
     tipped = changed(t, base_quat=torch.tensor([cos(0.5), 0.0, sin(0.5), 0.0]).expand(2, 1, 4))
@@ -149,7 +150,7 @@ def test_heading_does_not_matter():
         return dataclasses.replace(state, base_quat=quat, base_pos=rotate(turn.expand_as(quat), state.base_pos))
 
     other = dataclasses.replace(t, state=turned(t.state), last_state=turned(t.last_state))
-    for name, term in VELOCITY.rewards.items():
+    for name, term in VELOCITY.group.rewards.items():
         expected, got = term.func(t, **term.params), term.func(other, **term.params)
         torch.testing.assert_close(got.float(), expected.float(), atol=1e-3, rtol=1e-3, msg=name)
 
@@ -170,9 +171,9 @@ def test_walking_as_told_is_rewarded_and_counts_as_success_and_sideways_does_not
     torch.testing.assert_close(humanoids.velocity_tracking(right, scale_m_s=0.4), torch.ones(2, 1))
     torch.testing.assert_close(humanoids.turn_tracking(right, scale_rad_s=0.5), torch.ones(2, 1))
     assert (humanoids.velocity_tracking(wrong, scale_m_s=0.4) < 0.05).all()
-    assert VELOCITY.success.func(right, **VELOCITY.success.params).all()
-    assert not VELOCITY.success.func(wrong, **VELOCITY.success.params).any()
-    assert not VELOCITY.success.func(moving(t, 0.6, 0.0, -1.1), **VELOCITY.success.params).any()
+    assert VELOCITY.group.success.func(right, **VELOCITY.group.success.params).all()
+    assert not VELOCITY.group.success.func(wrong, **VELOCITY.group.success.params).any()
+    assert not VELOCITY.group.success.func(moving(t, 0.6, 0.0, -1.1), **VELOCITY.group.success.params).any()
 
 
 def test_frames_are_kept_only_for_the_moment_that_they_belong_to():
@@ -201,7 +202,9 @@ def test_the_critic_sees_each_world_at_the_start_that_it_was_put_at():
     env.steps[2] = env.max_steps - 1
     obs, *_, info = env.step(torch.rand(4, 1, 29) * 2 - 1)
     assert info["ended"].tolist() == [False, False, True, False]
-    truth = torch.cat([term.func(env.now, **term.params) for term in VELOCITY.observation.privileged.values()], dim=-1)
+    truth = torch.cat(
+        [term.func(env.now, **term.params) for term in VELOCITY.group.observation.privileged.values()], dim=-1
+    )
     torch.testing.assert_close(obs[..., -truth.shape[-1] :], truth)
 
 
@@ -213,7 +216,7 @@ def test_commands_change_once_and_begin_easy():
         assert ((plan >= low) & (plan <= high)).all()
         assert 0 < (plan == 0).all(-1).sum() < 32
     torch.testing.assert_close(env.command["velocity"], env.group.plan["first"])
-    assert VELOCITY.update_commands is not None
+    assert VELOCITY.group.update_commands is not None
     late = VELOCITY.update_commands(env.group.plan, torch.full((64, 1, 1), SWITCH_S))
     torch.testing.assert_close(late["velocity"], env.group.plan["second"])
     easy = make_env(calm(VELOCITY), 64, seed=0, curriculum=True).command["velocity"]

@@ -11,7 +11,7 @@ from hardware import load_robot
 from hardware.rotation import multiply, rotate, rotate_inverse
 from hardware.types import Peers, RobotState
 from sim.envs.action import decode
-from sim.envs.observation import initial_memory, remember, see
+from sim.envs.observation import initial_memory, observe, update_memory
 from sim.task import ActionCfg, PolicyInput
 from sim.tasks import load_task
 from sim.terms import observations, rewards
@@ -80,14 +80,14 @@ def test_an_old_message_is_carried_on_by_its_velocity():
 def test_whoever_is_not_heard_leaves_no_trace_in_the_observation():
     task = load_task("swarm-swap")
     quat = torch.from_numpy(random_quat(1)).float()
-    memory = initial_memory(task.observation, (1,))
+    memory = initial_memory(task.group.observation, (1,))
     command = {"goal_pos": torch.ones(1, 3)}
 
     def seen(junk: float) -> torch.Tensor:
         peers = Peers(
             torch.full((1, 2, 3), junk), torch.full((1, 2, 3), junk), torch.zeros(1, 2), torch.zeros(1, 2).bool()
         )
-        return see(task.observation, policy_input(state_at(quat), peers, command, memory)).flat()
+        return observe(task.group.observation, policy_input(state_at(quat), peers, command, memory)).flat()
 
     assert torch.equal(seen(0.0), seen(7.0))
 
@@ -98,9 +98,9 @@ def test_actions_outside_the_box_act_and_are_remembered_as_its_border():
     still = state_at(torch.tensor([[1.0, 0, 0, 0]]))
     target = decode(cfg, torch.tensor([9.0, -9.0, 0.5, 9.0]), still, CRAZYFLIE).target
     assert target.tolist() == [0.375, -2.0, 1.0, CRAZYFLIE.command_high[3]]  # no channel is asked for more than it can
-    memory = remember(
-        task.observation,
-        policy_input(still, None, {"goal_pos": torch.zeros(1, 3)}, initial_memory(task.observation, (1,))),
+    memory = update_memory(
+        task.group.observation,
+        policy_input(still, None, {"goal_pos": torch.zeros(1, 3)}, initial_memory(task.group.observation, (1,))),
         torch.full((1, 4), 5.0),
     )
     assert memory["last_action"].tolist() == [[1.0] * 4]

@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from one_group import make_env
 from small_run import train_cfg
 
 from phalanx.agents import make_agent
@@ -14,11 +15,11 @@ from phalanx.subjects import runners_and_task
 from policies.export.export import export_policy
 from policies.training.train import train
 from sim import randomisation
-from sim.envs.team_env import MixedEnv, TeamEnv, make_env
+from sim.envs.team_env import TeamEnv
 from sim.noise import Noise
 from sim.scenes.terrain import CELL_M, HALF, NODES, RELIEF_M, ROUGHEST_M, Ground, level_ground, uneven_ground
-from sim.task import Curriculum, EventTerm, MixedTaskCfg, SceneCfg, TaskCfg
-from sim.tasks import load_any_task, load_task
+from sim.task import Curriculum, EventTerm, SceneCfg
+from sim.tasks import load_task
 from sim.terms import humanoids
 
 ROUGH = load_task("velocity-rough")
@@ -33,7 +34,7 @@ def one_thread():
 def make(worlds: int = 4, low: float = 0.05, high: float = 0.05, seed: int = 0, **changes) -> TeamEnv:
     """The task with nothing random but the start and the ground."""
     terrain = {"terrain": EventTerm(randomisation.terrain, {"roughness_m": (low, high)})}
-    return make_env(dataclasses.replace(ROUGH, randomisation=terrain, noise=Noise(), **changes), worlds, seed)
+    return make_env(ROUGH.changed(randomisation=terrain, noise=Noise(), **changes), worlds, seed)
 
 
 def ground_of(env: TeamEnv) -> Ground:
@@ -128,7 +129,7 @@ def test_the_ground_fits_into_the_field_and_is_as_rough_as_it_was_drawn():
 def test_robots_start_above_the_ground_and_find_it_under_their_feet():
     def depth(env: TeamEnv) -> list[float]:
         """How deep, m, the deepest contact of each world is."""
-        return [max(0.0, -placed(env, world)[1].contact.dist.min(initial=0.0)) for world in range(env.num_worlds)]
+        return [max(0.0, -placed(env, world)[1].contact.dist.min(initial=0.0)) for world in range(env.num_envs)]
 
     level, rough = make(16, 0.0, 0.0), make(16, ROUGHEST_M, ROUGHEST_M)
     assert all(on_rough <= on_level + 1e-6 for on_rough, on_level in zip(depth(rough), depth(level), strict=True))
@@ -178,7 +179,7 @@ def test_heights_are_above_the_ground_and_on_a_floor_they_are_z():
 
 
 def test_the_curriculum_makes_the_ground_rougher_with_success():
-    task = dataclasses.replace(ROUGH, curriculum=Curriculum(initial=0.2))
+    task = ROUGH.changed(curriculum=Curriculum(initial=0.2))
     env = make_env(task, 8, seed=0, curriculum=True)
     assert 0.0 < float(ground_of(env).roughness.max()) <= 0.2 * 0.05
     env.difficulty[:] = 1.0
@@ -192,13 +193,13 @@ def test_a_saved_state_goes_on_with_its_ground():
     env, other = make(low=0.01, seed=3), make(low=0.01, seed=4)
     for _ in range(5):
         env.step(torch.zeros(4, 1, 29))
-    other.load_state_dict(env.state_dict())
+    other.set_state(env.get_state())
     assert (nodes(other) == nodes(env)).all()
     for _ in range(10):
         for left, right in zip(env.step(torch.zeros(4, 1, 29))[:4], other.step(torch.zeros(4, 1, 29))[:4], strict=True):
             assert (left == right).all()
     env.difficulty[:] = 0.25
-    other.load_state_dict(env.state_dict())
+    other.set_state(env.get_state())
     assert (other.world.robots.difficulty == 0.25).all()
 
 
@@ -208,8 +209,8 @@ def test_a_policy_file_for_a_floor_plays_on_rough_ground_and_in_no_unlike_task(t
     train(train_cfg(task="velocity", out=tmp_path / "run", num_envs=4, total_steps=4 * 4, **ppo))
     file = str(export_policy(tmp_path / "run", tmp_path / "velocity.onnx"))
     pilots, task = runners_and_task("policy", [file], ROUGH.name, 0)
-    assert isinstance(task, TaskCfg) and task.name == ROUGH.name
-    short = dataclasses.replace(task, episode_s=0.2)
+    assert len(task.groups) == 1 and task.name == ROUGH.name
+    short = task.changed(episode_s=0.2)
     assert play_episode(short, pilots, None, 5, shield=False).ground is not None
     for other in ("stand", "hover", "perch"):
         with pytest.raises(ValueError, match=f"is a policy for 'velocity', not for '{other}'"):
@@ -217,7 +218,7 @@ def test_a_policy_file_for_a_floor_plays_on_rough_ground_and_in_no_unlike_task(t
 
 
 def test_the_ground_is_drawn_where_it_is():
-    task = dataclasses.replace(ROUGH, episode_s=0.1)
+    task = ROUGH.changed(episode_s=0.1)
     film = play_episode(task, {"g1": make_agent("zero", 5, task)}, None, 5, shield=False).flight.film
     assert film is not None
     corners = np.concatenate([shape.points for shape in film.shapes if shape.name == "terrain"])
@@ -236,8 +237,8 @@ def test_an_impossible_roughness_is_one_clear_line(bounds):
 def test_terrain_needs_a_scene_with_uneven_ground_and_like_robots():
     with pytest.raises(ValueError, match="plain floor"):
         make(1, scene=SceneCfg())
-    mixed = load_any_task("perch")
-    assert isinstance(mixed, MixedTaskCfg)
+    mixed = load_task("perch")
+    assert len(mixed.groups) > 1
 
     def props(spec: mujoco.MjSpec, robots: int) -> None:
         assert mixed.scene.props is not None
@@ -245,4 +246,4 @@ def test_terrain_needs_a_scene_with_uneven_ground_and_like_robots():
         uneven_ground(spec, robots)
 
     with pytest.raises(ValueError, match="all alike"):
-        MixedEnv(dataclasses.replace(mixed, scene=dataclasses.replace(mixed.scene, props=props)), 1, seed=0)
+        TeamEnv(dataclasses.replace(mixed, scene=dataclasses.replace(mixed.scene, props=props)), 1, seed=0)

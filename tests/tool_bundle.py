@@ -38,10 +38,10 @@ class StraightReach(nn.Module):
         state = RobotState(joint_pos, joint_pos, base_pos, base_quat, none, none, none[:, 0])
         policy_input = PolicyInput(state, None, {}, {"goal_pos": goal_pos, "goal_quat": goal_quat}, {})
         missing = arms.tool_to_goal(policy_input, **TOOL, limit_m=0.2)
-        scale = torch.tensor(REACH.action.scale)
-        rest = torch.zeros_like(joint_pos)[:, : len(REACH.action.scale) - 6]
+        scale = torch.tensor(REACH.group.action.scale)
+        rest = torch.zeros_like(joint_pos)[:, : len(REACH.group.action.scale) - 6]
         action = torch.cat([GAIN * missing / scale[:6], rest], dim=-1).clamp(-1.0, 1.0)
-        target = decode(REACH.action, action, state, SPEC).target
+        target = decode(REACH.group.action, action, state, SPEC).target
         low, high = torch.tensor(SPEC.command_low), torch.tensor(SPEC.command_high)
         return target.clamp(low, high), missing, action
 
@@ -50,7 +50,7 @@ def tool_contract() -> Contract:
     """What the policy of the task reach looks at."""
     commands = tuple(
         CommandSpec(name, ("batch", len(c.low)), c.unit, c.frame, c.meaning, c.low, c.high)
-        for name, c in REACH.commands.items()
+        for name, c in REACH.group.commands.items()
     )
     own = {signal.name: signal for signal in state_tensor_specs(len(SPEC.joints))}
     inputs = (
@@ -65,7 +65,7 @@ def tool_contract() -> Contract:
     )
     return make_contract(
         task=REACH.name, robot=robot_interface(SPEC), control_dt_s=1 / SPEC.control_hz, inputs=inputs, outputs=outputs,
-        memory=(), commands=commands, team=TeamSpec(1, 0.0, 0), shield=REACH.shield,
+        memory=(), commands=commands, team=TeamSpec(1, 0.0, 0), shield=REACH.group.shield,
     )  # fmt: skip
 
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 import torch
+from one_group import make_env
 
 from sim import randomisation
 from sim.envs.robots import RobotGroup
-from sim.envs.team_env import make_env
 from sim.physics import make_physics
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 

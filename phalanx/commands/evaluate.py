@@ -44,13 +44,12 @@ def evaluate(
     from policies.evaluation.evaluate import HELD_OUT_SEED
     from policies.evaluation.evaluate import evaluate as run
     from policies.evaluation.policy_runner import BundleRunner
-    from sim.task import TaskCfg
 
     start = HELD_OUT_SEED if seed is None else seed
     runners, cfg = runners_and_task(agent, subjects, task, start)
-    alone = isinstance(cfg, TaskCfg)
+    alone = len(cfg.groups) == 1
     if robots and not alone:
-        raise ValueError(f"{cfg.name} has groups ({', '.join(cfg.roles)}) with team sizes of their own")
+        raise ValueError(f"{cfg.name} has groups ({', '.join(cfg.groups)}) with team sizes of their own")
     results = []
     for size in robots or (None,):
         with err.status(f"{episodes} episodes of {cfg.name} ..."):

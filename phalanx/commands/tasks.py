@@ -23,7 +23,7 @@ def tasks(
         markdown: Write tasks.md and randomisation.md into a folder, of all tasks.
         json: Print one JSON object on stdout instead of tables.
     """
-    from sim.tasks import any_task_names, load_any_task
+    from sim.tasks import load_task, task_names
 
     if markdown is not None:
         from phalanx.catalogue import write_documents
@@ -34,13 +34,13 @@ def tasks(
     if name is not None:
         from phalanx.catalogue import describe_task, shipped_figure
 
-        described = describe_task(load_any_task(name)) | {"zoo": shipped_figure(name)}
+        described = describe_task(load_task(name)) | {"zoo": shipped_figure(name)}
         if json:
             print_json(described)
         else:
             show_task(described)
         return 0
-    rows = [_row(load_any_task(each)) for each in any_task_names()]
+    rows = [_row(load_task(each)) for each in task_names()]
     if json:
         print_json({"tasks": rows})
     else:
@@ -69,9 +69,9 @@ def _row(task: Any) -> dict[str, Any]:
 
     return {
         "name": task.name,
-        "robot": " and ".join(dict.fromkeys(role.robot for role in task.roles.values())),
-        "team": ", ".join(f"{role.num_agents} {role.robot}" for role in task.roles.values()),
-        "num_agents": sum(role.num_agents for role in task.roles.values()),
+        "robot": " and ".join(dict.fromkeys(role.robot for role in task.groups.values())),
+        "team": ", ".join(f"{role.num_agents} {role.robot}" for role in task.groups.values()),
+        "num_agents": sum(role.num_agents for role in task.groups.values()),
         "episode_s": task.episode_s,
         "summary": task.summary,
         "zoo": shipped_figure(task.name),

@@ -57,10 +57,9 @@ def train(
     check_seed(seed)
     check_robots(robots)
     check_out(out_dir, folder=True)
-    from sim.task import MixedTaskCfg
-    from sim.tasks import load_any_task
+    from sim.tasks import load_task
 
-    defaults = load_any_task(task)
+    defaults = load_task(task)
     from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
     from policies.training.train import train as run
 
@@ -84,7 +83,7 @@ def train(
         print_json({name: str(v) if isinstance(v, Path) else v for name, v in asdict(result).items()})
     else:
         err.print(result.message)
-        target = f"{task}-policies" if isinstance(defaults, MixedTaskCfg) else f"{task}.onnx"
+        target = f"{task}-policies" if len(defaults.groups) > 1 else f"{task}.onnx"
         out.print(f"next: phalanx export {folder} --out {target}")
     return 0 if result.finished else 130
 

@@ -12,8 +12,8 @@ from phalanx.report.filming import film_and_charts
 from phalanx.report.places import collision_distance, robot_labels
 from policies.evaluation.policy_runner import PolicyRunner
 from policies.threads import single_threaded_torch
-from sim.envs.team_env import MixedEnv
-from sim.task import MixedTaskCfg, TaskCfg
+from sim.envs.team_env import TeamEnv
+from sim.task import TaskCfg
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Episode:
 
 @single_threaded_torch()
 def play_episode(
-    task: TaskCfg | MixedTaskCfg, pilots: Mapping[str, PolicyRunner], num_agents: int | None, seed: int, shield: bool
+    task: TaskCfg, pilots: Mapping[str, PolicyRunner], num_agents: int | None, seed: int, shield: bool
 ) -> Episode:
     """Let `pilots`, one for each role, act for one episode of `task` with randomisation on, until it ends."""
     env = _OneEpisode(task, 1, seed, num_agents, shield)
@@ -54,18 +54,18 @@ def play_episode(
     mode, terms, total, ended = [], [], 0.0, False
     while not ended:
         before = _shielded(env)
-        _, reward, terminated, _, info = env.step({name: pilots[name].act(group)[0] for name, group in groups.items()})
-        total += float(_robots(reward).mean())
-        terms.append(_named(info["reward_terms"]))
+        step = env.step({name: pilots[name].act(group)[0] for name, group in groups.items()})
+        total += float(_robots(step.reward).mean())
+        terms.append(_named(step.reward_terms))
         mode.append((_shielded(env) - before).clip(0, 1))
-        ended = bool(info["ended"][0])
+        ended = bool(step.ended[0])
         look()
     if env.unstable is not None:  # that world is at a new start already: what was before stands for it
         qpos[-1], pos[-1] = qpos[-2], pos[-2]
     mode.insert(0, np.zeros_like(mode[0]))  # a moment shows the step that led to it: none did to the first
     terms.insert(0, dict.fromkeys(terms[0], 0.0))
-    failures = {name: float(hit) for name, hit in _named(info["terminations"]).items() if hit}
-    failed = np.flatnonzero(_robots(terminated)).tolist()
+    failures = {name: float(hit) for name, hit in _named(step.terminations).items() if hit}
+    failed = np.flatnonzero(_robots(step.terminated)).tolist()
     failure = next(iter(failures), "")
     robots = tuple(group.robot.name for group in groups.values() for _ in range(group.num_agents))
     names = robot_labels(robots)
@@ -91,7 +91,7 @@ def play_episode(
     return Episode(
         flight=flight,
         qpos=np.array(qpos),
-        success=bool(info["success"][0]),
+        success=bool(step.success[0]),
         failure=failure,
         mean_return=total,
         reward_terms={name: float(values.sum()) for name, values in flight.rewards.items()},
@@ -102,13 +102,13 @@ def play_episode(
     )
 
 
-def ground_of(env: MixedEnv) -> np.ndarray | None:
+def ground_of(env: TeamEnv) -> np.ndarray | None:
     """Nodes of the height field of the only world, as MuJoCo keeps them; None for a plain floor."""
     grounds = [group.robots.ground for group in env.groups.values()]
     return None if grounds[0] is None else grounds[0].shares(torch.tensor([0]))[0].numpy()
 
 
-class _OneEpisode(MixedEnv):
+class _OneEpisode(TeamEnv):
     """The world stays as it was when the episode ended, to be looked at."""
 
     def _renew(self, success: torch.Tensor, worlds: torch.Tensor) -> None:

@@ -9,13 +9,13 @@ from hardware import load_robot
 from phalanx.report.flight import Chart, Line
 from phalanx.report.places import Commanded, positions_in
 from sim.scenes.scene import Scene, robot_prefix
-from sim.task import MixedTaskCfg, TaskCfg
+from sim.task import TaskCfg
 
 SMOOTH_S = 0.3  # over which a walking speed is the mean: a step takes longer than that
 
 
 def charts_of(
-    task: TaskCfg | MixedTaskCfg,
+    task: TaskCfg,
     scene: Scene,
     qpos: np.ndarray,
     t: np.ndarray,
@@ -33,7 +33,7 @@ def charts_of(
     height = [Line(name, path[:, 2], -1) for name, path in things.items()]
     speed: list[Line] = []
     first = 0
-    for (role, cfg), group in zip(task.roles.items(), scene.groups, strict=True):
+    for (role, cfg), group in zip(task.groups.items(), scene.groups, strict=True):
         spec, values = load_robot(cfg.robot), {name: _series(commanded, role, name) for name in cfg.commands}
         owners = range(first, first + group.num_robots)
         for owner in owners:

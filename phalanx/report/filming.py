@@ -13,14 +13,14 @@ from phalanx.report.places import Commanded, markers_of
 from phalanx.report.shapes import EVERYWHERE, bones_of, shapes_of
 from sim.envs.team_env import task_scene
 from sim.scenes.scene import Scene
-from sim.task import MixedTaskCfg, TaskCfg
+from sim.task import TaskCfg
 
 AROUND_M = 1.5  # so far around what moves uneven ground is shown
 SITE = int(mujoco.mjtWrap.mjWRAP_SITE)
 
 
 def visual_scene(
-    task: TaskCfg | MixedTaskCfg,
+    task: TaskCfg,
     num_agents: int | None = None,
     dressed: bool = False,
     ground: np.ndarray | None = None,
@@ -45,7 +45,7 @@ def visual_scene(
 
 
 def film_and_charts(
-    task: TaskCfg | MixedTaskCfg,
+    task: TaskCfg,
     num_agents: int | None,
     qpos: np.ndarray,
     t: np.ndarray,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from phalanx.report import Marker
-from sim.task import GroupCfg, MixedTaskCfg, TaskCfg
+from sim.task import GroupCfg, TaskCfg
 from sim.terms import terminations
 
 Commanded = Mapping[str, Mapping[str, np.ndarray]]  # role -> command -> (N, size), at one moment
@@ -24,9 +24,9 @@ def robot_labels(robots: Sequence[str]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def collision_distance(task: TaskCfg | MixedTaskCfg) -> float:
+def collision_distance(task: TaskCfg) -> float:
     """Distance between centres, m, below which robots of `task` collide; 0 where it says nothing of that."""
-    terms = [term for role in task.roles.values() if role.num_agents > 1 for term in role.terminations.values()]
+    terms = [term for role in task.groups.values() if role.num_agents > 1 for term in role.terminations.values()]
     return next((float(t.params["distance_m"]) for t in terms if t.func is terminations.collided), 0.0)
 
 
@@ -35,11 +35,11 @@ def positions_in(role: GroupCfg) -> list[str]:
     return [name for name, c in role.commands.items() if len(c.low) == 3 and c.unit == "m" and c.frame == "world"]
 
 
-def markers_of(task: TaskCfg | MixedTaskCfg, commanded: Sequence[Commanded]) -> tuple[Marker, ...]:
+def markers_of(task: TaskCfg, commanded: Sequence[Commanded]) -> tuple[Marker, ...]:
     """A marker for each commanded position, one for all robots of a role where all have the same at every moment."""
     markers: list[Marker] = []
     first = 0
-    for role, cfg in task.roles.items():
+    for role, cfg in task.groups.items():
         count = 0
         for name in positions_in(cfg):
             path = np.array([row[role][name] for row in commanded])  # (T, N, 3)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import mujoco
 
     from phalanx.report.episode import Episode
-    from sim.task import MixedTaskCfg, TaskCfg
+    from sim.task import TaskCfg
 
 COLOURS = ("#4f8cff", "#f2a33a", "#2fbf8f", "#ea5f9a", "#9b7bff", "#2bb8c9", "#f0684f", "#93b83a")  # as in svg.js
 SHARED = "#ffd08a"  # a goal of several robots; as in film.js
@@ -40,7 +40,7 @@ def choose_opengl() -> None:
 
 def rendered(
     episode: "Episode",
-    task: "TaskCfg | MixedTaskCfg",
+    task: "TaskCfg",
     num_agents: int | None,
     pictures: list[list[int]],
     size: tuple[int, int],

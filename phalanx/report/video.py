@@ -12,7 +12,7 @@ from phalanx.report.render import moments, rendered
 
 if TYPE_CHECKING:
     from phalanx.report.episode import Episode
-    from sim.task import MixedTaskCfg, TaskCfg
+    from sim.task import TaskCfg
 
 SIZE = (1280, 720)  # pixels
 FPS = 25
@@ -22,9 +22,7 @@ Size = tuple[int, int]
 NEEDS = "a {} needs {}, which is not installed: pip install 'phalanx[video]'"
 
 
-def save_picture(
-    path: Path, episode: "Episode", task: "TaskCfg | MixedTaskCfg", num_agents: int | None, size: Size = SIZE
-) -> None:
+def save_picture(path: Path, episode: "Episode", task: "TaskCfg", num_agents: int | None, size: Size = SIZE) -> None:
     """Write a .png with the last moment and, as ghosts, those before it, or a .gif or .mp4 of the whole episode.
 
     `task` and `num_agents` are those that the episode was played with. ValueError where OpenGL or a program is missing.

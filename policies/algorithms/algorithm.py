@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from policies.networks.normaliser import ObsDims, dims_of
 from policies.networks.trunk import NetworkCfg
-from policies.observation import Observation
 from policies.threads import Workers
+from sim.envs.observation import Observation
 
 
 @dataclass

@@ -17,8 +17,8 @@ from policies.algorithms.rollout import Rollout
 from policies.networks.critic import Critic
 from policies.networks.normaliser import Features
 from policies.networks.policy import GaussianPolicy, log_prob
-from policies.observation import Observation
 from policies.threads import Workers
+from sim.envs.observation import Observation
 
 
 @dataclass(frozen=True)

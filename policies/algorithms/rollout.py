@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from policies.algorithms.algorithm import Experience, Group
-from policies.observation import Observation
+from sim.envs.observation import Observation
 from sim.tree import on_tensors
 
 Value = Callable[[Observation], Tensor]

@@ -14,11 +14,12 @@ from deploy.runtime import PolicyRuntime
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.networks.controller import Controller
 from policies.threads import single_threaded_torch
-from sim.envs.team_env import MixedEnv, make_env
+from sim.envs.state import EnvStep
+from sim.envs.team_env import TeamEnv
 from sim.physics import on
 from sim.physics.engine_errors import engine_errors
-from sim.task import MixedTaskCfg, TaskCfg
-from sim.tasks import load_any_task
+from sim.task import TaskCfg
+from sim.tasks import load_task
 
 Policy = Controller | PolicyRuntime | PolicyRunner | Path | str
 HELD_OUT_SEED = 1_000_003  # training seeds are small numbers
@@ -47,7 +48,7 @@ class EvalResult:
 
 def evaluate(
     policy: Policy | Mapping[str, Policy],
-    task: TaskCfg | MixedTaskCfg | str,
+    task: TaskCfg | str,
     num_worlds: int = 256,
     seed: int = HELD_OUT_SEED,
     num_agents: int | None = None,
@@ -61,21 +62,15 @@ def evaluate(
     `policy` is a controller, a policy file or its path; for a task with several roles a dict with one for each.
     Raises ValueError for an unknown task, roles that are missing, a bad file or an engine that cannot do it.
     """
-    cfg = load_any_task(task) if isinstance(task, str) else task
-    if isinstance(cfg, MixedTaskCfg):
-        if num_agents is not None:
-            raise ValueError(f"task {cfg.name!r} has several roles: their numbers of robots are the task's")
-        if not isinstance(policy, Mapping):
-            raise ValueError(f"task {cfg.name!r} needs a policy for each of its roles: {', '.join(cfg.roles)}")
-        team = TeamRunner({role: make_policy_runner(part) for role, part in policy.items()})
-        with engine_errors(engine, num_worlds, device):
-            return fly(team, MixedEnv(cfg, num_worlds, seed, None, shield, randomise, engine=engine, device=device))
-    if isinstance(policy, Mapping):
-        raise ValueError(f"task {cfg.name!r} has one role, and needs one policy")
-    runner = make_policy_runner(policy)
+    cfg = load_task(task) if isinstance(task, str) else task
+    if not isinstance(policy, Mapping):
+        if len(cfg.groups) > 1:
+            raise ValueError(f"task {cfg.name!r} needs a policy for each of its groups: {', '.join(cfg.groups)}")
+        policy = {cfg.group_name: policy}
+    team = TeamRunner({group: make_policy_runner(part) for group, part in policy.items()})
     with engine_errors(engine, num_worlds, device):
-        env = make_env(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
-        return fly(runner, env)
+        env = TeamEnv(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
+        return fly(team, env)
 
 
 def make_policy_runner(policy: Policy) -> PolicyRunner:
@@ -114,46 +109,41 @@ def group_of(contract: Contract) -> str:
 
 
 @single_threaded_torch()
-def fly(runner: PolicyRunner | TeamRunner, env: Any) -> EvalResult:
+def fly(team: TeamRunner, env: TeamEnv) -> EvalResult:
     """The first episode of every world of a freshly started `env`."""
     with on(env.device):
-        return _fly(runner, env)
+        return _fly(team, env)
 
 
-def _fly(runner: PolicyRunner | TeamRunner, env: Any) -> EvalResult:
-    runner.start(env)
-    open_worlds = torch.ones(env.num_worlds, dtype=torch.bool)
-    total = torch.zeros(env.num_worlds)
+def _fly(team: TeamRunner, env: TeamEnv) -> EvalResult:
+    team.start(env)
+    open_worlds = torch.ones(env.num_envs, dtype=torch.bool)
+    total = torch.zeros(env.num_envs)
     ended_with: dict[str, Tensor] = {}
     while open_worlds.any():
-        action: Any = runner.act(env)[0]
-        _, reward, terminated, truncated, info = env.step(action)
-        total += _robots(reward).mean(-1) * open_worlds
-        ends = open_worlds & (_robots(terminated) | _robots(truncated)).any(-1)
+        step = env.step(team.act(env)[0])
+        total += torch.cat(list(step.reward.values()), dim=1).mean(-1) * open_worlds
+        ends = open_worlds & step.ended
         if ends.any():
-            for name, value in _outcomes(info).items():
-                ended_with.setdefault(name, torch.zeros(env.num_worlds))[ends] = value[ends].float()
+            for name, value in _outcomes(step).items():
+                ended_with.setdefault(name, torch.zeros(env.num_envs))[ends] = value[ends].float()
         open_worlds &= ~ends
     return _summary(env, ended_with, total)
 
 
-def _robots(values: Tensor | Mapping[str, Tensor]) -> Tensor:
-    """(W, N), of all roles side by side where there are several."""
-    return torch.cat(list(values.values()), dim=1) if isinstance(values, Mapping) else values
-
-
-def _outcomes(info: Mapping[str, Any]) -> dict[str, Tensor]:
+def _outcomes(step: EnvStep) -> dict[str, Tensor]:
     """What each world's episode came to, (W,) each; meaningful where it ended."""
-    kept = {name: info[name] for name in ("success", "min_separation_m", "episode_length", "interventions")}
-    failures: dict[str, Tensor] = {}
-    for name, failed in info["terminations"].items():
-        own = {f"{name}/{way}": f for way, f in failed.items()} if isinstance(failed, Mapping) else {name: failed}
-        failures |= {f"failure/{way}": f.any(-1) for way, f in own.items()}
-    return kept | failures
+    kept = {name: getattr(step, name) for name in ("success", "min_separation_m", "episode_length", "interventions")}
+    many = len(step.terminations) > 1
+    return kept | {
+        f"failure/{group}/{way}" if many else f"failure/{way}": failed.any(-1)
+        for group, ways in step.terminations.items()
+        for way, failed in ways.items()
+    }
 
 
 def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResult:
-    count, groups = env.num_worlds, list(env.groups.values())
+    count, groups = env.num_envs, list(env.groups.values())
     robots = sum(group.num_agents for group in groups)
     failures = {name.removeprefix("failure/"): v for name, v in worlds.items() if name.startswith("failure/")}
     collisions = torch.zeros(count)

@@ -31,7 +31,7 @@ class PolicyRunner(Protocol):
 
 
 class TeamRunner:
-    """A runner for each role of a `MixedEnv`; whatever belongs to one role is a dict entry."""
+    """A runner for each role of a `TeamEnv`; whatever belongs to one role is a dict entry."""
 
     def __init__(self, runners: Mapping[str, PolicyRunner]) -> None:
         self.runners = runners
@@ -62,7 +62,7 @@ class TorchRunner:
         device = env.policy_input.state.joint_pos.device
         self.controller.to(device)
         with on(device):
-            self.memory = self.controller.initial_memory(env.num_worlds, env.num_agents)
+            self.memory = self.controller.initial_memory(env.num_envs, env.num_agents)
 
     @torch.no_grad()
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
@@ -80,13 +80,13 @@ class BundleRunner:
 
     def start(self, env: Any) -> None:
         """Memory to its initial value."""
-        self.memory = self.runtime.initial_memory(env.num_worlds * env.num_agents)
+        self.memory = self.runtime.initial_memory(env.num_envs * env.num_agents)
 
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
         """See `PolicyRunner.act`."""
         outputs = self.runtime.step_batch(graph_inputs(self.runtime.contract, env) | self.memory)
         self.memory = {m.input: outputs[m.output] for m in self.runtime.contract.memory}
-        shape = (env.num_worlds, env.num_agents, -1)
+        shape = (env.num_envs, env.num_agents, -1)
         return torch.from_numpy(outputs["action"]).view(shape), torch.from_numpy(outputs["target"]).view(shape)
 
 

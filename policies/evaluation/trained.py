@@ -9,7 +9,7 @@ from policies.checkpoint import CheckpointError, load_checkpoint
 from policies.names import nearest
 from policies.networks.controller import Controller
 from policies.task_data import differences, task_record
-from sim.tasks import load_any_task
+from sim.tasks import load_task
 
 ACCEPT = "--accept-task-change"
 
@@ -21,7 +21,7 @@ def trained_task(content: Mapping[str, Any], task: Any = None, accept_change: bo
     """
     run = content["run"]
     if task is None:
-        task = load_any_task(run["from"] or run["task"])
+        task = load_task(run["from"] or run["task"])
     if run["task_data"] is not None and not accept_change:
         check_same_task(run, task, f"go back to what it was{_commit(run)}, or go on with the task of today by {ACCEPT}")
     return task
@@ -46,7 +46,7 @@ def _commit(run: Mapping[str, Any]) -> str:
 def load_controller(checkpoint: Path, task: Any = None, group: str = "", accept_change: bool = False) -> Controller:
     """The controller of a checkpoint (file or run directory), of `group` where there are several, ready to fly.
 
-    Raises CheckpointError; `task` is needed when it is not one that `load_any_task` knows.
+    Raises CheckpointError; `task` is needed when it is not one that `load_task` knows.
     """
     team = load_controllers(checkpoint, task, accept_change)
     if not group and len(team) == 1:
@@ -66,9 +66,9 @@ def controllers_of(content: Mapping[str, Any], task: Any) -> dict[str, Controlle
     """The controllers of a checkpoint with `content`, by group."""
     found = {}
     for name, saved in content["policies"].items():
-        if name not in task.roles:
-            raise CheckpointError(f"task {task.name!r} has no group {name!r}; it has: {', '.join(task.roles)}")
+        if name not in task.groups:
+            raise CheckpointError(f"task {task.name!r} has no group {name!r}; it has: {', '.join(task.groups)}")
         policy = ALGORITHMS[content["run"]["algo"]].Policy(**saved["spec"])
         policy.load_state_dict(saved["state"])
-        found[name] = Controller(task.roles[name], policy).eval()
+        found[name] = Controller(task.groups[name], policy).eval()
     return found

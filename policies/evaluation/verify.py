@@ -15,10 +15,8 @@ from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.evaluation.trained import load_controller
 from policies.threads import single_threaded_torch
-from policies.training.env_view import TeamView
-from sim.envs.team_env import MixedEnv, make_env
-from sim.task import MixedTaskCfg
-from sim.tasks import load_any_task, load_task
+from sim.envs.team_env import TeamEnv
+from sim.tasks import load_task
 
 
 @dataclass(frozen=True)
@@ -60,10 +58,10 @@ def verify(
     bundles = [load_bundle(file) for file in paths]
     probes = [self_test(bundle, str(file)) for bundle, file in zip(bundles, paths, strict=True)]
     task, team = load_team(bundles)
-    demands = load_any_task(task)
+    demands = load_task(task)
     least = demands.min_success if cfg.min_success is None else cfg.min_success
     most = demands.max_collisions if cfg.max_shielded_collisions is None else cfg.max_shielded_collisions
-    mixed = isinstance(demands, MixedTaskCfg)
+    mixed = len(demands.groups) > 1
     trained = bundles[0].contract.team.trained_with
     sizes = (trained,) if mixed else team_sizes(bundles[0].contract, cfg)
     say("parity")
@@ -144,12 +142,9 @@ def measure_team_parity(
     else:
         worlds, between = 1, "batched policy file and single-robot runtime"
         reference, other = dict(files), {role: _OneByOne(bundle) for role, bundle in bundles.items()}
-    task = load_any_task(contract.task)
-    env: Any
-    if isinstance(task, MixedTaskCfg):
-        env = TeamView(MixedEnv(task, worlds, cfg.seed))
-    else:
-        env = TeamView(make_env(task, worlds, cfg.seed, num_agents=contract.team.trained_with))
+    task = load_task(contract.task)
+    size = contract.team.trained_with if len(task.groups) == 1 else None
+    env = TeamEnv(task, worlds, cfg.seed, num_agents=size)
     one, two = TeamRunner(reference), TeamRunner(other)
     one.start(env)
     two.start(env)

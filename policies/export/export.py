@@ -30,10 +30,10 @@ from policies.names import nearest
 from policies.networks.controller import Controller
 from policies.task_data import describe
 from policies.training.run_record import git_state, versions
-from sim.envs.team_env import MixedEnv, make_env
-from sim.task import MixedTaskCfg, TaskCfg
+from sim.envs.team_env import TeamEnv
+from sim.task import TaskCfg
 
-Task = TaskCfg | MixedTaskCfg
+Task = TaskCfg
 
 PROBE_STEPS = 8  # control periods of each probe
 PROBE_LEAD = 40  # control periods flown before it, so that robots are moving and memory is not fresh
@@ -44,7 +44,7 @@ def export_policy(
 ) -> Path:
     """Write the policy of a checkpoint (file or run directory) as one policy file and load it again to check it.
 
-    `group` says whose, where the task has several; `task` is needed when it is not one that `load_any_task` knows.
+    `group` says whose, where the task has several; `task` is needed when it is not one that `load_task` knows.
     Raises CheckpointError, also where the task is not what was trained unless `accept_change`, BundleError, and
     ValueError for a group that is not there.
     """
@@ -145,8 +145,8 @@ def record_probes(graph: GraphController, contract: Contract, team: Mapping[str,
     hears = any(tensor.name in PEER_INPUTS for tensor in contract.inputs)
     if len(team) == 1:
         sizes = (2, trained, 2 * trained + 1) if hears else (trained,)
-        return Probes(tuple(_recorded(graph, *_like_robots(graph, contract, robots)) for robots in sizes))
-    env = MixedEnv(task, 1, seed=trained)
+        return Probes(tuple(_recorded(graph, *_like_robots(graph, contract, task, robots)) for robots in sizes))
+    env = TeamEnv(task, 1, seed=trained)
     runners = {name: TorchRunner(controller) for name, controller in team.items()}
     whole = _flight(contract, env, env.groups[contract.group], TeamRunner(runners), runners[contract.group])
     if not hears:
@@ -157,10 +157,9 @@ def record_probes(graph: GraphController, contract: Contract, team: Mapping[str,
     return Probes(tuple(_recorded(graph, _with_peers(inputs, number), memory) for number in numbers))
 
 
-def _like_robots(graph: GraphController, contract: Contract, robots: int) -> tuple[dict, dict]:
-    controller = graph.controller
-    env, runner = make_env(controller.group, 1, seed=robots, num_agents=robots), TorchRunner(controller)
-    return _flight(contract, env, env, runner, runner)
+def _like_robots(graph: GraphController, contract: Contract, task: Any, robots: int) -> tuple[dict, dict]:
+    env, runner = TeamEnv(task, 1, seed=robots, num_agents=robots), TorchRunner(graph.controller)
+    return _flight(contract, env, env.group, TeamRunner({task.group_name: runner}), runner)
 
 
 def _flight(

@@ -7,16 +7,15 @@ from torch import Tensor, nn
 from hardware import load_robot
 from hardware.types import ActuatorCommand
 from policies.networks.policy import Policy
-from policies.observation import Observation
 from sim.envs.action import decode
-from sim.envs.observation import initial_memory, remember, see
+from sim.envs.observation import initial_memory, observe, update_memory
 from sim.task import PolicyInput
 
 
 class Controller(nn.Module):
     """Deterministic policy of a group: what it is given -> (actuator command, memory, own features, action).
 
-    `see`, `decode` and `remember` are the environment's own functions, so that what was trained is what flies.
+    `observe`, `decode` and `update_memory` are the environment's own functions, so that what was trained is what flies.
     """
 
     def __init__(self, group: Any, policy: Policy) -> None:
@@ -27,12 +26,11 @@ class Controller(nn.Module):
 
     def forward(self, policy_input: PolicyInput) -> tuple[ActuatorCommand, dict[str, Tensor], Tensor, Tensor]:
         """Fields (..., n), peers (..., P, n) -> target (..., U), memory, own (..., D), action (..., U) in [-1, 1]."""
-        seen = see(self.group.observation, policy_input)
-        obs = Observation(seen.own, seen.peers, seen.valid, seen.own[..., :0])
+        obs = observe(self.group.observation, policy_input)
         kept = {name: policy_input.memory[name] for name in self.policy.memory}
         action, after = self.policy.best(obs, kept)
-        memory = {**remember(self.group.observation, policy_input, action), **after}
-        return decode(self.group.action, action, policy_input.state, self._robot), memory, seen.own, action
+        memory = {**update_memory(self.group.observation, policy_input, action), **after}
+        return decode(self.group.action, action, policy_input.state, self._robot), memory, obs.policy, action
 
     def initial_memory(self, *batch: int) -> dict[str, Tensor]:
         """Memory at the start of an episode, each (*batch, n)."""

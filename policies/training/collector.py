@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from policies.algorithms.algorithm import Algorithm, Experience, over_rows
-from policies.observation import Observation
 from policies.threads import Workers
 from policies.training.episodes import Episodes
 from policies.training.nan_guard import NanGuard
+from sim.envs.observation import Observation
 from sim.physics import TraceablePhysics
 from sim.tree import on_tensors
 

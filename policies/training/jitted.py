@@ -36,7 +36,7 @@ class JittedRollout:
         worlds = self.physics.num_worlds
         announce(self.physics.engine, f"compiling a rollout of {num_steps} control steps of {worlds} worlds")
         self.physics.settle()
-        self._state = env.tensors()
+        self._state = env.get_state(traced=True)
         self._seen: Any = None
         program = self._traced(flat(self._state) + self._parameters())
         self._compiled = self._compile(program)
@@ -50,14 +50,14 @@ class JittedRollout:
         physics, jax = self.physics, self.physics.jax
         seed = torch.randint(2**31, (1,), generator=generator, dtype=torch.int32, device=generator.device)
         physics.settle()
-        given = flat(self.env.tensors()) + self._parameters()  # keeps alive what is lent
+        given = flat(self.env.get_state(traced=True)) + self._parameters()  # keeps alive what is lent
         with engine_errors(physics.engine, physics.num_worlds, physics.device.type):
             state, seen = self._compiled([lend(jax, tensor) for tensor in given], lend(jax, seed))
             if physics.device.type == "cpu":
                 jax.block_until_ready(state)
         # A copy, for steps and resets outside write to what is theirs
         taken = [torch.from_dlpack(new).to(old.dtype, copy=True) for new, old in zip(state, given, strict=False)]
-        self.env.put(like(self._state, taken))
+        self.env.set_state(like(self._state, taken))
         outcome = like(self._seen, map(torch.from_dlpack, seen))
         physics.settle()
         for t in range(self.num_steps):
@@ -75,14 +75,14 @@ class JittedRollout:
 
         @torch.no_grad()
         def step(given: list[Tensor]) -> list[Tensor]:
-            env.put(like(self._state, given[:count]))
+            env.set_state(like(self._state, given[:count]))
             rest, seen, done = iter(given[count:]), env.obs, {}
             for role, sampler in self._samplers.items():
                 parameters = {name: next(rest) for name in names[role]}
                 done[role] = functional_call(sampler, parameters, (seen[role], env.generator))
             outcome = env.step({role: action for role, (action, *_) in done.items()})
             self._seen = (seen, {role: {} for role in done}, done, outcome)
-            return flat(env.tensors()) + flat(self._seen)
+            return flat(env.get_state(traced=True)) + flat(self._seen)
 
         try:
             others = _other_generators()
@@ -92,7 +92,7 @@ class JittedRollout:
                 raise Untraceable("it draws from numpy.random or random: draw from torch, with the generator given")
             return Program(physics.jax, step, example, {"phalanx::advance": physics.advance_all})
         finally:
-            env.put(kept)
+            env.set_state(kept)
             env.generator.set_state(drawn)
 
     def _compile(self, program: Program) -> Any:

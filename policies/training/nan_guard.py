@@ -53,7 +53,7 @@ class NanGuard:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "nan_state.pt"
         if env is not None:
-            content["env"] = env.state_dict()
+            content["env"] = env.get_state()
         torch.save(content, path)
         return path
 

@@ -15,13 +15,11 @@ from policies.checkpoint import CheckpointError, load_checkpoint, restore_global
 from policies.threads import Workers, single_threaded_torch
 from policies.training.collector import Collector
 from policies.training.config import TrainCfg
-from policies.training.env_view import TeamView
 from policies.training.nan_guard import NanGuard
 from policies.training.run_record import run_record
-from sim.envs.team_env import MixedEnv, make_env
+from sim.envs.team_env import TeamEnv
 from sim.physics import on
-from sim.task import MixedTaskCfg
-from sim.tasks import load_any_task
+from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
 
@@ -36,18 +34,18 @@ class Trainer:
         self.cfg = cfg
         self.engine = cfg.machine.engine or "mujoco"
         self.engines = [self.engine]  # all that the run has seen
-        view = TeamView(env if env is not None else _env_of(cfg))
-        self.device = torch.device(getattr(view, "device", None) or "cpu")
+        env = _env_of(cfg) if env is None else env
+        self.device = env.device
         self.generator = torch.Generator(device=self.device).manual_seed(cfg.seed)
         # An accelerator has threads enough, and those of the CPU would make their tensors elsewhere
         self.workers = Workers(cfg.machine.threads if self.device.type == "cpu" else 1)
         self.guard = NanGuard(cfg.out)
-        self.collector = Collector(view, cfg.seed, self.generator, self.workers, self.guard)
+        self.collector = Collector(env, cfg.seed, self.generator, self.workers, self.guard)
         with on(self.device):
             groups = {name: self._group(name, obs) for name, obs in self.collector.obs.items()}
             self.algorithm = ALGORITHMS[cfg.algo](groups, self.generator, self.workers)
             self.collector.begin(self.algorithm.policies)
-        self.run = run_record(cfg, view, groups)
+        self.run = run_record(cfg, env, groups)
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
             self._take_networks(cfg.start_from)
         self.curve: list[dict[str, float]] = []
@@ -97,7 +95,7 @@ class Trainer:
             "algorithm": self.algorithm.state_dict(),
             "generators": {"learning": self.generator.get_state()},
             "collector": self.collector.state_dict(),
-            "env": self.collector.env.state_dict(),
+            "env": self.collector.env.get_state(),
             "made_on": {"engine": self.engine, "device": self.device.type},
         }
 
@@ -114,13 +112,13 @@ class Trainer:
         self.run = state["run"]  # what was written when training began
         if made_on == {"engine": self.engine, "device": self.device.type}:
             self.generator.set_state(state["generators"]["learning"])
-            self.collector.env.load_state_dict(state["env"])
+            self.collector.env.set_state(state["env"])
             self.collector.load_state_dict(state["collector"])
         else:  # no engine can go on where another one stood, nor any generator
             before, now = f"{made_on['engine']} ({made_on['device']})", f"{self.engine} ({self.device.type})"
             print(f"from {before} to {now}: learning goes on, episodes start anew", file=sys.stderr)
             self.generator.manual_seed(self.cfg.seed + self.iteration)
-            self.collector.restart(self.cfg.seed + self.iteration, state["env"]["difficulty"])
+            self.collector.restart(self.cfg.seed + self.iteration, state["env"].difficulty)
         restore_global_rng(state["rng"])
 
     def _check_same_run(self, state: Mapping[str, Any]) -> None:
@@ -166,15 +164,16 @@ class Trainer:
 
     def _group(self, name: str, obs: Any) -> Group:
         """What an algorithm has to know of the group `name`; an environment may have no task."""
-        task, crew = self.collector.env.task, self.collector.env.groups[name]
-        group = getattr(crew, "role", None)
+        env = self.collector.env
+        task, agents = env.task, env.groups[name]
+        group = agents.cfg
         network, cfg = self.cfg.hyperparameters(group, f"group {name!r} of task {getattr(task, 'name', '')!r}")
-        driven = [scale != 0.0 for scale in group.action.scale] if group is not None else [True] * crew.action_dim
+        driven = [scale != 0.0 for scale in group.action.scale] if group is not None else [True] * agents.action_dim
         return Group(obs, tuple(driven), network, cfg)
 
 
 def _env_of(cfg: TrainCfg) -> Any:
-    task = load_any_task(cfg.task) if isinstance(cfg.task, str) else cfg.task
+    task = load_task(cfg.task) if isinstance(cfg.task, str) else cfg.task
     collection, machine = cfg.collection, cfg.machine
     options: Any = {
         "shield": collection.shield,
@@ -182,8 +181,4 @@ def _env_of(cfg: TrainCfg) -> Any:
         "engine": machine.engine or "mujoco",
         "device": machine.device,
     }
-    if isinstance(task, MixedTaskCfg):
-        if collection.num_agents is not None:
-            raise ValueError(f"task {task.name!r} has several groups: their numbers of robots are the task's")
-        return MixedEnv(task, collection.num_envs, cfg.seed, **options)
-    return make_env(task, collection.num_envs, cfg.seed, num_agents=collection.num_agents, **options)
+    return TeamEnv(task, collection.num_envs, cfg.seed, num_agents=collection.num_agents, **options)

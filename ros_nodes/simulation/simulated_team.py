@@ -86,7 +86,7 @@ def _scene(mission: Mission, timestep_s: float) -> Scene:
     team = [Members(load_robot(member.robot), 1, np.array([yaw_of(member.base_pose)])) for member in mission.team]
     if not mission.scene:
         return compose_scene(team, timestep_s)
-    from sim.tasks import load_any_task  # torch comes with it: only for what needs it
+    from sim.tasks import load_task  # torch comes with it: only for what needs it
 
-    around = load_any_task(mission.scene).scene
+    around = load_task(mission.scene).scene
     return compose_scene(team, timestep_s, props=around.props, objects=around.objects)

@@ -1,4 +1,4 @@
-"""PettingZoo: one world as a ParallelEnv with one agent a robot."""
+"""PettingZoo: one world as a ParallelEnv with one agent a robot, mixed teams included."""
 
 from typing import Any
 
@@ -7,25 +7,29 @@ import numpy as np
 import torch
 from pettingzoo import ParallelEnv
 
-from sim.envs.team_env import make_env
+from sim.adapters.arrays import checked_action, seen_by, spaces_of
+from sim.envs.observation import Observation
+from sim.envs.team_env import TeamEnv
 from sim.task import TaskCfg
 
 
 class TeamParallelEnv(ParallelEnv):
-    """Agents are called `<robot>_<index>`; all of them leave together when the world ends."""
+    """Agents are called `<group>_<index>`; all of them leave together when the world ends."""
 
     def __init__(self, task: TaskCfg | str, num_agents: int | None = None, **options: Any):
-        """`options` go to `sim.envs.team_env.make_env`."""
-        self.env = make_env(task, 1, seed=0, num_agents=num_agents, **options)
+        """`options` go to `TeamEnv`."""
+        self.env = TeamEnv(task, 1, seed=0, num_agents=num_agents, **options)
         self.metadata = {"name": self.env.task.name, "render_modes": []}
         self.render_mode = None
-        self.possible_agents = [f"{self.env.robot.name}_{index}" for index in range(self.env.num_agents)]
-        self.agents: list[str] = []
-        size = self.env.obs_dim
-        self._obs_spaces = {a: gym.spaces.Box(-np.inf, np.inf, (size,), np.float32) for a in self.possible_agents}
-        self._act_spaces = {
-            a: gym.spaces.Box(-1.0, 1.0, (self.env.action_dim,), np.float32) for a in self.possible_agents
+        spaces = {
+            f"{name}_{index}": spaces_of(group)
+            for name, group in self.env.groups.items()
+            for index in range(group.num_agents)
         }
+        self._obs_spaces = {agent: pair[0] for agent, pair in spaces.items()}
+        self._act_spaces = {agent: pair[1] for agent, pair in spaces.items()}
+        self.possible_agents = list(spaces)
+        self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> gym.Space:
         """Box (D,)."""
@@ -40,23 +44,38 @@ class TeamParallelEnv(ParallelEnv):
     ) -> tuple[dict[str, np.ndarray], dict[str, dict]]:
         """First observations and empty infos, by agent."""
         self.agents = list(self.possible_agents)
-        return self._by_agent(self.env.reset(seed)[0]), {agent: {} for agent in self.agents}
+        return self._seen(self.env.reset(seed)), {agent: {} for agent in self.agents}
 
     def step(self, actions: dict[str, np.ndarray]) -> tuple[dict, dict, dict, dict, dict]:
         """obs, reward, terminated, truncated and info, by agent."""
-        action = torch.as_tensor(np.stack([actions[agent] for agent in self.possible_agents]), dtype=torch.float32)
-        _, reward, terminated, truncated, info = self.env.step(action[None])
-        agents, success = self.agents, bool(info["success"][0])
-        out = (
-            self._by_agent(info["terminal_obs"][0]),
-            dict(zip(agents, reward[0].tolist(), strict=True)),
-            dict(zip(agents, terminated[0].tolist(), strict=True)),
-            dict(zip(agents, truncated[0].tolist(), strict=True)),
+        step = self.env.step({name: self._rows(name, actions) for name in self.env.groups})
+        agents, success = self.agents, bool(step.success[0])
+        found = (
+            self._seen(step.final_obs),
+            self._by_agent(step.reward),
+            self._by_agent(step.terminated),
+            self._by_agent(step.truncated),
             {agent: {"success": success} for agent in agents},
         )
-        if info["ended"][0]:
+        if step.ended[0]:
             self.agents = []
-        return out
+        return found
 
-    def _by_agent(self, obs: torch.Tensor) -> dict[str, np.ndarray]:
-        return {agent: row.numpy().copy() for agent, row in zip(self.possible_agents, obs, strict=True)}
+    def _rows(self, name: str, actions: dict[str, np.ndarray]) -> torch.Tensor:
+        """Actions (1, N, U) of a group; ValueError, which names the agent, for one that cannot be taken."""
+        rows = []
+        for index in range(self.env.groups[name].num_agents):
+            agent = f"{name}_{index}"
+            try:
+                rows.append(checked_action(actions[agent], self._act_spaces[agent].shape or ()))
+            except KeyError:
+                raise ValueError(f"there is no action for {agent!r}; every agent needs one") from None
+            except ValueError as error:
+                raise ValueError(f"{agent}: {error}") from None
+        return torch.stack(rows)[None]
+
+    def _seen(self, obs: dict[str, Observation]) -> dict[str, np.ndarray]:
+        return {f"{name}_{i}": row for name, part in obs.items() for i, row in enumerate(seen_by(part)[0])}
+
+    def _by_agent(self, values: dict[str, torch.Tensor]) -> dict[str, Any]:
+        return {f"{name}_{i}": value for name, part in values.items() for i, value in enumerate(part[0].tolist())}

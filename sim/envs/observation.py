@@ -3,39 +3,42 @@
 The environment and the exported controller call these same functions, so that training and deployment cannot differ.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 
 from sim.task import ObservationCfg, PolicyInput, Tensor
 
 
-class Seen(NamedTuple):
-    """The parts of an observation."""
+@dataclass(slots=True)
+class Observation:
+    """What N robots of a group see in W worlds, in parts that only a network joins."""
 
-    own: Tensor  # (..., own_dim)
-    peers: Tensor  # (..., P, peer_dim), anything finite where absent
-    valid: Tensor  # (..., P) 0 or 1
+    policy: Tensor  # (W, N, D) of the robot itself
+    neighbours: Tensor  # (W, N, P, F) of each neighbour, zero where absent
+    valid: Tensor  # (W, N, P) 0 or 1
+    privileged: Tensor  # (W, N, C) from the truth, for critics only: no robot has it
 
-    def flat(self, critic: Tensor | None = None) -> Tensor:
-        """Observation (..., D): own features, the critic's own, each peer's (zero where absent) and its flag."""
-        valid = self.valid.unsqueeze(-1)
-        parts = [self.own] if critic is None else [self.own, critic]
-        if valid.shape[-2]:
-            parts.append(torch.cat([self.peers * valid, valid], dim=-1).flatten(-2))
-        return torch.cat(parts, dim=-1) if len(parts) > 1 else self.own
+    def flat(self) -> Tensor:
+        """(W, N, D + P (F + 1)): all that a policy may see, for learners that take one vector."""
+        if not self.valid.shape[-1]:
+            return self.policy
+        neighbours = torch.cat([self.neighbours, self.valid.unsqueeze(-1)], dim=-1)
+        return torch.cat([self.policy, neighbours.flatten(-2)], dim=-1)
 
 
-def see(cfg: ObservationCfg, inputs: PolicyInput) -> Seen:
-    """What a robot sees: own terms in order, and each peer's terms in order."""
+def observe(cfg: ObservationCfg, inputs: PolicyInput, privileged: Tensor | None = None) -> Observation:
+    """Own terms in order, and each neighbour's terms in order; `privileged` (..., C) is handed on."""
     own = torch.cat([t.func(inputs, **t.params) for t in cfg.own.values()], dim=-1)
+    hidden = own[..., :0] if privileged is None else privileged
     if not cfg.peer:
-        return Seen(own, own[..., None, :0][..., :0, :], own[..., :0])
-    others = torch.cat([t.func(inputs, **t.params) for t in cfg.peer.values()], dim=-1)
-    return Seen(own, others, inputs.peers.valid.to(own.dtype))
+        return Observation(own, own[..., None, :0][..., :0, :], own[..., :0], hidden)
+    valid = inputs.peers.valid.to(own.dtype)
+    neighbours = torch.cat([t.func(inputs, **t.params) for t in cfg.peer.values()], dim=-1)
+    return Observation(own, neighbours * valid.unsqueeze(-1), valid, hidden)
 
 
-def remember(cfg: ObservationCfg, inputs: PolicyInput, action: Tensor) -> dict[str, Tensor]:
+def update_memory(cfg: ObservationCfg, inputs: PolicyInput, action: Tensor) -> dict[str, Tensor]:
     """Memory for the next step, after `action` (..., U) was taken on what was seen."""
     clipped = action.clamp(-1.0, 1.0)
     return {name: t.func(inputs.memory[name], inputs, clipped, **t.params) for name, t in cfg.memory.items()}

@@ -1,6 +1,4 @@
-"""A group of like robots in W worlds: what their actuators make of a command, what they sense, and what they hear."""
-
-from typing import Any
+"""A group of like robots in W worlds: what their actuators make of a command, what they sense, send and receive."""
 
 import numpy as np
 import torch
@@ -18,25 +16,14 @@ Tensor = torch.Tensor
 POS, QUAT, LIN, ANG = slice(0, 3), slice(3, 7), slice(7, 10), slice(10, 13)  # of a row: base, then joints
 GAINS = ("actuator_gainprm", "actuator_biasprm")
 AT_ONCE = 64  # worlds whose ground is laid in one go: a few MB of nodes each
-OLDEST_S = 1e3  # a message that is lost before any was heard is heard all the same
+OLDEST_S = 1e3  # a message that is lost before any came in is received all the same
 
 
 class RobotGroup:
-    """N robots of one `GroupIndex` in W worlds. Rows are (13 + 2 J,): base pose and velocities, joint pos and vel."""
+    """N robots of one `GroupIndex` in W worlds. Rows are (13 + 2 J,): base pose and velocities, joint pos and vel.
 
-    KEPT = (
-        "strength",
-        "dead",
-        "curve",
-        "actuator_delay",
-        "sensor_delay",
-        "network_delay",
-        "dropout",
-        "bias",
-        "sent",
-        "heard",
-        "force",
-    )
+    What changes from step to step are the attributes that `RobotsState` names.
+    """
 
     def __init__(self, group: GroupIndex, physics: Physics, decimation: int, first: int, team: int):
         """Robots `first` and up of the `team` that hears each other; no delays, actuators at their nominal strength."""
@@ -55,7 +42,7 @@ class RobotGroup:
         self.bias = torch.zeros(w, n, 12 + 2 * j)  # rad, m, ...: as Noise.per_column
         self.rest = torch.tensor(rest_command(self.robot, [joint.home for joint in self.robot.joints]))
         self.sent = self.rest.expand(w, n, u).clone()
-        self.heard = torch.zeros(w, n, team, 7)  # what robot i last heard of j: position, velocity, age s
+        self.received = torch.zeros(w, n, team, 7)  # what robot i last received of j: position, velocity, age s
         self.force = torch.zeros(w, n, 3)  # N, world, on every base: wind
         self.difficulty = torch.ones(w)  # 0 to 1, of each world's present episode, from the curriculum
         self.ground = level_ground(physics.scene.model, w)  # None for a plain floor
@@ -142,34 +129,40 @@ class RobotGroup:
         add_error(rows, error * self._error_scale)
         return self._state(rows, delay * self.dt)
 
-    def say(self, worlds: Tensor, noise: Noise, generator: torch.Generator) -> Tensor:
-        """What the robots of `worlds` (K,) tell the team, (K, N, 7): position and velocity in the world, age s."""
+    def broadcast(self, worlds: Tensor, noise: Noise, generator: torch.Generator) -> Tensor:
+        """What the robots of `worlds` (K,) send to the team, (K, N, 7): position and velocity in the world, age s."""
         delay = self.network_delay[worlds]
         rows = self._with_base(self.physics.recall(worlds, delay, self._columns))
-        said = torch.cat([rows[..., POS], rows[..., LIN]], dim=-1)
+        sent = torch.cat([rows[..., POS], rows[..., LIN]], dim=-1)
         if noise:
             spread = torch.tensor(noise.per_column(0))[[0, 1, 2, 6, 7, 8]]
-            said = said + spread * torch.randn(said.shape, generator=generator)
-        return torch.cat([said, (delay * self.dt).unsqueeze(-1)], dim=-1)
+            sent = sent + spread * torch.randn(sent.shape, generator=generator)
+        return torch.cat([sent, (delay * self.dt).unsqueeze(-1)], dim=-1)
 
-    def hear(
-        self, worlds: Tensor, own_pos: Tensor, said: Tensor, num_peers: int, range_m: float, generator: torch.Generator
+    def receive(
+        self,
+        worlds: Tensor,
+        own_pos: Tensor,
+        messages: Tensor,
+        num_peers: int,
+        range_m: float,
+        generator: torch.Generator,
     ) -> Peers:
-        """What robots at `own_pos` (K, N, 3) make of what the team of M has `said` (K, M, 7): the nearest `num_peers`.
+        """What robots at `own_pos` (K, N, 3) make of the `messages` (K, M, 7) of a team of M: the nearest `num_peers`.
 
         Those out of range are not valid. A message that is lost leaves the last one standing, a control step older.
         """
-        new = said.unsqueeze(1).expand(-1, self.num_robots, -1, -1)
+        new = messages.unsqueeze(1).expand(-1, self.num_robots, -1, -1)
         if may_hold(self.dropout):
             lost = torch.rand(*new.shape[:3], 1, generator=generator) < self.dropout[worlds].view(-1, 1, 1, 1)
-            old = self.heard[worlds]
+            old = self.received[worlds]
             old[..., 6] += self.decimation * self.dt
             new = torch.where(lost & (old[..., 6:] < OLDEST_S), old, new)
-            self.heard[worlds] = new
+            self.received[worlds] = new
         gap = new[..., POS] - own_pos.unsqueeze(-2)
         near, order = (length(gap) + self._self).topk(num_peers, dim=-1, largest=False)
-        heard = new.gather(2, order.unsqueeze(-1).expand(-1, -1, -1, 7))
-        return Peers(heard[..., 0:3], heard[..., 3:6], heard[..., 6], near < range_m)
+        received = new.gather(2, order.unsqueeze(-1).expand(-1, -1, -1, 7))
+        return Peers(received[..., 0:3], received[..., 3:6], received[..., 6], near < range_m)
 
     def lay(self, ground: Ground, worlds: Tensor) -> None:
         """Put down `ground`, which is a new one in `worlds` (K,)."""
@@ -179,11 +172,11 @@ class RobotGroup:
             self.physics.set_heights(some, ground.shares(some))
 
     def restart(self, worlds: Tensor, joint_pos: Tensor) -> None:
-        """Forget what was sent and heard in `worlds` (K,): drives are whole again and hold `joint_pos` (K, N, J)."""
+        """Forget what was sent and received in `worlds` (K,): drives are whole again and hold `joint_pos` (K, N, J)."""
         self.strength[worlds] = 1.0
         self._mend_drives(worlds)
         self.sent[worlds] = self.rest_at(joint_pos)
-        self.heard[worlds] = torch.inf
+        self.received[worlds] = torch.inf
         self.force[worlds] = 0.0
 
     @property
@@ -224,27 +217,6 @@ class RobotGroup:
         rest = self.rest.expand(*joint_pos.shape[:-1], -1).clone()
         rest[..., self._positioning] = joint_pos[..., self._positioned]
         return rest
-
-    def tensors(self) -> dict[str, Any]:
-        """All that changes from step to step, (W, ...), nothing copied."""
-        return {name: getattr(self, name) for name in (*self.KEPT, "difficulty")}
-
-    def put(self, tensors: dict[str, Any]) -> None:
-        """Put such tensors in place of those that are there."""
-        for name, value in tensors.items():
-            setattr(self, name, value)
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that a bitwise continuation needs."""
-        ground = {} if self.ground is None else {"ground": dict(vars(self.ground))}
-        return {name: getattr(self, name).clone() for name in self.KEPT} | ground
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore `state_dict()`."""
-        for name in self.KEPT:
-            setattr(self, name, state[name].clone())
-        if self.ground is not None:
-            self.lay(Ground(**state["ground"]), torch.arange(self.num_worlds))
 
     def _with_base(self, rows: Tensor) -> Tensor:
         """Rows (K, N, 13 + 2 J) of what physics gave, which knows nothing of bases that are bolted down."""

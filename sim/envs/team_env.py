@@ -1,71 +1,299 @@
-"""TeamEnv: a task for like robots in W parallel worlds, as the learner sees it."""
+"""TeamEnv: a task in W parallel worlds, as a learner sees it."""
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
 
 import torch
 
+from hardware import load_robot
 from sim.envs.agents import AgentGroup
-from sim.envs.mixed_env import MixedEnv, task_scene
-from sim.task import TaskCfg
+from sim.envs.observation import Observation
+from sim.envs.state import EnvState, EnvStep, GroupState, RobotsState, read, write
+from sim.envs.world import World
+from sim.physics import TraceablePhysics, on
+from sim.scenes.scene import Members, Scene, compose_scene
+from sim.task import Draw, TaskCfg
 from sim.tasks import load_task
-
-__all__ = ["MixedEnv", "TeamEnv", "make_env", "task_scene"]
+from sim.tracing import is_tracing
+from sim.tree import on_tensors
 
 Tensor = torch.Tensor
 
 
-def make_env(
-    task: TaskCfg | str,
-    num_envs: int,
-    seed: int,
-    num_agents: int | None = None,
-    shield: bool = False,
-    randomise: bool = True,
-    curriculum: bool = False,
-    engine: str = "mujoco",
-    device: str | None = None,
-) -> "TeamEnv":
-    """The environment of a `task` for like robots, by name or as it is, with `num_envs` worlds; see `TeamEnv`."""
-    cfg = load_task(task) if isinstance(task, str) else task
-    if not isinstance(cfg, TaskCfg):
-        raise ValueError(f"task {cfg.name!r} has several roles ({', '.join(cfg.roles)}): it takes a MixedEnv")
-    return TeamEnv(cfg, num_envs, seed, num_agents, shield, randomise, curriculum, engine, device)
+def task_scene(task: TaskCfg, num_agents: int | None = None, visuals: bool = False) -> Scene:
+    """The scene of a task; `num_agents` replaces the team size of a task for like robots."""
+    if num_agents is not None and len(task.groups) > 1:
+        raise ValueError(
+            f"task {task.name!r} is for a mixed team, whose size is fixed; {num_agents} robots were asked for"
+        )
+    members = []
+    for cfg in task.groups.values():
+        robot, count = load_robot(cfg.robot), cfg.num_agents if num_agents is None else num_agents
+        bases = task.scene.bases(count) if task.scene.bases and robot.fixed_base else None
+        members.append(Members(robot, count, bases))
+    return compose_scene(members, visuals=visuals, props=task.scene.props, objects=task.scene.objects)
 
 
-class TeamEnv(MixedEnv):
-    """W worlds x N like robots: as `MixedEnv`, with the tensors themselves instead of dicts of one entry."""
+class TeamEnv:
+    """W worlds of a team. Whatever belongs to one group of like robots is a dict entry, its tensors (W, N, ...).
+
+    A world ends for all of its robots at once. `terminated` marks the robots that failed, `truncated` all others of a
+    world that ended; exactly one of them holds for every robot of such a world. Worlds that end start anew in the same
+    call; `final_obs` keeps what was seen last before that. A world whose physics blows up fails as "unstable" and
+    starts anew like any other; `unstable` keeps the state before it for study.
+    """
+
+    def __init__(
+        self,
+        task: TaskCfg | str,
+        num_envs: int,
+        seed: int,
+        num_agents: int | None = None,
+        shield: bool = False,
+        randomise: bool = True,
+        curriculum: bool = False,
+        engine: str = "mujoco",
+        device: str | None = None,
+    ):
+        """`shield` puts the safety filter before the actuators; without `randomise` nothing but the start varies.
+
+        With `curriculum` worlds begin as easily as the task allows and grow harder with success, as in training. Which
+        physics `engine` runs it, and on which `device`, is for `sim.physics.make_physics`; tensors live there.
+        """
+        self.task = task = load_task(task) if isinstance(task, str) else task
+        self.num_envs = num_envs
+        rates = {load_robot(cfg.robot).control_hz for cfg in task.groups.values()}
+        if len(rates) > 1:
+            raise ValueError(f"task {task.name!r}: robots run at {sorted(rates)} Hz; a team needs one control rate")
+        self.control_dt = 1.0 / rates.pop()
+        self.world = World(task_scene(task, num_agents), num_envs, self.control_dt, engine, device)
+        self.device = self.world.physics.device
+        with on(self.device):
+            self.groups = {
+                name: AgentGroup(cfg, self.world, robots, self.control_dt, shield, randomise)
+                for (name, cfg), robots in zip(task.groups.items(), self.world.groups, strict=True)
+            }
+        self.curriculum = task.curriculum if curriculum else None
+        self.generator = torch.Generator(self.device)
+        self.max_steps = round(task.episode_s / self.control_dt)
+        self.hold_steps = round(task.success_hold_s / self.control_dt)
+        self.unstable: dict[str, Any] | None = None
+        self.reset(seed)
 
     @property
     def group(self) -> AgentGroup:
-        """The robots."""
-        (group,) = self.groups.values()
-        return group
+        """The only group; ValueError where there are several."""
+        return self.groups[self.task.group_name]
 
-    def reset(self, seed: int | None = None, difficulty: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        """Start every world anew and return obs (W, N, D); see `MixedEnv.reset`."""
-        (obs,) = self._reset(seed, difficulty).values()
-        return obs
+    @property
+    def obs(self) -> dict[str, Observation]:
+        """What is seen now."""
+        return {name: group.obs for name, group in self.groups.items()}
 
-    def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:  # type: ignore[override]
-        """One control step under action (W, N, U); see `MixedEnv.step`."""
-        role = self.group.role.robot
-        *parts, info = self._step({role: action})
-        for name in ("terminal_obs", "reward_terms", "terminations"):
-            info[name] = info[name][role]
-        obs, reward, terminated, truncated = (part[role] for part in parts)
-        return obs, reward, terminated, truncated, info
+    def reset(self, seed: int | None = None, difficulty: Tensor | None = None) -> dict[str, Observation]:
+        """Start every world anew; with `seed` from a fresh generator. Returns what each group sees.
 
-    robot = property(lambda self: self.group.robot, doc="Specification of the robots.")
-    num_agents = property(lambda self: self.group.num_agents, doc="Robots of a world, N.")
-    action_dim = property(lambda self: self.group.action_dim, doc="Channels of one robot, U.")
-    shield = property(lambda self: self.group.shield, doc="Parameters of the shield, or None.")
-    num_peers = property(lambda self: self.group.num_peers, doc="Slots for peers in an observation, P.")
-    obs_layout = property(lambda self: self.group.obs_layout, doc="How an observation is laid out.")
-    obs_dim = property(lambda self: self.group.obs_dim, doc="Length of one robot's observation, D.")
-    measured = property(lambda self: self.group.measured, doc="State, peers and objects as measured, (W, N, ...).")
-    command = property(lambda self: self.group.command, doc="What the operator asks, name -> (W, N, n).")
-    memory = property(lambda self: self.group.memory, doc="What the robots carry over, name -> (W, N, n).")
-    policy_input = property(lambda self: self.group.policy_input, doc="All that the robots are given, (W, N, ...).")
-    now = property(lambda self: self.group.now, doc="The true situation, (W, N, ...).")
-    shielded = property(lambda self: self.group.shielded, doc="Steps in which the shield intervened, (W, N).")
-    last_action = property(lambda self: self.group.last_action, doc="Action of the last step, (W, N, U).")
+        The curriculum begins again, or goes on from a `difficulty` (W,) that it had reached elsewhere.
+        """
+        with on(self.device):
+            return self._reset(seed, difficulty)
+
+    def step(self, actions: Mapping[str, Tensor]) -> EnvStep:
+        """One control step under an action (W, N, U) for each group, clipped to [-1, 1]."""
+        with on(self.device):
+            return self._step({name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in self.groups})
+
+    def stagger(self) -> None:
+        """Spread the worlds over the length of an episode, so that they do not all end together; for training."""
+        with on(self.device):
+            self.steps = torch.randint(0, self.max_steps, (self.num_envs,), generator=self.generator)
+
+    def _reset(self, seed: int | None, difficulty: Tensor | None) -> dict[str, Observation]:
+        if seed is not None:
+            self.generator.manual_seed(seed)
+        self.steps = torch.zeros(self.num_envs, dtype=torch.long)
+        self.min_separation = torch.full((self.num_envs,), torch.inf)
+        self.difficulty = torch.full((self.num_envs,), self.curriculum.initial if self.curriculum else 1.0)
+        if difficulty is not None:
+            self.difficulty.copy_(difficulty)
+        for group in self.groups.values():
+            group.clear()
+        self._all = torch.arange(self.num_envs)
+        self._restart(self._all)
+        self._update_transitions()
+        self._observe()
+        return self.obs
+
+    def _step(self, actions: Mapping[str, Tensor]) -> EnvStep:
+        groups = self.groups
+        commands = {name: group.actuator_command(actions[name]) for name, group in groups.items()}
+        self.world.step(list(commands.values()))
+        unstable = self._restart_unstable()
+        self._update_transitions(actions, {name: command.target for name, command in commands.items()})
+        rewards, terminations = {}, {}
+        for name, group in groups.items():
+            rewards[name], terminations[name] = group.compute_rewards_and_terminations()
+            terminations[name]["unstable"] = unstable.expand_as(group.held)
+        terminated = {name: torch.stack(list(terms.values())).any(0) for name, terms in terminations.items()}
+        failed = torch.cat(list(terminated.values()), dim=1).any(-1)
+        self.steps += 1
+        ended = failed | (self.steps >= self.max_steps)
+        for name, group in groups.items():
+            group.advance(actions[name], self.steps * self.control_dt, self.generator, self._where)
+        self._observe()
+        held = torch.cat([group.held for group in groups.values()], dim=1)
+        step = EnvStep(
+            obs=self.obs,
+            final_obs=self.obs,
+            reward={name: torch.stack(list(terms.values())).sum(0) for name, terms in rewards.items()},
+            reward_terms=rewards,
+            terminations=terminations,
+            terminated=terminated,
+            truncated={name: ended.unsqueeze(-1) & ~value for name, value in terminated.items()},
+            ended=ended,
+            success=~failed & (held >= self.hold_steps).all(-1),
+            min_separation_m=self.min_separation.clone(),
+            episode_length=self.steps.clone(),
+            interventions=torch.cat([group.shielded for group in groups.values()], dim=1).sum(-1),
+        )
+        self._where(ended, partial(self._renew, step.success))
+        step.obs = self.obs
+        return step
+
+    def _where(self, condition: Tensor, change: Callable[[Tensor], None]) -> None:
+        """Call `change` of the worlds (K,) in which a `condition` (W,) holds.
+
+        A trace changes all worlds, and keeps of that what belongs to those in which it holds. What the groups have seen
+        of this step stays as it was: rewards and critics look at it.
+        """
+        if not is_tracing():
+            if condition.any():
+                change(condition.nonzero().squeeze(-1))
+            return
+        before = on_tensors(Tensor.clone, self.get_state(traced=True))
+        change(self._all)
+        after = self.get_state(traced=True)
+        self._put(on_tensors(lambda new, old: torch.where(_over(condition, new), new, old), after, before))
+
+    def _update_transitions(self, actions: Mapping[str, Tensor] | None = None, targets: Mapping | None = None) -> None:
+        """The truth as it is now, for every group; without `actions` (W, N, U) nothing has been done yet."""
+        time_s, objects = self.steps * self.control_dt, self.world.true_objects()
+        truths = {name: group.robots.truth() for name, group in self.groups.items()}
+        for name, group in self.groups.items():
+            state, others = truths[name], {other: truth for other, truth in truths.items() if other != name}
+            if actions is None or targets is None:
+                group.update_transition(state, state, time_s, group.last_action, group.robots.sent, objects, others)
+                continue
+            before = group.now
+            now = group.update_transition(state, before.state, time_s, actions[name], targets[name], objects, others)
+            now.last_frames = before.frames
+            if group.num_agents > 1:
+                self.min_separation = torch.minimum(self.min_separation, now.distance.flatten(1).amin(-1))
+
+    def _observe(self) -> None:
+        """Every group measures and sees."""
+        for group, measured in zip(self.groups.values(), self._measured(self._all), strict=True):
+            group.measured = measured
+        for group in self.groups.values():
+            group.obs = group.observe(group.policy_input, group.now)
+
+    def _measured(self, worlds: Tensor) -> list[tuple]:
+        """What each group measures in `worlds` (K,)."""
+        groups = list(self.groups.values())
+        talks = any(group.num_peers for group in groups)
+        noises = [group.noise for group in groups]
+        messages = self.world.broadcast(worlds, noises, self.generator) if talks else None
+        return [group.measure(worlds, messages, self.generator) for group in groups]
+
+    def _restart_unstable(self) -> Tensor:
+        """Worlds (W, 1) whose physics blew up in this step; each is put at a start, so that no NaN goes any further."""
+        unstable = ~self.world.physics.finite()
+        self._where(unstable, self._rescue)
+        return unstable.unsqueeze(-1)
+
+    def _rescue(self, worlds: Tensor) -> None:
+        """Put `worlds` (K,) at a start, and keep where they had been."""
+        if not is_tracing():
+            self.unstable = {"worlds": worlds} | {
+                name: {field: getattr(group.now.state, field)[worlds] for field in group.now.state.__slots__}
+                for name, group in self.groups.items()
+            }
+        self._start(worlds)
+
+    def _renew(self, success: Tensor, worlds: Tensor) -> None:
+        """Restart `worlds` (K,) and replace their observations by first ones."""
+        if self.curriculum is not None:
+            change = torch.where(success[worlds], self.curriculum.up, -self.curriculum.down)
+            self.difficulty[worlds] = (self.difficulty[worlds] + change).clamp(0.0, 1.0)
+        self._restart(worlds)
+        measured = self._measured(worlds)
+        before = {name: group.now for name, group in self.groups.items()}
+        self._update_transitions()
+        for (name, group), part in zip(self.groups.items(), measured, strict=True):
+            group.now.know_frames(before[name], worlds)
+            group.observe_anew(worlds, part)
+
+    def _restart(self, worlds: Tensor) -> None:
+        """New start, commands, parameters and empty memory for `worlds` (K,)."""
+        self._start(worlds)
+        for group in self.groups.values():
+            group.begin(worlds, self.generator, self.difficulty[worlds])
+        self.steps[worlds] = 0
+        self.min_separation[worlds] = torch.inf
+
+    def _start(self, worlds: Tensor) -> None:
+        """Put `worlds` (K,) at a newly drawn start, with its commands."""
+        robots = sum(group.num_agents for group in self.groups.values())
+        starts = self.task.starts(Draw(self.generator, len(worlds), robots, self.difficulty[worlds]))
+        self.world.reset(worlds, [starts[name] for name in self.groups])
+        for name, group in self.groups.items():
+            group.take_commands(worlds, starts[name])
+
+    def get_state(self, traced: bool = False) -> EnvState:
+        """All that changes from step to step, as a copy of its own.
+
+        `traced` is for programs that thread a `TraceablePhysics` through: nothing is copied, generators are theirs.
+        """
+        physics = self.world.physics
+        state = EnvState(
+            groups={name: read(GroupState, group) for name, group in self.groups.items()},
+            robots={name: read(RobotsState, group.robots) for name, group in self.groups.items()},
+            steps=self.steps,
+            min_separation=self.min_separation,
+            difficulty=self.difficulty,
+            physics=cast(TraceablePhysics, physics).tensors() if traced else physics.state_dict(),
+            frames={} if traced else {name: group.now.frames for name, group in self.groups.items()},
+            generator=None if traced else self.generator.get_state(),
+        )
+        return state if traced else on_tensors(Tensor.clone, state)
+
+    def set_state(self, state: EnvState) -> None:
+        """Put back what `get_state` gave, in an environment of the same task, size and engine."""
+        with on(self.device):
+            if state.generator is None:
+                self._put(state)
+            else:
+                self.generator.set_state(state.generator.cpu())
+                self._put(on_tensors(lambda tensor: tensor.to(self.device, copy=True), state))
+            self._update_transitions()
+            for name, frames in state.frames.items():
+                self.groups[name].now.frames.update(frames)
+
+    def _put(self, state: EnvState) -> None:
+        for name, group in self.groups.items():
+            write(group, state.groups[name])
+            write(group.robots, state.robots[name])
+        self.steps, self.min_separation, self.difficulty = state.steps, state.min_separation, state.difficulty
+        if state.generator is None:
+            cast(TraceablePhysics, self.world.physics).put(state.physics)
+            return
+        self.world.physics.load_state_dict(state.physics)
+        for group in self.groups.values():
+            if group.robots.ground is not None:  # physics leaves its heights to whoever made them
+                group.robots.lay(group.robots.ground, self._all)
+
+
+def _over(condition: Tensor, tensor: Tensor) -> Tensor:
+    """A condition (W,) of whole worlds beside a tensor (W, ...)."""
+    return condition.view(-1, *[1] * (tensor.ndim - 1))

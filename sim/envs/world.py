@@ -1,15 +1,14 @@
 """W worlds of one scene: physics, the robots in it, and what they see of the things around them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
 
 import torch
 
 from hardware.rotation import rotate_inverse
-from hardware.types import ActuatorCommand, ObjectState, RobotState
+from hardware.types import ActuatorCommand, ObjectState
 from sim.envs.robots import ANG, LIN, POS, QUAT, RobotGroup
 from sim.noise import Noise, add_error
-from sim.physics import Physics, TraceablePhysics, make_physics, on
+from sim.physics import Physics, make_physics, on
 from sim.scenes.scene import Scene, Tracked, close_loops
 from sim.task import Start
 from sim.tracing import is_tracing
@@ -42,12 +41,6 @@ class World:
             self._ctrl = torch.zeros(num_worlds, self.decimation, scene.model.nu, dtype=torch.float64)
             self._objects = {tracked.name: _columns(tracked, scene.model.nq) for tracked in scene.objects}
 
-    @property
-    def robots(self) -> RobotGroup:
-        """The only group of a world whose robots are all alike."""
-        (group,) = self.groups
-        return group
-
     def reset(self, worlds: Tensor, starts: Sequence[Start]) -> None:
         """Put `worlds` (K,) at `starts`, one a group, drives holding what they hold there, with no past."""
         model, k = self.scene.model, len(worlds)
@@ -72,19 +65,15 @@ class World:
             force = group.add_force(force)
         self.physics.step(ctrl, force)
 
-    def truth(self) -> RobotState:
-        """The true state of like robots, (W, N, ...), age 0."""
-        return self.robots.truth()
-
     def true_objects(self) -> dict[str, ObjectState]:
         """The true state of every tracked object, (W, 1, ...), age 0."""
         rows = {name: self.physics.now(columns).unsqueeze(1) for name, columns in self._objects.items()}
         return {name: _object(row, row.new_zeros(row.shape[:-1])) for name, row in rows.items()}
 
-    def say(self, worlds: Tensor, noises: Sequence[Noise], generator: torch.Generator) -> Tensor:
-        """What all robots tell each other, (K, M, 7), M the whole team's size; see `RobotGroup.say`."""
-        said = [g.say(worlds, noise, generator) for g, noise in zip(self.groups, noises, strict=True)]
-        return said[0] if len(said) == 1 else torch.cat(said, dim=1)
+    def broadcast(self, worlds: Tensor, noises: Sequence[Noise], generator: torch.Generator) -> Tensor:
+        """What all robots send each other, (K, M, 7), M the whole team's size; see `RobotGroup.broadcast`."""
+        sent = [g.broadcast(worlds, noise, generator) for g, noise in zip(self.groups, noises, strict=True)]
+        return sent[0] if len(sent) == 1 else torch.cat(sent, dim=1)
 
     def see(
         self, group: RobotGroup, worlds: Tensor, noise: Noise, generator: torch.Generator
@@ -99,27 +88,6 @@ class World:
                 add_error(row, spread * torch.randn(*row.shape[:2], 12, generator=generator))
             seen[name] = _object(row, delay * self.sim_dt)
         return seen
-
-    def tensors(self) -> dict[str, Any]:
-        """All that changes from step to step, (W, ...), nothing copied; of a `TraceablePhysics`."""
-        physics = cast(TraceablePhysics, self.physics)
-        return {"physics": physics.tensors(), "groups": [group.tensors() for group in self.groups]}
-
-    def put(self, tensors: Mapping[str, Any]) -> None:
-        """Put such tensors in place of those that are there."""
-        cast(TraceablePhysics, self.physics).put(tensors["physics"])
-        for group, own in zip(self.groups, tensors["groups"], strict=True):
-            group.put(own)
-
-    def state_dict(self) -> dict:
-        """Everything that a bitwise continuation needs."""
-        return {"groups": [group.state_dict() for group in self.groups], "physics": self.physics.state_dict()}
-
-    def load_state_dict(self, state: Mapping) -> None:
-        """Restore `state_dict()`."""
-        for group, saved in zip(self.groups, state["groups"], strict=True):
-            group.load_state_dict(saved)
-        self.physics.load_state_dict(state["physics"])
 
 
 def _columns(tracked: Tracked, nq: int) -> Tensor:

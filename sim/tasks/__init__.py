@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 
-from sim.task import MixedTaskCfg, TaskCfg
+from sim.task import TaskCfg
 from sim.tasks.bimanual_lift import BIMANUAL_LIFT
 from sim.tasks.co_carry import CO_CARRY
 from sim.tasks.hover import HOVER
@@ -17,7 +17,7 @@ from sim.tasks.swarm_track import SWARM_TRACK
 from sim.tasks.velocity import VELOCITY
 from sim.tasks.velocity_rough import VELOCITY_ROUGH
 
-_ALL: tuple[TaskCfg | MixedTaskCfg, ...] = (
+_ALL: tuple[TaskCfg, ...] = (
     BIMANUAL_LIFT,
     CO_CARRY,
     HOVER,
@@ -36,27 +36,14 @@ _TASKS = {task.name: task for task in _ALL}
 
 
 def task_names() -> list[str]:
-    """Names of all tasks for like robots, sorted."""
-    return [name for name in any_task_names() if isinstance(_TASKS[name], TaskCfg)]
-
-
-def any_task_names() -> list[str]:
-    """Names of all tasks, sorted; also of those with several roles."""
+    """Names of all tasks, sorted."""
     return sorted(_TASKS)
 
 
 def load_task(name: str) -> TaskCfg:
-    """The task for like robots called `name`; ValueError where it has several roles, else as `load_any_task`."""
-    task = load_any_task(name)
-    if isinstance(task, TaskCfg):
-        return task
-    raise ValueError(f"task {name!r} has several roles ({', '.join(task.roles)}); this takes a task for like robots")
-
-
-def load_any_task(name: str) -> TaskCfg | MixedTaskCfg:
     """The task called `name`; ValueError names what exists and the nearest match."""
     if name not in _TASKS:
         near = get_close_matches(name, _TASKS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown task {name!r}; known tasks: {', '.join(any_task_names())}{hint}")
+        raise ValueError(f"unknown task {name!r}; known tasks: {', '.join(task_names())}{hint}")
     return _TASKS[name]

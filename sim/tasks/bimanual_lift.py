@@ -16,6 +16,7 @@ from sim.task import (
     CommandCfg,
     Draw,
     EventTerm,
+    GroupCfg,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -73,7 +74,7 @@ def _ready() -> torch.Tensor:
     return baselines.poses(ROBOT.name, pos, torch.tensor(ACROSS).expand(512, 4), ELBOW)
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """Hands open above or around the bar, which lies a little askew; the operator asks for 5 to 25 cm."""
     k, uniform = draw.worlds, draw.uniform
     bank = _ready()
@@ -82,23 +83,19 @@ def start(draw: Draw) -> Start:
     yaw = uniform(-0.01, 0.01)
     quat = torch.stack([(yaw / 2).cos(), 0 * yaw, 0 * yaw, (yaw / 2).sin()], dim=-1)
     height = (REST_M + uniform(0.05, 0.25, 1, 1)).expand(-1, draw.robots, -1)
-    return Start(command={"height": height}, joint_pos=joints, objects={"bar": (place, quat)})
+    return {ROBOT.name: Start(command={"height": height}, joint_pos=joints, objects={"bar": (place, quat)})}
 
 
 DROP = {"name": "bar", "low_m": (X_M - 0.2, -0.3, REST_M - 0.05), "high_m": (X_M + 0.2, 0.3, 0.8)}
 
-BIMANUAL_LIFT = TaskCfg(
-    name="bimanual-lift",
-    summary="two Pandas lift a bar that is too much for one, and hold it level",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=2,
-    episode_s=5.0,
     commands={
         "height": CommandCfg(
             (REST_M + 0.05,), (REST_M + 0.25,), "m", "world", "height at which both ends of the bar shall be"
         )
     },
-    scene=SceneCfg(props=props, objects=("bar",), bases=bases),
     observation=ObservationCfg(
         own={
             "grip_from_tool": Term(bars.grip_from_tool, {**TOOL, **BAR}),
@@ -119,7 +116,6 @@ BIMANUAL_LIFT = TaskCfg(
         transform=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
         bias=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": ACROSS, "rate": 4.0}),
     ),
-    start=start,
     rewards={
         "at_grip": RewardTerm(bars.at_grip, {**BAR, "scale_m": 0.05}, weight=0.5),
         "gripped": RewardTerm(bars.gripped, {**BAR, "near_m": 0.02, "width_m": WIDTH_M}, weight=0.3),
@@ -133,8 +129,6 @@ BIMANUAL_LIFT = TaskCfg(
     },
     terminations={"dropped": Term(objects.object_outside, DROP)},
     success=Term(bars.level_at_height, {**BAR, "tolerance_m": 0.03}),
-    success_hold_s=0.5,
-    min_success=0.7,
     noise=Noise(pos_m=0.001, angle_rad=0.003, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
     randomisation={
         "object_mass": EventTerm(randomisation.object_mass, {"scale": (0.8, 1.1)}),
@@ -145,7 +139,18 @@ BIMANUAL_LIFT = TaskCfg(
         "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
     },
     baseline=Term(baselines.lift, {**TOOL, **BAR, "width_m": WIDTH_M, "quat": ACROSS, "elbow": ELBOW}),
+    training={"ppo": {"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "hidden": 128, "minibatch": 2048}},
+)
+
+BIMANUAL_LIFT = TaskCfg(
+    name="bimanual-lift",
+    summary="two Pandas lift a bar that is too much for one, and hold it level",
+    episode_s=5.0,
+    success_hold_s=0.5,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
+    scene=SceneCfg(props=props, objects=("bar",), bases=bases),
+    min_success=0.7,
     num_envs=256,
     train_steps=3_000_000,
-    training={"ppo": {"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "hidden": 128, "minibatch": 2048}},
 )

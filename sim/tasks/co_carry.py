@@ -23,6 +23,7 @@ from sim.task import (
     Curriculum,
     Draw,
     EventTerm,
+    GroupCfg,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -75,7 +76,7 @@ def add_load(scene: mujoco.MjSpec, robots: int) -> None:
             )
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """Standing at home with the load in the hands, at the origin and facing anywhere.
 
     At first the load is to stay where it is; then its goal is farther and farther away, ahead most of the time.
@@ -93,13 +94,15 @@ def start(draw: Draw) -> Start:
     goal = torch.stack([ahead * cos - left * sin, ahead * sin + left * cos, none + CARRY_M], dim=-1)
     joint_pos = torch.tensor(POSE).repeat(draw.worlds, n, 1)
     joint_pos[..., list(LEGS)] += uniform(-0.05, 0.05, n, len(LEGS))
-    return Start(
-        pos=torch.stack([cos[:, None] * place, sin[:, None] * place, height], dim=-1),
-        quat=quat.unsqueeze(1).repeat(1, n, 1),
-        joint_pos=joint_pos,
-        command={carry.LOAD_GOAL: goal.unsqueeze(1).repeat(1, n, 1)},
-        objects={carry.LOAD: (torch.stack([none, none, none + CARRY_M], dim=-1), quat)},
-    )
+    return {
+        ROBOT.name: Start(
+            pos=torch.stack([cos[:, None] * place, sin[:, None] * place, height], dim=-1),
+            quat=quat.unsqueeze(1).repeat(1, n, 1),
+            joint_pos=joint_pos,
+            command={carry.LOAD_GOAL: goal.unsqueeze(1).repeat(1, n, 1)},
+            objects={carry.LOAD: (torch.stack([none, none, none + CARRY_M], dim=-1), quat)},
+        )
+    }
 
 
 def _check_two(robots: int) -> None:
@@ -107,18 +110,14 @@ def _check_two(robots: int) -> None:
         raise ValueError(f"co-carry is for two robots, not {robots}")
 
 
-CO_CARRY = TaskCfg(
-    name="co-carry",
-    summary="two Unitree G1s carry a stretcher to a place, without a word between them",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=2,
-    episode_s=8.0,
     commands={
         carry.LOAD_GOAL: CommandCfg(
             (-3.0, -3.0, 0.0), (3.0, 3.0, 1.0), "m", "world", "where to carry the load; its height does not matter"
         )
     },
-    scene=SceneCfg(props=add_load, objects=(carry.LOAD,)),
     observation=ObservationCfg(
         own={
             "walk": Term(carry.walk),
@@ -145,7 +144,6 @@ CO_CARRY = TaskCfg(
         },
     ),
     action=ActionCfg(centre=POSE, scale=SCALE),
-    start=start,
     rewards={
         "velocity": RewardTerm(carry.walking, {"term": humanoids.velocity_tracking, "scale_m_s": 0.3}, weight=1.5),
         "turn": RewardTerm(carry.walking, {"term": humanoids.turn_tracking, "scale_rad_s": 0.5}, weight=0.5),
@@ -175,16 +173,12 @@ CO_CARRY = TaskCfg(
         "dropped": Term(carry.dropped, DROPPED),
     },
     success=Term(carry.delivered, {"distance_m": 0.2, "height_m": 0.55, "tilt_rad": 0.15}),
-    success_hold_s=1.0,
     noise=replace(G1_NOISE, pos_m=0.005, lin_vel_m_s=0.05),
     randomisation={
         **G1_VARIATION,
         "load_mass": EventTerm(randomisation.object_mass, {"scale": (0.6, 1.6)}),
         "push": EventTerm(randomisation.push, {"speed_m_s": (0.0, 0.2)}, interval_range_s=(3.0, 5.0)),
     },
-    curriculum=Curriculum(up=0.1, down=0.03),
-    num_envs=256,
-    train_steps=20_000_000,
     training={
         "ppo": {
             "gamma": 0.98,
@@ -198,4 +192,17 @@ CO_CARRY = TaskCfg(
             "target_kl": 0.02,
         }
     },
+)
+
+CO_CARRY = TaskCfg(
+    name="co-carry",
+    summary="two Unitree G1s carry a stretcher to a place, without a word between them",
+    episode_s=8.0,
+    success_hold_s=1.0,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
+    scene=SceneCfg(props=add_load, objects=(carry.LOAD,)),
+    curriculum=Curriculum(up=0.1, down=0.03),
+    num_envs=256,
+    train_steps=20_000_000,
 )

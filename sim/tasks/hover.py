@@ -14,6 +14,7 @@ from sim.task import (
     CommandCfg,
     Draw,
     EventTerm,
+    GroupCfg,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -29,7 +30,7 @@ HOVER_N = ROBOT.flight.hover_thrust_n
 SPACE = {"low_m": (-2.5, -2.5, 0.1), "high_m": (2.5, 2.5, 2.5)}  # leaving it is a failure; its floor is 10 cm up
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """Anywhere within 1.2 m of the goal, tilted by up to 25 degrees, moving at up to 0.5 m/s along each axis."""
     n, uniform = draw.robots, draw.uniform
     goal = torch.stack([uniform(-0.8, 0.8, n), uniform(-0.8, 0.8, n), uniform(0.8, 1.6, n)], dim=-1)
@@ -43,20 +44,19 @@ def start(draw: Draw) -> Start:
         half * (towards + yaw / 2).sin(),
         flat * (yaw / 2).sin(),
     ]
-    return Start(
-        pos=(goal + offset).clamp(torch.tensor([-2.0, -2.0, 0.5]), torch.tensor([2.0, 2.0, 2.1])),
-        quat=torch.stack(quat, dim=-1),
-        lin_vel=uniform(-0.5, 0.5, n, 3),
-        command={"goal_pos": goal},
-    )
+    return {
+        ROBOT.name: Start(
+            pos=(goal + offset).clamp(torch.tensor([-2.0, -2.0, 0.5]), torch.tensor([2.0, 2.0, 2.1])),
+            quat=torch.stack(quat, dim=-1),
+            lin_vel=uniform(-0.5, 0.5, n, 3),
+            command={"goal_pos": goal},
+        )
+    }
 
 
-HOVER = TaskCfg(
-    name="hover",
-    summary="a Crazyflie flies to a point and stays there, whatever its start",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=1,
-    episode_s=5.0,
     commands={"goal_pos": CommandCfg((-2.5, -2.5, 0.2), (2.5, 2.5, 2.4), "m", "world", "where to fly and hover")},
     observation=ObservationCfg(
         own={
@@ -77,7 +77,6 @@ HOVER = TaskCfg(
         },
     ),
     action=ActionCfg(centre=(HOVER_N, 0.0, 0.0, 0.0), scale=(0.7 * HOVER_N, 4.0, 4.0, 2.0)),
-    start=start,
     rewards={
         "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 0.4}, weight=0.6),
         "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.08}, weight=0.8),
@@ -88,8 +87,6 @@ HOVER = TaskCfg(
     },
     terminations={"outside": Term(terminations.outside, SPACE)},
     success=Term(terminations.reached, {"distance_m": 0.1}),
-    success_hold_s=1.0,
-    min_success=0.99,
     noise=CRAZYFLIE_NOISE,
     randomisation={
         "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
@@ -103,7 +100,17 @@ HOVER = TaskCfg(
         "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
     },
     baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name, "sum_gain": 16.0}),
-    train_steps=1_400_000,
     training={"ppo": {"gamma": 0.98, "gae_lambda": 0.9, "minibatch": 2048, "init_std": 0.5}},
     shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
+)
+
+HOVER = TaskCfg(
+    name="hover",
+    summary="a Crazyflie flies to a point and stays there, whatever its start",
+    episode_s=5.0,
+    success_hold_s=1.0,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
+    min_success=0.99,
+    train_steps=1_400_000,
 )

@@ -21,6 +21,7 @@ from sim.task import (
     CommandCfg,
     Draw,
     EventTerm,
+    GroupCfg,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -61,7 +62,7 @@ def add_load(scene: mujoco.MjSpec, robots: int) -> None:
         cable.wrap_site("load_hook")
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """Robots around and above the load, cables almost tight; the load on the floor in half of the worlds.
 
     They need not be spread evenly. The load's goal rises from near its start and moves along a curve to another place.
@@ -84,14 +85,16 @@ def start(draw: Draw) -> Start:
     none = torch.zeros_like(yaw)
     level = torch.tensor([1.0, 0.0, 0.0, 0.0])
     plan = {name: point.unsqueeze(1).expand(-1, n, -1) for name, point in (("from", first), ("via", via), ("to", last))}
-    return Start(
-        pos=load.unsqueeze(1) + place,
-        quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
-        lin_vel=uniform(-0.1, 0.1, n, 3),
-        command={flight.LOAD_GOAL: plan["from"].clone()},
-        objects={flight.LOAD: (load, level.expand(draw.worlds, -1))},
-        plan=plan,
-    )
+    return {
+        ROBOT.name: Start(
+            pos=load.unsqueeze(1) + place,
+            quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+            lin_vel=uniform(-0.1, 0.1, n, 3),
+            command={flight.LOAD_GOAL: plan["from"].clone()},
+            objects={flight.LOAD: (load, level.expand(draw.worlds, -1))},
+            plan=plan,
+        )
+    }
 
 
 def update_commands(plan: Mapping[str, Tensor], time_s: Tensor) -> dict[str, Tensor]:
@@ -99,12 +102,9 @@ def update_commands(plan: Mapping[str, Tensor], time_s: Tensor) -> dict[str, Ten
     return {flight.LOAD_GOAL: flight.along_curve(plan, time_s - 1.0, CARRY_S)}
 
 
-PAYLOAD_LIFT = TaskCfg(
-    name="payload-lift",
-    summary="Crazyflies carry a load on cables along a path, without a word between them; one may die on the way",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=3,
-    episode_s=12.0,
     commands={
         flight.LOAD_GOAL: CommandCfg((-2.0, -2.0, 0.4), (2.0, 2.0, 1.8), "m", "world", "where to carry the load"),
     },
@@ -128,7 +128,6 @@ PAYLOAD_LIFT = TaskCfg(
         },
     ),
     action=ActionCfg(centre=(1.1 * HOVER_N, 0.0, 0.0, 0.0), scale=(0.75 * HOVER_N, 4.0, 4.0, 2.0)),
-    start=start,
     rewards={
         "load_near_goal": RewardTerm(flight.load_near_goal, {"scale_m": 0.4}, weight=0.4),
         "load_at_goal": RewardTerm(flight.load_at_goal, {"scale_m": 0.12}, weight=0.8),
@@ -147,9 +146,6 @@ PAYLOAD_LIFT = TaskCfg(
         "outside": Term(flight.beyond_walls, SPACE),
     },
     success=Term(flight.load_reached, {"distance_m": 0.2}),
-    success_hold_s=1.0,
-    min_success=0.8,
-    max_collisions=0.02,  # of a drone that dies and falls among the others
     noise=CRAZYFLIE_NOISE,
     randomisation={
         "mass": EventTerm(randomisation.mass, {"scale": (0.97, 1.03)}),
@@ -159,8 +155,6 @@ PAYLOAD_LIFT = TaskCfg(
         "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
         "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
     },
-    num_envs=256,
-    train_steps=2_000_000,
     training={
         "ppo": {
             "gamma": 0.98,
@@ -171,9 +165,22 @@ PAYLOAD_LIFT = TaskCfg(
             "learning_rate": 2e-3,
         }
     },
-    scene=SceneCfg(props=add_load, objects=(flight.LOAD,)),
     update_commands=update_commands,
     baseline=Term(geometric.carry_load, {"robot": ROBOT.name, **PLACE}),
     # Thrust that holds a load and a dead robot looks like a climb to a shield that knows only the robot's own weight.
     shield={"geofence_low": (-2.4, -2.4, 0.1), "geofence_high": (2.4, 2.4, 2.4), "max_climb_accel": 9.0},
+)
+
+PAYLOAD_LIFT = TaskCfg(
+    name="payload-lift",
+    summary="Crazyflies carry a load on cables along a path, without a word between them; one may die on the way",
+    episode_s=12.0,
+    success_hold_s=1.0,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
+    min_success=0.8,
+    max_collisions=0.02,  # of a drone that dies and falls among the others
+    num_envs=256,
+    train_steps=2_000_000,
+    scene=SceneCfg(props=add_load, objects=(flight.LOAD,)),
 )

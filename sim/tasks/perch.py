@@ -19,11 +19,11 @@ from sim.task import (
     EventTerm,
     GroupCfg,
     MemoryTerm,
-    MixedTaskCfg,
     ObservationCfg,
     RewardTerm,
     SceneCfg,
     Start,
+    TaskCfg,
     Term,
 )
 from sim.terms import arms, observations, perch, rewards, terminations
@@ -114,7 +114,7 @@ def starts(draw: Draw) -> dict[str, Start]:
     }
 
 
-PERCH = MixedTaskCfg(
+PERCH = TaskCfg(
     name="perch",
     summary="a Crazyflie lands on a tray that a Panda holds under it",
     episode_s=6.0,
@@ -123,7 +123,7 @@ PERCH = MixedTaskCfg(
     curriculum=Curriculum(up=0.2, down=0.05),
     scene=SceneCfg(props=props, objects=("tray",)),
     starts=starts,
-    roles={
+    groups={
         "drone": GroupCfg(
             robot=DRONE.name,
             num_agents=1,

@@ -14,6 +14,7 @@ from sim.task import (
     CommandCfg,
     Draw,
     EventTerm,
+    GroupCfg,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -55,7 +56,7 @@ def _ready() -> torch.Tensor:
     return baselines.poses(ROBOT.name, pos, torch.tensor(DOWN).expand(1024, 4), ELBOW)
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """Cube and hand anywhere on and above the table, the cube turned by up to 0.2 rad; the goal in the air."""
     k, n = draw.worlds, draw.robots
     low, high = (torch.tensor(corner) for corner in TABLE)
@@ -66,21 +67,19 @@ def start(draw: Draw) -> Start:
     joints = bank[torch.randint(0, len(bank), (k, n), generator=draw.generator)]
     yaw = draw.uniform(-0.2, 0.2)
     quat = torch.stack([(yaw / 2).cos(), 0 * yaw, 0 * yaw, (yaw / 2).sin()], dim=-1)
-    return Start(
-        command={"goal_pos": goal.expand(-1, n, -1)},
-        joint_pos=joints,
-        objects={"cube": (torch.cat([cube, torch.full((k, 1), REST_M)], dim=-1), quat)},
-    )
+    return {
+        ROBOT.name: Start(
+            command={"goal_pos": goal.expand(-1, n, -1)},
+            joint_pos=joints,
+            objects={"cube": (torch.cat([cube, torch.full((k, 1), REST_M)], dim=-1), quat)},
+        )
+    }
 
 
-PICK_PLACE = TaskCfg(
-    name="pick-place",
-    summary="a Panda takes a cube from the table and holds it where it shall be",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=1,
-    episode_s=5.0,
     commands={"goal_pos": CommandCfg(*GOALS, "m", "world", "where the cube shall be")},
-    scene=SceneCfg(props=props, objects=("cube",)),
     observation=ObservationCfg(
         own={
             "cube_from_tool": Term(objects.object_from_tool, {**TOOL, **CUBE}),
@@ -101,7 +100,6 @@ PICK_PLACE = TaskCfg(
         transform=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
         bias=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
     ),
-    start=start,
     rewards={
         "at_cube": RewardTerm(objects.at_object, {**CUBE, "scale_m": 0.05}, weight=0.5),
         "grasped": RewardTerm(objects.grasped, {**CUBE, "near_m": 0.02, "width_m": WIDTH_M}, weight=0.3),
@@ -114,7 +112,6 @@ PICK_PLACE = TaskCfg(
     },
     terminations={"outside": Term(objects.object_outside, {**CUBE, **SPACE})},
     success=Term(objects.object_there, {**CUBE, "distance_m": 0.03}),
-    success_hold_s=0.5,
     noise=Noise(pos_m=0.001, angle_rad=0.005, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
     randomisation={
         "object_mass": EventTerm(randomisation.object_mass, {"scale": (0.5, 1.5)}),
@@ -125,7 +122,17 @@ PICK_PLACE = TaskCfg(
         "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
     },
     baseline=Term(baselines.pick, {**TOOL, **CUBE, "width_m": WIDTH_M, "quat": DOWN, "elbow": ELBOW}),
+    training={"ppo": {"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "minibatch": 2048}},
+)
+
+PICK_PLACE = TaskCfg(
+    name="pick-place",
+    summary="a Panda takes a cube from the table and holds it where it shall be",
+    episode_s=5.0,
+    success_hold_s=0.5,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
+    scene=SceneCfg(props=props, objects=("cube",)),
     num_envs=512,
     train_steps=3_000_000,
-    training={"ppo": {"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "minibatch": 2048}},
 )

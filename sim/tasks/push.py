@@ -14,6 +14,7 @@ from sim.task import (
     CommandCfg,
     Draw,
     EventTerm,
+    GroupCfg,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -62,7 +63,7 @@ def _ready() -> torch.Tensor:
     return joints
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """Puck and goal anywhere on the table, 8 to 25 cm apart; the tool anywhere above."""
     n, (low, high) = draw.robots, (torch.tensor(corner) for corner in TABLE)
     size = high - low
@@ -74,11 +75,13 @@ def start(draw: Draw) -> Start:
     joints = bank[torch.randint(0, len(bank), (draw.worlds, n), generator=draw.generator)]
     level = torch.full((draw.worlds, 1), HALF_HEIGHT_M)
     upright = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(draw.worlds, 4)
-    return Start(
-        command={"goal_pos": torch.cat([goal, level], dim=-1).unsqueeze(1).expand(-1, n, -1)},
-        joint_pos=joints,
-        objects={"puck": (torch.cat([puck, level], dim=-1), upright)},
-    )
+    return {
+        ROBOT.name: Start(
+            command={"goal_pos": torch.cat([goal, level], dim=-1).unsqueeze(1).expand(-1, n, -1)},
+            joint_pos=joints,
+            objects={"puck": (torch.cat([puck, level], dim=-1), upright)},
+        )
+    }
 
 
 def _first(drawn: torch.Tensor, fits: torch.Tensor) -> torch.Tensor:
@@ -86,12 +89,9 @@ def _first(drawn: torch.Tensor, fits: torch.Tensor) -> torch.Tensor:
     return drawn[torch.arange(len(drawn)), fits.int().argmax(-1)]
 
 
-PUSH = TaskCfg(
-    name="push",
-    summary="a Panda pushes a puck over the table to a point",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=1,
-    episode_s=5.0,
     commands={
         "goal_pos": CommandCfg(
             (*TABLE[0], HALF_HEIGHT_M - 0.005),
@@ -101,7 +101,6 @@ PUSH = TaskCfg(
             "where the middle of the puck shall be",
         )
     },
-    scene=SceneCfg(props=props, objects=("puck",)),
     observation=ObservationCfg(
         own={
             "push_point_from_tool": Term(objects.push_point_from_tool, {**TOOL, **PUSHED}),
@@ -123,7 +122,6 @@ PUSH = TaskCfg(
         transform=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
         bias=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
     ),
-    start=start,
     rewards={
         "near": RewardTerm(objects.object_near, {**PUCK, "scale_m": 0.1}, weight=0.5),
         "close": RewardTerm(objects.object_near, {**PUCK, "scale_m": 0.02}, weight=1.0),
@@ -135,8 +133,6 @@ PUSH = TaskCfg(
     },
     terminations={"outside": Term(objects.object_outside, {**PUCK, **REACH})},
     success=Term(objects.object_there, {**PUCK, "distance_m": 0.03}),
-    success_hold_s=0.5,
-    min_success=0.7,
     noise=Noise(pos_m=0.001, angle_rad=0.005, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
     randomisation={
         "object_mass": EventTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),
@@ -147,7 +143,18 @@ PUSH = TaskCfg(
         "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
     },
     baseline=Term(baselines.push, {**TOOL, **PUSHED, "quat": DOWN, "elbow": ELBOW}),
+    training={"ppo": {"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "minibatch": 2048}},
+)
+
+PUSH = TaskCfg(
+    name="push",
+    summary="a Panda pushes a puck over the table to a point",
+    episode_s=5.0,
+    success_hold_s=0.5,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
+    scene=SceneCfg(props=props, objects=("puck",)),
+    min_success=0.7,
     num_envs=512,
     train_steps=1_200_000,
-    training={"ppo": {"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "minibatch": 2048}},
 )

@@ -13,6 +13,7 @@ from sim.task import (
     CommandCfg,
     Draw,
     EventTerm,
+    GroupCfg,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -33,7 +34,7 @@ LARGEST_TEAM = 2
 DRAWS = 16  # of joint angles, of which the first that puts the tool into that space counts
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """Joints and goal drawn alike: a pose that the arm can take with its tool in `SPACE`.
 
     Arms stand a metre apart. The goals of two lie in the one space between them, each on its arm's side.
@@ -45,7 +46,7 @@ def start(draw: Draw) -> Start:
     base[:, 1] = torch.arange(n) - (n - 1) / 2
     pos, quat = arms.forward(ROBOT.name, _comfortable(draw, base))
     joint_pos = _comfortable(draw, torch.zeros(n, 3))
-    return Start(command={"goal_pos": pos + base, "goal_quat": quat}, joint_pos=joint_pos)
+    return {ROBOT.name: Start(command={"goal_pos": pos + base, "goal_quat": quat}, joint_pos=joint_pos)}
 
 
 def _comfortable(draw: Draw, base: torch.Tensor) -> torch.Tensor:
@@ -67,12 +68,9 @@ def _within(pos: torch.Tensor) -> torch.Tensor:
     return ((pos > torch.tensor(SPACE[0])) & (pos < torch.tensor(SPACE[1]))).all(-1)
 
 
-REACH = TaskCfg(
-    name="reach",
-    summary="a Panda brings its tool to a pose and keeps it there",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=1,
-    episode_s=3.0,
     commands={
         "goal_pos": CommandCfg(*SPACE, "m", "world", "where the tool shall be"),
         "goal_quat": CommandCfg((-1.0,) * 4, (1.0,) * 4, "wxyz", "world", "how the tool shall be turned"),
@@ -92,7 +90,6 @@ REACH = TaskCfg(
         relative=(*(True,) * 7, False),
         transform=Term(arms.tool_steps, {**TOOL, "elbow": "joint3"}),
     ),
-    start=start,
     rewards={
         "near": RewardTerm(arms.tool_near, {"scale_m": 0.3}, weight=0.5),
         "close": RewardTerm(arms.tool_near, {"scale_m": 0.03}, weight=0.5),
@@ -105,7 +102,6 @@ REACH = TaskCfg(
     },
     terminations={"low": Term(arms.tool_low, {"height_m": 0.03})},
     success=Term(arms.tool_there, {"distance_m": 0.02, "angle_rad": pi / 18}),
-    success_hold_s=0.5,
     noise=Noise(joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
     randomisation={
         "gains": EventTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
@@ -115,7 +111,16 @@ REACH = TaskCfg(
         "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.008)}),
     },
     baseline=Term(baselines.reach, {**TOOL, "gripper_m": (0.04,)}),
+    training={"ppo": {"gamma": 0.95, "gae_lambda": 0.9, "init_std": 0.4, "target_kl": 0.02}},
+)
+
+REACH = TaskCfg(
+    name="reach",
+    summary="a Panda brings its tool to a pose and keeps it there",
+    episode_s=3.0,
+    success_hold_s=0.5,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
     num_envs=512,
     train_steps=1_500_000,
-    training={"ppo": {"gamma": 0.95, "gae_lambda": 0.9, "init_std": 0.4, "target_kl": 0.02}},
 )

@@ -7,7 +7,7 @@ import torch
 from hardware import load_robot
 from sim import randomisation
 from sim.imperfections import G1_NOISE, G1_VARIATION
-from sim.task import ActionCfg, Draw, EventTerm, MemoryTerm, ObservationCfg, RewardTerm, Start, TaskCfg, Term
+from sim.task import ActionCfg, Draw, EventTerm, GroupCfg, MemoryTerm, ObservationCfg, RewardTerm, Start, TaskCfg, Term
 from sim.terms import humanoids, observations, rewards
 
 ROBOT = load_robot("g1")
@@ -30,7 +30,7 @@ PUSH_M_S = (0.3, 0.6)  # added to the velocity of the whole robot at once, in an
 PUSH_EVERY_S = (2.0, 3.0)
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """At home above the origin, within 5 cm, facing anywhere, moving at up to 0.2 m/s along each horizontal axis."""
     if draw.robots > 1:
         raise ValueError(f"stand is for one robot at the origin, not for {draw.robots}")
@@ -41,21 +41,20 @@ def start(draw: Draw) -> Start:
     home = torch.tensor(HOME)
     shake = torch.zeros(draw.worlds, n, len(HOME))
     shake[..., list(DRIVEN)] = uniform(-0.05, 0.05, n, len(DRIVEN))
-    return Start(
-        pos=torch.stack([uniform(-0.05, 0.05, n), uniform(-0.05, 0.05, n), height], dim=-1),
-        quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
-        lin_vel=torch.cat([uniform(-0.2, 0.2, n, 2), none.unsqueeze(-1)], dim=-1),
-        joint_pos=home + shake,
-        command={},
-    )
+    return {
+        ROBOT.name: Start(
+            pos=torch.stack([uniform(-0.05, 0.05, n), uniform(-0.05, 0.05, n), height], dim=-1),
+            quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+            lin_vel=torch.cat([uniform(-0.2, 0.2, n, 2), none.unsqueeze(-1)], dim=-1),
+            joint_pos=home + shake,
+            command={},
+        )
+    }
 
 
-STAND = TaskCfg(
-    name="stand",
-    summary="a Unitree G1 stays on its feet under pushes",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=1,
-    episode_s=8.0,
     commands={},
     observation=ObservationCfg(
         own={
@@ -77,7 +76,6 @@ STAND = TaskCfg(
         },
     ),
     action=ActionCfg(centre=HOME, scale=SCALE),
-    start=start,
     rewards={
         "balance": RewardTerm(humanoids.balance, {"scale_m": 0.25}, weight=1.0),
         "pose": RewardTerm(humanoids.pose, {**OF_DRIVEN, "scale_rad": 0.15}, weight=0.7),
@@ -92,14 +90,11 @@ STAND = TaskCfg(
     },
     terminations={"fallen": Term(humanoids.fallen, FALLEN)},
     success=Term(humanoids.standing, {"height_m": 0.65, "tilt_rad": 0.5, "distance_m": 1.0}),
-    success_hold_s=0.5,
     noise=G1_NOISE,
     randomisation={
         **G1_VARIATION,
         "push": EventTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, interval_range_s=PUSH_EVERY_S),
     },
-    num_envs=512,
-    train_steps=3_000_000,
     training={
         "ppo": {
             "gamma": 0.98,
@@ -113,4 +108,15 @@ STAND = TaskCfg(
             "target_kl": 0.02,
         }
     },
+)
+
+STAND = TaskCfg(
+    name="stand",
+    summary="a Unitree G1 stays on its feet under pushes",
+    episode_s=8.0,
+    success_hold_s=0.5,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
+    num_envs=512,
+    train_steps=3_000_000,
 )

@@ -13,6 +13,7 @@ from sim.task import (
     CommandCfg,
     Draw,
     EventTerm,
+    GroupCfg,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -31,7 +32,7 @@ LARGEST_TEAM = 16  # on the widest circle, 2.2 m, that leaves 0.3 m to the walls
 ELLIPSOID = {"separation_m": 0.40, "downwash_ratio": 2.0}  # kept free around each robot, wider than the shield's own
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """Robots spread over a circle of random radius and phase, at random heights and headings; goals opposite.
 
     The circle widens with the team, so that neighbours start at least 0.44 m apart. ValueError for a team that it would
@@ -48,20 +49,19 @@ def start(draw: Draw) -> Start:
     x, y = radius * angle.cos(), radius * angle.sin()
     yaw = uniform(-pi, pi, robots)
     none = torch.zeros_like(yaw)
-    return Start(
-        pos=torch.stack([x, y, height], dim=-1),
-        quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
-        lin_vel=uniform(-0.2, 0.2, robots, 3),
-        command={"goal_pos": torch.stack([-x, -y, goal_height], dim=-1)},
-    )
+    return {
+        ROBOT.name: Start(
+            pos=torch.stack([x, y, height], dim=-1),
+            quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+            lin_vel=uniform(-0.2, 0.2, robots, 3),
+            command={"goal_pos": torch.stack([-x, -y, goal_height], dim=-1)},
+        )
+    }
 
 
-SWARM_SWAP = TaskCfg(
-    name="swarm-swap",
-    summary="Crazyflies on a circle fly through the same middle to the opposite point and hover there",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=4,
-    episode_s=8.0,
     commands={
         "goal_pos": CommandCfg((-2.5, -2.5, 0.2), (2.5, 2.5, 2.4), "m", "world", "where to fly and hover"),
     },
@@ -92,7 +92,6 @@ SWARM_SWAP = TaskCfg(
         max_peers=8,
     ),
     action=ActionCfg(centre=(HOVER_N, 0.0, 0.0, 0.0), scale=(0.7 * HOVER_N, 4.0, 4.0, 2.0)),
-    start=start,
     rewards={
         "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 1.0}, weight=0.4),
         "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.15}, weight=0.6),
@@ -110,7 +109,6 @@ SWARM_SWAP = TaskCfg(
         "outside": Term(terminations.outside, SPACE),
     },
     success=Term(terminations.reached, {"distance_m": 0.2}),
-    success_hold_s=1.0,
     noise=CRAZYFLIE_NOISE,
     randomisation={
         "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
@@ -121,6 +119,15 @@ SWARM_SWAP = TaskCfg(
     },
     training={"ppo": {"gamma": 0.98, "gae_lambda": 0.9}},  # a second ahead is what a crossing needs
     baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name}),
-    verify_teams=(2, 4, 8),
     shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
+)
+
+SWARM_SWAP = TaskCfg(
+    name="swarm-swap",
+    summary="Crazyflies on a circle fly through the same middle to the opposite point and hover there",
+    episode_s=8.0,
+    success_hold_s=1.0,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
+    verify_teams=(2, 4, 8),
 )

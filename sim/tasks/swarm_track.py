@@ -16,6 +16,7 @@ from sim.task import (
     Curriculum,
     Draw,
     EventTerm,
+    GroupCfg,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -56,7 +57,7 @@ def add_pillars(scene: mujoco.MjSpec, robots: int) -> None:
         scene.add_exclude(name=f"{name}_floor", bodyname1="world", bodyname2=name)
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """A ring of robots somewhere in the room, of any heading; their goals, a ring too, turn as they cross the room.
 
     Each robot's goal is the one at its own bearing, so that following is possible; pillars stand anywhere that leaves
@@ -87,14 +88,16 @@ def start(draw: Draw) -> Start:
     plan = dict(zip(("from", "via", "to"), points, strict=True))
     pillars = _pillars(draw, plan, torch.cat([pos[..., :2], points[2][..., :2]], dim=1))
     level = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(draw.worlds, -1)
-    return Start(
-        pos=pos,
-        quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
-        lin_vel=uniform(-0.2, 0.2, n, 3),
-        command={"goal_pos": points[0].clone()},
-        objects={name: (place, level) for name, place in zip(PILLARS, pillars.unbind(1), strict=True)},
-        plan=plan,
-    )
+    return {
+        ROBOT.name: Start(
+            pos=pos,
+            quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+            lin_vel=uniform(-0.2, 0.2, n, 3),
+            command={"goal_pos": points[0].clone()},
+            objects={name: (place, level) for name, place in zip(PILLARS, pillars.unbind(1), strict=True)},
+            plan=plan,
+        )
+    }
 
 
 def update_commands(plan: Mapping[str, Tensor], time_s: Tensor) -> dict[str, Tensor]:
@@ -134,12 +137,9 @@ def _pillars(draw: Draw, plan: Mapping[str, Tensor], taken: Tensor) -> Tensor:
     return torch.cat([flat, torch.full_like(flat[..., :1], PILLAR_HEIGHT_M / 2)], dim=-1)
 
 
-SWARM_TRACK = TaskCfg(
-    name="swarm-track",
-    summary="Crazyflies follow goals that move among pillars, and touch neither pillars nor one another",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=4,
-    episode_s=10.0,
     commands={
         "goal_pos": CommandCfg((-2.5, -2.5, 0.2), (2.5, 2.5, 2.4), "m", "world", "point to follow"),
     },
@@ -171,7 +171,6 @@ SWARM_TRACK = TaskCfg(
         max_peers=8,
     ),
     action=ActionCfg(centre=(HOVER_N, 0.0, 0.0, 0.0), scale=(0.7 * HOVER_N, 4.0, 4.0, 2.0)),
-    start=start,
     rewards={
         "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 0.6}, weight=0.6),
         "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.15}, weight=0.3),
@@ -195,7 +194,6 @@ SWARM_TRACK = TaskCfg(
         "outside": Term(terminations.outside, SPACE),
     },
     success=Term(terminations.reached, {"distance_m": 0.2}),
-    success_hold_s=1.0,
     noise=CRAZYFLIE_NOISE,
     randomisation={
         "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
@@ -204,9 +202,6 @@ SWARM_TRACK = TaskCfg(
         "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
         "network_delay": EventTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
     },
-    curriculum=Curriculum(initial=0.5, up=0.1, down=0.05),
-    num_envs=256,
-    train_steps=4_000_000,
     training={
         "ppo": {
             "gamma": 0.98,
@@ -218,9 +213,21 @@ SWARM_TRACK = TaskCfg(
             "hidden": 128,
         }
     },
-    scene=SceneCfg(props=add_pillars, objects=PILLARS),
     update_commands=update_commands,
     baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name, "sum_gain": 16.0}),
-    verify_teams=(2, 4, 8),
     shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
+)
+
+SWARM_TRACK = TaskCfg(
+    name="swarm-track",
+    summary="Crazyflies follow goals that move among pillars, and touch neither pillars nor one another",
+    episode_s=10.0,
+    success_hold_s=1.0,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
+    curriculum=Curriculum(initial=0.5, up=0.1, down=0.05),
+    num_envs=256,
+    train_steps=4_000_000,
+    scene=SceneCfg(props=add_pillars, objects=PILLARS),
+    verify_teams=(2, 4, 8),
 )

@@ -14,6 +14,7 @@ from sim.task import (
     Curriculum,
     Draw,
     EventTerm,
+    GroupCfg,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -45,7 +46,7 @@ SWING_SHARE = 0.4  # of that, each foot
 SWITCH_S = 5.0  # into the episode the command changes
 
 
-def start(draw: Draw) -> Start:
+def starts(draw: Draw) -> dict[str, Start]:
     """Standing at the origin and facing anywhere, with two commands: one to begin with, one from `SWITCH_S` on."""
     if draw.robots > 1:
         raise ValueError(f"velocity is for one robot at the origin, not for {draw.robots}")
@@ -55,14 +56,16 @@ def start(draw: Draw) -> Start:
     joint_pos = torch.tensor(HOME).repeat(draw.worlds, n, 1)
     joint_pos[..., list(LEGS)] += uniform(-0.05, 0.05, n, len(LEGS))
     first, second = _velocity(draw), _velocity(draw)
-    return Start(
-        pos=torch.stack([none, none, torch.full_like(yaw, ROBOT.home_height_m)], dim=-1),
-        quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
-        lin_vel=torch.cat([uniform(-0.2, 0.2, n, 2), none.unsqueeze(-1)], dim=-1),
-        joint_pos=joint_pos,
-        command={"velocity": first},
-        plan={"first": first, "second": second},
-    )
+    return {
+        ROBOT.name: Start(
+            pos=torch.stack([none, none, torch.full_like(yaw, ROBOT.home_height_m)], dim=-1),
+            quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+            lin_vel=torch.cat([uniform(-0.2, 0.2, n, 2), none.unsqueeze(-1)], dim=-1),
+            joint_pos=joint_pos,
+            command={"velocity": first},
+            plan={"first": first, "second": second},
+        )
+    }
 
 
 def _velocity(draw: Draw) -> Tensor:
@@ -80,12 +83,9 @@ def change_command(plan: Mapping[str, Tensor], time_s: Tensor) -> dict[str, Tens
     return {"velocity": torch.where(time_s < SWITCH_S, plan["first"], plan["second"])}
 
 
-VELOCITY = TaskCfg(
-    name="velocity",
-    summary="a Unitree G1 walks at the velocity that it is told",
+GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=1,
-    episode_s=10.0,
     commands={
         "velocity": CommandCfg(
             SLOWEST, FASTEST, "m/s, m/s, rad/s", "heading", "how fast to walk forward and left, and to turn left"
@@ -110,7 +110,6 @@ VELOCITY = TaskCfg(
         privileged={"base_motion": Term(humanoids.base_motion), "feet": Term(humanoids.feet)},
     ),
     action=ActionCfg(centre=HOME, scale=SCALE),
-    start=start,
     update_commands=change_command,
     rewards={
         "velocity": RewardTerm(humanoids.velocity_tracking, {"scale_m_s": 0.3}, weight=1.5),
@@ -138,18 +137,13 @@ VELOCITY = TaskCfg(
     },
     terminations={"fallen": Term(humanoids.fallen, FALLEN)},
     success=Term(humanoids.tracks, {"speed_m_s": 0.35, "turn_rad_s": 1.2}),  # a pelvis turns to and fro with every step
-    success_hold_s=1.0,
-    min_success=0.9,  # of any command in the range, changed on the way, under pushes
     noise=G1_NOISE,
     randomisation={
         **G1_VARIATION,
         "push": EventTerm(randomisation.push, {"speed_m_s": (0.0, 0.3)}, interval_range_s=(3.0, 5.0)),
     },
-    curriculum=Curriculum(up=0.1, down=0.03),
     # Ankles push off with all that they have: a target at rest may call for up to 1.2 times that, which drives cut off.
     shield={"pickup_share": 0.1},
-    num_envs=1024,
-    train_steps=26_980_000,
     training={
         "ppo": {
             "gamma": 0.98,
@@ -163,4 +157,17 @@ VELOCITY = TaskCfg(
             "target_kl": 0.02,
         }
     },
+)
+
+VELOCITY = TaskCfg(
+    name="velocity",
+    summary="a Unitree G1 walks at the velocity that it is told",
+    episode_s=10.0,
+    success_hold_s=1.0,
+    groups={ROBOT.name: GROUP},
+    starts=starts,
+    min_success=0.9,  # of any command in the range, changed on the way, under pushes
+    curriculum=Curriculum(up=0.1, down=0.03),
+    num_envs=1024,
+    train_steps=26_980_000,
 )

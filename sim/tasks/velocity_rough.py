@@ -3,21 +3,18 @@
 The quick way to learn it begins with a robot that walks: `phalanx train velocity-rough --start-from runs/velocity`.
 """
 
-from dataclasses import replace
-
 from sim import randomisation
 from sim.scenes.terrain import uneven_ground
 from sim.task import Curriculum, EventTerm, SceneCfg
 from sim.tasks.velocity import VELOCITY
 
-VELOCITY_ROUGH = replace(
-    VELOCITY,
+VELOCITY_ROUGH = VELOCITY.changed(
     name="velocity-rough",
     summary="a Unitree G1 walks at the velocity that it is told, over bumps and steps that it does not see",
     curriculum=Curriculum(up=0.2, down=0.05),
     scene=SceneCfg(props=uneven_ground),
     randomisation={
-        **VELOCITY.randomisation,
+        **VELOCITY.group.randomisation,
         "terrain": EventTerm(randomisation.terrain, {"roughness_m": (0.0, 0.05)}),
     },
     min_success=0.7,
