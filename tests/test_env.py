@@ -179,7 +179,7 @@ def test_observation_does_not_depend_on_heading_or_place():
     start.command["goal_pos"][1] = rotate(turn, start.command["goal_pos"][0]) + shift
     env.world.reset(torch.arange(2), [start])
     env.group.command = start.command
-    env._measure()
+    env._observe()
     obs, *_ = env.step(torch.tensor([0.3, 0.5, -0.2, 0.1]).expand(2, 4, 4))
     torch.testing.assert_close(obs[0], obs[1], atol=2e-4, rtol=0)
 

@@ -5,6 +5,8 @@ import torch
 from one_group import make_env
 
 from policies.evaluation.evaluate import fly, wilson
+from policies.evaluation.policy_runner import TeamRunner
+from sim.envs.team_env import TeamEnv
 
 
 class Drift:
@@ -35,7 +37,7 @@ def test_only_the_first_episode_of_a_world_counts():
             first.setdefault(w, (*outcome, float(info["min_separation_m"][w])))
     assert ends > worlds  # some world did end twice
 
-    result = fly(pilot, make_env("swarm-swap", worlds, seed=4, num_agents=3))
+    result = fly(TeamRunner({"crazyflie": pilot}), TeamEnv("swarm-swap", worlds, seed=4, num_agents=3))
     lengths, collisions, separations = zip(*first.values(), strict=True)
     assert result.mean_episode_s == pytest.approx(0.02 * sum(lengths) / worlds)
     assert result.collision_rate == pytest.approx(sum(collisions) / worlds)

@@ -1,6 +1,5 @@
 """Stable-Baselines3: every robot of every world is one row of a VecEnv, so that all of them share one policy."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ class TeamVecEnv(VecEnv):
         """`options` go to `TeamEnv`. ValueError for a task with several groups."""
         self.env = TeamEnv(task, num_worlds, seed=0, num_agents=num_agents, **options)
         self._name, self._agents = self.env.task.group_name, self.env.group.num_agents
-        self.render_mode = None
         super().__init__(num_worlds * self._agents, *spaces_of(self.env.group))
 
     def reset(self) -> np.ndarray:
@@ -57,7 +55,8 @@ class TeamVecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """The attribute of the environment, once for each row."""
-        return [getattr(self.env, attr_name)] * len(self._get_indices_of(indices))
+        found = None if attr_name == "render_mode" else getattr(self.env, attr_name)
+        return [found] * len(list(self._get_indices(indices)))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """All rows are one environment: it is set for all of them."""
@@ -65,11 +64,8 @@ class TeamVecEnv(VecEnv):
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
         """Call a method of the environment once; its result for each row."""
-        return [getattr(self.env, method_name)(*args, **kwargs)] * len(self._get_indices_of(indices))
+        return [getattr(self.env, method_name)(*args, **kwargs)] * len(list(self._get_indices(indices)))
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
         """No row is wrapped."""
-        return [False] * len(self._get_indices_of(indices))
-
-    def _get_indices_of(self, indices: Any) -> Sequence[int]:
-        return list(self._get_indices(indices))
+        return [False] * len(list(self._get_indices(indices)))
