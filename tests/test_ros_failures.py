@@ -1,5 +1,7 @@
 """A mission that fails says which robot, when and why; a hold that ends by itself is no failure."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ CHANGES = {
 def test_a_takeover_is_told_with_robot_time_modes_and_reason():
     short, lasting = takeovers(CHANGES, 0)
     assert (short.robot, short.t_s, short.until_s, short.latched) == ("cf1", 2.0, 2.2, False)
-    assert lasting.as_json() == {
+    assert asdict(lasting) == {
         "robot": "cf2",
         "t_s": 4.0,
         "from_mode": "FILTERED",

@@ -171,7 +171,7 @@ def test_an_arm_that_loses_its_encoders_in_motion_comes_to_rest_from_memory(arm)
     stand = in_motion(arm)
     start, heading = stand.pos, stand.vel
     stand.run(0.2, request=stand.high, state=None)
-    np.testing.assert_allclose(stand.shield._state.joint_pos, stand.pos, atol=0.06)  # reckoned on
+    np.testing.assert_allclose(stand.shield._state.joint_pos, stand.pos, atol=0.06)  # dead-reckoned
     stand.run(1.3, request=stand.high, state=None)
     assert stand.modes[-1] is Mode.HOLD and (np.abs(stand.vel) < 0.02).all()
     assert ((stand.pos - start) * np.sign(heading) < 0.25 * np.abs(heading) + 0.1).all()

@@ -62,7 +62,7 @@ class Fallback(Protocol):
     def check_envelope(self, state: RobotState) -> str:
         """Why the policy may not go on from this good state, or an empty string."""
 
-    def reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
+    def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         """`state` after `elapsed_s` under the command `sent` (U,)."""
 
     def rest(self, state: RobotState | None) -> np.ndarray:
@@ -75,17 +75,17 @@ class Fallback(Protocol):
         """`request` (U,) as near as one control period may lead from the command `sent` (U,)."""
 
     def wait(self, state: RobotState) -> FallbackCommand:
-        """Nobody has asked for anything yet."""
+        """The command before the first request."""
 
     def fall_back(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
-        """`since_s` after the trip and `elapsed_s` after the last answer; `stop` when a person said so."""
+        """`since_s` after the trip and `elapsed_s` after the last call; `stop` for an emergency stop."""
 
     def go_blind(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
-        """`fall_back` where `state` is only reckoned."""
+        """`fall_back` where `state` is only dead-reckoned."""
 
     def row_names(self, context: Context) -> tuple[str, ...]:
         """Names of what `FilterInfo.active` marks."""

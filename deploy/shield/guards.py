@@ -11,7 +11,7 @@ from hardware.types import ActuatorCommand, Peers, RobotState
 
 QUAT_NORM_TOL = 0.05  # attitude filters stay far inside; a zeroed or mixed-up message does not
 ORDER_TOL_S = 0.002  # clocks that stamp and clocks that compare may differ by this much from step to step
-RANGE_TOL = 0.1  # of a channel's range: a policy's output beyond it did not come from its contract
+RANGE_TOL = 0.1  # of a channel's range: a policy's output beyond it violates its contract
 
 
 def check_state(params: ShieldParams | JointShieldParams, state: RobotState | None) -> str:
@@ -48,7 +48,7 @@ def check_jump(params: ShieldParams, state: RobotState, last_pos: np.ndarray, el
 
 
 def check_peers(peers: Peers) -> str:
-    """Shapes, and finiteness of what the valid slots say."""
+    """Shapes, and finiteness of the valid slots."""
     slots = np.shape(peers.valid)
     if len(slots) != 1 or np.shape(peers.pos) != (*slots, 3) or np.shape(peers.lin_vel) != (*slots, 3):
         return f"peers have shapes {np.shape(peers.pos)}, {np.shape(peers.lin_vel)}, {slots}"
@@ -57,8 +57,8 @@ def check_peers(peers: Peers) -> str:
     # A sum of finite numbers is finite, and one with others is not. Padding may be anything, so it is looked at last.
     if isfinite(peers.pos.sum() + peers.lin_vel.sum() + peers.age.sum()):
         return ""
-    told = peers.pos.sum(-1) + peers.lin_vel.sum(-1) + peers.age
-    return "" if np.isfinite(told[peers.valid]).all() else "peers not finite"
+    sums = peers.pos.sum(-1) + peers.lin_vel.sum(-1) + peers.age
+    return "" if np.isfinite(sums[peers.valid]).all() else "peers not finite"
 
 
 def check_request(

@@ -51,13 +51,13 @@ class Shield:
         self._high = np.array(spec.command_high, dtype=np.float32)
         self._sent: np.ndarray = self._fallback.rest(None)
         self._mode = Mode.OFF
-        self._state: RobotState | None = None  # the last good one, reckoned on where newer ones are missing
+        self._state: RobotState | None = None  # the last good one, dead-reckoned where newer ones are missing
         self._last_s: float | None = None
         self._kept_s: float | None = None
         self.reset()
 
     def reset(self) -> None:
-        """Forget the past and a latched fallback: a person has decided that the robot may move.
+        """Leave a latched fallback and forget the past: a person has decided that the robot may move.
 
         A robot with joints that was being driven goes on from its last targets: it drops no load, and its legs do not
         give way.
@@ -113,7 +113,7 @@ class Shield:
         wrong_request = self._take_request(now_s, requested, requested_age_s)
         blind = check_age(self.params, "state", now_s - self._state_s)
         if self._state is None or (blind and self._mode is Mode.OFF):
-            return self._rest(Mode.OFF, wrong_state or blind)  # on the ground, or never seen: nothing to bring down
+            return self._rest(Mode.OFF, wrong_state or blind)  # on the ground, or never measured: nothing to land
         if blind:
             self._trip(now_s, wrong_state or blind)
         if self._request is not None:
@@ -123,7 +123,7 @@ class Shield:
             self._trip(now_s, wrong_request if check_age(self.params, "request", now_s - self._request_s) else "")
         fallen = self._fallback.check_envelope(self._state)
         self._was_upright = self._was_upright or not fallen
-        if self._request is not None or self._was_upright:  # one that lies is not held to be falling before its turn
+        if self._request is not None or self._was_upright:  # else it may lie
             self._trip(now_s, fallen, latched=True)
         good = not (wrong_state or wrong_peers or wrong_request)
         self._count_hold(elapsed_s, good, good and self._request_s > last_request_s + ORDER_TOL_S)
@@ -149,7 +149,7 @@ class Shield:
         return f"clock jumped by {now_s - last_s:.3f} s"
 
     def _take_state(self, now_s: float, elapsed_s: float, state: RobotState | None) -> str:
-        """Keep a good state; instead of a bad one reckon the last good one on."""
+        """Keep a good state; instead of a bad one dead-reckon the last good one."""
         reason = self._fallback.check_state(state)
         if not reason and state is not None and self._state is not None:
             reason = check_order(now_s - float(state.age), self._state_s)
@@ -157,10 +157,10 @@ class Shield:
             if reason and check_age(self.params, "state", now_s - self._state_s):
                 if self._mode is not Mode.OFF:
                     self._trip(now_s, reason, latched=True)
-                reason = ""  # where all measurements agree for so long, the memory is wrong
+                reason = ""  # where all measurements disagree with the prediction for so long, the prediction is wrong
         if reason or state is None:
             if self._state is not None:
-                self._state = self._fallback.reckon(self._state, self._sent, elapsed_s)
+                self._state = self._fallback.dead_reckon(self._state, self._sent, elapsed_s)
             return reason
         first = self._state is None
         # Callers reuse their arrays.
@@ -168,7 +168,7 @@ class Shield:
         self._state_s = now_s - float(state.age)
         if first:
             if self._kept_s is None or not 0.0 <= now_s - self._kept_s <= self.params.clock_jump_s:
-                self._fallback.keep(None)  # nobody drove it for a while: what it held then is no reason to press now
+                self._fallback.keep(None)  # it was not commanded for a while: old targets do not count any more
             self._sent = self._fallback.rest(self._state)
         return ""
 
@@ -232,7 +232,7 @@ class Shield:
         return ActuatorCommand(self._sent), ShieldReport(mode, reason or self._reason, np.inf, (), 0.0, latched)
 
     def _send(self, answer: FallbackCommand, reason: str) -> tuple[ActuatorCommand, ShieldReport]:
-        """Through the filter, unless the fallback says that nothing may change its command."""
+        """Through the filter, unless the fallback command must not be changed."""
         assert self._state is not None and self._peers is not None
         mode = Mode.ESTOP if self._stopped else answer.mode
         if answer.params is None:

@@ -1,7 +1,7 @@
 """Failures of a mission and takeovers by shields: which robot, when and why."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,6 @@ class Takeover:
     reason: str
     latched: bool  # only a reset would have given the robot back
     until_s: float | None = None  # when the policy had it again
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[Takeover]:

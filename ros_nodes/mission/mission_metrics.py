@@ -1,7 +1,7 @@
 """From the time series that a mission recorded to its metrics."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ import numpy as np
 from deploy.shield import JointShieldParams, Mode, ShieldParams
 from hardware import load_robot
 from hardware.spec import RobotSpec
-from hardware.types import RobotState
 from ros_nodes.lifecycle.series import read_series
 from ros_nodes.messages.diagnostics import ShieldMode
 from ros_nodes.mission.failures import Failure, Takeover, lost_robots, missed_goals, takeovers, terminated_robots
@@ -87,10 +86,8 @@ def mission_metrics(
     mission, killed_s = recording.mission, recording.killed_s
     specs = [load_robot(member.robot) for member in mission.team]
     drones = {row: params for row, params in enumerate(shields) if isinstance(params, ShieldParams)}
-    pairs = list(combinations(drones, 2))
-    least = [float(_distance(recording.pos, pair).min()) for pair in pairs]
-    violations = sum(_violations(recording.pos, pair, drones) for pair in pairs)
-    violations += sum(map(_joints_beyond, recording.truth.robots, specs))
+    least = [float(_distance(recording.pos, pair).min()) for pair in combinations(drones, 2)]
+    violations = _violations(recording, drones, specs)
     killed = drones.get(mission.kill_robot)
     latency = recording.commands["sensor_to_command_ms"]
     period_error = np.abs(np.concatenate([series["period_error_us"] for series in recording.policies]))
@@ -101,7 +98,7 @@ def mission_metrics(
         *lost_robots(mission, recording.takeovers, killed_s),
         *missed_goals(mission, recording.truth, outcome, killed_s),
         *terminated_robots(mission, recording.truth, outcome, killed_s),
-        *_violation_times(recording, drones, specs),
+        *violations,
     ]
     result: dict[str, Any] = {
         "task": mission.task,
@@ -123,8 +120,8 @@ def mission_metrics(
             "interventions": int(sum(series.sum() for series in filtered)),
             "cycles": int(sum(len(series) for series in filtered)),
             "work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.shields])),
-            "violations": violations,
-            "takeovers": [takeover.as_json() for takeover in recording.takeovers],
+            "violations": len(violations),
+            "takeovers": [asdict(takeover) for takeover in recording.takeovers],
         },
         "bare_echo": _bare_echo(recording.echo),
         "policy_work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.policies])),
@@ -138,34 +135,26 @@ def _distance(pos: np.ndarray, pair: tuple[int, int], vertical_scale: float = 1.
     return np.linalg.norm((pos[:, one] - pos[:, other]) / np.array([1.0, 1.0, vertical_scale]), axis=-1)
 
 
-def _violation_times(
-    recording: Recording, drones: Mapping[int, ShieldParams], specs: Sequence[RobotSpec]
-) -> list[Failure]:
-    """The first moment in which two drones were too close, or touched, or a joint was out of its range."""
+def _violations(recording: Recording, drones: Mapping[int, ShieldParams], specs: Sequence[RobotSpec]) -> list[Failure]:
+    """Each time that drones entered the ellipsoid which a shield keeps free, or touched, or a joint left its range."""
     names, found = recording.mission.names, []
     for a, b in combinations(drones, 2):
-        touch_m = specs[a].radius_m + specs[b].radius_m
-        close = _distance(recording.pos, (a, b)) <= touch_m
+        distance = _distance(recording.pos, (a, b))
+        close = distance <= specs[a].radius_m + specs[b].radius_m
         for params in {drones[a], drones[b]}:
             close |= _distance(recording.pos, (a, b), params.downwash_ratio) < params.separation_m
-        if close.any():
-            t_s, least_m = recording.time_s[np.argmax(close)], _distance(recording.pos, (a, b)).min()
-            found.append((f"{names[a]}, {names[b]}", t_s, f"too close, {least_m:.2f} m at least"))
+        why = f"drones too close, {distance.min():.2f} m at least"
+        found += [(f"{names[a]}, {names[b]}", t_s, why) for t_s in recording.time_s[_begins(close)]]
     for name, state, spec in zip(names, recording.truth.robots, specs, strict=True):
-        if (beyond := _beyond(state, spec).any(-1)).any():
-            found.append((name, recording.truth.time_s[np.argmax(beyond)], "a joint out of its range"))
+        low, high = (np.array([getattr(joint, side) for joint in spec.joints]) for side in ("low", "high"))
+        beyond = (state.joint_pos < low - BEYOND) | (state.joint_pos > high + BEYOND)
+        found += [(name, t_s, "a joint out of its range") for t_s in recording.truth.time_s[_begins(beyond.any(-1))]]
     return [{"robot": robot, "t_s": round(float(t_s), 3), "why": why} for robot, t_s, why in found]
 
 
-def _violations(pos: np.ndarray, pair: tuple[int, int], drones: Mapping[int, ShieldParams]) -> int:
-    """How often two drones entered the ellipsoid that the shield of either limits to keep free."""
-    limits = {drones[row] for row in pair}
-    return sum(_times(_distance(pos, pair, p.downwash_ratio) < p.separation_m) for p in limits)
-
-
-def _times(happens: np.ndarray) -> int:
-    """How often something began to happen, (T, ...) bool."""
-    return int((happens[1:] & ~happens[:-1]).sum() + happens[:1].sum())
+def _begins(happens: np.ndarray) -> np.ndarray:
+    """(T,) bool, the first moments of what happens, (T,) bool."""
+    return happens & ~np.concatenate([[False], happens[:-1]])
 
 
 def _rate_hz(recording: Recording) -> float:
@@ -199,17 +188,6 @@ def _landed_safely(recording: Recording, params: ShieldParams) -> bool:
     thrust_n = recording.truth.target[robot][-1, spec.channel_names.index("thrust")]
     carried = thrust_n < CARRIED * spec.flight.hover_thrust_n
     return bool(_stopped_safely(recording) and carried and speed < TOUCHDOWN_M_S)
-
-
-def _joints_beyond(state: RobotState, spec: RobotSpec) -> int:
-    """How often a joint of a robot left its range."""
-    return _times(_beyond(state, spec))
-
-
-def _beyond(state: RobotState, spec: RobotSpec) -> np.ndarray:
-    """(T, J) bool, where a joint is out of its range."""
-    low, high = (np.array([getattr(joint, side) for joint in spec.joints]) for side in ("low", "high"))
-    return (state.joint_pos < low - BEYOND) | (state.joint_pos > high + BEYOND)
 
 
 def _stopped_safely(recording: Recording) -> bool:

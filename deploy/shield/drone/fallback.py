@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from deploy.shield.drone.constraints import row_names
-from deploy.shield.drone.flight import fly_to, motors_idle, reckon, sink_blind
+from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import FallbackCommand, Mode
 from deploy.shield.guards import check_jump, check_request, check_state
@@ -58,8 +58,8 @@ class DroneFallback:
     def check_envelope(self, state: RobotState) -> str:
         return ""
 
-    def reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
-        return reckon(self.spec, state, sent, elapsed_s)
+    def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
+        return dead_reckon(self.spec, state, sent, elapsed_s)
 
     def rest(self, state: RobotState | None) -> np.ndarray:
         return motors_idle(self.spec)
@@ -101,7 +101,7 @@ class DroneFallback:
     def go_blind(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
-        """Nobody knows where the robot is: level out and sink, then motors idle."""
+        """Position unknown: level out and sink, then motors idle."""
         if since_s > BLIND_S:
             return self._idle()
         self._anchor = None

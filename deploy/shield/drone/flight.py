@@ -39,7 +39,7 @@ def fly_to(
 
 
 def sink_blind(params: ShieldParams, spec: RobotSpec, state: RobotState) -> np.ndarray:
-    """Command (4,) for a robot whose `state` is only reckoned: brake, level out, a little less thrust than weight."""
+    """Command (4,) for a robot whose `state` is dead-reckoned: brake, level out, a little less thrust than weight."""
     rot = rotation_matrix(columns(state.base_quat))
     vel_x, vel_y, _ = rotated(rot, columns(state.base_lin_vel))
     command = _command(spec, rot, _limited(params, -VEL_GAIN * np.array([vel_x, vel_y, 0.0])))
@@ -53,7 +53,7 @@ def motors_idle(spec: RobotSpec) -> np.ndarray:
     return np.array([spec.command_low[0], 0.0, 0.0, 0.0], dtype=np.float32)
 
 
-def reckon(spec: RobotSpec, state: RobotState, command: np.ndarray, dt_s: float) -> RobotState:
+def dead_reckon(spec: RobotSpec, state: RobotState, command: np.ndarray, dt_s: float) -> RobotState:
     """`state` after flying `command` (4,) for `dt_s`, as far as the flight model tells: dead reckoning, same age."""
     assert spec.flight is not None
     rot = rotation_matrix(columns(state.base_quat))

@@ -50,7 +50,7 @@ class JointFallback:
     def check_envelope(self, state: RobotState) -> str:
         return ""
 
-    def reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
+    def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         """The joints approach their targets as fast as damping and speed limit let them; the base stays."""
         limits = self._limits
         joint_pos, joint_vel = state.joint_pos.astype(np.float64), state.joint_vel.astype(np.float64)

@@ -26,7 +26,7 @@ class HumanoidFallback(JointFallback):
         self._pull: np.ndarray | None = None  # (U,) rad, targets ahead of the joints when damping began
         self._time_s = 0.0  # since then
 
-    def reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
+    def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         """The joints stay where they were seen: legs that carry a robot stay behind their targets for good."""
         return replace(state, joint_vel=np.zeros_like(state.joint_vel))
 
