@@ -7,6 +7,7 @@ the libraries already.
 import io
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -37,6 +38,12 @@ def phalanx(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
 
 
+def cpu_s() -> float:
+    """Computing time of the processes that have ended: what waiting there was is this machine's."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("policy") / "policy.onnx"
@@ -57,12 +64,12 @@ def test_help_is_quick_and_names_every_command():
     phalanx("--help")  # bytecode is written once
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = cpu_s()
         done = phalanx("--help")
-        times.append(time.perf_counter() - start)
+        times.append(cpu_s() - start)
     assert done.returncode == 0
     assert all(name in done.stdout for name in COMMANDS)
-    assert min(times) < 0.5 or os.getloadavg()[0] > os.cpu_count()
+    assert min(times) < 0.5
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
