@@ -6,12 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from msgspec import structs
 
 pytest.importorskip("rclpy")
-from tool_bundle import save_tool_bundle, tool_contract
-
 from deploy.bundle import load_bundle
 from phalanx.mission import plan_mission, plan_task
 from phalanx.mission_criterion import task_criterion
@@ -22,21 +19,15 @@ from ros_nodes.mission.mission import Order, load_mission
 from sim.tasks import load_task, task_names
 
 pytestmark = pytest.mark.ros
+FILE = Path(__file__).parent.parent / "zoo" / "reach.onnx"
+CONTRACT = load_bundle(FILE).contract
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    torch.set_num_threads(1)
-    path = tmp_path_factory.mktemp("bundle") / "reach.onnx"
-    save_tool_bundle(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def conducted(bundle, tmp_path_factory):
+def conducted(tmp_path_factory):
     """An arm reaches for two poses; then its policy is killed."""
     out = tmp_path_factory.mktemp("mission")
-    mission, criterion = plan_mission({str(bundle): tool_contract()}, None, 9.0, 7.0, seed=3)
+    mission, criterion = plan_mission({str(FILE): CONTRACT}, None, 9.0, 7.0, seed=3)
     return run_mission(mission, out, criterion), out, mission
 
 
@@ -83,7 +74,7 @@ def test_a_policy_of_an_unknown_task_is_refused_and_swaps_places_only_when_asked
     alone, _ = plan_mission({"hover.onnx": flyer("hover")}, None, None, "auto", seed=0)
     assert alone.task == "hover" and len(alone.names) == 1
     with pytest.raises(ValueError, match=r"reach.onnx: is for robot 'panda'; the swap is for 'crazyflie'"):
-        plan_mission({"reach.onnx": tool_contract()}, None, None, "auto", seed=0, swap=True)
+        plan_mission({"reach.onnx": CONTRACT}, None, None, "auto", seed=0, swap=True)
 
 
 @pytest.mark.parametrize("duration_s", [4.0, 5.0, 18.0, 600.0])
@@ -96,13 +87,13 @@ def test_a_kill_that_was_not_asked_for_fits_any_duration(duration_s):
 
 @pytest.mark.parametrize("duration_s", [4.0, 7.5, 599.0])
 def test_a_duration_that_may_be_is_never_rounded_to_one_that_may_not(duration_s):
-    mission, _ = plan_mission({"reach.onnx": tool_contract()}, None, duration_s, None, seed=0)
+    mission, _ = plan_mission({"reach.onnx": CONTRACT}, None, duration_s, None, seed=0)
     assert 4.0 <= mission.duration_s <= 600.0
 
 
 @pytest.mark.parametrize("task", ["reach", "swarm-swap"])
 def test_figures_that_no_mission_has_are_refused_and_only_missing_ones_are_the_tasks(task):
-    policies = {"policy.onnx": flyer() if task == "swarm-swap" else tool_contract()}
+    policies = {"policy.onnx": flyer() if task == "swarm-swap" else CONTRACT}
     for robots in (0, -1):
         with pytest.raises(ValueError, match=f"robots = {robots}: a team needs at least one"):
             plan_mission(policies, robots, None, None, seed=0)
@@ -123,8 +114,8 @@ def test_the_report_shows_the_arm_and_where_its_tool_was_sent(conducted):
     np.testing.assert_allclose(marker.pos[100], mission.orders[0].commands["panda_1"]["goal_pos"])
 
 
-def test_what_the_policy_would_refuse_is_refused_before_anything_starts(bundle, tmp_path):
-    mission, criterion = plan_mission({str(bundle): tool_contract()}, None, None, None, seed=0)
+def test_what_the_policy_would_refuse_is_refused_before_anything_starts(tmp_path):
+    mission, criterion = plan_mission({str(FILE): CONTRACT}, None, None, None, seed=0)
     for asked, complaint in (
         (
             {"goal_pos": np.array([0.5, 0.0, 2.0])},
