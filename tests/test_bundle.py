@@ -30,8 +30,8 @@ def exported():
     return export_onnx(policy, contract), contract, record_probes(policy, contract)
 
 
-def resealed(path, **metadata) -> bytes:
-    """The policy file with other metadata and a seal that fits, as a faulty exporter would write it."""
+def rewritten(path, **metadata) -> bytes:
+    """The policy file with other metadata and a fingerprint that fits, as a faulty exporter would write it."""
     model = onnx.load(path)
     entries = {entry.key: entry.value for entry in model.metadata_props} | metadata
     del model.metadata_props[:]
@@ -131,7 +131,7 @@ def test_a_missing_file_and_a_folder_are_named_so(tmp_path):
         load_bundle(tmp_path)
 
 
-def test_saving_with_another_program_breaks_the_seal(policy_file, tmp_path):
+def test_saving_with_another_program_breaks_the_fingerprint(policy_file, tmp_path):
     model = onnx.load(policy_file)
     model.producer_name = "someone"
     assert "damaged or edited" in refusal(tmp_path / "edited.onnx", model.SerializeToString())
@@ -140,12 +140,12 @@ def test_saving_with_another_program_breaks_the_seal(policy_file, tmp_path):
 def test_metadata_must_be_there_and_of_a_known_version(policy_file, tmp_path):
     path = tmp_path / "faulty.onnx"
     text = {e.key: e.value for e in onnx.load(policy_file).metadata_props}["phalanx.contract"]
-    assert refusal(path, resealed(policy_file, **{"phalanx.contract": None})) == "carries no phalanx.contract"
-    assert refusal(path, resealed(policy_file, **{"phalanx.probes": None})) == "carries no phalanx.probes"
-    assert refusal(path, resealed(policy_file, **{"phalanx.probes": "??"})).startswith("probes are not base64")
-    assert refusal(path, resealed(policy_file, **{"phalanx.probes": "AAAA"})).startswith("probes cannot be read")
+    assert refusal(path, rewritten(policy_file, **{"phalanx.contract": None})) == "carries no phalanx.contract"
+    assert refusal(path, rewritten(policy_file, **{"phalanx.probes": None})) == "carries no phalanx.probes"
+    assert refusal(path, rewritten(policy_file, **{"phalanx.probes": "??"})).startswith("probes are not base64")
+    assert refusal(path, rewritten(policy_file, **{"phalanx.probes": "AAAA"})).startswith("probes cannot be read")
     newer = text.replace("phalanx-policy/2", "phalanx-policy/3")
-    assert "'phalanx-policy/3' is not a version" in refusal(path, resealed(policy_file, **{"phalanx.contract": newer}))
+    assert "'phalanx-policy/3' is not a version" in refusal(path, rewritten(policy_file, **{"phalanx.contract": newer}))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_probes_of_another_policy_are_not_saved(exported, tmp_path):
 def test_a_policy_that_does_not_reproduce_its_probes_does_not_start(policy_file, exported, tmp_path):
     other = base64.b64encode(probes_to_bytes(record_probes(TeamPolicy(seed=1), exported[1]))).decode()
     path = tmp_path / "policy.onnx"
-    path.write_bytes(resealed(policy_file, **{"phalanx.probes": other}))
+    path.write_bytes(rewritten(policy_file, **{"phalanx.probes": other}))
     with pytest.raises(BundleError, match=r"policy\.onnx: does not reproduce its probes: off by"):
         PolicyRuntime.load(path)
 

@@ -13,8 +13,8 @@ from one_group import make_env
 from twins import ALL, WORLDS, Twins
 
 from sim.physics import EngineError
+from sim.physics.warp import capacity as warp_capacity
 from sim.physics.warp import engine as warp_engine
-from sim.physics.warp import room as warp_room
 from sim.physics.warp import setup as warp_setup
 from sim.physics.warp.physics import WarpPhysics
 from sim.scenes.scene import Scene
@@ -142,9 +142,9 @@ def test_a_saved_state_continues_bitwise():
     assert torch.equal(first.now(twins.columns), second.now(twins.columns))
 
 
-def test_too_little_room_for_contacts_is_told_and_changes_nothing(monkeypatch, capfd):
+def test_too_small_a_capacity_for_contacts_is_reported_and_changes_nothing(monkeypatch, capfd):
     twins = Twins("stand")
-    monkeypatch.setattr(warp_engine, "room_for", lambda model: warp_room.Room(contacts=1, rows=16))
+    monkeypatch.setattr(warp_engine, "initial_capacity", lambda model: warp_capacity.Capacity(contacts=1, rows=16))
     small = twins.another()
     for ctrl in twins.controls(3):
         for physics in (small, twins.both[1]):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sim.physics.jax.setup import engine_modules, lend
+from sim.physics.jax.setup import engine_modules, to_jax
 from sim.physics.jax.trace import Program
 
 X = torch.tensor([[0.3, -1.7, 2.5, 0.0], [1.1, -0.2, -3.4, 0.9], [2.2, 0.4, 0.6, -0.8]])
@@ -120,7 +120,7 @@ def jax():
 @pytest.mark.parametrize("func", [arithmetic, rounded, functions, reductions, logic, shapes, parts, made, products])
 def test_what_torch_computes_jax_computes(jax, func):
     program = Program(jax, lambda given: func(*given), [X, Y], {})
-    found = jax.jit(program)([lend(jax, X), lend(jax, Y)], jax.random.key(0))
+    found = jax.jit(program)([to_jax(jax, X), to_jax(jax, Y)], jax.random.key(0))
     for number, (here, there) in enumerate(zip(found, func(X, Y), strict=True)):
         values = torch.from_dlpack(here)
         assert values.is_floating_point() == there.is_floating_point(), number
@@ -155,5 +155,5 @@ def test_an_operator_that_jax_is_not_told_of_is_named(jax):
 
 
 def test_a_mask_that_picks_is_refused_with_what_to_do(jax):
-    with pytest.raises(NotImplementedError, match=r"choose with torch\.where"):
+    with pytest.raises(NotImplementedError, match=r"use torch\.where"):
         Program(jax, lambda given: [given[0][given[0] > 0].sum()], [X], {})

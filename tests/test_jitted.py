@@ -159,7 +159,7 @@ def test_a_world_that_blows_up_fails_alone(flight):
 @pytest.mark.parametrize(
     ("task", "options", "reason"),
     [
-        ("payload-lift", {}, "drives that stop"),
+        ("payload-lift", {}, "motor failure"),
         ("hover", {"shield": True}, "the safety shield"),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_start_that_numpy_draws_cannot_be_traced():
 
 
 def heedless(t):
-    """A term that asks what a tensor holds."""
+    """A term that reads the value of a tensor."""
     height = t.state.base_pos[..., 2]
     return height > 1.0 if float(height.mean()) > 1.0 else height > 0.5
 
@@ -200,7 +200,7 @@ def heedless(t):
 def test_a_term_that_asks_what_a_tensor_holds_cannot_be_traced_and_leaves_the_world_as_it_was(capfd):
     env = begun(load_task("hover").changed(success=Term(heedless), randomisation={}))
     before = on_tensors(torch.clone, env.get_state(traced=True))
-    with pytest.raises(Untraceable, match=r"test_jitted.py:\d+ asks what a tensor holds: return height > 1.0 if"):
+    with pytest.raises(Untraceable, match=r"test_jitted.py:\d+ reads the value of a tensor: return height > 1.0 if"):
         jitted(env)
     assert len(capfd.readouterr().err.splitlines()) == 1  # that it compiles
     assert all(torch.equal(a, b) for a, b in zip(flat(before), flat(env.get_state(traced=True)), strict=True))

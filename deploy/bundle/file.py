@@ -25,7 +25,7 @@ class BundleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A policy file that was found whole and consistent; its probes have not been replayed yet."""
+    """A policy file that was checked for completeness and consistency; its probes have not been replayed yet."""
 
     model_bytes: bytes = field(repr=False)
     contract: Contract

@@ -18,7 +18,7 @@ from torch.func import functional_call
 
 from sim.physics import EngineError
 from sim.physics.engine_errors import announce, engine_errors
-from sim.physics.jax.setup import compiled_for, lend
+from sim.physics.jax.setup import compiled_for, to_jax
 from sim.physics.jax.trace import Program
 from sim.tracing import Untraceable, tracing
 from sim.tree import flat, like, on_tensors
@@ -52,7 +52,7 @@ class JittedRollout:
         physics.settle()
         given = flat(self.env.get_state(traced=True)) + self._parameters()  # keeps alive what is lent
         with engine_errors(physics.engine, physics.num_worlds, physics.device.type):
-            state, seen = self._compiled([lend(jax, tensor) for tensor in given], lend(jax, seed))
+            state, seen = self._compiled([to_jax(jax, tensor) for tensor in given], to_jax(jax, seed))
             if physics.device.type == "cpu":
                 jax.block_until_ready(state)
         # A copy, for steps and resets outside write to what is theirs
@@ -107,8 +107,8 @@ class JittedRollout:
             keys = jax.random.split(jax.random.key(seed[0]), self.num_steps)
             return jax.lax.scan(step, given[:count], keys)
 
-        given = [lend(jax, tensor) for tensor in flat(self._state) + self._parameters()]
-        seed = lend(jax, torch.zeros(1, dtype=torch.int32, device=self.physics.device))
+        given = [to_jax(jax, tensor) for tensor in flat(self._state) + self._parameters()]
+        seed = to_jax(jax, torch.zeros(1, dtype=torch.int32, device=self.physics.device))
         with jax.default_matmul_precision("highest"):  # as torch has it
             return compiled_for(jax.jit(rollout).lower(given, seed), device)
 

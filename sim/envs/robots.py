@@ -166,7 +166,7 @@ class RobotGroup:
 
     def lay(self, ground: Ground, worlds: Tensor) -> None:
         """Put down `ground`, which is a new one in `worlds` (K,)."""
-        untraceable("ground that is laid anew")
+        untraceable("terrain randomisation")
         self.ground = ground
         for some in worlds.split(AT_ONCE):
             self.physics.set_heights(some, ground.shares(some))
@@ -191,7 +191,7 @@ class RobotGroup:
 
     def stop_drives(self, worlds: Tensor, robot: Tensor) -> None:
         """Let the drives of one `robot` (K,) in each of `worlds` (K,) give nothing more until the world restarts."""
-        untraceable("drives that stop")
+        untraceable("motor failure")
         self.dead[worlds, robot] = True
         for index, channels in enumerate(torch.as_tensor(self.group.ctrl_index)):
             struck = worlds[robot == index]

@@ -111,7 +111,7 @@ class Physics(Protocol):
     def set_heights(self, worlds: torch.Tensor, shares: torch.Tensor) -> None:
         """Give the scene's height field the nodes `shares` (K, rows x columns), 0 to 1 of its height, in `worlds` (K,).
 
-        They are no part of `state_dict`: whoever made them can make them again, and they are many.
+        They are no part of `state_dict`: they are many, and can be generated again.
         """
 
     def state_dict(self) -> dict:

@@ -1,4 +1,4 @@
-"""Constants of a model that follow from its masses: whoever changes masses has to bring them up to date."""
+"""Constants of a model that follow from its masses, and have to be derived again where masses change."""
 
 import copy
 from collections.abc import Mapping, Sequence

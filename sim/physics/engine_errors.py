@@ -1,4 +1,4 @@
-"""What users are told of engines, each time in one line."""
+"""Messages and errors of engines, one line each."""
 
 import sys
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ LOST: type[Exception] | tuple[()] = getattr(torch, "AcceleratorError", ())  # to
 
 
 def announce(engine: str, line: str) -> None:
-    """Say to the user's terminal, not to what reads our output, what an engine is at."""
+    """Print one line about an engine to standard error."""
     print(f"{engine}: {line}", file=sys.stderr, flush=True)
 
 

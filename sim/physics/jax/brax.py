@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from sim.physics import EngineError
-from sim.physics.jax.setup import engine_modules, misfit
+from sim.physics.jax.setup import engine_modules, version_error
 from sim.physics.jax.state import JaxPhysics
 from sim.scenes.scene import Scene
 
@@ -59,11 +59,11 @@ class BraxPhysics(JaxPhysics):
         model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER  # the only word Brax takes; it integrates as it does
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that nobody maintains it: said above
+                warnings.simplefilter("ignore")  # that it is not maintained: said above
                 system = mjcf.load_model(model)
         except (AttributeError, TypeError) as error:
-            raise EngineError(misfit(ENGINE, error)) from error
-        # without a model Brax does not judge again; no iterations: masses are inverted exactly, and damping implicit
+            raise EngineError(version_error(ENGINE, error)) from error
+        # without a model Brax does not check again; no iterations: masses are inverted exactly, and damping implicit
         system = system.replace(mj_model=None, matrix_inv_iterations=0)
         self._system = jax.device_put(_with_pushes(jax, system, model.nv), self.jax_device)
 

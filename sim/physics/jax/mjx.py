@@ -11,7 +11,7 @@ import numpy as np
 from sim.physics import EngineError
 from sim.physics.derived import DERIVED, INERTIAL
 from sim.physics.engine_errors import announce
-from sim.physics.jax.setup import engine_modules, misfit
+from sim.physics.jax.setup import engine_modules, version_error
 from sim.physics.jax.state import JaxPhysics
 from sim.scenes.scene import Scene
 
@@ -35,7 +35,7 @@ class MjxPhysics(JaxPhysics):
             self._model = jax.device_put(put, self.jax_device)
             self._blank = jax.device_put(self._mjx.make_data(self._model), self.jax_device)
         except (AttributeError, ImportError, TypeError) as error:
-            raise EngineError(misfit(ENGINE, error)) from error
+            raise EngineError(version_error(ENGINE, error)) from error
 
     def advance(self, fields: Mapping[str, Any], state: Mapping[str, Any], ctrl: Any, force: Any) -> tuple[dict, Any]:
         """See `JaxPhysics.advance`."""

@@ -8,40 +8,9 @@ import torch
 Operator = Callable[..., Any]
 # The same in both, by the same name
 SAME = (
-    *(
-        "abs",
-        "acos",
-        "asin",
-        "atan",
-        "atan2",
-        "cos",
-        "cosh",
-        "exp",
-        "expm1",
-        "log",
-        "log1p",
-        "pow",
-        "sin",
-        "sinh",
-        "sqrt",
-    ),
-    *(
-        "tan",
-        "tanh",
-        "ceil",
-        "floor",
-        "fmod",
-        "remainder",
-        "round",
-        "sign",
-        "trunc",
-        "isinf",
-        "isnan",
-        "where",
-        "cumsum",
-    ),
-    *("maximum", "minimum", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
-    *("logical_and", "logical_not", "logical_or"),
+    "abs acos asin atan atan2 cos cosh exp expm1 log log1p pow sin sinh sqrt tan tanh ceil floor fmod remainder round "
+    "sign trunc isinf isnan where cumsum maximum minimum bitwise_and bitwise_not bitwise_or bitwise_xor logical_and "
+    "logical_not logical_or"
 )
 COMPARED = {"eq": "equal", "ne": "not_equal", "ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less"}
 
@@ -49,7 +18,9 @@ COMPARED = {"eq": "equal", "ne": "not_equal", "ge": "greater_equal", "gt": "grea
 def operators(jax: Any) -> dict[str, Operator]:
     """Name of the operator in torch's core, without its "aten::" -> the JAX function with the same arguments."""
     np = jax.numpy
-    same = {name: getattr(np, name) for name in SAME} | {name: getattr(np, other) for name, other in COMPARED.items()}
+    same = {name: getattr(np, name) for name in SAME.split()} | {
+        name: getattr(np, other) for name, other in COMPARED.items()
+    }
     return same | _arithmetic(jax) | _reductions(jax) | _made(np) | _shapes(np) | _picked(jax)
 
 

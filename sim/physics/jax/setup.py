@@ -1,4 +1,4 @@
-"""What engines in JAX need from JAX: the package, the device, a cache of compiled code, and tensors lent to it."""
+"""What engines in JAX need from JAX: the package, the device, a cache of compiled code, and tensors shared with it."""
 
 import importlib
 import importlib.metadata
@@ -22,22 +22,22 @@ def engine_modules(engine: str, *names: str) -> list[ModuleType]:
         try:
             modules.append(importlib.import_module(name))
         except ModuleNotFoundError as error:
-            if error.name is None or not name.startswith(error.name):  # what is missing is deep inside: a misfit
-                raise EngineError(misfit(engine, error)) from error
+            if error.name is None or not name.startswith(error.name):  # a dependency of the package is missing
+                raise EngineError(version_error(engine, error)) from error
             raise EngineError(
                 f"the engine {engine!r} needs {error.name}, which is not installed: pip install 'phalanx[jax]'"
             ) from None
         except Exception as error:
-            raise EngineError(misfit(engine, error)) from error
-    _keep_compiled(modules[0])
+            raise EngineError(version_error(engine, error)) from error
+    _cache_compiled(modules[0])
     try:
         _start_on_one_core(modules[0])
-    except Exception as error:  # whatever a JAX that was told to run on what is not there raises
-        raise EngineError(misfit(engine, error)) from error
+    except Exception as error:  # JAX raises many types where its platform is not there
+        raise EngineError(version_error(engine, error)) from error
     return modules
 
 
-def misfit(engine: str, error: Exception) -> str:
+def version_error(engine: str, error: Exception) -> str:
     """One line on versions that do not run together, and what went wrong."""
     found = []
     for package in ("mujoco", "mujoco-mjx", "brax", "jax", "jaxlib"):
@@ -49,8 +49,8 @@ def misfit(engine: str, error: Exception) -> str:
     return f"the engine {engine!r} does not run with {', '.join(found)} ({reason}): pip install 'phalanx[jax]'"
 
 
-def _keep_compiled(jax: Any) -> None:
-    """Keep compiled code in the user's cache directory, unless JAX has been told another place."""
+def _cache_compiled(jax: Any) -> None:
+    """Keep compiled code in the user's cache directory, unless JAX is configured to use another."""
     if jax.config.jax_compilation_cache_dir is None:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         jax.config.update("jax_compilation_cache_dir", str(home / "phalanx" / "jax"))
@@ -116,9 +116,9 @@ def compiled_for(lowered: Any, device: str) -> Any:
     return lowered.compile()
 
 
-def lend(jax: Any, tensor: torch.Tensor) -> Any:
+def to_jax(jax: Any, tensor: torch.Tensor) -> Any:
     """The same memory as a JAX array, without a copy; the tensor must not be written to while JAX still reads it."""
-    if tensor.numel() == 0:  # has no memory to lend
+    if tensor.numel() == 0:  # has no memory to to_jax
         kind = bool if tensor.dtype is torch.bool else float if tensor.is_floating_point() else int
         return jax.numpy.zeros(tuple(tensor.shape), kind)
     return jax.dlpack.from_dlpack(tensor.contiguous())

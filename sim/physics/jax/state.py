@@ -10,7 +10,7 @@ import torch
 from sim.physics import EngineError
 from sim.physics.derived import DERIVED, INERTIAL, Derivation
 from sim.physics.engine_errors import announce, engine_errors
-from sim.physics.jax.setup import best_device, compiled_for, find_device, lend
+from sim.physics.jax.setup import best_device, compiled_for, find_device, to_jax
 from sim.physics.mujoco.mujoco_threads import MAX_SPEED
 from sim.scenes.scene import Scene
 from sim.tracing import is_tracing, untraceable
@@ -19,14 +19,14 @@ STATE = ("qpos", "qvel", "act", "warm")  # warm (W, nv): the acceleration that t
 
 
 @torch.library.custom_op("phalanx::advance", mutates_args=())
-def standing_still(given: list[torch.Tensor]) -> list[torch.Tensor]:
+def advance_placeholder(given: list[torch.Tensor]) -> list[torch.Tensor]:
     """What a trace has for a control step of all worlds: fields, state, ctrl (W, n, nu), force -> state and path."""
     *_, qpos, qvel, act, warm, ctrl, _ = given
     path = torch.cat([qpos, qvel], dim=-1).unsqueeze(1).repeat(1, ctrl.shape[1], 1)
     return [*(part.clone() for part in (qpos, qvel, act, warm)), path]
 
 
-@standing_still.register_fake
+@advance_placeholder.register_fake
 def _(given: list[torch.Tensor]) -> list[torch.Tensor]:
     *_, qpos, qvel, act, warm, ctrl, _ = given
     path = qpos.new_empty(len(qpos), ctrl.shape[1], qpos.shape[1] + qvel.shape[1])
@@ -36,7 +36,7 @@ def _(given: list[torch.Tensor]) -> list[torch.Tensor]:
 class JaxPhysics(ABC):
     """`Physics` but for `advance`, which an engine supplies.
 
-    torch owns all memory and lends it to JAX for each step: what a reset or a push changes is written in place, for
+    torch owns all memory and shares it with JAX for each step: what a reset or a push changes is written in place, for
     whichever worlds, and never compiled. Only the step is. It takes the model's fields that differ among worlds as
     arguments, so that the first world to change a field costs a compilation once steps have been taken, none before.
     """
@@ -56,7 +56,7 @@ class JaxPhysics(ABC):
             self._state = {name: torch.zeros(num_worlds, size, device=self.device) for name, size in sizes.items()}
             # The last two control steps, taking turns, as in `MujocoPhysics`
             self._path = torch.zeros(2, num_worlds, steps_per_control, model.nq + model.nv, device=self.device)
-            self._calm = torch.zeros(num_worlds, model.nv, device=self.device)
+            self._no_force = torch.zeros(num_worlds, model.nv, device=self.device)
         self._turn = 0
         self._own: dict[str, torch.Tensor] = {}  # (W, ...) float32: fields that some world has changed
         self._sent: dict[str, torch.Tensor] = {}  # those that JAX is given, masses only with what follows from them
@@ -93,10 +93,10 @@ class JaxPhysics(ABC):
             self._trace(ctrl, force)
             return
         self._derive()
-        held = self._calm if force is None else force.float()
-        given = (self._sent, self._state, ctrl.float(), held)  # keeps alive what is lent
+        held = self._no_force if force is None else force.float()
+        given = (self._sent, self._state, ctrl.float(), held)  # keeps alive what is shared
         with engine_errors(self.engine, self.num_worlds, self.device.type):
-            lent = self.jax.tree_util.tree_map(lambda tensor: lend(self.jax, tensor), given)
+            lent = self.jax.tree_util.tree_map(lambda tensor: to_jax(self.jax, tensor), given)
             state, path = self._step(lent)
             if self.device.type == "cpu":  # on an accelerator dlpack puts both in the order of one stream
                 self.jax.block_until_ready(path)
@@ -108,14 +108,14 @@ class JaxPhysics(ABC):
 
     def _trace(self, ctrl: torch.Tensor, force: torch.Tensor | None) -> None:
         """A step that stands in a program for what `advance` of all worlds will be."""
-        held = self._calm if force is None else force.float()
+        held = self._no_force if force is None else force.float()
         given = [*(self._sent[name] for name in sorted(self._sent)), *self._state.values(), ctrl.float(), held]
-        *state, path = standing_still(given)
+        *state, path = advance_placeholder(given)
         self._path, self._turn = torch.stack([self._path[self._turn], path]), 1
         self._state = dict(zip(STATE, state, strict=True))
 
     def advance_all(self, given: Sequence[Any]) -> list[Any]:
-        """In JAX what `standing_still` stands for in a trace."""
+        """In JAX what `advance_placeholder` stands for in a trace."""
         names = (*sorted(self._sent), *STATE)
         *arrays, ctrl, force = given
         named = dict(zip(names, arrays, strict=True))
@@ -176,7 +176,7 @@ class JaxPhysics(ABC):
         reason = self.refuses_field("hfield_data")
         if reason is not None:
             raise EngineError(f"the engine {self.engine!r} has no ground that differs from world to world: {reason}")
-        if "hfield_data" not in self._sent:  # float32 is all there is of it: nobody saves it
+        if "hfield_data" not in self._sent:  # float32 is all there is of it; it is not saved
             shared = torch.from_numpy(self.scene.model.hfield_data).to(self.device)
             self._sent["hfield_data"] = shared.repeat(self.num_worlds, 1)
         self._sent["hfield_data"][worlds] = shares.float()

@@ -16,7 +16,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from sim.physics.jax.operators import Operator, drawing, operators
-from sim.physics.jax.setup import lend
+from sim.physics.jax.setup import to_jax
 from sim.tracing import Untraceable, tracing
 
 CHECKS = ("_assert_tensor_metadata", "_assert_scalar")  # torch's own, of what it has traced
@@ -35,7 +35,7 @@ class Program:
     ) -> None:
         """`own` are the JAX functions of operators that only this program has, by name, such as "phalanx::advance".
 
-        Untraceable where `func` asks what a tensor holds, NotImplementedError where JAX lacks an operator.
+        Untraceable where `func` reads the value of a tensor, NotImplementedError where JAX lacks an operator.
         """
 
         class Traced(torch.nn.Module):
@@ -48,9 +48,9 @@ class Program:
             exported = exported.run_decompositions(get_decompositions(self._missing(exported.graph)))
         missing = self._missing(exported.graph)
         if any(_name(target) in ("sym_size", "nonzero") for target in missing):
-            raise NotImplementedError("a program does not know how many a mask picks: choose with torch.where")
+            raise NotImplementedError("how many entries a mask selects is unknown in a trace: use torch.where")
         if missing:
-            raise NotImplementedError(f"JAX is not told of {', '.join(map(str, missing))}")
+            raise NotImplementedError(f"no JAX implementation of {', '.join(map(str, missing))}")
         self._graph = exported.graph_module
         self._inputs = [
             (spec.kind is InputKind.USER_INPUT, exported.constants.get(spec.target or ""))
@@ -73,7 +73,7 @@ class Program:
         return [target for target in called if _name(target) not in known]
 
     def _constant(self, value: Any) -> Any:
-        return lend(self._jax, value.detach()) if isinstance(value, Tensor) else None  # of generators JAX knows nothing
+        return to_jax(self._jax, value.detach()) if isinstance(value, Tensor) else None  # JAX has no such generators
 
 
 class _Interpreter(fx.Interpreter):
@@ -91,12 +91,12 @@ class _Interpreter(fx.Interpreter):
         try:
             return self._table[_name(target)](*args, **meant)
         except TypeError as error:
-            raise NotImplementedError(f"JAX is not told of {target} with such arguments: {error}") from error
+            raise NotImplementedError(f"no JAX implementation of {target} with these arguments: {error}") from error
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what torch says of a trace, which is a thousand lines where one fails: one line says where."""
+    """Silence torch's trace log, a thousand lines where one operator fails; the error is one line with its place."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -106,7 +106,7 @@ def _quietly() -> Iterator[None]:
     except GuardOnDataDependentSymNode as error:
         frames = traceback.extract_tb(error.__traceback__)
         place = next(frame for frame in reversed(frames) if TORCH not in Path(frame.filename).parents)
-        asks = f"{place.filename}:{place.lineno} asks what a tensor holds: {place.line}"
+        asks = f"{place.filename}:{place.lineno} reads the value of a tensor: {place.line}"
         raise Untraceable(asks) from error
     finally:
         logging.disable(level)
@@ -117,4 +117,4 @@ def _name(target: Any) -> str:
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """What a check of torch's comes to."""
+    """Stands for torch's own checks."""

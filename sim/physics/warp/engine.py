@@ -12,10 +12,9 @@ import torch
 from sim.physics import EngineError
 from sim.physics.engine_errors import announce, engine_errors
 from sim.physics.mujoco.mujoco_threads import MAX_SPEED
+from sim.physics.warp.capacity import LONGEST, WARP, initial_capacity, larger_capacity
 from sim.physics.warp.damping import keep_damping
-from sim.physics.warp.ground import own_heights
-from sim.physics.warp.room import LONGEST, WARP, more_room, room_for
-from sim.physics.warp.setup import find_device, load_warp, put_model
+from sim.physics.warp.setup import find_device, load_warp, own_heights, put_model
 
 STATE = ("qpos", "qvel", "act", "qacc_warmstart", "time")  # all that one step hands on to the next
 PATIENCE_S = 3.0
@@ -38,9 +37,9 @@ class WarpEngine:
         self._source, self.num_worlds, self.steps = model, num_worlds, steps
         self.own: dict[str, Tensor] = {}  # model arrays that every world has for itself, (W, ...)
         self._graph: Any = None
-        self._told = False
+        self._warned = False
         self._heights: Tensor | None = None
-        self.room = room_for(model)
+        self.capacity = initial_capacity(model)
         with self._memory(), self._warp.ScopedDevice(self._place):
             self._model = put_model(self._mujoco_warp, model)
             self._step = keep_damping(self._warp, self._mujoco_warp, model, self._model)
@@ -90,21 +89,21 @@ class WarpEngine:
                 self._restore(before)
             self._overflow.zero_()
             self._warp.capture_launch(self._graph, stream=self._stream())
-            if not self._overflow.any():  # where the solver met its limit of iterations is told there, too
+            if not self._overflow.any():  # which also marks worlds where the solver reached its iteration limit
                 return
-            self._tell_of_coarse_collisions()
-            room = more_room(self._mujoco_warp.OverflowType, self.room, self._overflow, self.fine())
-            if room == self.room:
+            self._warn_of_lost_contacts()
+            room = larger_capacity(self._mujoco_warp.OverflowType, self.capacity, self._overflow, self.fine())
+            if room == self.capacity:
                 return
-            self.room = room
+            self.capacity = room
             with self._memory():
                 self._make_data()
 
-    def _tell_of_coarse_collisions(self) -> None:
-        """Say once what more room would not mend."""
+    def _warn_of_lost_contacts(self) -> None:
+        """Say once what a larger capacity would not repair."""
         kinds = self._mujoco_warp.OverflowType
-        if not self._told and (count := int((self._overflow & (kinds.HFIELD | kinds.EPA_HORIZON)).bool().sum())):
-            self._told = True
+        if not self._warned and (count := int((self._overflow & (kinds.HFIELD | kinds.EPA_HORIZON)).bool().sum())):
+            self._warned = True
             announce(WARP, f"shapes in {count} of {self.num_worlds} worlds touch in too many places: some are left out")
 
     def _restore(self, state: dict[str, Tensor]) -> None:
@@ -113,7 +112,7 @@ class WarpEngine:
 
     def _make_data(self) -> None:
         """New data with `room`; what the worlds' state was is lost."""
-        contacts, rows = self.room.contacts, self.room.rows
+        contacts, rows = self.capacity.contacts, self.capacity.rows
         if self.num_worlds * contacts > LONGEST:
             raise EngineError(f"{self.num_worlds} worlds: MuJoCo Warp can number {LONGEST // contacts} of this scene")
         with self._warp.ScopedDevice(self._place):

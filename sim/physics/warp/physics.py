@@ -32,7 +32,7 @@ class WarpPhysics:
         self.device = self._engine.device
         self._nominal: dict[str, Tensor] = {}
         self._derivation = Derivation(scene.model)
-        # Worlds whose derived constants are out of date; whoever calls may have another default device.
+        # Worlds whose derived constants are out of date; the caller's default device may be another.
         self._stale = torch.zeros(num_worlds, dtype=torch.bool, device="cpu")
         self._engine.path[:] = torch.cat([self._engine.state["qpos"], self._engine.state["qvel"]], dim=-1)
 

@@ -1,4 +1,4 @@
-"""What MuJoCo Warp needs before it can step: its packages, a device, and a model that it knows."""
+"""What MuJoCo Warp needs before it can step: its packages, a device, a model that it supports, height fields."""
 
 import copy
 import os
@@ -13,6 +13,7 @@ import mujoco
 import torch
 
 from sim.physics import EngineError
+from sim.physics.warp.capacity import LONGEST
 
 
 def load_warp() -> tuple[ModuleType, ModuleType]:
@@ -23,7 +24,7 @@ def load_warp() -> tuple[ModuleType, ModuleType]:
     except (PackageNotFoundError, ModuleNotFoundError):
         message = "the physics engine 'warp' needs MuJoCo Warp, which is not installed: pip install 'phalanx[warp]'"
         raise EngineError(message) from None
-    if problem := misfit(mujoco.__version__, found):
+    if problem := version_error(mujoco.__version__, found):
         raise EngineError(problem)
     warp.config.log_level = warp.LOG_ERROR  # or every kernel that is loaded is a line of its own
     with _silent():
@@ -35,7 +36,7 @@ def load_warp() -> tuple[ModuleType, ModuleType]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Nothing on the file stderr: warp warns there, from C++, of a missing GPU that nobody may have asked for."""
+    """Nothing on the file stderr: warp warns there, from C++, of a missing GPU, also where none was requested."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -47,7 +48,7 @@ def _silent() -> Iterator[None]:
         os.close(nowhere)
 
 
-def misfit(of_mujoco: str, of_warp: str) -> str | None:
+def version_error(of_mujoco: str, of_warp: str) -> str | None:
     """Why these versions of mujoco and mujoco-warp cannot work together, None where they can."""
     if of_mujoco.split(".")[0] == of_warp.split(".")[0]:
         return None
@@ -92,3 +93,28 @@ def put_model(mujoco_warp: ModuleType, model: mujoco.MjModel) -> Any:
         except (NotImplementedError, ValueError) as error:
             problem = " ".join(str(error).split())
     raise EngineError(f"MuJoCo Warp cannot step this scene: {problem}; the engine 'mujoco' can")
+
+
+def own_heights(
+    warp: ModuleType, model: mujoco.MjModel, put: Any, num_worlds: int, device: torch.device
+) -> torch.Tensor:
+    """Give each world of `put` a height field of its own; returns their nodes (W, rows x columns), 0 to 1, as a view.
+
+    All worlds share the model's height fields, but each may say which of them a geom is made of: there is one for each.
+    EngineError where the scene has more than one, or they are too many nodes.
+    """
+    if model.nhfield != 1:
+        raise EngineError(f"MuJoCo Warp: a terrain takes one height field; this scene has {model.nhfield}")
+    if num_worlds * model.nhfielddata > LONGEST:
+        raise EngineError(f"{num_worlds} worlds: MuJoCo Warp can number {LONGEST // model.nhfielddata} of this ground")
+    for name in ("hfield_size", "hfield_nrow", "hfield_ncol"):
+        shared = getattr(put, name)
+        rows = warp.to_torch(shared).repeat_interleave(num_worlds, dim=0)
+        setattr(put, name, warp.from_torch(rows, dtype=shared.dtype))
+    each = torch.arange(num_worlds, dtype=torch.int32, device=device)
+    nodes = torch.from_numpy(model.hfield_data).to(device, torch.float32).repeat(num_worlds, 1)
+    put.hfield_adr, put.hfield_data = warp.from_torch(each * model.nhfielddata), warp.from_torch(nodes.view(-1))
+    made_of = warp.to_torch(put.geom_dataid).repeat(num_worlds, 1)
+    made_of[:, torch.from_numpy(model.geom_type == mujoco.mjtGeom.mjGEOM_HFIELD).to(device)] = each.unsqueeze(-1)
+    put.geom_dataid = warp.from_torch(made_of)
+    return nodes

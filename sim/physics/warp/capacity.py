@@ -15,14 +15,14 @@ EQUALITY_ROWS = {mujoco.mjtEq.mjEQ_CONNECT: 3, mujoco.mjtEq.mjEQ_WELD: 6}  # all
 
 
 @dataclass(frozen=True)
-class Room:
+class Capacity:
     """Contacts and rows of the constraint solver that there is memory for, a world. All worlds share the contacts."""
 
     contacts: int
     rows: int
 
 
-def room_for(model: mujoco.MjModel) -> Room:
+def initial_capacity(model: mujoco.MjModel) -> Capacity:
     """Enough for robots that fall about: a contact for every degree of freedom, and half of the joints at their limits.
 
     Most contacts and rows seen in a world under random actions, beside what this gives: hover 0 and 4 (8, 32), four
@@ -35,10 +35,10 @@ def room_for(model: mujoco.MjModel) -> Room:
     limits = np.count_nonzero(model.jnt_limited) // 2 + np.count_nonzero(model.tendon_limited)
     each = 2 * (int(max(model.geom_condim, default=1)) - 1) or 1
     rows = always + int(dry) + int(limits) + each * contacts
-    return Room(contacts, 16 * -(-rows // 16))
+    return Capacity(contacts, 16 * -(-rows // 16))
 
 
-def more_room(kinds: Any, room: Room, overflow: torch.Tensor, fine: torch.Tensor) -> Room:
+def larger_capacity(kinds: Any, room: Capacity, overflow: torch.Tensor, fine: torch.Tensor) -> Capacity:
     """What a step should have had that reported `overflow` (W,), bits of `kinds`; `room` if that was enough.
 
     Says so in a line. A world that is not `fine` (W,) blew up and will start anew: it needs no rows.
