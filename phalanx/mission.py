@@ -63,7 +63,7 @@ def plan_mission(
     except ValueError as error:
         file = next(iter(policies))
         raise ValueError(f"{file}: {error}. With --mission swap it flies the mission of {SWAP}") from None
-    bundles = _by_role(policies, name, list(task.groups))
+    bundles = _by_group(policies, name, list(task.groups))
     kill_s = None if kill_after_s == "auto" else kill_after_s
     mission = plan_task(task, robots, LEAST_S if duration_s is None else duration_s, kill_s, seed)
     return mission.flown_by(bundles), task_criterion(task)
@@ -79,15 +79,15 @@ def _plan_swap(
     auto_s = round(min(max(SWAP_KILL_S / SWAP_S * duration_s, FIRST_KILL_S), duration_s - 1.0), 2)
     kill_s = auto_s if kill_after_s == "auto" else cast(float | None, kill_after_s)
     mission = plan_swap(SWAP_ROBOTS if robots is None else robots, duration_s, kill_s, seed)
-    return mission.flown_by(_by_role(policies, SWAP, [CRAZYFLIE]))
+    return mission.flown_by(_by_group(policies, SWAP, [CRAZYFLIE]))
 
 
-def _by_role(policies: Mapping[str, Contract], task: str, roles: Sequence[str]) -> dict[str, str]:
-    """The policy file of each role; ValueError unless there is one for each."""
-    given = [contract.group or roles[0] for contract in policies.values()]
-    if sorted(given) != sorted(roles):
+def _by_group(policies: Mapping[str, Contract], task: str, groups: Sequence[str]) -> dict[str, str]:
+    """The policy file of each group; ValueError unless there is one for each."""
+    given = [contract.group or groups[0] for contract in policies.values()]
+    if sorted(given) != sorted(groups):
         raise ValueError(
-            f"task {task!r} takes one policy for each of its roles, {' and '.join(roles)}; given: {', '.join(given)}"
+            f"task {task!r} takes one policy for each of its groups, {' and '.join(groups)}; given: {', '.join(given)}"
         )
     return dict(zip(given, policies, strict=True))
 
@@ -99,8 +99,8 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
     the task has no room for.
     """
     if robots is not None and len(task.groups) > 1:
-        raise ValueError(f"{task.name} has roles ({', '.join(task.groups)}) with team sizes of their own")
-    sizes = {role: cfg.num_agents if robots is None else robots for role, cfg in task.groups.items()}
+        raise ValueError(f"{task.name} has groups ({', '.join(task.groups)}) with team sizes of their own")
+    sizes = {group: cfg.num_agents if robots is None else robots for group, cfg in task.groups.items()}
     size = sum(sizes.values())
     if size > LARGEST_TEAM:
         raise ValueError(f"robots = {size}: a mission on one machine takes at most {LARGEST_TEAM}")
@@ -109,8 +109,8 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
     if kill_s is not None:
         if size == 1 and kill_s < task.episode_s:
             raise ValueError(f"kill_after_s = {kill_s:g}: must be after the first episode, {task.episode_s:g} s")
-        first_role = next(iter(task.groups.values()))
-        duration_s = max(duration_s, kill_s + AFTERMATH_S[load_robot(first_role.robot).fallback])
+        first_group = next(iter(task.groups.values()))
+        duration_s = max(duration_s, kill_s + AFTERMATH_S[load_robot(first_group.robot).fallback])
     most = max(1, int(LONGEST_S / task.episode_s))
     legs = min(max(1, int(np.ceil(duration_s / task.episode_s - 1e-6))), most)
     duration_s = legs * task.episode_s
@@ -118,12 +118,12 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
     generator = torch.Generator().manual_seed(seed)
     starts = [task.starts(Draw(generator, 1, size, torch.ones(1))) for _ in range(legs)]
     names = iter(
-        team_names([load_robot(cfg.robot).name for role, cfg in task.groups.items() for _ in range(sizes[role])])
+        team_names([load_robot(cfg.robot).name for group, cfg in task.groups.items() for _ in range(sizes[group])])
     )
     team = tuple(
-        Member(next(names), cfg.robot, role, base_pose, joint_pos)
-        for role, cfg in task.groups.items()
-        for base_pose, joint_pos in zip(*_places(task, cfg, starts[0][role], sizes[role]), strict=True)
+        Member(next(names), cfg.robot, group, base_pose, joint_pos)
+        for group, cfg in task.groups.items()
+        for base_pose, joint_pos in zip(*_places(task, cfg, starts[0][group], sizes[group]), strict=True)
     )
     objects = {name: pose for start in starts[0].values() for name, pose in start.objects.items()}
     noises = [asdict(cfg.noise) for cfg in task.groups.values()]
@@ -136,7 +136,7 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
         task=task.name,
         scene=task.name if task.scene.props is not None or task.scene.objects else "",
         objects={name: torch.cat(pose, -1)[0].double().numpy() for name, pose in objects.items()},
-        noise={name: max(noise[name] for noise in noises) for name in noises[0]},  # one tracker serves all roles
+        noise={name: max(noise[name] for noise in noises) for name in noises[0]},  # one tracker serves all groups
         kill_s=kill_s,
         seed=seed,
     )
@@ -148,11 +148,11 @@ def _orders(task: TaskCfg, team: Sequence[Member], starts: Mapping[str, Start], 
     orders: list[Order] = []
     for time_s in np.arange(0.0, task.episode_s if moves else 1e-9, 1.0 / ORDERS_HZ).tolist():
         due: dict[str, dict[str, np.ndarray]] = {}
-        for role, cfg in task.groups.items():
-            start = starts[role]
+        for group, cfg in task.groups.items():
+            start = starts[group]
             moved = cfg.update_commands(start.plan, torch.full((1, 1, 1), time_s)) if cfg.update_commands else {}
             commands = {name: value[0].double().numpy() for name, value in {**start.command, **moved}.items()}
-            mine = [member.name for member in team if member.group == role]
+            mine = [member.name for member in team if member.group == group]
             due |= {name: {c: value[n] for c, value in commands.items()} for n, name in enumerate(mine) if commands}
         if due and not (orders and _same(due, orders[-1].commands)):
             orders.append(Order(begin_s + time_s, due))

@@ -18,14 +18,14 @@ def task_criterion(task: TaskCfg) -> Criterion:
     """The criterion of a mission by the success and termination terms of `task`."""
 
     def criterion(mission: Mission, truth: GroundTruth) -> MissionSuccess:
-        states = {role: _states(truth, mission.rows(role)) for role in task.groups}
+        states = {group: _states(truth, mission.rows(group)) for group in task.groups}
         success = np.zeros((len(truth.time_s), len(mission.team)), bool)
         failures: dict[str, np.ndarray] = {}
-        for role, cfg in task.groups.items():
-            now, rows = _transition(role, cfg, mission, truth, states), mission.rows(role)
+        for group, cfg in task.groups.items():
+            now, rows = _transition(group, cfg, mission, truth, states), mission.rows(group)
             success[:, rows] = _call(cfg.success, now)
             for name, term in cfg.terminations.items():
-                failed = failures[name if len(task.groups) == 1 else f"{role}/{name}"] = np.zeros_like(success)
+                failed = failures[name if len(task.groups) == 1 else f"{group}/{name}"] = np.zeros_like(success)
                 failed[:, rows] = _call(term, now)
         return MissionSuccess(success, failures)
 
@@ -33,9 +33,9 @@ def task_criterion(task: TaskCfg) -> Criterion:
 
 
 def _transition(
-    role: str, cfg: GroupCfg, mission: Mission, truth: GroundTruth, states: Mapping[str, RobotState]
+    group: str, cfg: GroupCfg, mission: Mission, truth: GroundTruth, states: Mapping[str, RobotState]
 ) -> Transition:
-    state, rows = states[role], mission.rows(role)
+    state, rows = states[group], mission.rows(group)
     before = RobotState(*(torch.cat([x[:1], x[:-1]]) for x in (getattr(state, n) for n in RobotState.__slots__)))
     target = _tensor(np.stack([truth.target[row] for row in rows], axis=1))
     objects = {
@@ -54,7 +54,7 @@ def _transition(
         memory={},
         time_s=_tensor(truth.time_s),
         dt_s=1.0 / load_robot(cfg.robot).control_hz,
-        others={other: found for other, found in states.items() if other != role},
+        others={other: found for other, found in states.items() if other != group},
     )
 
 

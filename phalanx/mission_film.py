@@ -20,11 +20,11 @@ def load_mission_flight(path: Path, mission: Mission) -> Flight:
     with np.load(path) as data:
         qpos = data["qpos"]
     given = {
-        role: {name: mission.command_at(name, flight.t, mission.rows(role)) for name in cfg.commands}
-        for role, cfg in task.groups.items()
+        group: {name: mission.command_at(name, flight.t, mission.rows(group)) for name in cfg.commands}
+        for group, cfg in task.groups.items()
     }
     moments = [
-        {role: {name: values[step] for name, values in commands.items()} for role, commands in given.items()}
+        {group: {name: values[step] for name, values in commands.items()} for group, commands in given.items()}
         for step in range(len(flight.t))
     ]
     size = len(mission.team) if len(task.groups) == 1 else None

@@ -120,12 +120,12 @@ def test_a_team_that_is_not_whole_is_answered_with_the_roles(contracts):
     drone, arm = FILES
     cases = [{drone: contracts[drone]}, {arm: contracts[arm]}, {drone: contracts[drone], "copy": contracts[drone]}]
     for policies, given in zip(cases, ("drone", "arm", "drone, drone"), strict=True):
-        complaint = f"task 'perch' takes one policy for each of its roles, drone and arm; given: {given}$"
+        complaint = f"task 'perch' takes one policy for each of its groups, drone and arm; given: {given}$"
         with pytest.raises(ValueError, match=complaint):
             plan_mission(policies, None, None, None, seed=0)
     with pytest.raises(ValueError, match="policies of different tasks cannot be combined: 'perch' and 'reach'"):
         plan_mission({**contracts, "x": load_bundle(ZOO / "reach.onnx").contract}, None, None, None, seed=0)
-    with pytest.raises(ValueError, match=r"perch has roles \(drone, arm\) with team sizes of their own"):
+    with pytest.raises(ValueError, match=r"perch has groups \(drone, arm\) with team sizes of their own"):
         plan_mission(contracts, 3, None, None, seed=0)
 
 

@@ -20,13 +20,13 @@ def deploy(
     out_dir: OutFolder = None,
     json: bool = False,
 ) -> int:
-    """Fly a policy file in ROS 2, or the files of a team with several roles, one for each.
+    """Fly a policy file in ROS 2, or the files of a team with several groups, one for each.
 
     The mission of its task with simulated robots: one policy and one shield process each; exits 1 when it fails.
 
     Args:
-        subjects: Policy file, such as zoo/swarm-swap.onnx, of a team with several roles a file for each; or a task, for
-            the policies that ship for it.
+        subjects: Policy file, such as zoo/swarm-swap.onnx, of a team with several groups a file for each; or a task,
+            for the policies that ship for it.
         robots: Size of the team; need not be that of training. By default that of the task.
         duration_s: How long the mission lasts, in whole episodes of the task; 18 s for the swap.
         kill_after_s: When the first robot's policy process is killed; None for never. auto kills in the swap only.
@@ -43,7 +43,7 @@ def deploy(
 
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:
-        raise ValueError(f"{twice[0]} is given twice: a team takes one file for each role")
+        raise ValueError(f"{twice[0]} is given twice: a team takes one file for each group")
     policies = {str(file): load_bundle(file).contract for file in files}
     plan, criterion = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
     folder = out_dir or fresh_folder(Path("runs/deploy"))
@@ -74,7 +74,7 @@ def policy_files(subjects: Sequence[str]) -> list[Path]:
     if len(subjects) == max(len(files), 1):
         return files or shipped(subjects[0])
     raise ValueError(
-        "which policy? give a file, such as zoo/swarm-swap.onnx, of a team with several roles one for each, or a task"
+        "which policy? give a file, such as zoo/swarm-swap.onnx, of a team with several groups one for each, or a task"
     )
 
 

@@ -10,7 +10,7 @@ from ros_nodes.mission.failures import POLICY_FLIES
 from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.operator import MissionNode, OrderSender
 
-ARM_S = 12.0
+ARM_S = 30.0  # a busy machine needs most of it
 STEADY_S = 0.7  # every policy has to fly its robot for this long before the mission begins
 RESET_AFTER_S = 1.0
 WATCH_S = 0.05
