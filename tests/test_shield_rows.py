@@ -171,7 +171,7 @@ def test_bad_parameters_are_named():
             make_shield_params(SPEC, **{name: float("nan")})
     with pytest.raises(ShieldParamsError, match=r"geofence_high = .*nan.*: must be finite"):
         make_shield_params(SPEC, geofence_high=(1.0, float("nan"), 2.0))
-    with pytest.raises(ShieldParamsError, match=r"buffer_m = -0.1: must not be negative"):
+    with pytest.raises(ShieldParamsError, match=r"buffer_m = -0.1: must be 0 or greater"):
         make_shield_params(SPEC, buffer_m=-0.1)
     with pytest.raises(ShieldParamsError, match=r"max_tilt_rad = 3: must be at most"):
         make_shield_params(SPEC, max_tilt_rad=3.0)

@@ -1,38 +1,89 @@
-"""The error that a shield parameter without meaning raises, and the checks that all shields' parameters share."""
+"""What the shield parameters of all classes of robots have in common: supervision, and how numbers are checked."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
 from math import isfinite
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from msgspec import Meta
 
 OLDEST_S = 0.5  # no input that old is acted on, whatever the parameters say
-LONGEST_HOLD_S = 0.5  # no hold that long ends by itself
 TOL = 1e-6  # relative: numbers written out and read back are not wider for that
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(gt=0, le=1)]
+ShareOrNone = Annotated[float, Meta(ge=0, le=1)]
+HalfShare = Annotated[float, Meta(ge=0, lt=0.5)]
+Whole = Annotated[int, Meta(gt=0)]
+
+T = TypeVar("T", bound="SupervisionParams")
 
 
 class ShieldParamsError(ValueError):
     """A shield parameter has no meaning: names the parameter, the value and what was allowed."""
 
 
-def require_finite(name: str, value: float | tuple[float, ...]) -> None:
-    """Raises ShieldParamsError where `value`, or one of its numbers, is not a finite one."""
-    if not all(isfinite(number) for number in (value if isinstance(value, tuple) else (value,))):
-        raise ShieldParamsError(f"shield parameter {name} = {value!r}: must be finite")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisionParams:
+    """When the shield takes over from a policy, and when it gives back (SI)."""
+
+    control_dt_s: Positive  # period of the shield's loop
+    warn_periods: Whole = 2  # age of an input, in control periods, that is reported
+    act_periods: Whole = 5  # ... and that trips the fallback
+    recover_periods: Whole = 5  # new good requests in a row that end a hold, while it is not latched
+    latch_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.5  # s of hold in all that latch it until a reset; the policy's
+    # time wears off a tenth
+    clock_jump_s: Positive = 0.5  # s, a longer step of the clock trips the fallback
+    ramp_s: Positive = 0.5  # s, from holding to the policy's command after activation
+    ground_z_m: float = 0.0  # m, world
+
+    def __post_init__(self) -> None:
+        own: Any = type(self)
+        for name, kind in _kinds(own).items():
+            value = getattr(self, name)
+            if get_origin(kind) is tuple:
+                value = tuple(float(number) for number in value)
+                object.__setattr__(self, name, value)
+            check_number(name, value, kind)
+        check_at_most("act_periods", self.act_periods, max(OLDEST_S / self.control_dt_s, 3.0))
 
 
-def require_at_most(name: str, value: float, most: float) -> None:
-    """Raises ShieldParamsError where `value` is above `most`."""
-    if value > most + TOL * abs(most):
-        raise ShieldParamsError(f"shield parameter {name} = {value:g}: must be at most {most:g}")
+def make_params(kind: type[T], values: Mapping[str, Any], overrides: Mapping[str, Any]) -> T:
+    """Parameters of a `kind`, in which `overrides` replace single `values`. ShieldParamsError for an unknown one."""
+    known = [field.name for field in fields(kind)]
+    if unknown := sorted(set(overrides) - set(known)):
+        raise ShieldParamsError(f"unknown shield parameter {unknown[0]!r}; known: {', '.join(known)}")
+    return kind(**{**values, **overrides})
 
 
-def require_supervision(
-    warn_periods: int, act_periods: int, recover_periods: int, latch_s: float, control_dt_s: float
-) -> None:
-    """Raises ShieldParamsError where inputs or holds would count in fractions of a period, or pass for too long."""
-    for name, value in (
-        ("warn_periods", warn_periods),
-        ("act_periods", act_periods),
-        ("recover_periods", recover_periods),
-    ):
-        if value != int(value):
-            raise ShieldParamsError(f"shield parameter {name} = {value!r}: must be a whole number")
-    require_at_most("act_periods", act_periods, max(OLDEST_S / control_dt_s, 3.0))
-    require_at_most("latch_s", latch_s, LONGEST_HOLD_S)
+def check_number(name: str, value: Any, kind: Any) -> None:
+    """Raise ShieldParamsError unless every number of `value` is finite and inside the bounds of the type `kind`."""
+    numbers = value if isinstance(value, tuple) else (value,)
+    element = get_args(kind)[0] if get_origin(kind) is tuple else kind
+    plain, *metas = get_args(element) or (element,)
+    bounds = metas[0] if metas else Meta()
+    _require(all(isfinite(number) for number in numbers), name, value, "finite")
+    _require(plain is not int or all(number == int(number) for number in numbers), name, value, "a whole number")
+    _require(bounds.gt is None or all(number > bounds.gt for number in numbers), name, value, "greater than 0")
+    _require(bounds.ge is None or all(number >= bounds.ge for number in numbers), name, value, "0 or greater")
+    _require(bounds.lt is None or all(number < bounds.lt for number in numbers), name, value, f"below {bounds.lt}")
+    for number in numbers:
+        if bounds.le is not None:
+            check_at_most(name, number, bounds.le)
+
+
+def check_at_most(name: str, value: float, most: float) -> None:
+    """Raise ShieldParamsError where `value` is above `most`."""
+    _require(value <= most + TOL * abs(most), name, value, f"at most {most:g}")
+
+
+def _require(holds: bool, name: str, value: Any, what: str) -> None:
+    if not holds:
+        raise ShieldParamsError(f"shield parameter {name} = {value!r}: must be {what}")
+
+
+@cache
+def _kinds(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
