@@ -78,9 +78,11 @@ def _dispatch(args: list[str]) -> int:
 def _parse(name: str, args: list[str]) -> Callable[[], int]:
     """The command with its arguments, to be called; ValueError in one line where they cannot be understood."""
 
-    @functools.wraps(COMMANDS[name])
+    command = _command(name, args)
+
+    @functools.wraps(command)
     def prepared(*values: Any, **named: Any) -> Callable[[], int]:
-        return functools.partial(COMMANDS[name], *values, **named)
+        return functools.partial(command, *values, **named)
 
     shown, said = _Text(), _Text()
     try:
@@ -92,6 +94,12 @@ def _parse(name: str, args: list[str]) -> Callable[[], int]:
             print(SAYS_NOTHING.sub(lambda found: re.sub(r"[^\s│]", " ", found[0]), shown.getvalue()), end="")
             raise
     raise ValueError(_explained(said.getvalue(), name, args))
+
+
+def _command(name: str, args: list[str]) -> Callable[..., int]:
+    """The command; where its options depend on the arguments, with those that there are for these."""
+    for_arguments = getattr(sys.modules[COMMANDS[name].__module__], "for_arguments", None)
+    return for_arguments(args) if for_arguments is not None else COMMANDS[name]
 
 
 class _Text(io.StringIO):
@@ -108,18 +116,20 @@ def _explained(said: str, name: str, args: Sequence[str]) -> str:
         unknown = next((word for word in match[1].split(", ") if word.startswith("-")), match[1].split(", ")[0])
         if not unknown.startswith("-"):
             return f"too many arguments: {unknown!r}{usage}"
-        return f"unknown option {unknown}{_nearest(unknown, _options(name))}{usage}"
+        return f"unknown option {unknown}{_nearest(unknown, _options(name, args))}{usage}"
     if match := re.match(r"Error parsing (\S+): .*?('.*?')", text):
-        return f"{match[1]}: cannot read {match[2]}, wanted {_options(name).get(match[1], 'another value')}{usage}"
+        return (
+            f"{match[1]}: cannot read {match[2]}, wanted {_options(name, args).get(match[1], 'another value')}{usage}"
+        )
     return text.replace(" (required)", "") + usage
 
 
-def _options(name: str) -> dict[str, str]:
+def _options(name: str, args: Sequence[str]) -> dict[str, str]:
     """Options of a command, with what each takes."""
     shown = _Text()
     try:
         with redirect_stdout(shown):
-            tyro.cli(COMMANDS[name], prog=name, args=["--help"], config=(tyro.conf.FlagCreatePairsOff,))
+            tyro.cli(_command(name, list(args)), prog=name, args=["--help"], config=(tyro.conf.FlagCreatePairsOff,))
     except SystemExit:
         pass
     return dict(re.findall(r"│ (--[\w.-]+)(?: (?:\{None\}\|)?([^\s│]+))?", shown.getvalue()))

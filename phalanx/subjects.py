@@ -37,7 +37,7 @@ def runners_and_task(
     asked = next(iter(named), None)
     runners, name = _load(paths or shipped(str(asked), f"give a file, or --agent {_others(str(asked))}"))
     cfg = load_task(asked or name)
-    if cfg.name != name and not _fits(cfg, runners):
+    if asked not in (None, name) and cfg.name != load_task(name).name and not _fits(cfg, runners):
         raise ValueError(f"{paths[0]} is a policy for {name!r}, not for {asked!r}")
     team = {group or next(iter(cfg.groups)): runner for group, runner in runners.items()}
     missing = set(cfg.groups) - set(team)
@@ -85,7 +85,9 @@ def _fits(cfg: TaskCfg, runners: Mapping[str, PolicyRunner]) -> bool:
 def is_file(subject: str) -> bool:
     """Whether the command line means a policy file or a run; names of tasks have no suffix and no folder."""
     path = Path(subject)
-    return subject not in task_names() and (bool(path.suffix) or len(path.parts) > 1 or path.exists())
+    return subject not in task_names() and (
+        path.exists() or ":" not in subject and (bool(path.suffix) or len(path.parts) > 1)
+    )
 
 
 def _others(task: str) -> str:

@@ -3,12 +3,13 @@
 import hashlib
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hardware import load_robot
+from policies.names import nearest
 
 LEARNED = ("commands", "observation", "action", "robot")  # of a group: what a policy sees and does
 
@@ -41,6 +42,57 @@ def describe(value: Any) -> Any:
     if callable(value):
         return _name(value)
     return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
+
+
+def numbers(task: Any) -> dict[str, Any]:
+    """Every single number and switch of a task by its path, such as "rewards.at_goal.weight".
+
+    Those of its only group stand as if they were the task's own; training has options of its own.
+    """
+    return dict(_numbers(_one_group(task) | _own(task)))
+
+
+def changed(task: Any, changes: Mapping[str, Any]) -> Any:
+    """The task with other numbers; ValueError for a path that `numbers` does not know."""
+    known = numbers(task)
+    for path, value in changes.items():
+        if path not in known:
+            raise ValueError(f"task {task.name!r} has no number {path!r}{nearest(path, known)}")
+        parts = path.split(".")
+        if parts[0] not in _own(task):
+            parts = ["groups", next(iter(task.groups)), *parts]
+        task = _put(task, parts, value)
+    return task
+
+
+def _own(task: Any) -> dict[str, Any]:
+    return {field.name: getattr(task, field.name) for field in fields(task)}
+
+
+def _one_group(task: Any) -> dict[str, Any]:
+    groups = task.groups
+    return _own(next(iter(groups.values()))) if len(groups) == 1 else {}
+
+
+def _numbers(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = _own(value)
+    if isinstance(value, bool | int | float):
+        yield place, value
+    elif isinstance(value, Mapping):
+        single = len(value.get("groups", ())) == 1 if not place else False
+        for name, item in value.items():
+            if name not in ("training", "shield") and not (single and name == "groups") and "." not in str(name):
+                yield from _numbers(item, f"{place}.{name}" if place else str(name))
+
+
+def _put(value: Any, parts: list[str], new: Any) -> Any:
+    if not parts:
+        return new
+    name, *rest = parts
+    if isinstance(value, Mapping):
+        return {**value, name: _put(value[name], rest, new)}
+    return replace(value, **{name: _put(getattr(value, name), rest, new)})
 
 
 def differences(saved: Any, now: Any, place: str = "") -> list[str]:

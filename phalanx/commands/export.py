@@ -13,6 +13,7 @@ def export(
     run: RunFolder,
     out_file: OutFile = None,
     role: Annotated[str | None, tyro.conf.arg(metavar="ROLE")] = None,
+    accept_task_change: bool = False,
     json: bool = False,
 ) -> int:
     """Write the policy of a training run as one file, or one for each role of its task.
@@ -24,6 +25,7 @@ def export(
         out_file: Policy file to write; policy.onnx in the folder when not given. For all roles of a task that has
             several, the folder for TASK-ROLE.onnx; that of the run when not given.
         role: The one to write, of a task with several.
+        accept_task_change: Go on although the task is no longer what was trained; the file is for the task of today.
         json: Print one JSON object on stdout.
     """
     from policies.checkpoint import load_checkpoint
@@ -34,9 +36,16 @@ def export(
     folder = run if run.is_dir() else run.parent
     with err.status("exporting ..."):
         if role is None and len(groups) > 1:
-            paths = export_team(run, out_file or folder)
+            paths = export_team(run, out_file or folder, accept_change=accept_task_change)
         else:
-            paths = [export_policy(run, out_file or folder / f"{role or 'policy'}.onnx", group=role or "")]
+            paths = [
+                export_policy(
+                    run,
+                    out_file or folder / f"{role or 'policy'}.onnx",
+                    group=role or "",
+                    accept_change=accept_task_change,
+                )
+            ]
     rows = [_row(path) for path in paths]
     if json:
         print_json(rows[0] if len(rows) == 1 else {"files": rows})

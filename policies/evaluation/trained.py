@@ -8,7 +8,7 @@ from policies.algorithms import ALGORITHMS
 from policies.checkpoint import CheckpointError, load_checkpoint
 from policies.names import nearest
 from policies.networks.controller import Controller
-from policies.task_data import differences, task_record
+from policies.task_data import changed, differences, task_record
 from sim.tasks import load_task
 
 ACCEPT = "--accept-task-change"
@@ -21,7 +21,7 @@ def trained_task(content: Mapping[str, Any], task: Any = None, accept_change: bo
     """
     run = content["run"]
     if task is None:
-        task = load_task(run["from"] or run["task"])
+        task = changed(load_task(run["from"] or run["task"]), run.get("task_changes", {}))
     if run["task_data"] is not None and not accept_change:
         check_same_task(run, task, f"go back to what it was{_commit(run)}, or go on with the task of today by {ACCEPT}")
     return task

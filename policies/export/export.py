@@ -120,7 +120,7 @@ def make_contract(controller: Controller, content: Mapping[str, Any], task: Any,
         *(TensorSpec(m.name + MEMORY_OUTPUT_SUFFIX, m.shape, "float32", m.unit, m.frame, m.meaning) for m in memory),
     )
     return Contract(
-        task=task.name,
+        task=content["run"].get("from") or task.name,  # by which it is found again
         group=role,
         robot=robot_interface(robot),
         control_dt_s=1.0 / robot.control_hz,

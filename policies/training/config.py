@@ -43,6 +43,7 @@ class TrainCfg:
     """One training run. The same configuration and seed give the same run, bitwise on a CPU, unless time ends it."""
 
     task: Any = "swarm-swap"  # a name, or a TaskCfg
+    task_changes: Mapping[str, Any] = field(default_factory=dict)  # other numbers, see `policies.task_data.numbers`
     out: Path = Path("runs/train")  # checkpoint, logs and dumps go here
     algo: str = "ppo"  # see `policies.algorithms`
     algorithm: Mapping[str, Any] = field(default_factory=dict)  # its hyperparameters, on top of those of the task
@@ -55,6 +56,7 @@ class TrainCfg:
     resume: bool = False  # go on from the checkpoint in `out`
     start_from: Path | None = None  # run, or checkpoint, of a task alike: its networks are what learning begins with
     checkpoint_every: int = 10  # iterations
+    accept_task_change: bool = False  # resume although the task is not what it was
 
     def __post_init__(self) -> None:
         for name in ("total_steps", "checkpoint_every"):

@@ -23,10 +23,13 @@ def run_record(cfg: TrainCfg, env: Any, groups: Mapping[str, Group]) -> dict[str
     return {
         "task": task.name if task is not None else str(cfg.task),
         "from": cfg.task if isinstance(cfg.task, str) else None,  # how to find the task again
+        "task_changes": dict(cfg.task_changes),
         "task_data": task_record(task) if task is not None else None,
         "algo": cfg.algo,
         "algorithm": {name: asdict(group.cfg) for name, group in groups.items()},
         "network": {name: asdict(group.network) for name, group in groups.items()},
+        "given": {"algorithm": dict(cfg.algorithm), "network": dict(cfg.network)},  # on top of what the task says
+        "robots": cfg.collection.num_agents,
         "num_envs": next(iter(groups.values())).shape[0],
         "num_agents": robots,
         "shield": cfg.collection.shield,

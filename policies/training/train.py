@@ -43,6 +43,8 @@ def train(
     `on_progress` gets every iteration's numbers. `env` replaces the environment that `cfg` describes.
     """
     path = cfg.out / FILE
+    if cfg.out.exists() and not cfg.out.is_dir():
+        raise ValueError(f"out = {cfg.out}: is a file, wanted a folder")
     saved = load_checkpoint(path) if cfg.resume else {}
     if not cfg.resume and path.exists():
         raise CheckpointError(f"{path} exists: resume that run, or give another folder")
@@ -73,8 +75,8 @@ def train(
     done = fraction >= 1
     message = f"trained {trainer.agent_steps:,} agent steps in {wall_s:.0f} s"
     if not done:
-        again = f"phalanx train {cfg.task} --out {cfg.out} --resume"
-        message = f"stopped at {trainer.agent_steps:,} agent steps; to go on: {again} (with the same options)"
+        again = f"phalanx train {trainer.run['from'] or trainer.run['task']} --out {cfg.out} --resume"
+        message = f"stopped at {trainer.agent_steps:,} agent steps; to go on: {again}"
     return TrainResult(
         path=path,
         return_curve=trainer.curve,
@@ -94,7 +96,7 @@ def _told_what_to_do(cfg: TrainCfg, engine: str, checkpoint: Path) -> Iterator[N
         with engine_errors(engine, cfg.collection.num_envs, cfg.machine.device):
             yield
     except EngineError as error:
-        again = f"phalanx train {cfg.task} --out {cfg.out} --resume (with the same options, or another --engine)"
+        again = f"phalanx train {cfg.task} --out {cfg.out} --resume, or on another --engine"
         way = f"go on from its checkpoint with {again}" if checkpoint.exists() else "no checkpoint had been written yet"
         raise EngineError(f"{error}; {way}") from error
 

@@ -12,6 +12,8 @@ import torch
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import Clock, Group
 from policies.checkpoint import CheckpointError, load_checkpoint, restore_global_rng
+from policies.evaluation.trained import check_same_task
+from policies.task_data import changed
 from policies.threads import Workers, single_threaded_torch
 from policies.training.collector import Collector
 from policies.training.config import TrainCfg
@@ -126,6 +128,8 @@ class Trainer:
         if "run" not in state:
             raise CheckpointError("the checkpoint is of an earlier version, which can be exported but not resumed")
         saved, asked = state["run"], self.run
+        if saved["task_data"] is not None and self.collector.env.task is not None and not self.cfg.accept_task_change:
+            check_same_task(saved, self.collector.env.task, "go on all the same by --accept-task-change")
         if state["policies"].keys() != self.algorithm.policies.keys():
             now, then = (", ".join(groups) for groups in (self.algorithm.policies, state["policies"]))
             raise CheckpointError(f"cannot resume with groups {now}: the checkpoint was made with {then}")
@@ -173,7 +177,7 @@ class Trainer:
 
 
 def _env_of(cfg: TrainCfg) -> Any:
-    task = load_task(cfg.task) if isinstance(cfg.task, str) else cfg.task
+    task = changed(load_task(cfg.task) if isinstance(cfg.task, str) else cfg.task, cfg.task_changes)
     collection, machine = cfg.collection, cfg.machine
     options: Any = {
         "shield": collection.shield,

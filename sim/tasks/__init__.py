@@ -1,7 +1,6 @@
 """Tasks by name: one file each and one line here."""
 
-from difflib import get_close_matches
-
+from hardware.plugins import load_plugin, registered
 from sim.task import TaskCfg
 from sim.tasks.bimanual_lift import BIMANUAL_LIFT
 from sim.tasks.co_carry import CO_CARRY
@@ -37,13 +36,12 @@ _TASKS = {task.name: task for task in _ALL}
 
 def task_names() -> list[str]:
     """Names of all tasks, sorted."""
-    return sorted(_TASKS)
+    return sorted({*_TASKS, *registered("task")})
 
 
 def load_task(name: str) -> TaskCfg:
-    """The task called `name`; ValueError names what exists and the nearest match."""
-    if name not in _TASKS:
-        near = get_close_matches(name, _TASKS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown task {name!r}; known tasks: {', '.join(task_names())}{hint}")
-    return _TASKS[name]
+    """The task called `name`, or at module:NAME; ValueError names what exists and the nearest match."""
+    task = _TASKS.get(name) or load_plugin("task", name, _TASKS)
+    if not isinstance(task, TaskCfg):
+        raise ValueError(f"task {name!r} is a {type(task).__name__}, wanted a TaskCfg")
+    return task

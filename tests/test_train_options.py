@@ -1,0 +1,103 @@
+"""Every number of a run can be set on the command line, is checked, and is still known when the run is resumed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from phalanx.cli import main
+from policies.checkpoint import load_checkpoint
+
+SMALL = ["--num-envs", "8", "--ppo.num-steps", "4", "--ppo.epochs", "1", "--network.hidden", "8", "--steps", "32"]
+
+
+def phalanx(*args: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(args)
+    return end.value.code or 0
+
+
+def refused(capsys, *args: str) -> str:
+    assert phalanx(*args) == 2
+    said = capsys.readouterr().err.strip()
+    assert "\n" not in said
+    return said
+
+
+def test_options_reach_the_run_and_the_hint_to_resume_can_be_pasted(tmp_path: Path, capsys):
+    out = str(tmp_path / "run")
+    options = [
+        "--seed",
+        "5",
+        "--ppo.learning-rate",
+        "3e-4",
+        "--task.episode-s",
+        "2.5",
+        "--task.rewards.spin.weight",
+        "-0.1",
+    ]
+    assert phalanx("train", "hover", "--out", out, *SMALL, *options, "--steps", "64") == 0
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["algorithm"]["crazyflie"]["learning_rate"] == 3e-4 and run["network"]["crazyflie"]["hidden"] == 8
+    assert run["algorithm"]["crazyflie"]["gamma"] == 0.98  # as the task says
+    assert run["task_data"]["config"]["episode_s"] == 2.5
+    assert run["seed"] == 5 and run["git"] and run["versions"]["torch"] and run["command"]
+    assert phalanx("train", "hover", "--out", out, "--resume", "--steps", "96") == 0
+    content = load_checkpoint(tmp_path / "run")
+    assert content["progress"]["agent_steps"] == 96 and content["run"]["seed"] == 5
+    assert phalanx("export", out) == 0  # with the task as it was set
+    assert "resume" not in refused(capsys, "train", "hover", "--out", out, "--resume", "--seed", "-1")
+    said = refused(capsys, "train", "hover", "--out", out, "--resume", "--seed", "7")
+    assert "cannot resume with seed = 7: the checkpoint was made with 5" in said
+
+
+def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
+    (tmp_path / "file").write_text("")
+    for args, expected in (
+        (["--ppo.learning-rat", "1"], "did you mean '--ppo.learning-rate'"),
+        (["--ppo.gamma", "3"], "ppo.gamma = 3.0: 0 to 1"),
+        (["--network.hidden", "0"], "network.hidden = 0: at least 1"),
+        (["--algo", "pp"], "unknown algorithm 'pp'; known: ppo, td3; did you mean 'ppo'"),
+        (["--seed", "-1"], "seed = -1: at least 0"),
+        (["--task.rewards.spin.wieght", "1"], "did you mean '--task.rewards.spin.weight'"),
+        (["--out", str(tmp_path / "file")], "is a file, wanted a folder"),
+        (["--threads", "0"], "threads = 0: at least 1"),
+    ):
+        assert expected in refused(capsys, "train", "hover", *args), args
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_task_of_ones_own_works_from_the_folder_it_is_in(tmp_path: Path, monkeypatch, capsys):
+    (tmp_path / "my_tasks.py").write_text(
+        "from sim.tasks import load_task\nYAW = load_task('hover').changed(name='hover-yaw', episode_s=1.0)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert phalanx("train", "my_tasks:YAW", "--out", "run", *SMALL) == 0
+    assert phalanx("train", "my_tasks:YAW", "--out", "run", "--resume", "--steps", "64") == 0
+    assert phalanx("export", "run", "--out", "yaw.onnx") == 0
+    assert phalanx("eval", "yaw.onnx", "--episodes", "2") == 0
+    assert phalanx("eval", "run", "--episodes", "2") == 0
+    assert phalanx("verify", "yaw.onnx", "--episodes", "2", "--run", "run") == 1  # it flies, but not well
+    assert "hover-yaw" not in refused(capsys, "train", "my_tasks:NAW") and "did you mean"
+
+
+def test_a_task_that_has_changed_is_refused_by_name_of_its_fields(tmp_path: Path, monkeypatch, capsys):
+    source = (
+        "from sim.tasks import load_task\nfrom sim.task import Term\n"
+        "def far(t):\n    return t.state.base_pos[..., 0] > {limit}\n"
+        "FAR = load_task('hover').changed(name='far', episode_s={length}, terminations={{'far': Term(far)}})\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "far_tasks", raising=False)
+    file = tmp_path / "far_tasks.py"
+    file.write_text(source.format(limit=3.0, length=1.0))
+    assert phalanx("train", "far_tasks:FAR", "--out", "run", *SMALL) == 0
+    file.write_text(source.format(limit=4.00, length=2.0))
+    __import__("linecache").clearcache()
+    monkeypatch.delitem(__import__("sys").modules, "far_tasks")
+    for command in (["export", "run"], ["eval", "run"], ["train", "far_tasks:FAR", "--out", "run", "--resume"]):
+        said = refused(capsys, *command)
+        assert "task 'far' has changed since it was trained: " in said and "episode_s (1.0, now 2.0)" in said
+        assert "far_tasks.far" in said and "--accept-task-change" in said
+    assert phalanx("export", "run", "--accept-task-change") == 0
+    assert phalanx("train", "far_tasks:FAR", "--out", "run", "--resume", "--accept-task-change", "--steps", "96") == 0
