@@ -86,7 +86,7 @@ def is_file(subject: str) -> bool:
     """Whether the command line means a policy file or a run; names of tasks have no suffix and no folder."""
     path = Path(subject)
     return subject not in task_names() and (
-        path.exists() or ":" not in subject and (bool(path.suffix) or len(path.parts) > 1)
+        path.exists() or (":" not in subject and (bool(path.suffix) or len(path.parts) > 1))
     )
 
 

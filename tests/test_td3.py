@@ -15,8 +15,8 @@ from policies.evaluation.evaluate import evaluate
 from policies.evaluation.trained import load_controller
 from policies.evaluation.verify import VerifyCfg, measure_parity
 from policies.export.export import export_policy
-from policies.observation import Observation
 from policies.training.train import train
+from sim.envs.observation import Observation
 
 QUICK = dict(algo="td3", warm_up=640, batch=128, updates=8, gamma=0.95, tau=0.05, hidden=32, peer_embed=16)
 

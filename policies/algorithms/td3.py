@@ -16,8 +16,8 @@ from policies.algorithms.algorithm import Clock, Experience, Group, common, labe
 from policies.networks.normaliser import Features
 from policies.networks.policy import Memory, Policy
 from policies.networks.trunk import Trunk, orthogonal
-from policies.observation import Observation
 from policies.threads import Workers
+from sim.envs.observation import Observation
 from sim.tree import on_tensors
 
 
