@@ -36,15 +36,15 @@ def walk(policy: Path, velocity: tuple[float, float, float], worlds: int, second
     )  # none ends on the last step
     env = TeamEnv(task, worlds, SEED)
     robots = env.group
-    pilot = make_policy_runner(policy if policy.suffix == ".onnx" else load_controller(policy))
-    pilot.start(robots)
+    runner = make_policy_runner(policy if policy.suffix == ".onnx" else load_controller(policy))
+    runner.start(robots)
     began = robots.now.state
     upright = torch.ones(worlds, dtype=torch.bool)
     came = torch.zeros(worlds, 3)
     turned = torch.zeros(worlds)
     survived_s = torch.zeros(worlds)
     for _ in range(round(seconds / env.control_dt)):
-        step = env.step({task.group_name: pilot.act(robots)[0]})
+        step = env.step({task.group_name: runner.act(robots)[0]})
         upright &= ~step.terminated[task.group_name][:, 0]
         way = rotate_inverse(began.base_quat, robots.now.state.base_pos - began.base_pos)[:, 0]
         came = torch.where(upright[:, None], way, came)

@@ -21,7 +21,7 @@ def main(path: str) -> np.ndarray:
     # Memory: start with what the contract says, feed each output back into its input.
     memory = {m["input"]: np.array([m["initial"]], np.float32) for m in contract["memory"]}
     # Raw sensors in SI units; one robot at rest, one peer 1 m ahead, the goal behind it.
-    # A file asks for what its policy looks at: one that hears nobody has no inputs for peers.
+    # A file asks for what its policy looks at: one that observes no peers has no inputs for peers.
     sensed = {
         "base_pos": np.array([[0.0, 0.0, 1.0]], np.float32),
         "base_quat": np.array([[1.0, 0.0, 0.0, 0.0]], np.float32),

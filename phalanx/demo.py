@@ -11,7 +11,7 @@ from typing import Any
 
 from phalanx.demo_display import Display
 from phalanx.machine import machine, versions
-from phalanx.report import judge, load_flight, render_page
+from phalanx.report import check_gates, load_flight, render_page
 
 LEFT_BY_A_RUN = ("train", "ros", "policy.onnx", "result.json", "report.html")
 Update = Callable[[float | None, str], None]  # how far the stage is, 0 to 1, and a note
@@ -77,7 +77,7 @@ def run_demo(cfg: DemoCfg, display: Display) -> dict[str, Any]:
             "files": {"policy": str(policy), "bag": metrics["bag"], "checkpoint": str(cfg.out / "train")},
             "command": f"phalanx demo --seed {cfg.seed}" + (" --quick" if cfg.quick else ""),
         }
-        gates = judge(result, learned=not cfg.quick)
+        gates = check_gates(result, learned=not cfg.quick)
         result["success"] = all(gate.passed for gate in gates)
         result["gates"] = [asdict(gate) for gate in gates]
         update(None, str(_write(cfg, result)))

@@ -43,7 +43,7 @@ def plan_mission(
     seed: int,
     swap: bool = False,
 ) -> tuple[Mission, Criterion]:
-    """The mission for policy files with these contracts, and what it is judged by; None for the task's own.
+    """The mission for policy files with these contracts, and its criterion of success; None for the task's own.
 
     It is that of the policies' own task, or the swap: for policies of swarm-swap, and for others where `swap` is set.
     One policy is killed after `kill_after_s`; "auto" kills in the swap only. ValueError for files that are no team, a

@@ -1,4 +1,4 @@
-"""Missions of tasks are judged by the task's own terms; moments take the place of worlds."""
+"""Missions of tasks are evaluated by the task's own terms; moments take the place of worlds."""
 
 from collections.abc import Mapping
 

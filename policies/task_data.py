@@ -102,8 +102,8 @@ def differences(saved: Any, now: Any, place: str = "") -> list[str]:
         return [d for n in names for d in differences(saved.get(n), now.get(n), f"{place}.{n}" if place else str(n))]
     if saved == now:
         return []
-    told = "" if isinstance(saved, Mapping | list) or isinstance(now, Mapping | list) else f" ({saved}, now {now})"
-    return [place + told]
+    values = "" if isinstance(saved, Mapping | list) or isinstance(now, Mapping | list) else f" ({saved}, now {now})"
+    return [place + values]
 
 
 def digest(value: Any) -> str:

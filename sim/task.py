@@ -22,7 +22,7 @@ class PolicyInput:
     peers: Peers
     objects: Mapping[str, ObjectState]
     command: Mapping[str, Tensor]  # (..., n) what the operator asks
-    memory: Mapping[str, Tensor]  # (..., n) what it told itself
+    memory: Mapping[str, Tensor]  # (..., n) what the policy remembers
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class EventTerm:
 class ObservationCfg:
     """What a robot's policy sees: `own` terms, `peer` terms for each robot in range, and what it remembers.
 
-    `privileged` terms look at the truth and are shown to the critic only. Without `peer` terms robots hear nobody.
+    `privileged` terms look at the truth and are shown to the critic only. Without `peer` terms robots observe no peers.
     """
 
     own: Mapping[str, Term]
@@ -170,7 +170,7 @@ class GroupCfg:
     noise: Noise
     randomisation: Mapping[str, EventTerm]
     update_commands: UpdateCommandsFunc | None = None  # moves the commands during an episode
-    baseline: Term | None = None  # func(inputs, **params) -> target (..., U): a controller that nobody trained
+    baseline: Term | None = None  # func(inputs, **params) -> target (..., U): a controller without training
     training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # algorithm -> fields that it overrides
     shield: Mapping[str, Any] = field(default_factory=dict)  # overrides of the robot's shield parameters
 

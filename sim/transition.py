@@ -26,7 +26,7 @@ class Transition:
     last_state: RobotState  # a control step before
     objects: Mapping[str, ObjectState]  # (W, 1, ...)
     command: Mapping[str, Tensor]  # (W, N, size)
-    target: Tensor  # (W, N, U) what the actuators were told
+    target: Tensor  # (W, N, U) what the actuators were sent
     action: Tensor  # (W, N, U) in [-1, 1]
     last_action: Tensor  # (W, N, U)
     memory: Mapping[str, Tensor]  # (W, N, size)
@@ -38,8 +38,8 @@ class Transition:
     frames: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
     last_frames: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
 
-    def told(self, command: Mapping[str, Tensor]) -> "Transition":
-        """The same moment, had robots been told `command`; what is known of their frames is known there too."""
+    def with_command(self, command: Mapping[str, Tensor]) -> "Transition":
+        """The same moment, had robots been given `command`; what is known of their frames is known there too."""
         other = replace(self, command=command)
         other.frames, other.last_frames = self.frames, self.last_frames
         return other

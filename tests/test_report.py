@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from synthetic_run import make_flight
 
-from phalanx.report import judge, load_flight, render_flight, render_page
+from phalanx.report import check_gates, load_flight, render_flight, render_page
 from phalanx.report.page import histogram
 
 TEAM = {"success_rate": 0.9, "shielded_success_rate": 0.98, "collision_rate": 0.02, "shielded_collision_rate": 0.0}
@@ -33,7 +33,7 @@ GOOD = {
 
 
 def failed(result, learned=True):
-    return [gate.name for gate in judge(result, learned) if not gate.passed]
+    return [gate.name for gate in check_gates(result, learned) if not gate.passed]
 
 
 def test_a_good_run_passes_every_gate():
@@ -73,7 +73,7 @@ def late(**machine) -> list:
     result["ros"]["sensor_to_command_ms"]["p99"] = machine.pop("p99", 26.0)
     result["ros"]["bare_echo"] |= {"cycle_ms": {"p50": 1.0, "p99": 6.0, "max": 60.0}, **machine.pop("echo", {})}
     result["ros"] |= machine
-    return [gate for gate in judge(result, True) if not gate.passed or gate.warning]
+    return [gate for gate in check_gates(result, True) if not gate.passed or gate.warning]
 
 
 def test_a_delay_that_a_bare_echo_has_too_is_a_warning_that_says_why():

@@ -194,7 +194,7 @@ def test_frames_are_kept_only_for_the_moment_that_they_belong_to():
             for found, wanted in zip(kept, anew, strict=True):
                 assert torch.equal(found[[0, 2, 3]], wanted[[0, 2, 3]])
                 torch.testing.assert_close(found[1], wanted[1], rtol=0.0, atol=1e-6)  # worked out in a batch of one
-    assert t.told({}).frames is t.frames
+    assert t.with_command({}).frames is t.frames
 
 
 def test_the_critic_sees_each_world_at_the_start_that_it_was_put_at():

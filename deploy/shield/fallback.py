@@ -1,4 +1,4 @@
-"""What the supervisor needs to know of a class of robots: how to judge its state, and what to do without a policy."""
+"""What the supervisor needs to know of a class of robots: how to check its state, and what to do without a policy."""
 
 from dataclasses import dataclass
 from enum import Enum

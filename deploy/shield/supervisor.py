@@ -15,7 +15,7 @@ from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peer
 from deploy.shield.joints.arm import ArmFallback
 from deploy.shield.joints.humanoid import HumanoidFallback
 from deploy.shield.joints.params import JointShieldParams
-from deploy.shield.types import NOBODY, Context
+from deploy.shield.types import NO_PEERS, Context
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
@@ -179,7 +179,7 @@ class Shield:
         elif self._peers is not None:
             self._peers = replace(self._peers, age=self._peers.age + elapsed_s)
         else:
-            self._peers = NOBODY
+            self._peers = NO_PEERS
         return reason
 
     def _take_request(self, now_s: float, requested: ActuatorCommand | None, age_s: float) -> str:

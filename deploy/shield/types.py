@@ -7,7 +7,7 @@ import numpy as np
 
 from hardware.types import Array, ObjectState, Peers, RobotState
 
-NOBODY = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, dtype=bool))
+NO_PEERS = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, dtype=bool))
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Context:
     state: RobotState | None  # of the robot itself; only the supervisor knows what to do without
     peers: Peers  # robots of the team
     objects: Mapping[str, ObjectState] = field(default_factory=dict)  # tracked things, by name
-    people: Peers = field(default_factory=lambda: NOBODY)
+    people: Peers = field(default_factory=lambda: NO_PEERS)
 
 
 @dataclass(slots=True)

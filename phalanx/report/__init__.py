@@ -2,7 +2,7 @@
 
 from phalanx.report.film import Cable, Film, Marker, Shape
 from phalanx.report.flight import Event, Flight, load_flight
-from phalanx.report.gates import Gate, judge
+from phalanx.report.gates import Gate, check_gates
 from phalanx.report.page import render_flight, render_page, render_replay
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "Gate",
     "Marker",
     "Shape",
-    "judge",
+    "check_gates",
     "load_flight",
     "render_flight",
     "render_page",

@@ -75,7 +75,7 @@ function laneChart(host, flight, clock) {
   });
 }
 
-// One row a term, largest sum first, each on a scale of its own: any number of terms can be told apart.
+// One row a term, largest sum first, each on a scale of its own: any number of terms can be distinguished.
 function rewardRows(host, terms, times, clock) {
   const rowHeight = 30, bottom = 34, left = 150, right = 74;
   const height = terms.length * rowHeight + bottom;

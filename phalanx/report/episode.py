@@ -34,13 +34,13 @@ class Episode:
 
 @single_threaded_torch()
 def play_episode(
-    task: TaskCfg, pilots: Mapping[str, PolicyRunner], num_agents: int | None, seed: int, shield: bool
+    task: TaskCfg, runners: Mapping[str, PolicyRunner], num_agents: int | None, seed: int, shield: bool
 ) -> Episode:
-    """Let `pilots`, one for each role, act for one episode of `task` with randomisation on, until it ends."""
+    """Let `runners`, one for each role, act for one episode of `task` with randomisation on, until it ends."""
     env = _OneEpisode(task, 1, seed, num_agents, shield)
     groups = env.groups
     for name, group in groups.items():
-        pilots[name].start(group)
+        runners[name].start(group)
     ground = ground_of(env)
     columns = torch.arange(env.world.scene.model.nq)
     qpos, pos, commanded = [], [], []
@@ -54,7 +54,7 @@ def play_episode(
     mode, terms, total, ended = [], [], 0.0, False
     while not ended:
         before = _shielded(env)
-        step = env.step({name: pilots[name].act(group)[0] for name, group in groups.items()})
+        step = env.step({name: runners[name].act(group)[0] for name, group in groups.items()})
         total += float(_robots(step.reward).mean())
         terms.append(_named(step.reward_terms))
         mode.append((_shielded(env) - before).clip(0, 1))

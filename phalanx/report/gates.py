@@ -23,7 +23,7 @@ class Gate:
     warning: str = ""  # why the figure is missed and the gate is passed all the same
 
 
-def judge(result: Mapping[str, Any], learned: bool) -> list[Gate]:
+def check_gates(result: Mapping[str, Any], learned: bool) -> list[Gate]:
     """The gates of a run from the content of result.json; what was not measured fails.
 
     A figure of time that the machine alone made too late is a warning, see `_on_time`.

@@ -178,7 +178,7 @@ def _flight(
 
 
 def _recorded(graph: GraphController, inputs: dict[str, np.ndarray], memory: dict[str, np.ndarray]) -> ProbeSequence:
-    # Slots that hold nobody are part of every flight, whether or not someone was out of range in this one.
+    # Empty slots are part of every flight, whether or not someone was out of range in this one.
     if "peers_valid" in inputs and inputs["peers_valid"].shape[-1] > 1:
         inputs["peers_valid"][PROBE_STEPS // 2 :, :, -1] = False
     return record_sequence(step_function(graph), inputs, memory)

@@ -61,7 +61,7 @@ class GraphController(nn.Module):
         return tuple(answers[tensor.name] for tensor in self.outputs)
 
     def _policy_input(self, given: Mapping[str, Tensor]) -> PolicyInput:
-        """What the controller is given; zero where the graph has no such input, for then nobody looks at it."""
+        """What the controller is given; zero where the graph has no such input, which then is not used."""
         group, like = self.controller.group, next(iter(given.values()))
 
         def take(signal: TensorSpec) -> Tensor:

@@ -13,7 +13,7 @@ class ObsDims(NamedTuple):
     """Numbers of features in the parts of an observation."""
 
     policy: int  # of the robot itself
-    neighbours: int  # of each neighbour; 0 for robots that hear nobody
+    neighbours: int  # of each neighbour; 0 for robots that observe no peers
     privileged: int = 0  # of the robot, for critics only
 
 

@@ -34,7 +34,7 @@ def orthogonal(layer: nn.Linear, gain: float = sqrt(2.0)) -> nn.Linear:
 
 
 class PeerAttention(nn.Module):
-    """Pools any number of peers into one vector, whatever their order; a learned null slot stands for "nobody"."""
+    """Pools any number of peers into one vector, whatever their order; a learned null slot stands for "no peer"."""
 
     def __init__(self, peer_dim: int, query_dim: int, embed: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a training run is told: the task, and four configurations: network, algorithm, collection and machine."""
+"""What a training run does: the task, and four configurations: network, algorithm, collection and machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -63,7 +63,7 @@ def train(
             fraction = _fraction(cfg, trainer.agent_steps, wall_s)
             if fraction >= 1 or interrupted() or (stop is not None and stop()):
                 break
-            with _told_what_to_do(cfg, trainer.engine, path):
+            with _with_advice(cfg, trainer.engine, path):
                 numbers = trainer.iterate(fraction)
             logs.write(numbers, trainer.agent_steps)
             if trainer.iteration % cfg.checkpoint_every == 0:
@@ -90,7 +90,7 @@ def train(
 
 
 @contextmanager
-def _told_what_to_do(cfg: TrainCfg, engine: str, checkpoint: Path) -> Iterator[None]:
+def _with_advice(cfg: TrainCfg, engine: str, checkpoint: Path) -> Iterator[None]:
     """What breaks in an engine or its accelerator, out of memory or lost, becomes one line that says how to go on."""
     try:
         with engine_errors(engine, cfg.collection.num_envs, cfg.machine.device):

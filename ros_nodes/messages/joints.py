@@ -70,7 +70,7 @@ class CommandConverter:
         return self._message
 
     def read(self, message: JointState) -> tuple[ActuatorCommand, int]:
-        """Command (U,) and stamp in ns. MessageError for other channels or lengths; values are not judged here."""
+        """Command (U,) and stamp in ns. MessageError for other channels or lengths; values are not checked here."""
         names = message.name
         if names == self._names:
             order: Sequence[int] = range(len(names))

@@ -57,7 +57,7 @@ def run_mission(
 ) -> dict[str, Any]:
     """Carry out `mission`, each robot with its policy file, and return its metrics (see `mission_metrics`).
 
-    `criterion` judges the ground truth. `on_progress` gets a dict with `phase` ("start", "bring-up",
+    `criterion` evaluates the ground truth. `on_progress` gets a dict with `phase` ("start", "bring-up",
     "mission", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in
     `out_dir`: bag/ (MCAP), flight.npz, mission.json (metrics), plan.json, params.yaml, logs/ and series/. BundleError
     or ValueError for a bundle or mission that cannot be, DeployError when a process fails.

@@ -1,4 +1,4 @@
-"""Ground truth of a mission, row by row: what the simulated robots record and what the mission is judged by."""
+"""Ground truth of a mission, row by row: what the simulated robots record and what the mission is evaluated by."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -63,7 +63,7 @@ class Mission:
     duration_s: float
     checks_s: tuple[float, ...]  # success has to hold for `hold_s` before each of these times
     hold_s: float
-    task: str = ""  # whose terms judge the mission
+    task: str = ""  # whose terms evaluate the mission
     scene: str = ""  # the task whose scene is set up around the robots; empty for nothing but a floor
     objects: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (7,) pose
     noise: Mapping[str, float] = field(default_factory=dict)  # of the sensors, fields of `sim.noise.Noise`

@@ -24,7 +24,7 @@ Criterion = Callable[[Mission, GroundTruth], MissionSuccess]
 
 
 def near_goal(mission: Mission, truth: GroundTruth) -> MissionSuccess:
-    """Success is a base near its goal; what a mission is judged by that no task judges."""
+    """Success is a base near its goal; the criterion of a mission without a task."""
     goal = mission.command_at("goal_pos", truth.time_s, range(len(mission.team)))
     pos = np.stack([state.base_pos for state in truth.robots], axis=1)
     return MissionSuccess(np.linalg.norm(pos - goal, axis=-1) < SETTLED_M)

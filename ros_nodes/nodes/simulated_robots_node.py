@@ -84,7 +84,7 @@ class SimulatedRobotsNode(ManagedNode):
         return max(1, round(self._physics_hz / hz))
 
     def _make_series(self, mission: Mission) -> None:
-        """The way of every robot at the rate of physics, all that a mission is judged by at the control rate."""
+        """The way of every robot at the rate of physics, all that a mission is evaluated by at the control rate."""
         columns = tuple(f"{name}_{axis}" for name in mission.names for axis in "xyz")
         self._truth_series = self.series(self._series_dir, ("time_s", *columns), SERIES_CAPACITY, "truth")
         columns = ground_truth_columns(mission)

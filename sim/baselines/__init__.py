@@ -1,1 +1,1 @@
-"""Controllers that nobody trained: what a learned policy has to beat."""
+"""Controllers without training: what a learned policy has to beat."""

@@ -1,4 +1,4 @@
-"""Arms that nobody trained: the tool goes straight to its goal, the joints by damped least squares."""
+"""Arms without training: the tool goes straight to its goal, the joints by damped least squares."""
 
 import torch
 
@@ -20,7 +20,7 @@ SAG_M_S = 0.04  # by which a drive that leads what it measures sinks under half 
 
 
 def reach(p: PolicyInput, robot: str, gripper_m: tuple[float, ...] = ()) -> Tensor:
-    """Target (..., U) of an arm that brings its tool straight to `goal_pos`, `goal_quat`; the gripper as it is told."""
+    """Target (..., U) of an arm that brings its tool straight to `goal_pos`, `goal_quat`; the gripper as commanded."""
     pos, quat = tool_pose_b(p.state, robot)
     goal = rotate_inverse(p.state.base_quat, p.command["goal_pos"] - p.state.base_pos)
     goal_quat = multiply(p.state.base_quat * torch.tensor(CONJUGATE, dtype=quat.dtype), p.command["goal_quat"])

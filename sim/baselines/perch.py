@@ -1,4 +1,4 @@
-"""A drone that lands on a tray, and the arm that holds the tray under it; nobody trained them."""
+"""A drone that lands on a tray, and the arm that holds the tray under it; neither is trained."""
 
 import torch
 

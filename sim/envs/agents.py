@@ -170,7 +170,7 @@ class AgentGroup:
         pairs += [(self.measured[2][name], value) for name, value in objects.items()]
         for full, part in pairs:
             for name in part.__slots__:
-                getattr(full, name)[worlds] = getattr(part, name)  # measured in this very step: nobody else holds it
+                getattr(full, name)[worlds] = getattr(part, name)  # measured in this very step: it is not shared
         command = {name: value[worlds] for name, value in self.command.items()}
         memory = {name: value[worlds] for name, value in self.memory.items()}
         first = self.observe(PolicyInput(state, peers, objects, command, memory), self.now.of(worlds))

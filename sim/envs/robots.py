@@ -49,7 +49,7 @@ class RobotGroup:
         if self.ground is not None and n < team:
             raise ValueError("uneven ground is for robots that are all alike")
         self._self = torch.zeros(n, team)
-        self._self[torch.arange(n), first + torch.arange(n)] = torch.inf  # nobody is its own peer
+        self._self[torch.arange(n), first + torch.arange(n)] = torch.inf  # no robot is its own peer
         self._low, self._high = torch.tensor(self.robot.command_low), torch.tensor(self.robot.command_high)
         forces = [channel.unit == "N" for channel in self.robot.channels]
         self._forces, self._forces_any = torch.tensor(forces), any(forces)

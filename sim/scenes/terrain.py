@@ -13,7 +13,7 @@ import torch
 
 Tensor = torch.Tensor
 CELL_M = 0.125  # between two nodes: a foot stands on one or two cells, and 1,024 worlds of fields take 128 MB
-HALF = 88  # nodes from the middle of a field to its edge: 11 m, where nobody gets to in 10 s at 1 m/s
+HALF = 88  # nodes from the middle of a field to its edge: 11 m, out of reach in 10 s at 1 m/s
 NODES = 2 * HALF + 1
 PERIOD = 256  # nodes after which the landscape repeats: 32 m
 BUMP, PLATEAU = 2, 8  # nodes: 0.25 m between bumps, plateaus of a metre

@@ -1,7 +1,7 @@
 """co-carry: two Unitree G1s, one before the other, carry a stretcher to a place, without a word between them.
 
 A G1 has rubber hands that cannot grip. Each of the four handles is therefore strapped to a palm: it turns freely there
-and does not come off. Both robots run the same policy and face the same way, and neither is told which end it carries;
+and does not come off. Both robots run the same policy and face the same way, and neither knows which end it carries;
 each sees itself, the load and where the load is to be, and feels in its arms what the other one does. A load is carried
 in any direction, never turned.
 """

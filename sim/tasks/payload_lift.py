@@ -1,6 +1,6 @@
 """payload-lift: Crazyflies lift a load on cables and carry it along a path; one may die on the way.
 
-Nobody hears anybody and all fly the same policy. Each sees itself, the load and where the load is to be; its place
+No robot observes another and all fly the same policy. Each sees itself, the load and where the load is to be; its place
 around the load is the bearing at which it began. After "Decentralized Aerial Manipulation of a Cable-Suspended Load
 using Multi-Agent Reinforcement Learning", arXiv 2508.01522.
 """

@@ -1,4 +1,4 @@
-"""velocity: a Unitree G1 walks in any direction on flat ground as it is told, and stands when told so."""
+"""velocity: a Unitree G1 walks in any direction on flat ground as commanded, and stands when commanded so."""
 
 from collections.abc import Mapping
 from math import pi
@@ -161,7 +161,7 @@ GROUP = GroupCfg(
 
 VELOCITY = TaskCfg(
     name="velocity",
-    summary="a Unitree G1 walks at the velocity that it is told",
+    summary="a Unitree G1 walks at the commanded velocity",
     episode_s=10.0,
     success_hold_s=1.0,
     groups={ROBOT.name: GROUP},

@@ -10,7 +10,7 @@ from sim.tasks.velocity import VELOCITY
 
 VELOCITY_ROUGH = VELOCITY.changed(
     name="velocity-rough",
-    summary="a Unitree G1 walks at the velocity that it is told, over bumps and steps that it does not see",
+    summary="a Unitree G1 walks at the commanded velocity, over bumps and steps that it does not see",
     curriculum=Curriculum(up=0.2, down=0.05),
     scene=SceneCfg(props=uneven_ground),
     randomisation={

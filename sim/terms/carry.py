@@ -1,8 +1,8 @@
 """Terms of humanoids that carry one load between them: where it is to go, and how it is held.
 
 The load's heading frame is the load's, turned upright: x where it points and its bearers face, y to their left, z up.
-Bearers see where the load is, and not where they are themselves. The terms of their gait are those of `humanoids`, told
-to walk as the load has to go.
+Bearers see where the load is, and not where they are themselves. The terms of their gait are those of `humanoids`,
+commanded to walk as the load has to go.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from sim.transition import Transition
 Tensor = torch.Tensor
 WALK_M_S = 0.4  # how fast a load is carried to a goal that is far
 RATE = 1.0  # share of the distance to a near one that is covered in a second
-THERE_M = 0.1  # nobody walks to bring a load nearer than this
+THERE_M = 0.1  # no robot walks to bring a load nearer than this
 
 
 # What the policy sees: a inputs -> (..., k).
@@ -38,7 +38,7 @@ def walk(s: PolicyInput | Transition) -> Tensor:
 
 def gait_clock(p: PolicyInput) -> Tensor:
     """Sine and cosine of the gait's phase, (..., 2); both zero while the load is where it is to be."""
-    return humanoids.gait_clock(replace(p, command=_told(p)))
+    return humanoids.gait_clock(replace(p, command=_walk_command(p)))
 
 
 def load_vel(p: PolicyInput) -> Tensor:
@@ -56,7 +56,7 @@ def load_lean(p: PolicyInput) -> Tensor:
 
 def gait_phase(old: Tensor, p: PolicyInput, action: Tensor, dt_s: float, period_s: float) -> Tensor:
     """Phase of the gait, (..., 1) in [0, 1): runs while the load has to go somewhere."""
-    return humanoids.gait_phase(old, replace(p, command=_told(p)), action, dt_s, period_s)
+    return humanoids.gait_phase(old, replace(p, command=_walk_command(p)), action, dt_s, period_s)
 
 
 # What only the critic sees: a transition -> (W, N, k).
@@ -87,8 +87,8 @@ def load_tilt(t: Transition) -> Tensor:
 
 
 def walking(t: Transition, term: Callable[..., Tensor], **params: Any) -> Tensor:
-    """A `term` of `humanoids` with its `params`, had the robot been told the velocity with which the load is to go."""
-    return term(t.told(_told(t)), **params)
+    """A `term` of `humanoids` with its `params`, were the robot's command the velocity with which the load is to go."""
+    return term(t.with_command(_walk_command(t)), **params)
 
 
 # How it ends: a transition -> (W, N) bool.
@@ -119,7 +119,7 @@ def level(load: ObjectState, vec_w: Tensor) -> Tensor:
     return torch.stack([forward, left, vec_w[..., 2].expand_as(forward)], dim=-1)
 
 
-def _told(s: PolicyInput | Transition) -> dict[str, Tensor]:
+def _walk_command(s: PolicyInput | Transition) -> dict[str, Tensor]:
     """The velocity command of somebody who walks as the load has to go, without turning."""
     velocity = walk(s)
     return {"velocity": torch.cat([velocity, torch.zeros_like(velocity[..., :1])], dim=-1)}

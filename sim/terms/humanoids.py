@@ -30,7 +30,7 @@ def velocity_command(p: PolicyInput) -> Tensor:
 
 
 def gait_clock(p: PolicyInput) -> Tensor:
-    """Sine and cosine of the gait's phase, (..., 2); both zero while the robot is told to stand."""
+    """Sine and cosine of the gait's phase, (..., 2); both zero while the robot is commanded to stand."""
     angle = 2.0 * pi * p.memory["gait_phase"]
     return torch.cat([angle.sin(), angle.cos()], dim=-1) * _walks(p.command["velocity"]).unsqueeze(-1)
 
@@ -39,7 +39,7 @@ def gait_clock(p: PolicyInput) -> Tensor:
 
 
 def gait_phase(old: Tensor, p: PolicyInput, action: Tensor, dt_s: float, period_s: float) -> Tensor:
-    """Phase of the gait, (..., 1) in [0, 1): runs while the robot is told to move and starts over when it stands."""
+    """Phase of the gait, (..., 1) in [0, 1): runs while the command is to move and starts over when it stands."""
     phase = old + dt_s / period_s
     return (phase - phase.floor()) * _walks(p.command["velocity"]).unsqueeze(-1)
 
@@ -209,7 +209,7 @@ def foot_pos(t: Transition) -> Tensor:
 
 
 def swing_progress(t: Transition, swing_share: float) -> Tensor:
-    """How far each foot is through its swing, (W, N, 2): 0 to 1, and -1 in stance or while told to stand.
+    """How far each foot is through its swing, (W, N, 2): 0 to 1, and -1 in stance or while commanded to stand.
 
     The left foot swings from phase 0, the right one half a period later, each for `swing_share` of the period.
     """
@@ -220,7 +220,7 @@ def swing_progress(t: Transition, swing_share: float) -> Tensor:
 
 
 def _walks(velocity: Tensor) -> Tensor:
-    """(...) bool: told to move."""
+    """(...) bool: commanded to move."""
     return torch.linalg.vector_norm(velocity, dim=-1) > STANDING
 
 

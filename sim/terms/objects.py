@@ -92,6 +92,6 @@ def object_there(t: Transition, name: str, distance_m: float) -> Tensor:
 
 
 def object_outside(t: Transition, name: str, low_m: tuple[float, ...], high_m: tuple[float, ...]) -> Tensor:
-    """Whether the object has left the box, world: nobody can reach it any more."""
+    """Whether the object has left the box, world: out of every robot's reach."""
     pos = t.objects[name].pos
     return ((pos < torch.tensor(low_m)) | (pos > torch.tensor(high_m))).any(-1).expand(t.action.shape[:2])

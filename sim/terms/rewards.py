@@ -19,7 +19,7 @@ def at_goal(t: Transition, scale_m: float) -> Tensor:
 
 
 def goal_speed(t: Transition, limit_m_s: float, slow_m: float) -> Tensor:
-    """Speed towards the goal over the limit, clipped to +-1; fades inside `slow_m` so that nobody overshoots for it."""
+    """Speed towards the goal over the limit, clipped to +-1; fades inside `slow_m` so that overshoot does not pay."""
     return approach(t.command["goal_pos"] - t.state.base_pos, t.lin_vel_w, limit_m_s, slow_m)
 
 

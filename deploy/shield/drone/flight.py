@@ -1,4 +1,4 @@
-"""The shield's own pilot: flies to a point and holds it, by position, velocity and attitude feedback."""
+"""The shield's own flight controller: flies to a point and holds it, by position, velocity and attitude feedback."""
 
 from dataclasses import replace
 from math import exp

@@ -32,7 +32,7 @@ class ShieldParams(SupervisionParams):
 
     # The road from a command to an acceleration.
     latency_s: Positive  # s, states are predicted this far before the rows are written
-    lookahead_s: Positive  # s, a command is judged by the attitude that it leads to after this time
+    lookahead_s: Positive  # s, a command is assessed by the attitude that it leads to after this time
     command_delay_s: NotNegative = 0.02  # s, transport part of latency and look-ahead, in which the body keeps its rate
 
     # The robot's own envelope.

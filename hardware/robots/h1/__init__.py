@@ -76,7 +76,7 @@ SPEC = RobotSpec(
         "links, joints": f"{_URDF}: origins, axes, ranges, masses, centres of mass and inertias",
         "mass": f"{_URDF}: sum of all links; the data sheet says about 47 kg without saying what is on board",
         "torque and velocity limits": f"{_URDF}: effort and velocity of each joint",
-        "armature": "unitree_rl_lab, unitree_actuators.py: motors M107-15 (hips, torso) and M107-24 (knees), told by "
+        "armature": "unitree_rl_lab, unitree_actuators.py: motors M107-15 (hips, torso) and M107-24 (knees), by "
         "their torque and speed; 0.1 kg m^2 elsewhere as in unitree_mujoco, h1.xml, since nothing is published",
         "damping of the joints": "a quarter of peak torque at greatest speed, about what the published curves of "
         "the motors lose; it also keeps a thrashing robot finite at 5 ms",

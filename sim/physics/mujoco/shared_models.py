@@ -47,7 +47,7 @@ class SharedModels:
 
 
 def _let_go(original: mujoco.MjModel) -> None:
-    """Nobody needs `original` for this copy any more."""
+    """`original` is not needed for this copy any more."""
 
 
 def _pointers(model: mujoco.MjModel, twin: mujoco.MjModel) -> dict[str, list[int]]:
