@@ -43,6 +43,10 @@ class AgentGroup:
         self.noise = cfg.noise if randomise else Noise()
         team = sum(group.num_robots for group in world.groups)
         self.num_peers = min(cfg.observation.max_peers, team - 1) if cfg.observation.peer else 0
+        # As on the robot, a shield hears the whole team, whatever the policy looks at; that of a robot with joints does
+        # not ask for it.
+        self.num_shield_peers = team - 1 if shield and self.robot.flight is not None else 0
+        self.shield_peers = _nobody(self.num_envs, self.num_agents)
 
     @property
     def policy_input(self) -> PolicyInput:
@@ -85,11 +89,13 @@ class AgentGroup:
 
     def actuator_command(self, action: Tensor) -> ActuatorCommand:
         """What actuators are given for action (W, N, U) in [-1, 1], behind the shield if there is one."""
-        state, peers, _ = self.measured
+        state = self.measured[0]
         command = decode(self.cfg.action, action, state, self.robot)
         if self.shield is not None:
             untraceable("the safety shield")
-            command.target, report = filter_command(self.shield, self.robot, Context(state, peers), command.target)
+            command.target, report = filter_command(
+                self.shield, self.robot, Context(state, self.shield_peers), command.target
+            )
             self.shielded += report.intervention > 0
         return command
 
@@ -150,12 +156,26 @@ class AgentGroup:
     def measure(self, worlds: Tensor, messages: Tensor | None, generator: torch.Generator) -> Measured:
         """What robots of `worlds` (K,) sense, receive of the team's `messages` (K, M, 7), and see: (K, N, ...)."""
         state = self.robots.sense(worlds, self.noise, generator)
-        none = state.base_pos.new_zeros(*state.base_pos.shape[:2], 0, 3)
-        peers = Peers(none, none, none[..., 0], none[..., 0].bool())
-        if self.num_peers and messages is not None:
-            range_m = self.cfg.observation.peer_range_m
-            peers = self.robots.receive(worlds, state.base_pos, messages, self.num_peers, range_m, generator)
+        peers, pos = _nobody(*state.base_pos.shape[:2]), state.base_pos
+        if self.hears and messages is not None:
+            known = self.robots.receive(worlds, messages, generator)
+            if self.num_peers:
+                peers = self.robots.nearest(known, pos, self.num_peers, self.cfg.observation.peer_range_m)
+            if self.num_shield_peers:
+                self._show_shield(worlds, self.robots.nearest(known, pos, self.num_shield_peers))
         return state, peers, self.world.see(self.robots, worlds, self.noise, generator)
+
+    @property
+    def hears(self) -> bool:
+        """Whether the policy or the shield of these robots asks for what the team sends."""
+        return bool(self.num_peers or self.num_shield_peers)
+
+    def _show_shield(self, worlds: Tensor, peers: Peers) -> None:
+        if len(worlds) == self.num_envs:
+            self.shield_peers = peers
+            return
+        for name in Peers.__slots__:
+            getattr(self.shield_peers, name)[worlds] = getattr(peers, name)
 
     def observe(self, given: PolicyInput, now: Transition) -> Observation:
         """What is seen of `given`, and what critics see of the truth `now`."""
@@ -177,6 +197,11 @@ class AgentGroup:
         self.obs = Observation(
             *(_replaced(getattr(self.obs, name), worlds, getattr(first, name)) for name in Observation.__slots__)
         )
+
+
+def _nobody(worlds: int, robots: int) -> Peers:
+    none = torch.zeros(worlds, robots, 0, 3)
+    return Peers(none, none, none[..., 0], none[..., 0].bool())
 
 
 def _replaced(old: Tensor, rows: Tensor, value: Tensor) -> Tensor:

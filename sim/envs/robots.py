@@ -139,18 +139,10 @@ class RobotGroup:
             sent = sent + spread * torch.randn(sent.shape, generator=generator)
         return torch.cat([sent, (delay * self.dt).unsqueeze(-1)], dim=-1)
 
-    def receive(
-        self,
-        worlds: Tensor,
-        own_pos: Tensor,
-        messages: Tensor,
-        num_peers: int,
-        range_m: float,
-        generator: torch.Generator,
-    ) -> Peers:
-        """What robots at `own_pos` (K, N, 3) make of the `messages` (K, M, 7) of a team of M: the nearest `num_peers`.
+    def receive(self, worlds: Tensor, messages: Tensor, generator: torch.Generator) -> Tensor:
+        """What each robot knows of the team of M after its `messages` (K, M, 7): (K, N, M, 7).
 
-        Those out of range are not valid. A message that is lost leaves the last one standing, a control step older.
+        A message that is lost leaves the last one standing, a control step older.
         """
         new = messages.unsqueeze(1).expand(-1, self.num_robots, -1, -1)
         if may_hold(self.dropout):
@@ -159,9 +151,16 @@ class RobotGroup:
             old[..., 6] += self.decimation * self.dt
             new = torch.where(lost & (old[..., 6:] < OLDEST_S), old, new)
             self.received[worlds] = new
-        gap = new[..., POS] - own_pos.unsqueeze(-2)
+        return new
+
+    def nearest(self, known: Tensor, own_pos: Tensor, num_peers: int, range_m: float = torch.inf) -> Peers:
+        """The nearest `num_peers` to robots at `own_pos` (K, N, 3) of what is `known` (K, N, M, 7) of a team of M.
+
+        Those out of range are not valid.
+        """
+        gap = known[..., POS] - own_pos.unsqueeze(-2)
         near, order = (length(gap) + self._self).topk(num_peers, dim=-1, largest=False)
-        received = new.gather(2, order.unsqueeze(-1).expand(-1, -1, -1, 7))
+        received = known.gather(2, order.unsqueeze(-1).expand(-1, -1, -1, 7))
         return Peers(received[..., 0:3], received[..., 3:6], received[..., 6], near < range_m)
 
     def lay(self, ground: Ground, worlds: Tensor) -> None:

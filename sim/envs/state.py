@@ -57,6 +57,7 @@ class GroupState:
     """What changes of a group's agents; see `AgentGroup`, (W, N, ...)."""
 
     measured: tuple[RobotState, Peers, dict[str, ObjectState]]
+    shield_peers: Peers
     obs: Observation
     held: Tensor
     last_action: Tensor

@@ -201,7 +201,7 @@ class TeamEnv:
     def _measured(self, worlds: Tensor) -> list[tuple]:
         """What each group measures in `worlds` (K,)."""
         groups = list(self.groups.values())
-        talks = any(group.num_peers for group in groups)
+        talks = any(group.hears for group in groups)
         noises = [group.noise for group in groups]
         messages = self.world.broadcast(worlds, noises, self.generator) if talks else None
         return [group.measure(worlds, messages, self.generator) for group in groups]

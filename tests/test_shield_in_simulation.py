@@ -1,0 +1,52 @@
+"""The filter in simulation sees what a robot's shield sees: the whole team, whatever the policy looks at."""
+
+from dataclasses import replace
+
+import torch
+
+from phalanx.agents import make_agent
+from policies.evaluation.evaluate import evaluate
+from sim.envs.team_env import TeamEnv
+from sim.tasks import load_task
+
+SWAP = load_task("swarm-swap")
+
+
+def test_a_policy_without_peers_is_kept_from_touching_them():
+    """Drones that hear nobody fly to the opposite side of a circle, straight through its middle."""
+    deaf = SWAP.changed(observation=replace(SWAP.group.observation, peer={}, max_peers=0))
+    bare, behind = (evaluate(make_agent("baseline", 0, deaf.group), deaf, 16, shield=s) for s in (False, True))
+    assert bare.collision_rate == 1.0
+    assert behind.collision_rate == 0.0 and behind.intervention_rate > 0.02 and behind.min_separation_m > 0.15
+
+
+def test_the_shield_hears_the_whole_team_and_the_policy_those_that_its_task_says():
+    env = TeamEnv(
+        SWAP.changed(observation=replace(SWAP.group.observation, max_peers=1, peer_range_m=0.1)), 3, 0, 6, True
+    )
+    state, peers, _ = env.group.measured
+    shield = env.group.shield_peers
+    assert peers.pos.shape == (3, 6, 1, 3) and not peers.valid.any()
+    assert shield.pos.shape == (3, 6, 5, 3) and shield.valid.all()
+    gap = torch.linalg.vector_norm(shield.pos - state.base_pos[..., None, :], dim=-1)
+    assert (gap.diff(dim=-1) >= 0).all() and (gap > 0.3).all()  # nearest first, and never itself
+    load = TeamEnv("payload-lift", 2, 0, shield=True).group
+    assert load.measured[1].pos.shape[2] == 0 and load.shield_peers.valid.shape == (2, 3, 2)
+    landing = TeamEnv("perch", 2, 0, shield=True).groups  # an arm's filter asks for nobody
+    assert landing["drone"].shield_peers.valid.shape == (2, 1, 1) and landing["arm"].shield_peers.valid.shape[2] == 0
+
+
+def test_what_a_shield_hears_starts_anew_with_its_world_and_goes_on_from_a_saved_state():
+    task = SWAP.changed(episode_s=0.1)
+    env, twin = TeamEnv(task, 3, 1, shield=True), TeamEnv(task, 3, 7, shield=True)
+    env.stagger()
+    still = {"crazyflie": torch.zeros(3, 4, 4)}
+    for _ in range(7):
+        env.step(still)
+    twin.set_state(env.get_state())
+    assert torch.equal(twin.group.shield_peers.pos, env.group.shield_peers.pos)
+    for _ in range(5):
+        one, other = env.step(still), twin.step(still)
+        assert torch.equal(one.reward["crazyflie"], other.reward["crazyflie"])
+        own, peers = env.group.measured[0].base_pos, env.group.shield_peers.pos
+        assert torch.linalg.vector_norm(peers - own[..., None, :], dim=-1).max() < 4.0  # none of an earlier start
