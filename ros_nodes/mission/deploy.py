@@ -133,9 +133,9 @@ def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: 
             killed_ns = processes.kill(f"{mission.names[mission.kill_robot]}_policy")
             event = f"policy of {mission.names[mission.kill_robot]} killed"
         processes.check()
-        node.update()
         if event or now >= next_report:
             next_report = now + PROGRESS_S
+            node.update()
             report(
                 {
                     "phase": "mission",

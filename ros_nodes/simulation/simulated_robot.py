@@ -11,10 +11,10 @@ from hardware.types import RobotState
 from ros_nodes.mission.ground_truth import split_base
 from ros_nodes.mission.mission import Member
 from ros_nodes.simulation.command_watchdog import make_command_watchdog
-from sim.noise import error_scale
+from sim.noise import Noise, error_scale
 from sim.scenes.scene import GroupIndex, rest_command
 
-Disturb = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (row (13 + 2 J,), scale (12 + 2 J,)) -> row with errors
+Disturb = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (row (13 + 2 J,), spread (12 + 2 J,)) -> row with errors
 
 
 class SimulatedRobot:
@@ -23,12 +23,15 @@ class SimulatedRobot:
     It stays where it starts, as on a stand, until its first command.
     """
 
-    def __init__(self, member: Member, index: GroupIndex, data: mujoco.MjData, disturb: Disturb, latency_s: float):
+    def __init__(
+        self, member: Member, index: GroupIndex, data: mujoco.MjData, noise: Noise, disturb: Disturb, latency_s: float
+    ):
         """`index` is that of a group of one; commands act `latency_s` after they arrive."""
         self.spec = index.robot
         self._start, self._index, self._data, self._disturb = member, index, data, disturb
         self._low, self._high = np.array(self.spec.command_low), np.array(self.spec.command_high)
-        self._error_scale, self._latency_s = np.array(error_scale(self.spec)), latency_s
+        self._spread = np.array(error_scale(self.spec)) * noise.per_column(len(self.spec.joints))
+        self._latency_s = latency_s
         self._watchdog = make_command_watchdog(self.spec)
         self._rest = np.array(rest_command(self.spec, member.joint_pos.tolist()))
         self.target = self._rest.copy()  # (U,) set-points that the drives got last
@@ -58,7 +61,7 @@ class SimulatedRobot:
 
     def measure(self) -> RobotState:
         """What its sensors measure now: the true state with noise; float64. The pose of a fixed base is known."""
-        row = self._disturb(self.true_row(), self._error_scale)
+        row = self._disturb(self.true_row(), self._spread)
         joint_pos, joint_vel = np.split(row[13:], 2)
         return RobotState(joint_pos, joint_vel, *split_base(row), age=np.zeros(()))
 

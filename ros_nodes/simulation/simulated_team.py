@@ -26,11 +26,12 @@ class SimulatedTeam:
         command_latency_s: float = 0.0,
     ):
         """Commands act `command_latency_s` after they arrive. ValueError for an unknown robot, scene or object."""
-        self._noise, self._rng = noise, np.random.default_rng(seed)
+        self._is_noisy, self._object_spread = bool(noise), np.array(noise.per_column(0))
+        self._rng = np.random.default_rng(seed)
         self._scene = _scene(mission, timestep_s)
         self._data = mujoco.MjData(self._scene.model)
         self.robots = [
-            SimulatedRobot(member, index, self._data, self._disturb, command_latency_s)
+            SimulatedRobot(member, index, self._data, noise, self._disturb, command_latency_s)
             for member, index in zip(mission.team, self._scene.groups, strict=True)
         ]
         tracked = {thing.name: thing for thing in self._scene.objects}
@@ -53,7 +54,7 @@ class SimulatedTeam:
 
     def measure_object(self, name: str) -> ObjectState:
         """What a tracker measures now of the object `name`."""
-        row = self._disturb(self._object_row(name), np.ones(12))
+        row = self._disturb(self._object_row(name), self._object_spread)
         return ObjectState(*split_base(row), age=np.zeros(()))
 
     def ground_truth_row(self) -> np.ndarray:
@@ -65,10 +66,9 @@ class SimulatedTeam:
         tracked = self._objects[name]
         return body_row(self._data.qpos[tracked.qpos], self._data.qvel[tracked.qvel])
 
-    def _disturb(self, row: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        if self._noise:
-            spread = self._noise.per_column((len(scale) - 12) // 2)
-            add_error(row, scale * spread * self._rng.standard_normal(len(scale)))
+    def _disturb(self, row: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        if self._is_noisy:
+            add_error(row, spread * self._rng.standard_normal(len(spread)))
         return row
 
     @property
