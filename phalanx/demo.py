@@ -11,7 +11,7 @@ from typing import Any
 
 from phalanx.demo_display import Display
 from phalanx.machine import machine, versions
-from phalanx.report import check_gates, load_flight, render_page
+from phalanx.report import check_gates, render_page
 
 LEFT_BY_A_RUN = ("train", "ros", "policy.onnx", "result.json", "report.html")
 Update = Callable[[float | None, str], None]  # how far the stage is, 0 to 1, and a note
@@ -149,7 +149,10 @@ def _fly(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
 def _write(cfg: DemoCfg, result: dict[str, Any]) -> Path:
     (cfg.out / "result.json").write_text(json.dumps(result, indent=2, allow_nan=False), encoding="utf-8")
     page = cfg.out / "report.html"
-    page.write_text(render_page(result, load_flight(cfg.out / "ros" / "flight.npz"), title(result)), encoding="utf-8")
+    from phalanx.mission_film import load_mission_flight
+
+    flight = load_mission_flight(cfg.out / "ros" / "flight.npz")
+    page.write_text(render_page(result, flight, title(result)), encoding="utf-8")
     return page
 
 

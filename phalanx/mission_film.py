@@ -7,16 +7,17 @@ import numpy as np
 
 from phalanx.report.filming import film_and_charts
 from phalanx.report.flight import Flight, load_flight
-from ros_nodes.mission.mission import Mission
+from ros_nodes.mission.mission import Mission, load_mission
 from sim.tasks import load_task
 
+SWAP = "swarm-swap"  # whose scene is that of a mission without a task of its own
 
-def load_mission_flight(path: Path, mission: Mission) -> Flight:
-    """The flight in the .npz that `mission` left behind, with a film where a task defines a scene."""
+
+def load_mission_flight(path: Path, mission: Mission | None = None) -> Flight:
+    """The flight in the .npz that `mission` left behind, by default the one in plan.json beside it, with its film."""
     flight = load_flight(path)
-    if not mission.task:
-        return flight
-    task = load_task(mission.task)
+    mission = mission or load_mission(path.parent / "plan.json")
+    task = load_task(mission.task or SWAP)
     with np.load(path) as data:
         qpos = data["qpos"]
     given = {

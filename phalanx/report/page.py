@@ -51,7 +51,6 @@ def flight_data(flight: Flight) -> dict[str, Any]:
         "names": list(thin.names),
         "t": _rounded(thin.t, 3),
         "pos": _rounded(thin.pos, 3),
-        "goal": _rounded(thin.goal, 3),
         "mode": thin.mode.astype(int).tolist(),
         "modeNames": list(thin.mode_names),
         "intervention": _rounded(thin.intervention, 3),

@@ -66,20 +66,6 @@ function makeReplay(canvas, flight, clock) {
     }
   }
 
-  function robot(p, colour, near) {
-    const [x, y, , zoom] = project(p);
-    const halo = circle(p, flight.limit / 2);
-    stroke(halo, near ? "#ff6b5e" : colour, near ? 2 : 1, near ? 0.95 : 0.45);
-    const r = Math.max(3.2, zoom * flight.radius * 0.55);
-    context.fillStyle = colour;
-    for (const [dx, dy] of [[1, 1], [1, -1], [-1, 1], [-1, -1]]) {
-      const arm = [p[0] + dx * flight.radius * 0.6, p[1] + dy * flight.radius * 0.6, p[2]];
-      const q = project(arm);
-      context.globalAlpha = 0.85; context.beginPath(); context.arc(q[0], q[1], Math.max(1.6, r * 0.42), 0, 7); context.fill();
-    }
-    context.globalAlpha = 1; context.beginPath(); context.arc(x, y, r * 0.6, 0, 7); context.fill();
-  }
-
   function label(p, content, colour, level) {
     const [x, y] = project(p);
     context.font = "600 12px system-ui, sans-serif"; context.fillStyle = colour; context.textAlign = x > 0.75 * width ? "right" : "left";
@@ -97,17 +83,13 @@ function makeReplay(canvas, flight, clock) {
     if (flight.limit) flight.pos[now].forEach((a, i) => flight.pos[now].forEach((b, j) => { if (i !== j && Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]) < 1.6 * flight.limit) near.add(i); }));
     flight.names.forEach((name, k) => {
       const colour = robotColour(k), whole = flight.pos.map((row) => row[k]);
-      if (!film && flight.goal[k]) stroke([flight.goal[k], [flight.goal[k][0], flight.goal[k][1], 0]], colour, 1, 0.22);
-      if (!film && flight.goal[k]) stroke(circle(flight.goal[k], 0.13), colour, 1.5, 0.8);
       stroke(circle(whole[0], 0.05), colour, 1.5, 0.5);
       stroke(whole, colour, 1, 0.16); stroke(whole.slice(0, now + 1), colour, 1.2, 0.34);
       if (now > tail) stroke(whole.slice(tail, now + 1), colour, 2.4, 0.95);
-      if (flight.limit || !film) stroke(circle([whole[now][0], whole[now][1], 0], flight.radius), "#ffffff", 1.5, 0.28);
-      if (film && flight.limit) stroke(circle(whole[now], flight.limit / 2), near.has(k) ? "#ff6b5e" : colour, near.has(k) ? 2 : 1, near.has(k) ? 0.95 : 0.45);
+      if (flight.limit) stroke(circle([whole[now][0], whole[now][1], 0], flight.radius), "#ffffff", 1.5, 0.28);
+      if (flight.limit) stroke(circle(whole[now], flight.limit / 2), near.has(k) ? "#ff6b5e" : colour, near.has(k) ? 2 : 1, near.has(k) ? 0.95 : 0.45);
     });
     if (film) { film.markers(now); film.bodies(now); }
-    const order = flight.names.map((_, k) => k).sort((a, b) => project(flight.pos[now][b])[2] - project(flight.pos[now][a])[2]);
-    if (!film) for (const k of order) robot(flight.pos[now][k], robotColour(k), near.has(k));
     let level = 0;
     for (const event of flight.events) {
       const k = flight.names.indexOf(event.robot);
