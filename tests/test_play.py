@@ -158,16 +158,27 @@ def hue(colour: str) -> int:
     return Image.new("RGB", (1, 1), colour).convert("HSV").getpixel((0, 0))[0]
 
 
-def test_a_walker_that_goes_far_stays_in_the_picture():
-    """As the page projects: half the width of the picture is 0.9 of its size on the ground, half the height 0.45."""
+def outside_px(points: np.ndarray, t: np.ndarray) -> float:
+    """How far points (T, M, 3) m get out of the page's picture of 1000 x 520 pixels: the projection of replay.js."""
+    (centre, size), yaw, tilt, width, height = framing(points, t), -0.62, 0.46, 1000.0, 520.0
+    x, y, z = np.moveaxis(points - centre[:, None], -1, 0)
+    right, away = -np.sin(yaw) * x + np.cos(yaw) * y, -np.cos(yaw) * x - np.sin(yaw) * y
+    up, depth = np.cos(tilt) * z + np.sin(tilt) * away, 2.6 * size + np.cos(tilt) * away - np.sin(tilt) * z
+    zoom = min(width, 1.62 * height) * 1.62 / depth
+    across, down = width / 2 + zoom * right, 0.52 * height - zoom * up
+    return max(-across.min(), across.max() - width, -down.min(), down.max() - height)
+
+
+def test_a_walker_stays_in_the_picture_and_is_never_small_in_it():
     t = np.arange(0.0, 10.0, 0.02)
     body = np.random.default_rng(0).uniform((-0.3, -0.3, 0.0), (0.3, 0.3, 1.3), (40, 3))
-    for metres in (0.5, 2.0, 4.0, 9.0):
-        way = np.stack([metres * t / t[-1], 0.1 * np.sin(t), np.zeros_like(t)], axis=-1)
-        points = way[:, None] + body
-        centre, size = framing(points, t)
-        assert np.abs(points - centre[:, None])[..., :2].max() < 0.6 * size
-        assert size < 3.6  # and is never small in it
+    for metres in (0.0, 0.5, 1.4, 2.0, 4.0, 9.0):
+        for heading in np.arange(0.0, 6.28, 0.8):
+            along = metres * t / t[-1]
+            way = np.stack([along * np.cos(heading), along * np.sin(heading), 0.0 * t], axis=-1)
+            points = way[:, None] + body
+            assert outside_px(points, t) <= 0.0, (metres, heading)
+            assert framing(points, t)[1] < 2.3
 
 
 def test_charts_are_those_of_the_task_and_the_class_of_robot():

@@ -4,7 +4,7 @@ import numpy as np
 
 LEAST_M = 0.8  # nothing is looked at from closer than this asks for
 BODY_M = 0.15  # bodies are larger than the points that stand for them
-FOLLOW = 2.5  # travelling farther than this many times one's own size is followed
+FOLLOW = 0.3  # what travels farther than this share of the size of the picture is followed
 SMOOTH_S = 1.0
 
 
@@ -18,9 +18,9 @@ def framing(points: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, float]:
     spread = points.max(axis=1) - points.min(axis=1)
     tall = 1.2 * float(high[2] - low[2])
     own = BODY_M + max(LEAST_M, float(spread[:, :2].max()), tall)
-    whole = BODY_M + max(LEAST_M, float((high - low)[:2].max()), tall)
-    if whole <= FOLLOW * own:
-        return np.broadcast_to((low + high) / 2, (len(t), 3)), whole
+    travelled = float((high - low)[:2].max() - spread[:, :2].max())
+    if travelled <= FOLLOW * own:
+        return np.broadcast_to((low + high) / 2, (len(t), 3)), own + travelled
     path = points.mean(axis=1)
     path[:, 2] = (low[2] + high[2]) / 2
     return _smoothed(path, t), own
