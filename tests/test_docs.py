@@ -31,12 +31,12 @@ def test_no_row_breaks_its_table(written):
 
 
 def test_a_task_is_described_with_the_sizes_that_its_network_sees():
-    from one_group import make_env
+    from sim.envs.team_env import TeamEnv
 
     described = describe_task(load_task("swarm-swap"))["groups"]["crazyflie"]
-    layout = make_env("swarm-swap", 1, seed=0).obs_layout
-    assert sum(term["size"] for term in described["observation"]["own"]) == layout.own_dim
-    assert sum(term["size"] for term in described["observation"]["peer"]) == layout.peer_dim
+    seen = TeamEnv(load_task("swarm-swap"), 1, seed=0).reset(0)["crazyflie"]
+    assert sum(term["size"] for term in described["observation"]["own"]) == seen.policy.shape[-1]
+    assert sum(term["size"] for term in described["observation"]["peer"]) == seen.neighbours.shape[-1]
     assert {term["name"]: term["weight"] for term in described["rewards"]}["failed"] == -10.0
 
 
