@@ -66,6 +66,7 @@ def test_with_restarts_in_the_next_step_the_wrappers_of_gymnasium_work():
     assert not (seen[4] == seen[5]).all() and not (first == seen[5]).all()  # the last one, then another start
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("task", ["swarm-swap", *PRIVILEGED, "perch"])
 def test_pettingzoo_checks_the_parallel_env(task):
@@ -100,6 +101,7 @@ def test_an_action_that_is_no_number_is_refused_in_one_line(bad):
         vector.step(action[0, :2])
 
 
+@pytest.mark.slow
 def test_stable_baselines3_learns_with_every_robot_a_row_of_its_own():
     sb3 = pytest.importorskip("stable_baselines3")
     from stable_baselines3.common.vec_env import VecMonitor, VecNormalize

@@ -163,11 +163,13 @@ def test_envpool_runs_beside_ours():
     assert reach["physics"]["EnvPool"]["timestep"] == 0.005
 
 
+@pytest.mark.slow
 def test_a_wrong_engine_is_not_measured():
     done = bench("engines", "--tasks", "hover", "--engines", "mujoco", "bullet")
     assert done.returncode == 2 and "there is no engine 'bullet'" in done.stderr
 
 
+@pytest.mark.slow
 def test_engines_are_measured_side_by_side():
     done = bench("engines", "--tasks", "hover", "--batches", "16", "--repeats", "1", "--json")
     rows = {row["engine"]: row for row in json.loads(done.stdout)["rows"]}

@@ -70,6 +70,7 @@ def test_the_number_of_robots_and_the_shield_are_named_alike_everywhere(tmp_path
     assert_one_line_error(here("eval", "hover", "--agent", "zero", "--seed", "-3"), "seed = -3")
 
 
+@pytest.mark.slow
 def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
     run = tmp_path / "run"
     assert here("train", "hover", "--out", str(run), "--num-envs", "8", "--steps", "600").returncode == 0
@@ -92,6 +93,7 @@ def project(tmp_path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_project_with_a_sim_of_its_own_does_not_get_in_the_way(project):
     done = phalanx("tasks", "hover", "--json", cwd=project)
     assert done.returncode == 0, done.stderr

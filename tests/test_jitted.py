@@ -56,26 +56,22 @@ def jerk(t):
     return torch.cat([t.state.base_lin_vel - t.last_state.base_lin_vel, t.action - t.last_action], dim=-1)
 
 
-def watched():
-    """Drones whose reward and critic look at two steps, while a battery sags between any two."""
-    swap = load_task("swarm-swap")
-    return swap.changed(
+def two_groups():
+    """A pair of drones whose reward and critic look at two steps while a battery sags between any two, and a third."""
+    hover, swap = certain("hover"), certain("swarm-swap")
+    sag = EventTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, interval_range_s=(0.0, 0.0))
+    pair = swap.changed(
+        num_agents=2,
         rewards={**swap.group.rewards, "moved": RewardTerm(moved)},
         observation=replace(swap.group.observation, privileged={"jerk": Term(jerk)}),
-        randomisation={"sag": EventTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, interval_range_s=(0.0, 0.0))},
-        noise=Noise(),
+        randomisation={"sag": sag},
     )
 
-
-def two_roles():
-    """Two drones, each with a role of its own."""
-    hover = certain("hover")
-
     def starts(draw):
-        left = hover.starts(replace(draw, robots=1))[hover.group_name]
-        return {"left": left, "right": replace(left, pos=left.pos + torch.tensor([0.3, 0.3, 0.2]))}
+        two, one = (task.starts(replace(draw, robots=n))[task.group_name] for n, task in ((2, swap), (1, hover)))
+        return {"pair": two, "third": one}
 
-    return replace(hover, groups={"left": hover.group, "right": hover.group}, starts=starts)
+    return replace(hover, groups={"pair": pair.group, "third": hover.group}, starts=starts)
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +85,8 @@ def flight():
     return env, jitted(env), on_tensors(torch.clone, env.get_state(traced=True))
 
 
-@pytest.mark.parametrize("task", [watched(), two_roles()], ids=["swarm-swap", "two roles"])
-def test_a_rollout_is_what_single_steps_give(task):
-    program, stepped = (begun(task) for _ in range(2))
+def test_a_rollout_is_what_single_steps_give():
+    program, stepped = (begun(two_groups()) for _ in range(2))
     going = torch.ones(WORLDS, dtype=torch.bool)  # what they see after a restart is drawn by each for itself
     obs = stepped.obs
     for seen, _, done, outcome in rolled(jitted(program)):
@@ -100,7 +95,7 @@ def test_a_rollout_is_what_single_steps_give(task):
             torch.testing.assert_close(here[going].float(), there[going].float(), rtol=1e-5, atol=1e-5)
         obs = step.obs
         going &= ~step.ended
-    assert going.tolist() == [False] * 3 + [True] * 5
+    assert not going[ENDING].any() and going.any()  # a drone of random actions may end another world, too
     assert program.steps.tolist() == stepped.steps.tolist()
 
 

@@ -21,12 +21,14 @@ from sim.envs.observation import Observation
 QUICK = dict(algo="td3", warm_up=640, batch=128, updates=8, gamma=0.95, tau=0.05, hidden=32, peer_embed=16)
 
 
+@pytest.mark.slow
 def test_it_learns(tmp_path: Path):
     result = train(train_cfg(task="point", out=tmp_path, total_steps=7_000, **QUICK), env=PointTeam(32, num_agents=1))
     rates = [point["success_rate"] for point in result.return_curve if "success_rate" in point]
     assert sum(rates[:10]) / 10 < 0.2 and sum(rates[-10:]) / 10 > 0.8
 
 
+@pytest.mark.slow
 def test_a_mixed_team_learns_and_resumes_to_the_last_bit(tmp_path: Path):
     def go(folder: str, iterations: int, resume: bool = False):
         steps = iterations * 8 * 3 * 4
@@ -43,6 +45,7 @@ def test_a_mixed_team_learns_and_resumes_to_the_last_bit(tmp_path: Path):
     assert one["algorithm"]["cart"]["steps"] > 0
 
 
+@pytest.mark.slow
 def test_its_policy_leaves_as_a_file_that_does_what_it_does(tmp_path: Path):
     train(train_cfg(task="hover", out=tmp_path / "hover", num_envs=16, total_steps=16 * 4 * 30, **QUICK))
     path = export_policy(tmp_path / "hover", tmp_path / "hover.onnx")
