@@ -25,7 +25,7 @@ class RobotState:
 
 @dataclass(slots=True)
 class Peers:
-    """What one robot has heard from its team mates: nearest first, padded to P slots."""
+    """What one robot has received from its team mates: nearest first, padded to P slots."""
 
     pos: Array  # (..., P, 3) m, world
     lin_vel: Array  # (..., P, 3) m/s, world

@@ -185,7 +185,7 @@ def test_a_constraint_on_new_data_is_one_function(monkeypatch):
     """A ball that stands in the way, known to the shield as a tracked object, holds a drone back and is named."""
     monkeypatch.setattr(constraints, "CONSTRAINTS", list(constraints.CONSTRAINTS))
 
-    @constraints.constraint({"object": constraints.Priority.BODY}, each="objects")
+    @constraints.constraint({"object": constraints.Priority.COLLISION}, each="objects")
     def object_rows(ahead):
         centre = np.stack([np.asarray(thing.pos) for thing in ahead.context.objects.values()])
         away = ahead.pos - centre

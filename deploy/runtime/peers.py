@@ -17,18 +17,18 @@ def nearest_peers(base_pos: NDArray, peers_pos: NDArray, valid: NDArray, range_m
     `peers_pos` (P, 3) m, any P. Equal distances keep the order in which the peers came. Raises InputError when a valid
     peer's position is not finite: a team mate that is somewhere must not vanish because its message was broken.
     """
-    heard = valid.nonzero()[0]
-    if not heard.size:
-        return heard
-    everyone = heard.size == valid.size
-    offset = (peers_pos if everyone else peers_pos.take(heard, axis=0)) - base_pos
+    received = valid.nonzero()[0]
+    if not received.size:
+        return received
+    everyone = received.size == valid.size
+    offset = (peers_pos if everyone else peers_pos.take(received, axis=0)) - base_pos
     squared = (offset * offset).dot(_SUM_XYZ)
     order = squared.argsort(kind="stable")
-    # Sorting puts NaN last, so the last one speaks for all; it is NaN as well when it is our own position that is bad.
+    # Sorting puts NaN last, so the last one stands for all; it is NaN too when our own position is.
     farthest = squared[order[-1]]
     if not farthest <= range_m * range_m:
-        if not isfinite(farthest) and not np.isfinite(peers_pos[heard]).all():
+        if not isfinite(farthest) and not np.isfinite(peers_pos[received]).all():
             raise InputError("peers.pos: not finite for a valid peer")
         order = order[squared.take(order) <= range_m * range_m]
     nearest = order[:count]
-    return nearest if everyone else heard.take(nearest)
+    return nearest if everyone else received.take(nearest)

@@ -27,15 +27,15 @@ _FENCE = np.concatenate([np.eye(3), -np.eye(3)])
 
 
 class Priority(Enum):
-    """Which rows go first where not all can be met: the room first, then, from there, what must not be touched."""
+    """What is given up where not all rows can be met: SOFT ones, in favour of those that avoid a COLLISION."""
 
-    ALWAYS = 0  # what the robot itself can do, and the floor
-    BODY = 1  # a peer, a person, an obstacle: cannot be touched
-    ROOM = 2  # can be broken for a moment
+    LIMIT = 0  # what the robot itself can do, and the floor: never given up
+    COLLISION = 1  # with a peer, a person, an obstacle
+    SOFT = 2  # may be violated for a moment
 
 
 class Constraint(NamedTuple):
-    """Rows of one kind, with a name and a priority each; those of BODY come once for each entry of a Context field."""
+    """Rows of one kind, with a name and a priority each; with `each`, once for each entry of a Context field."""
 
     rows: Callable[["Ahead"], tuple[Array, Array]]
     priorities: Mapping[str, Priority]
@@ -94,8 +94,8 @@ def constraint_rows(params: ShieldParams, context: Context) -> tuple[Array, Arra
 def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, context: Context) -> tuple[Array, Array]:
     """`constraint_rows` for a robot already predicted to `pos` (..., 3) m, `vel` (..., 3) m/s, float64."""
     peer_pos, peer_vel, age = predict_peers(xp, params, context.peers)
-    everybody = xp.concat([pos[..., None, :], peer_pos], axis=-2), xp.concat([vel[..., None, :], peer_vel], axis=-2)
-    fences = fence_bound(xp, params, *everybody)
+    everyone = xp.concat([pos[..., None, :], peer_pos], axis=-2), xp.concat([vel[..., None, :], peer_vel], axis=-2)
+    fences = fence_bound(xp, params, *everyone)
     ahead = Ahead(xp, params, context, pos, vel, peer_pos, peer_vel, age, fences)
     given = zip(CONSTRAINTS, row_counts(context), strict=True)
     rows, bounds = zip(*[each.rows(ahead) for each, count in given if count], strict=True)
@@ -103,15 +103,15 @@ def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, context: C
 
 
 def split_bounds(xp: Any, bound: Array, counts: tuple[int, ...]) -> tuple[Array, Array]:
-    """Bounds (..., M) twice, for when they cannot all be met: without the rows of BODY, and without those of ROOM.
+    """Bounds (..., M) twice, for when they cannot all be met: without the COLLISION rows, and without the SOFT ones.
 
     A fence can be broken for a moment, a peer cannot: first the one, then from there the other. The lower fence stays,
     because there is a floor below it, and squeezed robots would dodge downwards.
     """
-    _, is_body, is_room = _layout(counts)
+    _, is_collision, is_soft = _layout(counts)
     if not isinstance(bound, np.ndarray):
-        is_body, is_room = (xp.asarray(x, device=bound.device) for x in (is_body, is_room))
-    return xp.where(is_body, NO_LIMIT, bound), xp.where(is_room, NO_LIMIT, bound)
+        is_collision, is_soft = (xp.asarray(x, device=bound.device) for x in (is_collision, is_soft))
+    return xp.where(is_collision, NO_LIMIT, bound), xp.where(is_soft, NO_LIMIT, bound)
 
 
 def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
@@ -171,7 +171,7 @@ def braking_curve(xp: Any, distance: Array, brake: float, gain: float) -> tuple[
     return xp.minimum(gain * distance, root), brake / root
 
 
-@constraint({"peer": Priority.BODY}, each="peers")
+@constraint({"peer": Priority.COLLISION}, each="peers")
 def peer_rows(ahead: Ahead) -> tuple[Array, Array]:
     """One barrier row per peer: (A (..., P, 3), b (..., P)), with this robot's half of the duty.
 
@@ -198,10 +198,10 @@ def peer_rows(ahead: Ahead) -> tuple[Array, Array]:
     return rows, xp.where(valid, (half - dot(away, shared)) / length, NO_LIMIT)
 
 
-_FENCE_PRIORITIES = {f"fence_{side}_{axis}": Priority.ROOM for side in ("high", "low") for axis in "xyz"}
+_FENCE_PRIORITIES = {f"fence_{side}_{axis}": Priority.SOFT for side in ("high", "low") for axis in "xyz"}
 
 
-@constraint(_FENCE_PRIORITIES | {"fence_low_z": Priority.ALWAYS})
+@constraint(_FENCE_PRIORITIES | {"fence_low_z": Priority.LIMIT})
 def fence_rows(ahead: Ahead) -> tuple[Array, Array]:
     """The six faces of the geofence's box."""
     return _spread(ahead.xp, _FENCE, ahead.pos.shape[:-1], ahead.pos), ahead.fences[..., 0, :]
@@ -225,7 +225,7 @@ def fence_push(bound: Array) -> Array:
     return demand[..., :3] - demand[..., 3:]
 
 
-@constraint({"speed": Priority.ROOM})
+@constraint({"speed": Priority.SOFT})
 def speed_rows(ahead: Ahead) -> tuple[Array, Array]:
     """One row that lets the speed approach `max_speed` no faster than exponentially."""
     params = ahead.params
@@ -237,7 +237,7 @@ def speed_rows(ahead: Ahead) -> tuple[Array, Array]:
 _ENVELOPE_NAMES = (*(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
 
 
-@constraint(dict.fromkeys(_ENVELOPE_NAMES, Priority.ALWAYS))
+@constraint(dict.fromkeys(_ENVELOPE_NAMES, Priority.LIMIT))
 def envelope_rows(ahead: Ahead) -> tuple[Array, Array]:
     """What thrust and tilt can give: an eight-sided cone of tilt and the climb and descent limits."""
     params, batch = ahead.params, ahead.pos.shape[:-1]
@@ -251,7 +251,7 @@ def _entries(field: Any) -> int:
 
 @lru_cache(maxsize=64)
 def _layout(counts: tuple[int, ...]) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Names (M,) of the rows, and which (M,) are of BODY and of ROOM."""
+    """Names (M,) of the rows, and which (M,) are COLLISION and SOFT rows."""
     rows = [
         (f"{name}_{index}" if each else name, priority)
         for count, (_, priorities, each) in zip(counts, CONSTRAINTS, strict=True)
@@ -259,7 +259,7 @@ def _layout(counts: tuple[int, ...]) -> tuple[tuple[str, ...], np.ndarray, np.nd
         for name, priority in priorities.items()
     ]
     priorities = np.array([priority for _, priority in rows])
-    return tuple(name for name, _ in rows), priorities == Priority.BODY, priorities == Priority.ROOM
+    return tuple(name for name, _ in rows), priorities == Priority.COLLISION, priorities == Priority.SOFT
 
 
 @lru_cache(maxsize=64)

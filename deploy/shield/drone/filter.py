@@ -6,8 +6,8 @@ inside the geofence (to 0.05 m where eight crowd at its lower face), whatever co
 - positions are known to 5 mm and velocities to 0.03 m/s (one sigma), and states and peers are at most 30 ms old;
 - a command takes at most 20 ms to the motors, and thrust over mass is within 10 % of the nominal one;
 - they start outside each other's ellipsoid, slower than `max_speed`.
-A peer that is silent for longer is given more room (`peer_accel` age^2 / 2, up to `peer_age_cap_s`), on the assumption
-that its own shield brings it to a hover. This is an engineering margin, shown by simulation against adversaries
+A peer whose messages are older is kept at a larger distance (`peer_accel` age^2 / 2, up to `peer_age_cap_s`), on the
+assumption that its own shield brings it to a hover. This is an engineering margin, shown by simulation against adversaries
 (tests/test_shield_adversary.py); it is not a certificate.
 """
 
@@ -110,7 +110,7 @@ def clamp(xp: Any, spec: RobotSpec, target: Array) -> Array:
 def tie_break(xp: Any, params: ShieldParams, rows: Array, excess: Array, num_peers: int) -> Array:
     """Push (..., 3) m/s^2 to the right of every peer that stands in the way, so that equals pass instead of waiting.
 
-    It moves the request, never the rows, so it costs no safety; everybody keeping right is consistent without talking.
+    It moves the request, never the rows, so it costs no safety; keeping right is consistent without communication.
     """
     weight = params.tie_break_accel * at_most(at_least(excess[..., :num_peers], 0.0), 1.0)
     return (weight[..., None, :] @ rows[..., :num_peers, :])[..., 0, :] @ constant(xp, _TO_THE_RIGHT, rows)
@@ -144,9 +144,9 @@ def _solve_many(
     accel, feasible, multipliers = solve_batch(rows, bound, request)
     if not bool(feasible.all()):
         lost = ~feasible
-        room, peers = split_bounds(xp, bound[lost], counts)
-        settled, _, _ = solve_batch(rows[lost], room, request[lost])
-        accel[lost], feasible[lost], multipliers[lost] = solve_batch(rows[lost], peers, settled)
+        clear, firm = split_bounds(xp, bound[lost], counts)
+        settled, _, _ = solve_batch(rows[lost], clear, request[lost])
+        accel[lost], feasible[lost], multipliers[lost] = solve_batch(rows[lost], firm, settled)
     if not bool(feasible.all()):
         lost = ~feasible
         accel[lost] = fallback_acceleration(xp, params, rows[lost], bound[lost], vel[lost])
@@ -164,9 +164,9 @@ def _solve_one(
     """`_solve_many` for one robot, by DAQP."""
     accel, feasible, multipliers = solve_one(rows, bound, request)
     if not feasible:
-        room, peers = split_bounds(np, bound, counts)
-        settled, _, _ = solve_one(rows, room, request)
-        accel, feasible, multipliers = solve_one(rows, peers, settled)
+        clear, firm = split_bounds(np, bound, counts)
+        settled, _, _ = solve_one(rows, clear, request)
+        accel, feasible, multipliers = solve_one(rows, firm, settled)
     if not feasible:
         accel = fallback_acceleration(np, params, rows, bound, vel)
     return accel, np.bool_(feasible), (multipliers > 0.0) & feasible

@@ -14,7 +14,7 @@ target is moved to where, for the measured and predicted q and dq,
   humanoid 0) of the acceleration that its drive guarantees. A stiff servo whose target stands still for a whole period
   calls for more at its beginning, and while its joint is blocked: up to 1.4 times its effort in the Panda's arm, 2.7
   times in its wrist, 1.2 times in the UR5e. Its drive has to cut that off, as the drives of both do; where one stops
-  the robot instead, set `pickup_share` to 0, and no policy asks for more than `effort_share` of a joint at rest;
+  the robot instead, set `pickup_share` to 0, and no target calls for more than `effort_share` of a joint at rest;
 - power: all joints that drive together give no more than `max_power_w`.
 
 What is guaranteed, and when. Whatever is requested, at 50 Hz, no turning joint of the Panda, the UR5e or an arm of

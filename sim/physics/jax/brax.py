@@ -68,7 +68,6 @@ class BraxPhysics(JaxPhysics):
         self._system = jax.device_put(_with_pushes(jax, system, model.nv), self.jax_device)
 
     def advance(self, fields: Mapping[str, Any], state: Mapping[str, Any], ctrl: Any, force: Any) -> tuple[dict, Any]:
-        """See `JaxPhysics.advance`."""
         numpy = self.jax.numpy
         system = _damped(numpy, self.scene.model, _with_fields(numpy, self._system, fields), self._name)
 
@@ -81,13 +80,11 @@ class BraxPhysics(JaxPhysics):
         return {"qpos": last.q, "qvel": last.qd, "act": state["act"], "warm": state["warm"]}, path
 
     def step(self, ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
-        """See `Physics.step`."""
         if force is not None and self._name != "generalized" and force.any():
             raise EngineError(f"Brax's pipeline {self._name!r} knows no wind; 'generalized', 'mujoco' and 'mjx' do")
         super().step(ctrl, force)
 
     def refuses_field(self, name: str) -> str | None:
-        """See `JaxPhysics.refuses_field`."""
         return None if name in FIELDS else f"Brax can change {', '.join(FIELDS)}"
 
 

@@ -38,7 +38,6 @@ class MjxPhysics(JaxPhysics):
             raise EngineError(version_error(ENGINE, error)) from error
 
     def advance(self, fields: Mapping[str, Any], state: Mapping[str, Any], ctrl: Any, force: Any) -> tuple[dict, Any]:
-        """See `JaxPhysics.advance`."""
         model = self._model.replace(**fields)
 
         def substep(state: dict, ctrl: Any) -> tuple[dict, Any]:
@@ -81,7 +80,6 @@ class MjxPhysics(JaxPhysics):
         return on_joint & spent[np.where(on_joint, model.actuator_trnid[:, 0], 0)]
 
     def refuses_field(self, name: str) -> str | None:
-        """See `JaxPhysics.refuses_field`."""
         value = getattr(self._model, name, None)
         if isinstance(value, self.jax.Array) and value.shape == getattr(self.scene.model, name).shape:
             return None

@@ -67,7 +67,6 @@ class JaxPhysics(ABC):
 
     @classmethod
     def best_device(cls) -> str:
-        """See `Physics.best_device`."""
         return best_device(cls.engine)
 
     @abstractmethod
@@ -82,13 +81,11 @@ class JaxPhysics(ABC):
         """Why no world can have the model's array `name` for itself; None where it can."""
 
     def reset(self, worlds: torch.Tensor, qpos: torch.Tensor, qvel: torch.Tensor, act: torch.Tensor) -> None:
-        """See `Physics.reset`."""
         for name, value in zip(STATE, (qpos, qvel, act, torch.zeros_like(qvel)), strict=True):
             self._state[name][worlds] = value.float()
         self._path[:, worlds] = torch.cat([qpos, qvel], dim=-1).float().unsqueeze(1)
 
     def step(self, ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
-        """See `Physics.step`."""
         if is_tracing():
             self._trace(ctrl, force)
             return
@@ -134,33 +131,27 @@ class JaxPhysics(ABC):
         return self._compiled[1](*lent)
 
     def now(self, columns: torch.Tensor) -> torch.Tensor:
-        """See `Physics.now`."""
         return self._path[self._turn, :, -1][:, columns]
 
     def recall(self, worlds: torch.Tensor, ago: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        """See `Physics.recall`."""
         before = ago >= self._steps
         turn = torch.where(before, self._turn ^ 1, self._turn)
         step = self._steps - 1 - ago + self._steps * before
         return self._path[turn.unsqueeze(-1), worlds.view(-1, 1, 1), step.unsqueeze(-1), columns]
 
     def add_velocity(self, worlds: torch.Tensor, columns: torch.Tensor, change: torch.Tensor) -> None:
-        """See `Physics.add_velocity`."""
         ids = worlds.unsqueeze(-1)
         self._state["qvel"][ids, columns] += change.float()
         self._path[self._turn, ids, -1, self.scene.model.nq + columns] = self._state["qvel"][ids, columns]
 
     def finite(self) -> torch.Tensor:
-        """See `Physics.finite`."""
         slow = (self._state["qvel"].abs() < MAX_SPEED).all(-1)  # false for NaN
         return slow & self._state["qpos"].isfinite().all(-1) & self._state["act"].isfinite().all(-1)
 
     def field(self, name: str) -> torch.Tensor:
-        """See `Physics.field`."""
         return torch.from_numpy(np.array(getattr(self.scene.model, name))).to(self.device)
 
     def set_field(self, name: str, worlds: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> None:
-        """See `Physics.set_field`."""
         reason = self.refuses_field(name)
         if reason is not None:
             raise EngineError(f"the engine {self.engine!r} cannot change {name!r} in single worlds: {reason}")
@@ -172,7 +163,6 @@ class JaxPhysics(ABC):
             self._stale.update(worlds.tolist())
 
     def set_heights(self, worlds: torch.Tensor, shares: torch.Tensor) -> None:
-        """See `Physics.set_heights`."""
         reason = self.refuses_field("hfield_data")
         if reason is not None:
             raise EngineError(f"the engine {self.engine!r} has no ground that differs from world to world: {reason}")
@@ -182,7 +172,6 @@ class JaxPhysics(ABC):
         self._sent["hfield_data"][worlds] = shares.float()
 
     def settle(self) -> None:
-        """See `TraceablePhysics.settle`."""
         for name in INERTIAL:
             if name in self._own and name in self._sent:
                 changed = (self._own[name] != self._sent[name]).flatten(1).any(-1)
@@ -211,26 +200,22 @@ class JaxPhysics(ABC):
         self._stale.clear()
 
     def tensors(self) -> dict[str, Any]:
-        """See `TraceablePhysics.tensors`."""
         path = {"before": self._path[self._turn ^ 1], "now": self._path[self._turn]}
         heavy = {name: tensor for name, tensor in self._sent.items() if tensor is not self._own.get(name)}
         own = {name: self._own[name] for name in self._changed}
         return {"state": self._state, "path": path, "own": own, "heavy": heavy}
 
     def put(self, tensors: Mapping[str, Any]) -> None:
-        """See `TraceablePhysics.put`."""
         self._state, self._own = tensors["state"], self._own | tensors["own"]
         self._path, self._turn = torch.stack([tensors["path"]["before"], tensors["path"]["now"]]), 1
         self._sent = {**tensors["own"], **tensors["heavy"]}
         self._own |= {name: self._sent[name].clone() for name in DERIVED if name in tensors["heavy"]}
 
     def state_dict(self) -> dict:
-        """See `Physics.state_dict`."""
         fields = {f"field/{name}": self._own[name] for name in self._changed}
         return {"turn": self._turn} | {n: t.clone() for n, t in {**self._state, "path": self._path, **fields}.items()}
 
     def load_state_dict(self, state: dict) -> None:
-        """See `Physics.load_state_dict`."""
         self._turn = state["turn"]
         for name, tensor in {**self._state, "path": self._path}.items():
             tensor.copy_(state[name])

@@ -61,18 +61,15 @@ class MujocoPhysics:
 
     @staticmethod
     def best_device() -> str:
-        """See `Physics.best_device`."""
         return "cpu"
 
     def reset(self, worlds: torch.Tensor, qpos: torch.Tensor, qvel: torch.Tensor, act: torch.Tensor) -> None:
-        """See `Physics.reset`."""
         ids = worlds.numpy()
         state = np.concatenate([np.zeros((len(ids), 1)), qpos.numpy(), qvel.numpy(), act.numpy()], axis=1)
         self._start[ids] = state
         self._path[:, ids] = state[:, None]
 
     def step(self, ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
-        """See `Physics.step`."""
         self._derive()
         control = ctrl.numpy()
         if force is not None:
@@ -105,12 +102,10 @@ class MujocoPhysics:
         return self._start.copy()
 
     def now(self, columns: torch.Tensor) -> torch.Tensor:
-        """See `Physics.now`."""
         picked = self._seen[self._turn, :, -1].float().index_select(1, (columns + 1).flatten())
         return picked.view(self.num_worlds, *columns.shape)
 
     def recall(self, worlds: torch.Tensor, ago: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        """See `Physics.recall`."""
         before = ago >= self._steps
         turn = torch.where(before, self._turn ^ 1, self._turn)
         step = self._steps - 1 - ago + self._steps * before
@@ -120,23 +115,19 @@ class MujocoPhysics:
         return self._seen.view(-1).index_select(0, entries.flatten()).float().view(entries.shape)
 
     def add_velocity(self, worlds: torch.Tensor, columns: torch.Tensor, change: torch.Tensor) -> None:
-        """See `Physics.add_velocity`."""
         ids, where = worlds.numpy()[:, None], 1 + self.scene.model.nq + columns.numpy()
         self._start[ids, where] += change.double().numpy()
         self._path[self._turn, ids, -1, where] = self._start[ids, where]
 
     def finite(self) -> torch.Tensor:
-        """See `Physics.finite`."""
         with np.errstate(invalid="ignore"):
             fast = np.abs(self._start[:, 1 + self.scene.model.nq : self._act]).max(axis=1, initial=0.0)
         return torch.from_numpy((fast < MAX_SPEED) & np.isfinite(self._start.sum(axis=1)))
 
     def field(self, name: str) -> torch.Tensor:
-        """See `Physics.field`."""
         return torch.from_numpy(np.array(getattr(self.scene.model, name)))
 
     def set_field(self, name: str, worlds: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> None:
-        """See `Physics.set_field`."""
         rows, where = values.double().numpy(), index.numpy()
         self._shared.own((name, *DERIVED) if name in INERTIAL else (name,))
         for row, world in enumerate(worlds.tolist()):
@@ -146,19 +137,16 @@ class MujocoPhysics:
             self._stale.update(worlds.tolist())
 
     def set_heights(self, worlds: torch.Tensor, shares: torch.Tensor) -> None:
-        """See `Physics.set_heights`."""
         self._shared.own(("hfield_data",))
         for world, nodes in zip(worlds.tolist(), shares.numpy(), strict=True):
             self.models[world].hfield_data[:] = nodes
 
     def state_dict(self) -> dict:
-        """See `Physics.state_dict`."""
         fields = {name: np.stack([getattr(model, name) for model in self.models]) for name in self._changed}
         arrays = {"start": self._start, "path": self._path, **{f"field/{name}": v for name, v in fields.items()}}
         return {"turn": self._turn} | {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
 
     def load_state_dict(self, state: dict) -> None:
-        """See `Physics.load_state_dict`."""
         self._turn = state["turn"]
         self._start[:] = state["start"].numpy()
         self._path[:] = state["path"].numpy()

@@ -38,11 +38,9 @@ class WarpPhysics:
 
     @staticmethod
     def best_device() -> str:
-        """See `Physics.best_device`."""
         return "cuda" if torch.cuda.is_available() else "cpu"
 
     def reset(self, worlds: Tensor, qpos: Tensor, qvel: Tensor, act: Tensor) -> None:
-        """See `Physics.reset`."""
         state = self._engine.state
         for name in ("qacc_warmstart", "time"):
             state[name][worlds] = 0.0
@@ -51,7 +49,6 @@ class WarpPhysics:
         self._engine.path[:, :, worlds] = torch.cat([state["qpos"][worlds], state["qvel"][worlds]], dim=-1)
 
     def step(self, ctrl: Tensor, force: Tensor | None = None) -> None:
-        """See `Physics.step`."""
         self._derive()
         self._engine.ctrl.copy_(ctrl.transpose(0, 1))
         self._engine.force.zero_() if force is None else self._engine.force.copy_(force)
@@ -72,34 +69,28 @@ class WarpPhysics:
         self._stale[:] = False
 
     def now(self, columns: Tensor) -> Tensor:
-        """See `Physics.now`."""
         return self._engine.path[0, -1][:, columns]
 
     def recall(self, worlds: Tensor, ago: Tensor, columns: Tensor) -> Tensor:
-        """See `Physics.recall`."""
         turn = (ago >= self._steps).long()
         step = self._steps - 1 - ago + self._steps * turn
         where = turn.unsqueeze(-1), step.unsqueeze(-1), worlds.view(-1, 1, 1), columns.to(self.device)
         return self._engine.path[where]
 
     def add_velocity(self, worlds: Tensor, columns: Tensor, change: Tensor) -> None:
-        """See `Physics.add_velocity`."""
         ids, columns, qvel = worlds.unsqueeze(-1), columns.to(self.device), self._engine.state["qvel"]
         qvel[ids, columns] += change.float()
         self._engine.path[0, -1][ids, self.scene.model.nq + columns] = qvel[ids, columns]
 
     def finite(self) -> Tensor:
-        """See `Physics.finite`."""
         return self._engine.fine()
 
     def field(self, name: str) -> Tensor:
-        """See `Physics.field`."""
         if name not in self._nominal:
             self._nominal[name] = torch.from_numpy(np.array(getattr(self.scene.model, name))).to(self.device)
         return self._nominal[name].clone()
 
     def set_field(self, name: str, worlds: Tensor, index: Tensor, values: Tensor) -> None:
-        """See `Physics.set_field`."""
         own = self._engine.expand(name)
         where = worlds.unsqueeze(-1), index.to(self.device)
         own[where] = values.to(own).reshape(*values.shape[:2], *own.shape[2:])
@@ -107,18 +98,15 @@ class WarpPhysics:
             self._stale[worlds.cpu()] = True
 
     def set_heights(self, worlds: Tensor, shares: Tensor) -> None:
-        """See `Physics.set_heights`."""
         self._engine.heights()[worlds] = shares.to(torch.float32)
 
     def state_dict(self) -> dict:
-        """See `Physics.state_dict`."""
         self._derive()
         groups = {"state": self._engine.state, "field": self._engine.own}
         named = {f"{group}/{name}": tensor for group, tensors in groups.items() for name, tensor in tensors.items()}
         return {name: tensor.clone() for name, tensor in {**named, "path": self._engine.path}.items()}
 
     def load_state_dict(self, state: dict) -> None:
-        """See `Physics.load_state_dict`."""
         for name, view in self._engine.state.items():
             view.copy_(state[f"state/{name}"])
         self._engine.path.copy_(state["path"])
