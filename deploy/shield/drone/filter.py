@@ -7,8 +7,8 @@ inside the geofence (to 0.05 m where eight crowd at its lower face), whatever co
 - a command takes at most 20 ms to the motors, and thrust over mass is within 10 % of the nominal one;
 - they start outside each other's ellipsoid, slower than `max_speed`.
 A peer whose messages are older is kept at a larger distance (`peer_accel` age^2 / 2, up to `peer_age_cap_s`), on the
-assumption that its own shield brings it to a hover. This is an engineering margin, shown by simulation against adversaries
-(tests/test_shield_adversary.py); it is not a certificate.
+assumption that its own shield brings it to a hover. This is an engineering margin, shown by simulation against
+adversaries (tests/test_shield_adversary.py); it is not a certificate.
 """
 
 from typing import Any
