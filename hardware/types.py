@@ -4,7 +4,7 @@ Every field is a NumPy array on the robot and a torch tensor in simulation; `...
 quaternions wxyz, axes x forward, y left, z up.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Array: TypeAlias = Any  # numpy.ndarray on the robot, torch.Tensor in simulation: the arithmetic is the same
@@ -49,7 +49,3 @@ class ActuatorCommand:
     """One set-point per actuator channel, in the unit that the robot's spec names."""
 
     target: Array  # (..., U)
-
-
-STATE_FIELDS = tuple(field.name for field in fields(RobotState))
-PEER_FIELDS = tuple(field.name for field in fields(Peers))
