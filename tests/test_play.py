@@ -134,7 +134,7 @@ needs_opengl = pytest.mark.skipif(not opengl(), reason="needs EGL or OSMesa")
 @needs_opengl
 def test_a_video_ends_with_the_last_moment(tmp_path):
     task = load_task("hover").changed(episode_s=0.1)
-    episode = play_episode(task, {"crazyflie": make_agent("zero", 0, task)}, None, 0, shield=False)
+    episode = play_episode(task, {"crazyflie": make_agent("zero", 0, task.group)}, None, 0, shield=False)
     save_picture(tmp_path / "short.gif", episode, task, None, (320, 180))
     with Image.open(tmp_path / "short.gif") as video:
         assert video.n_frames == 4  # at 0, 0.04, 0.08 and 0.1 s
