@@ -1,12 +1,15 @@
 """Evaluation counts one episode a world, the first."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from one_group import make_env
 
-from policies.evaluation.evaluate import fly, wilson
+from policies.evaluation.evaluate import evaluate, fly, wilson
 from policies.evaluation.policy_runner import TeamRunner
 from sim.envs.team_env import TeamEnv
+from sim.tasks import load_task
 
 
 class Drift:
@@ -49,3 +52,12 @@ def test_only_the_first_episode_of_a_world_counts():
 def test_wilson_interval():
     assert wilson(250, 256) == (pytest.approx(0.9498190, abs=1e-6), pytest.approx(0.9892151, abs=1e-6))
     assert wilson(0, 256)[0] == 0.0
+
+
+def test_a_file_is_flown_by_its_own_target_whatever_its_action_means_today():
+    task = load_task("hover")
+    action = task.group.action
+    changed = task.changed(action=replace(action, scale=tuple(-scale for scale in action.scale)))
+    one, other = (evaluate("zoo/hover.onnx", each, num_worlds=8) for each in (task, changed))
+    assert one.success_rate == other.success_rate == 1.0
+    assert one.mean_episode_s == other.mean_episode_s

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -163,3 +163,11 @@ def test_terms_that_draw_from_the_global_generators_resume_too(tmp_path: Path):
     torch.rand(7), np.random.rand(7)
     second.load_state_dict(load_checkpoint(tmp_path))
     assert torch.equal(expected[0], torch.rand(3)) and np.array_equal(expected[1], np.random.rand(3))
+
+
+def test_a_budget_of_time_is_that_of_the_whole_run(tmp_path: Path):
+    cfg = train_cfg(task="point", out=tmp_path, total_steps=10**9, wall_budget_s=1.0, **PPO)
+    first = train(cfg, env=PointTeam(16))
+    assert first.finished
+    again = train(replace(cfg, resume=True), env=PointTeam(16))
+    assert again.finished and again.agent_steps == first.agent_steps

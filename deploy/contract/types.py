@@ -105,7 +105,7 @@ class Provenance(_Part, frozen=True):
 class Contract(_Part, frozen=True):
     """What a policy file promises; see the field types for units."""
 
-    task: Name
+    task: Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.:-]*$")]  # its name, or module:NAME of a user's own
     robot: RobotInterface
     control_dt_s: Positive
     inputs: Annotated[tuple[TensorSpec, ...], Meta(min_length=1)]

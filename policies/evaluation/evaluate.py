@@ -121,7 +121,7 @@ def _fly(team: TeamRunner, env: TeamEnv) -> EvalResult:
     total = torch.zeros(env.num_envs)
     ended_with: dict[str, Tensor] = {}
     while open_worlds.any():
-        step = env.step(team.act(env)[0])
+        step = team.fly(env)
         total += torch.cat(list(step.reward.values()), dim=1).mean(-1) * open_worlds
         ends = open_worlds & step.ended
         if ends.any():

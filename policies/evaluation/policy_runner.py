@@ -36,6 +36,12 @@ class TeamRunner:
     def __init__(self, runners: Mapping[str, PolicyRunner]) -> None:
         self.runners = runners
 
+    def fly(self, env: Any) -> Any:
+        """One control step of `env`; what policy files command is what is flown, not what their action would mean."""
+        actions, targets = self.act(env)
+        files = {name for name, runner in self.runners.items() if isinstance(runner, BundleRunner)}
+        return env.step(actions, {name: targets[name] for name in files})
+
     def start(self, env: Any) -> None:
         """An episode begins in every world; ValueError unless every role has its runner."""
         if self.runners.keys() != env.groups.keys():

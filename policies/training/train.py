@@ -56,10 +56,11 @@ def train(
         trainer.load_state_dict(saved)
     else:
         save_record(cfg.out, trainer.run)
-    began, before = time.perf_counter(), trainer.agent_steps
-    with _interrupt() as interrupted, closing(Logs(cfg.out)) as logs, closing(trainer.workers):
+    began, before, before_s = time.perf_counter(), trainer.agent_steps, trainer.wall_s
+    with _interrupt() as interrupted, closing(Logs(cfg.out, trainer.agent_steps)) as logs, closing(trainer.workers):
         while True:
-            wall_s = time.perf_counter() - began
+            trainer.wall_s = before_s + time.perf_counter() - began
+            wall_s = trainer.wall_s
             fraction = _fraction(cfg, trainer.agent_steps, wall_s)
             if fraction >= 1 or interrupted() or (stop is not None and stop()):
                 break
@@ -70,6 +71,7 @@ def train(
                 save_checkpoint(path, trainer.state_dict())
             if on_progress is not None:
                 on_progress(_progress(cfg, trainer, numbers, time.perf_counter() - began))
+        trainer.wall_s = before_s + time.perf_counter() - began
         save_checkpoint(path, trainer.state_dict())
     wall_s = time.perf_counter() - began
     done = fraction >= 1

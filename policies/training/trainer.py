@@ -52,6 +52,7 @@ class Trainer:
             self._take_networks(cfg.start_from)
         self.curve: list[dict[str, float]] = []
         self.iteration = self.agent_steps = 0
+        self.wall_s = 0.0  # of training, over all processes of the run
 
     @property
     def policy(self) -> Any:
@@ -89,7 +90,12 @@ class Trainer:
         """All that the next iteration depends on, and what identifies the run."""
         return {
             "run": self.run | {"engines": self.engines},
-            "progress": {"iteration": self.iteration, "agent_steps": self.agent_steps, "curve": self.curve},
+            "progress": {
+                "iteration": self.iteration,
+                "agent_steps": self.agent_steps,
+                "curve": self.curve,
+            },
+            "wall_s": self.wall_s,
             "policies": {
                 name: {"spec": policy.spec(), "state": policy.state_dict()}
                 for name, policy in self.algorithm.policies.items()
@@ -110,6 +116,7 @@ class Trainer:
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])
         self.iteration, self.agent_steps = progress["iteration"], progress["agent_steps"]
+        self.wall_s = state.get("wall_s", 0.0)
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
         self.run = state["run"]  # what was written when training began
         if made_on == {"engine": self.engine, "device": self.device.type}:

@@ -100,9 +100,9 @@ class NextStepEnv(TeamEnv):
     def _renew(self, success: torch.Tensor, worlds: torch.Tensor) -> None:
         """Not yet."""
 
-    def step(self, actions: Any) -> EnvStep:
+    def step(self, actions: Any, targets: Any = None) -> EnvStep:
         """See `TeamEnv.step`."""
-        step, over = super().step(actions), self._over
+        step, over = super().step(actions, targets), self._over
         if over.any():
             with on(self.device):
                 super()._renew(self._success, over.nonzero().squeeze(-1))

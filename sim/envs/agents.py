@@ -87,10 +87,10 @@ class AgentGroup:
         self.shielded[worlds] = 0
         self.last_action[worlds] = 0.0
 
-    def actuator_command(self, action: Tensor) -> ActuatorCommand:
-        """What actuators are given for action (W, N, U) in [-1, 1], behind the shield if there is one."""
+    def actuator_command(self, action: Tensor, target: Tensor | None = None) -> ActuatorCommand:
+        """What actuators are given for action (W, N, U) in [-1, 1], or for a `target`, behind the shield if any."""
         state = self.measured[0]
-        command = decode(self.cfg.action, action, state, self.robot)
+        command = decode(self.cfg.action, action, state, self.robot) if target is None else ActuatorCommand(target)
         if self.shield is not None:
             untraceable("the safety shield")
             command.target, report = filter_command(

@@ -99,10 +99,14 @@ class TeamEnv:
         with on(self.device):
             return self._reset(seed, difficulty)
 
-    def step(self, actions: Mapping[str, Tensor]) -> EnvStep:
-        """One control step under an action (W, N, U) for each group, clipped to [-1, 1]."""
+    def step(self, actions: Mapping[str, Tensor], targets: Mapping[str, Tensor] | None = None) -> EnvStep:
+        """One control step under an action (W, N, U) for each group, clipped to [-1, 1].
+
+        A group with an entry in `targets` (W, N, U) is commanded that, whatever its action would be decoded to.
+        """
         with on(self.device):
-            return self._step({name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in self.groups})
+            clipped = {name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in self.groups}
+            return self._step(clipped, {name: target.to(self.device) for name, target in (targets or {}).items()})
 
     def stagger(self) -> None:
         """Spread the worlds over the length of an episode, so that they do not all end together; for training."""
@@ -125,9 +129,9 @@ class TeamEnv:
         self._observe()
         return self.obs
 
-    def _step(self, actions: Mapping[str, Tensor]) -> EnvStep:
+    def _step(self, actions: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> EnvStep:
         groups = self.groups
-        commands = {name: group.actuator_command(actions[name]) for name, group in groups.items()}
+        commands = {name: group.actuator_command(actions[name], targets.get(name)) for name, group in groups.items()}
         self.world.step(list(commands.values()))
         unstable = self._restart_unstable()
         self._update_transitions(actions, {name: command.target for name, command in commands.items()})
