@@ -46,7 +46,7 @@ class AgentGroup:
         # As on the robot, a shield hears the whole team, whatever the policy looks at; that of a robot with joints does
         # not ask for it.
         self.num_shield_peers = team - 1 if shield and self.robot.flight is not None else 0
-        self.shield_peers = _nobody(self.num_envs, self.num_agents)
+        self.shield_peers = _no_peers(self.num_envs, self.num_agents)
 
     @property
     def policy_input(self) -> PolicyInput:
@@ -156,7 +156,7 @@ class AgentGroup:
     def measure(self, worlds: Tensor, messages: Tensor | None, generator: torch.Generator) -> Measured:
         """What robots of `worlds` (K,) sense, receive of the team's `messages` (K, M, 7), and see: (K, N, ...)."""
         state = self.robots.sense(worlds, self.noise, generator)
-        peers, pos = _nobody(*state.base_pos.shape[:2]), state.base_pos
+        peers, pos = _no_peers(*state.base_pos.shape[:2]), state.base_pos
         if self.hears and messages is not None:
             known = self.robots.receive(worlds, messages, generator)
             if self.num_peers:
@@ -199,7 +199,7 @@ class AgentGroup:
         )
 
 
-def _nobody(worlds: int, robots: int) -> Peers:
+def _no_peers(worlds: int, robots: int) -> Peers:
     none = torch.zeros(worlds, robots, 0, 3)
     return Peers(none, none, none[..., 0], none[..., 0].bool())
 
