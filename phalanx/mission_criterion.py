@@ -11,7 +11,7 @@ from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_success import Criterion, MissionSuccess
 from sim.task import GroupCfg, TaskCfg, Term
-from sim.transition import Transition
+from sim.transition import Transition, windowed_mean
 
 
 def task_criterion(task: TaskCfg) -> Criterion:
@@ -23,6 +23,11 @@ def task_criterion(task: TaskCfg) -> Criterion:
         failures: dict[str, np.ndarray] = {}
         for group, cfg in task.groups.items():
             now, rows = _transition(group, cfg, mission, truth, states), mission.rows(group)
+            step_s = float(np.median(np.diff(truth.time_s)))
+            now.means = {
+                name: windowed_mean(term.func(now, **term.params), round(term.window_s / step_s))
+                for name, term in cfg.means.items()
+            }
             success[:, rows] = _call(cfg.success, now)
             for name, term in cfg.terminations.items():
                 failed = failures[name if len(task.groups) == 1 else f"{group}/{name}"] = np.zeros_like(success)

@@ -48,6 +48,16 @@ class MemoryTerm(Term):
 
 
 @dataclass(frozen=True)
+class MeanTerm(Term):
+    """A quantity (W, N, k) of a transition whose mean over the last `window_s` success terms find in `t.means`.
+
+    It is NaN, and so no comparison holds, until an episode has lasted that long.
+    """
+
+    window_s: float = 1.0
+
+
+@dataclass(frozen=True)
 class EventTerm:
     """`func(robots, worlds, generator, **params)` changes something for `worlds` (K,); see sim/randomisation.py.
 
@@ -167,6 +177,7 @@ class GroupCfg:
     rewards: Mapping[str, RewardTerm]
     terminations: Mapping[str, Term]  # (W, N) bool; a robot that fails ends the episode of its world
     success: Term  # (W, N) bool; must hold for the last `success_hold_s` of the episode
+    means: Mapping[str, MeanTerm] = field(default_factory=dict)  # of what success is judged by along the way
     noise: Noise
     randomisation: Mapping[str, EventTerm]
     update_commands: UpdateCommandsFunc | None = None  # moves the commands during an episode

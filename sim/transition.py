@@ -33,6 +33,7 @@ class Transition:
     time_s: Tensor  # (W,) since the start of the episode
     dt_s: float
     others: Mapping[str, RobotState] = field(default_factory=dict)  # role -> (W, its N, ...), in a mixed team
+    means: Mapping[str, Tensor] = field(default_factory=dict)  # (W, N, k) of the group's `MeanTerm`s
     ground: Ground | None = None  # None for a plain floor at height 0
     # Frames that somebody asked for: kinematics is most of what terms of legs and arms cost.
     frames: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
@@ -93,6 +94,15 @@ class Transition:
         if role not in self.last_frames:
             self.last_frames[role] = _frame_pose(self.robot, self.last_state, role)
         return self.last_frames[role]
+
+
+def windowed_mean(values: Tensor, steps: int) -> Tensor:
+    """Mean of values (T, ...) over the last `steps` of them, at each step; NaN before there are so many."""
+    total = values.double().cumsum(0)
+    mean = total.new_full(total.shape, torch.nan)
+    mean[steps - 1 :] = total[steps - 1 :]
+    mean[steps:] -= total[:-steps]
+    return (mean / steps).to(values.dtype)
 
 
 @cache

@@ -13,7 +13,7 @@ from sim.envs.observation import Observation, initial_memory, observe, update_me
 from sim.envs.robots import RobotGroup
 from sim.envs.world import World
 from sim.noise import Noise
-from sim.task import EventTerm, GroupCfg, PolicyInput, Start
+from sim.task import EventTerm, GroupCfg, MeanTerm, PolicyInput, Start
 from sim.tracing import untraceable
 from sim.transition import Transition
 
@@ -62,7 +62,14 @@ class AgentGroup:
         self.memory = initial_memory(cfg.observation, (w, n))
         self.command = {name: torch.zeros(w, n, len(c.low)) for name, c in cfg.commands.items()}
         self.plan: dict[str, Tensor] = {}
+        self.windows: dict[str, Tensor] = {}  # (W, N, steps, k) of what means are taken
         self.due = {name: torch.zeros(w) for name, t in self.randomisation.items() if t.interval_range_s}  # s
+
+    def open_windows(self) -> None:
+        """Room for what means are taken of, now that there is a first situation."""
+        for name, term in self.cfg.means.items():
+            value, steps = term.func(self.now, **term.params), round(term.window_s / self.control_dt)
+            self.windows[name] = value.new_full((*value.shape[:2], steps, value.shape[-1]), torch.nan)
 
     def take_commands(self, worlds: Tensor, start: Start) -> None:
         """The commands of a new start in `worlds` (K,)."""
@@ -83,6 +90,8 @@ class AgentGroup:
                 term.func(self.robots, worlds, generator, **term.params)
             else:
                 self.due[name][worlds] = _wait(term.interval_range_s, len(worlds), generator)
+        for window in self.windows.values():
+            window[worlds] = torch.nan
         self.held[worlds] = 0
         self.shielded[worlds] = 0
         self.last_action[worlds] = 0.0
@@ -132,8 +141,15 @@ class AgentGroup:
         now, cfg = self.now, self.cfg
         terms = {name: t.weight * t.func(now, **t.params) for name, t in cfg.rewards.items()}
         terminations = {name: t.func(now, **t.params) for name, t in cfg.terminations.items()}
+        now.means = {name: self._mean(name, term) for name, term in cfg.means.items()}
         self.held = torch.where(cfg.success.func(now, **cfg.success.params), self.held + 1, 0)
         return terms, terminations
+
+    def _mean(self, name: str, term: MeanTerm) -> Tensor:
+        """Mean (W, N, k) over the term's window, which slides on by this step."""
+        value = term.func(self.now, **term.params)
+        self.windows[name] = torch.cat([self.windows[name][:, :, 1:], value.unsqueeze(2)], dim=2)
+        return self.windows[name].mean(2)
 
     def advance(self, action: Tensor, time_s: Tensor, generator: torch.Generator, where: Where) -> None:
         """Remember what was seen and done; then commands move, and so does what is randomised in between.

@@ -66,6 +66,7 @@ class GroupState:
     command: dict[str, Tensor]
     plan: dict[str, Tensor]
     due: dict[str, Tensor]
+    windows: dict[str, Tensor]
 
 
 @dataclass(slots=True)

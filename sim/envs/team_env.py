@@ -126,6 +126,8 @@ class TeamEnv:
         self._all = torch.arange(self.num_envs)
         self._restart(self._all)
         self._update_transitions()
+        for group in self.groups.values():
+            group.open_windows()
         self._observe()
         return self.obs
 

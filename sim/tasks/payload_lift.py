@@ -22,6 +22,7 @@ from sim.task import (
     Draw,
     EventTerm,
     GroupCfg,
+    MeanTerm,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -145,7 +146,8 @@ GROUP = GroupCfg(
         "dropped": Term(flight.load_dropped, {"height_m": 0.1, "after_s": 2.5}),
         "outside": Term(flight.beyond_walls, SPACE),
     },
-    success=Term(flight.load_reached, {"distance_m": 0.2}),
+    success=Term(flight.load_carried, {"distance_m": 0.2, "mean_m": 0.3}),
+    means={"load_gap": MeanTerm(flight.load_gap, window_s=CARRY_S + 3.5)},  # the way and the rest after it
     noise=CRAZYFLIE_NOISE,
     randomisation={
         "mass": EventTerm(randomisation.mass, {"scale": (0.97, 1.03)}),

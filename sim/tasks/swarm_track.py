@@ -17,6 +17,7 @@ from sim.task import (
     Draw,
     EventTerm,
     GroupCfg,
+    MeanTerm,
     MemoryTerm,
     ObservationCfg,
     RewardTerm,
@@ -193,7 +194,8 @@ GROUP = GroupCfg(
         "pillar": Term(flight.hit_pillar, {"names": PILLARS, "distance_m": TOUCH_M}),
         "outside": Term(terminations.outside, SPACE),
     },
-    success=Term(terminations.reached, {"distance_m": 0.2}),
+    success=Term(flight.followed, {"distance_m": 0.2, "mean_m": 0.3}),
+    means={"goal_gap": MeanTerm(flight.goal_gap, window_s=FOLLOW_S + 1.5)},  # most of the way and the rest after it
     noise=CRAZYFLIE_NOISE,
     randomisation={
         "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),

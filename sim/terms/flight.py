@@ -103,9 +103,24 @@ def load_dropped(t: Transition, height_m: float, after_s: float) -> Tensor:
     return (low & (t.time_s.unsqueeze(-1) > after_s)).expand(t.state.base_pos.shape[:2])
 
 
-def load_reached(t: Transition, distance_m: float) -> Tensor:
-    """The load within `distance_m` of its goal, (W, N) bool."""
-    return load_distance(t) < distance_m
+def load_gap(t: Transition) -> Tensor:
+    """Distance of the load from its goal, (W, N, 1) m: what a path is judged by."""
+    return load_distance(t).unsqueeze(-1)
+
+
+def load_carried(t: Transition, distance_m: float, mean_m: float) -> Tensor:
+    """The load within `distance_m` of its goal, and within `mean_m` of it on the mean of its way, (W, N) bool."""
+    return (load_distance(t) < distance_m) & (t.means["load_gap"][..., 0] < mean_m)
+
+
+def goal_gap(t: Transition) -> Tensor:
+    """Distance of each robot from its goal, (W, N, 1) m: what a path is judged by."""
+    return torch.linalg.vector_norm(t.command["goal_pos"] - t.state.base_pos, dim=-1, keepdim=True)
+
+
+def followed(t: Transition, distance_m: float, mean_m: float) -> Tensor:
+    """Within `distance_m` of the goal, and within `mean_m` of it on the mean of its way, (W, N) bool."""
+    return (goal_gap(t)[..., 0] < distance_m) & (t.means["goal_gap"][..., 0] < mean_m)
 
 
 def beyond_walls(t: Transition, low_m: tuple[float, ...], high_m: tuple[float, ...]) -> Tensor:
