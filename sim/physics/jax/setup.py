@@ -104,7 +104,7 @@ def find_device(jax: Any, engine: str, device: str) -> Any:
 def compiled_for(lowered: Any, device: str) -> Any:
     """Compile a lowered function.
 
-    On a CPU XLA (jaxlib 0.10) fuses the poses of a chain of bodies so that each computes all before it anew: an arm of
+    On a CPU XLA (jaxlib 0.10) fuses the poses of a chain of bodies so that each computes all before it again: an arm of
     ten takes 500 times as long. Its older way of fusing does not; a version that has no such choice gets none.
     """
     if device == "cpu":

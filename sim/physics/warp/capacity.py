@@ -41,7 +41,7 @@ def initial_capacity(model: mujoco.MjModel) -> Capacity:
 def larger_capacity(kinds: Any, room: Capacity, overflow: torch.Tensor, fine: torch.Tensor) -> Capacity:
     """What a step should have had that reported `overflow` (W,), bits of `kinds`; `room` if that was enough.
 
-    Says so in a line. A world that is not `fine` (W,) blew up and will start anew: it needs no rows.
+    Reports it in a line. A world that is not `fine` (W,) has diverged and will be reset: it needs no rows.
     """
     rows = int(((overflow & (kinds.NEFC | kinds.NJMAX_NNZ)).bool() & fine).sum())
     contacts = bool((overflow & (kinds.BROADPHASE | kinds.NARROWPHASE | kinds.CCD)).any())
