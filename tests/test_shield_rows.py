@@ -173,7 +173,7 @@ def test_bad_parameters_are_named():
         make_shield_params(SPEC, geofence_high=(1.0, float("nan"), 2.0))
     with pytest.raises(ShieldParamsError, match=r"buffer_m = -0.1: must be 0 or greater"):
         make_shield_params(SPEC, buffer_m=-0.1)
-    with pytest.raises(ShieldParamsError, match=r"max_tilt_rad = 3\.0: must be at most 0\.84"):
+    with pytest.raises(ShieldParamsError, match=r"max_tilt_rad = 3: must be at most 0\.84"):
         make_shield_params(SPEC, max_tilt_rad=3.0)
     with pytest.raises(ShieldParamsError, match="low must be below high"):
         make_shield_params(SPEC, geofence_low=(0, 0, 5))

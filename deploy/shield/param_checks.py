@@ -76,7 +76,8 @@ def check_number(name: str, value: Any, kind: Any) -> None:
 
 def check_at_most(name: str, value: float, most: float) -> None:
     """Raise ShieldParamsError where `value` is above `most`."""
-    _require(value <= most + TOL * abs(most), name, value, f"at most {most:g}")
+    if not value <= most + TOL * abs(most):
+        raise ShieldParamsError(f"shield parameter {name} = {value:g}: must be at most {most:g}")
 
 
 def _require(holds: bool, name: str, value: Any, what: str) -> None:
