@@ -46,9 +46,9 @@ def demo(
         mark = "[yellow]warn[/]" if gate["warning"] else "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
         because = f" ({gate['warning']})" if gate["warning"] else ""
         err.print(f"{mark}  {gate['name']:<62} {gate['value']:>22}   wanted {gate['wanted']}{because}")
-    for failure in result["failures"]:
-        err.print(f"      {failure['robot']} at {failure['t_s']:.1f} s: {failure['why']}", markup=False)
     failed = [gate["name"] for gate in result["gates"] if not gate["passed"]]
+    for failure in result["failures"] if failed else ():  # a short training reaches no goals, and need not
+        err.print(f"      {failure['robot']} at {failure['t_s']:.1f} s: {failure['why']}", markup=False)
     err.print(f"\n{'failed: ' + '; '.join(failed) if failed else 'all gates passed'}  ({result['wall_s']:.0f} s)")
     if not json:
         out.print(str(out_dir / "report.html"))
