@@ -143,7 +143,7 @@ def test_robots_start_above_the_ground_and_find_it_under_their_feet():
 
 def test_level_ground_is_as_good_as_a_floor():
     calm = {"randomisation": {}, "noise": Noise()}
-    floor, level = (make_env(dataclasses.replace(load_task(name), **calm), 8, 5) for name in ("velocity", ROUGH.name))
+    floor, level = (make_env(load_task(name).changed(**calm), 8, 5) for name in ("velocity", ROUGH.name))
     assert floor.now.ground is None
     rewards = []
     for _ in range(40):
@@ -184,7 +184,7 @@ def test_the_curriculum_makes_the_ground_rougher_with_success():
     assert 0.0 < float(ground_of(env).roughness.max()) <= 0.2 * 0.05
     env.difficulty[:] = 1.0
     env._restart(torch.arange(8))
-    assert float(env.world.robots.ground.roughness.max()) > 0.02
+    assert float(env.robots.ground.roughness.max()) > 0.02
     assert float(ground_of(make_env(ROUGH, 8, seed=0, curriculum=True)).roughness.max()) == 0.0
     assert float(ground_of(make_env(ROUGH, 8, seed=0)).roughness.max()) > 0.02
 
@@ -198,9 +198,9 @@ def test_a_saved_state_goes_on_with_its_ground():
     for _ in range(10):
         for left, right in zip(env.step(torch.zeros(4, 1, 29))[:4], other.step(torch.zeros(4, 1, 29))[:4], strict=True):
             assert (left == right).all()
-    env.difficulty[:] = 0.25
+    env.robots.difficulty[:] = 0.25
     other.set_state(env.get_state())
-    assert (other.world.robots.difficulty == 0.25).all()
+    assert (other.robots.difficulty == 0.25).all()
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_a_policy_file_for_a_floor_plays_on_rough_ground_and_in_no_unlike_task(t
 
 def test_the_ground_is_drawn_where_it_is():
     task = ROUGH.changed(episode_s=0.1)
-    film = play_episode(task, {"g1": make_agent("zero", 5, task)}, None, 5, shield=False).flight.film
+    film = play_episode(task, {"g1": make_agent("zero", 5, task.group)}, None, 5, shield=False).flight.film
     assert film is not None
     corners = np.concatenate([shape.points for shape in film.shapes if shape.name == "terrain"])
     ground = ground_of(make_env(task, 1, seed=5))
