@@ -107,7 +107,7 @@ def test_an_arm_follows_a_tracked_cube_and_holds_when_nobody_tracks_it(rig):
     before = joints.now()
     rig.watch("panda_1", 0.5)
     np.testing.assert_allclose(joints.now(), before, atol=0.01)
-    assert "objects not seen: cube" in rig.processes.last_line("panda_1_policy")
+    assert "no current message of objects: cube" in rig.processes.last_line("panda_1_policy")
 
 
 def test_an_arm_is_asked_by_a_topic_and_refuses_what_it_was_not_trained_for(rig):
