@@ -104,3 +104,12 @@ def test_team_critic_does_not_depend_on_the_order_of_team_mates_nor_their_number
 def test_unknown_critic_is_refused():
     with pytest.raises(ValueError, match="'both': it is 'own' or 'team'"):
         Critic(DIMS, "both")
+
+
+def test_a_component_that_moves_nothing_is_zero_drawn_or_not():
+    torch.manual_seed(0)
+    policy = GaussianPolicy(DIMS, 3, driven=[True, False, True])
+    torch.nn.init.normal_(policy.head.weight)
+    obs, generator = join(*observation(20, 2)), torch.Generator().manual_seed(0)
+    for action in (policy.best(obs, {})[0], policy.sample(obs, {}, generator)[0]):
+        assert not action[:, 1].any() and action[:, [0, 2]].all()

@@ -38,6 +38,7 @@ class Policy(nn.Module):
         self.head = orthogonal(nn.Linear(hidden, action_dim), 0.01)
         counted = torch.ones(action_dim) if driven is None else torch.tensor(driven, dtype=torch.float32)
         self.register_buffer("driven", counted, persistent=False)
+        self.idle = not bool(counted.all())  # some components move nothing: they are 0, in the file too
 
     def forward(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
         """`Observation` (..., .) and memory (..., n) -> mean action (..., U), not yet clipped, and the new memory."""
@@ -45,7 +46,8 @@ class Policy(nn.Module):
 
     def mean(self, features: Features) -> Tensor:
         """Features, which stay the same while the normaliser does -> mean action (..., U)."""
-        return self.head(self.trunk(features.own, features.peers, features.valid))
+        mean = self.head(self.trunk(features.own, features.peers, features.valid))
+        return mean * self.driven if self.idle else mean
 
     def best(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
         """The action (..., U) in [-1, 1] that is believed best: what is traced into the exported file."""
@@ -84,7 +86,8 @@ class GaussianPolicy(Policy):
     def draw(self, mean: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """An action (..., U) and its log-probability (...)."""
         noise = torch.randn(mean.shape, generator=generator, device=mean.device)
-        action = mean + noise * self.log_std.exp()
+        spread = self.log_std.exp()
+        action = mean + noise * (spread * self.driven if self.idle else spread)
         return action, {"log_prob": log_prob(action, mean, self.log_std, self.driven)}
 
 
