@@ -91,7 +91,7 @@ def test_a_humanoid_falls_and_stands_like_in_native_mujoco():
     brax.reset(worlds, start[:, : model.nq], start[:, model.nq :], torch.zeros(WORLDS, 0))
     native.reset(worlds, start[:, : model.nq], start[:, model.nq :], torch.zeros(WORLDS, 0).double())
     for _ in range(20):
-        env.world.robots.write(env.world._ctrl, env.world.robots.rest.expand(WORLDS, 1, -1))
+        env.group.robots.write(env.world._ctrl, env.group.robots.rest.expand(WORLDS, 1, -1))
         for engine in (native, brax):
             engine.step(env.world._ctrl)
     error = (native.now(columns) - brax.now(columns))[:, : model.nq].abs()

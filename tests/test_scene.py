@@ -88,9 +88,7 @@ def test_a_mixed_scene_keeps_its_kinds_apart_and_takes_the_smallest_step():
 
 
 def role(name: str, **changes) -> GroupCfg:
-    task = load_task(name)
-    fields = {field.name: getattr(task, field.name) for field in dataclasses.fields(GroupCfg)}
-    return GroupCfg(**(fields | {"randomisation": {}, "noise": Noise()} | changes))
+    return dataclasses.replace(load_task(name).group, **({"randomisation": {}, "noise": Noise()} | changes))
 
 
 def test_roles_of_a_mixed_team_live_in_one_world():
@@ -107,14 +105,14 @@ def test_roles_of_a_mixed_team_live_in_one_world():
     )  # fmt: skip
     env = TeamEnv(task, 4, seed=0)
     actions = {name: torch.zeros(4, 1, group.action_dim) for name, group in env.groups.items()}
-    obs, reward, terminated, truncated, info = env.step(actions)
-    assert obs.keys() == reward.keys() == {"drone", "arm"} and obs["arm"].shape == (4, 1, env.groups["arm"].obs_dim)
+    step = env.step(actions)
+    assert step.obs.keys() == step.reward.keys() == {"drone", "arm"} and step.obs["arm"].policy.shape[:2] == (4, 1)
     assert torch.equal(env.groups["arm"].now.others["drone"].base_pos, env.groups["drone"].now.state.base_pos)
     for _ in range(49):
-        _, _, terminated, truncated, info = env.step(actions)
-    assert info["ended"].all() and all((terminated[name] | truncated[name]).all() for name in actions)
-    with pytest.raises(ValueError, match=r"several roles \(drone, arm\)"):
-        make_env(task, 4, seed=0)
+        step = env.step(actions)
+    assert step.ended.all() and all((step.terminated[name] | step.truncated[name]).all() for name in actions)
+    with pytest.raises(ValueError, match="several groups: drone, arm; this takes one"):
+        _ = env.group
 
 
 def test_scenes_that_do_not_match_are_refused(tmp_path: Path):

@@ -233,7 +233,7 @@ def test_goals_leave_and_arrive_gently():
     env = make_env(SWARM_TRACK, 64, 6)
     assert SWARM_TRACK.group.update_commands is not None
     times = torch.linspace(0.0, SWARM_TRACK.episode_s, 501)
-    path = torch.stack([SWARM_TRACK.update_commands(env.group.plan, t.view(1, 1, 1))["goal_pos"] for t in times])
+    path = torch.stack([SWARM_TRACK.group.update_commands(env.group.plan, t.view(1, 1, 1))["goal_pos"] for t in times])
     assert torch.allclose(path[0], env.group.plan["from"])
     assert torch.allclose(path[-1], env.group.plan["to"])
     speed = torch.linalg.vector_norm(path.diff(dim=0), dim=-1) / (SWARM_TRACK.episode_s / 500)
