@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from policies.evaluation.evaluate import EvalResult, fly
+from policies.evaluation.policy_runner import PolicyRunner, TeamRunner
 from sim.envs.team_env import TeamEnv
 from sim.task import Draw, Start, TaskCfg
 
@@ -48,3 +50,9 @@ def start_of(task: TaskCfg, draw: Draw) -> Start:
 def starts_at(task: TaskCfg, start: Callable[[Draw], Start]) -> TaskCfg:
     """The same task whose only group begins at `start`."""
     return task.changed(starts=lambda draw: {task.group_name: start(draw)})
+
+
+def flight_of(runner: PolicyRunner, task: TaskCfg | str, num_envs: int, seed: int, **options: Any) -> EvalResult:
+    """What `runner` comes to as the policy of the only group."""
+    env = TeamEnv(task, num_envs, seed, **options)
+    return fly(TeamRunner({env.task.group_name: runner}), env)
