@@ -87,7 +87,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             resume: Go on from the checkpoint in the folder, with the options that the run was begun with.
             start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the
                 same.
-            checkpoint_every: Iterations between checkpoints; best.pt is the one that did best so far.
+            checkpoint_every: Iterations between checkpoints.
             engine: Physics, see docs/engines.md; mujoco, or when resuming that of the run, when not given.
             device: Of physics and learning; an accelerator where there is one and the engine uses it, when not given.
             threads: Of learning on a CPU.
