@@ -6,11 +6,14 @@ Hashes hold bit for bit on one kind of processor with one version of torch; the 
 
 import hashlib
 import json
+import os
 import platform
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in conftest.py: threads change the last bits of first weights
 
 import numpy as np
 import torch

@@ -53,7 +53,7 @@ def test_the_contract_says_what_the_task_says(bundle_path: Path):
     assert contract.provenance.env_steps == 8 * 16 * 2
     assert contract.provenance.seed == 0
     task = json.loads(contract_to_json(contract))["provenance"]["task_config"]
-    assert task["rewards"]["at_goal"]["func"] == "sim.terms.rewards.at_goal"
+    assert task["groups"]["crazyflie"]["rewards"]["at_goal"]["func"] == "sim.terms.rewards.at_goal"
 
 
 def test_the_file_names_nothing_of_the_machine_that_made_it(bundle_path: Path):

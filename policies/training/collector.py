@@ -125,7 +125,8 @@ class Collector:
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next rollout depends on, but the environment and the generators."""
-        return {"obs": self.obs, "memory": self.memory, "running": self.episodes.running}
+        episodes = {"running": self.episodes.running, "last": self.episodes.last}
+        return {"obs": self.obs, "memory": self.memory, **episodes}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken."""
@@ -133,3 +134,4 @@ class Collector:
         self.obs, self.memory = (on_tensors(lambda t: t.to(device), state[name]) for name in ("obs", "memory"))
         for name, running in self.episodes.running.items():
             running.copy_(state["running"][name])
+        self.episodes.last = {name: value.to(device) for name, value in state["last"].items()}

@@ -9,15 +9,18 @@ from torch import Tensor
 
 @dataclass
 class Episodes:
-    """Running return of every world's episode, and what those that ended in this rollout came to."""
+    """Running return of every world's episode, and what the last whole episode of every world came to.
+
+    One episode a world, whenever it ended: over those that end in one rollout, short ones, which are failures, would
+    count too often.
+    """
 
     running: dict[str, Tensor]  # group -> (W,) return so far, mean over the robots
-    ended: dict[str, list[Tensor]] = field(default_factory=dict)  # number -> its values, (k,) each
+    last: dict[str, Tensor] = field(default_factory=dict)  # number -> (W,), NaN where no episode has ended yet
     terms: dict[str, Tensor] = field(default_factory=dict)  # sum over the rollout's steps, worlds and robots
 
     def clear(self) -> None:
-        """Forget the last rollout; running returns go on."""
-        self.ended.clear()
+        """Forget the rewards of the last rollout; episodes go on."""
         self.terms.clear()
 
     def add(self, step: Any) -> None:
@@ -30,24 +33,28 @@ class Episodes:
                 key = f"{label}reward/{name}"
                 self.terms[key] = self.terms.get(key, 0.0) + value.sum()
             if over:
-                self._keep(f"{label}mean_return", running[step.ended])
+                self._keep(f"{label}mean_return", running, step.ended)
                 for name, way in step.terminations[group].items():
-                    self._keep(f"{label}failure/{name}", way[step.ended].any(-1).float())
+                    self._keep(f"{label}failure/{name}", way.any(-1), step.ended)
                 running[step.ended] = 0.0
         if over:
-            self._keep("success_rate", step.success[step.ended].float())
-            self._keep("episode_steps", step.episode_length[step.ended].float())
+            self._keep("success_rate", step.success, step.ended)
+            self._keep("episode_steps", step.episode_length, step.ended)
 
-    def _keep(self, name: str, value: Tensor) -> None:
-        self.ended.setdefault(name, []).append(value)
+    def _keep(self, name: str, value: Tensor, ended: Tensor) -> None:
+        value = value.float()
+        self.last[name] = torch.where(ended, value, self.last.get(name, torch.full_like(value, torch.nan)))
 
     def summary(self, robots: dict[str, int], steps: int) -> dict[str, float]:
-        """Means over the episodes that ended, and of each reward term per step; `robots` by group, `steps` = T x W."""
+        """Means over the last episode of every world, and of each reward term per step.
+
+        `robots` of a world by group; `steps` = T x W of the rollout.
+        """
         out = {}
         for name, total in self.terms.items():
             group = name.partition("/")[0]
             out[name] = float(total) / (steps * (robots[group] if len(robots) > 1 else sum(robots.values())))
-        out |= {name: float(torch.cat(values).mean()) for name, values in self.ended.items()}
+        out |= {name: float(values.nanmean()) for name, values in self.last.items()}
         if len(robots) > 1 and "success_rate" in out:
             whole = sum(robots.values())
             out["mean_return"] = sum(count / whole * out[f"{group}/mean_return"] for group, count in robots.items())
