@@ -1,10 +1,10 @@
-"""A task of one's own, from an existing one: a narrower, faster swap with a reward term written here.
+"""A task of one's own, from an existing one: a faster swap with a reward term written here.
 
+cd examples && phalanx train own_task:NARROW_SWAP --out runs/narrow
 python examples/own_task.py runs/narrow
 """
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -21,15 +21,14 @@ def upright(now: Transition) -> torch.Tensor:
     return 1.0 - 2.0 * (quat[..., 1] ** 2 + quat[..., 2] ** 2)
 
 
+SWAP = load_task("swarm-swap")
+NARROW_SWAP = SWAP.changed(
+    name="narrow-swap", episode_s=6.0, rewards={**SWAP.group.rewards, "upright": RewardTerm(upright, weight=0.1)}
+)
+
+
 def main(out: Path, steps: int = 200_000, num_envs: int = 64) -> TrainResult:
-    swap = load_task("swarm-swap")
-    task = replace(
-        swap,
-        name="narrow-swap",
-        episode_s=6.0,
-        rewards={**swap.rewards, "upright": RewardTerm(upright, weight=0.1)},
-    )
-    cfg = TrainCfg(task=task, out=out, collection=CollectionCfg(num_envs), total_steps=steps)
+    cfg = TrainCfg(task=NARROW_SWAP, out=out, collection=CollectionCfg(num_envs), total_steps=steps)
     return train(cfg, lambda n: print(f"{n['agent_steps']:>8.0f} steps  return {n.get('mean_return', 0):6.1f}"))
 
 

@@ -177,7 +177,7 @@ class GroupCfg:
     rewards: Mapping[str, RewardTerm]
     terminations: Mapping[str, Term]  # (W, N) bool; a robot that fails ends the episode of its world
     success: Term  # (W, N) bool; must hold for the last `success_hold_s` of the episode
-    means: Mapping[str, MeanTerm] = field(default_factory=dict)  # of what success is judged by along the way
+    means: Mapping[str, MeanTerm] = field(default_factory=dict)  # what success along the way is measured by
     noise: Noise
     randomisation: Mapping[str, EventTerm]
     update_commands: UpdateCommandsFunc | None = None  # moves the commands during an episode

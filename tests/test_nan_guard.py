@@ -21,13 +21,14 @@ class Poisoned(PointTeam):
         self.what, self.count = what, 0
 
     def step(self, action):
-        obs, reward, terminated, truncated, info = super().step(action)
+        step = super().step(action)
         self.count += 1
         if self.count == 7:
-            bad = {"reward": info["reward_terms"]["effort"], "obs": obs}[self.what]
+            terms = step.reward_terms["point"]
+            bad = {"reward": terms["effort"], "obs": step.obs["point"].policy}[self.what]
             bad[3, 1] = torch.nan if self.what == "reward" else torch.inf
-            reward = sum(info["reward_terms"].values())
-        return obs, reward, terminated, truncated, info
+            step.reward["point"] = sum(terms.values())
+        return step
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_the_term_and_the_world_are_named_and_the_state_is_saved(tmp_path: Path,
     step = saved["step"]
     bad = step["reward_terms"]["point"]["effort"] if what == "reward" else step["obs"]["point"]["policy"]
     assert not torch.isfinite(bad).all()
-    assert saved["env"]["pos"].shape == (8, 2, 2)
+    assert saved["env"]["pos"]["point"].shape == (8, 2, 2)
 
 
 def test_an_update_that_goes_wrong_is_named(tmp_path: Path):

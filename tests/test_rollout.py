@@ -1,24 +1,24 @@
 """What a rollout keeps of episodes that end inside it."""
 
 import torch
-from one_group import make_env
 from small_run import train_cfg
 
 from policies.training.trainer import Trainer
+from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task
 
 
 def test_ends_are_kept_as_they_were_seen_and_not_as_the_next_episode_begins(tmp_path):
     task = load_task("swarm-swap").changed(episode_s=0.2)  # ten control periods
-    env = make_env(task, 3, 0)
+    env = TeamEnv(task, 3, 0)
     ppo = dict(num_steps=25, minibatch=64, hidden=16, peer_embed=8)
     trainer = Trainer(train_cfg(out=tmp_path, num_envs=3, **ppo), env)
     step, seen = env.step, []
 
     def watched(action):
         result = step(action)
-        ended = result[4]["ended"]
-        seen.append((result[0][ended].clone(), result[4]["final_obs"][ended].clone()))
+        parts = (result.obs["crazyflie"].policy, result.final_obs["crazyflie"].policy)
+        seen.append(tuple(part[result.ended].clone() for part in parts))
         return result
 
     env.step = watched
@@ -27,6 +27,5 @@ def test_ends_are_kept_as_they_were_seen_and_not_as_the_next_episode_begins(tmp_
     assert len(last) >= 6
     rollout = trainer.algorithm.rollouts["crazyflie"]
     kept = rollout.finals()
-    own = kept.policy.shape[-1]
-    assert torch.equal(kept.policy, last[..., :own]) and not torch.equal(kept.policy, first[..., :own])
+    assert torch.equal(kept.policy, last) and not torch.equal(kept.policy, first)
     assert int(rollout.ended.all(-1).sum()) == len(last)

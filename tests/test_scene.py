@@ -142,10 +142,10 @@ def test_a_task_and_its_scene_agree():
 
 @pytest.mark.parametrize("name", task_names())
 def test_what_a_task_asks_lies_in_the_range_that_its_contract_tells(name):
-    env = make_env(name, 128, seed=0)
-    for command, cfg in env.task.group.commands.items():
-        value = env.command[command]
-        assert (value >= torch.tensor(cfg.low) - 1e-6).all() and (value <= torch.tensor(cfg.high) + 1e-6).all()
+    for group in TeamEnv(name, 128, seed=0).groups.values():
+        for command, cfg in group.cfg.commands.items():
+            value = group.command[command]
+            assert (value >= torch.tensor(cfg.low) - 1e-6).all() and (value <= torch.tensor(cfg.high) + 1e-6).all()
 
 
 def test_a_mixed_team_has_the_size_that_it_has():

@@ -36,7 +36,7 @@ class BaselinePilot:
 
     def act(self, env: TeamEnv) -> tuple[torch.Tensor, torch.Tensor]:
         """Its target, and the action that gives it."""
-        policy_input, role = env.policy_input, env.group.cfg
+        policy_input, role = env.policy_input, env.cfg  # of its group
         assert role.baseline is not None
         target = role.baseline.func(policy_input, **role.baseline.params)
         return encode(role.action, target, policy_input.state, env.robot), target

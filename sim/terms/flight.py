@@ -104,7 +104,7 @@ def load_dropped(t: Transition, height_m: float, after_s: float) -> Tensor:
 
 
 def load_gap(t: Transition) -> Tensor:
-    """Distance of the load from its goal, (W, N, 1) m: what a path is judged by."""
+    """Distance of the load from its goal, (W, N, 1) m: the error along a path."""
     return load_distance(t).unsqueeze(-1)
 
 
@@ -114,7 +114,7 @@ def load_carried(t: Transition, distance_m: float, mean_m: float) -> Tensor:
 
 
 def goal_gap(t: Transition) -> Tensor:
-    """Distance of each robot from its goal, (W, N, 1) m: what a path is judged by."""
+    """Distance of each robot from its goal, (W, N, 1) m: the error along a path."""
     return torch.linalg.vector_norm(t.command["goal_pos"] - t.state.base_pos, dim=-1, keepdim=True)
 
 
