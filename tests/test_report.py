@@ -81,12 +81,16 @@ def test_a_delay_that_a_bare_echo_has_too_is_a_warning_that_says_why():
     assert gate.passed and gate.warning.startswith("a bare echo took 6.0 ms p99") and "held 1.1 cores" in gate.warning
     (gate,) = late(echo={"niceness": 0})
     assert gate.passed and "refused a niceness" in gate.warning
+    (gate,) = late()
+    assert gate.passed and "the machine is slow" in gate.warning
     (gate,) = late(control_hz=48.0, p99=7.0, echo={"hz": 47.8}, other_programs_cores=1.0)
     assert gate.passed and gate.warning.startswith("a bare echo ran at 47.8 Hz")
 
 
 def test_a_delay_of_our_own_is_a_failure():
-    assert [gate.passed for gate in late()] == [False]  # nothing disturbs: the echo is late because of us
+    echo = {"cycle_ms": {"p50": 1.0, "p99": 3.0, "max": 9.0}}
+    assert [gate.passed for gate in late(echo=echo)] == [False]  # nothing disturbs: the echo is late because of us
+    assert [gate.passed for gate in late(p99=41.0)] == [False]  # no slow machine makes that of 20 ms
     assert [gate.passed for gate in late(p99=61.0, other_programs_cores=1.1)] == [False]
     assert [gate.passed for gate in late(control_hz=45.0, p99=7.0, other_programs_cores=1.0)] == [False]
 
