@@ -12,8 +12,9 @@ from benchmarks.subject import Subject
 from benchmarks.turns import median_wall
 from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
-from sim.task import Draw, Start, TaskCfg, Term
+from sim.task import Draw, Start, TaskCfg
 from sim.tasks import load_task
+from sim.terms import Term
 
 SPACING_M = 0.8  # of the grid that robots start on: contacts stay few
 WIDE = {"low_m": (-20.0, -20.0, 0.1), "high_m": (20.0, 20.0, 20.0)}

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from policies.training.train import CollectionCfg, TrainCfg, TrainResult, train
-from sim.task import RewardTerm
 from sim.tasks import load_task
+from sim.terms import RewardTerm
 from sim.transition import Transition
 
 

@@ -12,8 +12,9 @@ from sim import randomisation
 from sim.envs.agents import AgentGroup
 from sim.envs.state import RobotsState
 from sim.envs.team_env import TeamEnv
-from sim.task import GroupCfg, RewardTerm, TaskCfg, Term
+from sim.task import GroupCfg, TaskCfg
 from sim.tasks import load_task, task_names
+from sim.terms import RewardTerm, Term
 
 LONGEST = 6  # numbers of a list that are written out
 Rows = list[tuple[str, ...]]

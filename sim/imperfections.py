@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sim import randomisation
 from sim.noise import Noise
-from sim.task import EventTerm
+from sim.terms import EventTerm
 
 CRAZYFLIE_NOISE = Noise(pos_m=0.003, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05)
 G1_NOISE = Noise(angle_rad=0.01, ang_vel_rad_s=0.1, joint_pos_rad=0.005, joint_vel_rad_s=0.2)

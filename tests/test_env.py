@@ -11,8 +11,9 @@ from one_group import make_env, start_of, starts_at
 from hardware import load_robot
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.scenes.scene import build_scene
-from sim.task import Draw, EventTerm
+from sim.task import Draw
 from sim.tasks import load_task
+from sim.terms import EventTerm
 
 HOVER = torch.zeros(4)
 

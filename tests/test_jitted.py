@@ -14,8 +14,8 @@ from policies.training.trainer import Trainer
 from sim import randomisation
 from sim.envs.team_env import TeamEnv
 from sim.noise import Noise
-from sim.task import EventTerm, RewardTerm, Term
 from sim.tasks import load_task
+from sim.terms import EventTerm, RewardTerm, Term
 from sim.tracing import Untraceable
 from sim.tree import flat, on_tensors
 

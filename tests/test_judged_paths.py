@@ -5,9 +5,8 @@ from dataclasses import replace
 import torch
 from one_group import make_env
 
-from sim.task import MeanTerm
 from sim.tasks import load_task
-from sim.terms import flight
+from sim.terms import MeanTerm, flight
 from sim.transition import windowed_mean
 
 

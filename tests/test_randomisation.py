@@ -10,8 +10,9 @@ from one_group import make_env, start_of
 from sim import randomisation
 from sim.envs.team_env import TeamEnv
 from sim.noise import Noise
-from sim.task import Curriculum, EventTerm
+from sim.task import Curriculum
 from sim.tasks import load_task
+from sim.terms import EventTerm
 
 HOVER = load_task("hover")
 WORLDS = torch.tensor([1, 3])

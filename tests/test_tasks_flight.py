@@ -14,11 +14,11 @@ from policies.export.export import export_policy
 from policies.training.train import train
 from sim.envs.action import encode
 from sim.envs.team_env import TeamEnv
-from sim.task import Draw, EventTerm, Start, TaskCfg
+from sim.task import Draw, Start, TaskCfg
 from sim.tasks.hover import HOVER
 from sim.tasks.payload_lift import CABLE_M, HEIGHT_M, LOAD_RADIUS_M, PAYLOAD_LIFT
 from sim.tasks.swarm_track import CLEAR_M, FOLLOW_S, LARGEST_TEAM, PILLAR_M, PILLARS, SPACE, SWARM_TRACK, TOUCH_M
-from sim.terms import flight
+from sim.terms import EventTerm, flight
 
 TASKS = pytest.mark.parametrize("task", [HOVER, PAYLOAD_LIFT, SWARM_TRACK], ids=lambda task: task.name)
 

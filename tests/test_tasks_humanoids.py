@@ -17,10 +17,9 @@ from policies.training.train import train
 from sim import randomisation
 from sim.envs.action import decode
 from sim.envs.team_env import TeamEnv
-from sim.task import EventTerm
 from sim.tasks.stand import PUSH_EVERY_S, PUSH_M_S, STAND
 from sim.tasks.velocity import FASTEST, SLOWEST, SWING_SHARE, SWITCH_S, VELOCITY
-from sim.terms import humanoids
+from sim.terms import EventTerm, humanoids
 from sim.transition import Transition
 
 ROBOT = load_robot("g1")

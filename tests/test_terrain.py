@@ -18,9 +18,9 @@ from sim import randomisation
 from sim.envs.team_env import TeamEnv
 from sim.noise import Noise
 from sim.scenes.terrain import CELL_M, HALF, NODES, RELIEF_M, ROUGHEST_M, Ground, level_ground, uneven_ground
-from sim.task import Curriculum, EventTerm, SceneCfg
+from sim.task import Curriculum, SceneCfg
 from sim.tasks import load_task
-from sim.terms import humanoids
+from sim.terms import EventTerm, humanoids
 
 ROUGH = load_task("velocity-rough")
 STATE = mujoco.mjtState.mjSTATE_FULLPHYSICS

@@ -13,7 +13,8 @@ from sim.envs.observation import Observation, initial_memory, observe, update_me
 from sim.envs.robots import RobotGroup
 from sim.envs.world import World
 from sim.noise import Noise
-from sim.task import EventTerm, GroupCfg, MeanTerm, PolicyInput, Start
+from sim.task import GroupCfg, PolicyInput, Start
+from sim.terms import EventTerm, MeanTerm
 from sim.tracing import untraceable
 from sim.transition import Transition
 

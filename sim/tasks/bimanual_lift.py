@@ -11,21 +11,8 @@ from hardware import load_robot
 from sim import randomisation
 from sim.baselines import arms as baselines
 from sim.noise import Noise
-from sim.task import (
-    ActionCfg,
-    CommandCfg,
-    Draw,
-    EventTerm,
-    GroupCfg,
-    MemoryTerm,
-    ObservationCfg,
-    RewardTerm,
-    SceneCfg,
-    Start,
-    TaskCfg,
-    Term,
-)
-from sim.terms import arms, bars, objects, observations, rewards
+from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
+from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, arms, bars, objects, observations, rewards
 
 ROBOT = load_robot("panda")
 ELBOW = "joint3"

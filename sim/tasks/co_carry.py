@@ -17,23 +17,9 @@ from hardware.kinematics import load_chain
 from sim import randomisation
 from sim.imperfections import G1_NOISE, G1_VARIATION
 from sim.scenes.scene import robot_prefix
-from sim.task import (
-    ActionCfg,
-    CommandCfg,
-    Curriculum,
-    Draw,
-    EventTerm,
-    GroupCfg,
-    MemoryTerm,
-    ObservationCfg,
-    RewardTerm,
-    SceneCfg,
-    Start,
-    TaskCfg,
-    Term,
-)
+from sim.task import ActionCfg, CommandCfg, Curriculum, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
 from sim.tasks.velocity import FALLEN, GAIT_S, LEGS, LIFT, OF_LEGS, SCALE, SWING_SHARE, TURNED
-from sim.terms import carry, humanoids, observations, rewards
+from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, carry, humanoids, observations, rewards
 
 ROBOT = load_robot("g1")
 # Elbows bent, hands beside the hips: with the load above the middle of the feet the pose itself stands.

@@ -9,20 +9,8 @@ from sim import randomisation
 from sim.baselines import geometric
 from sim.imperfections import CRAZYFLIE_NOISE
 from sim.noise import Noise
-from sim.task import (
-    ActionCfg,
-    CommandCfg,
-    Draw,
-    EventTerm,
-    GroupCfg,
-    MemoryTerm,
-    ObservationCfg,
-    RewardTerm,
-    Start,
-    TaskCfg,
-    Term,
-)
-from sim.terms import observations, rewards, terminations
+from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, Start, TaskCfg
+from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, observations, rewards, terminations
 
 ROBOT = load_robot("crazyflie")
 assert ROBOT.flight is not None

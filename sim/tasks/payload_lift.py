@@ -16,22 +16,8 @@ from sim import randomisation
 from sim.baselines import geometric
 from sim.imperfections import CRAZYFLIE_NOISE
 from sim.scenes.scene import robot_prefix
-from sim.task import (
-    ActionCfg,
-    CommandCfg,
-    Draw,
-    EventTerm,
-    GroupCfg,
-    MeanTerm,
-    MemoryTerm,
-    ObservationCfg,
-    RewardTerm,
-    SceneCfg,
-    Start,
-    TaskCfg,
-    Term,
-)
-from sim.terms import flight, observations, rewards
+from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
+from sim.terms import EventTerm, MeanTerm, MemoryTerm, RewardTerm, Term, flight, observations, rewards
 
 Tensor = torch.Tensor
 ROBOT = load_robot("crazyflie")

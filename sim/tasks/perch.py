@@ -12,21 +12,8 @@ from sim import randomisation
 from sim.baselines import perch as baselines
 from sim.baselines.arms import poses
 from sim.noise import Noise
-from sim.task import (
-    ActionCfg,
-    Curriculum,
-    Draw,
-    EventTerm,
-    GroupCfg,
-    MemoryTerm,
-    ObservationCfg,
-    RewardTerm,
-    SceneCfg,
-    Start,
-    TaskCfg,
-    Term,
-)
-from sim.terms import arms, observations, perch, rewards, terminations
+from sim.task import ActionCfg, Curriculum, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
+from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, arms, observations, perch, rewards, terminations
 
 DRONE, ARM = load_robot("crazyflie"), load_robot("panda")
 assert DRONE.flight is not None

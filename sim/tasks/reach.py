@@ -8,20 +8,8 @@ from hardware import load_robot
 from sim import randomisation
 from sim.baselines import arms as baselines
 from sim.noise import Noise
-from sim.task import (
-    ActionCfg,
-    CommandCfg,
-    Draw,
-    EventTerm,
-    GroupCfg,
-    MemoryTerm,
-    ObservationCfg,
-    RewardTerm,
-    Start,
-    TaskCfg,
-    Term,
-)
-from sim.terms import arms, observations, rewards
+from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, Start, TaskCfg
+from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, arms, observations, rewards
 
 ROBOT = load_robot("panda")
 TOOL = {"robot": ROBOT.name}

@@ -7,8 +7,8 @@ import torch
 from hardware import load_robot
 from sim import randomisation
 from sim.imperfections import G1_NOISE, G1_VARIATION
-from sim.task import ActionCfg, Draw, EventTerm, GroupCfg, MemoryTerm, ObservationCfg, RewardTerm, Start, TaskCfg, Term
-from sim.terms import humanoids, observations, rewards
+from sim.task import ActionCfg, Draw, GroupCfg, ObservationCfg, Start, TaskCfg
+from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, humanoids, observations, rewards
 
 ROBOT = load_robot("g1")
 HOME = tuple(joint.home for joint in ROBOT.joints)

@@ -10,23 +10,8 @@ from hardware import load_robot
 from sim import randomisation
 from sim.baselines import geometric
 from sim.imperfections import CRAZYFLIE_NOISE
-from sim.task import (
-    ActionCfg,
-    CommandCfg,
-    Curriculum,
-    Draw,
-    EventTerm,
-    GroupCfg,
-    MeanTerm,
-    MemoryTerm,
-    ObservationCfg,
-    RewardTerm,
-    SceneCfg,
-    Start,
-    TaskCfg,
-    Term,
-)
-from sim.terms import flight, observations, rewards, terminations
+from sim.task import ActionCfg, CommandCfg, Curriculum, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
+from sim.terms import EventTerm, MeanTerm, MemoryTerm, RewardTerm, Term, flight, observations, rewards, terminations
 
 Tensor = torch.Tensor
 ROBOT = load_robot("crazyflie")

@@ -8,22 +8,8 @@ import torch
 from hardware import load_robot
 from sim import randomisation
 from sim.imperfections import G1_NOISE, G1_VARIATION
-from sim.task import (
-    ActionCfg,
-    CommandCfg,
-    Curriculum,
-    Draw,
-    EventTerm,
-    GroupCfg,
-    MemoryTerm,
-    ObservationCfg,
-    RewardTerm,
-    Start,
-    TaskCfg,
-    Tensor,
-    Term,
-)
-from sim.terms import humanoids, observations, rewards
+from sim.task import ActionCfg, CommandCfg, Curriculum, Draw, GroupCfg, ObservationCfg, Start, TaskCfg, Tensor
+from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, humanoids, observations, rewards
 
 ROBOT = load_robot("g1")
 HOME = tuple(joint.home for joint in ROBOT.joints)

@@ -5,8 +5,9 @@ The quick way to learn it begins with a robot that walks: `phalanx train velocit
 
 from sim import randomisation
 from sim.scenes.terrain import uneven_ground
-from sim.task import Curriculum, EventTerm, SceneCfg
+from sim.task import Curriculum, SceneCfg
 from sim.tasks.velocity import VELOCITY
+from sim.terms import EventTerm
 
 VELOCITY_ROUGH = VELOCITY.changed(
     name="velocity-rough",
