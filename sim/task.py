@@ -156,7 +156,7 @@ class TaskCfg:
     starts: Callable[[Draw], Mapping[str, Start]]  # group -> where it begins
     scene: SceneCfg = SceneCfg()
     curriculum: Curriculum | None = None
-    min_success: float = 0.95  # rate that a policy must reach behind its shield to count as verified
+    min_success: float = 0.95  # rate behind its shield that must be shown, at 95 %, for a policy to count as verified
     max_collisions: float = 0.0  # rate of episodes with a collision that it may have there
     num_envs: int = 512  # worlds to train in
     train_steps: int = 2_000_000  # agent steps to train for: control periods x worlds x robots

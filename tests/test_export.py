@@ -14,9 +14,9 @@ from deploy.contract.codec import contract_to_json
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from policies.evaluation.evaluate import evaluate
+from policies.evaluation.evaluate import evaluate, wilson
 from policies.evaluation.trained import load_controller
-from policies.evaluation.verify import VerifyCfg, measure_parity, verify
+from policies.evaluation.verify import VerifyCfg, measure_parity, starts_for, verify
 from policies.export.export import export_policy
 from policies.training.train import train
 from sim.task import PolicyInput
@@ -120,6 +120,22 @@ def test_verdict_names_the_gates_that_fail(bundle_path: Path, run_dir: Path):
         "2"
     ].keys()
     assert verify(bundle_path, replace(cfg, min_success=0.0, max_shielded_collisions=1.0))["verdict"] == "verified"
+
+
+def test_the_gate_is_what_the_starts_have_shown_not_what_they_gave():
+    """Eight of eight starts show no more than 0.68: an untrained, lucky policy is no proof of 0.95."""
+    path = Path(__file__).parent.parent / "zoo" / "hover.onnx"
+    result = verify(path, VerifyCfg(num_worlds=8, parity_worlds=1))
+    assert result["teams"]["1"]["shielded_success_rate"] == 1.0
+    (gate,) = (gate for gate in result["gates"] if gate["name"] == "shielded_success_1")
+    assert gate["value"] == result["teams"]["1"]["shielded_success_interval"][0] < 0.7 and not gate["passed"]
+    assert result["verdict"] == "refused"
+
+
+@pytest.mark.parametrize(("least", "starts"), [(0.7, 256), (0.95, 256), (0.99, 762)])
+def test_by_default_there_are_starts_enough_to_show_what_a_task_asks_for(least: float, starts: int):
+    assert starts_for(least) == starts
+    assert wilson(starts, starts)[0] > least and wilson(starts - 1, starts)[0] > least
 
 
 def test_evaluation_is_the_same_for_controller_and_file_and_honours_the_seed(bundle_path: Path, run_dir: Path):

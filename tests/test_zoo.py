@@ -29,8 +29,8 @@ def test_a_shipped_policy_is_verified(task):
         assert path.stem == (f"{task}-{contract.group}" if contract.group else task)
     cfg = VerifyCfg(num_worlds=96, teams=(contracts[0].team.trained_with,))
     verdict = verify(OF_TASK[task], cfg)
-    # So few episodes cannot tell 0.93 from 0.95: what has to reach the gate is the upper end of their interval. The
-    # rate itself is in zoo/TASK.json, over many more.
+    # So few episodes cannot show what the gate asks for: it is the upper end of their interval that has to reach it.
+    # The lower end, which is what counts, is in zoo/TASK.json, over many more.
     by_chance = {f"shielded_success_{size}" for size in verdict["teams"]}
     assert not set(verdict["failed"]) - by_chance, verdict["failed"]
     least = {gate["name"]: gate["limit"] for gate in verdict["gates"] if gate["name"] in by_chance}

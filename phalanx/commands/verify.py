@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from phalanx.console import make_progress, out, print_json
-from phalanx.options import Counts, RunFlag, check_robots
+from phalanx.options import Count, Counts, RunFlag, check_robots
 
 SIGNS = {">=": "at least", "<=": "at most"}
 
@@ -14,18 +14,20 @@ SIGNS = {">=": "at least", "<=": "at most"}
 def verify(
     files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE...")],
     run: RunFlag = None,
-    episodes: int = 256,
+    episodes: Count = None,
     robots: Counts = (),
     json: bool = False,
 ) -> int:
     """Say whether a policy file may fly, or the files of a team with several groups, one for each.
 
     Replays the probes, compares simulation and file over whole episodes, flies held-out starts; exits 1 when refused.
+    Of success the lower end of its 95 % interval counts: what the starts have shown, not what they happened to give.
 
     Args:
         files: Policy file; for a task with several groups that of each, flown together.
         run: Training run that it came from; parity is then measured against the torch controller.
-        episodes: Held-out starts for each team size, with and without shield.
+        episodes: Held-out starts for each team size, with and without shield; 256 when not given, or as many as the
+            success that the task asks for takes to be shown.
         robots: Team sizes to fly beside the one that was trained; as the task says when not given.
         json: Print every figure as JSON on stdout.
     """
@@ -52,7 +54,7 @@ def _show(verdict: dict) -> None:
     for size, team in verdict["teams"].items():
         out.print(
             f"{size} robots   success {_percent(team['success_rate'])} bare, {_percent(team['shielded_success_rate'])} "
-            f"shielded   collisions {_percent(team['collision_rate'])} bare, "
+            f"shielded ({_interval(team)})   collisions {_percent(team['collision_rate'])} bare, "
             f"{_percent(team['shielded_collision_rate'])} shielded"
         )
     files = list(verdict.get("files", {"": verdict}).values())
@@ -60,9 +62,17 @@ def _show(verdict: dict) -> None:
     for gate in verdict["gates"]:
         mark = "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
         out.print(f"{mark}  {gate['name']:<24} {gate['value']:.3g}, {SIGNS[gate['sign']]} {gate['limit']:g}")
+        team = verdict["teams"].get(gate["name"].removeprefix("shielded_success_"), {})
+        if not gate["passed"] and team.get("shielded_success_rate", 0.0) > gate["limit"]:
+            out.print(f"      {verdict['episodes']} starts show no more than that; more of them may: --episodes")
     colour = "green" if verdict["verdict"] == "verified" else "red"
     out.print(f"[{colour}]{verdict['verdict']}[/]  {'  '.join(file['bundle'] for file in files)}")
 
 
 def _percent(rate: float) -> str:
     return f"{100 * rate:5.1f} %"
+
+
+def _interval(team: dict) -> str:
+    low, high = team["shielded_success_interval"]
+    return f"{100 * low:.1f} to {100 * high:.1f}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,18 @@ from sim.tasks import load_task
 class VerifyCfg:
     """What is flown, and the limits of the gates."""
 
-    num_worlds: int = 256
+    num_worlds: int | None = None  # starts for each team, with and without shield; None: see `starts_for`
     parity_worlds: int = 8
     teams: tuple[int, ...] | None = None  # None: as the task says
     seed: int = HELD_OUT_SEED
     tolerance: float = 1e-5  # of commands, in their units
-    min_success: float | None = None  # of the team that was trained, behind the shield; None: as the task says
+    min_success: float | None = None  # of the team that was trained, behind the shield, to be shown with 95 %
+    # confidence: it is the lower end of the interval that has to reach it; None: as the task says
     max_shielded_collisions: float | None = None  # rate, in every team; None: as the task says
 
     def __post_init__(self) -> None:
-        for name, values in (("num_worlds", (self.num_worlds,)), ("teams", self.teams or (1,))):
+        starts = () if self.num_worlds is None else (self.num_worlds,)
+        for name, values in (("num_worlds", starts or (1,)), ("teams", self.teams or (1,))):
             if min(values, default=0) < 1:
                 raise ValueError(f"{name} = {min(values, default=0)}: at least 1")
 
@@ -60,6 +63,7 @@ def verify(
     task, team = load_team(bundles)
     demands = load_task(task)
     least = demands.min_success if cfg.min_success is None else cfg.min_success
+    starts = starts_for(least) if cfg.num_worlds is None else cfg.num_worlds
     most = demands.max_collisions if cfg.max_shielded_collisions is None else cfg.max_shielded_collisions
     mixed = len(demands.groups) > 1
     trained = bundles[0].contract.team.trained_with
@@ -74,7 +78,7 @@ def verify(
             say(f"{robots} robots {'with' if shield else 'without'} shield")
             size = None if mixed else robots
             runner = team if mixed else next(iter(team.values()))
-            flown[shield] = asdict(evaluate(runner, task, cfg.num_worlds, cfg.seed, size, shield))
+            flown[shield] = asdict(evaluate(runner, task, starts, cfg.seed, size, shield))
         teams[str(robots)] = _team(flown[False], flown[True])
     files: dict[str, dict[str, Any]] = {
         role: {
@@ -92,7 +96,7 @@ def verify(
             for what in ("probes", "parity")
         ),
         *(
-            _gate(f"shielded_success_{name}", team["shielded_success_rate"], ">=", least)
+            _gate(f"shielded_success_{name}", team["shielded_success_interval"][0], ">=", least)
             for name, team in teams.items()
             if int(name) == trained
         ),
@@ -104,13 +108,19 @@ def verify(
     return {
         **({"files": files} if mixed else next(iter(files.values()))),
         "task": task,
-        "episodes": cfg.num_worlds,
+        "episodes": starts,
         "seed": cfg.seed,
         "teams": teams,
         "gates": gates,
         "failed": [gate["name"] for gate in gates if not gate["passed"]],
         "verdict": "verified" if all(gate["passed"] for gate in gates) else "refused",
     }
+
+
+def starts_for(min_success: float) -> int:
+    """Held-out starts that can show a success of `min_success`, even with a failure or two: 256, or more near 1."""
+    fewest = 1.96**2 * min_success / (1 - min_success) if min_success < 1 else 0  # with which none may fail
+    return max(256, 2 * ceil(fewest))
 
 
 def team_sizes(contract: Contract, cfg: VerifyCfg) -> tuple[int, ...]:
