@@ -222,6 +222,16 @@ def test_a_world_that_blows_up_fails_alone_and_is_kept_for_study():
     assert torch.isfinite(obs).all()
 
 
+@pytest.mark.parametrize(("task", "speed"), [("hover", 400.0), ("reach", 60.0), ("velocity", 800.0)])
+def test_a_robot_much_faster_than_its_drives_has_blown_up_long_before_numbers_overflow(task: str, speed: float):
+    env = TeamEnv(task, 4, 0)
+    model, index = env.world.scene.model, env.world.scene.group
+    column = index.base_qvel[0, 0] if index.base_qvel.size else index.joint_qvel[0, 0]
+    for factor, unstable in ((0.1, False), (1.0, True)):
+        env.world.physics._start[2, 1 + model.nq + column] = factor * speed
+        assert env.world.physics.finite().tolist() == [True, True, not unstable, True]
+
+
 def test_difficulty_follows_success_in_training_only():
     task = HOVER.changed(curriculum=Curriculum(initial=0.5, up=0.2, down=0.1), episode_s=0.1)
     for curriculum, expected in ((False, 1.0), (True, 0.4)):

@@ -11,8 +11,8 @@ from sim.physics import EngineError
 from sim.physics.derived import DERIVED, INERTIAL, Derivation
 from sim.physics.engine_errors import announce, engine_errors
 from sim.physics.jax.setup import best_device, compiled_for, find_device, to_jax
-from sim.physics.mujoco.mujoco_threads import MAX_SPEED
 from sim.scenes.scene import Scene
+from sim.scenes.speed import max_speed
 from sim.tracing import is_tracing, untraceable
 
 STATE = ("qpos", "qvel", "act", "warm")  # warm (W, nv): the acceleration that the solver starts from
@@ -56,6 +56,7 @@ class JaxPhysics(ABC):
             self._state = {name: torch.zeros(num_worlds, size, device=self.device) for name, size in sizes.items()}
             # The last two control steps, taking turns, as in `MujocoPhysics`
             self._path = torch.zeros(2, num_worlds, steps_per_control, model.nq + model.nv, device=self.device)
+            self._max_speed = torch.from_numpy(max_speed(scene)).float().to(self.device)
             self._no_force = torch.zeros(num_worlds, model.nv, device=self.device)
         self._turn = 0
         self._own: dict[str, torch.Tensor] = {}  # (W, ...) float32: fields that some world has changed
@@ -145,7 +146,7 @@ class JaxPhysics(ABC):
         self._path[self._turn, ids, -1, self.scene.model.nq + columns] = self._state["qvel"][ids, columns]
 
     def finite(self) -> torch.Tensor:
-        slow = (self._state["qvel"].abs() < MAX_SPEED).all(-1)  # false for NaN
+        slow = (self._state["qvel"].abs() < self._max_speed).all(-1)  # false for NaN
         return slow & self._state["qpos"].isfinite().all(-1) & self._state["act"].isfinite().all(-1)
 
     def field(self, name: str) -> torch.Tensor:

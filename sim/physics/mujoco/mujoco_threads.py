@@ -11,11 +11,11 @@ from sim.physics import EngineError
 from sim.physics.derived import DERIVED, INERTIAL, Derivation
 from sim.physics.mujoco.shared_models import SharedModels
 from sim.scenes.scene import Scene
+from sim.scenes.speed import max_speed
 
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
 CTRL = int(mujoco.mjtState.mjSTATE_CTRL)
 CTRL_AND_FORCE = CTRL | int(mujoco.mjtState.mjSTATE_QFRC_APPLIED)
-MAX_SPEED = 1e4  # m/s or rad/s; the contact solver blows up beyond any robot's speed before it overflows
 
 
 class MujocoPhysics:
@@ -50,6 +50,7 @@ class MujocoPhysics:
         self._act = 1 + model.nq + model.nv
         if self._act + model.na != size:
             raise ValueError(f"the model's state has {size} numbers where {self._act + model.na} were expected")
+        self._max_speed = max_speed(scene)
         self._start = np.zeros((num_worlds, size))
         # The last two control steps, taking turns: a delayed sensor reads from either, and nothing is ever moved.
         self._path = np.zeros((2, num_worlds, steps_per_control, size))
@@ -121,8 +122,8 @@ class MujocoPhysics:
 
     def finite(self) -> torch.Tensor:
         with np.errstate(invalid="ignore"):
-            fast = np.abs(self._start[:, 1 + self.scene.model.nq : self._act]).max(axis=1, initial=0.0)
-        return torch.from_numpy((fast < MAX_SPEED) & np.isfinite(self._start.sum(axis=1)))
+            slow = np.abs(self._start[:, 1 + self.scene.model.nq : self._act]) < self._max_speed
+        return torch.from_numpy(slow.all(axis=1) & np.isfinite(self._start.sum(axis=1)))
 
     def field(self, name: str) -> torch.Tensor:
         return torch.from_numpy(np.array(getattr(self.scene.model, name)))

@@ -6,15 +6,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from typing import Any
 
-import mujoco
 import torch
 
 from sim.physics import EngineError
 from sim.physics.engine_errors import announce, engine_errors
-from sim.physics.mujoco.mujoco_threads import MAX_SPEED
 from sim.physics.warp.capacity import LONGEST, WARP, initial_capacity, larger_capacity
 from sim.physics.warp.damping import keep_damping
 from sim.physics.warp.setup import find_device, load_warp, own_heights, put_model
+from sim.scenes.scene import Scene
+from sim.scenes.speed import max_speed
 
 STATE = ("qpos", "qvel", "act", "qacc_warmstart", "time")  # all that one step hands on to the next
 PATIENCE_S = 3.0
@@ -29,8 +29,9 @@ class WarpEngine:
     leaves [qpos, qvel] after every step in `path` (2, n, W, nq + nv), of which [0] is the latest run.
     """
 
-    def __init__(self, model: mujoco.MjModel, num_worlds: int, steps: int, device: str):
+    def __init__(self, scene: Scene, num_worlds: int, steps: int, device: str):
         """`steps` is n. EngineError where device, model or number of worlds is too much."""
+        model = scene.model
         self._warp, self._mujoco_warp = load_warp()
         self.device = find_device(self._warp, device)
         self._place = self._warp.get_device(str(self.device))
@@ -48,6 +49,7 @@ class WarpEngine:
             self._make_data()
             self.ctrl = torch.zeros(steps, num_worlds, model.nu, device=self.device)
             self.force = torch.zeros(num_worlds, model.nv, device=self.device)
+            self._max_speed = torch.from_numpy(max_speed(scene)).float().to(self.device)
             self.path = torch.zeros(2, steps, num_worlds, model.nq + model.nv, device=self.device)
 
     def expand(self, name: str) -> Tensor:
@@ -76,7 +78,7 @@ class WarpEngine:
 
     def fine(self) -> Tensor:
         """Worlds (W,) whose state is finite, and no faster than anything real."""
-        slow = self.state["qvel"].abs().amax(dim=1) < MAX_SPEED
+        slow = (self.state["qvel"].abs() < self._max_speed).all(dim=1)  # false for NaN
         return slow & self.state["qpos"].isfinite().all(dim=1) & self.state["act"].isfinite().all(dim=1)
 
     def run(self) -> None:

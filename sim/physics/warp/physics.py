@@ -28,7 +28,7 @@ class WarpPhysics:
             raise ValueError(f"physics needs at least one world, not {num_worlds}")
         self.scene, self.num_worlds = scene, num_worlds
         self._steps = steps_per_control
-        self._engine = WarpEngine(scene.model, num_worlds, steps_per_control, device)
+        self._engine = WarpEngine(scene, num_worlds, steps_per_control, device)
         self.device = self._engine.device
         self._nominal: dict[str, Tensor] = {}
         self._derivation = Derivation(scene.model)
