@@ -1,5 +1,6 @@
-"""Short vectors in large batches, several times as fast as what one would write first."""
+"""Short vectors in large batches, several times as fast as what one would write first; and turns about one axis."""
 
+import torch
 from torch import Tensor
 
 
@@ -17,3 +18,9 @@ def pairwise(vec: Tensor) -> Tensor:
     """(W, N, N, n): that of j minus that of i, of vectors (W, N, n). Laid out with components apart, for `dot`."""
     planes = vec.movedim(-1, 0).contiguous()
     return (planes[:, :, None] - planes[:, :, :, None]).movedim(0, -1)
+
+
+def about_vertical(yaw: Tensor) -> Tensor:
+    """Attitude (..., 4) wxyz of what is level and turned by `yaw` (...) rad."""
+    none = torch.zeros_like(yaw)
+    return torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1)

@@ -1,23 +1,20 @@
 """bimanual-lift: two Pandas, one policy and no word between them, lift a bar that is too heavy and too long for one."""
 
-from functools import lru_cache
+from dataclasses import replace
 from math import sqrt
 
 import mujoco
 import numpy as np
 import torch
 
-from hardware import load_robot
 from sim import randomisation
 from sim.baselines import arms as baselines
-from sim.noise import Noise
-from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
-from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, arms, bars, objects, observations, rewards
+from sim.task import CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
+from sim.tasks.parts import panda
+from sim.tasks.parts.panda import ELBOW, ROBOT, TOOL
+from sim.terms import EventTerm, RewardTerm, Term, arms, bars, objects, observations, rewards
+from sim.vectors import about_vertical
 
-ROBOT = load_robot("panda")
-ELBOW = "joint3"
-TOOL = {"robot": ROBOT.name}
-NONE = (0.0,) * len(ROBOT.channels)
 SPACING_M = 1.0  # between the arms, side by side
 LENGTH_M, WIDTH_M, HEIGHT_M = 1.2, 0.04, 0.05
 MASS_KG = 5.0  # an arm may carry 3
@@ -52,23 +49,13 @@ def bases(robots: int) -> np.ndarray:
     return np.array([[0.0, -SPACING_M / 2, 0.0, 0.0], [0.0, SPACING_M / 2, 0.0, 0.0]])
 
 
-@lru_cache
-def _ready() -> torch.Tensor:
-    """(B, J) joint positions with the open hand above or around where the bar is gripped."""
-    generator = torch.Generator().manual_seed(0)
-    low, high = torch.tensor([X_M - 0.01, -0.03, REST_M]), torch.tensor([X_M + 0.01, 0.03, REST_M + 0.12])
-    pos = low + (high - low) * torch.rand(512, 3, generator=generator)
-    return baselines.poses(ROBOT.name, pos, torch.tensor(ACROSS).expand(512, 4), ELBOW)
-
-
 def starts(draw: Draw) -> dict[str, Start]:
     """Hands open above or around the bar, which lies a little askew; the operator asks for 5 to 25 cm."""
     k, uniform = draw.worlds, draw.uniform
-    bank = _ready()
+    bank = panda.poses((X_M - 0.01, -0.03, REST_M), (X_M + 0.01, 0.03, REST_M + 0.12), ACROSS)
     joints = bank[torch.randint(0, len(bank), (k, draw.robots), generator=draw.generator)]
     place = torch.stack([X_M + uniform(-0.005, 0.005), uniform(-0.03, 0.03), torch.full((k,), REST_M)], dim=-1)
-    yaw = uniform(-0.01, 0.01)
-    quat = torch.stack([(yaw / 2).cos(), 0 * yaw, 0 * yaw, (yaw / 2).sin()], dim=-1)
+    quat = about_vertical(uniform(-0.01, 0.01))
     height = (REST_M + uniform(0.05, 0.25, 1, 1)).expand(-1, draw.robots, -1)
     return {ROBOT.name: Start(command={"height": height}, joint_pos=joints, objects={"bar": (place, quat)})}
 
@@ -94,15 +81,9 @@ GROUP = GroupCfg(
             "joint_vel": Term(observations.joint_vel),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
-        memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
+        memory={"last_action": panda.LAST_ACTION},
     ),
-    action=ActionCfg(
-        centre=(*NONE[:7], 0.01),
-        scale=(0.2, 0.2, 0.3, *NONE[:4], 0.035),  # m/s of the tool, which looks straight down; gripper m
-        relative=(*(True,) * 7, False),
-        transform=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
-        bias=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": ACROSS, "rate": 4.0}),
-    ),
+    action=panda.move_tool((0.2, 0.2, 0.3), gripper_m=0.01, gripper_scale_m=0.035, quat=ACROSS),
     rewards={
         "at_grip": RewardTerm(bars.at_grip, {**BAR, "scale_m": 0.05}, weight=0.5),
         "gripped": RewardTerm(bars.gripped, {**BAR, "near_m": 0.02, "width_m": WIDTH_M}, weight=0.3),
@@ -116,17 +97,14 @@ GROUP = GroupCfg(
     },
     terminations={"dropped": Term(objects.object_outside, DROP)},
     success=Term(bars.level_at_height, {**BAR, "tolerance_m": 0.03}),
-    noise=Noise(pos_m=0.001, angle_rad=0.003, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
+    noise=replace(panda.NOISE, angle_rad=0.003),
     randomisation={
         "object_mass": EventTerm(randomisation.object_mass, {"scale": (0.8, 1.1)}),
         "friction": EventTerm(randomisation.friction, {"scale": (0.7, 1.2)}),
-        "gains": EventTerm(randomisation.gains, {"stiffness": (0.95, 1.05), "damping": (0.95, 1.05)}),
-        "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
-        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
-        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
+        **panda.DRIVES,
     },
     baseline=Term(baselines.lift, {**TOOL, **BAR, "width_m": WIDTH_M, "quat": ACROSS, "elbow": ELBOW}),
-    training={"ppo": {"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "hidden": 128, "minibatch": 2048}},
+    training={"ppo": {**panda.PPO, "hidden": 128}},
 )
 
 BIMANUAL_LIFT = TaskCfg(

@@ -12,16 +12,16 @@ from math import pi
 import mujoco
 import torch
 
-from hardware import load_robot
 from hardware.kinematics import load_chain
 from sim import randomisation
-from sim.imperfections import G1_NOISE, G1_VARIATION
 from sim.scenes.scene import robot_prefix
 from sim.task import ActionCfg, CommandCfg, Curriculum, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
+from sim.tasks.parts import g1
+from sim.tasks.parts.g1 import ROBOT
 from sim.tasks.velocity import FALLEN, GAIT_S, LEGS, LIFT, OF_LEGS, SCALE, SWING_SHARE, TURNED
 from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, carry, humanoids, observations, rewards
+from sim.vectors import about_vertical
 
-ROBOT = load_robot("g1")
 # Elbows bent, hands beside the hips: with the load above the middle of the feet the pose itself stands.
 POSE = tuple(0.35 if "shoulder_pitch" in joint.name else joint.home for joint in ROBOT.joints)
 PALM = load_chain(ROBOT, "left_hand").forward(torch.tensor(POSE))[0]  # (3) m, from the pelvis
@@ -73,13 +73,12 @@ def starts(draw: Draw) -> dict[str, Start]:
     yaw = uniform(-pi, pi)
     none = torch.zeros_like(yaw)
     cos, sin = yaw.cos(), yaw.sin()
-    quat = torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1)
+    quat = about_vertical(yaw)
     place = torch.tensor(ENDS) * HANDLE_M[0] - PALM[0]  # (N) m, of the pelvis along the load
     height = torch.full((draw.worlds, n), ROBOT.home_height_m)
     ahead, left = d * uniform(*AHEAD_M), d * uniform(*LEFT_M)
     goal = torch.stack([ahead * cos - left * sin, ahead * sin + left * cos, none + CARRY_M], dim=-1)
-    joint_pos = torch.tensor(POSE).repeat(draw.worlds, n, 1)
-    joint_pos[..., list(LEGS)] += uniform(-0.05, 0.05, n, len(LEGS))
+    joint_pos = g1.near_pose(draw, POSE, LEGS)
     return {
         ROBOT.name: Start(
             pos=torch.stack([cos[:, None] * place, sin[:, None] * place, height], dim=-1),
@@ -117,7 +116,7 @@ GROUP = GroupCfg(
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
         memory={
-            "last_action": MemoryTerm(observations.last_action, {"channels": LEGS}, initial=tuple(0.0 for _ in LEGS)),
+            "last_action": g1.last_action(LEGS),
             "gait_phase": MemoryTerm(
                 carry.gait_phase, {"dt_s": 1.0 / ROBOT.control_hz, "period_s": GAIT_S}, initial=(0.0,)
             ),
@@ -154,30 +153,16 @@ GROUP = GroupCfg(
         "fallen": RewardTerm(humanoids.fallen, FALLEN, weight=-10.0),
         "dropped": RewardTerm(carry.dropped, DROPPED, weight=-10.0),
     },
-    terminations={
-        "fallen": Term(humanoids.fallen, FALLEN),
-        "dropped": Term(carry.dropped, DROPPED),
-    },
+    terminations={"fallen": Term(humanoids.fallen, FALLEN), "dropped": Term(carry.dropped, DROPPED)},
     success=Term(carry.delivered, {"distance_m": 0.2, "height_m": 0.55, "tilt_rad": 0.15}),
-    noise=replace(G1_NOISE, pos_m=0.005, lin_vel_m_s=0.05),
+    noise=replace(g1.NOISE, pos_m=0.005, lin_vel_m_s=0.05),
     randomisation={
-        **G1_VARIATION,
+        **g1.VARIATION,
         "load_mass": EventTerm(randomisation.object_mass, {"scale": (0.6, 1.6)}),
         "push": EventTerm(randomisation.push, {"speed_m_s": (0.0, 0.2)}, interval_range_s=(3.0, 5.0)),
     },
-    training={
-        "ppo": {
-            "gamma": 0.98,
-            "gae_lambda": 0.9,
-            "num_steps": 16,
-            "epochs": 4,
-            "minibatch": 2048,
-            "hidden": 128,
-            "init_std": 0.2,  # the pose itself stands: what is learned first is not to fall
-            "min_std": 0.05,
-            "target_kl": 0.02,
-        }
-    },
+    # The pose itself stands: what is learned first is not to fall
+    training={"ppo": {**g1.PPO, "minibatch": 2048, "init_std": 0.2}},
 )
 
 CO_CARRY = TaskCfg(

@@ -4,18 +4,13 @@ from math import pi
 
 import torch
 
-from hardware import load_robot
 from sim import randomisation
 from sim.baselines import geometric
-from sim.imperfections import CRAZYFLIE_NOISE
 from sim.noise import Noise
-from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, Start, TaskCfg
-from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, observations, rewards, terminations
-
-ROBOT = load_robot("crazyflie")
-assert ROBOT.flight is not None
-HOVER_N = ROBOT.flight.hover_thrust_n
-SPACE = {"low_m": (-2.5, -2.5, 0.1), "high_m": (2.5, 2.5, 2.5)}  # leaving it is a failure; its floor is 10 cm up
+from sim.task import Draw, GroupCfg, ObservationCfg, Start, TaskCfg
+from sim.tasks.parts import crazyflie
+from sim.tasks.parts.crazyflie import ROBOT, SPACE
+from sim.terms import EventTerm, RewardTerm, Term, observations, rewards, terminations
 
 
 def starts(draw: Draw) -> dict[str, Start]:
@@ -45,7 +40,7 @@ def starts(draw: Draw) -> dict[str, Start]:
 GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=1,
-    commands={"goal_pos": CommandCfg((-2.5, -2.5, 0.2), (2.5, 2.5, 2.4), "m", "world", "where to fly and hover")},
+    commands={"goal_pos": crazyflie.GOAL_POS},
     observation=ObservationCfg(
         own={
             "goal_offset": Term(observations.goal_offset, {"limit_m": 1.0}),
@@ -55,16 +50,9 @@ GROUP = GroupCfg(
             "goal_offset_sum": Term(observations.remembered_vector, {"name": "goal_offset_sum"}),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
-        memory={
-            "last_action": MemoryTerm(observations.last_action, initial=(0.0, 0.0, 0.0, 0.0)),
-            "goal_offset_sum": MemoryTerm(
-                observations.goal_offset_sum,
-                {"dt_s": 1.0 / ROBOT.control_hz, "limit_m": 0.15, "decay_s": 2.0},
-                initial=(0.0, 0.0, 0.0),
-            ),
-        },
+        memory={"last_action": crazyflie.LAST_ACTION, "goal_offset_sum": crazyflie.GOAL_OFFSET_SUM},
     ),
-    action=ActionCfg(centre=(HOVER_N, 0.0, 0.0, 0.0), scale=(0.7 * HOVER_N, 4.0, 4.0, 2.0)),
+    action=crazyflie.ACTION,
     rewards={
         "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 0.4}, weight=0.6),
         "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.08}, weight=0.8),
@@ -75,7 +63,7 @@ GROUP = GroupCfg(
     },
     terminations={"outside": Term(terminations.outside, SPACE)},
     success=Term(terminations.reached, {"distance_m": 0.1}),
-    noise=CRAZYFLIE_NOISE,
+    noise=crazyflie.NOISE,
     randomisation={
         "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
         "centre_of_mass": EventTerm(randomisation.centre_of_mass, {"shift_m": (-0.002, 0.002)}),
@@ -84,12 +72,11 @@ GROUP = GroupCfg(
         "battery_sag": EventTerm(randomisation.battery_sag, {"share": (0.0, 0.01)}, interval_range_s=(1.0, 1.0)),
         "wind": EventTerm(randomisation.wind, {"force_n": (0.0, 0.03)}, interval_range_s=(1.0, 3.0)),
         "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(pos_m=0.002, angle_rad=0.01)}),
-        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
-        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+        **crazyflie.DELAYS,
     },
     baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name, "sum_gain": 16.0}),
     training={"ppo": {"gamma": 0.98, "gae_lambda": 0.9, "minibatch": 2048, "init_std": 0.5}},
-    shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
+    shield=crazyflie.GEOFENCE,
 )
 
 HOVER = TaskCfg(

@@ -11,19 +11,16 @@ from math import pi
 import mujoco
 import torch
 
-from hardware import load_robot
 from sim import randomisation
 from sim.baselines import geometric
-from sim.imperfections import CRAZYFLIE_NOISE
 from sim.scenes.scene import robot_prefix
 from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
+from sim.tasks.parts import crazyflie
+from sim.tasks.parts.crazyflie import COLLISION_M, HOVER_N, ROBOT
 from sim.terms import EventTerm, MeanTerm, MemoryTerm, RewardTerm, Term, flight, observations, rewards
+from sim.vectors import about_vertical
 
 Tensor = torch.Tensor
-ROBOT = load_robot("crazyflie")
-assert ROBOT.flight is not None
-HOVER_N = ROBOT.flight.hover_thrust_n
-COLLISION_M = 2 * ROBOT.radius_m
 SPACE = {"low_m": (-2.5, -2.5, 0.0), "high_m": (2.5, 2.5, 2.5)}
 CABLE_M = 0.8
 LOAD_KG = 0.010  # three carry 3 g each; two that also hold the third, 43 g, fly at 85 % of their thrust
@@ -62,20 +59,16 @@ def starts(draw: Draw) -> dict[str, Start]:
     load[:, 2] = torch.where(uniform(0.0, 1.0) < 0.5, LOAD_RADIUS_M, load[:, 2])
     jitter = 0.3 * pi / max(n, 2)
     bearing = 2 * pi * torch.arange(n) / n + uniform(0.0, 2 * pi, 1) + uniform(-jitter, jitter, n)
-    reach, length, yaw = (
-        uniform(REACH_M - 0.04, REACH_M + 0.06, n),
-        uniform(0.85, 0.99, n) * CABLE_M,
-        uniform(-pi, pi, n),
-    )
+    reach, length = uniform(REACH_M - 0.04, REACH_M + 0.06, n), uniform(0.85, 0.99, n) * CABLE_M
+    yaw = uniform(-pi, pi, n)
     above = torch.sqrt(length**2 - reach**2)
     place = torch.stack([reach * bearing.cos(), reach * bearing.sin(), above], dim=-1)
-    none = torch.zeros_like(yaw)
     level = torch.tensor([1.0, 0.0, 0.0, 0.0])
     plan = {name: point.unsqueeze(1).expand(-1, n, -1) for name, point in (("from", first), ("via", via), ("to", last))}
     return {
         ROBOT.name: Start(
             pos=load.unsqueeze(1) + place,
-            quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+            quat=about_vertical(yaw),
             lin_vel=uniform(-0.1, 0.1, n, 3),
             command={flight.LOAD_GOAL: plan["from"].clone()},
             objects={flight.LOAD: (load, level.expand(draw.worlds, -1))},
@@ -109,7 +102,7 @@ GROUP = GroupCfg(
         },
         privileged={"team_flying": Term(flight.team_flying)},
         memory={
-            "last_action": MemoryTerm(observations.last_action, initial=(0.0, 0.0, 0.0, 0.0)),
+            "last_action": crazyflie.LAST_ACTION,
             "bearing": MemoryTerm(flight.first_bearing, initial=(0.0, 0.0, 0.0)),
             "load_goal_sum": MemoryTerm(flight.load_goal_sum, TIMES, initial=(0.0, 0.0, 0.0)),
         },
@@ -134,14 +127,13 @@ GROUP = GroupCfg(
     },
     success=Term(flight.load_carried, {"distance_m": 0.2, "mean_m": 0.3}),
     means={"load_gap": MeanTerm(flight.load_gap, window_s=CARRY_S + 3.5)},  # the way and the rest after it
-    noise=CRAZYFLIE_NOISE,
+    noise=crazyflie.NOISE,
     randomisation={
         "mass": EventTerm(randomisation.mass, {"scale": (0.97, 1.03)}),
         "load_mass": EventTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),
         "thrust": EventTerm(randomisation.thrust, {"scale": (0.95, 1.05)}),
         "motor_failure": EventTerm(randomisation.motor_failure, {"probability": 0.3}, interval_range_s=(6.0, 8.0)),
-        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
-        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+        **crazyflie.DELAYS,
     },
     training={
         "ppo": {
@@ -169,6 +161,5 @@ PAYLOAD_LIFT = TaskCfg(
     min_success=0.8,
     max_collisions=0.02,  # of a drone that dies and falls among the others
     num_envs=256,
-    train_steps=2_000_000,
     scene=SceneCfg(props=add_load, objects=(flight.LOAD,)),
 )

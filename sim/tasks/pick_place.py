@@ -1,24 +1,19 @@
 """pick-place: a Panda takes a cube from the table and holds it where it shall be."""
 
-from functools import lru_cache
-
 import mujoco
 import torch
 
-from hardware import load_robot
 from sim import randomisation
 from sim.baselines import arms as baselines
-from sim.noise import Noise
-from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
-from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, arms, objects, observations, rewards
+from sim.task import CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
+from sim.tasks.parts import panda
+from sim.tasks.parts.panda import DOWN, ELBOW, ROBOT, TOOL
+from sim.terms import EventTerm, RewardTerm, Term, arms, objects, observations, rewards
+from sim.vectors import about_vertical
 
-ROBOT = load_robot("panda")
-ELBOW = "joint3"
-TOOL, CUBE = {"robot": ROBOT.name}, {"name": "cube"}
-NONE = (0.0,) * len(ROBOT.channels)
+CUBE = {"name": "cube"}
 WIDTH_M, MASS_KG = 0.045, 0.15
 REST_M = WIDTH_M / 2
-DOWN = (0.0, 1.0, 0.0, 0.0)  # the tool looks straight down, its fingers open along y, wxyz
 TABLE = ((0.42, -0.15), (0.60, 0.15))  # m, x and y: where the cube lies and the tool starts
 GOALS = ((0.40, -0.2, 0.1), (0.62, 0.2, 0.3))  # m
 SPACE = {"low_m": (0.2, -0.5, -0.02), "high_m": (0.85, 0.5, 0.7)}
@@ -33,16 +28,6 @@ def props(scene: mujoco.MjSpec, robots: int) -> None:
     scene.geom("floor").rgba = [0.78, 0.7, 0.6, 1]
 
 
-@lru_cache
-def _ready() -> torch.Tensor:
-    """(B, J) joint positions with the open hand above the table, looking down."""
-    generator = torch.Generator().manual_seed(0)
-    corners = [(*corner, height) for corner, height in zip(TABLE, (0.09, 0.15), strict=True)]
-    low, high = (torch.tensor(corner) for corner in corners)
-    pos = low + (high - low) * torch.rand(1024, 3, generator=generator)
-    return baselines.poses(ROBOT.name, pos, torch.tensor(DOWN).expand(1024, 4), ELBOW)
-
-
 def starts(draw: Draw) -> dict[str, Start]:
     """Cube and hand anywhere on and above the table, the cube turned by up to 0.2 rad; the goal in the air."""
     k, n = draw.worlds, draw.robots
@@ -50,10 +35,9 @@ def starts(draw: Draw) -> dict[str, Start]:
     cube = low + (high - low) * draw.uniform(0.0, 1.0, 2)
     goal_low, goal_high = (torch.tensor(corner) for corner in GOALS)
     goal = goal_low + (goal_high - goal_low) * draw.uniform(0.0, 1.0, 1, 3)
-    bank = _ready()
+    bank = panda.poses((*TABLE[0], 0.09), (*TABLE[1], 0.15), DOWN, count=1024)  # the hand is open
     joints = bank[torch.randint(0, len(bank), (k, n), generator=draw.generator)]
-    yaw = draw.uniform(-0.2, 0.2)
-    quat = torch.stack([(yaw / 2).cos(), 0 * yaw, 0 * yaw, (yaw / 2).sin()], dim=-1)
+    quat = about_vertical(draw.uniform(-0.2, 0.2))
     return {
         ROBOT.name: Start(
             command={"goal_pos": goal.expand(-1, n, -1)},
@@ -78,15 +62,9 @@ GROUP = GroupCfg(
             "joint_vel": Term(observations.joint_vel),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
-        memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
+        memory={"last_action": panda.LAST_ACTION},
     ),
-    action=ActionCfg(
-        centre=(*NONE[:7], 0.02),
-        scale=(0.3, 0.3, 0.3, *NONE[:4], 0.03),  # m/s of the tool, which looks straight down; gripper m
-        relative=(*(True,) * 7, False),
-        transform=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
-        bias=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
-    ),
+    action=panda.move_tool((0.3, 0.3, 0.3), gripper_m=0.02, gripper_scale_m=0.03, quat=DOWN),
     rewards={
         "at_cube": RewardTerm(objects.at_object, {**CUBE, "scale_m": 0.05}, weight=0.5),
         "grasped": RewardTerm(objects.grasped, {**CUBE, "near_m": 0.02, "width_m": WIDTH_M}, weight=0.3),
@@ -99,17 +77,14 @@ GROUP = GroupCfg(
     },
     terminations={"outside": Term(objects.object_outside, {**CUBE, **SPACE})},
     success=Term(objects.object_there, {**CUBE, "distance_m": 0.03}),
-    noise=Noise(pos_m=0.001, angle_rad=0.005, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
+    noise=panda.NOISE,
     randomisation={
         "object_mass": EventTerm(randomisation.object_mass, {"scale": (0.5, 1.5)}),
         "friction": EventTerm(randomisation.friction, {"scale": (0.7, 1.2)}),
-        "gains": EventTerm(randomisation.gains, {"stiffness": (0.95, 1.05), "damping": (0.95, 1.05)}),
-        "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
-        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
-        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
+        **panda.DRIVES,
     },
     baseline=Term(baselines.pick, {**TOOL, **CUBE, "width_m": WIDTH_M, "quat": DOWN, "elbow": ELBOW}),
-    training={"ppo": {"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "minibatch": 2048}},
+    training={"ppo": panda.PPO},
 )
 
 PICK_PLACE = TaskCfg(
@@ -120,6 +95,5 @@ PICK_PLACE = TaskCfg(
     groups={ROBOT.name: GROUP},
     starts=starts,
     scene=SceneCfg(props=props, objects=("cube",)),
-    num_envs=512,
     train_steps=3_000_000,
 )

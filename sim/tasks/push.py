@@ -1,23 +1,17 @@
 """push: a Panda with its gripper closed pushes a puck over the table to a point."""
 
-from functools import lru_cache
-
 import mujoco
 import torch
 
-from hardware import load_robot
 from sim import randomisation
 from sim.baselines import arms as baselines
-from sim.noise import Noise
-from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
-from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, arms, objects, observations, rewards
+from sim.task import CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
+from sim.tasks.parts import panda
+from sim.tasks.parts.panda import DOWN, ELBOW, ROBOT, TOOL
+from sim.terms import EventTerm, RewardTerm, Term, arms, objects, observations, rewards
 
-ROBOT = load_robot("panda")
-TOOL, PUCK = {"robot": ROBOT.name}, {"name": "puck"}
-ELBOW = "joint3"
-NONE = (0.0,) * len(ROBOT.channels)
+PUCK = {"name": "puck"}
 RADIUS_M, HALF_HEIGHT_M, MASS_KG = 0.05, 0.025, 0.4
-DOWN = (0.0, 1.0, 0.0, 0.0)  # the tool looks straight down, wxyz
 WORK_M = 0.03  # height of the tool at work, where its pads meet the puck's side
 ABOVE_M = 0.075  # lowest start of the tool, clear of the puck
 TIP_M = 0.012  # from the middle of the closed finger tips to their corners
@@ -37,19 +31,6 @@ def props(scene: mujoco.MjSpec, robots: int) -> None:
     scene.geom("floor").rgba = [0.78, 0.7, 0.6, 1]
 
 
-@lru_cache
-def _ready() -> torch.Tensor:
-    """(B, J) joint positions with the tool above the puck's height, looking down, anywhere over the table."""
-    generator = torch.Generator().manual_seed(0)
-    low, high = (
-        torch.tensor([*corner, height]) for corner, height in zip(TABLE, (ABOVE_M, ABOVE_M + 0.04), strict=True)
-    )
-    pos = low + (high - low) * torch.rand(1024, 3, generator=generator)
-    joints = baselines.poses(ROBOT.name, pos, torch.tensor(DOWN).expand(1024, 4), ELBOW)
-    joints[:, -1] = 0.0
-    return joints
-
-
 def starts(draw: Draw) -> dict[str, Start]:
     """Puck and goal anywhere on the table, 8 to 25 cm apart; the tool anywhere above."""
     n, (low, high) = draw.robots, (torch.tensor(corner) for corner in TABLE)
@@ -58,7 +39,7 @@ def starts(draw: Draw) -> dict[str, Start]:
     goals = low + size * draw.uniform(0.0, 1.0, DRAWS, 2)
     way = torch.linalg.vector_norm(goals - puck.unsqueeze(1), dim=-1)
     goal = _first(goals, (way > 0.08) & (way < 0.25))
-    bank = _ready()
+    bank = panda.poses((*TABLE[0], ABOVE_M), (*TABLE[1], ABOVE_M + 0.04), DOWN, finger_m=0.0, count=1024)
     joints = bank[torch.randint(0, len(bank), (draw.worlds, n), generator=draw.generator)]
     level = torch.full((draw.worlds, 1), HALF_HEIGHT_M)
     upright = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(draw.worlds, 4)
@@ -100,15 +81,9 @@ GROUP = GroupCfg(
             "joint_vel": Term(observations.joint_vel),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
-        memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
+        memory={"last_action": panda.LAST_ACTION},
     ),
-    action=ActionCfg(
-        centre=NONE,
-        scale=(0.4, 0.4, 0.25, *NONE[:5]),  # m/s of the tool, which looks straight down; gripper closed
-        relative=(*(True,) * 7, False),
-        transform=Term(arms.tool_steps, {**TOOL, "elbow": ELBOW}),
-        bias=Term(arms.hold_attitude, {**TOOL, "elbow": ELBOW, "quat": DOWN, "rate": 4.0}),
-    ),
+    action=panda.move_tool((0.4, 0.4, 0.25), gripper_m=0.0, gripper_scale_m=0.0, quat=DOWN),  # gripper closed
     rewards={
         "near": RewardTerm(objects.object_near, {**PUCK, "scale_m": 0.1}, weight=0.5),
         "close": RewardTerm(objects.object_near, {**PUCK, "scale_m": 0.02}, weight=1.0),
@@ -120,17 +95,15 @@ GROUP = GroupCfg(
     },
     terminations={"outside": Term(objects.object_outside, {**PUCK, **REACH})},
     success=Term(objects.object_there, {**PUCK, "distance_m": 0.03}),
-    noise=Noise(pos_m=0.001, angle_rad=0.005, lin_vel_m_s=0.01, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
+    noise=panda.NOISE,
     randomisation={
         "object_mass": EventTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),
         "friction": EventTerm(randomisation.friction, {"scale": (0.7, 1.3)}),
+        **panda.DRIVES,
         "gains": EventTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
-        "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
-        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
-        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
     },
     baseline=Term(baselines.push, {**TOOL, **PUSHED, "quat": DOWN, "elbow": ELBOW}),
-    training={"ppo": {"gamma": 0.98, "init_std": 0.4, "target_kl": 0.015, "minibatch": 2048}},
+    training={"ppo": panda.PPO},
 )
 
 PUSH = TaskCfg(
@@ -142,6 +115,5 @@ PUSH = TaskCfg(
     starts=starts,
     scene=SceneCfg(props=props, objects=("puck",)),
     min_success=0.7,
-    num_envs=512,
     train_steps=1_200_000,
 )

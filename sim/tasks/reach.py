@@ -4,16 +4,14 @@ from math import pi
 
 import torch
 
-from hardware import load_robot
 from sim import randomisation
 from sim.baselines import arms as baselines
 from sim.noise import Noise
-from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, Start, TaskCfg
-from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, arms, observations, rewards
+from sim.task import CommandCfg, Draw, GroupCfg, ObservationCfg, Start, TaskCfg
+from sim.tasks.parts import panda
+from sim.tasks.parts.panda import ROBOT, TOOL
+from sim.terms import EventTerm, RewardTerm, Term, arms, observations, rewards
 
-ROBOT = load_robot("panda")
-TOOL = {"robot": ROBOT.name}
-NONE = (0.0,) * len(ROBOT.channels)
 # Joint angles, rad, in which the tool is in front of the arm and looks down, more or less; the gripper is open.
 LOW = (-0.9, -0.9, -0.5, -2.7, -0.6, 1.0, pi / 4 - 0.9, 0.04)
 HIGH = (0.9, 0.5, 0.5, -1.4, 0.6, 2.4, pi / 4 + 0.9, 0.04)
@@ -70,14 +68,10 @@ GROUP = GroupCfg(
             "joint_vel": Term(observations.joint_vel),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
-        memory={"last_action": MemoryTerm(observations.last_action, initial=NONE)},
+        memory={"last_action": panda.LAST_ACTION},
     ),
-    action=ActionCfg(
-        centre=(*NONE[:7], 0.04),
-        scale=(0.5, 0.5, 0.5, 1.5, 1.5, 1.5, 0.5, 0.0),  # m/s, rad/s of the tool, rad/s of the elbow; gripper open
-        relative=(*(True,) * 7, False),
-        transform=Term(arms.tool_steps, {**TOOL, "elbow": "joint3"}),
-    ),
+    # m/s, rad/s of the tool, rad/s of the elbow; gripper open
+    action=panda.move_tool((0.5, 0.5, 0.5, 1.5, 1.5, 1.5, 0.5), gripper_m=0.04, gripper_scale_m=0.0, quat=None),
     rewards={
         "near": RewardTerm(arms.tool_near, {"scale_m": 0.3}, weight=0.5),
         "close": RewardTerm(arms.tool_near, {"scale_m": 0.03}, weight=0.5),
@@ -109,6 +103,5 @@ REACH = TaskCfg(
     success_hold_s=0.5,
     groups={ROBOT.name: GROUP},
     starts=starts,
-    num_envs=512,
     train_steps=1_500_000,
 )

@@ -4,25 +4,17 @@ from math import pi
 
 import torch
 
-from hardware import load_robot
 from sim import randomisation
-from sim.imperfections import G1_NOISE, G1_VARIATION
 from sim.task import ActionCfg, Draw, GroupCfg, ObservationCfg, Start, TaskCfg
-from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, humanoids, observations, rewards
+from sim.tasks.parts import g1
+from sim.tasks.parts.g1 import HOME, ROBOT
+from sim.terms import EventTerm, RewardTerm, Term, humanoids, observations, rewards
+from sim.vectors import about_vertical
 
-ROBOT = load_robot("g1")
-HOME = tuple(joint.home for joint in ROBOT.joints)
 # Reach of the action about home, rad. Arms and hands keep their pose: fewer channels are learned sooner.
-REACH = {
-    "hip_pitch": 0.5,
-    "hip_roll": 0.35,
-    "hip_yaw": 0.25,
-    "knee": 0.6,
-    "ankle_pitch": 0.4,
-    "ankle_roll": 0.25,
-    "waist": 0.2,
-}
-SCALE = tuple(next((reach for part, reach in REACH.items() if part in name), 0.0) for name in ROBOT.joint_names)
+HIPS = {"hip_pitch": 0.5, "hip_roll": 0.35, "hip_yaw": 0.25}
+REACH = {**HIPS, "knee": 0.6, "ankle_pitch": 0.4, "ankle_roll": 0.25, "waist": 0.2}
+SCALE = g1.of_joints(REACH)
 DRIVEN = tuple(index for index, scale in enumerate(SCALE) if scale)
 OF_DRIVEN = {"joints": DRIVEN, "home": tuple(HOME[index] for index in DRIVEN)}
 FALLEN = {"height_m": 0.5, "tilt_rad": 0.9}
@@ -38,15 +30,13 @@ def starts(draw: Draw) -> dict[str, Start]:
     yaw = uniform(-pi, pi, n)
     none = torch.zeros_like(yaw)
     height = torch.full_like(yaw, ROBOT.home_height_m)
-    home = torch.tensor(HOME)
-    shake = torch.zeros(draw.worlds, n, len(HOME))
-    shake[..., list(DRIVEN)] = uniform(-0.05, 0.05, n, len(DRIVEN))
+    joint_pos = g1.near_pose(draw, HOME, DRIVEN)
     return {
         ROBOT.name: Start(
             pos=torch.stack([uniform(-0.05, 0.05, n), uniform(-0.05, 0.05, n), height], dim=-1),
-            quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+            quat=about_vertical(yaw),
             lin_vel=torch.cat([uniform(-0.2, 0.2, n, 2), none.unsqueeze(-1)], dim=-1),
-            joint_pos=home + shake,
+            joint_pos=joint_pos,
             command={},
         )
     }
@@ -64,11 +54,7 @@ GROUP = GroupCfg(
             "joint_vel": Term(observations.joint_vel, {"joints": DRIVEN}),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
-        memory={
-            "last_action": MemoryTerm(
-                observations.last_action, {"channels": DRIVEN}, initial=tuple(0.0 for _ in DRIVEN)
-            )
-        },
+        memory={"last_action": g1.last_action(DRIVEN)},
         privileged={
             "base_motion": Term(humanoids.base_motion),
             "place": Term(humanoids.place),
@@ -90,24 +76,12 @@ GROUP = GroupCfg(
     },
     terminations={"fallen": Term(humanoids.fallen, FALLEN)},
     success=Term(humanoids.standing, {"height_m": 0.65, "tilt_rad": 0.5, "distance_m": 1.0}),
-    noise=G1_NOISE,
+    noise=g1.NOISE,
     randomisation={
-        **G1_VARIATION,
+        **g1.VARIATION,
         "push": EventTerm(randomisation.push, {"speed_m_s": PUSH_M_S}, interval_range_s=PUSH_EVERY_S),
     },
-    training={
-        "ppo": {
-            "gamma": 0.98,
-            "gae_lambda": 0.9,
-            "num_steps": 16,
-            "epochs": 4,
-            "minibatch": 4096,
-            "hidden": 128,
-            "init_std": 0.3,
-            "min_std": 0.05,
-            "target_kl": 0.02,
-        }
-    },
+    training={"ppo": g1.PPO},
 )
 
 STAND = TaskCfg(
@@ -117,6 +91,5 @@ STAND = TaskCfg(
     success_hold_s=0.5,
     groups={ROBOT.name: GROUP},
     starts=starts,
-    num_envs=512,
     train_steps=3_000_000,
 )

@@ -4,20 +4,14 @@ from math import pi
 
 import torch
 
-from hardware import load_robot
-from sim import randomisation
 from sim.baselines import geometric
-from sim.imperfections import CRAZYFLIE_NOISE
-from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, Start, TaskCfg
-from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, observations, rewards, terminations
+from sim.task import Draw, GroupCfg, ObservationCfg, Start, TaskCfg
+from sim.tasks.parts import crazyflie
+from sim.tasks.parts.crazyflie import COLLISION_M, ELLIPSOID, ROBOT, SPACE
+from sim.terms import RewardTerm, Term, observations, rewards, terminations
+from sim.vectors import about_vertical
 
-ROBOT = load_robot("crazyflie")
-assert ROBOT.flight is not None
-HOVER_N = ROBOT.flight.hover_thrust_n
-COLLISION_M = 2 * ROBOT.radius_m
-SPACE = {"low_m": (-2.5, -2.5, 0.1), "high_m": (2.5, 2.5, 2.5)}  # leaving it is a failure; its floor is 10 cm up
 LARGEST_TEAM = 16  # on the widest circle, 2.2 m, that leaves 0.3 m to the walls
-ELLIPSOID = {"separation_m": 0.40, "downwash_ratio": 2.0}  # kept free around each robot, wider than the shield's own
 
 
 def starts(draw: Draw) -> dict[str, Start]:
@@ -36,11 +30,10 @@ def starts(draw: Draw) -> dict[str, Start]:
     height, goal_height = uniform(0.9, 1.5, robots), uniform(0.9, 1.5, robots)
     x, y = radius * angle.cos(), radius * angle.sin()
     yaw = uniform(-pi, pi, robots)
-    none = torch.zeros_like(yaw)
     return {
         ROBOT.name: Start(
             pos=torch.stack([x, y, height], dim=-1),
-            quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+            quat=about_vertical(yaw),
             lin_vel=uniform(-0.2, 0.2, robots, 3),
             command={"goal_pos": torch.stack([-x, -y, goal_height], dim=-1)},
         )
@@ -50,9 +43,7 @@ def starts(draw: Draw) -> dict[str, Start]:
 GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=4,
-    commands={
-        "goal_pos": CommandCfg((-2.5, -2.5, 0.2), (2.5, 2.5, 2.4), "m", "world", "where to fly and hover"),
-    },
+    commands={"goal_pos": crazyflie.GOAL_POS},
     observation=ObservationCfg(
         own={
             "goal_offset": Term(observations.goal_offset, {"limit_m": 1.0}),
@@ -63,23 +54,12 @@ GROUP = GroupCfg(
             "goal_offset_sum": Term(observations.remembered_vector, {"name": "goal_offset_sum"}),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
-        peer={
-            "peer_pos": Term(observations.peer_pos),
-            "peer_vel": Term(observations.peer_vel),
-            "peer_distance": Term(observations.peer_distance),
-        },
-        memory={
-            "last_action": MemoryTerm(observations.last_action, initial=(0.0, 0.0, 0.0, 0.0)),
-            "goal_offset_sum": MemoryTerm(
-                observations.goal_offset_sum,
-                {"dt_s": 1.0 / ROBOT.control_hz, "limit_m": 0.15, "decay_s": 2.0},
-                initial=(0.0, 0.0, 0.0),
-            ),
-        },
+        peer=crazyflie.PEER,
+        memory={"last_action": crazyflie.LAST_ACTION, "goal_offset_sum": crazyflie.GOAL_OFFSET_SUM},
         peer_range_m=2.5,
         max_peers=8,
     ),
-    action=ActionCfg(centre=(HOVER_N, 0.0, 0.0, 0.0), scale=(0.7 * HOVER_N, 4.0, 4.0, 2.0)),
+    action=crazyflie.ACTION,
     rewards={
         "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 1.0}, weight=0.4),
         "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.15}, weight=0.6),
@@ -97,17 +77,11 @@ GROUP = GroupCfg(
         "outside": Term(terminations.outside, SPACE),
     },
     success=Term(terminations.reached, {"distance_m": 0.2}),
-    noise=CRAZYFLIE_NOISE,
-    randomisation={
-        "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
-        "thrust": EventTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
-        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
-        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
-        "network_delay": EventTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
-    },
+    noise=crazyflie.NOISE,
+    randomisation=crazyflie.TEAM_VARIATION,
     training={"ppo": {"gamma": 0.98, "gae_lambda": 0.9}},  # a second ahead is what a crossing needs
     baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name}),
-    shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
+    shield=crazyflie.GEOFENCE,
 )
 
 SWARM_SWAP = TaskCfg(

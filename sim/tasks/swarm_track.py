@@ -1,25 +1,20 @@
 """swarm-track: Crazyflies follow goals that move among pillars, and keep clear of pillars and team mates."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import pi
 
 import mujoco
 import torch
 
-from hardware import load_robot
-from sim import randomisation
 from sim.baselines import geometric
-from sim.imperfections import CRAZYFLIE_NOISE
-from sim.task import ActionCfg, CommandCfg, Curriculum, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
-from sim.terms import EventTerm, MeanTerm, MemoryTerm, RewardTerm, Term, flight, observations, rewards, terminations
+from sim.task import Curriculum, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
+from sim.tasks.parts import crazyflie
+from sim.tasks.parts.crazyflie import COLLISION_M, ELLIPSOID, ROBOT, SPACE
+from sim.terms import MeanTerm, RewardTerm, Term, flight, observations, rewards, terminations
+from sim.vectors import about_vertical
 
 Tensor = torch.Tensor
-ROBOT = load_robot("crazyflie")
-assert ROBOT.flight is not None
-HOVER_N = ROBOT.flight.hover_thrust_n
-COLLISION_M = 2 * ROBOT.radius_m
-SPACE = {"low_m": (-2.5, -2.5, 0.1), "high_m": (2.5, 2.5, 2.5)}  # leaving it is a failure; its floor is 10 cm up
-ELLIPSOID = {"separation_m": 0.40, "downwash_ratio": 2.0}  # kept free around each robot, wider than the shield's own
 PILLARS = ("pillar0", "pillar1", "pillar2", "pillar3")
 PILLAR_M = 0.10  # radius
 PILLAR_HEIGHT_M = 2.5  # as high as the space: there is no way over it
@@ -70,14 +65,13 @@ def starts(draw: Draw) -> dict[str, Start]:
     pos = _ring(middle[0], radius, bearing + uniform(-jitter, jitter, n), height[0])
     pos = pos + torch.cat([torch.zeros(draw.worlds, n, 2), uniform(-0.2, 0.2, n, 1)], dim=-1)
     yaw = uniform(-pi, pi, n)
-    none = torch.zeros_like(yaw)
     plan = dict(zip(("from", "via", "to"), points, strict=True))
     pillars = _pillars(draw, plan, torch.cat([pos[..., :2], points[2][..., :2]], dim=1))
     level = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(draw.worlds, -1)
     return {
         ROBOT.name: Start(
             pos=pos,
-            quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+            quat=about_vertical(yaw),
             lin_vel=uniform(-0.2, 0.2, n, 3),
             command={"goal_pos": points[0].clone()},
             objects={name: (place, level) for name, place in zip(PILLARS, pillars.unbind(1), strict=True)},
@@ -126,9 +120,7 @@ def _pillars(draw: Draw, plan: Mapping[str, Tensor], taken: Tensor) -> Tensor:
 GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=4,
-    commands={
-        "goal_pos": CommandCfg((-2.5, -2.5, 0.2), (2.5, 2.5, 2.4), "m", "world", "point to follow"),
-    },
+    commands={"goal_pos": replace(crazyflie.GOAL_POS, meaning="point to follow")},
     observation=ObservationCfg(
         own={
             "goal_offset": Term(observations.goal_offset, {"limit_m": 1.0}),
@@ -140,23 +132,12 @@ GROUP = GroupCfg(
             "goal_offset_sum": Term(observations.remembered_vector, {"name": "goal_offset_sum"}),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
-        peer={
-            "peer_pos": Term(observations.peer_pos),
-            "peer_vel": Term(observations.peer_vel),
-            "peer_distance": Term(observations.peer_distance),
-        },
-        memory={
-            "last_action": MemoryTerm(observations.last_action, initial=(0.0, 0.0, 0.0, 0.0)),
-            "goal_offset_sum": MemoryTerm(
-                observations.goal_offset_sum,
-                {"dt_s": 1.0 / ROBOT.control_hz, "limit_m": 0.15, "decay_s": 2.0},
-                initial=(0.0, 0.0, 0.0),
-            ),
-        },
+        peer=crazyflie.PEER,
+        memory={"last_action": crazyflie.LAST_ACTION, "goal_offset_sum": crazyflie.GOAL_OFFSET_SUM},
         peer_range_m=2.5,
         max_peers=8,
     ),
-    action=ActionCfg(centre=(HOVER_N, 0.0, 0.0, 0.0), scale=(0.7 * HOVER_N, 4.0, 4.0, 2.0)),
+    action=crazyflie.ACTION,
     rewards={
         "near_goal": RewardTerm(rewards.near_goal, {"scale_m": 0.6}, weight=0.6),
         "at_goal": RewardTerm(rewards.at_goal, {"scale_m": 0.15}, weight=0.3),
@@ -181,28 +162,15 @@ GROUP = GroupCfg(
     },
     success=Term(flight.followed, {"distance_m": 0.2, "mean_m": 0.3}),
     means={"goal_gap": MeanTerm(flight.goal_gap, window_s=FOLLOW_S + 1.5)},  # most of the way and the rest after it
-    noise=CRAZYFLIE_NOISE,
-    randomisation={
-        "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
-        "thrust": EventTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
-        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
-        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
-        "network_delay": EventTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
-    },
+    noise=crazyflie.NOISE,
+    randomisation=crazyflie.TEAM_VARIATION,
     training={
-        "ppo": {
-            "gamma": 0.98,
-            "gae_lambda": 0.9,
-            "init_std": 0.5,
-            "schedule": "linear",
-            "learning_rate": 2e-3,
-            "min_std": 0.1,
-            "hidden": 128,
-        }
+        "ppo": {"gamma": 0.98, "gae_lambda": 0.9, "init_std": 0.5, "schedule": "linear", "learning_rate": 2e-3}
+        | {"min_std": 0.1, "hidden": 128}
     },
     update_commands=update_commands,
     baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name, "sum_gain": 16.0}),
-    shield={"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)},
+    shield=crazyflie.GEOFENCE,
 )
 
 SWARM_TRACK = TaskCfg(

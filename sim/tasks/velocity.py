@@ -5,25 +5,23 @@ from math import pi
 
 import torch
 
-from hardware import load_robot
 from sim import randomisation
-from sim.imperfections import G1_NOISE, G1_VARIATION
 from sim.task import ActionCfg, CommandCfg, Curriculum, Draw, GroupCfg, ObservationCfg, Start, TaskCfg, Tensor
+from sim.tasks.parts import g1
+from sim.tasks.parts.g1 import HOME, ROBOT
 from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, humanoids, observations, rewards
+from sim.vectors import about_vertical
 
-ROBOT = load_robot("g1")
-HOME = tuple(joint.home for joint in ROBOT.joints)
-# Reach of the action about home, rad. Waist, arms and hands keep their pose: fewer
-# channels are learned sooner.
+# Reach of the action about home, rad. Waist, arms and hands keep their pose: fewer channels are learned sooner.
 REACH = {"hip_pitch": 0.6, "hip_roll": 0.3, "hip_yaw": 0.3, "knee": 0.8, "ankle_pitch": 0.5, "ankle_roll": 0.2}
-SCALE = tuple(next((reach for part, reach in REACH.items() if part in name), 0.0) for name in ROBOT.joint_names)
+SCALE = g1.of_joints(REACH)
 LEGS = tuple(index for index, scale in enumerate(SCALE) if scale)
 TURNED = tuple(i for i in LEGS if "roll" in ROBOT.joint_names[i] or "yaw" in ROBOT.joint_names[i])
 OF_LEGS = {"joints": LEGS, "home": tuple(HOME[index] for index in LEGS)}
-LIFT = tuple(  # rad, what lifts a swinging foot; the sole stays level
-    next((lift for part, lift in {"hip_pitch": -0.4, "knee": 0.8, "ankle_pitch": -0.4}.items() if part in name), 0.0)
-    for name in (ROBOT.joint_names[index] for index in LEGS)
-)
+LIFTED = g1.of_joints(
+    {"hip_pitch": -0.4, "knee": 0.8, "ankle_pitch": -0.4}
+)  # rad, a swinging foot; the sole stays level
+LIFT = tuple(LIFTED[index] for index in LEGS)
 FALLEN = {"height_m": 0.55, "tilt_rad": 0.8}
 FASTEST = (1.0, 0.4, 0.8)  # forward or to the left in m/s, turning left in rad/s
 SLOWEST = (-0.5, -0.4, -0.8)
@@ -39,13 +37,12 @@ def starts(draw: Draw) -> dict[str, Start]:
     n, uniform = draw.robots, draw.uniform
     yaw = uniform(-pi, pi, n)
     none = torch.zeros_like(yaw)
-    joint_pos = torch.tensor(HOME).repeat(draw.worlds, n, 1)
-    joint_pos[..., list(LEGS)] += uniform(-0.05, 0.05, n, len(LEGS))
+    joint_pos = g1.near_pose(draw, HOME, LEGS)
     first, second = _velocity(draw), _velocity(draw)
     return {
         ROBOT.name: Start(
             pos=torch.stack([none, none, torch.full_like(yaw, ROBOT.home_height_m)], dim=-1),
-            quat=torch.stack([(yaw / 2).cos(), none, none, (yaw / 2).sin()], dim=-1),
+            quat=about_vertical(yaw),
             lin_vel=torch.cat([uniform(-0.2, 0.2, n, 2), none.unsqueeze(-1)], dim=-1),
             joint_pos=joint_pos,
             command={"velocity": first},
@@ -88,7 +85,7 @@ GROUP = GroupCfg(
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
         memory={
-            "last_action": MemoryTerm(observations.last_action, {"channels": LEGS}, initial=tuple(0.0 for _ in LEGS)),
+            "last_action": g1.last_action(LEGS),
             "gait_phase": MemoryTerm(
                 humanoids.gait_phase, {"dt_s": 1.0 / ROBOT.control_hz, "period_s": GAIT_S}, initial=(0.0,)
             ),
@@ -123,26 +120,14 @@ GROUP = GroupCfg(
     },
     terminations={"fallen": Term(humanoids.fallen, FALLEN)},
     success=Term(humanoids.tracks, {"speed_m_s": 0.35, "turn_rad_s": 1.2}),  # a pelvis turns to and fro with every step
-    noise=G1_NOISE,
+    noise=g1.NOISE,
     randomisation={
-        **G1_VARIATION,
+        **g1.VARIATION,
         "push": EventTerm(randomisation.push, {"speed_m_s": (0.0, 0.3)}, interval_range_s=(3.0, 5.0)),
     },
     # Ankles push off with all that they have: a target at rest may call for up to 1.2 times that, which drives cut off.
     shield={"pickup_share": 0.1},
-    training={
-        "ppo": {
-            "gamma": 0.98,
-            "gae_lambda": 0.9,
-            "num_steps": 16,
-            "epochs": 4,
-            "minibatch": 4096,
-            "hidden": 128,
-            "init_std": 0.3,
-            "min_std": 0.05,
-            "target_kl": 0.02,
-        }
-    },
+    training={"ppo": g1.PPO},
 )
 
 VELOCITY = TaskCfg(

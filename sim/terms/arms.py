@@ -154,17 +154,6 @@ def tool_low(t: Transition, height_m: float) -> Tensor:
     return t.frame("tool")[0][..., 2] < height_m
 
 
-def tool_off_height(t: Transition, height_m: float, slack_m: float) -> Tensor:
-    """By how much more than `slack_m` the tool is above or below `height_m`, m, world."""
-    return ((t.frame("tool")[0][..., 2] - height_m).abs() - slack_m).clamp(min=0.0)
-
-
-def tool_turned(t: Transition, quat: tuple[float, ...]) -> Tensor:
-    """Squared sine of the turn from `quat` wxyz, world, to the tool: `turn_between`, squared."""
-    own = t.frame("tool")[1]
-    return (turn_between(torch.tensor(quat).expand_as(own), own) ** 2).sum(-1)
-
-
 def near_joint_limit(t: Transition, margin_rad: float) -> Tensor:
     """How deep the joints that turn are in the last `margin_rad` before their limits, summed; 1 each at the limit."""
     turning = [joint for joint in load_robot(t.robot).joints if joint.max_velocity > 1.0]

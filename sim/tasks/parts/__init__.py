@@ -1,0 +1,1 @@
+"""What tasks of the same robot share."""
