@@ -5,10 +5,11 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
+
+from hardware.names import nearest
 
 
 class PluginError(ValueError):
@@ -31,15 +32,12 @@ def load_plugin(kind: str, name: str, built_in: Iterable[str] = ()) -> Any:
     module, _, attribute = reference.partition(":")
     if not (module and attribute):
         known = sorted({*built_in, *registered(kind)})
-        near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise PluginError(f"unknown {kind} {name!r}; known {kind}s: {', '.join(known)}, or module:NAME{hint}")
+        listed = ", ".join(known)
+        raise PluginError(f"unknown {kind} {name!r}; known {kind}s: {listed}, or module:NAME{nearest(name, known)}")
     found = _imported(kind, name, module)
     for part in attribute.split("."):
         if not hasattr(found, part):
-            near = get_close_matches(part, dir(found), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise PluginError(f"{kind} {name!r}: {module!r} has no {part!r}{hint}")
+            raise PluginError(f"{kind} {name!r}: {module!r} has no {part!r}{nearest(part, dir(found))}")
         found = getattr(found, part)
     return found
 

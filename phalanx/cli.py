@@ -7,9 +7,8 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from difflib import SequenceMatcher, get_close_matches
 from functools import reduce
 from importlib.metadata import version
 from operator import or_
@@ -63,10 +62,12 @@ def _dispatch(args: list[str]) -> int:
         print(f"phalanx {version('phalanx')}")
         return 0
     if args and args[0] not in ("-h", "--help"):
+        from hardware.names import nearest
+
         options = args[0].startswith("-")
-        near = "" if options else _nearest(args[0], COMMANDS)
+        near = "" if options else nearest(args[0], COMMANDS)
         kind = "option" if options else "command"
-        raise ValueError(f"unknown {kind} {args[0]!r}{near}; known commands: {', '.join(COMMANDS)}")
+        raise ValueError(f"unknown {kind} {args[0]!r}; known commands: {', '.join(COMMANDS)}{near}")
     summaries: list[Any] = [
         Annotated[Any, tyro.conf.subcommand(name, constructor=call, description=(call.__doc__ or "").splitlines()[0])]
         for name, call in COMMANDS.items()
@@ -116,7 +117,9 @@ def _explained(said: str, name: str, args: Sequence[str]) -> str:
         unknown = next((word for word in match[1].split(", ") if word.startswith("-")), match[1].split(", ")[0])
         if not unknown.startswith("-"):
             return f"too many arguments: {unknown!r}{usage}"
-        return f"unknown option {unknown}{_nearest(unknown, _options(name, args))}{usage}"
+        from hardware.names import nearest
+
+        return f"unknown option {unknown}{usage}{nearest(unknown, _options(name, args))}"
     if match := re.match(r"Error parsing (\S+): .*?('.*?')", text):
         return (
             f"{match[1]}: cannot read {match[2]}, wanted {_options(name, args).get(match[1], 'another value')}{usage}"
@@ -133,15 +136,6 @@ def _options(name: str, args: Sequence[str]) -> dict[str, str]:
     except SystemExit:
         pass
     return dict(re.findall(r"│ (--[\w.-]+)(?: (?:\{None\}\|)?([^\s│]+))?", shown.getvalue()))
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean ...` with the nearest of `known`: one that contains it or is in it, or is spelled alike."""
-    bare = word.strip("-")
-    parts = [name for name in known if len(name.strip("-")) > 3 and (name.strip("-") in bare or bare in name)]
-    near = max(parts, key=lambda name: SequenceMatcher(None, name, word).ratio(), default=None)
-    near = near or next(iter(get_close_matches(word, known, n=1)), None)
-    return f"; did you mean {near!r}" if near else ""
 
 
 def _complain(message: str, code: int) -> int:

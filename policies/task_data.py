@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hardware import load_robot
-from policies.names import nearest
+from hardware.names import nearest
 
 LEARNED = ("commands", "observation", "action", "robot")  # of a group: what a policy sees and does
 

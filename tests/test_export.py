@@ -17,6 +17,7 @@ from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoin
 from policies.evaluation.evaluate import evaluate, wilson
 from policies.evaluation.trained import load_controller
 from policies.evaluation.verify import VerifyCfg, measure_parity, starts_for, verify
+from policies.export import export
 from policies.export.export import export_policy
 from policies.training.train import train
 from sim.task import PolicyInput
@@ -54,6 +55,22 @@ def test_the_contract_says_what_the_task_says(bundle_path: Path):
     assert contract.provenance.seed == 0
     task = json.loads(contract_to_json(contract))["provenance"]["task_config"]
     assert task["groups"]["crazyflie"]["rewards"]["at_goal"]["func"] == "sim.terms.rewards.at_goal"
+
+
+def counted(function, calls: list[str]):
+    def call(*args):
+        calls.append(function.__name__)
+        return function(*args)
+
+    return call
+
+
+def test_graph_and_contract_are_made_once(run_dir: Path, tmp_path: Path, monkeypatch):
+    made = []
+    for name in ("GraphController", "to_onnx", "make_contract", "record_probes"):
+        monkeypatch.setattr(export, name, counted(getattr(export, name), made))
+    export_policy(run_dir, tmp_path / "policy.onnx")
+    assert made == ["GraphController", "to_onnx", "make_contract", "record_probes"]
 
 
 def test_the_file_names_nothing_of_the_machine_that_made_it(bundle_path: Path):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from math import pi
 
-import msgspec
 import onnxruntime as ort
 import pytest
 import torch
@@ -107,12 +106,9 @@ def test_an_untrained_policy_becomes_a_graph_that_agrees_with_it(name):
         "versions": {},
     }
     content = {"run": run, "progress": {"agent_steps": 1}, "saved_at_utc": ""}
-    contract = make_contract(controller, content, env.task)
-    data, used = to_onnx(GraphController(controller, contract.inputs, contract.outputs))
-    session = ort.InferenceSession(data)
-    given = graph_inputs(
-        msgspec.structs.replace(contract, inputs=tuple(t for t in contract.inputs if t.name in used)), env
-    )
+    graph = GraphController(controller, env.task.scene.objects)
+    session = ort.InferenceSession(to_onnx(graph))
+    given = graph_inputs(make_contract(graph, content, env.task), env)
     given |= {k: v.flatten(0, 1).numpy() for k, v in controller.initial_memory(4, env.num_agents).items()}
     with torch.no_grad():
         target = controller(replace(env.policy_input, memory=controller.initial_memory(4, env.num_agents)))[0].target

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hardware.names import nearest
 from policies.algorithms import ALGORITHMS
 from policies.checkpoint import CheckpointError, load_checkpoint
-from policies.names import nearest
 from policies.networks.controller import Controller
 from policies.task_data import changed, differences, task_record
 from sim.tasks import load_task

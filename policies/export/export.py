@@ -5,44 +5,33 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from deploy.bundle.probes import Probes, ProbeSequence, record_sequence
-from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, robot_interface
-from deploy.contract.tensor_specs import (
-    MEMORY_OUTPUT_SUFFIX,
-    PEER_INPUTS,
-    TensorSpec,
-    object_tensor_specs,
-    peer_tensor_specs,
-    state_tensor_specs,
-)
-from deploy.runtime import PolicyRuntime
+from deploy.contract import Contract, MemorySpec, Provenance, TeamSpec, robot_interface
+from deploy.contract.tensor_specs import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS
 from deploy.shield import make_shield_params
 from hardware import load_robot
+from hardware.names import nearest
 from policies.checkpoint import load_checkpoint
 from policies.evaluation.policy_runner import TeamRunner, TorchRunner, graph_inputs
 from policies.evaluation.trained import controllers_of, trained_task
 from policies.export.graph import GraphController, step_function, to_onnx
 from policies.export.save import save_bundle
-from policies.names import nearest
 from policies.networks.controller import Controller
 from policies.task_data import describe
 from policies.training.run_record import git_state, versions
 from sim.envs.team_env import TeamEnv
 from sim.task import TaskCfg
 
-Task = TaskCfg
-
 PROBE_STEPS = 8  # control periods of each probe
 PROBE_LEAD = 40  # control periods flown before it, so that robots are moving and memory is not fresh
 
 
 def export_policy(
-    checkpoint: Path, out: Path, task: Task | None = None, group: str = "", accept_change: bool = False
+    checkpoint: Path, out: Path, task: TaskCfg | None = None, group: str = "", accept_change: bool = False
 ) -> Path:
-    """Write the policy of a checkpoint (file or run directory) as one policy file and load it again to check it.
+    """Write the policy of a checkpoint (file or run directory) as one policy file, checked before it is written.
 
     `group` says whose, where the task has several; `task` is needed when it is not one that `load_task` knows.
     Raises CheckpointError, also where the task is not what was trained unless `accept_change`, BundleError, and
@@ -56,86 +45,53 @@ def export_policy(
     return _export(team, group, content, task, out)
 
 
-def export_team(checkpoint: Path, folder: Path, task: Task | None = None, accept_change: bool = False) -> list[Path]:
+def export_team(checkpoint: Path, folder: Path, task: TaskCfg | None = None, accept_change: bool = False) -> list[Path]:
     """Write the policy of every group of a checkpoint as `folder`/TASK-GROUP.onnx; see `export_policy`."""
     content, task, team = _trained(checkpoint, task, accept_change)
     names = {group: f"{task.name}-{group}.onnx" if len(team) > 1 else f"{task.name}.onnx" for group in team}
     return [_export(team, group, content, task, folder / name) for group, name in names.items()]
 
 
-def _trained(checkpoint: Path, task: Any, accept_change: bool) -> tuple[dict[str, Any], Any, dict[str, Controller]]:
+def _trained(
+    checkpoint: Path, task: TaskCfg | None, accept_change: bool
+) -> tuple[dict[str, Any], TaskCfg, dict[str, Controller]]:
     content = load_checkpoint(checkpoint)
     task = trained_task(content, task, accept_change)
     return content, task, controllers_of(content, task)
 
 
-def _export(team: Mapping[str, Controller], group: str, content: Mapping[str, Any], task: Any, out: Path) -> Path:
-    controller = team[group]
-    contract = make_contract(controller, content, task, group if len(team) > 1 else "")
-    onnx_bytes, used = to_onnx(GraphController(controller, contract.inputs, contract.outputs))
-    contract = msgspec.structs.replace(
-        contract, inputs=tuple(tensor for tensor in contract.inputs if tensor.name in used)
-    )
-    graph = GraphController(controller, contract.inputs, contract.outputs)
-    contract = msgspec.structs.replace(contract, objects=graph.objects)
-    probes = record_probes(graph, contract, team, task)
-    save_bundle(onnx_bytes, contract, probes, out)
-    PolicyRuntime.load(out, load_robot(controller.group.robot))
+def _export(team: Mapping[str, Controller], group: str, content: Mapping[str, Any], task: TaskCfg, out: Path) -> Path:
+    graph = GraphController(team[group], task.scene.objects)
+    onnx_bytes = to_onnx(graph)  # before the contract, which lists what the graph really uses
+    contract = make_contract(graph, content, task, group if len(team) > 1 else "")
+    save_bundle(onnx_bytes, contract, record_probes(graph, contract, team, task), out)
     return out
 
 
-def make_contract(controller: Controller, content: Mapping[str, Any], task: Any, role: str = "") -> Contract:
-    """What the policy of a checkpoint with `content` promises, with every input that it might look at.
+def make_contract(graph: GraphController, content: Mapping[str, Any], task: TaskCfg, group: str = "") -> Contract:
+    """What the policy in `graph`, of a checkpoint with `content`, promises.
 
-    `task` is the whole team's; `role` is the group's name where it has several.
+    `task` is the whole team's; `group` is the group's name where it has several.
     """
-    cfg = controller.group
+    cfg = graph.controller.group
     robot = load_robot(cfg.robot)
-    obs = cfg.observation
-    commands = tuple(
-        CommandSpec(name, ("batch", len(c.low)), c.unit, c.frame, c.meaning, c.low, c.high)
-        for name, c in cfg.commands.items()
-    )
-    carried = {name: (t.initial, first_sentence(t.func)) for name, t in obs.memory.items()}
-    carried |= {name: (initial, "state of the network") for name, initial in controller.policy.memory.items()}
-    memory = tuple(
-        TensorSpec(name, ("batch", len(initial)), "float32", "1", "none", meaning)
-        for name, (initial, meaning) in carried.items()
-    )
-    inputs = (
-        *state_tensor_specs(len(robot.joint_names)),
-        *(signal for name in task.scene.objects for signal in object_tensor_specs(name)),
-        *(peer_tensor_specs() if obs.peer else ()),
-        *(TensorSpec(c.name, c.shape, "float32", c.unit, c.frame, c.meaning) for c in commands),
-        *memory,
-    )
-    width = len(robot.channels)
-    units = ", ".join(dict.fromkeys(channel.unit for channel in robot.channels))
-    own = ", ".join(obs.own)
-    seen = len(controller.policy.normaliser.policy.mean)
-    outputs = (
-        TensorSpec("target", ("batch", width), "float32", units, "body", "actuator command, one entry a channel"),
-        TensorSpec("obs", ("batch", seen), "float32", "SI", "body", f"seen: {own}"),
-        TensorSpec("action", ("batch", width), "float32", "1", "none", "network output in [-1, 1] before decoding"),
-        *(TensorSpec(m.name + MEMORY_OUTPUT_SUFFIX, m.shape, "float32", m.unit, m.frame, m.meaning) for m in memory),
-    )
     return Contract(
         task=content["run"].get("from") or task.name,  # by which it is found again
-        group=role,
+        group=group,
         robot=robot_interface(robot),
         control_dt_s=1.0 / robot.control_hz,
-        inputs=inputs,
-        outputs=outputs,
-        memory=tuple(MemorySpec(n, n + MEMORY_OUTPUT_SUFFIX, initial) for n, (initial, _) in carried.items()),
-        commands=commands,
-        objects=task.scene.objects,
-        team=TeamSpec(content["run"]["num_agents"], obs.peer_range_m, obs.max_peers),
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        memory=tuple(MemorySpec(t.name, t.name + MEMORY_OUTPUT_SUFFIX, initial) for t, initial in graph.memory),
+        commands=graph.commands,
+        objects=graph.objects,
+        team=TeamSpec(content["run"]["num_agents"], cfg.observation.peer_range_m, cfg.observation.max_peers),
         shield=asdict(make_shield_params(robot, **cfg.shield)),
         provenance=_provenance(task, content),
     )
 
 
-def record_probes(graph: GraphController, contract: Contract, team: Mapping[str, Controller], task: Any) -> Probes:
+def record_probes(graph: GraphController, contract: Contract, team: Mapping[str, Controller], task: TaskCfg) -> Probes:
     """Flights of the team, of which `graph` sees what its group sees.
 
     Like robots that hear each other also fly as a pair and as a larger team than was trained; for a group of several,
@@ -157,7 +113,7 @@ def record_probes(graph: GraphController, contract: Contract, team: Mapping[str,
     return Probes(tuple(_recorded(graph, _with_peers(inputs, number), memory) for number in numbers))
 
 
-def _like_robots(graph: GraphController, contract: Contract, task: Any, robots: int) -> tuple[dict, dict]:
+def _like_robots(graph: GraphController, contract: Contract, task: TaskCfg, robots: int) -> tuple[dict, dict]:
     env, runner = TeamEnv(task, 1, seed=robots, num_agents=robots), TorchRunner(graph.controller)
     return _flight(contract, env, env.group, TeamRunner({task.group_name: runner}), runner)
 
@@ -190,7 +146,7 @@ def _with_peers(inputs: Mapping[str, np.ndarray], count: int) -> dict[str, np.nd
     return {name: value[:, :, slots] if name in PEER_INPUTS else value.copy() for name, value in inputs.items()}
 
 
-def _provenance(task: Any, content: Mapping[str, Any]) -> Provenance:
+def _provenance(task: TaskCfg, content: Mapping[str, Any]) -> Provenance:
     """That of the training; what an earlier version's checkpoint does not know is that of today."""
     run, data = content["run"], content["run"]["task_data"]
     git = run["git"] or (git_state() if content.get("made_before") else None) or {"commit": None}
@@ -204,8 +160,3 @@ def _provenance(task: Any, content: Mapping[str, Any]) -> Provenance:
         git_commit=git["commit"],
         versions={name: value for name, value in (run["versions"] or now).items() if name != "phalanx"},
     )
-
-
-def first_sentence(func: Any) -> str:
-    """First line of a term's docstring, without the full stop."""
-    return (func.__doc__ or func.__name__).strip().splitlines()[0].rstrip(".")

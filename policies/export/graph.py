@@ -2,21 +2,26 @@
 
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from deploy.bundle.probes import StepFn
+from deploy.contract import CommandSpec, TensorSpec
 from deploy.contract.tensor_specs import (
+    ACTION,
     MEMORY_OUTPUT_SUFFIX,
+    OBS,
     PEER_INPUTS,
     STATE_INPUTS,
-    TensorSpec,
+    TARGET,
     object_field,
     object_tensor_specs,
+    peer_tensor_specs,
     state_tensor_specs,
 )
 from hardware import load_robot
@@ -28,29 +33,53 @@ OPSET = 18
 
 
 class GraphController(nn.Module):
-    """A controller whose inputs and outputs are named tensors (batch, ...) in the order of a contract."""
+    """A controller whose inputs and outputs are named tensors (batch, ...), in the order of `inputs` and `outputs`.
 
-    def __init__(self, controller: Controller, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> None:
+    At first `inputs` has all that robot, `objects`, peers, commands and memory can give; `to_onnx` leaves what is used.
+    """
+
+    def __init__(self, controller: Controller, objects: Sequence[str] = ()) -> None:
         super().__init__()
         self.controller = controller
-        self.inputs, self.outputs = inputs, outputs
+        self._robot = load_robot(controller.group.robot)
+        self.memory = memory_specs(controller)
+        self._measured = (
+            *state_tensor_specs(len(self._robot.joint_names)),
+            *(spec for name in objects for spec in object_tensor_specs(name)),
+        )
+        self.inputs = (
+            *self._measured,
+            *(peer_tensor_specs() if controller.group.observation.peer else ()),
+            *(TensorSpec(c.name, c.shape, "float32", c.unit, c.frame, c.meaning) for c in self.commands),
+            *(spec for spec, _ in self.memory),
+        )
+        width, units = len(self._robot.channels), dict.fromkeys(channel.unit for channel in self._robot.channels)
+        seen, own = len(controller.policy.normaliser.policy.mean), ", ".join(controller.group.observation.own)
+        self.outputs = (
+            TensorSpec(TARGET, ("batch", width), "float32", ", ".join(units), "body", "command to each channel"),
+            TensorSpec(OBS, ("batch", seen), "float32", "SI", "body", f"seen: {own}"),
+            TensorSpec(ACTION, ("batch", width), "float32", "1", "none", "network output in [-1, 1] before decoding"),
+            *(msgspec.structs.replace(spec, name=spec.name + MEMORY_OUTPUT_SUFFIX) for spec, _ in self.memory),
+        )
 
     @property
-    def measurements(self) -> set[str]:
-        """Inputs that sensors give, of the robot itself and of objects."""
-        given = {*PEER_INPUTS, *self.controller.group.commands, *self.memory}
-        return {t.name for t in self.inputs} - given
-
-    @property
-    def memory(self) -> tuple[str, ...]:
-        """Inputs that the policy carries over, of its observation and its network."""
-        return (*self.controller.group.observation.memory, *self.controller.policy.memory)
+    def commands(self) -> tuple[CommandSpec, ...]:
+        """What an operator may ask for."""
+        return tuple(
+            CommandSpec(name, ("batch", len(c.low)), c.unit, c.frame, c.meaning, c.low, c.high)
+            for name, c in self.controller.group.commands.items()
+        )
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """Tracked things that some input is about."""
-        about = self.measurements - set(STATE_INPUTS)
-        return tuple(dict.fromkeys(object_field(t.name)[0] for t in self.inputs if t.name in about))
+        """Tracked objects that some input is about."""
+        measured = {spec.name for spec in self._measured} - set(STATE_INPUTS)
+        return tuple(dict.fromkeys(object_field(t.name)[0] for t in self.inputs if t.name in measured))
+
+    def keep(self, used: Collection[str]) -> None:
+        """Leave out the measurements, of the robot and of objects, that are not in `used`."""
+        unused = {spec.name for spec in self._measured} - set(used)
+        self.inputs = tuple(tensor for tensor in self.inputs if tensor.name not in unused)
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """One control period: values in the order of `inputs` -> in the order of `outputs`."""
@@ -64,13 +93,13 @@ class GraphController(nn.Module):
         """What the controller is given; zero where the graph has no such input, which then is not used."""
         group, like = self.controller.group, next(iter(given.values()))
 
-        def take(signal: TensorSpec) -> Tensor:
-            absent = torch.zeros(like.shape[0], *(d for d in signal.shape[1:] if isinstance(d, int)))
-            return given.get(signal.name, absent)
+        def take(spec: TensorSpec) -> Tensor:
+            absent = torch.zeros(like.shape[0], *(d for d in spec.shape[1:] if isinstance(d, int)))
+            return given.get(spec.name, absent)
 
         age = torch.zeros(like.shape[0])
-        state = {signal.name: take(signal) for signal in state_tensor_specs(len(load_robot(group.robot).joint_names))}
-        state = {name: state.get(name, torch.zeros(like.shape[0], 0)) for name in STATE_INPUTS}
+        state = {name: torch.zeros(like.shape[0], 0) for name in STATE_INPUTS}
+        state |= {spec.name: take(spec) for spec in self._measured if spec.name in STATE_INPUTS}
         objects = {}
         for name in self.objects:
             objects[name] = ObjectState(
@@ -81,14 +110,29 @@ class GraphController(nn.Module):
         if group.observation.peer:
             peers = Peers(**{field: given[name] for name, field in PEER_INPUTS.items()})
         command = {name: given[name] for name in group.commands}
-        memory = {name: given[name] for name in self.memory}
+        memory = {spec.name: given[spec.name] for spec, _ in self.memory}
         return PolicyInput(RobotState(**state, age=age), peers, objects, command, memory)
 
 
-def to_onnx(graph: GraphController) -> tuple[bytes, set[str]]:
-    """The module as an ONNX file with the contract's names, and those of the inputs that it has.
+def memory_specs(controller: Controller) -> list[tuple[TensorSpec, tuple[float, ...]]]:
+    """What observation and network carry from one period to the next, (batch, n) each, with its initial value (n,)."""
+    carried = {name: (t.initial, first_line(t.func)) for name, t in controller.group.observation.memory.items()}
+    carried |= {name: (initial, "state of the network") for name, initial in controller.policy.memory.items()}
+    return [
+        (TensorSpec(name, ("batch", len(initial)), "float32", "1", "none", meaning), initial)
+        for name, (initial, meaning) in carried.items()
+    ]
 
-    "batch" and "peers" stay free. Measurements that nothing depends on are left out: a robot need not have them.
+
+def first_line(func: Any) -> str:
+    """First line of a function's docstring, without the full stop; its name where it has none."""
+    return (func.__doc__ or func.__name__).strip().splitlines()[0].rstrip(".")
+
+
+def to_onnx(graph: GraphController) -> bytes:
+    """The module as an ONNX file with the names of its inputs and outputs; "batch" and "peers" stay free.
+
+    Measurements that nothing depends on are left out, of `graph.inputs` as well: a robot need not have them.
     """
     sizes = {"batch": 3, "peers": 2}
     example = tuple(
@@ -112,17 +156,12 @@ def to_onnx(graph: GraphController) -> tuple[bytes, set[str]]:
             verbose=False,
         )
     assert program is not None
-    model = program.model_proto  # made anew each time that it is asked for
-    used = _drop_unused(model.graph, graph.measurements)
-    return model.SerializeToString(deterministic=True), used
-
-
-def _drop_unused(graph: Any, names: set[str]) -> set[str]:
-    """Remove those of the inputs `names` of an ONNX graph that no node reads; names of all inputs that stay."""
-    read = {name for node in graph.node for name in node.input}
-    for unused in [tensor for tensor in graph.input if tensor.name in names - read]:
-        graph.input.remove(unused)
-    return {tensor.name for tensor in graph.input}
+    model = program.model_proto  # a new one each time that it is asked for
+    graph.keep({name for node in model.graph.node for name in node.input})
+    names = {tensor.name for tensor in graph.inputs}
+    for unused in [tensor for tensor in model.graph.input if tensor.name not in names]:
+        model.graph.input.remove(unused)
+    return model.SerializeToString(deterministic=True)
 
 
 def step_function(graph: GraphController) -> StepFn:

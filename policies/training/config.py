@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hardware.names import nearest
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import resolve
-from policies.names import nearest
 from policies.networks.trunk import NetworkCfg
 
 
