@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 
 from hardware import load_robot
-from sim.envs.team_env import task_scene
+from sim.envs.world import task_scene
 from sim.tasks import load_task
 
 EPISODE_STEPS = 250  # control steps

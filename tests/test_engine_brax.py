@@ -5,7 +5,7 @@ import pytest
 import torch
 from one_group import make_env
 
-from sim.envs.team_env import task_scene
+from sim.envs.world import task_scene
 from sim.physics import EngineError, check_engine
 from sim.physics.jax.brax import BraxPhysics, brax_refuses
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics

@@ -8,7 +8,7 @@ import torch
 from twins import Twins
 
 from hardware import load_robot
-from sim.envs.team_env import task_scene
+from sim.envs.world import task_scene
 from sim.physics import EngineError, Physics
 from sim.physics.jax.mjx import MjxPhysics, put_scene
 from sim.physics.jax.setup import engine_modules, find_device

@@ -19,7 +19,7 @@ from phalanx.report.places import robot_labels
 from phalanx.report.render import COLOURS, choose_opengl
 from phalanx.report.shapes import shapes_of
 from phalanx.report.video import save_picture
-from sim.envs.team_env import task_scene
+from sim.envs.world import task_scene
 from sim.tasks import load_task, task_names
 from sim.tasks.hover import HOVER
 

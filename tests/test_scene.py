@@ -10,7 +10,8 @@ import torch
 from one_group import make_env, start_of, starts_at
 
 from hardware import load_robot, robot_names
-from sim.envs.team_env import TeamEnv, task_scene
+from sim.envs.team_env import TeamEnv
+from sim.envs.world import task_scene
 from sim.noise import Noise
 from sim.scenes.scene import Members, build_scene, compose_scene
 from sim.task import GroupCfg, SceneCfg, TaskCfg

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from sim.envs.team_env import TeamEnv, task_scene
+from sim.envs.team_env import TeamEnv
+from sim.envs.world import task_scene
 from sim.physics.derived import DERIVED, INERTIAL
 from sim.physics.mujoco import shared_models
 from sim.physics.mujoco.shared_models import SharedModels

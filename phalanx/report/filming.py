@@ -11,7 +11,7 @@ from phalanx.report.film import Cable, Film, Marker
 from phalanx.report.flight import Chart
 from phalanx.report.places import Commanded, markers_of
 from phalanx.report.shapes import EVERYWHERE, bones_of, shapes_of
-from sim.envs.team_env import task_scene
+from sim.envs.world import task_scene
 from sim.scenes.scene import Scene
 from sim.task import TaskCfg
 

@@ -93,9 +93,10 @@ class NextStepEnv(TeamEnv):
     _over: torch.Tensor  # (W,) worlds that restart in the next step ...
     _success: torch.Tensor  # ... and whether they had succeeded
 
-    def _reset(self, seed: int | None, difficulty: torch.Tensor | None) -> dict[str, Any]:
-        self._over = self._success = torch.zeros(self.num_envs, dtype=torch.bool)
-        return super()._reset(seed, difficulty)
+    def reset(self, seed: int | None = None, difficulty: torch.Tensor | None = None) -> dict[str, Any]:
+        """See `TeamEnv.reset`."""
+        self._over = self._success = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+        return super().reset(seed, difficulty)
 
     def _renew(self, success: torch.Tensor, worlds: torch.Tensor) -> None:
         """Not yet."""

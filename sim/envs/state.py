@@ -3,14 +3,18 @@
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from hardware.types import ObjectState, Peers, RobotState
 from sim.envs.observation import Observation
 from sim.scenes.terrain import Ground
+from sim.tree import on_tensors
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from sim.envs.team_env import TeamEnv
 
     Kind = TypeVar("Kind", bound=DataclassInstance)
 
@@ -86,12 +90,49 @@ class EnvState:
 STATE_TYPES = (EnvState, GroupState, RobotsState, Observation, Ground, RobotState, Peers, ObjectState)
 
 
-def read(kind: "type[Kind]", owner: Any) -> "Kind":
+def read_env(env: "TeamEnv", traced: bool) -> EnvState:
+    """All that changes of an environment from step to step, nothing copied.
+
+    `traced` is for programs that thread a `TraceablePhysics` through: generators are theirs, and frames follow.
+    """
+    physics: Any = env.world.physics
+    return EnvState(
+        groups={name: _read(GroupState, group) for name, group in env.groups.items()},
+        robots={name: _read(RobotsState, group.robots) for name, group in env.groups.items()},
+        steps=env.steps,
+        min_separation=env.min_separation,
+        difficulty=env.difficulty,
+        physics=physics.tensors() if traced else physics.state_dict(),
+        frames={} if traced else {name: group.now.frames for name, group in env.groups.items()},
+        generator=None if traced else env.generator.get_state(),
+    )
+
+
+def write_env(env: "TeamEnv", state: EnvState) -> None:
+    """Put a state that `read_env` gave in place of the one that is there: as a copy, unless it was traced."""
+    physics: Any = env.world.physics
+    if state.generator is not None:
+        env.generator.set_state(state.generator.cpu())
+        state = on_tensors(lambda tensor: tensor.to(env.device, copy=True), state)
+    for name, group in env.groups.items():
+        _write(group, state.groups[name])
+        _write(group.robots, state.robots[name])
+    env.steps, env.min_separation, env.difficulty = state.steps, state.min_separation, state.difficulty
+    if state.generator is None:
+        physics.put(state.physics)
+        return
+    physics.load_state_dict(state.physics)
+    for group in env.groups.values():
+        if group.robots.ground is not None:  # physics leaves its heights to whoever made them
+            group.robots.lay(group.robots.ground, torch.arange(env.num_envs))
+
+
+def _read(kind: "type[Kind]", owner: Any) -> "Kind":
     """The attributes of `owner` that a state of this kind has, nothing copied."""
     return kind(**{field.name: getattr(owner, field.name) for field in fields(kind)})
 
 
-def write(owner: Any, state: "DataclassInstance") -> None:
+def _write(owner: Any, state: "DataclassInstance") -> None:
     """Put the entries of `state` in place of the attributes of `owner`."""
     for field in fields(state):
         setattr(owner, field.name, getattr(state, field.name))

@@ -2,37 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from hardware import load_robot
 from sim.envs.agents import AgentGroup
 from sim.envs.observation import Observation
-from sim.envs.state import EnvState, EnvStep, GroupState, RobotsState, read, write
-from sim.envs.world import World
-from sim.physics import TraceablePhysics, on
-from sim.scenes.scene import Members, Scene, compose_scene
+from sim.envs.state import EnvState, EnvStep, read_env, write_env
+from sim.envs.world import World, task_scene
+from sim.physics import on, on_its_device
 from sim.task import Draw, TaskCfg
 from sim.tasks import load_task
 from sim.tracing import is_tracing
 from sim.tree import on_tensors
 
 Tensor = torch.Tensor
-
-
-def task_scene(task: TaskCfg, num_agents: int | None = None, visuals: bool = False) -> Scene:
-    """The scene of a task; `num_agents` replaces the team size of a task for like robots."""
-    if num_agents is not None and len(task.groups) > 1:
-        raise ValueError(
-            f"task {task.name!r} is for a mixed team, whose size is fixed; {num_agents} robots were asked for"
-        )
-    members = []
-    for cfg in task.groups.values():
-        robot, count = load_robot(cfg.robot), cfg.num_agents if num_agents is None else num_agents
-        bases = task.scene.bases(count) if task.scene.bases and robot.fixed_base else None
-        members.append(Members(robot, count, bases))
-    return compose_scene(members, visuals=visuals, props=task.scene.props, objects=task.scene.objects)
 
 
 class TeamEnv:
@@ -91,29 +76,12 @@ class TeamEnv:
         """What is seen now."""
         return {name: group.obs for name, group in self.groups.items()}
 
+    @on_its_device
     def reset(self, seed: int | None = None, difficulty: Tensor | None = None) -> dict[str, Observation]:
         """Start every world anew; with `seed` from a fresh generator. Returns what each group sees.
 
         The curriculum begins again, or goes on from a `difficulty` (W,) that it had reached elsewhere.
         """
-        with on(self.device):
-            return self._reset(seed, difficulty)
-
-    def step(self, actions: Mapping[str, Tensor], targets: Mapping[str, Tensor] | None = None) -> EnvStep:
-        """One control step under an action (W, N, U) for each group, clipped to [-1, 1].
-
-        A group with an entry in `targets` (W, N, U) is commanded that, whatever its action would be decoded to.
-        """
-        with on(self.device):
-            clipped = {name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in self.groups}
-            return self._step(clipped, {name: target.to(self.device) for name, target in (targets or {}).items()})
-
-    def stagger(self) -> None:
-        """Spread the worlds over the length of an episode, so that they do not all end together; for training."""
-        with on(self.device):
-            self.steps = torch.randint(0, self.max_steps, (self.num_envs,), generator=self.generator)
-
-    def _reset(self, seed: int | None, difficulty: Tensor | None) -> dict[str, Observation]:
         if seed is not None:
             self.generator.manual_seed(seed)
         self.steps = torch.zeros(self.num_envs, dtype=torch.long)
@@ -131,16 +99,24 @@ class TeamEnv:
         self._observe()
         return self.obs
 
-    def _step(self, actions: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> EnvStep:
+    @on_its_device
+    def step(self, actions: Mapping[str, Tensor], targets: Mapping[str, Tensor] | None = None) -> EnvStep:
+        """One control step under an action (W, N, U) for each group, clipped to [-1, 1].
+
+        A group with an entry in `targets` (W, N, U) is commanded that, whatever its action would be decoded to.
+        """
         groups = self.groups
+        actions = {name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in groups}
+        targets = {name: target.to(self.device) for name, target in (targets or {}).items()}
         commands = {name: group.actuator_command(actions[name], targets.get(name)) for name, group in groups.items()}
         self.world.step(list(commands.values()))
-        unstable = self._restart_unstable()
+        unstable = ~self.world.physics.finite()
+        self._where(unstable, self._rescue)  # so that no NaN goes any further
         self._update_transitions(actions, {name: command.target for name, command in commands.items()})
         rewards, terminations = {}, {}
         for name, group in groups.items():
             rewards[name], terminations[name] = group.compute_rewards_and_terminations()
-            terminations[name]["unstable"] = unstable.expand_as(group.held)
+            terminations[name]["unstable"] = unstable.unsqueeze(-1).expand_as(group.held)
         terminated = {name: torch.stack(list(terms.values())).any(0) for name, terms in terminations.items()}
         failed = torch.cat(list(terminated.values()), dim=1).any(-1)
         self.steps += 1
@@ -167,6 +143,11 @@ class TeamEnv:
         step.obs = self.obs
         return step
 
+    @on_its_device
+    def stagger(self) -> None:
+        """Spread the worlds over the length of an episode, so that they do not all end together; for training."""
+        self.steps = torch.randint(0, self.max_steps, (self.num_envs,), generator=self.generator)
+
     def _where(self, condition: Tensor, change: Callable[[Tensor], None]) -> None:
         """Call `change` of the worlds (K,) in which a `condition` (W,) holds.
 
@@ -179,8 +160,11 @@ class TeamEnv:
             return
         before = on_tensors(Tensor.clone, self.get_state(traced=True))
         change(self._all)
-        after = self.get_state(traced=True)
-        self._put(on_tensors(lambda new, old: torch.where(_over(condition, new), new, old), after, before))
+
+        def chosen(new: Tensor, old: Tensor) -> Tensor:
+            return torch.where(condition.view(-1, *[1] * (new.ndim - 1)), new, old)
+
+        write_env(self, on_tensors(chosen, self.get_state(traced=True), before))
 
     def _update_transitions(self, actions: Mapping[str, Tensor] | None = None, targets: Mapping | None = None) -> None:
         """The truth as it is now, for every group; without `actions` (W, N, U) nothing has been done yet."""
@@ -207,19 +191,13 @@ class TeamEnv:
     def _measured(self, worlds: Tensor) -> list[tuple]:
         """What each group measures in `worlds` (K,)."""
         groups = list(self.groups.values())
-        talks = any(group.hears for group in groups)
-        noises = [group.noise for group in groups]
-        messages = self.world.broadcast(worlds, noises, self.generator) if talks else None
+        messages = None
+        if any(group.hears for group in groups):
+            messages = self.world.broadcast(worlds, [group.noise for group in groups], self.generator)
         return [group.measure(worlds, messages, self.generator) for group in groups]
 
-    def _restart_unstable(self) -> Tensor:
-        """Worlds (W, 1) whose physics blew up in this step; each is put at a start, so that no NaN goes any further."""
-        unstable = ~self.world.physics.finite()
-        self._where(unstable, self._rescue)
-        return unstable.unsqueeze(-1)
-
     def _rescue(self, worlds: Tensor) -> None:
-        """Put `worlds` (K,) at a start, and keep where they had been."""
+        """Put `worlds` (K,), whose physics blew up, at a start, and keep where they had been."""
         if not is_tracing():
             self.unstable = {"worlds": worlds} | {
                 name: {field: getattr(group.now.state, field)[worlds] for field in group.now.state.__slots__}
@@ -257,49 +235,14 @@ class TeamEnv:
             group.take_commands(worlds, starts[name])
 
     def get_state(self, traced: bool = False) -> EnvState:
-        """All that changes from step to step, as a copy of its own.
-
-        `traced` is for programs that thread a `TraceablePhysics` through: nothing is copied, generators are theirs.
-        """
-        physics = self.world.physics
-        state = EnvState(
-            groups={name: read(GroupState, group) for name, group in self.groups.items()},
-            robots={name: read(RobotsState, group.robots) for name, group in self.groups.items()},
-            steps=self.steps,
-            min_separation=self.min_separation,
-            difficulty=self.difficulty,
-            physics=cast(TraceablePhysics, physics).tensors() if traced else physics.state_dict(),
-            frames={} if traced else {name: group.now.frames for name, group in self.groups.items()},
-            generator=None if traced else self.generator.get_state(),
-        )
+        """All that changes from step to step, as a copy of its own; for `traced` see `read_env`."""
+        state = read_env(self, traced)
         return state if traced else on_tensors(Tensor.clone, state)
 
+    @on_its_device
     def set_state(self, state: EnvState) -> None:
         """Put back what `get_state` gave, in an environment of the same task, size and engine."""
-        with on(self.device):
-            if state.generator is None:
-                self._put(state)
-            else:
-                self.generator.set_state(state.generator.cpu())
-                self._put(on_tensors(lambda tensor: tensor.to(self.device, copy=True), state))
-            self._update_transitions()
-            for name, frames in state.frames.items():
-                self.groups[name].now.frames.update(frames)
-
-    def _put(self, state: EnvState) -> None:
-        for name, group in self.groups.items():
-            write(group, state.groups[name])
-            write(group.robots, state.robots[name])
-        self.steps, self.min_separation, self.difficulty = state.steps, state.min_separation, state.difficulty
-        if state.generator is None:
-            cast(TraceablePhysics, self.world.physics).put(state.physics)
-            return
-        self.world.physics.load_state_dict(state.physics)
-        for group in self.groups.values():
-            if group.robots.ground is not None:  # physics leaves its heights to whoever made them
-                group.robots.lay(group.robots.ground, self._all)
-
-
-def _over(condition: Tensor, tensor: Tensor) -> Tensor:
-    """A condition (W,) of whole worlds beside a tensor (W, ...)."""
-    return condition.view(-1, *[1] * (tensor.ndim - 1))
+        write_env(self, state)
+        self._update_transitions()
+        for name, frames in state.frames.items():
+            self.groups[name].now.frames.update(frames)

@@ -4,16 +4,31 @@ from collections.abc import Sequence
 
 import torch
 
+from hardware import load_robot
 from hardware.rotation import rotate_inverse
 from hardware.types import ActuatorCommand, ObjectState
 from sim.envs.robots import ANG, LIN, POS, QUAT, RobotGroup
 from sim.noise import Noise, add_error
 from sim.physics import Physics, make_physics, on
-from sim.scenes.scene import Scene, Tracked, close_loops
-from sim.task import Start
+from sim.scenes.scene import Members, Scene, Tracked, close_loops, compose_scene
+from sim.task import Start, TaskCfg
 from sim.tracing import is_tracing
 
 Tensor = torch.Tensor
+
+
+def task_scene(task: TaskCfg, num_agents: int | None = None, visuals: bool = False) -> Scene:
+    """The scene of a task; `num_agents` replaces the team size of a task for like robots."""
+    if num_agents is not None and len(task.groups) > 1:
+        raise ValueError(
+            f"task {task.name!r} is for a mixed team, whose size is fixed; {num_agents} robots were asked for"
+        )
+    members = []
+    for cfg in task.groups.values():
+        robot, count = load_robot(cfg.robot), cfg.num_agents if num_agents is None else num_agents
+        bases = task.scene.bases(count) if task.scene.bases and robot.fixed_base else None
+        members.append(Members(robot, count, bases))
+    return compose_scene(members, visuals=visuals, props=task.scene.props, objects=task.scene.objects)
 
 
 class World:

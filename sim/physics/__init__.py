@@ -1,13 +1,16 @@
 """Physics engines: each steps many worlds of one scene and hands their states out as torch tensors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 
 from sim.scenes.scene import Scene
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class _Engine(NamedTuple):
@@ -65,6 +68,17 @@ def packages_of(engine: str) -> tuple[str, ...]:
 def on(device: torch.device) -> AbstractContextManager:
     """New tensors are made on `device` for as long as this lasts; on a CPU they are anyway, and this costs nothing."""
     return nullcontext() if device.type == "cpu" else device
+
+
+def on_its_device(method: Method) -> Method:
+    """A method in which new tensors are made on the `device` of its object."""
+
+    @wraps(method)
+    def run(owner: Any, *args: Any, **options: Any) -> Any:
+        with on(owner.device):
+            return method(owner, *args, **options)
+
+    return cast(Method, run)
 
 
 class Physics(Protocol):
