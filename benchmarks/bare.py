@@ -23,7 +23,7 @@ class BareEnv(gym.Env):
         self.model = task_scene(cfg).model
         self.data = mujoco.MjData(self.model)
         self.starts, self.steps = starts, 0
-        (hz,) = {load_robot(role.robot).control_hz for role in cfg.groups.values()}
+        (hz,) = {load_robot(group.robot).control_hz for group in cfg.groups.values()}
         self.substeps = round(1.0 / (hz * self.model.opt.timestep))
         limited = self.model.actuator_ctrllimited.astype(bool)
         low, high = np.where(limited[:, None], self.model.actuator_ctrlrange, 0.0).T

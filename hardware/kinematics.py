@@ -76,11 +76,11 @@ class Chain:
         return xp.concat(turns, axis=-2)
 
 
-def load_chain(spec: RobotSpec, role: str) -> Chain:
-    """The chain to the frame `role` of `spec.frames`. Raises ValueError for what the spec or its MJCF does not have."""
-    if role not in spec.frames:
+def load_chain(spec: RobotSpec, frame: str) -> Chain:
+    """The chain to `frame` of `spec.frames`. Raises ValueError for what the spec or its MJCF does not have."""
+    if frame not in spec.frames:
         known = ", ".join(spec.frames) or "none"
-        raise ValueError(f"robot {spec.name!r} has no frame {role!r}; it has: {known}")
+        raise ValueError(f"robot {spec.name!r} has no frame {frame!r}; it has: {known}")
     root = ET.parse(spec.mjcf).getroot()
     _check_file(spec, root)
     present = {joint.get("name") for joint in root.findall("worldbody//joint")}
@@ -88,9 +88,9 @@ def load_chain(spec: RobotSpec, role: str) -> Chain:
         if name not in present:
             raise ValueError(f"robot {spec.name!r}: joint {name!r} of the spec is not in {spec.mjcf.name}")
     base = root.find(f"worldbody//body[@name='{spec.base_body}']")
-    way = None if base is None else _way(base, spec.frames[role])
+    way = None if base is None else _way(base, spec.frames[frame])
     if way is None:
-        wanted = f"site {spec.frames[role]!r} of frame {role!r}"
+        wanted = f"site {spec.frames[frame]!r} of frame {frame!r}"
         raise ValueError(f"robot {spec.name!r}: {wanted} is not below body {spec.base_body!r} in {spec.mjcf.name}")
     return _chain(spec, way)
 

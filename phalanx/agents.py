@@ -13,8 +13,8 @@ from sim.task import GroupCfg
 class SimpleAgent:
     """Acts by a function of the robots, without memory."""
 
-    def __init__(self, role: GroupCfg, action: Callable[[Any], Tensor]):
-        self._role, self._action = role, action
+    def __init__(self, group: GroupCfg, action: Callable[[Any], Tensor]):
+        self._group, self._action = group, action
 
     def start(self, env: Any) -> None:
         """Nothing to remember."""
@@ -25,10 +25,10 @@ class SimpleAgent:
         `env` is a group, or an environment of like robots.
         """
         action = self._action(env)
-        return action, decode(self._role.action, action, env.policy_input.state, env.robot).target
+        return action, decode(self._group.action, action, env.policy_input.state, env.robot).target
 
 
-def make_agent(name: str, seed: int, role: GroupCfg) -> SimpleAgent:
+def make_agent(name: str, seed: int, group: GroupCfg) -> SimpleAgent:
     """`zero` does nothing, `random` draws uniformly, `baseline` is the task's own; ValueError where it has none."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -39,10 +39,10 @@ def make_agent(name: str, seed: int, role: GroupCfg) -> SimpleAgent:
         return 2.0 * torch.rand(env.num_envs, env.num_agents, env.action_dim, generator=generator) - 1.0
 
     def baseline(env: Any) -> Tensor:
-        assert role.baseline is not None
-        target = role.baseline.func(env.policy_input, **role.baseline.params)
-        return encode(role.action, target, env.policy_input.state, env.robot)
+        assert group.baseline is not None
+        target = group.baseline.func(env.policy_input, **group.baseline.params)
+        return encode(group.action, target, env.policy_input.state, env.robot)
 
-    if name == "baseline" and role.baseline is None:
-        raise ValueError(f"the task has no baseline for {role.robot}; there are zero, random and policies")
-    return SimpleAgent(role, {"zero": zero, "random": random, "baseline": baseline}[name])
+    if name == "baseline" and group.baseline is None:
+        raise ValueError(f"the task has no baseline for {group.robot}; there are zero, random and policies")
+    return SimpleAgent(group, {"zero": zero, "random": random, "baseline": baseline}[name])

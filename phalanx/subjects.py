@@ -5,7 +5,7 @@ from pathlib import Path
 
 from deploy.runtime import PolicyRuntime
 from phalanx.agents import make_agent
-from phalanx.catalogue import shipped_files
+from phalanx.zoo import shipped_files
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TorchRunner
 from sim.task import TaskCfg
 from sim.tasks import load_task, task_names
@@ -28,7 +28,7 @@ def runners_and_task(
     if agent != "policy":
         name = next(iter(named), None) or (_load(paths)[1] if paths else "swarm-swap")
         cfg = load_task(name)
-        return {role: make_agent(agent, seed, part) for role, part in cfg.groups.items()}, cfg
+        return {group: make_agent(agent, seed, part) for group, part in cfg.groups.items()}, cfg
     if not paths and not named:
         raise ValueError(
             "which policy? give a file or the folder of a run, such as zoo/swarm-swap.onnx or runs/hover, or a task "
@@ -43,7 +43,7 @@ def runners_and_task(
     missing = set(cfg.groups) - set(team)
     if missing:
         raise ValueError(f"task {name!r} needs a policy for each group; there is none for {', '.join(sorted(missing))}")
-    return {role: team[role] for role in cfg.groups}, cfg
+    return {group: team[group] for group in cfg.groups}, cfg
 
 
 def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], str]:
@@ -57,7 +57,7 @@ def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], str]:
         controllers = load_controllers(runs[0])
         run = load_checkpoint(runs[0])["run"]
         task = run["from"] or run["task"]
-        return {role: TorchRunner(controller) for role, controller in controllers.items()}, task
+        return {group: TorchRunner(controller) for group, controller in controllers.items()}, task
     runtimes = [PolicyRuntime.load(path) for path in paths]
     tasks = sorted({runtime.contract.task for runtime in runtimes})
     if len(tasks) > 1:
@@ -92,7 +92,7 @@ def is_file(subject: str) -> bool:
 
 def _others(task: str) -> str:
     """Who else than a policy can play `task`."""
-    baselines = all(role.baseline for role in load_task(task).groups.values())
+    baselines = all(group.baseline for group in load_task(task).groups.values())
     return "zero|random|baseline" if baselines else "zero|random"
 
 

@@ -4,7 +4,8 @@ import inspect
 
 import pytest
 
-from phalanx.catalogue import changed_by, describe_task, effects, first_sentence, in_words, when, write_documents
+from phalanx.catalogue import describe_task, first_sentence, in_words, when
+from phalanx.documents import changed_by, effects, write_documents
 from sim import randomisation
 from sim.tasks import load_task, task_names
 

@@ -1,7 +1,7 @@
 """What the version before wrote still works: its checkpoint is exported, its policy file flies.
 
-`old_version/` has both, of one short training of `hover` with checkpoint format 1 and policy format 1. The checkpoint is
-without what only resuming needs.
+`old_version/` has both, of one short training of `hover` with checkpoint format 1 and policy format 1. The
+checkpoint is without what only resuming needs.
 """
 
 from pathlib import Path

@@ -45,9 +45,7 @@ def robots(
     elif name:
         show_robot(specs[0])
     else:
-        print_table(
-            ("robot", "kind", "mass", "radius", "control", "channels", "fallback"), map(_row, specs), whole=(0, 2)
-        )
+        print_table(LIST, map(_row, specs), whole=(0, 2))
     return 0
 
 
@@ -66,7 +64,7 @@ def show_robot(spec: "RobotSpec") -> None:
     joints = [(joint.name, *(f"{getattr(joint, field):.4g}" for field in JOINT.values())) for joint in spec.joints]
     title = "Joints, in rad or m, s, N m or N; kp and kd of the drive, dry friction"
     print_section(title, ("joint", *JOINT), joints, whole=range(1 + len(JOINT)))  # figures are never cut short
-    print_section("Frames", ("role", "site"), spec.frames.items())
+    print_section("Frames", ("frame", "site"), spec.frames.items())
     flight = asdict(spec.flight) if spec.flight else {}
     print_section("Flight", ("quantity", "value"), [(name, f"{value:g}") for name, value in flight.items()])
     print_section("Where the numbers are from", ("what", "source"), spec.sources.items())

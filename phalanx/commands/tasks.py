@@ -26,13 +26,14 @@ def tasks(
     from sim.tasks import load_task, task_names
 
     if markdown is not None:
-        from phalanx.catalogue import write_documents
+        from phalanx.documents import write_documents
 
         for path in write_documents(markdown):
             err.print(f"written {path}", markup=False)
         return 0
     if name is not None:
-        from phalanx.catalogue import describe_task, shipped_figure
+        from phalanx.catalogue import describe_task
+        from phalanx.zoo import shipped_figure
 
         described = describe_task(load_task(name)) | {"zoo": shipped_figure(name)}
         if json:
@@ -44,7 +45,7 @@ def tasks(
     if json:
         print_json({"tasks": rows})
     else:
-        from phalanx.catalogue import figure_in_words
+        from phalanx.zoo import figure_in_words
 
         cells = [(row["name"], row["team"], row["summary"], figure_in_words(row["zoo"])) for row in rows]
         print_table(("task", "robots", "what is learned", "zoo: success"), cells, whole=(0, 3))
@@ -53,7 +54,8 @@ def tasks(
 
 def show_task(task: dict[str, Any]) -> None:
     """Print everything about one task."""
-    from phalanx.catalogue import figure_in_words, sections_of, team_in_words
+    from phalanx.catalogue import sections_of, team_in_words
+    from phalanx.zoo import figure_in_words
 
     out.print(f"\n[bold]{task['name']}[/]   {escape(task['summary'])}")
     out.print(
@@ -65,13 +67,13 @@ def show_task(task: dict[str, Any]) -> None:
 
 
 def _row(task: Any) -> dict[str, Any]:
-    from phalanx.catalogue import shipped_figure
+    from phalanx.zoo import shipped_figure
 
     return {
         "name": task.name,
-        "robot": " and ".join(dict.fromkeys(role.robot for role in task.groups.values())),
-        "team": ", ".join(f"{role.num_agents} {role.robot}" for role in task.groups.values()),
-        "num_agents": sum(role.num_agents for role in task.groups.values()),
+        "robot": " and ".join(dict.fromkeys(group.robot for group in task.groups.values())),
+        "team": ", ".join(f"{group.num_agents} {group.robot}" for group in task.groups.values()),
+        "num_agents": sum(group.num_agents for group in task.groups.values()),
         "episode_s": task.episode_s,
         "summary": task.summary,
         "zoo": shipped_figure(task.name),

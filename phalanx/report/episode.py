@@ -36,7 +36,7 @@ class Episode:
 def play_episode(
     task: TaskCfg, runners: Mapping[str, PolicyRunner], num_agents: int | None, seed: int, shield: bool
 ) -> Episode:
-    """Let `runners`, one for each role, act for one episode of `task` with randomisation on, until it ends."""
+    """Let `runners`, one for each group, act for one episode of `task` with randomisation on, until it ends."""
     env = _OneEpisode(task, 1, seed, num_agents, shield)
     groups = env.groups
     for name, group in groups.items():
@@ -116,7 +116,7 @@ class _OneEpisode(TeamEnv):
 
 
 def _robots(values: Mapping[str, torch.Tensor]) -> np.ndarray:
-    """(N, ...) of the only world, the roles one after the other."""
+    """(N, ...) of the only world, the groups one after the other."""
     return np.concatenate([value[0].numpy().copy() for value in values.values()])
 
 
@@ -131,9 +131,9 @@ def _arrays(values: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
 
 
 def _named(values: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, float]:
-    """Means over the robots of a role; the role is in the name where there are several."""
+    """Means over the robots of a group; the group is in the name where there are several."""
     return {
-        f"{role}/{name}" if len(values) > 1 else name: float(value.float().mean())
-        for role, part in values.items()
+        f"{group}/{name}" if len(values) > 1 else name: float(value.float().mean())
+        for group, part in values.items()
         for name, value in part.items()
     }

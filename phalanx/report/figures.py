@@ -33,8 +33,8 @@ def charts_of(
     height = [Line(name, path[:, 2], -1) for name, path in things.items()]
     speed: list[Line] = []
     first = 0
-    for (role, cfg), group in zip(task.groups.items(), scene.groups, strict=True):
-        spec, values = load_robot(cfg.robot), {name: _series(commanded, role, name) for name in cfg.commands}
+    for (own, cfg), group in zip(task.groups.items(), scene.groups, strict=True):
+        spec, values = load_robot(cfg.robot), {name: _series(commanded, own, name) for name in cfg.commands}
         owners = range(first, first + group.num_robots)
         for owner in owners:
             row = owner - first
@@ -77,9 +77,9 @@ def _places(model: mujoco.MjModel, qpos: np.ndarray) -> tuple[np.ndarray, np.nda
     return sites, bodies
 
 
-def _series(commanded: Sequence[Commanded], role: str, name: str) -> np.ndarray:
+def _series(commanded: Sequence[Commanded], group: str, name: str) -> np.ndarray:
     """(T, N, size) values of a command."""
-    return np.array([moment[role][name] for moment in commanded])
+    return np.array([moment[group][name] for moment in commanded])
 
 
 def _forward_speed(pos: np.ndarray, quat: np.ndarray, t: np.ndarray) -> np.ndarray:

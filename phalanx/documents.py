@@ -1,0 +1,101 @@
+"""Documents that `make docs` writes from the code: all tasks, and all ways to randomise a world."""
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from phalanx.catalogue import describe_task, first_sentence, in_words, sections_of, team_in_words, when
+from sim import randomisation
+from sim.envs.state import RobotsState
+from sim.task import TaskCfg
+from sim.tasks import load_task, task_names
+
+FIELD = re.compile(r'"((?:body|dof|geom|actuator|opt|jnt|site|tendon)_\w+)"')
+TASKS = """# Tasks
+
+Written by `make docs` from the code; `phalanx tasks NAME` shows one, `phalanx play NAME` plays it.
+Sizes are numbers of one robot, weights are per control step, ranges that a world draws from are those of training and
+evaluation alike. The policies that ship, and how well they do: zoo/README.md."""
+RANDOMISATION = """# Randomisation
+
+Written by `make docs` from `sim/randomisation.py` and the tasks. Every function changes something for the worlds that
+it is given; a task names it with a range, from which it is drawn in each episode or, where a time is given, during it.
+"""
+
+
+class Effect(NamedTuple):
+    """One way in which worlds differ."""
+
+    name: str
+    meaning: str
+    changes: str
+    uses: tuple[tuple[str, str, str], ...]  # task, range, when
+
+
+def effects(tasks: Sequence[TaskCfg]) -> list[Effect]:
+    """Every public function of sim/randomisation.py in its order there, with its uses in `tasks`."""
+    own = [
+        f
+        for name, f in vars(randomisation).items()
+        if inspect.isfunction(f) and f.__module__ == randomisation.__name__ and not name.startswith("_")
+    ]
+    uses: dict[Any, list[tuple[str, str, str]]] = {f: [] for f in own}
+    for task in tasks:
+        for term in (term for group in task.groups.values() for term in group.randomisation.values()):
+            use = (task.name, in_words(term.params), when(term.interval_range_s))
+            uses.setdefault(term.func, []).append(use)
+    return [Effect(f.__name__, first_sentence(f), changed_by(f), tuple(uses[f])) for f in own]
+
+
+def changed_by(function: Any) -> str:
+    """Which quantities a function sets, as its source names them."""
+    source = inspect.getsource(function)
+    fields = [f"`{name}`" for name in dict.fromkeys(FIELD.findall(source))]
+    drives = [f"`{name}`" for name in RobotsState.__slots__[:-2] if re.search(rf"robots\.{name}\b", source)]
+    found = [f"the model's {', '.join(fields)}"] if fields else []
+    found += [f"of the robots {', '.join(drives)}"] if drives else []
+    found += ["the height of the ground"] if "robots.ground" in source else []
+    found += ["the bases' velocity"] if "add_velocity" in source else []
+    return "; ".join(found)
+
+
+def write_documents(folder: Path) -> list[Path]:
+    """Write tasks.md and randomisation.md into `folder`; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tasks = [load_task(name) for name in task_names()]
+    texts = {"tasks.md": tasks_document(tasks), "randomisation.md": randomisation_document(tasks)}
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in texts]
+
+
+def tasks_document(tasks: Sequence[TaskCfg]) -> str:
+    """Markdown: all tasks in one table, then each in its own tables."""
+    described = [describe_task(task) for task in tasks]
+    rows = [
+        (f"[{t['name']}](#{t['name']})", team_in_words(t), f"{t['episode_s']:g} s", t["summary"]) for t in described
+    ]
+    parts = [TASKS, _table(("task", "team", "episode", "what is learned"), rows)]
+    for task in described:
+        summary, team = (text[:1].upper() + text[1:] for text in (task["summary"], team_in_words(task)))
+        parts.append(f"## {task['name']}")
+        parts.append(f"{summary}. {team}, episodes of {task['episode_s']:g} s at {task['control_hz']:g} Hz.")
+        parts += [f"**{section.title}**\n\n{_table(section.columns, section.rows)}" for section in sections_of(task)]
+    return "\n\n".join(parts) + "\n"
+
+
+def randomisation_document(tasks: Sequence[TaskCfg]) -> str:
+    """Markdown: each function, what it changes, and which task uses it with which range."""
+    found = effects(tasks)
+    rows = [(f"`{e.name}`", e.meaning, e.changes, ", ".join(dict.fromkeys(use[0] for use in e.uses))) for e in found]
+    uses = [(f"`{e.name}`", *use) for e in found for use in e.uses]
+    functions = _table(("function", "what differs", "it changes", "tasks"), rows)
+    ranges = _table(("function", "task", "range", "when"), uses)
+    return f"{RANDOMISATION}\n{functions}\n\n## Ranges\n\n{ranges}\n"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)

@@ -1,0 +1,47 @@
+"""The policies that ship with the source tree, and their measured success."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sim.tasks import load_task
+
+ZOO = Path(__file__).resolve().parents[1] / "zoo"  # of this source tree; an installed package brings none
+
+
+def shipped_files(task: str) -> list[Path]:
+    """Where the policy files of `task` belong, one for each group, whether or not they are there."""
+    cfg = load_task(task)
+    names = [cfg.name] if len(cfg.groups) == 1 else [f"{cfg.name}-{group}" for group in cfg.groups]
+    return [ZOO / f"{name}.onnx" for name in names]
+
+
+def shipped_figure(task: str) -> dict[str, Any] | None:
+    """What is known of the policies of `task`: their paths, and with a fitting record their success, bare and shielded.
+
+    The record zoo/TASK.json is what `phalanx verify FILE... --json` printed; one of other files counts for nothing.
+    """
+    files, record = shipped_files(task), ZOO / f"{task}.json"
+    if not all(file.exists() for file in files):
+        return None
+    figure: dict[str, Any] = {"files": [f"zoo/{file.name}" for file in files]}
+    if record.exists():
+        from deploy.bundle import load_bundle
+
+        measured, bundles = json.loads(record.read_text(encoding="utf-8")), [load_bundle(file) for file in files]
+        of_files = measured["files"].values() if "files" in measured else [measured]
+        if {part["fingerprint"] for part in of_files} == {bundle.fingerprint for bundle in bundles}:
+            trained = str(bundles[0].contract.team.trained_with)
+            team = measured["teams"].get(trained) or next(iter(measured["teams"].values()))
+            names = ("success_rate", "success_interval", "shielded_success_rate", "shielded_success_interval")
+            figure |= {"episodes": measured["episodes"], **{name: team[name] for name in names}}
+    return figure
+
+
+def figure_in_words(figure: dict[str, Any] | None) -> str:
+    """A figure as a cell of a table."""
+    if figure is None:
+        return ""
+    if "success_rate" not in figure:
+        return ", ".join(figure["files"])
+    return f"{100 * figure['success_rate']:.1f} %, shielded {100 * figure['shielded_success_rate']:.1f} %"
