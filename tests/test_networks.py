@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from policies.networks.critic import Critic
+from policies.networks.critic import Critic, ReturnScale
 from policies.networks.normaliser import ObsDims
 from policies.networks.policy import GaussianPolicy
 from sim.envs.observation import Observation
@@ -113,3 +113,26 @@ def test_a_component_that_moves_nothing_is_zero_drawn_or_not():
     obs, generator = join(*observation(20, 2)), torch.Generator().manual_seed(0)
     for action in (policy.best(obs, {})[0], policy.sample(obs, {}, generator)[0]):
         assert not action[:, 1].any() and action[:, [0, 2]].all()
+
+
+def test_the_scale_of_returns_forgets_and_one_glitch_does_not_move_it():
+    scale, generator = ReturnScale(), torch.Generator().manual_seed(0)
+
+    def take(size: float, *glitches: float) -> float:
+        scale.take(torch.cat([size * torch.randn(4000, generator=generator), torch.tensor(glitches)]))
+        return float(scale.var.sqrt())
+
+    for _ in range(20):
+        take(100.0)
+    assert 95.0 < take(100.0) < 105.0
+    assert take(100.0, 1e8) < 110.0 and abs(float(scale.mean)) < 10.0
+    for _ in range(300):  # returns of another size count after as many updates as it remembers
+        last = take(1.0)
+    assert last < 5.0
+
+
+def test_rare_but_real_rewards_are_no_glitch():
+    scale = ReturnScale()
+    for _ in range(100):
+        scale.take(torch.cat([torch.zeros(3960), torch.full((40,), 50.0)]))
+    assert 4.0 < float(scale.var.sqrt()) < 6.0

@@ -289,7 +289,7 @@ def _standardise(samples: Samples, critic: Critic, cfg: PPOCfg) -> Samples:
     if cfg.normalise_advantage:
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     if cfg.normalise_returns:
-        critic.returns.update(samples.returns.reshape(-1, 1))
+        critic.returns.take(samples.returns.flatten())
     returns, value = (critic.returns(x[..., None]).squeeze(-1) for x in (samples.returns, samples.value))
     return replace(samples, advantage=advantage, returns=returns, value=value)
 

@@ -3,11 +3,31 @@
 from collections.abc import Mapping
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
 
 from policies.networks.normaliser import Features, ObsDims, RunningMoments
 from policies.networks.trunk import NetworkCfg, Trunk, orthogonal
+
+MEMORY = 50  # updates that the scale of returns remembers, so that what a beginner's were worth is forgotten
+OUTLIER = 5.0  # times the range of nearly all returns; what lies farther out is one glitch, not how large returns are
+
+
+class ReturnScale(RunningMoments):
+    """Mean and variance of the returns of the last updates."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    @torch.no_grad()
+    def take(self, returns: Tensor) -> None:
+        """Merge the returns (n,) of one update."""
+        some = returns[:: 1 + len(returns) // 20_000]  # quantiles of so many are good enough, and cheap
+        low, high = torch.quantile(some, some.new_tensor([0.005, 0.995]))
+        reach = OUTLIER * torch.maximum(high - low, self.var.sqrt())
+        self.update(returns.clamp(low - reach, high + reach)[:, None])
+        self.count.clamp_(max=MEMORY * len(returns))
 
 
 class Critic(nn.Module):
@@ -36,7 +56,7 @@ class Critic(nn.Module):
         others = (groups or {}) if team else {}
         self.groups = nn.ModuleDict({name: orthogonal(nn.Linear(dim, hidden)) for name, dim in others.items()})
         self.pooled = nn.ModuleDict({name: orthogonal(nn.Linear(hidden, hidden)) for name in others})
-        self.returns = RunningMoments(1)
+        self.returns = ReturnScale()
 
     def forward(self, features: Features, others: Mapping[str, Tensor] | None = None) -> Tensor:
         """Features of (..., N) robots, and those (..., M, D) of each other group -> standardised value (..., N)."""
