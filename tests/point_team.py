@@ -56,6 +56,7 @@ class Points:
             terminations=terminations,
             terminated=terminated,
             truncated={name: ended[:, None] & ~value for name, value in terminated.items()},
+            acted={name: torch.ones_like(value) for name, value in terminated.items()},
             ended=ended,
             success=success,
             min_separation_m=none,

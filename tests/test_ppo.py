@@ -10,8 +10,9 @@ import torch
 from point_team import PointTeam
 from small_run import train_cfg
 
-from policies.algorithms import ppo
-from policies.algorithms.ppo import PPOCfg, Samples
+from policies.algorithms import ppo_update as ppo
+from policies.algorithms.ppo import PPOCfg
+from policies.algorithms.ppo_update import Samples
 from policies.networks.critic import Critic
 from policies.networks.normaliser import Features, ObsDims
 from policies.networks.policy import GaussianPolicy, log_prob
@@ -82,6 +83,26 @@ def test_a_component_that_moves_nothing_gives_no_gradient():
     ppo.loss(actor, critic, samples, PPOCfg(clip=None, entropy_coef=0.1))[0].backward()
     for grad in (actor.head.weight.grad, actor.log_std.grad):
         assert grad is not None and (grad[1] == 0).all() and (grad[[0, 2]] != 0).all()
+
+
+def test_robots_whose_action_was_not_felt_are_not_learned_from():
+    torch.manual_seed(0)
+    cfg = PPOCfg(epochs=1, minibatch=10**6, schedule="constant")
+    samples, weight = experience(GaussianPolicy(ObsDims(4, 2), 3).double(), 20, seed=2), torch.ones(20, 2).double()
+    weight[:5, 1] = 0.0
+    learned = []
+    for nonsense in (1.0, 1e9):  # of the dead, anything may be said
+        torch.manual_seed(1)
+        actor, critic = GaussianPolicy(ObsDims(4, 2), 3).double(), Critic(ObsDims(4, 2)).double()
+        own = {name: getattr(samples, name).clone() for name in ("advantage", "returns")}
+        for value in own.values():
+            value[:5, 1] = nonsense
+        workers = Workers(1)
+        some, optimiser = replace(samples, **own, weight=weight / weight.mean()), ppo.make_optimiser(actor, critic, cfg)
+        ppo.update(actor, critic, optimiser, some, cfg, torch.Generator().manual_seed(0), workers)
+        workers.close()
+        learned.append([*actor.state_dict().values(), *critic.state_dict().values()])
+    assert all(torch.equal(one, other) for one, other in zip(*learned, strict=True))
 
 
 def test_a_ratio_outside_the_clip_gives_no_gradient():

@@ -216,6 +216,7 @@ def test_a_world_that_blows_up_fails_alone_and_is_kept_for_study():
     )
     assert torch.isfinite(obs).all() and torch.isfinite(reward).all() and torch.isfinite(info["final_obs"]).all()
     assert torch.equal(obs[[0, 1, 3]], expected[[0, 1, 3]])
+    assert info["acted"]["crazyflie"].flatten().tolist() == [True, True, False, True]  # nothing to be learned there
     assert env.unstable["worlds"].tolist() == [2] and env.unstable["crazyflie"]["base_pos"].shape == (1, 1, 3)
     for _ in range(20):
         obs, *_ = env.step(torch.zeros(4, 1, 4))

@@ -24,6 +24,7 @@ class Experience:
     reward: Tensor  # (W, N)
     terminated: Tensor  # (W, N) bool
     truncated: Tensor  # (W, N) bool
+    acted: Tensor  # (W, N) bool, see `EnvStep`: of the others nothing is to be learned
     final_obs: Observation  # what the step led to; where the episode ended, before the restart
 
 
@@ -112,6 +113,19 @@ def common(groups: Mapping[str, Group], field: str) -> Any:
     if any(other != first for other in others):
         raise ValueError(f"groups {', '.join(groups)} differ in {field}: they share one rollout")
     return first
+
+
+def weights(acted: Tensor) -> Tensor | None:
+    """Weights of mean 1 of samples of which `acted` (...) says what is to be learned from; None where that is all."""
+    if bool(acted.all()):
+        return None
+    share = acted.float()
+    return share / share.mean().clamp(min=1e-12)
+
+
+def mean(values: Tensor, weight: Tensor | None) -> Tensor:
+    """Mean of `values` (...), by `weight` (...) where samples count differently."""
+    return values.mean() if weight is None else (values * weight).mean()
 
 
 def labelled(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -1,22 +1,18 @@
 """Experience of one iteration, for algorithms that learn from what their present policy does."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from policies.algorithms.algorithm import Experience, Group
 from sim.envs.observation import Observation
 from sim.tree import on_tensors
 
-Value = Callable[[Observation], Tensor]
-
 
 class Rollout:
     """Preallocated [T, W, N] buffers of one group."""
 
-    def __init__(self, num_steps: int, group: Group, extras: Mapping[str, Tensor] | None = None) -> None:
+    def __init__(self, num_steps: int, group: Group) -> None:
         obs, shape = group.obs, (num_steps, *group.shape)
         self.obs: Any = on_tensors(lambda tensor: tensor.new_zeros(num_steps, *tensor.shape), obs)
         self.action = obs.policy.new_zeros(*shape, len(group.driven))
@@ -24,6 +20,7 @@ class Rollout:
         self.reward = obs.policy.new_zeros(shape)
         self.terminated = torch.zeros(shape, dtype=torch.bool, device=obs.policy.device)
         self.ended = torch.zeros_like(self.terminated)
+        self.acted = torch.zeros_like(self.terminated)
         self.final: list[Observation] = []
 
     def record(self, t: int, step: Experience) -> None:
@@ -33,6 +30,7 @@ class Rollout:
         on_tensors(lambda buffer, value: buffer[t].copy_(value), self.obs, step.obs)
         self.action[t], self.log_prob[t], self.reward[t] = step.action, step.extras["log_prob"], step.reward
         self.terminated[t], self.ended[t] = step.terminated, step.terminated | step.truncated
+        self.acted[t] = step.acted
         worlds = self.ended[t].any(-1)
         if worlds.any():
             self.final.append(on_tensors(lambda tensor: tensor[worlds], step.final_obs))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled
+from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled, mean, weights
 from policies.networks.normaliser import Features
 from policies.networks.policy import Memory, Policy
 from policies.networks.trunk import Trunk, orthogonal
@@ -101,6 +101,7 @@ class Replay:
             "action": like.new_zeros(worlds, robots, len(group.driven)),
             "reward": like.new_zeros(worlds, robots),
             "terminated": torch.zeros(worlds, robots, dtype=torch.bool, device=like.device),
+            "acted": torch.zeros(worlds, robots, dtype=torch.bool, device=like.device),
         }
         self.columns: Any = on_tensors(lambda tensor: tensor.new_zeros(self.size, *tensor.shape[2:]), columns)
 
@@ -108,7 +109,7 @@ class Replay:
         """One control step, (W, N, ...)."""
         start = self.count % self.size
         new = {"obs": step.obs, "next": step.final_obs, "action": step.action, "reward": step.reward}
-        new["terminated"] = step.terminated
+        new |= {"terminated": step.terminated, "acted": step.acted}
         on_tensors(lambda old, value: old[start : start + self.rows].copy_(value.flatten(0, 1)), self.columns, new)
         self.count += self.rows
 
@@ -212,12 +213,13 @@ class _Learner:
             future = self.targets["critic"](after, action).amin(0) * ~batch["terminated"]
             wanted = (1 - cfg.gamma) * batch["reward"] + cfg.gamma * future
         values = self.critic(features, batch["action"])
-        loss = (values - wanted).square().sum(0).mean()
+        weight = weights(batch["acted"])
+        loss = mean((values - wanted).square().sum(0), weight)
         self._descend("critic", loss)
         self.steps += 1
         said = {"loss/value": loss.detach(), "value": values.detach().mean()}
         if self.steps % cfg.delay == 0:
-            objective = -self.critic(features, self.policy.act(features))[0].mean()
+            objective = -mean(self.critic(features, self.policy.act(features))[0], weight)
             self._descend("policy", objective)
             said["loss/policy"] = objective.detach()
             self._follow()

@@ -70,6 +70,7 @@ class Collector:
                     step.reward[name],
                     step.terminated[name],
                     step.truncated[name],
+                    step.acted[name],
                     step.final_obs[name],
                 )
             algorithm.record(t, team)

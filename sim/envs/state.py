@@ -30,6 +30,7 @@ class EnvStep:
     terminations: dict[str, dict[str, Tensor]]  # name -> (W, N) bool
     terminated: dict[str, Tensor]  # (W, N) bool: the robot failed
     truncated: dict[str, Tensor]  # (W, N) bool: it did not, and its world ended all the same
+    acted: dict[str, Tensor]  # (W, N) bool: its action was felt; its drives were whole, and the physics did not blow up
     ended: Tensor  # (W,) bool; what follows is meaningful where it holds
     success: Tensor  # (W,) bool
     min_separation_m: Tensor  # (W,) least distance between two robots of a group in the episode

@@ -117,6 +117,7 @@ class TeamEnv:
         for name, group in groups.items():
             rewards[name], terminations[name] = group.compute_rewards_and_terminations()
             terminations[name]["unstable"] = unstable.unsqueeze(-1).expand_as(group.held)
+        acted = {name: ~(group.robots.dead | unstable.unsqueeze(-1)) for name, group in groups.items()}
         terminated = {name: torch.stack(list(terms.values())).any(0) for name, terms in terminations.items()}
         failed = torch.cat(list(terminated.values()), dim=1).any(-1)
         self.steps += 1
@@ -133,6 +134,7 @@ class TeamEnv:
             terminations=terminations,
             terminated=terminated,
             truncated={name: ended.unsqueeze(-1) & ~value for name, value in terminated.items()},
+            acted=acted,
             ended=ended,
             success=~failed & (held >= self.hold_steps).all(-1),
             min_separation_m=self.min_separation.clone(),
