@@ -284,6 +284,28 @@ def test_targets_run_no_faster_than_their_joints_may(arm, side):
     assert (side * (before - stand.home) > 0.5).all()
 
 
+@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("ages", [True, False], ids=["the last measurement grows old", "no measurement"])
+def test_an_arm_that_is_measured_no_more_stops_near_where_it_was_seen(ages, name, tmp_path):
+    stand = in_motion(load(name, tmp_path))
+    seen, heading, begin_s = stand.state(), stand.vel, stand.now_s
+    start, turning = stand.pos, np.array([c.unit == "rad" for c in stand.spec.channels])
+    for cycle in range(75):
+        age_s = stand.now_s + stand.dt_s - begin_s
+        state = replace(seen, age=np.array(age_s)) if ages else None
+        target, report = stand.step(request=stand.high, age_s=age_s + 0.01, state=state)
+        if cycle == 50:
+            held = target
+    assert report.mode is Mode.HOLD
+    np.testing.assert_allclose(target, held, atol=1e-3)  # and does not creep
+    notice_s = (stand.params.act_periods + 2) * stand.dt_s
+    brake = stand.params.brake_share * np.array(stand.params.max_acceleration)
+    speed = np.maximum(np.abs(heading), stand.params.target_speed_share * np.array(stand.params.max_velocity))
+    room = speed * notice_s + 0.5 * speed * (speed / brake).max() + 0.1
+    assert (np.abs(target - start) < room)[turning].all()
+    assert (np.abs(stand.pos - start) < room)[turning].all()
+
+
 def test_silent_or_babbling_peers_are_no_business_of_an_arm(arm):
     stand = Stand(arm).after_ramp()
     babble = replace(NOBODY, pos=np.full((1, 3), np.nan))

@@ -159,8 +159,10 @@ class Shield:
                     self._trip(now_s, reason, latched=True)
                 reason = ""  # where all measurements disagree with the prediction for so long, the prediction is wrong
         if reason or state is None:
-            if self._state is not None:
-                self._state = self._fallback.dead_reckon(self._state, self._sent, elapsed_s)
+            if self._state is not None:  # to now: what still had an age would be led by it once more in the filter
+                ahead_s = elapsed_s + float(self._state.age)
+                now = self._fallback.dead_reckon(self._state, self._sent, ahead_s)
+                self._state = replace(now, age=np.zeros_like(now.age))
             return reason
         first = self._state is None
         # Callers reuse their arrays.

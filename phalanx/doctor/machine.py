@@ -4,7 +4,6 @@ import gc
 import os
 import platform
 import resource
-import shutil
 import time
 from pathlib import Path
 
@@ -14,12 +13,11 @@ CORES = 2
 JITTER_S = 1.0  # how long the wake-up test lasts
 PERIOD_S = 0.005
 LATE_WARN_US, LATE_FAIL_US = 2_000.0, 20_000.0  # a tenth of a 50 Hz period; a whole period
-SHM_BYTES = 32 << 20
 
 
 def machine_checks() -> list[Check]:
     """Facts of this machine that decide whether 50 Hz and more will hold."""
-    return [_cores(), _governor(), _priority(), _shared_memory(), _jitter()]
+    return [_cores(), _governor(), _priority(), _jitter()]
 
 
 def wake_up_errors_us(duration_s: float = JITTER_S, period_s: float = PERIOD_S) -> list[float]:
@@ -60,17 +58,6 @@ def _priority() -> Check:
         return Check("machine", "real-time priority", "ok", "allowed")
     hint = "on a robot add '@realtime - rtprio 80' to /etc/security/limits.conf; not needed in simulation"
     return Check("machine", "real-time priority", "warn", "not allowed for this user", hint)
-
-
-def _shared_memory() -> Check:
-    if not Path("/dev/shm").exists():
-        return Check("machine", "shared memory", "ok", "no /dev/shm; DDS uses UDP")
-    free = shutil.disk_usage("/dev/shm").free
-    if free < SHM_BYTES:
-        return Check(
-            "machine", "shared memory", "warn", f"{free >> 20} MiB free", "DDS wants 32 MiB: docker run --shm-size=128m"
-        )
-    return Check("machine", "shared memory", "ok", f"{free >> 20} MiB free")
 
 
 def _jitter() -> Check:

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 import rclpy
 from rclpy.signals import SignalHandlerOptions
 
-from ros_nodes.lifecycle.processes import OLD_SWITCH
+from ros_nodes.lifecycle.transport import LOCALHOST_ONLY
 
 
 @contextmanager
 def quiet_context(domain_id: int, environment: Mapping[str, str]) -> Iterator[rclpy.Context]:
     """A context in `domain_id`, begun under `environment`; the program keeps its signal handlers."""
-    before = {name: os.environ.get(name) for name in (*environment, OLD_SWITCH)}
-    os.environ.pop(OLD_SWITCH, None)
+    before = {name: os.environ.get(name) for name in (*environment, LOCALHOST_ONLY)}
+    os.environ.pop(LOCALHOST_ONLY, None)
     os.environ.update(environment)  # the middleware reads them when the context begins
     context = rclpy.Context()
     try:

@@ -22,6 +22,7 @@ from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.processes import die_with_parent
 from ros_nodes.lifecycle.scheduling import schedule_process
 from ros_nodes.lifecycle.series import SeriesWriter
+from ros_nodes.lifecycle.transport import avoid_shared_memory
 
 ENDS_WITHIN_S = 5.0  # after a signal
 SIGNAL_CHECK_S = 0.1  # a Python signal handler runs only between waits
@@ -157,6 +158,7 @@ def run_node(make: Callable[[], ManagedNode]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     end_in_any_case(ENDS_WITHIN_S)
+    avoid_shared_memory()
     # With rclpy's own handlers a signal would close the publishers under a loop that is still running.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     try:

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
+from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_settings
+
 PARENT = "PHALANX_PARENT_PID"
 PR_SET_PDEATHSIG = 1
-OLD_SWITCH = "ROS_LOCALHOST_ONLY"  # would override ROS_AUTOMATIC_DISCOVERY_RANGE
-PORTS_PER_DOMAIN = 250
 # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
 # directory that happens to be called like one of our packages must not shadow it.
 NODE_ENVIRONMENT = {
@@ -43,7 +43,7 @@ def free_domain_id() -> int:
     for domain in domains:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
-                probe.bind(("", _first_port(domain) + 10))  # the first participant's discovery port
+                probe.bind(("", 7400 + 250 * domain + 10))  # discovery of the first participant
             except OSError:
                 continue
             return domain
@@ -52,11 +52,8 @@ def free_domain_id() -> int:
 
 def ros_environment(domain_id: int) -> dict[str, str]:
     """Environment for nodes that talk to each other on this machine only."""
-    return {
-        "ROS_DOMAIN_ID": str(domain_id),
-        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-        "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp",
-    }
+    environment = {"ROS_DOMAIN_ID": str(domain_id), RANGE: "LOCALHOST", "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp"}
+    return environment | transport_settings(environment)
 
 
 def node_command(
@@ -83,11 +80,10 @@ class Processes:
         """All nodes read `params_files`, of which the later win; what they print goes to `log_dir`/<name>.log."""
         self._params_files = list(params_files)
         self._log_dir = log_dir
-        self._domain_id = int(environment["ROS_DOMAIN_ID"])
         log_dir.mkdir(parents=True, exist_ok=True)
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
-        inherited = {name: value for name, value in os.environ.items() if name != OLD_SWITCH}
+        inherited = {name: value for name, value in os.environ.items() if name != LOCALHOST_ONLY}
         self._environment = {
             **inherited,
             **environment,
@@ -155,20 +151,6 @@ class Processes:
         until = time.monotonic() + timeout_s
         for process in processes:
             _reap(process, max(0.0, until - time.monotonic()))
-        _sweep_shared_memory(self._domain_id)
-
-
-def _sweep_shared_memory(domain_id: int) -> None:
-    """Remove the mailboxes that Fast DDS processes which were killed have left in a domain that is ours alone."""
-    first = _first_port(domain_id)
-    for number in range(first, first + PORTS_PER_DOMAIN):
-        for name in (f"fastrtps_port{number}", f"fastrtps_port{number}_el", f"sem.fastrtps_port{number}_mutex"):
-            Path("/dev/shm", name).unlink(missing_ok=True)
-
-
-def _first_port(domain_id: int) -> int:
-    """DDS ports are a function of the domain."""
-    return 7400 + PORTS_PER_DOMAIN * domain_id
 
 
 def _reap(process: subprocess.Popen[bytes], timeout_s: float) -> None:
