@@ -49,13 +49,13 @@ def cross(a: Array, b: Array) -> Array:
 
 def products(quat: Array) -> Array:
     """(..., 10) products w w, w x, .. z z of the components of quaternions (..., 4): what rotations are linear in."""
-    pairs = quat @ as_like(_FACTORS, quat)
+    pairs = quat @ _FACTORS.like(quat)
     return pairs[..., :10] * pairs[..., 10:]
 
 
 def of_products(vecs: np.ndarray) -> np.ndarray:
     """(10, P, 3) from the `products` of a turn to vectors (P, 3) turned by it."""
-    return np.einsum("aij,pj->api", _OF_PAIRS.reshape(10, 3, 3), vecs)
+    return np.einsum("aij,pj->api", _OF_PAIRS.values.reshape(10, 3, 3), vecs)
 
 
 def as_like(values: np.ndarray, like: Array) -> Array:
@@ -63,6 +63,23 @@ def as_like(values: np.ndarray, like: Array) -> Array:
     if isinstance(like, np.ndarray):
         return values.astype(like.dtype, copy=False)
     return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
+
+
+class _Constant:
+    """An array that is asked for in the kind of others again and again."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        self._made: dict[tuple, Array] = {}
+
+    def like(self, array: Array) -> Array:
+        """See `as_like`; what is made for a plain tensor is kept, what a trace makes is not."""
+        made = self._made.get((array.dtype, array.device)) if type(array).__module__ == "torch" else None
+        if made is None:
+            made = as_like(self.values, array)
+            if type(array).__module__ == type(made).__module__ == "torch":
+                self._made[array.dtype, array.device] = made
+        return made
 
 
 def _matrix(quat: Array) -> Array:
@@ -76,7 +93,7 @@ def _matrix(quat: Array) -> Array:
         all_products = np.reshape(quat[..., :, None] * quat[..., None, :], (*quat.shape[:-1], 16))
         elements = all_products @ _ELEMENTS.astype(quat.dtype, copy=False)
     else:
-        elements = products(quat) @ as_like(_OF_PAIRS, quat)
+        elements = products(quat) @ _OF_PAIRS.like(quat)
     return array_namespace(quat).reshape(elements, (*quat.shape[:-1], 3, 3))
 
 
@@ -94,7 +111,8 @@ def _matrix_elements() -> np.ndarray:
 
 _ELEMENTS = _matrix_elements()
 _FIRST, _SECOND = np.triu_indices(4)  # w w, w x, .. z z, each pair once
-_FACTORS = np.asfortranarray(np.eye(4, dtype=np.float32)[:, np.concatenate([_FIRST, _SECOND])])  # (4, 20)
-_OF_PAIRS = np.where((_FIRST == _SECOND)[:, None], 0.5, 1.0).astype(np.float32) * (  # (10, 9)
-    _ELEMENTS.reshape(4, 4, 9)[_FIRST, _SECOND] + _ELEMENTS.reshape(4, 4, 9)[_SECOND, _FIRST]
+_FACTORS = _Constant(np.asfortranarray(np.eye(4, dtype=np.float32)[:, np.concatenate([_FIRST, _SECOND])]))  # (4, 20)
+_OF_PAIRS = _Constant(
+    np.where((_FIRST == _SECOND)[:, None], 0.5, 1.0).astype(np.float32)  # (10, 9)
+    * (_ELEMENTS.reshape(4, 4, 9)[_FIRST, _SECOND] + _ELEMENTS.reshape(4, 4, 9)[_SECOND, _FIRST])
 )

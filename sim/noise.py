@@ -1,6 +1,6 @@
 """How wrong sensors are. For NumPy arrays and torch tensors alike."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from array_api_compat import array_namespace
 
@@ -27,7 +27,10 @@ class Noise:
         return columns + [self.joint_pos_rad] * joints + [self.joint_vel_rad_s] * joints
 
     def __bool__(self) -> bool:
-        return any(astuple(self))
+        return self != _NONE
+
+
+_NONE = Noise()
 
 
 def error_scale(robot: RobotSpec) -> list[float]:

@@ -40,6 +40,13 @@ class AgentGroup:
         self.num_agents, self.num_envs, self.control_dt = robots.num_robots, world.num_worlds, control_dt
         self.action_dim = len(self.robot.channels)
         self.shield = make_shield_params(self.robot, **cfg.shield) if shield else None
+        # Rewards that are terminations too, which are computed once
+        self._shared = {
+            name: other
+            for name, reward in cfg.rewards.items()
+            for other, term in cfg.terminations.items()
+            if reward.func is term.func and reward.params == term.params
+        }
         self.randomisation = cfg.randomisation if randomise else {}
         self.noise = cfg.noise if randomise else Noise()
         team = sum(group.num_robots for group in world.groups)
@@ -140,8 +147,11 @@ class AgentGroup:
     def compute_rewards_and_terminations(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Weighted reward terms and terminations of `now`, each (W, N); success is counted in `held`."""
         now, cfg = self.now, self.cfg
-        terms = {name: t.weight * t.func(now, **t.params) for name, t in cfg.rewards.items()}
         terminations = {name: t.func(now, **t.params) for name, t in cfg.terminations.items()}
+        terms = {
+            name: t.weight * (terminations[self._shared[name]] if name in self._shared else t.func(now, **t.params))
+            for name, t in cfg.rewards.items()
+        }
         now.means = {name: self._mean(name, term) for name, term in cfg.means.items()}
         self.held = torch.where(cfg.success.func(now, **cfg.success.params), self.held + 1, 0)
         return terms, terminations
