@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 GRAVITY = 9.81  # m/s^2
 SLIDE_LEVER_M = 0.02  # a slide is measured at its motor, which moves it by a drum or pinion of about this radius
 
-Kind = Literal["drone", "manipulator", "humanoid"]
-Fallback = Literal["hover-land", "hold", "damp"]
+Kind: TypeAlias = str  # class of robot: "drone", "manipulator", "humanoid", or another that somebody adds
+Fallback: TypeAlias = str  # "hover-land", "hold", "damp", or "module:CLASS" of another; see `deploy.shield.fallback`
 Unit = Literal["N", "rad/s", "rad", "m", "N m"]
 
 

@@ -30,7 +30,7 @@ from sim.tasks import load_task
 SWAP = "swarm-swap"
 SWAP_ROBOTS, SWAP_S, SWAP_KILL_S = 4, 18.0, 11.0
 ORDERS_HZ = 25.0  # how often a command that changes is sent
-AFTERMATH_S = {"hover-land": 8.0, "hold": 2.0, "damp": 2.0}  # a mission goes on for so long after a policy was killed
+LANDING_S, AFTERMATH_S = 8.0, 2.0  # a mission goes on for so long after a policy was killed: of a drone, of others
 LARGEST_TEAM = 16  # two processes a robot: more than that starve one another on any one machine
 LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it takes to last this long
 
@@ -110,7 +110,7 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
         if size == 1 and kill_s < task.episode_s:
             raise ValueError(f"kill_after_s = {kill_s:g}: must be after the first episode, {task.episode_s:g} s")
         first_group = next(iter(task.groups.values()))
-        duration_s = max(duration_s, kill_s + AFTERMATH_S[load_robot(first_group.robot).fallback])
+        duration_s = max(duration_s, kill_s + (LANDING_S if load_robot(first_group.robot).flight else AFTERMATH_S))
     most = max(1, int(LONGEST_S / task.episode_s))
     legs = min(max(1, int(np.ceil(duration_s / task.episode_s - 1e-6))), most)
     duration_s = legs * task.episode_s

@@ -4,6 +4,7 @@ What differs between classes of robots is in their fallbacks: `drone.fallback`, 
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from deploy.shield.fallback import Fallback, FallbackCommand, Mode
 from deploy.shield.filter import filter_command
 from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peers
 from deploy.shield.joints.arm import ArmFallback
+from deploy.shield.joints.fallback import JointFallback
 from deploy.shield.joints.humanoid import HumanoidFallback
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import NO_PEERS, Context
+from hardware.plugins import load_plugin
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
@@ -259,12 +262,14 @@ class Shield:
         return np.minimum(np.maximum(known, self._low), self._high).astype(np.float32)
 
 
+FALLBACKS: dict[str, Any] = {"hover-land": DroneFallback, "hold": ArmFallback, "damp": HumanoidFallback}
+
+
 def make_fallback(params: ShieldParams | JointShieldParams, spec: RobotSpec) -> Fallback:
     """The fallback that `spec` names; ValueError for parameters of another class of robot."""
-    if isinstance(params, JointShieldParams) and spec.fallback == "hold":
-        return ArmFallback(params, spec)
-    if isinstance(params, JointShieldParams) and spec.fallback == "damp":
-        return HumanoidFallback(params, spec)
-    if isinstance(params, ShieldParams) and spec.fallback == "hover-land" and spec.flight is not None:
-        return DroneFallback(params, spec)
-    raise ValueError(f"robot {spec.name!r} with fallback {spec.fallback!r} does not go with {type(params).__name__}")
+    kind = FALLBACKS.get(spec.fallback) or load_plugin("fallback", spec.fallback, FALLBACKS)
+    flies = spec.flight is not None
+    if isinstance(params, ShieldParams) != flies or issubclass(kind, JointFallback if flies else DroneFallback):
+        given = f"robot {spec.name!r} with fallback {spec.fallback!r}"
+        raise ValueError(f"{given} is not compatible with {type(params).__name__}")
+    return kind(params, spec)

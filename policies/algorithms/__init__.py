@@ -1,11 +1,10 @@
-"""Algorithms by name: one file each and one line here."""
+"""Algorithms by name: one file each, and one line here. The algorithm "td3" is `TD3` in td3.py."""
 
+from importlib import import_module
 from typing import Any
 
-from policies.algorithms.ppo import PPO
-from policies.algorithms.td3 import TD3
-
-ALGORITHMS: dict[str, Any] = {
-    "ppo": PPO,
-    "td3": TD3,
-}
+_NAMES = (
+    "ppo",
+    "td3",
+)
+ALGORITHMS: dict[str, Any] = {name: getattr(import_module(f"{__name__}.{name}"), name.upper()) for name in _NAMES}

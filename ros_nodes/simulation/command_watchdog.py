@@ -17,8 +17,8 @@ CommandWatchdog = Callable[[np.ndarray, float, np.ndarray, np.ndarray], np.ndarr
 
 
 def make_command_watchdog(spec: RobotSpec) -> CommandWatchdog:
-    """The watchdog of the robot's class: drones level and then stop, arms hold their last target, humanoids damp."""
-    return {"hover-land": _level_and_stop, "hold": _hold, "damp": _damp}[spec.fallback](spec)
+    """The watchdog of the robot's class: drones level and then stop, humanoids damp, all others hold their target."""
+    return {"hover-land": _level_and_stop, "damp": _damp}.get(spec.fallback, _hold)(spec)
 
 
 def _level_and_stop(spec: RobotSpec) -> CommandWatchdog:
