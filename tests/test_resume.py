@@ -154,6 +154,30 @@ def test_environment_state_is_exact(task):
         assert same(list(env.step(action)), list(twin.step(action)))
 
 
+def test_what_is_drawn_for_one_thing_does_not_change_another(tmp_path: Path):
+    """A second pass over the samples draws another order of minibatches: actions, worlds and weights stay the same."""
+
+    def acted(epochs: int) -> torch.Tensor:
+        cfg = train_cfg(task="point", out=tmp_path, **{**PPO, "epochs": epochs, "learning_rate": 0.0})
+        trainer = Trainer(replace(cfg, algorithm={**cfg.algorithm, "schedule": "constant"}), PointTeam(16))
+        for _ in range(2):
+            trainer.iterate(0.0)
+        trainer.workers.close()
+        return trainer.algorithm.rollouts["point"].action
+
+    torch.testing.assert_close(acted(1), acted(2), rtol=0, atol=1e-4)  # but for statistics in another order
+
+
+def test_a_checkpoint_with_one_generator_is_refused_in_one_line(tmp_path: Path):
+    train(train_cfg(task="point", out=tmp_path, total_steps=400, **PPO), env=PointTeam(16))
+    content = load_checkpoint(tmp_path)
+    content["generators"] = {"learning": content["generators"]["action"]}
+    torch.save(content, tmp_path / "checkpoint.pt")
+    again = train_cfg(task="point", out=tmp_path, total_steps=800, resume=True, **PPO)
+    with pytest.raises(CheckpointError, match="one generator for all draws: it can be exported"):
+        train(again, env=PointTeam(16))
+
+
 def test_terms_that_draw_from_the_global_generators_resume_too(tmp_path: Path):
     cfg = train_cfg(task="point", out=tmp_path, total_steps=1, **PPO)
     first = Trainer(cfg, PointTeam(16))

@@ -19,6 +19,7 @@ from policies.training.collector import Collector
 from policies.training.config import TrainCfg
 from policies.training.nan_guard import NanGuard
 from policies.training.run_record import run_record
+from policies.training.seeds import make_generators, seed_of
 from sim.envs.team_env import TeamEnv
 from sim.physics import on
 from sim.tasks import load_task
@@ -31,21 +32,22 @@ class Trainer:
 
     def __init__(self, cfg: TrainCfg, env: Any = None) -> None:
         """Builds everything from `cfg.seed`; `env` replaces the environment that `cfg` describes."""
-        torch.manual_seed(cfg.seed)
-        np.random.seed(cfg.seed % 2**32)
-        self.cfg = cfg
+        self.cfg, world_seed = cfg, seed_of(cfg.seed, "environment")
+        torch.manual_seed(world_seed)  # the global ones, which terms may draw from
+        np.random.seed(world_seed % 2**32)
         self.engine = cfg.machine.engine or "mujoco"
         self.engines = [self.engine]  # all that the run has seen
         env = _env_of(cfg) if env is None else env
         self.device = env.device
-        self.generator = torch.Generator(device=self.device).manual_seed(cfg.seed)
+        self.generators = make_generators(cfg.seed, self.device)
         # An accelerator has threads enough, and those of the CPU would make their tensors elsewhere
         self.workers = Workers(cfg.machine.threads if self.device.type == "cpu" else 1)
         self.guard = NanGuard(cfg.out)
-        self.collector = Collector(env, cfg.seed, self.generator, self.workers, self.guard)
-        with on(self.device):
+        self.collector = Collector(env, world_seed, self.generators["action"], self.workers, self.guard)
+        with on(self.device), torch.random.fork_rng():
+            torch.manual_seed(seed_of(cfg.seed, "network"))
             groups = {name: self._group(name, obs) for name, obs in self.collector.obs.items()}
-            self.algorithm = ALGORITHMS[cfg.algo](groups, self.generator, self.workers)
+            self.algorithm = ALGORITHMS[cfg.algo](groups, self.generators["minibatch"], self.workers)
             self.collector.begin(self.algorithm.policies)
         self.run = run_record(cfg, env, groups)
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
@@ -101,7 +103,7 @@ class Trainer:
                 for name, policy in self.algorithm.policies.items()
             },
             "algorithm": self.algorithm.state_dict(),
-            "generators": {"learning": self.generator.get_state()},
+            "generators": {name: generator.get_state() for name, generator in self.generators.items()},
             "collector": self.collector.state_dict(),
             "env": self.collector.env.get_state(),
             "made_on": {"engine": self.engine, "device": self.device.type},
@@ -120,20 +122,27 @@ class Trainer:
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
         self.run = state["run"]  # what was written when training began
         if made_on == {"engine": self.engine, "device": self.device.type}:
-            self.generator.set_state(state["generators"]["learning"])
+            for name, generator in self.generators.items():
+                generator.set_state(state["generators"][name])
             self.collector.env.set_state(state["env"])
             self.collector.load_state_dict(state["collector"])
         else:  # no engine can go on where another one stood, nor any generator
             before, now = f"{made_on['engine']} ({made_on['device']})", f"{self.engine} ({self.device.type})"
             print(f"from {before} to {now}: learning goes on, episodes start anew", file=sys.stderr)
-            self.generator.manual_seed(self.cfg.seed + self.iteration)
-            self.collector.restart(self.cfg.seed + self.iteration, state["env"].difficulty)
+            for name, generator in self.generators.items():
+                generator.manual_seed(seed_of(self.cfg.seed, name, self.iteration))
+            self.collector.restart(seed_of(self.cfg.seed, "environment", self.iteration), state["env"].difficulty)
         restore_global_rng(state["rng"])
 
     def _check_same_run(self, state: Mapping[str, Any]) -> None:
         """CheckpointError where what is asked for is not what the checkpoint was made with."""
         if "run" not in state:
             raise CheckpointError("the checkpoint is of an earlier version, which can be exported but not resumed")
+        if state["generators"].keys() != self.generators.keys():
+            raise CheckpointError(
+                "the checkpoint is of an earlier version, with one generator for all draws: it can be exported, or "
+                "begun with by --start-from, but not resumed"
+            )
         saved, asked = state["run"], self.run
         if saved["task_data"] is not None and self.collector.env.task is not None and not self.cfg.accept_task_change:
             check_same_task(saved, self.collector.env.task, "go on all the same by --accept-task-change")
