@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-FLAGS = ("--shield", "--resume", "--json", "--accept-task-change", "--help")
+FLAGS = ("--shield", "--resume", "--json", "--accept-task-change", "--wandb", "--help")
 GIVEN_ELSEWHERE = ("num_envs", "train_steps", "num_agents")  # as options of their own
 
 

@@ -14,7 +14,7 @@ from sim.envs.state import STATE_TYPES
 
 FORMAT = "phalanx-checkpoint/2"
 BEFORE = "phalanx-checkpoint/1"  # its policies can be exported and begun with; it cannot be resumed
-FILE, RECORD = "checkpoint.pt", "run.json"
+FILE, BEST, RECORD = "checkpoint.pt", "best.pt", "run.json"
 RENAMED = {"normaliser.own.": "normaliser.policy.", "normaliser.peer.": "normaliser.neighbours."}
 RENAMED |= {"normaliser.critic.": "normaliser.privileged."}
 
@@ -28,6 +28,12 @@ def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     whole = {"format": FORMAT, "saved_at_utc": now, "rng": global_rng_state(), **content}
     _replace(path, lambda file: torch.save(whole, file))
+
+
+def save_best(path: Path, content: Mapping[str, Any]) -> None:
+    """Keep the policies of `content`, a checkpoint, beside it: for export and to begin with, not to resume."""
+    parts = ("run", "progress", "policies", "algorithm")
+    save_checkpoint(path.with_name(BEST), {name: content[name] for name in parts})
 
 
 def save_record(folder: Path, run: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ def export(
     run: RunFolder,
     out_file: OutFile = None,
     role: Annotated[str | None, tyro.conf.arg(metavar="ROLE")] = None,
+    best: bool = False,
     accept_task_change: bool = False,
     json: bool = False,
 ) -> int:
@@ -25,15 +26,21 @@ def export(
         out_file: Policy file to write; policy.onnx in the folder when not given. For all roles of a task that has
             several, the folder for TASK-ROLE.onnx; that of the run when not given.
         role: The one to write, of a task with several.
+        best: Take the policies that did best in training, by the success of the last whole episode in every world,
+            and not the last ones.
         accept_task_change: Go on although the task is no longer what was trained; the file is for the task of today.
         json: Print one JSON object on stdout.
     """
-    from policies.checkpoint import load_checkpoint
+    from policies.checkpoint import BEST, CheckpointError, load_checkpoint
 
+    whole, folder = run, run if run.is_dir() else run.parent
+    if best:
+        run = folder / BEST
+        if not run.exists():
+            raise CheckpointError(f"no {run}: in no iteration of that run had every world had a whole episode")
     groups = load_checkpoint(run)["policies"]  # a wrong folder is answered before the exporter is loaded
     from policies.export.export import export_policy, export_team
 
-    folder = run if run.is_dir() else run.parent
     with err.status("exporting ..."):
         if role is None and len(groups) > 1:
             paths = export_team(run, out_file or folder, accept_change=accept_task_change)
@@ -52,7 +59,7 @@ def export(
         return 0
     for row in rows:
         out.print(f"{row['file']}  {row['bytes'] / 1024:.0f} kB  fingerprint {row['fingerprint'][:16]}...")
-    out.print(f"next: phalanx verify {' '.join(row['file'] for row in rows)} --run {run}")
+    out.print(f"next: phalanx verify {' '.join(row['file'] for row in rows)} --run {run if best else whole}")
     return 0
 
 

@@ -64,6 +64,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         device: Device = old.device,
         threads: int = old.threads,
         accept_task_change: bool = False,
+        wandb: bool = False,
         json: bool = False,
         algo: str = algo,
         hyperparameters: Annotated[algorithm_type, tyro.conf.arg(name=algo)] = hyper,  # type: ignore[valid-type]
@@ -77,7 +78,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
 
         Args:
             subject: Which task; see `phalanx tasks`. Or module:NAME, a TaskCfg of your own.
-            out_dir: Folder for checkpoint and TensorBoard logs; runs/TASK when not given.
+            out_dir: Folder for checkpoints (the last, and the best so far) and TensorBoard logs; runs/TASK when not
+                given.
             seed: Same seed, same run, bitwise on a CPU.
             num_envs: Worlds in parallel; as the task says when not given.
             robots: Robots in a world; as the task says when not given.
@@ -92,6 +94,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             device: Of physics and learning; an accelerator where there is one and the engine uses it, when not given.
             threads: Of learning on a CPU.
             accept_task_change: Go on although the task is no longer what the run was begun with.
+            wandb: Log to Weights & Biases too, beside TensorBoard; pip install 'phalanx[wandb]'.
             json: Print the result as JSON on stdout.
             algo: Algorithm: ppo, td3.
             hyperparameters: Of the algorithm; --ppo.critic team is MAPPO, the critic sees the whole team.
@@ -122,6 +125,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             start_from=start_from,
             checkpoint_every=checkpoint_every,
             accept_task_change=accept_task_change,
+            wandb=wandb,
         )
         with make_progress() as progress:
             bar = progress.add_task(f"train {spec.name}", total=1.0, note="")

@@ -9,6 +9,7 @@ from hardware.names import nearest
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import resolve
 from policies.networks.trunk import NetworkCfg
+from policies.training.logs import check_wandb
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class TrainCfg:
     resume: bool = False  # go on from the checkpoint in `out`
     start_from: Path | None = None  # run, or checkpoint, of a task alike: its networks are what learning begins with
     checkpoint_every: int = 10  # iterations
+    wandb: bool = False  # log to Weights & Biases too
     accept_task_change: bool = False  # resume although the task is not what it was
 
     def __post_init__(self) -> None:
@@ -66,6 +68,8 @@ class TrainCfg:
             raise ValueError(f"seed = {self.seed}: 0 or more")
         if self.wall_budget_s is not None and not self.wall_budget_s > 0:
             raise ValueError(f"wall_budget_s = {self.wall_budget_s}: above 0, or none")
+        if self.wandb:
+            check_wandb()
         if self.algo not in ALGORITHMS:
             raise ValueError(
                 f"unknown algorithm {self.algo!r}; known: {', '.join(ALGORITHMS)}{nearest(self.algo, ALGORITHMS)}"

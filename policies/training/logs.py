@@ -1,13 +1,26 @@
-"""TensorBoard logs of a training run."""
+"""Logs of a training run: TensorBoard, and Weights & Biases where that is asked for."""
 
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 
 class Logs:
     """Writes every number of an iteration under `folder`/tensorboard, against the count of agent steps."""
 
-    def __init__(self, folder: Path, agent_steps: int) -> None:
-        """A run that goes on at `agent_steps` takes back what was written after its checkpoint."""
+    def __init__(self, folder: Path, agent_steps: int, wandb_run: Mapping[str, Any] | None = None) -> None:
+        """A run that goes on at `agent_steps` takes back what was written after its checkpoint.
+
+        With `wandb_run`, the run as data, it is a run of that folder's name in Weights & Biases as well, which goes by
+        its own settings (WANDB_MODE, WANDB_PROJECT).
+        """
+        self.wandb: Any = None
+        if wandb_run is not None:
+            import wandb
+
+            name = folder.resolve().name
+            self.wandb = wandb.init(dir=folder, name=name, id=_id(wandb_run), resume="allow", config=dict(wandb_run))
         # Imported here: tensorboard takes a second, which only training should pay.
         from torch.utils.tensorboard import SummaryWriter
 
@@ -15,9 +28,25 @@ class Logs:
 
     def write(self, numbers: dict[str, float], agent_steps: int) -> None:
         """One scalar a number; names with a slash form groups (reward/..., loss/...)."""
-        for name, value in numbers.items():
-            self.writer.add_scalar(name if "/" in name else f"train/{name}", value, agent_steps)
+        named = {name if "/" in name else f"train/{name}": value for name, value in numbers.items()}
+        for name, value in named.items():
+            self.writer.add_scalar(name, value, agent_steps)
+        if self.wandb is not None:
+            self.wandb.log({**named, "agent_steps": agent_steps}, step=agent_steps)
 
     def close(self) -> None:
-        """Flush and close the event file."""
+        """Flush and close."""
         self.writer.close()
+        if self.wandb is not None:
+            self.wandb.finish()
+
+
+def check_wandb() -> None:
+    """ValueError where Weights & Biases is not installed."""
+    if find_spec("wandb") is None:
+        raise ValueError("--wandb needs the package wandb, which is not installed: pip install 'phalanx[wandb]'")
+
+
+def _id(run: Mapping[str, Any]) -> str:
+    """The same for every part of a run that is resumed."""
+    return f"{run['task']}-{run['seed']}-{run['started_at_utc']}".replace(":", "")

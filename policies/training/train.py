@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint, save_record
+from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_best, save_checkpoint, save_record
 from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
 from policies.training.logs import Logs
 from policies.training.trainer import Trainer
@@ -57,7 +57,11 @@ def train(
     else:
         save_record(cfg.out, trainer.run)
     began, before, before_s = time.perf_counter(), trainer.agent_steps, trainer.wall_s
-    with _interrupt() as interrupted, closing(Logs(cfg.out, trainer.agent_steps)) as logs, closing(trainer.workers):
+    with (
+        _interrupt() as interrupted,
+        closing(Logs(cfg.out, trainer.agent_steps, trainer.run if cfg.wandb else None)) as logs,
+        closing(trainer.workers),
+    ):
         while True:
             trainer.wall_s = before_s + time.perf_counter() - began
             wall_s = trainer.wall_s
@@ -68,11 +72,11 @@ def train(
                 numbers = trainer.iterate(fraction)
             logs.write(numbers, trainer.agent_steps)
             if trainer.iteration % cfg.checkpoint_every == 0:
-                save_checkpoint(path, trainer.state_dict())
+                _save(trainer, path)
             if on_progress is not None:
                 on_progress(_progress(cfg, trainer, numbers, time.perf_counter() - began))
         trainer.wall_s = before_s + time.perf_counter() - began
-        save_checkpoint(path, trainer.state_dict())
+        _save(trainer, path)
     wall_s = time.perf_counter() - began
     done = fraction >= 1
     message = f"trained {trainer.agent_steps:,} agent steps in {wall_s:.0f} s"
@@ -89,6 +93,17 @@ def train(
         finished=done,
         message=message,
     )
+
+
+def _save(trainer: Trainer, path: Path) -> None:
+    """Write the checkpoint, and the policies beside it when they are the best so far."""
+    score = trainer.score()
+    better = score is not None and (trainer.best is None or score > trainer.best)
+    trainer.best = score if better else trainer.best
+    content = trainer.state_dict()
+    if better:
+        save_best(path, content)
+    save_checkpoint(path, content)
 
 
 @contextmanager

@@ -54,6 +54,7 @@ class Trainer:
             self._take_networks(cfg.start_from)
         self.curve: list[dict[str, float]] = []
         self.iteration = self.agent_steps = 0
+        self.best: list[float] | None = None  # of `score`, so far
         self.wall_s = 0.0  # of training, over all processes of the run
 
     @property
@@ -88,6 +89,18 @@ class Trainer:
         seconds = {"time/rollout_s": collected - began, "time/update_s": updated - collected}
         return {**losses, **outcome, **seconds, "steps_per_s": self.steps_per_iteration / (updated - began)}
 
+    def score(self) -> list[float] | None:
+        """How good the policies are: success over the last whole episode of every world, then the return.
+
+        None before every world has had one. Where worlds grow harder, success counts as much as the worlds are hard.
+        """
+        last = self.collector.episodes.last
+        if "success_rate" not in last or not bool(last["success_rate"].isfinite().all()):
+            return None
+        difficulty = getattr(self.collector.env, "difficulty", last["success_rate"].new_ones(1))
+        returns = [float(value.mean()) for name, value in last.items() if name.endswith("mean_return")]
+        return [float(last["success_rate"].mean() * difficulty.mean()), sum(returns)]
+
     def state_dict(self) -> dict[str, Any]:
         """All that the next iteration depends on, and what identifies the run."""
         return {
@@ -96,6 +109,7 @@ class Trainer:
                 "iteration": self.iteration,
                 "agent_steps": self.agent_steps,
                 "curve": self.curve,
+                "best": self.best,
             },
             "wall_s": self.wall_s,
             "policies": {
@@ -118,6 +132,7 @@ class Trainer:
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])
         self.iteration, self.agent_steps = progress["iteration"], progress["agent_steps"]
+        self.best = progress.get("best")
         self.wall_s = state.get("wall_s", 0.0)
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
         self.run = state["run"]  # what was written when training began
