@@ -17,7 +17,7 @@ from sim.physics.engine_errors import engine_errors
 from sim.tasks import load_task
 
 SPAN_S = 0.4  # a measurement lasts at least this long
-WARM_UP = 8  # control steps: until worlds have ended and started anew
+WARM_UP = 8  # control steps: until episodes have ended and begun
 FIRST = "mujoco"  # what others are compared with, where it is measured
 
 
@@ -37,7 +37,7 @@ def bench_engines(
     """
     rows = []
     for task in tasks:
-        load_task(task)  # a wrong name shall not cost the measurements before it
+        load_task(task)  # a wrong name is refused before anything is measured
     for engine in engines:
         check_engine(engine)
     for task in tasks:

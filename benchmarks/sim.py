@@ -29,7 +29,7 @@ def bench_sim(
     same size. Its worlds share one model; the environment's share only what no randomisation has changed.
     """
     for task in tasks:
-        load_task(task)  # a wrong name shall not cost the measurements before it
+        load_task(task)  # a wrong name is refused before anything is measured
     return {
         "bench": "sim",
         "repeats": repeats,

@@ -15,7 +15,7 @@ from sim.task import TaskCfg
 from sim.tasks import load_task
 
 MOMENTS = 8  # control steps that raw physics replays
-WARM_UP = 24  # control steps: then worlds have ended and started anew, as they go on doing
+WARM_UP = 24  # control steps: then episodes have ended and begun in some worlds
 CONTROL = mujoco.mjtState.mjSTATE_CTRL
 CONTROL_AND_FORCE = int(CONTROL) | int(mujoco.mjtState.mjSTATE_QFRC_APPLIED)
 

@@ -1,6 +1,6 @@
 """RobotSpec: everything that the rest of the stack may assume about a robot, with the source of every number."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -22,6 +22,18 @@ class Channel:
     low: float
     high: float
     meaning: str
+
+
+def thrust_and_rates(thrust_n: tuple[float, float], rate_rad_s: float, yaw_rate_rad_s: float) -> tuple[Channel, ...]:
+    """Channels of a multirotor: collective thrust from `thrust_n[0]` to `[1]` N, body rates up to +- the given ones."""
+    rates = {"roll": ("x", rate_rad_s), "pitch": ("y", rate_rad_s), "yaw": ("z", yaw_rate_rad_s)}
+    return (
+        Channel("thrust", "N", *thrust_n, "collective thrust along body z"),
+        *(
+            Channel(f"{n}_rate", "rad/s", -r, r, f"angular velocity about body {axis}")
+            for n, (axis, r) in rates.items()
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,14 @@ class Joint:
     damping: float  # N m s/rad
     armature: float  # kg m^2, the rotor's inertia seen at the joint
     friction: float  # N m, dry
+
+
+def joint_positions(joints: Sequence[Joint], meaning: str = "") -> tuple[Channel, ...]:
+    """A channel for each hinge, over its whole range; without a `meaning`, as the joints of an arm are counted."""
+    return tuple(
+        Channel(joint.name, "rad", joint.low, joint.high, meaning or f"position of joint {number}, base first")
+        for number, joint in enumerate(joints, 1)
+    )
 
 
 @dataclass(frozen=True, slots=True)

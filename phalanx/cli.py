@@ -1,11 +1,14 @@
 """Entry point of the `phalanx` command: dispatch, and errors as one line on stderr."""
 
 import functools
+import inspect
 import io
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -24,7 +27,7 @@ DESCRIPTION = "Train teams of robots in simulation, export each policy as one fi
 BAD_INPUT = 2
 INTERRUPTED = 130
 EXTRAS = {"train": ("torch", "mujoco", "onnx", "onnxscript", "tensorboard", "scipy"), "ros": ("rclpy", "rosbags")}
-SAYS_NOTHING = re.compile(r"\{None\}\||\(default:[\s│]*(None|False|True)?\)")  # in help
+SAYS_NOTHING = re.compile(r"\{None\}\||\(default: (None|False|True)?\)")  # in help
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -85,6 +88,10 @@ def _parse(name: str, args: list[str]) -> Callable[[], int]:
     def prepared(*values: Any, **named: Any) -> Callable[[], int]:
         return functools.partial(command, *values, **named)
 
+    # tyro keeps the line breaks of a docstring; here every argument becomes one line.
+    prepared.__doc__ = re.sub(r"\n {8,}(?=\S)", " ", inspect.cleandoc(command.__doc__ or ""))
+    prepared.__signature__ = inspect.signature(command)  # type: ignore[attr-defined]
+    del prepared.__wrapped__
     shown, said = _Text(), _Text()
     try:
         with redirect_stdout(shown), redirect_stderr(said):
@@ -92,9 +99,22 @@ def _parse(name: str, args: list[str]) -> Callable[[], int]:
         return call
     except SystemExit as end:
         if not end.code:  # help
-            print(SAYS_NOTHING.sub(lambda found: re.sub(r"[^\s│]", " ", found[0]), shown.getvalue()), end="")
+            print(_readable(shown.getvalue()))
             raise
     raise ValueError(_explained(said.getvalue(), name, args))
+
+
+def _readable(text: str) -> str:
+    """Help without defaults that say nothing and lines that are empty because of it; long sentences wrapped."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("│"):
+            kept = SAYS_NOTHING.sub("", line[:-1]).rstrip()
+            if kept != "│":
+                lines.append(kept.ljust(len(line) - 1) + "│")
+        else:
+            lines += textwrap.wrap(line, shutil.get_terminal_size().columns) or [""]
+    return "\n".join(lines)
 
 
 def _command(name: str, args: list[str]) -> Callable[..., int]:

@@ -18,8 +18,8 @@ def runners_and_task(
 
     `subjects` is a task, policy files, or the folder of a training run; the latter two bring their own task. A task
     without a file is played by the policy that ships for it. A policy also plays another task that gives the same robot
-    the same commands and objects: one that walks on a floor may try rough ground. ValueError when it is unclear who
-    shall act in what and for an unknown task, BundleError for a bad file, CheckpointError for a bad run.
+    the same commands and objects: one that walks on a floor may try rough ground. ValueError for an unknown task
+    and where policy or task is not clear, BundleError for a bad file, CheckpointError for a bad run.
     """
     paths = [Path(subject) for subject in subjects if is_file(subject)]
     named = {subject for subject in subjects if not is_file(subject)} | ({task} if task else set())

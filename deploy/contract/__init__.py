@@ -1,6 +1,6 @@
 """The contract: everything that a robot, an operator or a person must know about a policy file."""
 
-from deploy.contract.codec import contract_from_json, contract_schema, contract_to_json
+from deploy.contract.codec import contract_from_json, contract_to_json
 from deploy.contract.types import (
     FORMAT,
     ChannelSpec,
@@ -27,7 +27,6 @@ __all__ = [
     "TeamSpec",
     "TensorSpec",
     "contract_from_json",
-    "contract_schema",
     "contract_to_json",
     "robot_interface",
 ]

@@ -45,11 +45,6 @@ def contract_from_json(text: str) -> Contract:
     return contract
 
 
-def contract_schema() -> dict[str, Any]:
-    """The JSON schema of a contract, for programs in other languages."""
-    return msgspec.json.schema(Contract)
-
-
 def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
     """A contract of the version before in the words of this one, its shield's parameters as this one means them."""
     data = {("group" if name == "role" else name): value for name, value in data.items()} | {"format": FORMAT}

@@ -68,7 +68,7 @@ class PolicyRuntime:
             check_robot(bundle.contract, robot, str(path))
         self_test(bundle, str(path))
         runtime = cls(bundle)
-        runtime._graph.run()  # the first run plans its memory; the first control period shall not pay for that
+        runtime._graph.run()  # the first run allocates its memory, before the first control period
         return runtime
 
     def reset(self) -> None:

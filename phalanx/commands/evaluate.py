@@ -32,7 +32,7 @@ def evaluate(
         robots: Team sizes, one after the other; that of the task when not given.
         episodes: Worlds, one episode in each.
         seed: Of the starts; held out from training when not given.
-        shield: Put the safety shield between policy and robots, as when they are deployed.
+        shield: Fly without the safety shield, which is there by default, as on a robot.
         engine: Physics, see docs/engines.md.
         device: An accelerator where there is one and the engine uses it, when not given.
         json: Print one JSON object on stdout.

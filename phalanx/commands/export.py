@@ -1,4 +1,4 @@
-"""`phalanx export`: from a training run to one policy file, or one for each role."""
+"""`phalanx export`: from a training run to one policy file, or one for each group."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,20 +12,20 @@ from phalanx.options import OutFile, RunFolder
 def export(
     run: RunFolder,
     out_file: OutFile = None,
-    role: Annotated[str | None, tyro.conf.arg(metavar="ROLE")] = None,
+    group: Annotated[str | None, tyro.conf.arg(metavar="GROUP", help_behavior_hint="")] = None,
     best: bool = False,
     accept_task_change: bool = False,
     json: bool = False,
 ) -> int:
-    """Write the policy of a training run as one file, or one for each role of its task.
+    """Write the policy of a training run as one file, or one for each group of its task.
 
-    A file carries its contract and its probes, and is loaded again and checked before this command ends.
+    A file carries its contract and its probes, and is checked before it is written.
 
     Args:
         run: Folder of a training run, or a checkpoint file.
-        out_file: Policy file to write; policy.onnx in the folder when not given. For all roles of a task that has
-            several, the folder for TASK-ROLE.onnx; that of the run when not given.
-        role: The one to write, of a task with several.
+        out_file: Policy file to write; policy.onnx in the folder when not given. For all groups of a task that has
+            several, the folder for TASK-GROUP.onnx; that of the run when not given.
+        group: The one to write, of a task with several.
         best: Take the policies that did best in training, by the success of the last whole episode in every world,
             and not the last ones.
         accept_task_change: Go on although the task is no longer what was trained; the file is for the task of today.
@@ -38,18 +38,18 @@ def export(
         run = folder / BEST
         if not run.exists():
             raise CheckpointError(f"no {run}: in no iteration of that run had every world had a whole episode")
-    groups = load_checkpoint(run)["policies"]  # a wrong folder is answered before the exporter is loaded
+    several = len(load_checkpoint(run)["policies"]) > 1  # a wrong folder is answered before the exporter is loaded
     from policies.export.export import export_policy, export_team
 
     with err.status("exporting ..."):
-        if role is None and len(groups) > 1:
+        if group is None and several:
             paths = export_team(run, out_file or folder, accept_change=accept_task_change)
         else:
             paths = [
                 export_policy(
                     run,
-                    out_file or folder / f"{role or 'policy'}.onnx",
-                    group=role or "",
+                    out_file or folder / f"{group or 'policy'}.onnx",
+                    group=group or "",
                     accept_change=accept_task_change,
                 )
             ]

@@ -39,7 +39,7 @@ def play(
         robots: Size of the team; as in training when not given.
         episodes: How many.
         seed: Of the first episode; each further one adds 1.
-        shield: Put the safety shield between policy and robots, as when they are deployed.
+        shield: Fly without the safety shield, which is there by default, as on a robot.
         out_file: Where to draw the last episode: .html replay, .png picture, .gif or .mp4 video.
         size: Of picture or video, in pixels.
         json: Print one JSON object on stdout.

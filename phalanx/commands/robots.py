@@ -28,12 +28,12 @@ BRIEF = 4  # channels that the list writes out
 
 
 def robots(
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="ROBOT")] = None, json: bool = False
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[ROBOT]")] = None, json: bool = False
 ) -> int:
     """List the robots, or show one: joints, limits, gains, and where every number is from.
 
     Args:
-        name: Show this one.
+        name: Show this one; or module:NAME, a RobotSpec of your own.
         json: Print one JSON object on stdout, with every number's source.
     """
     from hardware import load_robot, robot_names

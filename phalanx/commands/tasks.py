@@ -10,7 +10,7 @@ from phalanx.console import err, out, print_json, print_section, print_table
 
 
 def tasks(
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None,
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[TASK]")] = None,
     markdown: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
     json: bool = False,
 ) -> int:
@@ -19,7 +19,7 @@ def tasks(
     Commands, observations, memory, actions, rewards, terminations, randomisation.
 
     Args:
-        name: Explain this one.
+        name: Explain this one; or module:NAME, a TaskCfg of your own.
         markdown: Write tasks.md and randomisation.md into a folder, of all tasks.
         json: Print one JSON object on stdout instead of tables.
     """

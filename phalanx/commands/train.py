@@ -60,7 +60,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         resume: bool = False,
         start_from: RunFlag = None,
         checkpoint_every: int = old.checkpoint_every,
-        engine: Engine | None = None,
+        engine: Annotated[Engine | None, tyro.conf.arg(metavar="mujoco|warp|mjx|brax", help_behavior_hint="")] = None,
         device: Device = old.device,
         threads: int = old.threads,
         accept_task_change: bool = False,

@@ -7,7 +7,7 @@ configuration `cf21B_500` in the PyPI package drone-models 0.1.0 (MIT, `data/par
 from math import acos, hypot
 from pathlib import Path
 
-from hardware.spec import GRAVITY, Channel, FlightModel, RobotSpec
+from hardware.spec import GRAVITY, FlightModel, RobotSpec, thrust_and_rates
 
 MASS_KG = 0.04338
 ROTOR_ARM_M = 0.035355  # rotor axis to body x and to body y
@@ -27,12 +27,7 @@ SPEC = RobotSpec(
     mjcf=Path(__file__).with_name("crazyflie.xml"),
     base_body="base",
     joints=(),
-    channels=(
-        Channel("thrust", "N", THRUST_MIN_N, THRUST_MAX_N, "collective thrust along body z"),
-        Channel("roll_rate", "rad/s", -MAX_RATE_RAD_S, MAX_RATE_RAD_S, "angular velocity about body x"),
-        Channel("pitch_rate", "rad/s", -MAX_RATE_RAD_S, MAX_RATE_RAD_S, "angular velocity about body y"),
-        Channel("yaw_rate", "rad/s", -MAX_YAW_RATE_RAD_S, MAX_YAW_RATE_RAD_S, "angular velocity about body z"),
-    ),
+    channels=thrust_and_rates((THRUST_MIN_N, THRUST_MAX_N), MAX_RATE_RAD_S, MAX_YAW_RATE_RAD_S),
     mass_kg=MASS_KG,
     radius_m=hypot(ROTOR_ARM_M, ROTOR_ARM_M) + PROPELLER_RADIUS_M,
     control_hz=50.0,

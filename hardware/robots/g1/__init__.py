@@ -7,7 +7,7 @@ its motors are public too, and give the inertia that a rotor adds at its joint. 
 from pathlib import Path
 from typing import NamedTuple
 
-from hardware.spec import Channel, Joint, RobotSpec
+from hardware.spec import Joint, RobotSpec, joint_positions
 
 
 class Motor(NamedTuple):
@@ -75,21 +75,14 @@ SPEC = RobotSpec(
     mjcf=Path(__file__).with_name("g1.xml"),
     base_body="pelvis",
     joints=JOINTS,
-    channels=tuple(Channel(j.name, "rad", j.low, j.high, "joint position set-point of the drive") for j in JOINTS),
+    channels=joint_positions(JOINTS, "joint position set-point of the drive"),
     mass_kg=33.341142,
     radius_m=0.96,
     control_hz=50.0,
     sensor_hz=500.0,
     fallback="damp",
-    fixed_base=False,
     home_height_m=0.7847,
-    frames={
-        "left_foot": "left_foot",
-        "right_foot": "right_foot",
-        "left_hand": "left_hand",
-        "right_hand": "right_hand",
-        "head": "head",
-    },
+    frames={site: site for site in ("left_foot", "right_foot", "left_hand", "right_hand", "head")},
     sources={
         "links, joints": f"{_URDF}: origins, axes, ranges, masses, centres of mass and inertias; bolted links merged",
         "mass": f"{_URDF}: sum of all links; the data sheet says about 35 kg with battery",

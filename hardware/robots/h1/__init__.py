@@ -6,7 +6,7 @@ of December 2025 (59.3 kg), 15 % above the first description (51.6 kg) that most
 
 from pathlib import Path
 
-from hardware.spec import Channel, Joint, RobotSpec
+from hardware.spec import Joint, RobotSpec, joint_positions
 
 M107_15, M107_24, UNKNOWN = 0.063259741, 0.160478022, 0.1  # kg m^2, inertia of the rotor seen at the joint
 
@@ -57,21 +57,14 @@ SPEC = RobotSpec(
     mjcf=Path(__file__).with_name("h1.xml"),
     base_body="pelvis",
     joints=JOINTS,
-    channels=tuple(Channel(j.name, "rad", j.low, j.high, "joint position set-point of the drive") for j in JOINTS),
+    channels=joint_positions(JOINTS, "joint position set-point of the drive"),
     mass_kg=59.338,
     radius_m=1.32,
     control_hz=50.0,
     sensor_hz=500.0,
     fallback="damp",
-    fixed_base=False,
     home_height_m=1.0313,
-    frames={
-        "left_foot": "left_foot",
-        "right_foot": "right_foot",
-        "left_hand": "left_hand",
-        "right_hand": "right_hand",
-        "head": "head",
-    },
+    frames={site: site for site in ("left_foot", "right_foot", "left_hand", "right_hand", "head")},
     sources={
         "links, joints": f"{_URDF}: origins, axes, ranges, masses, centres of mass and inertias",
         "mass": f"{_URDF}: sum of all links; the data sheet says about 47 kg without saying what is on board",

@@ -3,7 +3,7 @@
 from math import pi
 from pathlib import Path
 
-from hardware.spec import Channel, Joint, RobotSpec
+from hardware.spec import Channel, Joint, RobotSpec, joint_positions
 
 # The fingers mirror each other and both push, so the actuated one carries twice the grasping force of 70 N. Closed on
 # anything wider than 4 cm it reaches that force; its inertia is an estimate, see `sources`.
@@ -42,7 +42,7 @@ SPEC = RobotSpec(
     base_body="link0",
     joints=(*_ARM, _FINGER),
     channels=(
-        *(Channel(j.name, "rad", j.low, j.high, f"position of joint {i}, base first") for i, j in enumerate(_ARM, 1)),
+        *joint_positions(_ARM),
         Channel("finger", "m", _FINGER.low, _FINGER.high, "distance of either finger from the middle: 0 is closed"),
     ),
     mass_kg=17.404501,

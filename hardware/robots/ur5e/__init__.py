@@ -3,7 +3,7 @@
 from math import pi
 from pathlib import Path
 
-from hardware.spec import Channel, Joint, RobotSpec
+from hardware.spec import Joint, RobotSpec, joint_positions
 
 # Columns: name, low, high, home, velocity, acceleration, effort, stiffness, damping, armature, friction.
 # Home is the elbow up and the flange looking down, 0.49 m in front of the base.
@@ -26,10 +26,7 @@ SPEC = RobotSpec(
     mjcf=Path(__file__).with_name("ur5e.xml"),
     base_body="base",
     joints=_JOINTS,
-    channels=tuple(
-        Channel(joint.name, "rad", joint.low, joint.high, f"position of joint {number}, base first")
-        for number, joint in enumerate(_JOINTS, 1)
-    ),
+    channels=joint_positions(_JOINTS),
     mass_kg=20.6,
     radius_m=1.21,
     control_hz=50.0,

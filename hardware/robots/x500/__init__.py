@@ -7,7 +7,7 @@ Masses, inertias, rotor places, rotor curves, lag and drag are those of the mode
 from math import acos, hypot, radians
 from pathlib import Path
 
-from hardware.spec import GRAVITY, Channel, FlightModel, RobotSpec
+from hardware.spec import GRAVITY, FlightModel, RobotSpec, thrust_and_rates
 
 MASS_KG = 2.0 + 4 * 0.016076923  # body and rotors
 ROTOR_ARM_M = 0.174  # rotor axis to body x and to body y: 492 mm motor to motor
@@ -30,12 +30,7 @@ SPEC = RobotSpec(
     mjcf=Path(__file__).with_name("x500.xml"),
     base_body="base",
     joints=(),
-    channels=(
-        Channel("thrust", "N", THRUST_MIN_N, THRUST_MAX_N, "collective thrust along body z"),
-        Channel("roll_rate", "rad/s", -MAX_RATE_RAD_S, MAX_RATE_RAD_S, "angular velocity about body x"),
-        Channel("pitch_rate", "rad/s", -MAX_RATE_RAD_S, MAX_RATE_RAD_S, "angular velocity about body y"),
-        Channel("yaw_rate", "rad/s", -MAX_YAW_RATE_RAD_S, MAX_YAW_RATE_RAD_S, "angular velocity about body z"),
-    ),
+    channels=thrust_and_rates((THRUST_MIN_N, THRUST_MAX_N), MAX_RATE_RAD_S, MAX_YAW_RATE_RAD_S),
     mass_kg=MASS_KG,
     radius_m=hypot(hypot(ROTOR_ARM_M, ROTOR_ARM_M) + PROPELLER_RADIUS_M, 0.06),
     control_hz=50.0,
