@@ -1,7 +1,8 @@
 """`python -m benchmarks sim|scale|peers|engines|control`: how fast it is on this machine."""
 
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -52,36 +53,23 @@ def bench(
     _check(batches=batches, teams=teams, robots=robots, batch=batch, peer_batches=peer_batches, repeats=repeats)
     if neighbours < 0:
         raise ValueError(f"neighbours = {neighbours}: at least 0")
-    several = ("hover", "swarm-swap", "reach", "velocity") if what in ("sim", "engines") else ("reach", "velocity")
-    chosen = tasks or several
+    chosen = tasks or (("reach", "velocity") if what == "peers" else ("hover", "swarm-swap", "reach", "velocity"))
     each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
     turns = each[what] * len(chosen) if what in each else repeats
     with make_progress() as progress:
         bar = progress.add_task(f"bench {what}", total=turns, note="")
+        options: dict[str, dict[str, Any]] = {
+            "sim": {"tasks": chosen, "batches": batches, "training": training},
+            "scale": {"teams": teams, "robots": robots},
+            "peers": {"tasks": chosen, "batch": batch, "peer_batches": peer_batches},
+            "engines": dict(tasks=chosen, engines=engines, batches=batches, device=device, training=training),
+            "control": {"policy": policy, "neighbours": neighbours},
+        }
+        result = _measure(what)(**options[what], repeats=repeats, on_progress=lambda: progress.advance(bar))
+    from phalanx.machine import machine, versions
 
-        def advance() -> None:
-            progress.advance(bar)
-
-        if what == "sim":
-            from benchmarks.sim import bench_sim
-
-            result = bench_sim(chosen, batches, repeats, advance, training)
-        elif what == "scale":
-            from benchmarks.scale import bench_scale
-
-            result = bench_scale(teams, robots, repeats, advance)
-        elif what == "peers":
-            from benchmarks.peers import bench_peers
-
-            result = bench_peers(chosen, batch, peer_batches, repeats, advance)
-        elif what == "engines":
-            from benchmarks.engines import bench_engines
-
-            result = bench_engines(chosen, engines, batches, repeats, advance, device, training)
-        else:
-            from benchmarks.control import bench_control
-
-            result = bench_control(policy, neighbours, repeats, advance)
+    result = {"bench": what, "repeats": repeats, **result, "machine": machine()}
+    result["versions"] = versions() | result.get("versions", {})
     if json:
         print_json(result)
         return 0
@@ -91,10 +79,15 @@ def bench(
     return 0
 
 
+def _measure(what: str) -> Callable[..., dict[str, Any]]:
+    """The function of a benchmark; its libraries are loaded with it."""
+    return getattr(importlib.import_module(f"benchmarks.{what}"), f"bench_{what}")
+
+
 def show(value: Any, title: str = "") -> None:
     """Print what was measured: a table with a column a measurement where they are alike, else the parts one by one."""
     named = value if isinstance(value, dict) else {str(k): row for k, row in enumerate(value)}
-    parts = {name: part for name, part in named.items() if name not in ("machine", "versions")}
+    parts = {name: part for name, part in named.items() if name not in ("bench", "repeats", "machine", "versions")}
     rows = [_flat(part) for part in parts.values() if isinstance(part, dict)]
     if rows and len(rows) == len(parts) and not any(isinstance(cell, list) for row in rows for cell in row.values()):
         figures = dict.fromkeys(key for row in rows for key in row)

@@ -12,7 +12,6 @@ from deploy.runtime import PolicyRuntime
 from deploy.shield import Context, Shield, make_shield_params
 from hardware import load_robot
 from hardware.types import Peers, RobotState
-from phalanx.machine import machine, versions
 
 STEPS = 2000  # of one measurement
 WARM_UP = 200
@@ -51,19 +50,15 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
             rows[name].append(_percentiles_us(call))
         on_progress()
     return {
-        "bench": "control",
         "policy": str(policy),
         "neighbours": neighbours,
         "steps": STEPS,
-        "repeats": repeats,
         "step_us": {
             name: dict(zip(("p50", "p99", "max"), np.median(values, axis=0).tolist(), strict=True))
             for name, values in rows.items()
         },
         "shield_intervened_share": busy / (repeats * (STEPS + WARM_UP)),
         "cold_start": cold,
-        "versions": versions(),
-        "machine": machine(),
     }
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.turns import Clock, Cost, measure, median_ratio, median_wall
-from phalanx.machine import machine, versions
+from benchmarks.turns import Clock, Cost, measure, median_ratio, median_wall, random_actions
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import TeamEnv
 from sim.physics import EngineError, check_engine
@@ -44,7 +43,7 @@ def bench_engines(
         for num_envs in batches:
             rows += _compared(task, engines, num_envs, repeats, device, training)
             on_progress()
-    return {"bench": "engines", "repeats": repeats, "rows": rows, "versions": versions(), "machine": machine()}
+    return {"rows": rows}
 
 
 def _compared(
@@ -81,16 +80,7 @@ class Run:
         self.env = TeamEnv(load_task(task), num_envs, 0, engine=engine, device=device)
         self.env.stagger()
         self.make_s = time.perf_counter() - began
-        draw = torch.Generator().manual_seed(0)
-        self._actions = [
-            {
-                name: (2.0 * torch.rand(num_envs, group.num_agents, group.action_dim, generator=draw) - 1.0).to(
-                    self.env.device
-                )
-                for name, group in self.env.groups.items()
-            }
-            for _ in range(16)
-        ]
+        self._actions = random_actions(self.env)
         began = time.perf_counter()
         self.step(0)
         self.first_step_s = time.perf_counter() - began

@@ -18,10 +18,9 @@ import gymnasium as gym
 import numpy as np
 
 from benchmarks.bare import BareEnv
-from benchmarks.sim import SPAN_S, settings
+from benchmarks.sim import SPAN_S, model_settings, settings
 from benchmarks.subject import Subject
 from benchmarks.turns import Call, Cost, measure, median_ratio, median_wall
-from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
 from sim.adapters.gymnasium import TeamGymEnv
 from sim.tasks import load_task
@@ -56,13 +55,8 @@ def bench_peers(
 
     EnvPool is left out for robots it has no task of, and where it is not installed.
     """
-    return {
-        "bench": "peers",
-        "repeats": repeats,
-        "tasks": {task: _compare(task, batch, peer_batches, repeats, on_progress) for task in tasks},
-        "versions": versions() | ({"envpool": version("envpool")} if find_spec("envpool") else {}),
-        "machine": machine(),
-    }
+    found = {task: _compare(task, batch, peer_batches, repeats, on_progress) for task in tasks}
+    return {"tasks": found, "versions": {"envpool": version("envpool")} if find_spec("envpool") else {}}
 
 
 def _compare(
@@ -166,13 +160,5 @@ def _envpool_settings(robot: str) -> dict[str, Any]:
     }
     model = mujoco.MjModel.from_xml_string(path.read_text(), assets)
     config = envpool.make_spec(ENVPOOL[robot]).config
-    names = ("nv", "nu", "nbody", "ngeom", "neq", "ntendon")
-    options = ("iterations", "ls_iterations", "tolerance")
-    return {
-        "task": ENVPOOL[robot],
-        "physics_steps_per_control_step": round(config.ctrl_dt / config.sim_dt),
-        "control_hz": 1.0 / config.ctrl_dt,
-        "timestep": config.sim_dt,
-        **{name: int(getattr(model, name)) for name in names},
-        **{name: getattr(model.opt, name) for name in options},
-    }
+    of_model = model_settings(model, round(config.ctrl_dt / config.sim_dt), config.ctrl_dt, config.sim_dt)
+    return {"task": ENVPOOL[robot], **of_model}

@@ -10,7 +10,6 @@ import torch
 from benchmarks.sim import SPAN_S, figures
 from benchmarks.subject import Subject
 from benchmarks.turns import median_wall
-from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
 from sim.task import Draw, Start, TaskCfg
 from sim.tasks import load_task
@@ -45,7 +44,7 @@ def bench_scale(teams: Sequence[int], robots: int, repeats: int, on_progress: Ca
                 "cpu_of_smallest": share * _median_cpu(costs) / _median_cpu(base),
             }
         rows.append(row)
-    return {"bench": "scale", "repeats": repeats, "rows": rows, "versions": versions(), "machine": machine()}
+    return {"rows": rows}
 
 
 def _median_cpu(costs: list) -> float:

@@ -8,7 +8,6 @@ from typing import Any
 from benchmarks.footprint import footprint, per_world
 from benchmarks.subject import Subject
 from benchmarks.turns import measure, median_ratio, median_wall
-from phalanx.machine import machine, versions
 from policies.threads import single_threaded_torch
 from sim.tasks import load_task
 
@@ -30,13 +29,7 @@ def bench_sim(
     """
     for task in tasks:
         load_task(task)  # a wrong name is refused before anything is measured
-    return {
-        "bench": "sim",
-        "repeats": repeats,
-        "tasks": {task: _bench_task(task, batches, repeats, on_progress, training) for task in tasks},
-        "versions": versions(),
-        "machine": machine(),
-    }
+    return {"tasks": {task: _bench_task(task, batches, repeats, on_progress, training) for task in tasks}}
 
 
 def _bench_task(
@@ -90,13 +83,17 @@ def figures(subject: Subject) -> dict[str, Any]:
 def settings(subject: Subject) -> dict[str, Any]:
     """What decides the cost of a physics step."""
     model = subject.world.scene.model
-    names = ("nv", "nu", "nbody", "ngeom", "neq", "ntendon")
-    options = ("timestep", "iterations", "ls_iterations", "tolerance")
+    return model_settings(model, subject.world.decimation, subject.env.control_dt, model.opt.timestep)
+
+
+def model_settings(model: Any, decimation: int, control_dt: float, timestep: float) -> dict[str, Any]:
+    """The same of a MuJoCo model that is stepped `decimation` times in `control_dt` s."""
     return {
-        "physics_steps_per_control_step": subject.world.decimation,
-        "control_hz": 1.0 / subject.env.control_dt,
-        **{name: int(getattr(model, name)) for name in names},
-        **{name: getattr(model.opt, name) for name in options},
+        "physics_steps_per_control_step": decimation,
+        "control_hz": 1.0 / control_dt,
+        "timestep": timestep,
+        **{name: int(getattr(model, name)) for name in ("nv", "nu", "nbody", "ngeom", "neq", "ntendon")},
+        **{name: getattr(model.opt, name) for name in ("iterations", "ls_iterations", "tolerance")},
     }
 
 

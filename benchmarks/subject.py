@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from mujoco.rollout import Rollout
 
-from benchmarks.turns import Clock, Cost, measure
+from benchmarks.turns import Clock, Cost, measure, random_actions
 from sim.envs.team_env import TeamEnv
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.task import TaskCfg
@@ -41,14 +41,7 @@ class Subject:
         self.physics = self.world.physics
         self.num_robots = sum(group.num_agents for group in self.env.groups.values())
         self.turns = Turns()
-        draw = torch.Generator().manual_seed(0)
-        self._actions = [
-            {
-                name: 2.0 * torch.rand(num_envs, group.num_agents, group.action_dim, generator=draw) - 1.0
-                for name, group in self.env.groups.items()
-            }
-            for _ in range(16)
-        ]
+        self._actions = random_actions(self.env)
         self.clock = Clock(self.physics.step)
         model = self.world.scene.model
         self.threads = len(os.sched_getaffinity(0))

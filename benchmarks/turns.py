@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 Call = Callable[[int], Any]
 
 
@@ -31,6 +34,16 @@ def _cpu_s(processes: Sequence[int]) -> float:
     """CPU time that living processes have used, s."""
     threads = [thread for pid in processes for thread in Path(f"/proc/{pid}/task").iterdir()]
     return sum(1e-9 * int((thread / "schedstat").read_text().split()[0]) for thread in threads)
+
+
+def random_actions(env: Any, count: int = 16) -> list[dict[str, Tensor]]:
+    """`count` actions of a `TeamEnv`, by group (W, N, U) in [-1, 1], on its device, the same in every run."""
+    draw = torch.Generator().manual_seed(0)
+    sizes = {name: (env.num_envs, group.num_agents, group.action_dim) for name, group in env.groups.items()}
+    return [
+        {name: (2.0 * torch.rand(size, generator=draw) - 1.0).to(env.device) for name, size in sizes.items()}
+        for _ in range(count)
+    ]
 
 
 class Clock:

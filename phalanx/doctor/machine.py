@@ -34,41 +34,36 @@ def wake_up_errors_us(duration_s: float = JITTER_S, period_s: float = PERIOD_S) 
 
 def _cores() -> Check:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    found = f"{cores} cores, {platform.machine()}"
-    if cores < CORES:
-        return Check("machine", "cores", "warn", found, "training and the demo are made for two cores or more")
-    return Check("machine", "cores", "ok", found)
+    hint = "training and the demo are made for two cores or more" if cores < CORES else ""
+    return _check("cores", f"{cores} cores, {platform.machine()}", hint)
 
 
 def _governor() -> Check:
     path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    if not path.exists():
-        return Check("machine", "clock governor", "ok", "not adjustable here")
-    governor = path.read_text().strip()
-    if governor in ("performance", "schedutil"):
-        return Check("machine", "clock governor", "ok", governor)
-    return Check(
-        "machine", "clock governor", "warn", governor, "for steady latency: sudo cpupower frequency-set -g performance"
-    )
+    found = path.read_text().strip() if path.exists() else "not adjustable here"
+    steady = not path.exists() or found in ("performance", "schedutil")
+    hint = "" if steady else "for steady latency: sudo cpupower frequency-set -g performance"
+    return _check("clock governor", found, hint)
 
 
 def _priority() -> Check:
     limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0] if hasattr(resource, "RLIMIT_RTPRIO") else 0
     if limit or os.geteuid() == 0:
-        return Check("machine", "real-time priority", "ok", "allowed")
+        return _check("real-time priority", "allowed")
     hint = "on a robot add '@realtime - rtprio 80' to /etc/security/limits.conf; not needed in simulation"
-    return Check("machine", "real-time priority", "warn", "not allowed for this user", hint)
+    return _check("real-time priority", "not allowed for this user", hint)
 
 
 def _jitter() -> Check:
     late = wake_up_errors_us()
     p50, p99, worst = late[len(late) // 2], late[int(0.99 * (len(late) - 1))], late[-1]
-    status: Status = "fail" if p99 > LATE_FAIL_US else "warn" if p99 > LATE_WARN_US else "ok"
-    hint = (
-        ""
-        if status == "ok"
-        else "other programs take the processor: close them, or run the control loop on a core of its own"
-    )
-    return Check(
-        "machine", "wake-up lateness", status, f"{p50:.0f} us median, {p99:.0f} us p99, {worst:.0f} us worst", hint
-    )
+    found = f"{p50:.0f} us median, {p99:.0f} us p99, {worst:.0f} us worst"
+    if p99 <= LATE_WARN_US:
+        return _check("wake-up lateness", found)
+    hint = "other programs take the processor: close them, or run the control loop on a core of its own"
+    return _check("wake-up lateness", found, hint, "fail" if p99 > LATE_FAIL_US else "warn")
+
+
+def _check(name: str, found: str, hint: str = "", status: Status = "warn") -> Check:
+    """A check that is passed where there is nothing to hint at."""
+    return Check("machine", name, status if hint else "ok", found, hint)

@@ -28,8 +28,5 @@ def _loopback(round_trips_ms: Callable[..., list[float]]) -> Check:
         return Check("ros", "dds round trip", "fail", str(error), hint)
     p50, p99 = statistics.median(times), times[int(0.99 * (len(times) - 1))]
     found = f"{p50:.2f} ms median, {p99:.2f} ms p99"
-    if p99 > SLOW_MS:
-        return Check(
-            "ros", "dds round trip", "warn", found, "the machine is busy, or DDS goes through a slow network interface"
-        )
-    return Check("ros", "dds round trip", "ok", found)
+    slow = "the machine is busy, or DDS goes through a slow network interface"
+    return Check("ros", "dds round trip", *(("warn", found, slow) if p99 > SLOW_MS else ("ok", found)))
