@@ -32,7 +32,7 @@ class BareEnv(gym.Env):
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float64)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Positions and velocities, and an empty info."""
+        """Observation (nq + nv,): positions and velocities as MuJoCo has them; and an empty info."""
         super().reset(seed=seed)
         self.steps = 0
         start = self.starts[self.np_random.integers(len(self.starts))]
@@ -40,7 +40,7 @@ class BareEnv(gym.Env):
         return self._seen(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Positions and velocities, no reward; episodes end by time only."""
+        """Observation (nq + nv,), no reward; episodes end by time only."""
         self.data.ctrl[:] = action
         mujoco.mj_step(self.model, self.data, self.substeps)
         self.steps += 1

@@ -14,7 +14,10 @@ STEPS = 3  # enough that every buffer is there
 
 
 def footprint(task: str, num_envs: int) -> dict[str, Any]:
-    """Seconds to import, to make the environment and for its first step; peak of resident memory, bytes."""
+    """Seconds to import, to make the environment and for its first step; peak of resident memory, bytes.
+
+    RuntimeError with the last line of what the process said where it fails.
+    """
     command = [sys.executable, "-m", "benchmarks.footprint", task, str(num_envs)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     if done.returncode:

@@ -20,7 +20,6 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 
 LINE_EVERY_S = 5.0  # of progress where there is no terminal
@@ -55,13 +54,6 @@ def print_section(title: str, columns: Sequence[str], rows: Iterable[Sequence[st
         out.print(f"[bold]{escape(title)}[/]")
         print_table(columns, found, whole)
         out.print()
-
-
-class _Bar(BarColumn):
-    """A bar that lies still until its task begins; rich's own would pulse as if something were going on."""
-
-    def render(self, task: Task) -> ProgressBar:
-        return super().render(task) if task.started else ProgressBar(total=1.0, completed=0.0, width=self.bar_width)
 
 
 class _Spinner(SpinnerColumn):
@@ -111,7 +103,7 @@ def make_progress() -> Progress:
     columns: list[ProgressColumn] = [
         _Spinner(finished_text="[green]✓[/]", table_column=_column(1)),
         TextColumn("{task.description}", table_column=_column(10)),
-        *([] if narrow else [_Bar(bar_width=16, table_column=_column(16))]),
+        *([] if narrow else [BarColumn(16, pulse_style="bar.back", table_column=_column(16))]),
         TaskProgressColumn(table_column=_column(4)),
         *([] if narrow else [TimeElapsedColumn(table_column=_column(7))]),
         TextColumn("eta", table_column=_column(3)),

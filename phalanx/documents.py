@@ -1,18 +1,15 @@
 """Documents that `make docs` writes from the code: all tasks, and all ways to randomise a world."""
 
 import inspect
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from phalanx.catalogue import describe_task, first_sentence, in_words, sections_of, team_in_words, when
 from sim import randomisation
-from sim.envs.state import RobotsState
 from sim.task import TaskCfg
 from sim.tasks import load_task, task_names
 
-FIELD = re.compile(r'"((?:body|dof|geom|actuator|opt|jnt|site|tendon)_\w+)"')
 TASKS = """# Tasks
 
 Written by `make docs` from the code; `phalanx tasks NAME` shows one, `phalanx play NAME` plays it.
@@ -25,40 +22,15 @@ it is given; a task names it with a range, from which it is drawn in each episod
 """
 
 
-class Effect(NamedTuple):
-    """One way in which worlds differ."""
-
-    name: str
-    meaning: str
-    changes: str
-    uses: tuple[tuple[str, str, str], ...]  # task, range, when
-
-
-def effects(tasks: Sequence[TaskCfg]) -> list[Effect]:
-    """Every public function of sim/randomisation.py in its order there, with its uses in `tasks`."""
-    own = [
-        f
-        for name, f in vars(randomisation).items()
-        if inspect.isfunction(f) and f.__module__ == randomisation.__name__ and not name.startswith("_")
-    ]
-    uses: dict[Any, list[tuple[str, str, str]]] = {f: [] for f in own}
+def uses_of_randomisation(tasks: Sequence[TaskCfg]) -> dict[Any, list[tuple[str, str, str]]]:
+    """Task, range and when of each use of every public function of sim/randomisation.py, in its order there."""
+    public = [f for name, f in vars(randomisation).items() if inspect.isfunction(f) and not name.startswith("_")]
+    uses: dict[Any, list[tuple[str, str, str]]] = {f: [] for f in public if f.__module__ == randomisation.__name__}
     for task in tasks:
         for term in (term for group in task.groups.values() for term in group.randomisation.values()):
             use = (task.name, in_words(term.params), when(term.interval_range_s))
             uses.setdefault(term.func, []).append(use)
-    return [Effect(f.__name__, first_sentence(f), changed_by(f), tuple(uses[f])) for f in own]
-
-
-def changed_by(function: Any) -> str:
-    """Which quantities a function sets, as its source names them."""
-    source = inspect.getsource(function)
-    fields = [f"`{name}`" for name in dict.fromkeys(FIELD.findall(source))]
-    drives = [f"`{name}`" for name in RobotsState.__slots__[:-2] if re.search(rf"robots\.{name}\b", source)]
-    found = [f"the model's {', '.join(fields)}"] if fields else []
-    found += [f"of the robots {', '.join(drives)}"] if drives else []
-    found += ["the height of the ground"] if "robots.ground" in source else []
-    found += ["the bases' velocity"] if "add_velocity" in source else []
-    return "; ".join(found)
+    return uses
 
 
 def write_documents(folder: Path) -> list[Path]:
@@ -87,11 +59,14 @@ def tasks_document(tasks: Sequence[TaskCfg]) -> str:
 
 
 def randomisation_document(tasks: Sequence[TaskCfg]) -> str:
-    """Markdown: each function, what it changes, and which task uses it with which range."""
-    found = effects(tasks)
-    rows = [(f"`{e.name}`", e.meaning, e.changes, ", ".join(dict.fromkeys(use[0] for use in e.uses))) for e in found]
-    uses = [(f"`{e.name}`", *use) for e in found for use in e.uses]
-    functions = _table(("function", "what differs", "it changes", "tasks"), rows)
+    """Markdown: each function, and which task uses it with which range."""
+    found = uses_of_randomisation(tasks)
+    rows = [
+        (f"`{f.__name__}`", first_sentence(f), ", ".join(dict.fromkeys(u[0] for u in uses)))
+        for f, uses in found.items()
+    ]
+    uses = [(f"`{f.__name__}`", *use) for f, uses in found.items() for use in uses]
+    functions = _table(("function", "what differs", "tasks"), rows)
     ranges = _table(("function", "task", "range", "when"), uses)
     return f"{RANDOMISATION}\n{functions}\n\n## Ranges\n\n{ranges}\n"
 

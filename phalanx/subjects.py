@@ -26,8 +26,7 @@ def runners_and_task(
     if len(named) > 1:
         raise ValueError(f"which task, {' or '.join(sorted(named))}? name one")
     if agent != "policy":
-        name = next(iter(named), None) or (_load(paths)[1] if paths else "swarm-swap")
-        cfg = load_task(name)
+        cfg = _load(paths)[1] if paths and not named else load_task(next(iter(named), "swarm-swap"))
         return {group: make_agent(agent, seed, part) for group, part in cfg.groups.items()}, cfg
     if not paths and not named:
         raise ValueError(
@@ -35,29 +34,29 @@ def runners_and_task(
             "and --agent zero|random|baseline"
         )
     asked = next(iter(named), None)
-    runners, name = _load(paths or shipped(str(asked), f"give a file, or --agent {_others(str(asked))}"))
-    cfg = load_task(asked or name)
-    if asked not in (None, name) and cfg.name != load_task(name).name and not _fits(cfg, runners):
-        raise ValueError(f"{paths[0]} is a policy for {name!r}, not for {asked!r}")
+    runners, own = _load(paths or shipped(str(asked), f"give a file, or --agent {_others(str(asked))}"))
+    cfg = load_task(asked) if asked else own
+    if cfg.name != own.name and not _fits(cfg, runners):
+        raise ValueError(f"{paths[0]} is a policy for {own.name!r}, not for {asked!r}")
     team = {group or next(iter(cfg.groups)): runner for group, runner in runners.items()}
     missing = set(cfg.groups) - set(team)
     if missing:
-        raise ValueError(f"task {name!r} needs a policy for each group; there is none for {', '.join(sorted(missing))}")
+        absent = ", ".join(sorted(missing))
+        raise ValueError(f"task {cfg.name!r} needs a policy for each group; there is none for {absent}")
     return {group: team[group] for group in cfg.groups}, cfg
 
 
-def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], str]:
-    """Runners by the group that they are for, and their task."""
+def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], TaskCfg]:
+    """Runners by the group that they are for, and their task; that of a run as it was trained."""
     if runs := [path for path in paths if path.is_dir() or path.suffix == ".pt"]:
         if len(paths) > 1:
             raise ValueError(f"{runs[0]} is a training run, which has the policies of its whole team: give it alone")
         from policies.checkpoint import load_checkpoint
-        from policies.evaluation.trained import load_controllers
+        from policies.evaluation.trained import controllers_of, trained_task
 
-        controllers = load_controllers(runs[0])
-        run = load_checkpoint(runs[0])["run"]
-        task = run["from"] or run["task"]
-        return {group: TorchRunner(controller) for group, controller in controllers.items()}, task
+        content = load_checkpoint(runs[0])
+        task = trained_task(content)
+        return {group: TorchRunner(controller) for group, controller in controllers_of(content, task).items()}, task
     runtimes = [PolicyRuntime.load(path) for path in paths]
     tasks = sorted({runtime.contract.task for runtime in runtimes})
     if len(tasks) > 1:
@@ -65,7 +64,7 @@ def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], str]:
     team: dict[str, PolicyRunner] = {runtime.contract.group: BundleRunner(runtime) for runtime in runtimes}
     if len(team) < len(runtimes):
         raise ValueError("two policies for the same group: give one for each")
-    return team, tasks[0]
+    return team, load_task(tasks[0])
 
 
 def _fits(cfg: TaskCfg, runners: Mapping[str, PolicyRunner]) -> bool:

@@ -73,11 +73,13 @@ def test_the_number_of_robots_and_the_shield_are_named_alike_everywhere(tmp_path
 @pytest.mark.slow
 def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
     run = tmp_path / "run"
-    assert here("train", "hover", "--out", str(run), "--num-envs", "8", "--steps", "600").returncode == 0
+    options = ("--num-envs", "8", "--steps", "600", "--task.episode-s", "2")
+    assert here("train", "hover", "--out", str(run), *options).returncode == 0
     for subject in (run, run / "checkpoint.pt"):
         done = here("play", str(subject), "--json")
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["task"] == "hover"
+        found = json.loads(done.stdout)
+        assert found["task"] == "hover" and found["episodes"][0]["duration_s"] <= 2.0, "the task as it was trained"
     done = here("eval", str(run), "--episodes", "4", "--json")
     assert done.returncode == 0, done.stderr
     assert_one_line_error(here("play", str(run), "hover.onnx"), "give it alone")

@@ -13,6 +13,7 @@ from phalanx.agents import make_agent
 from phalanx.commands.play import row_of
 from phalanx.report import render_replay
 from phalanx.report.episode import play_episode
+from phalanx.report.figures import poses_of
 from phalanx.report.filming import make_film, visual_scene
 from phalanx.report.framing import framing
 from phalanx.report.places import robot_labels
@@ -67,7 +68,7 @@ def test_links_are_drawn_where_the_simulator_has_them():
     task = load_task("reach")
     scene = visual_scene(task)
     qpos = np.random.default_rng(0).uniform(-0.5, 0.5, (2, scene.model.nq))
-    film = make_film(scene, qpos)
+    film = make_film(scene, poses_of(scene.model, qpos))
     data = mujoco.MjData(scene.model)
     data.qpos[:] = qpos[1]
     mujoco.mj_forward(scene.model, data)

@@ -17,7 +17,7 @@ def robot_names() -> list[str]:
 
 @cache  # terms ask for it in every control step
 def load_robot(name: str) -> RobotSpec:
-    """The spec of the robot called `name`, or at "module:NAME"; ValueError names what exists and the nearest match."""
+    """The spec of the robot called `name`, or at "module:NAME"; PluginError names what exists and the nearest."""
     if name in _BUILT_IN:
         spec = importlib.import_module(f"hardware.robots.{name}").SPEC
     else:

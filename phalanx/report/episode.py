@@ -103,7 +103,7 @@ def play_episode(
 
 
 def ground_of(env: TeamEnv) -> np.ndarray | None:
-    """Nodes of the height field of the only world, as MuJoCo keeps them; None for a plain floor."""
+    """Heights (nodes,) of the height field of the only world, 0 to 1 as MuJoCo keeps them; None for a plain floor."""
     grounds = [group.robots.ground for group in env.groups.values()]
     return None if grounds[0] is None else grounds[0].shares(torch.tensor([0]))[0].numpy()
 

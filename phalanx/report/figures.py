@@ -1,6 +1,7 @@
 """Charts of an episode that depend on the class of robot and on its commands."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -14,20 +15,37 @@ from sim.task import TaskCfg
 SMOOTH_S = 0.3  # over which a walking speed is the mean: a step takes longer than that
 
 
+class Poses(NamedTuple):
+    """T moments of a MuJoCo model, in the world."""
+
+    pos: np.ndarray  # (T, nbody, 3) m
+    quat: np.ndarray  # (T, nbody, 4) wxyz
+    sites: np.ndarray  # (T, nsite, 3) m
+
+
+def poses_of(model: mujoco.MjModel, qpos: np.ndarray) -> Poses:
+    """Where the bodies and sites of `model` are at coordinates `qpos` (T, nq)."""
+    data, moments = mujoco.MjData(model), []
+    for row in qpos:
+        data.qpos[:] = row
+        mujoco.mj_kinematics(model, data)
+        moments.append((data.xpos.copy(), data.xquat.copy(), data.site_xpos.copy()))
+    return Poses(*map(np.array, zip(*moments, strict=True)))
+
+
 def charts_of(
     task: TaskCfg,
     scene: Scene,
-    qpos: np.ndarray,
+    poses: Poses,
     t: np.ndarray,
     names: Sequence[str],
     commanded: Sequence[Commanded],
 ) -> tuple[Chart, ...]:
     """Distance to a goal, height of a carried object, walking speed: those that `task` is about.
 
-    `qpos` (T, nq) of `scene` and the `commanded` values are at the times `t` (T,) s; `names` are those of the robots.
+    `poses` of `scene` and the `commanded` values are at the times `t` (T,) s; `names` are those of the robots.
     """
-    sites, bodies = _places(scene.model, qpos)
-    things = {thing.name: bodies[:, thing.body] for thing in scene.objects}
+    things = {thing.name: poses.pos[:, thing.body] for thing in scene.objects}
     moved = next(iter(things), None)
     distance: list[Line] = []
     height = [Line(name, path[:, 2], -1) for name, path in things.items()]
@@ -38,16 +56,17 @@ def charts_of(
         owners = range(first, first + group.num_robots)
         for owner in owners:
             row = owner - first
-            base = bodies[:, group.base_body[row]]
+            base = poses.pos[:, group.base_body[row]]
             place, name, whose = base, names[owner], owner
             if moved:  # one thing, moved by all
                 place, name, whose = things[moved], moved, -1
             elif "tool" in spec.frames:
-                place, name = sites[:, scene.model.site(robot_prefix(owner) + spec.frames["tool"]).id], f"{name}, tool"
+                site = scene.model.site(robot_prefix(owner) + spec.frames["tool"]).id
+                place, name = poses.sites[:, site], f"{name}, tool"
             for goal in positions_in(cfg) if not moved or owner == first else ():
                 distance.append(Line(name, np.linalg.norm(place - values[goal][:, row], axis=-1), whose))
             if spec.kind == "humanoid" and "velocity" in values:
-                turn = qpos[:, group.base_qpos[row][3:]]
+                turn = poses.quat[:, group.base_body[row]]
                 speed.append(Line(names[owner], _forward_speed(base, turn, t), owner))
                 speed.append(Line(f"{names[owner]}, command", values["velocity"][:, row, 0], owner, dashed=True))
         if moved and "height" in values:
@@ -64,17 +83,6 @@ def charts_of(
         Chart("Walking speed", f"Forward, mean over {SMOOTH_S:g} s.", "speed, m/s", tuple(speed)),
     )
     return tuple(chart for chart in found if chart.lines)
-
-
-def _places(model: mujoco.MjModel, qpos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where sites (T, nsite, 3) and bodies (T, nbody, 3) are, m, world."""
-    data = mujoco.MjData(model)
-    sites, bodies = np.empty((len(qpos), model.nsite, 3)), np.empty((len(qpos), model.nbody, 3))
-    for step, row in enumerate(qpos):
-        data.qpos[:] = row
-        mujoco.mj_kinematics(model, data)
-        sites[step], bodies[step] = data.site_xpos, data.xpos
-    return sites, bodies
 
 
 def _series(commanded: Sequence[Commanded], group: str, name: str) -> np.ndarray:

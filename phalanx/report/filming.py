@@ -6,7 +6,7 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 
-from phalanx.report.figures import charts_of
+from phalanx.report.figures import Poses, charts_of, poses_of
 from phalanx.report.film import Cable, Film, Marker
 from phalanx.report.flight import Chart
 from phalanx.report.places import Commanded, markers_of
@@ -55,19 +55,13 @@ def film_and_charts(
 ) -> tuple[Film, tuple[Chart, ...]]:
     """The film of coordinates `qpos` (T, nq) of `task` at the times `t` (T,) s, and the charts that suit the task."""
     scene = visual_scene(task, num_agents, ground=ground)
-    film = make_film(scene, qpos, markers_of(task, commanded))
-    return film, charts_of(task, scene, qpos, t, names, commanded)
+    poses = poses_of(scene.model, qpos)
+    return make_film(scene, poses, markers_of(task, commanded)), charts_of(task, scene, poses, t, names, commanded)
 
 
-def make_film(scene: Scene, qpos: np.ndarray, markers: tuple[Marker, ...] = ()) -> Film:
-    """The film of coordinates `qpos` (T, nq) in `scene`."""
-    model = scene.model
-    data = mujoco.MjData(model)
-    pos, quat = np.empty((len(qpos), model.nbody, 3)), np.empty((len(qpos), model.nbody, 4))
-    for step, row in enumerate(qpos):
-        data.qpos[:] = row
-        mujoco.mj_kinematics(model, data)
-        pos[step], quat[step] = data.xpos, data.xquat
+def make_film(scene: Scene, poses: Poses, markers: tuple[Marker, ...] = ()) -> Film:
+    """The film of the moments `poses` of `scene`, with `markers` of the same moments."""
+    model, (pos, quat) = scene.model, (poses.pos, poses.quat)
     moving = np.flatnonzero(model.body_weldid != 0)
     keep = np.concatenate([[0], moving])
     number = np.zeros(model.nbody, dtype=int)

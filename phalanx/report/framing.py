@@ -26,11 +26,6 @@ def framing(points: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, float]:
     return _smoothed(path, t), own
 
 
-def reach(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """How far points (T, M, 3) m are from the centre of the picture, (T * M, 3) m, to find out what fits in it."""
-    return (points - centres[:, None]).reshape(-1, 3)
-
-
 def camera_axes(azimuth: float, elevation: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Right, up and towards the eye, (3,) each, world, of a camera that stands at `azimuth` and `elevation` rad."""
     ca, sa, ce, se = np.cos(azimuth), np.sin(azimuth), np.cos(elevation), np.sin(elevation)

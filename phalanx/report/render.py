@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from phalanx.report.framing import BODY_M, camera_axes, framing, reach
+from phalanx.report.framing import BODY_M, camera_axes, framing
 
 if TYPE_CHECKING:
     import mujoco
@@ -68,7 +68,7 @@ def rendered(
     centres, span = framing(seen, flight.t)
     camera = mujoco.MjvCamera()
     camera.azimuth, camera.elevation = AZIMUTH, ELEVATION
-    camera.distance = _distance(reach(seen, centres), size[0] / size[1])
+    camera.distance = _distance((seen - centres[:, None]).reshape(-1, 3), size[0] / size[1])
     bones = bones_of(model, owners(model))
 
     def draw(step: int) -> None:
