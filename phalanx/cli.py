@@ -144,6 +144,8 @@ def _explained(said: str, name: str, args: Sequence[str]) -> str:
         return (
             f"{match[1]}: cannot read {match[2]}, wanted {_options(name, args).get(match[1], 'another value')}{usage}"
         )
+    if match := re.match(r"Missing from phalanx \w+: (\S+) (.*)", text):
+        return f"{match[1]} is missing: {match[2].replace(' (required)', '').rstrip('. ')}{usage}"
     return text.replace(" (required)", "") + usage
 
 

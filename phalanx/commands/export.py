@@ -33,7 +33,7 @@ def export(
     """
     from policies.checkpoint import BEST, CheckpointError, load_checkpoint
 
-    whole, folder = run, run if run.is_dir() else run.parent
+    folder = run if run.is_dir() else run.parent
     if best:
         run = folder / BEST
         if not run.exists():
@@ -59,7 +59,7 @@ def export(
         return 0
     for row in rows:
         out.print(f"{row['file']}  {row['bytes'] / 1024:.0f} kB  fingerprint {row['fingerprint'][:16]}...")
-    out.print(f"next: phalanx verify {' '.join(row['file'] for row in rows)} --run {run if best else whole}")
+    out.print(f"next: phalanx verify {' '.join(row['file'] for row in rows)} --run {run}")
     return 0
 
 
