@@ -1,4 +1,4 @@
-"""How wrong sensors are. For NumPy arrays and torch tensors alike."""
+"""Noise and bias of sensors, for NumPy arrays and torch tensors alike."""
 
 from dataclasses import dataclass
 

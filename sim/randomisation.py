@@ -65,7 +65,7 @@ def terrain(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, roug
         raise ValueError(f"roughness range {roughness_m} m: 0 to {ROUGHEST_M:g} m is possible, the smaller one first")
     roughness = robots.difficulty[worlds] * _uniform((len(worlds),), roughness_m, generator)
     origin = torch.randint(PERIOD, (len(worlds), 2), generator=generator)
-    robots.lay(robots.ground.renewed(worlds, origin, roughness), worlds)
+    robots.set_ground(robots.ground.renewed(worlds, origin, roughness), worlds)
 
 
 def armature(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
@@ -132,7 +132,7 @@ def wind(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, force_n
 
 
 def push(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, speed_m_s: Range) -> None:
-    """A horizontal knock on every base that changes its velocity at once, in a direction of its own."""
+    """A horizontal push on every base that changes its velocity at once, in a direction of its own."""
     columns = torch.as_tensor(robots.group.base_qvel[:, :2])
     angle = _uniform((len(worlds), robots.num_robots), (0.0, 2 * np.pi), generator)
     speed = _uniform((len(worlds), robots.num_robots), speed_m_s, generator)

@@ -35,7 +35,7 @@ class Transition:
     others: Mapping[str, RobotState] = field(default_factory=dict)  # role -> (W, its N, ...), in a mixed team
     means: Mapping[str, Tensor] = field(default_factory=dict)  # (W, N, k) of the group's `MeanTerm`s
     ground: Ground | None = None  # None for a plain floor at height 0
-    # Frames that somebody asked for: kinematics is most of what terms of legs and arms cost.
+    # Frames that a term asked for: kinematics is most of what terms of legs and arms cost.
     frames: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
     last_frames: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
 
@@ -50,7 +50,7 @@ class Transition:
         return on_tensors(lambda tensor: tensor[worlds], self)
 
     def know_frames(self, before: "Transition", worlds: Tensor) -> None:
-        """Take over the frames of another look at the same moment, before `worlds` (K,) were put elsewhere."""
+        """Take over the frames of the transition at the same moment, before `worlds` (K,) were restarted."""
         if not before.frames:
             return
         moved = self.of(worlds)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 import torch
+from one_scene import build_scene
 
 from deploy.shield import Context, ShieldParams, filter_command, safe_margin
 from hardware import Peers, RobotState, load_robot
 from hardware.rotation import multiply, rotate_inverse
-from sim.scenes.scene import build_scene
 
 torch.set_num_threads(1)
 SPEC = load_robot("crazyflie")

@@ -127,7 +127,7 @@ def test_the_gripper_lifts_a_cube_and_keeps_it(width_m, mass_kg):
 
 
 def test_a_scene_that_sets_only_the_joints_of_the_spec_starts_with_the_gripper_open():
-    from sim.scenes.scene import build_scene
+    from one_scene import build_scene
 
     scene = build_scene(PANDA, 2)
     data = mujoco.MjData(scene.model)

@@ -5,6 +5,7 @@ import sys
 import mujoco
 import pytest
 import torch
+from one_scene import build_scene
 from twins import Twins
 
 from hardware import load_robot
@@ -13,7 +14,7 @@ from sim.physics import EngineError, Physics
 from sim.physics.jax.mjx import MjxPhysics, put_scene
 from sim.physics.jax.setup import engine_modules, find_device
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics
-from sim.scenes.scene import Scene, build_scene
+from sim.scenes.scene import Scene
 from sim.tasks import load_task
 
 pytestmark = pytest.mark.slow  # it compiles

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from one_group import make_env, start_of, starts_at
+from one_scene import build_scene
 
 from hardware import load_robot
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics
-from sim.scenes.scene import build_scene
 from sim.task import Draw
 from sim.tasks import load_task
 from sim.terms import EventTerm

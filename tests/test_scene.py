@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 from one_group import make_env, start_of, starts_at
+from one_scene import build_scene
 
 from hardware import load_robot, robot_names
 from sim.envs.team_env import TeamEnv
 from sim.envs.world import task_scene
 from sim.noise import Noise
-from sim.scenes.scene import Members, build_scene, compose_scene
+from sim.scenes.scene import Members, compose_scene
 from sim.task import GroupCfg, SceneCfg, TaskCfg
 from sim.tasks import load_task, task_names
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
+from one_scene import build_scene
 
 from deploy.shield import Context, Mode, Shield, make_shield_params
 from hardware import ActuatorCommand, Peers, RobotState, load_robot
 from hardware.rotation import rotate_inverse
-from sim.scenes.scene import build_scene
 
 SPEC = load_robot("crazyflie")
 PARAMS = make_shield_params(SPEC)

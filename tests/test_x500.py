@@ -115,7 +115,7 @@ def test_drag_slows_a_level_drift(model):
 
 
 def test_it_stands_on_its_skids_when_the_motors_are_off():
-    from sim.scenes.scene import build_scene
+    from one_scene import build_scene
 
     scene = build_scene(SPEC, 1)
     data = mujoco.MjData(scene.model)

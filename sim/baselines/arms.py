@@ -14,7 +14,7 @@ Tensor = torch.Tensor
 GAIN = 4.0  # 1/s: how fast the tool closes in on its goal
 SPEED_M_S, SPEED_RAD_S = 0.5, 1.5  # of the tool at most
 DAMPING = 0.05
-OVER_M, STANDOFF_M = 0.05, 0.03  # how high the tool goes over what it shall push; how far behind it comes down
+OVER_M, STANDOFF_M = 0.05, 0.03  # how high the tool goes over what it is to push; how far behind it comes down
 PUSH_M_S, CARRY_M_S = 0.15, 0.25
 SAG_M_S = 0.04  # by which a drive that leads what it measures sinks under half of the bar
 

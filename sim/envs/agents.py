@@ -1,4 +1,4 @@
-"""Like robots at work in W worlds: what they are asked, see, remember and do, and what they get for it."""
+"""A group of like robots in W worlds: commands, observations, memory, actions and rewards."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -24,7 +24,7 @@ Where = Callable[[Tensor, Callable[[Tensor], None]], None]
 
 
 class AgentGroup:
-    """N like robots with one `GroupCfg`, as `TeamEnv` conducts them. Tensors are (W, N, ...).
+    """N like robots with one `GroupCfg`, a part of `TeamEnv`. Tensors are (W, N, ...).
 
     What changes from step to step are the attributes that `GroupState` names.
     """
@@ -81,7 +81,7 @@ class AgentGroup:
 
     def take_commands(self, worlds: Tensor, start: Start) -> None:
         """The commands of a new start in `worlds` (K,)."""
-        # New dicts and tensors: what a transition or a rollout holds of the last step must not change under its hands.
+        # New dicts and tensors: a transition or a rollout still holds those of the last step.
         self.command = {name: _replaced(self.command[name], worlds, value) for name, value in start.command.items()}
         for name, value in start.plan.items():
             if name not in self.plan:
@@ -163,7 +163,7 @@ class AgentGroup:
         return self.windows[name].mean(2)
 
     def advance(self, action: Tensor, time_s: Tensor, generator: torch.Generator, where: Where) -> None:
-        """Remember what was seen and done; then commands move, and so does what is randomised in between.
+        """Update memory; then move the commands, and apply the events that are due.
 
         `where(condition (W,), change)` calls `change` of the worlds in which it holds.
         """
@@ -176,7 +176,7 @@ class AgentGroup:
             where(self.due[name] <= 0, partial(self._happen, name, self.randomisation[name], generator))
 
     def _happen(self, name: str, term: EventTerm, generator: torch.Generator, worlds: Tensor) -> None:
-        """What is randomised in between happens in `worlds` (K,), and will again."""
+        """Apply an event to `worlds` (K,), and draw when it comes again."""
         term.func(self.robots, worlds, generator, **term.params)
         self.due[name][worlds] = _wait(term.interval_range_s, len(worlds), generator)
 

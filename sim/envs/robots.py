@@ -163,8 +163,8 @@ class RobotGroup:
         received = known.gather(2, order.unsqueeze(-1).expand(-1, -1, -1, 7))
         return Peers(received[..., 0:3], received[..., 3:6], received[..., 6], near < range_m)
 
-    def lay(self, ground: Ground, worlds: Tensor) -> None:
-        """Put down `ground`, which is a new one in `worlds` (K,)."""
+    def set_ground(self, ground: Ground, worlds: Tensor) -> None:
+        """Use `ground`, which is a new one in `worlds` (K,)."""
         untraceable("terrain randomisation")
         self.ground = ground
         for some in worlds.split(AT_ONCE):

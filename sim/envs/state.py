@@ -125,7 +125,7 @@ def write_env(env: "TeamEnv", state: EnvState) -> None:
     physics.load_state_dict(state.physics)
     for group in env.groups.values():
         if group.robots.ground is not None:  # physics leaves its heights to whoever made them
-            group.robots.lay(group.robots.ground, torch.arange(env.num_envs))
+            group.robots.set_ground(group.robots.ground, torch.arange(env.num_envs))
 
 
 def _read(kind: "type[Kind]", owner: Any) -> "Kind":

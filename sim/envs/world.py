@@ -32,7 +32,7 @@ def task_scene(task: TaskCfg, num_agents: int | None = None, visuals: bool = Fal
 
 
 class World:
-    """Physics with the imperfections of robots around it. The truth and the measurement are kept apart.
+    """Physics, and robots with delays, noise and varied drives. True and measured states are kept apart.
 
     `groups` holds the robots, one group for each kind; whatever is said of one group is said in their order.
     """

@@ -77,19 +77,6 @@ def robot_prefix(index: int) -> str:
     return f"robot{index}/"
 
 
-def build_scene(
-    robot: RobotSpec,
-    num_robots: int,
-    timestep_s: float | None = None,
-    visuals: bool = False,
-    bases: np.ndarray | None = None,
-    props: PropsFunc | None = None,
-    objects: Sequence[str] = (),
-) -> Scene:
-    """A scene of `num_robots` copies of `robot`; see `compose_scene`."""
-    return compose_scene([Members(robot, num_robots, bases)], timestep_s, visuals, props, objects)
-
-
 def compose_scene(
     teams: Sequence[Members],
     timestep_s: float | None = None,

@@ -43,10 +43,10 @@ class MeanTerm(Term):
 class EventTerm:
     """`func(robots, worlds, generator, **params)` changes something for `worlds` (K,); see sim/randomisation.py.
 
-    It may heed the curriculum by `robots.difficulty` (W,), 0 to 1, as the ground does.
+    It may scale with the curriculum, `robots.difficulty` (W,), 0 to 1, as terrain does.
 
-    It is called at every reset; with `interval_range_s` in the course of an episode instead, again and again, after a
-    time drawn from that range for each world. With (0, 0) it is called in every control step.
+    It is called at every reset; with `interval_range_s` repeatedly during an episode instead, each time after an
+    interval that each world draws from that range. With (0, 0) it is called in every control step.
     """
 
     func: Callable[..., None]

@@ -21,7 +21,7 @@ def ends(base_pos: Tensor, bar: ObjectState, grip_m: float) -> tuple[Tensor, Ten
 
 
 def grip_from_tool(p: PolicyInput, robot: str, name: str, grip_m: float) -> Tensor:
-    """From the tool to where it shall grip the bar, (..., 3) m, base."""
+    """From the tool to where it is to grip the bar, (..., 3) m, base."""
     own, _ = ends(p.state.base_pos, p.objects[name], grip_m)
     return rotate_inverse(p.state.base_quat, own - p.state.base_pos) - tool_pose_b(p.state, robot)[0]
 
@@ -33,7 +33,7 @@ def ends_to_height(p: PolicyInput, name: str, grip_m: float) -> Tensor:
 
 
 def at_grip(t: Transition, name: str, grip_m: float, scale_m: float) -> Tensor:
-    """exp(-distance / scale) of the tool from where it shall grip."""
+    """exp(-distance / scale) of the tool from where it is to grip."""
     return torch.exp(-_from_grip(t, name, grip_m) / scale_m)
 
 

@@ -120,6 +120,6 @@ def level(load: ObjectState, vec_w: Tensor) -> Tensor:
 
 
 def _walk_command(s: PolicyInput | Transition) -> dict[str, Tensor]:
-    """The velocity command of somebody who walks as the load has to go, without turning."""
+    """The velocity command of a robot that walks as the load has to go, without turning."""
     velocity = walk(s)
     return {"velocity": torch.cat([velocity, torch.zeros_like(velocity[..., :1])], dim=-1)}

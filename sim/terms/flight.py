@@ -93,7 +93,7 @@ def team_flying(t: Transition) -> Tensor:
 
 
 def collided_in_flight(t: Transition, distance_m: float) -> Tensor:
-    """Two flying robots closer than `distance_m`, (W, N) bool; who hangs on a cable may touch anything."""
+    """Two flying robots closer than `distance_m`, (W, N) bool; a robot that hangs on its cable may touch anything."""
     return torch.where(_both_fly(t), t.distance, torch.inf).amin(-1) < distance_m
 
 
@@ -124,7 +124,7 @@ def followed(t: Transition, distance_m: float, mean_m: float) -> Tensor:
 
 
 def beyond_walls(t: Transition, low_m: tuple[float, ...], high_m: tuple[float, ...]) -> Tensor:
-    """The robot beyond the walls or the ceiling of its space, (W, N) bool; the floor is where who dies may lie."""
+    """Beyond the walls or the ceiling of its space, (W, N) bool. A robot with dead motors may lie on the floor."""
     pos = t.state.base_pos
     beyond = (pos[..., :2] < torch.tensor(low_m[:2])) | (pos[..., :2] > torch.tensor(high_m[:2]))
     return beyond.any(-1) | (pos[..., 2] > high_m[2])
