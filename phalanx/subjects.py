@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deploy.runtime import PolicyRuntime
 from phalanx.agents import make_agent
 from phalanx.zoo import shipped_files
+from policies.evaluation.evaluate import load_team
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TorchRunner
 from sim.task import TaskCfg
 from sim.tasks import load_task, task_names
@@ -38,7 +38,7 @@ def runners_and_task(
     cfg = load_task(asked) if asked else own
     if cfg.name != own.name and not _fits(cfg, runners):
         raise ValueError(f"{paths[0]} is a policy for {own.name!r}, not for {asked!r}")
-    team = {group or next(iter(cfg.groups)): runner for group, runner in runners.items()}
+    team = dict(zip(cfg.groups, runners.values(), strict=True)) if len(cfg.groups) == len(runners) == 1 else runners
     missing = set(cfg.groups) - set(team)
     if missing:
         absent = ", ".join(sorted(missing))
@@ -57,20 +57,14 @@ def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], TaskCfg]:
         content = load_checkpoint(runs[0])
         task = trained_task(content)
         return {group: TorchRunner(controller) for group, controller in controllers_of(content, task).items()}, task
-    runtimes = [PolicyRuntime.load(path) for path in paths]
-    tasks = sorted({runtime.contract.task for runtime in runtimes})
-    if len(tasks) > 1:
-        raise ValueError(f"policies for {' and '.join(tasks)}: policies of different tasks cannot be combined")
-    team: dict[str, PolicyRunner] = {runtime.contract.group: BundleRunner(runtime) for runtime in runtimes}
-    if len(team) < len(runtimes):
-        raise ValueError("two policies for the same group: give one for each")
-    return team, load_task(tasks[0])
+    name, team = load_team(paths)
+    return {group: BundleRunner(runtime) for group, runtime in team.items()}, load_task(name)
 
 
 def _fits(cfg: TaskCfg, runners: Mapping[str, PolicyRunner]) -> bool:
     """Whether a policy file of another task is for the same robot, and is given here all that it needs."""
-    runner = runners.get("")
-    if len(cfg.groups) > 1 or not isinstance(runner, BundleRunner):
+    runner = next(iter(runners.values()))
+    if len(cfg.groups) > 1 or not isinstance(runner, BundleRunner) or runner.runtime.contract.group:
         return False
     contract = runner.runtime.contract
     commands, objects = {command.name for command in contract.commands}, set(contract.objects)

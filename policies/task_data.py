@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -108,8 +109,6 @@ def differences(saved: Any, now: Any, place: str = "") -> list[str]:
 
 def digest(value: Any) -> str:
     """Hash of JSON data or text."""
-    import json
-
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

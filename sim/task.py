@@ -136,7 +136,8 @@ class GroupCfg:
     randomisation: Mapping[str, EventTerm]
     update_commands: UpdateCommandsFunc | None = None  # moves the commands during an episode
     baseline: Term | None = None  # func(inputs, **params) -> target (..., U): a controller without training
-    training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # algorithm -> fields that it overrides
+    # algorithm -> fields that it overrides, its own or those of the network that it learns
+    training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     shield: Mapping[str, Any] = field(default_factory=dict)  # overrides of the robot's shield parameters
 
 

@@ -5,7 +5,7 @@ import torch
 
 from policies.networks.critic import Critic, ReturnScale
 from policies.networks.normaliser import ObsDims
-from policies.networks.policy import GaussianPolicy
+from policies.networks.policy import GaussianPolicy, Policy
 from sim.envs.observation import Observation
 
 DIMS = ObsDims(5, 3)
@@ -129,6 +129,11 @@ def test_the_scale_of_returns_forgets_and_one_glitch_does_not_move_it():
     for _ in range(300):  # returns of another size count after as many updates as it remembers
         last = take(1.0)
     assert last < 5.0
+
+
+def test_a_policy_that_cannot_draw_is_refused_when_it_is_made():
+    with pytest.raises(TypeError, match="draw"):
+        Policy(DIMS, 2)
 
 
 def test_rare_but_real_rewards_are_no_glitch():

@@ -20,6 +20,7 @@ from phalanx.report.places import robot_labels
 from phalanx.report.render import COLOURS, choose_opengl
 from phalanx.report.shapes import shapes_of
 from phalanx.report.video import save_picture
+from policies.evaluation.evaluate import make_policy_runner
 from sim.envs.world import task_scene
 from sim.tasks import load_task, task_names
 from sim.tasks.hover import HOVER
@@ -29,6 +30,17 @@ def short(name: str, agent: str = "zero", seconds: float = 0.4):
     task = replace(load_task(name), episode_s=seconds)
     pilots = {role: make_agent(agent, 0, part) for role, part in task.groups.items()}
     return play_episode(task, pilots, None, 0, shield=False)
+
+
+def test_what_is_watched_is_what_the_file_commands_whatever_its_action_means_today():
+    task = replace(load_task("hover"), episode_s=1.0)
+    action = task.group.action
+    changed = task.changed(action=replace(action, scale=tuple(-scale for scale in action.scale)))
+    one, other = (
+        play_episode(each, {task.group_name: make_policy_runner("zoo/hover.onnx")}, None, 0, shield=False)
+        for each in (task, changed)
+    )
+    assert np.array_equal(one.flight.pos, other.flight.pos)
 
 
 def page_data(episode, name: str) -> dict:

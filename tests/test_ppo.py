@@ -10,6 +10,7 @@ import torch
 from point_team import PointTeam
 from small_run import train_cfg
 
+from policies.algorithms import ALGORITHMS
 from policies.algorithms import ppo_update as ppo
 from policies.algorithms.ppo import PPOCfg
 from policies.algorithms.ppo_update import Samples
@@ -166,5 +167,9 @@ def test_a_task_overrides_hyperparameters_by_name():
     assert resolved(gamma=0.9, hidden=8, epochs=3) == (NetworkCfg(hidden=8), PPOCfg(gamma=0.9, epochs=2))
     with pytest.raises(ValueError, match=r"task 't' sets ppo.gama; there are "):
         resolved(gama=0.9)
+    with pytest.raises(ValueError, match=r"there are .*gamma.*hidden.*init_std"):  # of the network too
+        resolved(gama=0.9)
+    for algorithm in ALGORITHMS.values():  # so that a name means one thing
+        assert not algorithm.Cfg.__dataclass_fields__.keys() & NetworkCfg.__dataclass_fields__.keys()
     with pytest.raises(ValueError, match=r"ppo.gamma = 1.2: 0 to 1"):
         PPOCfg(gamma=1.2)

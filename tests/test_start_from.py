@@ -10,6 +10,7 @@ from small_run import train_cfg
 from policies.checkpoint import CheckpointError, load_checkpoint
 from policies.training.train import TrainCfg, train
 from policies.training.trainer import Trainer
+from sim.tasks import load_task
 
 PPO = dict(num_steps=8, epochs=1, minibatch=64, hidden=16, peer_embed=8)
 
@@ -35,6 +36,16 @@ def test_networks_of_another_run_are_what_learning_begins_with(hovered: TrainCfg
 def test_networks_that_do_not_fit_are_refused_in_one_line(hovered: TrainCfg, tmp_path: Path):
     with pytest.raises(CheckpointError, match=r"cannot start from .*: networks differ in hidden \(16 there, 32 here\)"):
         Trainer(replace(hovered, out=tmp_path, start_from=hovered.out, network={"hidden": 32, "peer_embed": 8}))
+    task = load_task("hover")
+    seen = task.group.observation
+    (first, term), *rest = seen.own.items()
+    for own, said in (
+        ({f"other_{first}": term, **dict(rest)}, f"{first} there, other_{first} here"),
+        ({**dict(rest), first: term}, "own in another order"),  # of the same size, but not the same
+    ):
+        other = task.changed(observation=replace(seen, own=own))
+        with pytest.raises(CheckpointError, match=f"sees or does other things there: {said}"):
+            Trainer(replace(hovered, task=other, out=tmp_path, start_from=hovered.out))
     with pytest.raises(CheckpointError, match="no policy for 'drone' of task 'perch', but for crazyflie"):
         Trainer(replace(hovered, task="perch", out=tmp_path, start_from=hovered.out))
     with pytest.raises(CheckpointError, match="no checkpoint at"):

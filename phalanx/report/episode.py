@@ -10,7 +10,7 @@ import torch
 from phalanx.report import Event, Flight
 from phalanx.report.filming import film_and_charts
 from phalanx.report.places import collision_distance, robot_labels
-from policies.evaluation.policy_runner import PolicyRunner
+from policies.evaluation.policy_runner import PolicyRunner, TeamRunner
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import TeamEnv
 from sim.task import TaskCfg
@@ -39,8 +39,8 @@ def play_episode(
     """Let `runners`, one for each group, act for one episode of `task` with randomisation on, until it ends."""
     env = _OneEpisode(task, 1, seed, num_agents, shield)
     groups = env.groups
-    for name, group in groups.items():
-        runners[name].start(group)
+    team = TeamRunner(runners)
+    team.start(env)
     ground = ground_of(env)
     columns = torch.arange(env.world.scene.model.nq)
     qpos, pos, commanded = [], [], []
@@ -54,7 +54,7 @@ def play_episode(
     mode, terms, total, ended = [], [], 0.0, False
     while not ended:
         before = _shielded(env)
-        step = env.step({name: runners[name].act(group)[0] for name, group in groups.items()})
+        step = team.fly(env)
         total += float(_robots(step.reward).mean())
         terms.append(_named(step.reward_terms))
         mode.append((_shielded(env) - before).clip(0, 1))

@@ -38,7 +38,7 @@ class EvalResult:
     collision_interval: tuple[float, float]
     failure_rates: Mapping[
         str, float
-    ]  # each way of failing, of any robot; with ROLE/ before it where there are several
+    ]  # each way of failing, of any robot; with GROUP/ before it where there are several
     min_separation_m: float | None  # least distance between two centres in any episode; None for a team of one
     mean_min_separation_m: float | None  # mean over the episodes
     mean_return: float  # of an episode, mean over the robots
@@ -59,8 +59,8 @@ def evaluate(
 ) -> EvalResult:
     """Fly one episode in each of `num_worlds` worlds started from `seed`, on a physics engine of `make_physics`.
 
-    `policy` is a controller, a policy file or its path; for a task with several roles a dict with one for each.
-    Raises ValueError for an unknown task, roles that are missing, a bad file or an engine that cannot do it.
+    `policy` is a controller, a policy file or its path; for a task with several groups a dict with one for each.
+    Raises ValueError for an unknown task, groups that are missing, a bad file or an engine that cannot do it.
     """
     cfg = load_task(task) if isinstance(task, str) else task
     if not isinstance(policy, Mapping):
@@ -83,9 +83,9 @@ def make_policy_runner(policy: Policy) -> PolicyRunner:
 
 
 def load_team(files: Iterable[Path | str | Bundle]) -> tuple[str, dict[str, PolicyRuntime]]:
-    """The task of policy files, and each one's runtime by its role: what `evaluate` takes, if roles are several.
+    """The task of policy files, and each one's runtime by its group: what `evaluate` takes, if groups are several.
 
-    ValueError unless they are all of one task, each of another role; BundleError for a bad file.
+    ValueError unless they are all of one task, each of another group; BundleError for a bad file.
     """
     team: dict[str, PolicyRuntime] = {}
     task = ""
@@ -93,13 +93,14 @@ def load_team(files: Iterable[Path | str | Bundle]) -> tuple[str, dict[str, Poli
         runtime = PolicyRuntime(file) if isinstance(file, Bundle) else PolicyRuntime.load(file)
         contract = runtime.contract
         if task and contract.task != task:
-            raise ValueError(f"policies for {task!r} and for {contract.task!r} make no team")
+            both = " and ".join(sorted((task, contract.task)))
+            raise ValueError(f"policies for {both}: policies of different tasks cannot be combined")
         if group_of(contract) in team:
-            whose = f"role {contract.group!r} of {contract.task!r}" if contract.group else repr(contract.task)
+            whose = f"group {contract.group!r} of {contract.task!r}" if contract.group else repr(contract.task)
             raise ValueError(f"there are two policies for {whose}")
         task, team[group_of(contract)] = contract.task, runtime
     if not team:
-        raise ValueError("which policies? give a file for each role")
+        raise ValueError("which policies? give a file for each group")
     return task, team
 
 

@@ -1,7 +1,7 @@
 """Who flies the robots of an environment: a controller in torch, or a policy file in ONNX Runtime.
 
 Both start from what the robots measure and carry their own memory; neither looks at the environment's observations.
-What they are given as an environment is one of like robots, or the group of their role.
+What they are given as an environment is one of like robots, or one group of a team.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class PolicyRunner(Protocol):
 
 
 class TeamRunner:
-    """A runner for each role of a `TeamEnv`; whatever belongs to one role is a dict entry."""
+    """A runner for each group of a `TeamEnv`; whatever belongs to one group is a dict entry."""
 
     def __init__(self, runners: Mapping[str, PolicyRunner]) -> None:
         self.runners = runners
@@ -43,17 +43,17 @@ class TeamRunner:
         return env.step(actions, {name: targets[name] for name in files})
 
     def start(self, env: Any) -> None:
-        """An episode begins in every world; ValueError unless every role has its runner."""
+        """An episode begins in every world; ValueError unless every group has its runner."""
         if self.runners.keys() != env.groups.keys():
             needed, given = (", ".join(names) for names in (env.groups, self.runners))
-            raise ValueError(f"task {env.task.name!r} has the roles {needed}; there are policies for: {given}")
-        for role, runner in self.runners.items():
-            runner.start(env.groups[role])
+            raise ValueError(f"task {env.task.name!r} has the groups {needed}; there are policies for: {given}")
+        for group, runner in self.runners.items():
+            runner.start(env.groups[group])
 
     def act(self, env: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """As `PolicyRunner.act`, for each role."""
-        acts = {role: runner.act(env.groups[role]) for role, runner in self.runners.items()}
-        return {role: action for role, (action, _) in acts.items()}, {r: target for r, (_, target) in acts.items()}
+        """As `PolicyRunner.act`, for each group."""
+        acts = {group: runner.act(env.groups[group]) for group, runner in self.runners.items()}
+        return {group: action for group, (action, _) in acts.items()}, {r: target for r, (_, target) in acts.items()}
 
 
 class TorchRunner:

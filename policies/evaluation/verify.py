@@ -50,9 +50,9 @@ def verify(
 
     With `run_dir`, a run or its checkpoint, parity is between the torch controller and the file; else between the
     file's batched graph and the runtime as it runs on one robot. The team size of training is flown also when
-    `cfg.teams` leaves it out. A task with several roles takes a file for each: they are flown together, and what is
+    `cfg.teams` leaves it out. A task with several groups takes a file for each: they are flown together, and what is
     said of one file is then under `files`. `on_progress` hears what is done next. Raises BundleError when a file
-    cannot be loaded at all, CheckpointError when the run cannot, and ValueError for files that make no team.
+    cannot be loaded at all, CheckpointError when the run cannot, and ValueError for files that cannot be combined.
     """
     cfg = cfg or VerifyCfg()
     say = on_progress or (lambda _: None)
@@ -69,8 +69,8 @@ def verify(
     trained = bundles[0].contract.team.trained_with
     sizes = (trained,) if mixed else team_sizes(bundles[0].contract, cfg)
     say("parity")
-    by_role = {group_of(bundle.contract): bundle for bundle in bundles}
-    parity = measure_team_parity(by_role, run_dir, cfg)
+    by_group = {group_of(bundle.contract): bundle for bundle in bundles}
+    parity = measure_team_parity(by_group, run_dir, cfg)
     teams: dict[str, dict[str, Any]] = {}
     for robots in sizes:
         flown = {}
@@ -81,18 +81,18 @@ def verify(
             flown[shield] = asdict(evaluate(runner, task, starts, cfg.seed, size, shield))
         teams[str(robots)] = _team(flown[False], flown[True])
     files: dict[str, dict[str, Any]] = {
-        role: {
+        group: {
             "bundle": str(file),
             "fingerprint": bundle.fingerprint,
             "probes": {"max_abs": error},
-            "parity": parity[role],
+            "parity": parity[group],
         }
-        for (role, bundle), file, error in zip(by_role.items(), paths, probes, strict=True)
+        for (group, bundle), file, error in zip(by_group.items(), paths, probes, strict=True)
     }
     gates = [
         *(
-            _gate(f"{what}_{role}" if mixed else what, file[what]["max_abs"], "<=", cfg.tolerance)
-            for role, file in files.items()
+            _gate(f"{what}_{group}" if mixed else what, file[what]["max_abs"], "<=", cfg.tolerance)
+            for group, file in files.items()
             for what in ("probes", "parity")
         ),
         *(
@@ -140,18 +140,18 @@ def measure_parity(bundle: Bundle, run_dir: Path | None, cfg: VerifyCfg) -> dict
 def measure_team_parity(
     bundles: Mapping[str, Bundle], run_dir: Path | None, cfg: VerifyCfg
 ) -> dict[str, dict[str, Any]]:
-    """As `measure_parity` for the file of each role, flown together."""
+    """As `measure_parity` for the file of each group, flown together."""
     contract = next(iter(bundles.values())).contract
-    files = {role: BundleRunner(PolicyRuntime(bundle)) for role, bundle in bundles.items()}
+    files = {group: BundleRunner(PolicyRuntime(bundle)) for group, bundle in bundles.items()}
     reference: dict[str, PolicyRunner]
     other: dict[str, PolicyRunner]
     if run_dir is not None:
         worlds, between = cfg.parity_worlds, "torch controller and policy file"
-        reference = {role: TorchRunner(load_controller(run_dir, group=role)) for role in bundles}
+        reference = {group: TorchRunner(load_controller(run_dir, group=group)) for group in bundles}
         other = dict(files)
     else:
         worlds, between = 1, "batched policy file and single-robot runtime"
-        reference, other = dict(files), {role: _OneByOne(bundle) for role, bundle in bundles.items()}
+        reference, other = dict(files), {group: _OneByOne(bundle) for group, bundle in bundles.items()}
     task = load_task(contract.task)
     size = contract.team.trained_with if len(task.groups) == 1 else None
     env = TeamEnv(task, worlds, cfg.seed, num_agents=size)
@@ -163,14 +163,14 @@ def measure_team_parity(
     while flying.any():
         action, wanted = one.act(env)
         _, found = two.act(env)
-        for role in bundles:
+        for group in bundles:
             # max of NaN is NaN in torch, so that a NaN on one side cannot pass
-            apart = float((wanted[role] - found[role]).abs()[flying].max().nan_to_num(torch.inf))
-            worst[role] = max(worst[role], apart)
+            apart = float((wanted[group] - found[group]).abs()[flying].max().nan_to_num(torch.inf))
+            worst[group] = max(worst[group], apart)
         flying &= ~env.step(action).ended
         steps += 1
     said = {"between": between, "episodes": worlds, "steps": steps}
-    return {role: {"max_abs": worst[role], "robots": env.groups[role].num_agents, **said} for role in bundles}
+    return {group: {"max_abs": worst[group], "robots": env.groups[group].num_agents, **said} for group in bundles}
 
 
 class _OneByOne:

@@ -1,5 +1,6 @@
 """Policies: what is exported, whatever learned it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from math import log, pi
 from typing import Any
@@ -13,7 +14,7 @@ from policies.networks.trunk import Trunk, orthogonal
 Memory = Mapping[str, Tensor]
 
 
-class Policy(nn.Module):
+class Policy(nn.Module, ABC):
     """What is exported, whatever learned it: observation -> action in [-1, 1], with what it remembers.
 
     An algorithm's own policy adds how actions are drawn while learning (`draw`), or its own `forward` and `memory`.
@@ -54,9 +55,9 @@ class Policy(nn.Module):
         mean, memory = self(obs, memory)
         return mean.clamp(-1.0, 1.0), memory
 
+    @abstractmethod
     def draw(self, mean: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """An action (..., U) to learn from, about the `mean`, and what the algorithm wants to know of it."""
-        raise NotImplementedError
 
     def sample(self, obs: Any, memory: Memory, generator: torch.Generator) -> tuple[Tensor, Memory, dict[str, Tensor]]:
         """As `best`, with an action that is drawn, and its extras (...)."""

@@ -76,12 +76,18 @@ class TrainCfg:
             )
 
     def hyperparameters(self, group: Any, owner: str) -> tuple[NetworkCfg, Any]:
-        """Network and algorithm of a `GroupCfg` (or None): defaults, then the task's, then those given here."""
+        """Network and algorithm of a `GroupCfg` (or None): defaults, then the task's, then those given here.
+
+        What a task sets for an algorithm are fields of the algorithm, or of the network to be learned by it (`hidden`,
+        `init_std`, ...); no algorithm has a field of such a name. ValueError names one of `owner` that neither has.
+        """
         asked = dict(getattr(group, "training", {})).get(self.algo, {})
-        sizes = {name: value for name, value in asked.items() if name in NetworkCfg.__dataclass_fields__}
+        cfg, of_network = ALGORITHMS[self.algo].Cfg, NetworkCfg.__dataclass_fields__
+        if unknown := sorted(asked.keys() - cfg.__dataclass_fields__.keys() - of_network.keys()):
+            known = ", ".join(sorted([*cfg.__dataclass_fields__, *of_network]))
+            raise ValueError(f"{owner} sets {self.algo}.{unknown[0]}; there are {known}")
+        sizes = {name: value for name, value in asked.items() if name in of_network}
         rest = {name: value for name, value in asked.items() if name not in sizes}
-        cfg = ALGORITHMS[self.algo].Cfg
-        resolve(cfg, self.algo, rest, owner)
         return (
             resolve(NetworkCfg, "network", {**sizes, **self.network}, "the run"),
             resolve(cfg, self.algo, {**rest, **self.algorithm}, "the run"),

@@ -42,8 +42,9 @@ class Episodes:
             self._keep("episode_steps", step.episode_length, step.ended)
 
     def _keep(self, name: str, value: Tensor, ended: Tensor) -> None:
-        value = value.float()
-        self.last[name] = torch.where(ended, value, self.last.get(name, torch.full_like(value, torch.nan)))
+        if name not in self.last:
+            self.last[name] = torch.full_like(value, torch.nan, dtype=torch.float32)
+        self.last[name] = torch.where(ended, value.float(), self.last[name])
 
     def summary(self, robots: dict[str, int], steps: int) -> dict[str, float]:
         """Means over the last episode of every world, and of each reward term per step.

@@ -69,7 +69,7 @@ class JittedRollout:
     def _traced(self, example: list[Tensor]) -> Program:
         """One control step, (state, parameters) -> (state, what is seen)."""
         env, physics = self.env, self.physics
-        names = {role: list(sampler.state_dict()) for role, sampler in self._samplers.items()}
+        names = {group: list(sampler.state_dict()) for group, sampler in self._samplers.items()}
         count = len(flat(self._state))
         kept, drawn = on_tensors(Tensor.clone, self._state), env.generator.get_state()
 
@@ -77,11 +77,11 @@ class JittedRollout:
         def step(given: list[Tensor]) -> list[Tensor]:
             env.set_state(like(self._state, given[:count]))
             rest, seen, done = iter(given[count:]), env.obs, {}
-            for role, sampler in self._samplers.items():
-                parameters = {name: next(rest) for name in names[role]}
-                done[role] = functional_call(sampler, parameters, (seen[role], env.generator))
-            outcome = env.step({role: action for role, (action, *_) in done.items()})
-            self._seen = (seen, {role: {} for role in done}, done, outcome)
+            for group, sampler in self._samplers.items():
+                parameters = {name: next(rest) for name in names[group]}
+                done[group] = functional_call(sampler, parameters, (seen[group], env.generator))
+            outcome = env.step({group: action for group, (action, *_) in done.items()})
+            self._seen = (seen, {group: {} for group in done}, done, outcome)
             return flat(env.get_state(traced=True)) + flat(self._seen)
 
         try:

@@ -190,12 +190,28 @@ class Trainer:
             ]
             if differ:
                 raise CheckpointError(f"cannot start from {path}: networks differ in {', '.join(differ)}")
+            if unlike := self._sees_otherwise(saved["run"], name):
+                raise CheckpointError(f"cannot start from {path}: {name} sees or does other things there: {unlike}")
             policy.load_state_dict(saved["policies"][name]["state"], strict=False)
         if saved.get("run", {}).get("algo", "ppo") == self.cfg.algo:
             try:
                 self.algorithm.start_from(saved["algorithm"])
             except (RuntimeError, KeyError) as error:
                 raise CheckpointError(f"cannot start from {path}: its critic is of another size") from error
+
+    def _sees_otherwise(self, run: Mapping[str, Any], name: str) -> str:
+        """In which observations and commands, by name, a group of another `run` differs, as far as that is known."""
+        if run["task_data"] is None or self.run["task_data"] is None:
+            return ""
+        there, here = (data["config"]["groups"][name] for data in (run["task_data"], self.run["task_data"]))
+        found = []
+        for part in ("own", "peer", "memory", "privileged", "commands"):
+            then, now = (list(group["observation"].get(part, group.get(part, {}))) for group in (there, here))
+            if then != now:
+                odd = [f"{term} there" for term in then if term not in now]
+                odd += [f"{term} here" for term in now if term not in then]
+                found += odd or [f"{part} in another order"]
+        return ", ".join(found)
 
     def _group(self, name: str, obs: Any) -> Group:
         """What an algorithm has to know of the group `name`; an environment may have no task."""
