@@ -8,9 +8,9 @@ import tyro
 LARGEST_TEAM = 64  # robots in one scene; what speed was measured up to
 
 
-def _optional(metavar: str) -> object:
-    """An option that may be left out, without `None` in its help."""
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+def _optional(metavar: str, meaning: str | None = None) -> object:
+    """An option that may be left out, without `None` in its help; its `meaning`, unless the docstring says it."""
+    return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint="")
 
 
 TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
@@ -23,12 +23,25 @@ Count = Annotated[int | None, _optional("INT")]
 Counts = Annotated[tuple[int, ...], _optional("INT...")]
 Seconds = Annotated[float | None, _optional("SECONDS")]
 Subjects = Annotated[
-    tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TASK|FILE|RUN...", help_behavior_hint="")
+    tuple[str, ...],
+    tyro.conf.Positional,
+    _optional(
+        "TASK|FILE|RUN...",
+        "A task, a policy file, or the folder of a training run; of a team with several groups a file for each.",
+    ),
 ]
-TaskFlag = Annotated[str | None, _optional("TASK")]
+Policies = Annotated[tuple[str, ...], tyro.conf.Positional, _optional("TASK|FILE...")]
+TaskFlag = Annotated[str | None, _optional("TASK", "Another way to name the task.")]
 Engine = Annotated[str, tyro.conf.arg(metavar="mujoco|warp|mjx|brax")]
 Device = Annotated[Literal["cpu", "cuda"] | None, _optional("cpu|cuda")]
-Agent = Literal["policy", "zero", "random", "baseline"]
+Agent = Annotated[
+    Literal["policy", "zero", "random", "baseline"],
+    tyro.conf.arg(
+        help="Who acts: the policy (that of the zoo when only a task is given), all actions zero, random actions, or "
+        "the task's baseline controller."
+    ),
+]
+Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object on stdout.")]
 
 
 def check_seed(seed: int | None) -> None:

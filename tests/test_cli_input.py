@@ -27,7 +27,9 @@ def test_the_version_is_that_of_the_package():
         (["play", "hover", "--seed", "abc"], "--seed: cannot read 'abc', wanted INT"),
         (["play", "hover", "--agent", "nobody"], "'nobody'"),
         (["tasks", "hover", "reach"], "too many arguments: 'reach'"),
-        (["train"], "TASK"),
+        (["train"], "TASK is missing"),
+        (["export"], "RUN is missing"),
+        (["verify"], "which policy file?"),
     ],
 )
 def test_wrong_arguments_are_one_line_with_the_nearest_option(args, said):

@@ -1,4 +1,4 @@
-"""What a policy file promises: the one definition behind the classes, the JSON and its schema. Numbers are SI.
+"""What a policy file promises: the one definition behind the classes and the JSON. Numbers are SI.
 
 `codec` reads and writes it; `rules` checks what no type can express.
 """

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 import tyro
 
 from phalanx.console import err, make_progress, out, print_json
-from phalanx.options import OutFolder, Subjects
+from phalanx.options import OutFolder, Policies
 
 
 def deploy(
-    subjects: Subjects = (),
+    subjects: Policies = (),
     robots: int | None = None,
     duration_s: float | None = None,
     kill_after_s: Annotated[float | Literal["auto"] | None, tyro.conf.arg(metavar="SECONDS|auto|None")] = "auto",

@@ -5,17 +5,15 @@ from dataclasses import asdict
 from rich.markup import escape
 
 from phalanx.console import err, out, print_json
+from phalanx.options import Json
 
 MARK = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]fail[/]"}
 
 
-def doctor(json: bool = False) -> int:
+def doctor(json: Json = False) -> int:
     """Check this installation and this machine.
 
     Versions, package names, ROS 2 over real DDS, how punctual the machine is; exits 1 when something is broken.
-
-    Args:
-        json: Print one JSON object on stdout.
     """
     from phalanx.doctor import examine
 

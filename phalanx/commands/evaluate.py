@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from phalanx.console import err, out, print_json
-from phalanx.options import Agent, Count, Counts, Device, Engine, Subjects, TaskFlag, check_robots, check_seed
+from phalanx.options import Agent, Count, Counts, Device, Engine, Json, Subjects, TaskFlag, check_robots, check_seed
 
 
 def evaluate(
@@ -18,24 +18,19 @@ def evaluate(
     shield: bool = True,
     engine: Engine = "mujoco",
     device: Device = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Play held-out starts in simulation and count successes and failures.
 
     One episode in each of many worlds, with randomisation on; rates come with 95 % intervals.
 
     Args:
-        subjects: A task, a policy file, or the folder of a training run; of a team with several groups a file for each.
-        agent: Who acts: the policy (that of the zoo when only a task is given), all actions zero, random actions, or
-            the task's baseline controller.
-        task: Another way to name the task.
         robots: Team sizes, one after the other; that of the task when not given.
         episodes: Worlds, one episode in each.
         seed: Of the starts; held out from training when not given.
         shield: Fly without the safety shield, which is there by default, as on a robot.
         engine: Physics, see docs/engines.md.
         device: An accelerator where there is one and the engine uses it, when not given.
-        json: Print one JSON object on stdout.
     """
     check_seed(seed)
     check_robots(*robots)

@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from phalanx.console import err, out, print_json
-from phalanx.options import OutFile, RunFolder
+from phalanx.options import Json, OutFile, RunFolder
 
 
 def export(
@@ -15,7 +15,7 @@ def export(
     group: Annotated[str | None, tyro.conf.arg(metavar="GROUP", help_behavior_hint="")] = None,
     best: bool = False,
     accept_task_change: bool = False,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Write the policy of a training run as one file, or one for each group of its task.
 
@@ -29,7 +29,6 @@ def export(
         best: Take the policies that did best in training, by the success of the last whole episode in every world,
             and not the last ones.
         accept_task_change: Go on although the task is no longer what was trained; the file is for the task of today.
-        json: Print one JSON object on stdout.
     """
     from policies.checkpoint import BEST, CheckpointError, load_checkpoint
 

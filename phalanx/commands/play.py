@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import tyro
 
 from phalanx.console import err, out, print_json
-from phalanx.options import Agent, Count, OutFile, Subjects, TaskFlag, check_out, check_robots, check_seed
+from phalanx.options import Agent, Count, Json, OutFile, Subjects, TaskFlag, check_out, check_robots, check_seed
 
 PICTURES = (".png", ".gif", ".mp4")
 WHO = {
@@ -27,22 +27,17 @@ def play(
     shield: bool = True,
     out_file: OutFile = None,
     size: Annotated[str, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = "1280x720",
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Watch a policy in simulation: as text, replay page, picture or video.
 
     Args:
-        subjects: A task, a policy file, or the folder of a training run; of a team with several groups a file for each.
-        agent: Who acts: the policy (that of the zoo when only a task is given), all actions zero, random actions, or
-            the task's baseline controller.
-        task: Another way to name the task.
         robots: Size of the team; as in training when not given.
         episodes: How many.
         seed: Of the first episode; each further one adds 1.
         shield: Fly without the safety shield, which is there by default, as on a robot.
         out_file: Where to draw the last episode: .html replay, .png picture, .gif or .mp4 video.
         size: Of picture or video, in pixels.
-        json: Print one JSON object on stdout.
     """
     if episodes < 1:
         raise ValueError(f"episodes = {episodes}: at least 1")

@@ -32,6 +32,8 @@ def verify(
         json: Print every figure as JSON on stdout.
     """
     check_robots(*robots)
+    if not files:
+        raise ValueError("which policy file? such as zoo/swarm-swap.onnx; see phalanx verify --help")
     from deploy.bundle import load_bundle
 
     contracts = [load_bundle(file).contract for file in files]  # a bad file is answered before torch is loaded
