@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from shield_stand import Stand
 
-from deploy.shield import Mode, make_shield_params
+from deploy.shield import Context, Mode, Shield, make_shield_params
 from deploy.shield.joints.guards import check_upright
-from hardware import RobotState, load_robot
+from deploy.shield.types import NO_PEERS
+from hardware import ActuatorCommand, RobotState, load_robot
 
 ROBOTS = ("g1", "h1")
 
@@ -225,3 +226,31 @@ def test_upright_is_judged_by_tilt_tilt_to_come_and_height():
     assert judge(roll=0.4, rate=(2.5, 0, 0)).startswith("falling") and judge(roll=0.4, rate=(-2.5, 0, 0)) == ""
     assert judge(pitch=0.4, rate=(0, 2.5, 0)).startswith("falling") and judge(pitch=0.4, rate=(0, -2.5, 0)) == ""
     assert judge(height_m=0.3).startswith("base 0.30 m above ground")
+
+
+def test_a_robot_of_a_new_class_brings_its_own_fallback(tmp_path, monkeypatch):
+    """Named as module:CLASS in its specification, it answers for the lost policy; what is not there is refused."""
+    (tmp_path / "four_legs.py").write_text(
+        "from deploy.shield.fallback import FallbackCommand, Mode\n"
+        "from deploy.shield.joints.fallback import JointFallback\n\n\n"
+        "class FourLegs(JointFallback):\n"
+        "    def trip(self):\n        self.reset()\n\n"
+        "    def fall_back(self, state, sent, since_s, elapsed_s, stop):\n"
+        "        return FallbackCommand(self._measured(state), Mode.HOLD, self.params)\n\n"
+        "    go_blind = fall_back\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    spec = replace(load_robot("g1"), name="quad", kind="quadruped", fallback="four_legs:FourLegs")
+    shield, still = Shield(make_shield_params(spec), spec), np.zeros(len(spec.joints))
+    pose = np.float32([0.5 * (joint.low + joint.high) for joint in spec.joints])
+    state = RobotState(pose, still, np.array([0, 0, 0.8]), np.array([1.0, 0, 0, 0]), *np.zeros((2, 3)), np.zeros(()))
+    context, request = Context(state, NO_PEERS), ActuatorCommand(pose[list(spec.joint_of_channel)] + np.float32(0.1))
+    modes = set()
+    for step in range(100):  # the policy dies after ten requests
+        sent, report = shield.step(0.02 * step, context, request if step < 10 else None, 0.0)
+        modes.add(report.mode)
+    assert Mode.FILTERED in modes or Mode.NOMINAL in modes
+    assert report.mode is Mode.HOLD and report.latched
+    np.testing.assert_allclose(sent.target, pose[list(spec.joint_of_channel)], atol=0.05)
+    with pytest.raises(ValueError, match="'four_legs' has no 'ThreeLegs'"):
+        Shield(make_shield_params(spec), replace(spec, fallback="four_legs:ThreeLegs"))
