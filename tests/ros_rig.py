@@ -112,7 +112,9 @@ class Rig:
         self.commands = {
             name: Mailbox(self.node, JointState, f"/{name}/command", qos.COMMAND_IN) for name in self.names
         }
-        self.odometry = {name: Mailbox(self.node, Odometry, f"/{name}/odom", qos.SENSOR) for name in self.names}
+        self.odometry = {
+            name: Mailbox(self.node, Odometry, f"/{name}/odom", qos.SENSOR, raw=True) for name in self.names
+        }
         return self
 
     def __exit__(self, *error: object) -> None:

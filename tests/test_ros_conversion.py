@@ -5,17 +5,21 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 pytest.importorskip("rclpy")
+from nav_msgs.msg import Odometry
+from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
 from hardware import load_robot
 from hardware.types import ActuatorCommand, ObjectState, RobotState
 from ros_nodes.messages.conversion import (
     MessageError,
+    _motion_of,
     base_frame,
     empty_object,
     empty_peers,
     empty_state,
     odometry_of,
+    read_motion,
     read_object,
     read_odometry,
     read_peer,
@@ -54,16 +58,31 @@ def test_odometry_round_trip_is_exact_in_float32():
     message, state = odometry_of(base_frame("cf1")), make_state()
     write_odometry(message, state, 99)
     read = empty_state(0)
-    assert read_odometry(message, read) == 99
+    assert read_odometry(serialize_message(message), read) == 99
     for name in ("base_pos", "base_quat", "base_lin_vel", "base_ang_vel"):
         np.testing.assert_array_equal(getattr(read, name), getattr(state, name).astype(np.float32))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_serialised_odometry_is_read_as_the_middleware_reads_it(seed):
+    rng = np.random.default_rng(seed)
+    message = odometry_of("ä" * rng.integers(0, 3) + "b" * rng.integers(0, 20))
+    message.header.frame_id = "w" * rng.integers(0, 20)
+    message.pose.covariance, message.twist.covariance = rng.normal(size=36), rng.normal(size=36)
+    write_odometry(message, make_state(), int(rng.integers(0, 2**31 * 10**9)))
+    serialised = serialize_message(message)
+    motion, made = read_motion(serialised), deserialize_message(serialised, Odometry)
+    assert motion == _motion_of(made) and motion.frame == made.child_frame_id
+    for length in range(2, len(serialised) - 300, 7):
+        with pytest.raises(MessageError, match=f"odometry of {length} bytes"):
+            read_motion(serialised[:length])
 
 
 def test_a_peer_is_heard_with_its_velocity_in_the_world():
     message = odometry_of(base_frame("cf2"))
     write_odometry(message, make_state(), 5)
     peers = empty_peers(3)
-    assert read_peer(message, peers, 1) == 5
+    assert read_peer(serialize_message(message), peers, 1) == 5
     np.testing.assert_allclose(peers.pos[1], [1, 2, 3])
     np.testing.assert_allclose(peers.lin_vel[1], VELOCITY_W, rtol=1e-6)
     assert not peers.pos[[0, 2]].any()
@@ -75,7 +94,7 @@ def test_a_peer_that_is_not_finite_is_not_heard(bad):
     write_odometry(message, make_state(), 5)
     message.twist.twist.linear.y = bad
     with pytest.raises(MessageError, match="cf2/base_link"):
-        read_peer(message, peers, 0)
+        read_peer(serialize_message(message), peers, 0)
     assert not peers.pos.any()
 
 
@@ -156,7 +175,7 @@ def test_an_object_travels_like_a_base():
     state, message, read = make_state(), odometry_of("cube"), empty_object()
     write_object(message, ObjectState(state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel, 0), 11)
     assert (message.header.frame_id, message.child_frame_id) == ("world", "cube")
-    assert read_object(message, read) == 11
+    assert read_object(serialize_message(message), read) == 11
     np.testing.assert_array_equal(read.pos, state.base_pos.astype(np.float32))
     np.testing.assert_array_equal(read.quat, state.base_quat.astype(np.float32))
     v = message.twist.twist.linear

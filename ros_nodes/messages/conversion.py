@@ -4,10 +4,15 @@ Messages: quaternions xyzw, stamps in two integers, twists of `nav_msgs/Odometry
 Types: see hardware.types. A stamp here is integer nanoseconds of the ROS clock.
 """
 
+import struct
+from math import isfinite
+from typing import NamedTuple
+
 import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseArray
 from nav_msgs.msg import Odometry
+from rclpy.serialization import deserialize_message
 
 from hardware.types import ObjectState, Peers, RobotState
 
@@ -54,45 +59,81 @@ def empty_peers(num_peers: int) -> Peers:
     return Peers(*vectors, np.full(num_peers, np.inf, np.float32), np.zeros(num_peers, bool))
 
 
-def read_odometry(message: Odometry, state: RobotState) -> int:
-    """Fill the base of `state` (no batch); returns the measurement's stamp in ns."""
-    return _read(message, state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel)
+class Motion(NamedTuple):
+    """What is read of an Odometry: when and where a body is, and how it moves in its own frame."""
+
+    stamp_ns: int
+    frame: str
+    pos: tuple[float, float, float]  # m
+    quat: tuple[float, float, float, float]  # wxyz
+    lin_vel: tuple[float, float, float]  # m/s
+    ang_vel: tuple[float, float, float]  # rad/s
 
 
-def read_object(message: Odometry, state: ObjectState) -> int:
-    """Fill `state` (no batch) but for its age; returns the measurement's stamp in ns."""
-    return _read(message, state.pos, state.quat, state.lin_vel, state.ang_vel)
+def read_motion(serialised: bytes) -> Motion:
+    """The content of a serialised Odometry; MessageError where it is too short.
+
+    Read at its offsets, without the 72 numbers of covariance: 3 us where making the message takes 66.
+    """
+    if serialised[:2] != PLAIN_CDR:
+        return _motion_of(deserialize_message(serialised, Odometry))
+    try:
+        sec, nanosec, length = _STAMP.unpack_from(serialised, 4)
+        child = 16 + length + -length % 4  # two strings, each behind its length
+        pose = end = child + 4 + _LENGTH.unpack_from(serialised, child)[0]
+        pose += (
+            4 - pose
+        ) % 8  # numbers lie at multiples of their size, counted from behind the four bytes of the header
+        x, y, z, qx, qy, qz, qw = _POSE.unpack_from(serialised, pose)
+        vx, vy, vz, wx, wy, wz = _TWIST.unpack_from(serialised, pose + _POSE.size + _COVARIANCE_SIZE)
+    except struct.error as error:
+        raise MessageError(f"odometry of {len(serialised)} bytes: {error}") from error
+    frame = bytes(serialised[child + 4 : end - 1]).decode(errors="replace")
+    return Motion(sec * 1_000_000_000 + nanosec, frame, (x, y, z), (qw, qx, qy, qz), (vx, vy, vz), (wx, wy, wz))
 
 
-def _read(message: Odometry, pos: np.ndarray, quat: np.ndarray, lin_vel: np.ndarray, ang_vel: np.ndarray) -> int:
+PLAIN_CDR = b"\x00\x01"  # little endian, as every middleware here sends it
+_STAMP, _LENGTH = struct.Struct("<iII"), struct.Struct("<I")
+_POSE, _TWIST, _COVARIANCE_SIZE = struct.Struct("<7d"), struct.Struct("<6d"), 36 * 8
+
+
+def _motion_of(message: Odometry) -> Motion:
     pose, twist = message.pose.pose, message.twist.twist
     p, q, v, w = pose.position, pose.orientation, twist.linear, twist.angular
-    pos[:] = p.x, p.y, p.z
-    quat[:] = q.w, q.x, q.y, q.z
-    lin_vel[:] = v.x, v.y, v.z
-    ang_vel[:] = w.x, w.y, w.z
-    return stamp_ns(message.header.stamp)
+    vectors = (p.x, p.y, p.z), (q.w, q.x, q.y, q.z), (v.x, v.y, v.z), (w.x, w.y, w.z)
+    return Motion(stamp_ns(message.header.stamp), message.child_frame_id, *vectors)
 
 
-def read_peer(message: Odometry, peers: Peers, slot: int) -> int:
+def read_odometry(serialised: bytes, state: RobotState) -> int:
+    """Fill the base of `state` (no batch); returns the measurement's stamp in ns. MessageError as `read_motion`."""
+    motion = read_motion(serialised)
+    state.base_pos[:], state.base_quat[:] = motion.pos, motion.quat
+    state.base_lin_vel[:], state.base_ang_vel[:] = motion.lin_vel, motion.ang_vel
+    return motion.stamp_ns
+
+
+def read_object(serialised: bytes, state: ObjectState) -> int:
+    """Fill `state` (no batch) but for its age; returns the measurement's stamp in ns. MessageError as `read_motion`."""
+    motion = read_motion(serialised)
+    state.pos[:], state.quat[:] = motion.pos, motion.quat
+    state.lin_vel[:], state.ang_vel[:] = motion.lin_vel, motion.ang_vel
+    return motion.stamp_ns
+
+
+def read_peer(serialised: bytes, peers: Peers, slot: int) -> int:
     """Fill position and world velocity of `peers[slot]`; returns the measurement's stamp in ns.
 
-    MessageError where it is not finite.
+    MessageError where it is not finite, and as `read_motion`.
     """
-    pose, twist = message.pose.pose, message.twist.twist
-    p, q, v = pose.position, pose.orientation, twist.linear
+    motion = read_motion(serialised)
+    (w, x, y, z), (vx, vy, vz) = motion.quat, motion.lin_vel
     # Scalars: for a single vector this is ten times cheaper than array arithmetic.
-    tx, ty, tz = 2 * (q.y * v.z - q.z * v.y), 2 * (q.z * v.x - q.x * v.z), 2 * (q.x * v.y - q.y * v.x)
-    velocity = (
-        v.x + q.w * tx + q.y * tz - q.z * ty,
-        v.y + q.w * ty + q.z * tx - q.x * tz,
-        v.z + q.w * tz + q.x * ty - q.y * tx,
-    )
-    if not np.isfinite(sum(velocity) + p.x + p.y + p.z):
-        raise MessageError(f"odometry of {message.child_frame_id!r} is not finite")
-    peers.pos[slot] = p.x, p.y, p.z
-    peers.lin_vel[slot] = velocity
-    return stamp_ns(message.header.stamp)
+    tx, ty, tz = 2 * (y * vz - z * vy), 2 * (z * vx - x * vz), 2 * (x * vy - y * vx)
+    velocity = (vx + w * tx + y * tz - z * ty, vy + w * ty + z * tx - x * tz, vz + w * tz + x * ty - y * tx)
+    if not isfinite(sum(velocity) + sum(motion.pos)):
+        raise MessageError(f"odometry of {motion.frame!r} is not finite")
+    peers.pos[slot], peers.lin_vel[slot] = motion.pos, velocity
+    return motion.stamp_ns
 
 
 def write_odometry(message: Odometry, state: RobotState, time_ns: int) -> None:

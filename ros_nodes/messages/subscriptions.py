@@ -1,6 +1,7 @@
 """State of a node's own robot, of peers and of objects, from polled subscriptions."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import cos, sin
 from typing import Any
 
@@ -36,7 +37,7 @@ class OwnState:
         if spec.fixed_base:
             place(self.state, *base_pose)
         else:
-            self._parts.append((node.subscribe(Odometry, "odom", qos.SENSOR), read_odometry))
+            self._parts.append((node.subscribe(Odometry, "odom", qos.SENSOR, raw=True), read_odometry))
         if spec.joints:
             read = JointConverter(spec.joint_names).read
             self._parts.append((node.subscribe(JointState, "joint_states", qos.SENSOR), read))
@@ -68,7 +69,7 @@ class PeerTable:
     """The newest state of every other robot; those never received are not valid."""
 
     def __init__(self, node: ManagedNode, names: Sequence[str]):
-        self._mailboxes = [node.subscribe(Odometry, f"/{name}/odom", qos.SENSOR) for name in names]
+        self._mailboxes = [node.subscribe(Odometry, f"/{name}/odom", qos.SENSOR, raw=True) for name in names]
         self.peers: Peers = empty_peers(len(names))
         self._stamps_ns = [0] * len(names)
 
@@ -77,12 +78,10 @@ class PeerTable:
         for slot, mailbox in enumerate(self._mailboxes):
             taken = mailbox.take()
             if taken is not None:
-                try:
+                with suppress(MessageError):  # the last good message stays, and ages
                     # A peer whose clock is ahead is valid all the same, but ages from now on, not from later.
                     self._stamps_ns[slot] = min(read_peer(taken[0], self.peers, slot), now_ns)
                     self.peers.valid[slot] = True
-                except MessageError:
-                    pass  # the last good message stays, and ages
             if self._stamps_ns[slot]:
                 self.peers.age[slot] = (now_ns - self._stamps_ns[slot]) * 1e-9
         return self.peers
@@ -92,7 +91,7 @@ class ObjectTable:
     """The newest state of every object that a policy observes; not finite before the first message."""
 
     def __init__(self, node: ManagedNode, names: Sequence[str]):
-        self._mailboxes = {name: node.subscribe(Odometry, object_topic(name), qos.SENSOR) for name in names}
+        self._mailboxes = {name: node.subscribe(Odometry, object_topic(name), qos.SENSOR, raw=True) for name in names}
         self.objects: dict[str, ObjectState] = {name: empty_object() for name in names}
         self._stamps_ns = dict.fromkeys(names, 0)
 
@@ -101,7 +100,8 @@ class ObjectTable:
         for name, mailbox in self._mailboxes.items():
             taken = mailbox.take()
             if taken is not None:
-                self._stamps_ns[name] = read_object(taken[0], self.objects[name])
+                with suppress(MessageError):  # the last good message stays, and ages
+                    self._stamps_ns[name] = read_object(taken[0], self.objects[name])
             if self._stamps_ns[name]:
                 self.objects[name].age[()] = (now_ns - self._stamps_ns[name]) * 1e-9
         return self.objects
