@@ -1,10 +1,9 @@
 """A task as data and as tables, described from the code that defines it."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from policies.task_data import describe
+from policies.task_data import describe, first_sentence
 from sim.envs.agents import AgentGroup
 from sim.envs.team_env import TeamEnv
 from sim.task import GroupCfg, TaskCfg
@@ -12,12 +11,6 @@ from sim.task import GroupCfg, TaskCfg
 LONGEST = 6  # numbers of a list that are written out
 TERM = ("name", "size", "meaning", "params")
 Rows = list[tuple[str, ...]]
-
-
-def first_sentence(thing: Callable[..., Any] | None) -> str:
-    """The first sentence of the docstring of `thing`, on one line; "" where it has none."""
-    text = " ".join((getattr(thing, "__doc__", None) or "").split())
-    return re.split(r"(?<=[^.]\.)\s", text, maxsplit=1)[0]
 
 
 def in_words(value: Any) -> str:

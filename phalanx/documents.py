@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from phalanx.catalogue import describe_task, first_sentence, in_words, sections_of, team_in_words, when
+from phalanx.catalogue import describe_task, in_words, sections_of, team_in_words, when
+from policies.task_data import first_sentence
 from sim import randomisation
 from sim.task import TaskCfg
 from sim.tasks import load_task, task_names

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -43,6 +44,12 @@ def describe(value: Any) -> Any:
     if callable(value):
         return _name(value)
     return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
+
+
+def first_sentence(thing: Any) -> str:
+    """The first sentence of the docstring of `thing`, on one line; "" where it has none."""
+    text = " ".join((getattr(thing, "__doc__", None) or "").split())
+    return re.split(r"(?<=[^.]\.)\s", text, maxsplit=1)[0]
 
 
 def numbers(task: Any) -> dict[str, Any]:

@@ -4,8 +4,9 @@ import inspect
 
 import pytest
 
-from phalanx.catalogue import describe_task, first_sentence, in_words, when
+from phalanx.catalogue import describe_task, in_words, when
 from phalanx.documents import write_documents
+from policies.task_data import first_sentence
 from sim import randomisation
 from sim.tasks import load_task, task_names
 

@@ -3,7 +3,6 @@
 import logging
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,6 +26,7 @@ from deploy.contract.tensor_specs import (
 from hardware import load_robot
 from hardware.types import ObjectState, Peers, RobotState
 from policies.networks.controller import Controller
+from policies.task_data import first_sentence
 from sim.task import PolicyInput
 
 OPSET = 18
@@ -116,17 +116,14 @@ class GraphController(nn.Module):
 
 def memory_specs(controller: Controller) -> list[tuple[TensorSpec, tuple[float, ...]]]:
     """What observation and network carry from one period to the next, (batch, n) each, with its initial value (n,)."""
-    carried = {name: (t.initial, first_line(t.func)) for name, t in controller.group.observation.memory.items()}
+    carried = {
+        name: (t.initial, first_sentence(t.func).rstrip(".")) for name, t in controller.group.observation.memory.items()
+    }
     carried |= {name: (initial, "state of the network") for name, initial in controller.policy.memory.items()}
     return [
         (TensorSpec(name, ("batch", len(initial)), "float32", "1", "none", meaning), initial)
         for name, (initial, meaning) in carried.items()
     ]
-
-
-def first_line(func: Any) -> str:
-    """First line of a function's docstring, without the full stop; its name where it has none."""
-    return (func.__doc__ or func.__name__).strip().splitlines()[0].rstrip(".")
 
 
 def to_onnx(graph: GraphController) -> bytes:
