@@ -6,7 +6,6 @@ from collections.abc import Callable
 import mujoco
 import numpy as np
 
-from hardware.rotation import rotate_inverse
 from hardware.types import RobotState
 from ros_nodes.mission.ground_truth import split_base
 from ros_nodes.mission.mission import Member
@@ -89,4 +88,9 @@ class SimulatedRobot:
 
 def body_row(pose: np.ndarray, velocity: np.ndarray) -> np.ndarray:
     """(13,) pose, linear and angular velocity in the body, of a pose (7,) and MuJoCo's velocity (6,) of it."""
-    return np.concatenate([pose, rotate_inverse(pose[3:], velocity[:3]), velocity[3:]])
+    row = np.empty(13)
+    row[:7], row[10:] = pose, velocity[3:]
+    back = np.empty(4)
+    mujoco.mju_negQuat(back, row[3:7])
+    mujoco.mju_rotVecQuat(row[7:10], velocity[:3], back)
+    return row

@@ -40,6 +40,14 @@ class SimulatedTeam:
             raise ValueError(
                 f"{has}; the mission starts {', '.join(mission.objects) or 'none'}: {different[0]!r} differs"
             )
+        self._free = np.array([not robot.spec.fixed_base for robot in self.robots])
+        bases = [
+            index.base_qpos
+            for robot, index in zip(self.robots, self._scene.groups, strict=True)
+            if not robot.spec.fixed_base
+        ]
+        self._pose_qpos = np.concatenate(bases) if bases else np.empty((0, 7), int)
+        self._poses = np.stack([robot.true_pose() for robot in self.robots])
         self._objects = {name: tracked[name] for name in mission.objects}
         for name, pose in mission.objects.items():
             self._data.qpos[tracked[name].qpos] = pose
@@ -77,8 +85,9 @@ class SimulatedTeam:
         return self._data.qpos
 
     def true_poses(self) -> np.ndarray:
-        """(N, 7): position m, quaternion wxyz of the bases; for the record only."""
-        return np.stack([robot.true_pose() for robot in self.robots])
+        """(N, 7): position m, quaternion wxyz of the bases, until the next call; for the record only."""
+        self._poses[self._free] = self._data.qpos[self._pose_qpos]
+        return self._poses
 
 
 def _scene(mission: Mission, timestep_s: float) -> Scene:
