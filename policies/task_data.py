@@ -13,8 +13,6 @@ import numpy as np
 from hardware import load_robot
 from hardware.names import nearest
 
-LEARNED = ("commands", "observation", "action", "robot")  # of a group: what a policy sees and does
-
 
 def task_record(task: Any) -> dict[str, Any]:
     """The task as JSON data: values, functions by name with a digest of their source, robots and the whole's hash."""
@@ -34,7 +32,7 @@ def robot_record(name: str) -> dict[str, Any]:
 def describe(value: Any) -> Any:
     """A configuration as plain JSON data; a function is named by its module and name."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+        value = _own(value)
     if isinstance(value, Mapping):
         return {str(name): describe(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -123,7 +121,7 @@ def digest(value: Any) -> str:
 def _sources(value: Any) -> Iterator[tuple[str, str]]:
     """Name and digest of the source of every function that a configuration names."""
     if is_dataclass(value) and not isinstance(value, type):
-        value = {field.name: getattr(value, field.name) for field in fields(value)}
+        value = _own(value)
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):

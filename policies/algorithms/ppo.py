@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled, over_rows, weights
+from policies.algorithms.algorithm import Clock, Experience, Group, by_name, common, labelled, over_rows, weights
 from policies.algorithms.gae import gae, next_values
 from policies.algorithms.ppo_update import Samples, make_optimiser, update
 from policies.algorithms.rollout import Rollout
@@ -78,12 +78,10 @@ class PPO:
         self.rollouts = {name: Rollout(self.horizon, group) for name, group in groups.items()}
 
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
-        """See `Algorithm`."""
         for name, rollout in self.rollouts.items():
             rollout.record(t, team[name])
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
-        """See `Algorithm`."""
         samples = self.samples(last)
         losses = {
             name: update(
@@ -129,22 +127,16 @@ class PPO:
         return {name: policy.normaliser(obs[name]) for name, policy in self.policies.items()}
 
     def networks(self) -> dict[str, nn.Module]:
-        """See `Algorithm`."""
-        kinds: dict[str, Mapping[str, nn.Module]] = {"policy": self.policies, "critic": self.critics}
-        return {
-            kind if len(nets) == 1 else f"{group}/{kind}": net
-            for kind, nets in kinds.items()
-            for group, net in nets.items()
-        }
+        return by_name({name: {"policy": net, "critic": self.critics[name]} for name, net in self.policies.items()})
+
+    def _parts(self) -> dict[str, Mapping[str, Any]]:
+        return {"critics": self.critics, "optimisers": self.optimisers}
 
     def state_dict(self) -> dict[str, Any]:
-        """See `Algorithm`."""
-        parts: dict[str, Mapping[str, Any]] = {"critics": self.critics, "optimisers": self.optimisers}
-        return {part: {name: value.state_dict() for name, value in held.items()} for part, held in parts.items()}
+        return {part: {n: value.state_dict() for n, value in held.items()} for part, held in self._parts().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `Algorithm`."""
-        for part, held in (("critics", self.critics), ("optimisers", self.optimisers)):
+        for part, held in self._parts().items():
             for name, value in held.items():
                 value.load_state_dict(state[part][name])
 

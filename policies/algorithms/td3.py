@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled, mean, weights
+from policies.algorithms.algorithm import Clock, Experience, Group, by_name, common, labelled, mean, weights
 from policies.networks.normaliser import Features
 from policies.networks.policy import Memory, Policy
 from policies.networks.trunk import Trunk, orthogonal
@@ -133,29 +133,19 @@ class TD3:
         self.policies = {name: learner.policy for name, learner in self.learners.items()}
 
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
-        """See `Algorithm`."""
         for name, learner in self.learners.items():
             learner.record(team[name])
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
-        """See `Algorithm`."""
         return labelled({name: learner.update() for name, learner in self.learners.items()})
 
     def networks(self) -> dict[str, nn.Module]:
-        """See `Algorithm`."""
-        one = len(self.learners) == 1
-        return {
-            part if one else f"{name}/{part}": network
-            for name, learner in self.learners.items()
-            for part, network in (("policy", learner.policy), ("critic", learner.critic))
-        }
+        return by_name({name: {"policy": each.policy, "critic": each.critic} for name, each in self.learners.items()})
 
     def state_dict(self) -> dict[str, Any]:
-        """See `Algorithm`."""
         return {name: learner.state_dict() for name, learner in self.learners.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `Algorithm`."""
         for name, learner in self.learners.items():
             learner.load_state_dict(state[name])
 

@@ -36,9 +36,7 @@ class EvalResult:
     success_interval: tuple[float, float]
     collision_rate: float  # episodes in which two robots touched
     collision_interval: tuple[float, float]
-    failure_rates: Mapping[
-        str, float
-    ]  # each way of failing, of any robot; with GROUP/ before it where there are several
+    failure_rates: Mapping[str, float]  # each way of failing, of any robot; GROUP/ before it where there are several
     min_separation_m: float | None  # least distance between two centres in any episode; None for a team of one
     mean_min_separation_m: float | None  # mean over the episodes
     mean_return: float  # of an episode, mean over the robots

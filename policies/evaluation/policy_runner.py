@@ -72,7 +72,6 @@ class TorchRunner:
 
     @torch.no_grad()
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
-        """See `PolicyRunner.act`."""
         target, self.memory, _, action = self.controller(replace(env.policy_input, memory=self.memory))
         return action, target.target
 
@@ -89,7 +88,6 @@ class BundleRunner:
         self.memory = self.runtime.initial_memory(env.num_envs * env.num_agents)
 
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
-        """See `PolicyRunner.act`."""
         outputs = self.runtime.step_batch(graph_inputs(self.runtime.contract, env) | self.memory)
         self.memory = {m.input: outputs[m.output] for m in self.runtime.contract.memory}
         shape = (env.num_envs, env.num_agents, -1)

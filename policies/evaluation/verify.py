@@ -185,7 +185,6 @@ class _OneByOne:
         self.runtimes = [PolicyRuntime(self.bundle) for _ in range(env.num_agents)]
 
     def act(self, env: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `PolicyRunner.act`."""
         state, peers, objects = env.measured
         steps = []
         for i, runtime in enumerate(self.runtimes):

@@ -17,6 +17,7 @@ from sim.tree import on_tensors
 if TYPE_CHECKING:
     from policies.training.jitted import JittedRollout
 
+OUTCOME = ("reward", "terminated", "truncated", "acted", "final_obs")  # of a step, by group
 Acts = Mapping[str, tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]]  # group -> action, new memory, extras
 
 
@@ -62,17 +63,8 @@ class Collector:
             team = {}
             for name, (action, _, extras) in acts.items():
                 self.guard.check_step(self.env, action, step, name, len(acts) > 1)
-                team[name] = Experience(
-                    obs[name],
-                    memory[name],
-                    action,
-                    extras,
-                    step.reward[name],
-                    step.terminated[name],
-                    step.truncated[name],
-                    step.acted[name],
-                    step.final_obs[name],
-                )
+                came = {part: getattr(step, part)[name] for part in OUTCOME}
+                team[name] = Experience(obs[name], memory[name], action, extras, **came)
             algorithm.record(t, team)
             self.episodes.add(step)
         return self.episodes.summary(self.robots, algorithm.horizon * self.num_worlds)

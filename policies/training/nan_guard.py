@@ -23,7 +23,8 @@ class NanGuard:
     def check_step(self, env: Any, action: Tensor, step: Any, group: str, several: bool) -> None:
         """Raise NonFiniteError when an action (W, N, U), or what an `EnvStep` brought to its group, is not finite."""
         # One sum over each is the cheapest complete test: a single NaN or infinity makes it non-finite.
-        obs, reward, label = step.obs[group], step.reward[group], _of(group if several else "")
+        obs, reward = step.obs[group], step.reward[group]
+        label = f" of {group!r}" if several else ""
         seen = {name: getattr(obs, name) for name in ("policy", "neighbours", "privileged")}
         if isfinite(float(sum(tensor.sum() for tensor in seen.values()) + reward.sum() + action.sum())):
             return
@@ -56,10 +57,6 @@ class NanGuard:
             content["env"] = env.get_state()
         torch.save(content, path)
         return path
-
-
-def _of(group: str) -> str:
-    return f" of {group!r}" if group else ""
 
 
 def _place(index: list[int]) -> str:
