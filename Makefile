@@ -5,7 +5,7 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest --quiet --no-header
-PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=loadgroup
+PARALLEL := --numprocesses=logical --dist=loadgroup --maxprocesses
 SOURCES := hardware deploy sim policies ros_nodes phalanx
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 
@@ -15,13 +15,16 @@ PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 demo: $(VENV)/.installed
 	@$(BIN)/phalanx demo $(ARGS)
 
-# What needs no wall clock shares the cores; then what runs in real time has them to itself. Each ends with its own count.
+# What needs no wall clock shares the cores; then robots in real time, two teams at a time, for mostly they wait; then,
+# one after the other, what measures how punctual they are. Each of the three ends with its own count.
 # The quick demo is among the latter (tests/test_demo.py), so the whole way cannot break unseen.
 test: lint
-	@$(PYTEST) $(PARALLEL) -m "not ros"; status=$$?; $(PYTEST) -m ros && exit $$status
+	@$(PYTEST) $(PARALLEL) 4 -m "not ros"; status=$$?; \
+		$(PYTEST) $(PARALLEL) 2 -m "ros and not alone" || status=1; \
+		$(PYTEST) -m "ros and alone" && exit $$status
 
 quick: lint
-	@$(PYTEST) $(PARALLEL) -m "not ros and not slow"
+	@$(PYTEST) $(PARALLEL) 4 -m "not ros and not slow"
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

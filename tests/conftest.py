@@ -3,6 +3,7 @@
 import os
 import signal
 from contextlib import suppress
+from random import Random
 
 import pytest
 
@@ -12,6 +13,24 @@ with suppress(ValueError):  # tests of pictures are skipped without; MuJoCo, onc
     choose_opengl()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that Ctrl-C is ignored
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_ros_domains():
+    """Parallel workers look for free ROS domains among different ones: until its nodes are up a domain looks free."""
+    worker, count = os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if worker is None:
+        yield
+        return
+
+    class Share(Random):
+        def shuffle(self, domains):
+            super().shuffle(domains)
+            domains[:] = [domain for domain in domains if domain % count == int(worker.removeprefix("gw"))]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ros_nodes.lifecycle.processes.Random", Share)
+        yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -19,6 +19,8 @@ from sim.physics.warp import setup as warp_setup
 from sim.physics.warp.physics import WarpPhysics
 from sim.scenes.scene import Scene
 
+pytestmark = pytest.mark.slow  # it compiles
+
 
 # Worst world after 1, 10 and 50 control steps; measured: 1e-7, 5e-7, 1e-4; 2e-7, 6e-7, 2e-6; 5e-7, 1e-6, 3e-5.
 @pytest.mark.parametrize(
@@ -44,7 +46,6 @@ def test_on_its_feet_most_worlds_stay_together():
     assert twins.both[1].finite().all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["bimanual-lift", "payload-lift"])
 def test_grasps_and_cables(task):
     twins = Twins(task)
@@ -181,7 +182,6 @@ GROUND = """<mujoco><asset><hfield name="ground" nrow="3" ncol="3" size="1 1 0.5
 """
 
 
-@pytest.mark.slow
 def test_every_world_has_a_ground_of_its_own():
     scene, shares = scene_of(GROUND), torch.linspace(0.0, 0.8, 3)
     physics = WarpPhysics(scene, 3, 20)
@@ -194,7 +194,6 @@ def test_every_world_has_a_ground_of_its_own():
         WarpPhysics(scene_of(BOX.format("", "")), 2, 1).set_heights(torch.arange(2), torch.zeros(2, 4))
 
 
-@pytest.mark.slow
 def test_on_uneven_ground_both_engines_stand_alike():
     native, warp = (
         make_env("velocity-rough", 64, seed=0, engine=engine, device="cpu") for engine in ("mujoco", "warp")

@@ -33,12 +33,13 @@ def test_an_unknown_engine_is_named_with_what_there_is(name):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is an accelerator")
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["mujoco", *(pytest.param(name, marks=pytest.mark.slow) for name in ENGINES[1:])])
 def test_an_accelerator_that_is_not_there_is_refused(engine):
     with pytest.raises(EngineError, match="cuda"):
         make_env("reach", 2, seed=0, engine=engine, device="cuda")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "module"), [("warp", "warp"), ("mjx", "jax")])
 def test_an_engine_that_is_not_installed_says_what_to_install(engine, module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
@@ -61,6 +62,7 @@ def test_the_shipped_policy_flies_on_every_engine(engine):
     assert result.mean_return == pytest.approx(flown("mujoco").mean_return, rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_same_seed_and_actions_are_rewarded_alike_on_two_engines():
     rewards = {}
     for engine in ("mujoco", "warp"):
@@ -73,6 +75,7 @@ def test_the_same_seed_and_actions_are_rewarded_alike_on_two_engines():
     assert torch.allclose(rewards["mujoco"], rewards["warp"], atol=2e-3)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_on_another_engine(tmp_path):
     train(cfg(tmp_path, engine="warp", total_steps=16 * 4 * 2))
     saved = load_checkpoint(tmp_path)
@@ -103,6 +106,7 @@ def test_a_run_stays_on_its_engine_and_its_file_says_which(tmp_path, capfd):
     assert load_bundle(tmp_path / "hover.onnx").contract.provenance.versions["mujoco-warp"]
 
 
+@pytest.mark.slow
 def test_the_curriculum_goes_on_on_another_engine(tmp_path):
     trainer = Trainer(cfg(tmp_path, task="swarm-swap", engine="warp"))
     trainer.collector.env.difficulty[:] = torch.linspace(0.0, 1.0, 16)
@@ -112,6 +116,7 @@ def test_the_curriculum_goes_on_on_another_engine(tmp_path):
     assert torch.equal(other.collector.env.difficulty, trainer.collector.env.difficulty)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory. Tried to\nallocate"), EngineError("lost")]
 )

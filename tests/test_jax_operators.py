@@ -6,6 +6,8 @@ import torch
 from sim.physics.jax.setup import engine_modules, to_jax
 from sim.physics.jax.trace import Program
 
+pytestmark = pytest.mark.slow  # it compiles
+
 X = torch.tensor([[0.3, -1.7, 2.5, 0.0], [1.1, -0.2, -3.4, 0.9], [2.2, 0.4, 0.6, -0.8]])
 Y = torch.tensor([[1.3, 0.7, -2.5, 1.0], [0.1, 2.2, 3.4, -0.9], [0.2, -0.4, 1.6, 0.8]])
 PLACE = torch.tensor([2, 0])
@@ -116,7 +118,6 @@ def jax():
     return engine_modules("mjx")[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("func", [arithmetic, rounded, functions, reductions, logic, shapes, parts, made, products])
 def test_what_torch_computes_jax_computes(jax, func):
     program = Program(jax, lambda given: func(*given), [X, Y], {})
@@ -129,7 +130,6 @@ def test_what_torch_computes_jax_computes(jax, func):
         )
 
 
-@pytest.mark.slow
 def test_every_draw_is_another_and_follows_its_key(jax):
     generator = torch.Generator()
 
@@ -148,7 +148,6 @@ def test_every_draw_is_another_and_follows_its_key(jax):
     assert not any((a == b).all() for a, b in zip(first, other, strict=True))
 
 
-@pytest.mark.slow
 def test_an_operator_that_jax_is_not_told_of_is_named(jax):
     with pytest.raises(NotImplementedError, match=r"aten\._linalg_eigh"):
         Program(jax, lambda given: list(torch.linalg.eigh(given[0])), [torch.eye(3)], {})

@@ -20,7 +20,7 @@ from hardware.types import ActuatorCommand
 from policies.export.save import save_bundle
 from ros_nodes.messages.joints import CommandConverter
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.alone]
 SPEC = load_robot("g1")
 HOME = np.array([SPEC.joints[joint].home for joint in SPEC.joint_of_channel], np.float32)
 ARM = SPEC.channel_names.index("left_elbow_joint")

@@ -19,7 +19,7 @@ from ros_rig import PERIOD_S, Rig
 from ros_nodes.lifecycle.bring_up import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
 from ros_nodes.mission.deploy import DeployError, run_swap
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.alone]
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -76,16 +76,16 @@ def test_doing_nothing_is_no_success(name):
 @pytest.mark.parametrize("name", TASKS)
 def test_random_actions_stay_finite_and_repeatable(name):
     seen = []
-    for _ in range(2):
+    for steps in (make_env(name, 1, seed=5).max_steps, 50):
         env, generator = make_env(name, 8, seed=5), torch.Generator().manual_seed(0)
         rewards = []
-        for _ in range(env.max_steps):
+        for _ in range(steps):
             obs, reward, *_, info = env.step(random_action(env, generator))
             assert torch.isfinite(obs).all() and torch.isfinite(reward).all()
             assert not info["terminations"]["unstable"].any()
             rewards.append(reward)
         seen.append(torch.stack(rewards))
-    assert torch.equal(*seen)
+    assert torch.equal(seen[0][:50], seen[1])
 
 
 @pytest.mark.slow
