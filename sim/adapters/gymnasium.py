@@ -69,7 +69,7 @@ class TeamGymEnv(gym.Env):
 
     def __init__(self, task: TaskCfg | str, num_agents: int | None = None, **options: Any):
         """`options` go to `TeamEnv`. ValueError for a task with several groups."""
-        self.env = TeamEnv(task, 1, seed=0, num_agents=num_agents, **options)
+        self.env = NextStepEnv(task, 1, seed=0, num_agents=num_agents, **options)  # after an end comes a `reset`
         self._name = self.env.task.group_name
         self.observation_space, self.action_space = spaces_of(self.env.group, self.env.group.num_agents)
 

@@ -8,8 +8,8 @@ import torch
 from pettingzoo import ParallelEnv
 
 from sim.adapters.arrays import checked_action, seen_by, spaces_of
+from sim.adapters.gymnasium import NextStepEnv
 from sim.envs.observation import Observation
-from sim.envs.team_env import TeamEnv
 from sim.task import TaskCfg
 
 
@@ -18,7 +18,7 @@ class TeamParallelEnv(ParallelEnv):
 
     def __init__(self, task: TaskCfg | str, num_agents: int | None = None, **options: Any):
         """`options` go to `TeamEnv`."""
-        self.env = TeamEnv(task, 1, seed=0, num_agents=num_agents, **options)
+        self.env = NextStepEnv(task, 1, seed=0, num_agents=num_agents, **options)  # after an end comes a `reset`
         self.metadata = {"name": self.env.task.name, "render_modes": []}
         self.render_mode = None
         spaces = {
