@@ -20,8 +20,7 @@ from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
 SERIES_CAPACITY = 200_000
 PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
-PHASE_S = 0.0005  # cycles start this long after four of five of them would have come in
-GRACE_S = 0.006  # a cycle waits this long for a measurement that is late, rather than use one that is a period older
+GRACE_S = 0.008  # a cycle waits this long for its own measurement, rather than use one that is a period older
 
 
 class PolicyNode(ManagedNode):
@@ -51,7 +50,7 @@ class PolicyNode(ManagedNode):
         spec = load_robot(self._robot_type)
         self._runtime = PolicyRuntime.load(self._bundle, robot=spec)
         contract = self._runtime.contract
-        self._period_s = contract.control_dt_s
+        self._period_s, self._sensor_ns = contract.control_dt_s, round(1e9 / spec.sensor_hz)
         self._state = OwnState(self, spec, self._base_pose)
         self._waiter = Waiter(self, self._state.mailboxes)
         self._peers = PeerTable(self, self._peer_names)
@@ -67,16 +66,17 @@ class PolicyNode(ManagedNode):
     def run(self, stopped: threading.Event) -> None:
         self._runtime.reset()
         self._await_objects(stopped)
-        first_ns = self._first_deadline_ns(stopped)
-        if first_ns is None:
+        first = self._first_measurement(stopped)
+        if first is None:
             return
+        first_ns, first_stamp_ns = first
         self._inbox.start(self._state.state, self._objects.objects)
         deadlines = Deadlines(self._period_s, first_ns)
         last_woke_ns = 0
         while not stopped.is_set():
             tick = deadlines.wait()
             woke_s = time.time()
-            self._step(self._inbox.update(time.time_ns()))
+            self._step(self._inbox.update(time.time_ns()), first_stamp_ns + tick.deadline_ns - first_ns)
             if self._series and last_woke_ns:
                 period_error_us = (tick.woke_ns - last_woke_ns - deadlines.period_ns * (1 + tick.skipped)) * 1e-3
                 work_us = (time.monotonic_ns() - tick.woke_ns) * 1e-3
@@ -84,11 +84,12 @@ class PolicyNode(ManagedNode):
                 self._series.add(woke_s, period_error_us, tick.skipped, work_us, age_ms)
             last_woke_ns = tick.woke_ns
 
-    def _step(self, command: Command) -> None:
+    def _step(self, command: Command, due_ns: int) -> None:
+        """One cycle, for the measurement that is stamped about `due_ns` or the last one before it."""
         now_ns = time.time_ns()
         self._state.update(now_ns)
-        until_s = time.monotonic() + GRACE_S
-        while self._state.state.age > self._usual_age_s + GRACE_S and self._waiter.wait(until_s - time.monotonic()):
+        until_s, before_ns = time.monotonic() + GRACE_S, due_ns - self._sensor_ns // 2
+        while self._state.stamp_ns < before_ns and self._waiter.wait(until_s - time.monotonic()):
             now_ns = time.time_ns()
             self._state.update(now_ns)
         if not -self._period_s <= self._state.state.age <= self._max_age_s:
@@ -117,10 +118,10 @@ class PolicyNode(ManagedNode):
             self.get_logger().error(f"no current message of objects: {', '.join(unseen)}", throttle_duration_sec=5.0)
             stopped.wait(self._period_s)
 
-    def _first_deadline_ns(self, stopped: threading.Event) -> int | None:
-        """A time (monotonic clock) just after a measurement will have come in, so that cycles find fresh ones.
+    def _first_measurement(self, stopped: threading.Event) -> tuple[int, int] | None:
+        """When the measurement of the first cycle is here at the earliest (monotonic clock), and its stamp, ns.
 
-        Without it a cycle would wait, on average, for half a sensor period with a measurement that grows old.
+        Later cycles are as long after it: each begins when its measurement can be here, and works as soon as it is.
         """
         self._state.update(time.time_ns())  # messages from the queue have no known delay
         lags_ns: list[int] = []
@@ -129,10 +130,8 @@ class PolicyNode(ManagedNode):
                 return None
             if self._waiter.wait(0.1) and self._state.update(time.time_ns()):
                 lags_ns.append(time.time_ns() - self._state.stamp_ns)
-        usual_ns = sorted(lags_ns)[PHASE_SAMPLES * 4 // 5]  # not the slowest: start-up is a busy moment
-        self._usual_age_s = usual_ns * 1e-9 + PHASE_S
         measured_ns = time.monotonic_ns() - (time.time_ns() - self._state.stamp_ns)
-        return measured_ns + usual_ns + round(PHASE_S * 1e9)
+        return measured_ns + min(lags_ns), self._state.stamp_ns
 
 
 def main() -> int:
