@@ -24,7 +24,7 @@ def _loopback(round_trips_ms: Callable[..., list[float]]) -> Check:
     try:
         times = sorted(round_trips_ms(count=100, timeout_s=5.0))
     except (RuntimeError, TimeoutError) as error:
-        hint = "DDS discovery needs UDP multicast on loopback: check firewall, container and ROS_DOMAIN_ID"
+        hint = "nodes speak UDP on the loopback interface: check firewall, container and ROS_DOMAIN_ID"
         return Check("ros", "dds round trip", "fail", str(error), hint)
     p50, p99 = statistics.median(times), times[int(0.99 * (len(times) - 1))]
     found = f"{p50:.2f} ms median, {p99:.2f} ms p99"
