@@ -125,7 +125,6 @@ class TeamEnv:
         for name, group in groups.items():
             group.advance(actions[name], self.steps * self.control_dt, self.generator, self._where)
         self._observe()
-        held = torch.cat([group.held for group in groups.values()], dim=1)
         step = EnvStep(
             obs=self.obs,
             final_obs=self.obs,
@@ -136,7 +135,7 @@ class TeamEnv:
             truncated={name: ended.unsqueeze(-1) & ~value for name, value in terminated.items()},
             acted=acted,
             ended=ended,
-            success=~failed & (held >= self.hold_steps).all(-1),
+            success=~failed & (torch.cat([group.held for group in groups.values()], dim=1) >= self.hold_steps).all(-1),
             min_separation_m=self.min_separation.clone(),
             episode_length=self.steps.clone(),
             interventions=torch.cat([group.shielded for group in groups.values()], dim=1).sum(-1),
