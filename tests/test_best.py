@@ -23,6 +23,7 @@ def phalanx(*args: object) -> object:
     return ended.value.code
 
 
+@pytest.mark.slow
 def test_the_best_policies_are_kept_although_the_last_are_worse(tmp_path: Path):
     cfg = train_cfg(task="point", out=tmp_path, total_steps=20 * 32 * 2 * 30, checkpoint_every=1, **POINT)
 
@@ -49,6 +50,7 @@ def test_the_best_policies_are_kept_although_the_last_are_worse(tmp_path: Path):
     assert last["progress"]["best"][0] == pytest.approx(kept)
 
 
+@pytest.mark.slow
 def test_export_takes_the_best_when_asked_and_says_when_there_is_none(tmp_path: Path, capsys):
     run = tmp_path / "run"
     train(train_cfg(task="hover", out=run, num_envs=8, total_steps=8 * 8 * 2, **HOVER))

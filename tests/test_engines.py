@@ -157,6 +157,7 @@ def test_what_an_accelerator_cannot_do_is_one_line_in_an_evaluation(error, raise
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_scenes_are_refused_by_name():
     with pytest.raises(EngineError, match="Brax's pipeline 'generalized' cannot run this scene: it has drives"):
         make_env("hover", 2, seed=0, engine="brax")
