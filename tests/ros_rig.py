@@ -131,7 +131,7 @@ class Rig:
             self.transition(ACTIVATE, name)
 
     def transition(self, transition: int, *names: str) -> None:
-        self._driver.transition([f"/{name}" for name in names], transition, 15.0, self.processes.check)
+        self._driver.transition([f"/{name}" for name in names], transition, 60.0, self.processes.check)
 
     def publisher(self, robot: str):
         """Publishes requests as a policy would, or as none should."""
