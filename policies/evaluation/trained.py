@@ -11,7 +11,7 @@ from policies.networks.controller import Controller
 from policies.task_data import changed, differences, task_record
 from sim.tasks import load_task
 
-ACCEPT = "--accept-task-change"
+ACCEPT = "phalanx export --accept-task-change"
 
 
 def trained_task(content: Mapping[str, Any], task: Any = None, accept_change: bool = False) -> Any:
@@ -23,7 +23,8 @@ def trained_task(content: Mapping[str, Any], task: Any = None, accept_change: bo
     if task is None:
         task = changed(load_task(run["from"] or run["task"]), run.get("task_changes", {}))
     if run["task_data"] is not None and not accept_change:
-        check_same_task(run, task, f"go back to what it was{_commit(run)}, or go on with the task of today by {ACCEPT}")
+        way_out = f"go back to what it was{_commit(run)}, or make a file for the task of today by `{ACCEPT}`"
+        check_same_task(run, task, way_out)
     return task
 
 
