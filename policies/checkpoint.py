@@ -76,6 +76,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         return _of_before(content)
     if found != FORMAT:
         raise CheckpointError(f"{path} has format {found!r}, this version reads {FORMAT!r}")
+    if missing := [part for part in ("run", "progress", "policies", "algorithm") if part not in content]:
+        raise CheckpointError(f"{path} is damaged: it has no {', '.join(missing)}")
     return dict(content)
 
 

@@ -16,8 +16,11 @@ from point_team import PointTeam
 from small_run import train_cfg
 
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
+from policies.evaluation.trained import check_same_task
+from policies.task_data import task_record
 from policies.training.train import TrainResult, train
 from policies.training.trainer import Trainer
+from sim.tasks import load_task
 
 PPO = dict(num_steps=7, minibatch=112, hidden=16, peer_embed=8)  # checkpoints fall into the middle of episodes
 SWARM_PPO = dict(num_steps=8, epochs=1, minibatch=64, hidden=16, peer_embed=8)
@@ -195,3 +198,18 @@ def test_a_budget_of_time_is_that_of_the_whole_run(tmp_path: Path):
     assert first.finished
     again = train(replace(cfg, resume=True), env=PointTeam(16))
     assert again.finished and again.agent_steps == first.agent_steps
+
+
+def test_a_checkpoint_whose_task_was_edited_or_that_lacks_a_part_is_refused(tmp_path):
+    run(tmp_path / "run")
+    content = load_checkpoint(tmp_path / "run")
+    task = load_task("hover")
+    record = {"task": "hover", "task_data": task_record(task)}
+    check_same_task(record, task, "")
+    record["task_data"]["config"]["episode_s"] = 1.0
+    with pytest.raises(CheckpointError, match="'hover' was changed after the training"):
+        check_same_task(record, task, "")
+    del content["policies"]
+    save_checkpoint(tmp_path / FILE, content)
+    with pytest.raises(CheckpointError, match="has no policies"):
+        load_checkpoint(tmp_path)

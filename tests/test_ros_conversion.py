@@ -78,6 +78,19 @@ def test_a_serialised_odometry_is_read_as_the_middleware_reads_it(seed):
             read_motion(serialised[:length])
 
 
+@pytest.mark.parametrize("serialised", [b"", b"\0", b"\0\1\0\0", b"\0\0\0\0" + b"\1" * 20, b"\0\1\0\0" + b"\xff" * 900])
+def test_bytes_that_are_no_odometry_are_refused_by_name(serialised):
+    with pytest.raises(MessageError, match=f"odometry of {len(serialised)} bytes"):
+        read_motion(serialised)
+
+
+def test_what_has_no_stamp_is_refused():
+    with pytest.raises(MessageError, match="'cube' has no stamp"):
+        read_motion(serialize_message(odometry_of("cube")))
+    with pytest.raises(MessageError, match="no stamp"):
+        JointConverter([]).read(JointState(), empty_state(0))
+
+
 def test_a_peer_is_heard_with_its_velocity_in_the_world():
     message = odometry_of(base_frame("cf2"))
     write_odometry(message, make_state(), 5)
@@ -88,7 +101,7 @@ def test_a_peer_is_heard_with_its_velocity_in_the_world():
     assert not peers.pos[[0, 2]].any()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
 def test_a_peer_that_is_not_finite_is_not_heard(bad):
     message, peers = odometry_of(base_frame("cf2")), empty_peers(1)
     write_odometry(message, make_state(), 5)

@@ -10,12 +10,14 @@ pytest.importorskip("rclpy")
 import rclpy
 from nav_msgs.msg import Odometry
 from ros_rig import IdleNode
+from sensor_msgs.msg import JointState
 
+from hardware import load_robot
 from hardware.types import ObjectState
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import odometry_of, write_object
-from ros_nodes.messages.subscriptions import ObjectTable, PeerTable
+from ros_nodes.messages.conversion import odometry_of, set_stamp, write_object
+from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 from ros_nodes.messages.topics import object_topic
 
 pytestmark = pytest.mark.ros
@@ -75,3 +77,19 @@ def test_a_peer_whose_clock_is_ahead_is_kept_clear_of_and_grows_old(monkeypatch)
             table.update(now_ns)
         assert table.update(now_ns + 2 * 10**9).age[0] == pytest.approx(2.0)
         np.testing.assert_allclose(table.peers.pos[0], THING.pos)
+
+
+def test_a_part_of_the_future_does_not_hide_that_it_is_silent(monkeypatch):
+    spec, now_ns = load_robot("g1"), time.time_ns()
+    with said_on("/odom", monkeypatch) as (node, say):
+        own = OwnState(node, spec, [0.0] * 4)
+        joints = JointState(name=list(spec.joint_names), position=[0.0] * 29, velocity=[0.0] * 29)
+        set_stamp(joints.header.stamp, now_ns)
+        publisher = node.create_publisher(JointState, "/joint_states", qos.SENSOR)
+
+        def say_both(stamp_ns: int) -> None:
+            say(stamp_ns)
+            publisher.publish(joints)
+
+        heard(say_both, now_ns + 3600 * 10**9, lambda: own.update(now_ns), lambda _: own.stamp_ns)
+        assert own.state.age < -3000.0  # which no consumer takes for current

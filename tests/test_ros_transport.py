@@ -34,7 +34,7 @@ def shared_memory(maps: str) -> list[str]:
     [
         {},
         {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"},
-        {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"},
+        {"ROS_AUTOMATIC_DISCOVERY_RANGE": "localhost"},  # which ROS takes for LOCALHOST, as all that it does not know
         {"ROS_LOCALHOST_ONLY": "1"},
     ],
 )

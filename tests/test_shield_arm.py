@@ -306,6 +306,21 @@ def test_an_arm_that_is_measured_no_more_stops_near_where_it_was_seen(ages, name
     assert (np.abs(stand.pos - start) < room)[turning].all()
 
 
+@pytest.mark.parametrize("steps", [20, 46, 54])
+def test_an_arm_that_is_measured_no_more_in_a_swing_of_all_joints_comes_to_rest(steps):
+    stand = Stand(load_robot("panda")).after_ramp()
+    middle, sign, begin_s = stand.pos, np.array([1, -1, 1, 1, -1, 1, -1, 0]), stand.now_s
+
+    def swing() -> np.ndarray:
+        return np.clip(middle + 0.6 * np.sin(1.4 * np.pi * (stand.now_s - begin_s)) * sign, stand.low, stand.high)
+
+    for _ in range(steps):
+        stand.step(request=swing())
+    for _ in range(150):
+        stand.step(request=swing(), state=None)
+    assert (np.abs(stand.vel) < 0.01).all()
+
+
 def test_silent_or_babbling_peers_are_no_business_of_an_arm(arm):
     stand = Stand(arm).after_ramp()
     babble = replace(NOBODY, pos=np.full((1, 3), np.nan))

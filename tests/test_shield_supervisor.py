@@ -267,6 +267,26 @@ def test_a_peer_that_babbles_trips_the_fallback_and_stays_where_it_was_last_seen
     assert report.margin == pytest.approx(margin, abs=0.1)
 
 
+def test_arrays_of_peers_may_be_used_again_for_what_is_none():
+    flight = Flight().after_ramp()
+    reused = Peers(np.array([[0.8, 0.0, 1.0]]), np.zeros((1, 3)), np.zeros(1), np.ones(1, bool))
+    flight.fly(0.2, peers=reused)
+    reused.pos[:] = np.inf
+    sent = [flight.step(peers=reused)[0] for _ in range(100)]
+    assert flight.modes[-1] in (Mode.HOLD, Mode.LAND) and np.abs(flight.data.qvel[:3]).max() < 1.0
+    assert np.ptp(sent, axis=0)[0] > 0.0  # it is flown, not sent the same again
+
+
+@pytest.mark.parametrize("gap_s", [0.14, 1.0])
+def test_a_gap_of_measurements_while_it_lands_does_not_stop_its_motors_in_the_air(gap_s):
+    flight = Flight(pos=(0.0, 0.0, 2.5)).after_ramp()
+    flight.fly(4.2, request=None)
+    assert flight.modes[-1] is Mode.LAND
+    flight.fly(gap_s, request=None, state=None)
+    flight.fly(0.1, request=None)
+    assert Mode.OFF not in flight.modes[-round((gap_s + 0.1) / DT) :] and flight.data.qpos[2] > 0.3
+
+
 def test_while_landing_it_still_keeps_away_from_a_peer_below():
     flight = Flight(pos=(0.0, 0.0, 1.5)).after_ramp()
     below = Peers(np.array([[0.02, 0.0, 0.6]]), np.zeros((1, 3)), np.zeros(1), np.ones(1, bool))

@@ -29,8 +29,10 @@ def contract_from_json(text: str) -> Contract:
     """Parse and check. Raises ContractError naming the first bad field."""
     try:
         data = json.loads(text, parse_constant=_finite, parse_float=_finite)
-    except json.JSONDecodeError as error:
-        raise ContractError(f"contract is not JSON: {error}") from error
+    except ContractError:
+        raise
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists in lists in lists
+        raise ContractError(f"contract is not JSON: {str(error)[:LONGEST]}") from error
     data = _tuples(data)
     found = data.get("format") if isinstance(data, dict) else None
     if found == OLD_FORMAT:

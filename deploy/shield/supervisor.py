@@ -180,7 +180,7 @@ class Shield:
     def _take_peers(self, now_s: float, elapsed_s: float, peers: Peers) -> str:
         reason = check_peers(peers) if self._fallback.uses_peers else ""
         if not reason:
-            self._peers, self._peers_s = peers, now_s
+            self._peers, self._peers_s = Peers(*(np.array(getattr(peers, name)) for name in Peers.__slots__)), now_s
         elif self._peers is not None:
             self._peers = replace(self._peers, age=self._peers.age + elapsed_s)
         else:

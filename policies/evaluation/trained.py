@@ -8,7 +8,7 @@ from hardware.names import nearest
 from policies.algorithms import ALGORITHMS
 from policies.checkpoint import CheckpointError, load_checkpoint
 from policies.networks.controller import Controller
-from policies.task_data import changed, differences, task_record
+from policies.task_data import changed, differences, digest, task_record
 from sim.tasks import load_task
 
 ACCEPT = "phalanx export --accept-task-change"
@@ -31,6 +31,8 @@ def trained_task(content: Mapping[str, Any], task: Any = None, accept_change: bo
 def check_same_task(run: Mapping[str, Any], task: Any, way_out: str) -> None:
     """CheckpointError where `task` is not that of the `run`; the line names the fields and the way out."""
     saved, now = run["task_data"], task_record(task)
+    if saved["hash"] != digest({name: part for name, part in saved.items() if name != "hash"}):
+        raise CheckpointError(f"the record of task {run['task']!r} was changed after the training: its hash differs")
     if saved["hash"] == now["hash"]:
         return
     found = [d for part in ("config", "robots", "sources") for d in differences(saved[part], now[part])]

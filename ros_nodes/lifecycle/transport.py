@@ -27,7 +27,9 @@ def transport_settings(environment: Mapping[str, str]) -> dict[str, str]:
     fast_dds = environment.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp").startswith("rmw_fastrtps")
     if not fast_dds or any(environment.get(name) for name in own):
         return {}
-    if environment.get(LOCALHOST_ONLY) == "1" or environment.get(RANGE) == "LOCALHOST":
+    # ROS takes a range that it does not know for that of this machine.
+    wide = environment.get(RANGE, "") in ("", "SUBNET", "SYSTEM_DEFAULT", "OFF")
+    if environment.get(LOCALHOST_ONLY) == "1" or not wide:
         return {RANGE: "SYSTEM_DEFAULT", PROFILES: str(LOOPBACK)}
     return {TRANSPORTS: "UDPv4"}
 

@@ -45,8 +45,10 @@ class JointConverter:
         pos, vel = np.asarray(message.position), np.asarray(message.velocity)
         if not len(pos) == len(vel) == len(self._seen):
             raise MessageError(f"joint_states: {len(pos)} positions, {len(vel)} velocities, {len(self._seen)} names")
+        if (time_ns := stamp_ns(message.header.stamp)) <= 0:
+            raise MessageError("joint_states: no stamp")
         state.joint_pos[:], state.joint_vel[:] = pos[self._order], vel[self._order]
-        return stamp_ns(message.header.stamp)
+        return time_ns
 
 
 class CommandConverter:

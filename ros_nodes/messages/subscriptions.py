@@ -25,9 +25,14 @@ from ros_nodes.messages.conversion import (
 from ros_nodes.messages.joints import JointConverter
 from ros_nodes.messages.topics import object_topic
 
+AHEAD_NS = 5_000_000  # clocks of one robot's computers agree to this
+
 
 class OwnState:
-    """The newest measurement of this robot: `odom` unless its base is fixed, and `joint_states` where it has joints."""
+    """The newest measurement of this robot: `odom` unless its base is fixed, and `joint_states` where it has joints.
+
+    The age is that of its oldest part, or below zero while a part is stamped in the future.
+    """
 
     def __init__(self, node: ManagedNode, spec: RobotSpec, base_pose: Sequence[float]):
         """`base_pose`: x, y, z m and yaw rad of a fixed base in the world; not used for a free one."""
@@ -61,7 +66,9 @@ class OwnState:
                 self._logger.error(str(error), throttle_duration_sec=1.0)
         before, self.stamp_ns = self.stamp_ns, min(self._stamps_ns)
         if self.stamp_ns:
-            self.state.age[()] = (now_ns - self.stamp_ns) * 1e-9
+            # A part of the future would hide its own silence behind the age of the others until then.
+            newest_ns = max(self._stamps_ns)
+            self.state.age[()] = (now_ns - (newest_ns if newest_ns > now_ns + AHEAD_NS else self.stamp_ns)) * 1e-9
         return self.stamp_ns != before
 
 

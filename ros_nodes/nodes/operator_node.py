@@ -11,6 +11,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.bring_up import BringUpError, node_names
 from ros_nodes.lifecycle.parameters import declare
+from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.mission.arming import ArmError, arm, first_orders
 from ros_nodes.mission.mission import load_mission
 from ros_nodes.mission.operator import MissionNode, OrderSender, bring_up
@@ -27,6 +28,7 @@ def main() -> int:
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
+    avoid_shared_memory()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node, executor = MissionNode(commands=()), SingleThreadedExecutor()
     executor.add_node(node)

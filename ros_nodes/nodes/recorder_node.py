@@ -31,6 +31,7 @@ class RecorderNode(ManagedNode):
     def configure(self) -> None:
         if Path(self._path).exists():
             raise ValueError(f"bag {self._path!r} exists already")
+        self._typestore = get_typestore(Stores.ROS2_JAZZY)  # here, for it takes a second or two on a busy machine
         team, objects, commands = ([n for n in names if n] for names in (self._team, self._objects, self._commands))
         self._topics = team_topics(team, self._joints, objects, commands)
         self._inbox = [
@@ -39,13 +40,12 @@ class RecorderNode(ManagedNode):
         ]
 
     def run(self, stopped: threading.Event) -> None:
-        typestore = get_typestore(Stores.ROS2_JAZZY)
         with Writer(Path(self._path), version=9, storage_plugin=StoragePlugin.MCAP) as bag:
             connections = {}
             for topic, (kind, latched) in self._topics.items():
                 name = f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
                 connections[topic] = bag.add_connection(
-                    topic, name, typestore=typestore, offered_qos_profiles=[_offered(latched)]
+                    topic, name, typestore=self._typestore, offered_qos_profiles=[_offered(latched)]
                 )
             ending = False
             while not ending:

@@ -35,13 +35,14 @@ class DroneFallback:
         self.reset()
 
     def reset(self) -> None:
-        self._anchor: np.ndarray | None = None  # (3,) m, where HOLD and LAND fly to
+        self.trip()
 
     def keep(self, sent: np.ndarray | None) -> None:
         """Thrust and rates are no place to go on from: a drone in the air starts over by holding still."""
 
     def trip(self) -> None:
-        self._anchor = None
+        self._anchor: np.ndarray | None = None  # (3,) m, where HOLD and LAND fly to
+        self._blind_s = 0.0  # for so long there has been no state
 
     def done(self, mode: Mode) -> bool:
         return mode in (Mode.ESTOP, Mode.OFF)
@@ -86,6 +87,7 @@ class DroneFallback:
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
         """Hover for `hold_s`, then down at `land_speed`, then motors idle."""
+        self._blind_s = 0.0
         speed = float(np.linalg.norm(state.base_lin_vel))
         if self._height_m(state) < self.params.landed_height_m and speed < LANDED_SPEED:
             return self._idle()
@@ -102,7 +104,8 @@ class DroneFallback:
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
         """Position unknown: level out and sink, then motors idle."""
-        if since_s > BLIND_S:
+        self._blind_s += elapsed_s
+        if self._blind_s > BLIND_S:
             return self._idle()
         self._anchor = None
         return FallbackCommand(sink_blind(self.params, self.spec, state), Mode.LAND, None)
@@ -114,4 +117,5 @@ class DroneFallback:
         return FallbackCommand(motors_idle(self.spec), Mode.OFF, None)
 
     def _height_m(self, state: RobotState) -> float:
-        return float(state.base_pos[2]) - self.params.ground_z_m
+        """How far the robot is above where it rests."""
+        return float(state.base_pos[2]) - self.params.ground_z_m - self.spec.home_height_m

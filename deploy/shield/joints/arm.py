@@ -1,6 +1,6 @@
 """The fallback of arms: brake along the present motion, then hold; never limp, not even in an emergency stop."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,8 +50,8 @@ class ArmFallback(JointFallback):
     def go_blind(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
-        """The same: where the joints were is known, and that they follow their targets."""
-        return self.fall_back(state, sent, since_s, elapsed_s, stop)
+        """The same way, but not through the filter: its answers to a predicted state would lead the next prediction."""
+        return replace(self.fall_back(state, sent, since_s, elapsed_s, stop), params=None)
 
     def _brake_from(self, state: RobotState, sent: np.ndarray) -> Braking:
         vel = state.joint_vel[self._limits.joint].astype(np.float64)
