@@ -1,7 +1,7 @@
 """Missions of tasks: starts, objects and commands as training draws them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Literal, cast
 
 import numpy as np
@@ -66,6 +66,7 @@ def plan_mission(
     bundles = _by_group(policies, name, list(task.groups))
     kill_s = None if kill_after_s == "auto" else kill_after_s
     mission = plan_task(task, robots, LEAST_S if duration_s is None else duration_s, kill_s, seed)
+    mission = replace(mission, task=name, scene=name if mission.scene else "")  # as it is found again: module:NAME too
     return mission.flown_by(bundles), task_criterion(task)
 
 

@@ -1,12 +1,14 @@
 """Noise and bias of sensors, for NumPy arrays and torch tensors alike."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from array_api_compat import array_namespace
 
 from hardware.rotation import multiply
 from hardware.spec import SLIDE_LEVER_M, RobotSpec
 from hardware.types import Array
+
+LARGEST = 100.0  # of any noise: far beyond what a sensor is
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,11 @@ class Noise:
     ang_vel_rad_s: float = 0.0
     joint_pos_rad: float = 0.0  # of a slide times SLIDE_LEVER_M, as below
     joint_vel_rad_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not 0.0 <= value <= LARGEST:
+                raise ValueError(f"noise {name} = {value:g}: 0 to {LARGEST:g}")
 
     def per_column(self, joints: int) -> list[float]:
         """12 + 2 J numbers: position, rotation vector, velocities, joint positions and velocities."""

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from hardware import load_robot
 from hardware.types import ObjectState, Peers, RobotState
 from sim.noise import Noise
 from sim.scenes.scene import PropsFunc
 from sim.terms import EventTerm, MeanTerm, MemoryTerm, RewardTerm, Term
 
 Tensor = torch.Tensor
+LONGEST_EPISODE_S = 86_400.0
 
 
 @dataclass(slots=True)
@@ -162,6 +164,17 @@ class TaskCfg:
     num_envs: int = 512  # worlds to train in
     train_steps: int = 2_000_000  # agent steps to train for: control periods x worlds x robots
     verify_teams: tuple[int, ...] = ()  # team sizes that `phalanx verify` flies beside the one of training
+
+    def __post_init__(self) -> None:
+        period_s = max(1.0 / load_robot(group.robot).control_hz for group in self.groups.values())
+        for name, value, low, high in (
+            ("episode_s", self.episode_s, period_s, LONGEST_EPISODE_S),
+            ("success_hold_s", self.success_hold_s, 0.0, LONGEST_EPISODE_S),
+            ("min_success", self.min_success, 0.0, 1.0),
+            ("max_collisions", self.max_collisions, 0.0, 1.0),
+        ):
+            if not low <= value <= high:
+                raise ValueError(f"task {self.name!r}: {name} = {value:g}: {low:g} to {high:g}")
 
     @property
     def group_name(self) -> str:

@@ -10,6 +10,7 @@ from one_group import make_env, start_of, starts_at
 from one_scene import build_scene
 
 from hardware import load_robot
+from sim.noise import Noise
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.task import Draw
 from sim.tasks import load_task
@@ -237,3 +238,14 @@ def test_the_largest_team_starts_inside_its_space_and_apart():
     assert (start.pos.abs() < 2.3).all() and (start.command["goal_pos"].abs() < 2.3).all()
     gap = torch.cdist(start.pos[..., :2], start.pos[..., :2]) + torch.eye(16) * 9
     assert gap.min() > 0.44
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("episode_s", 0.0), ("episode_s", np.nan), ("episode_s", 1e9), ("success_hold_s", -1.0), ("min_success", 5.0)],
+)
+def test_a_number_of_a_task_that_makes_no_sense_is_refused_by_name(field, value):
+    with pytest.raises(ValueError, match=f"'hover': {field} = {value:g}: "):
+        load_task("hover").changed(**{field: value})
+    with pytest.raises(ValueError, match="noise pos_m = -1: 0 to 100"):
+        Noise(pos_m=-1.0)

@@ -18,7 +18,7 @@ from small_run import train_cfg
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.trained import check_same_task
 from policies.task_data import task_record
-from policies.training.train import TrainResult, train
+from policies.training.train import LOCK, TrainResult, train
 from policies.training.trainer import Trainer
 from sim.tasks import load_task
 
@@ -213,3 +213,16 @@ def test_a_checkpoint_whose_task_was_edited_or_that_lacks_a_part_is_refused(tmp_
     save_checkpoint(tmp_path / FILE, content)
     with pytest.raises(CheckpointError, match="has no policies"):
         load_checkpoint(tmp_path)
+
+
+def test_a_folder_in_which_another_process_trains_is_refused(tmp_path):
+    holder = (
+        "import sys, fcntl; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); input()"
+    )
+    command = [sys.executable, "-c", holder, str(tmp_path / LOCK)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        other.stdout.readline()
+        with pytest.raises(ValueError, match="another process trains in it"):
+            run(tmp_path)
+        other.communicate("\n")
+    assert run(tmp_path).finished

@@ -156,3 +156,12 @@ def test_every_task_becomes_a_mission_that_its_own_terms_can_judge(name, tmp_pat
     assert outcome.success.shape == (len(time_s), len(mission.names))
     assert all(failed.shape == outcome.success.shape for failed in outcome.terminations.values())
     assert not any(failed[0].any() for failed in outcome.terminations.values()), "a start that has already failed"
+
+
+def test_a_mission_finds_a_task_of_the_users_own_again(monkeypatch):
+    root = Path(__file__).parent.parent
+    monkeypatch.syspath_prepend(root / "examples")
+    contract = load_bundle(root / "zoo" / "swarm-swap.onnx").contract
+    own = structs.replace(contract, task="own_task:NARROW_SWAP")
+    mission, _ = plan_mission({"own.onnx": own}, 4, None, None, 0)
+    assert load_task(mission.task).name == "narrow-swap"

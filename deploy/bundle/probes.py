@@ -65,7 +65,7 @@ def probes_to_bytes(probes: Probes) -> bytes:
         f"{i}/{part}/{name}": np.asarray(value)
         for i, sequence in enumerate(probes.sequences)
         for part in ("memory", "inputs", "outputs")
-        for name, value in getattr(sequence, part).items()
+        for name, value in sorted(getattr(sequence, part).items())  # the same policy is the same file
     }
     np.savez_compressed(file, allow_pickle=False, **arrays)
     return file.getvalue()

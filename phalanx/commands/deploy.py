@@ -45,6 +45,8 @@ def deploy(
     if twice := [file for file in files if files.count(file) > 1]:
         raise ValueError(f"{twice[0]} is given twice: a team takes one file for each group")
     policies = {str(file): load_bundle(file).contract for file in files}
+    if out_dir is not None and (out_dir.is_file() or (out_dir.is_dir() and any(out_dir.iterdir()))):
+        raise ValueError(f"--out {out_dir}: exists already; give a new folder")
     plan, criterion = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
     folder = out_dir or fresh_folder(Path("runs/deploy"))
     with make_progress() as progress:

@@ -1,10 +1,11 @@
 """Training: rollouts, PPO updates, logs and checkpoints, until the steps or the time are used up."""
 
+import fcntl
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from sim.physics.engine_errors import engine_errors
 
 __all__ = ["CollectionCfg", "MachineCfg", "TrainCfg", "TrainResult", "Trainer", "train"]
 
+LOCK = ".lock"
 Progress = Callable[[dict[str, float]], None]
 
 
@@ -42,6 +44,11 @@ def train(
 
     `on_progress` gets every iteration's numbers. `env` replaces the environment that `cfg` describes.
     """
+    with _alone_in(cfg.out):
+        return _train(cfg, on_progress, stop, env)
+
+
+def _train(cfg: TrainCfg, on_progress: Progress | None, stop: Callable[[], bool] | None, env: Any) -> TrainResult:
     path = cfg.out / FILE
     if cfg.out.exists() and not cfg.out.is_dir():
         raise ValueError(f"out = {cfg.out}: is a file, wanted a folder")
@@ -93,6 +100,20 @@ def train(
         finished=done,
         message=message,
     )
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """ValueError while another process trains in `folder`; what else is wrong with it is said by those who write."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context((folder / LOCK).open("w"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(f"out = {folder}: another process trains in it") from None
+        yield
 
 
 def _save(trainer: Trainer, path: Path) -> None:
