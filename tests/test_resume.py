@@ -219,7 +219,7 @@ def test_a_folder_in_which_another_process_trains_is_refused(tmp_path):
     holder = (
         "import sys, fcntl; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); input()"
     )
-    command = [sys.executable, "-c", hold, str(tmp_path / LOCK)]
+    command = [sys.executable, "-c", holder, str(tmp_path / LOCK)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         other.stdout.readline()
         with pytest.raises(ValueError, match="another process trains in it"):
