@@ -33,7 +33,7 @@ def run_dir(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     train(train_cfg(out=folder, num_envs=8, total_steps=8 * 4 * 16 * 2, **PPO))
     content = load_checkpoint(folder)
-    content["policies"]["crazyflie"]["state"]["head.weight"] *= 30
+    content["policies"]["crazyflie"]["state"]["head.weight"] *= 20  # rounding grows with it: 5e-6 here
     save_checkpoint(folder / "checkpoint.pt", content)
     return folder
 
