@@ -35,7 +35,7 @@ def test_the_best_policies_are_kept_although_the_last_are_worse(tmp_path: Path):
         trainers.append(self)
 
     def spoil(numbers: dict[str, float]) -> None:
-        if numbers["iteration"] == 27:  # from here on nobody stays at the origin any more
+        if numbers["iteration"] == 27:  # from here on no robot stays at the origin
             with torch.no_grad():
                 trainers[0].policy.head.bias.add_(5.0)
 

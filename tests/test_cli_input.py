@@ -68,6 +68,9 @@ def test_the_number_of_robots_and_the_shield_are_named_alike_everywhere(tmp_path
         assert "--no-shield" in here(name, "--help").stdout
     (tmp_path / "afile").touch()
     assert_one_line_error(here("train", "hover", "--out", "afile", cwd=tmp_path), "afile: is a file, wanted a folder")
+    (tmp_path / "flown").mkdir()
+    (tmp_path / "flown" / "report.html").touch()
+    assert_one_line_error(here("deploy", "hover", "--out", "flown", cwd=tmp_path), "--out flown: exists already")
     assert_one_line_error(here("train", "hover", "--robots", "0"), "robots = 0")
     assert_one_line_error(here("eval", "hover", "--agent", "zero", "--seed", "-3"), "seed = -3")
 

@@ -10,7 +10,7 @@ from sim.terms import MeanTerm, flight
 from sim.transition import windowed_mean
 
 
-def test_a_mean_is_over_its_window_alone_and_starts_anew_with_the_world():
+def test_a_mean_is_over_its_window_alone_and_restarts_with_the_world():
     window = MeanTerm(flight.goal_gap, window_s=0.06)  # three control steps
     env = make_env(load_task("swarm-swap").changed(means={"gap": window}, episode_s=0.2), 2, 1, randomise=False)
     gaps, means = [], []

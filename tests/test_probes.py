@@ -56,3 +56,16 @@ def test_replay_reports_the_largest_error_and_never_hides_nan():
 def test_probes_survive_bytes(recorded):
     probes = recorded[1]
     assert probes_to_bytes(probes_from_bytes(probes_to_bytes(probes))) == probes_to_bytes(probes)
+
+
+def test_the_same_probes_are_the_same_bytes_in_whatever_order_they_were_recorded(recorded):
+    _, probes = recorded
+    turned = Probes(
+        tuple(
+            ProbeSequence(
+                *(dict(reversed(getattr(sequence, part).items())) for part in ("memory", "inputs", "outputs"))
+            )
+            for sequence in probes.sequences
+        )
+    )
+    assert probes_to_bytes(turned) == probes_to_bytes(probes)

@@ -6,7 +6,9 @@ import mujoco
 import numpy as np
 import pytest
 
-from hardware import load_robot, robot_names
+from deploy.shield import Context, Mode, Shield, make_shield_params
+from deploy.shield.types import NO_PEERS
+from hardware import RobotState, load_robot, robot_names
 from hardware.spec import GRAVITY
 
 SPEC = load_robot("x500")
@@ -140,3 +142,15 @@ def test_no_part_leaves_its_radius(model):
 
 def test_every_number_has_a_source():
     assert len(SPEC.sources) >= 10 and "x500" in robot_names()
+
+
+def test_without_a_policy_it_stays_on_the_ground_with_idle_motors():
+    shield = Shield(make_shield_params(SPEC), SPEC)
+    on_skids = RobotState(
+        *(np.zeros(0), np.zeros(0)),
+        *(np.array([0.0, 0.0, SPEC.home_height_m]), np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3), np.zeros(3)),
+        np.zeros(()),
+    )
+    for cycle in range(10):
+        command, report = shield.step(100.0 + 0.02 * cycle, Context(on_skids, NO_PEERS), None, 0.0)
+    assert report.mode is Mode.OFF and command.target[0] == np.float32(SPEC.command_low[0])

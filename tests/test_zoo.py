@@ -52,9 +52,9 @@ def test_the_record_of_a_shipped_policy_is_of_these_files_and_says_what_they_are
     least = load_task(measured["task"]).min_success
     trained = str(load_bundle(files[0]).contract.team.trained_with)
     (gate,) = (gate for gate in measured["gates"] if gate["name"] == f"shielded_success_{trained}")
-    assert gate["limit"] == least, "the task asks for something else now: verify anew"
+    assert gate["limit"] == least, "the task asks for something else now: verify it again"
     assert gate["value"] == measured["teams"][trained]["shielded_success_interval"][0]
-    # One that misses its gate may ship, but nobody is to read that it is verified.
+    # One that misses its gate may ship, but no document may call it verified.
     readme = (record.parent / "README.md").read_text(encoding="utf-8")
     (row,) = (
         line

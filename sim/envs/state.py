@@ -124,7 +124,7 @@ def write_env(env: "TeamEnv", state: EnvState) -> None:
         return
     physics.load_state_dict(state.physics)
     for group in env.groups.values():
-        if group.robots.ground is not None:  # physics leaves its heights to whoever made them
+        if group.robots.ground is not None:  # heights are no part of the physics' state
             group.robots.set_ground(group.robots.ground, torch.arange(env.num_envs))
 
 
