@@ -1,42 +1,33 @@
-"""Entry point of the `phalanx` command: dispatch, and errors as one line on stderr."""
+"""Entry point of the `phalanx` command: signals, and errors as one line on stderr.
 
-import functools
-import inspect
-import io
+What takes time to import is imported in `main`, where Ctrl-C is looked after already.
+"""
+
 import os
-import re
-import shutil
 import signal
 import sys
-import textwrap
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
-from functools import reduce
-from importlib.metadata import version
-from operator import or_
-from typing import Annotated, Any
-
-import tyro
-
-from phalanx.commands import COMMANDS
-from phalanx.names import put_own_packages_first, shadowed
-
-DESCRIPTION = "Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."
+from collections.abc import Sequence
+from types import FrameType
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 EXTRAS = {"train": ("torch", "mujoco", "onnx", "onnxscript", "tensorboard", "scipy"), "ros": ("rclpy", "rosbags")}
-SAYS_NOTHING = re.compile(r"\{None\}\||\(default: (None|False|True)?\)")  # in help
+IMPORT_SYSTEM = "<frozen importlib._bootstrap"  # how the names of its files begin
+SHOW_CURSOR = "\x1b[?25h"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits 0 when all is well, 1 when a gate fails, 2 on bad input, 130 on Ctrl-C."""
     args = list(sys.argv[1:] if argv is None else argv)
-    _end_on_sigterm_as_on_ctrl_c()
-    put_own_packages_first()
+    _look_after_signals()
     try:
-        code = _dispatch(args)
+        from phalanx.names import put_own_packages_first
+
+        put_own_packages_first()
+        from phalanx.arguments import dispatch
+
+        code = dispatch(args)
         sys.stdout.flush()
     except KeyboardInterrupt as pressed:
         code = _complain(str(pressed) or "interrupted", INTERRUPTED)
@@ -50,114 +41,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _end_on_sigterm_as_on_ctrl_c() -> None:
-    """So that a service manager, too, leaves checkpoints to resume from and no process behind."""
+def _look_after_signals() -> None:
+    """Ctrl-C is one line even while a library is imported; SIGTERM does as Ctrl-C does.
+
+    So a service manager, too, leaves checkpoints to resume from and no process behind.
+    """
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in the background of a shell
     if threading.current_thread() is threading.main_thread() and not ignored:
+        signal.signal(signal.SIGINT, _interrupt)
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
-def _dispatch(args: list[str]) -> int:
-    """Run the subcommand that `args` begin with, or explain what there is."""
-    if args and args[0] in COMMANDS:
-        return _parse(args[0], args[1:])()
-    if args in (["--version"], ["-V"]):
-        print(f"phalanx {version('phalanx')}")
-        return 0
-    if args and args[0] not in ("-h", "--help"):
-        from hardware.names import nearest
-
-        options = args[0].startswith("-")
-        near = "" if options else nearest(args[0], COMMANDS)
-        kind = "option" if options else "command"
-        raise ValueError(f"unknown {kind} {args[0]!r}; known commands: {', '.join(COMMANDS)}{near}")
-    summaries: list[Any] = [
-        Annotated[Any, tyro.conf.subcommand(name, constructor=call, description=(call.__doc__ or "").splitlines()[0])]
-        for name, call in COMMANDS.items()
-    ]
-    tyro.cli(reduce(or_, summaries), prog="phalanx", description=DESCRIPTION, args=["--help"])
-    return 0
-
-
-def _parse(name: str, args: list[str]) -> Callable[[], int]:
-    """The command with its arguments, to be called; ValueError in one line where they cannot be understood."""
-
-    command = _command(name, args)
-
-    @functools.wraps(command)
-    def prepared(*values: Any, **named: Any) -> Callable[[], int]:
-        return functools.partial(command, *values, **named)
-
-    # tyro keeps the line breaks of a docstring; here every argument becomes one line.
-    prepared.__doc__ = re.sub(r"\n {8,}(?=\S)", " ", inspect.cleandoc(command.__doc__ or ""))
-    prepared.__signature__ = inspect.signature(command)  # type: ignore[attr-defined]
-    del prepared.__wrapped__
-    shown, said = _Text(), _Text()
-    try:
-        with redirect_stdout(shown), redirect_stderr(said):
-            call: Any = tyro.cli(prepared, prog=f"phalanx {name}", args=args, config=(tyro.conf.FlagCreatePairsOff,))
-        return call
-    except SystemExit as end:
-        if not end.code:  # help
-            print(_readable(shown.getvalue()))
-            raise
-    raise ValueError(_explained(said.getvalue(), name, args))
-
-
-def _readable(text: str) -> str:
-    """Help without defaults that say nothing and lines that are empty because of it; long sentences wrapped."""
-    lines = []
-    for line in text.splitlines():
-        if line.startswith("│"):
-            kept = SAYS_NOTHING.sub("", line[:-1]).rstrip()
-            if kept != "│":
-                lines.append(kept.ljust(len(line) - 1) + "│")
-        else:
-            lines += textwrap.wrap(line, shutil.get_terminal_size().columns) or [""]
-    return "\n".join(lines)
-
-
-def _command(name: str, args: list[str]) -> Callable[..., int]:
-    """The command; where its options depend on the arguments, with those that there are for these."""
-    for_arguments = getattr(sys.modules[COMMANDS[name].__module__], "for_arguments", None)
-    return for_arguments(args) if for_arguments is not None else COMMANDS[name]
-
-
-class _Text(io.StringIO):
-    """What is printed, with boxes as in a terminal."""
-
-    encoding = "utf-8"
-
-
-def _explained(said: str, name: str, args: Sequence[str]) -> str:
-    """What tyro says of wrong arguments in a box, in one line, with the nearest option for an unknown one."""
-    text = " ".join(re.sub(r"[╭╮╰╯│]", " ", re.split(r"\n│? *─{8,}", said.split("\n", 1)[-1])[0]).split())
-    usage = f"; see phalanx {name} --help"
-    if match := re.match(r"Unrecognized options: (.*)", text):
-        unknown = next((word for word in match[1].split(", ") if word.startswith("-")), match[1].split(", ")[0])
-        if not unknown.startswith("-"):
-            return f"too many arguments: {unknown!r}{usage}"
-        from hardware.names import nearest
-
-        return f"unknown option {unknown}{usage}{nearest(unknown, _options(name, args))}"
-    if match := re.match(r"Error parsing (\S+): .*?('.*?')", text):
-        return (
-            f"{match[1]}: cannot read {match[2]}, wanted {_options(name, args).get(match[1], 'another value')}{usage}"
-        )
-    if match := re.match(r"Missing from phalanx \w+: (\S+) (.*)", text):
-        return f"{match[1]} is missing: {match[2].replace(' (required)', '').rstrip('. ')}{usage}"
-    return text.replace(" (required)", "") + usage
-
-
-def _options(name: str, args: Sequence[str]) -> dict[str, str]:
-    """Options of a command, with what each takes."""
-    shown = _Text()
-    try:
-        with redirect_stdout(shown):
-            tyro.cli(_command(name, list(args)), prog=name, args=["--help"], config=(tyro.conf.FlagCreatePairsOff,))
-    except SystemExit:
-        pass
-    return dict(re.findall(r"│ (--[\w.-]+)(?: (?:\{None\}\|)?([^\s│]+))?", shown.getvalue()))
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """KeyboardInterrupt; in the middle of an import the process ends, for libraries swallow it or fail otherwise."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(IMPORT_SYSTEM):
+            os.write(2, f"{SHOW_CURSOR if os.isatty(2) else ''}phalanx: interrupted\n".encode())
+            os._exit(INTERRUPTED)
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _complain(message: str, code: int) -> int:
@@ -169,6 +71,8 @@ def _complain(message: str, code: int) -> int:
 
 
 def _missing(error: ModuleNotFoundError) -> str:
+    from phalanx.names import shadowed
+
     name = (error.name or "").split(".")[0]
     if other := shadowed().get(name):
         return f"{error}: {other} has the name of a package of phalanx; rename it, see `phalanx doctor`"

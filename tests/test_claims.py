@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli import _parse
+from phalanx.arguments import _parse
 from phalanx.commands import COMMANDS
 
 ROOT = Path(__file__).parent.parent

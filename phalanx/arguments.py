@@ -1,0 +1,126 @@
+"""From the arguments of the command line to a subcommand's call; what is wrong with them in one line."""
+
+import functools
+import inspect
+import io
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from functools import reduce
+from importlib.metadata import version
+from operator import or_
+from typing import Annotated, Any
+
+import tyro
+
+from phalanx.commands import COMMANDS
+
+DESCRIPTION = "Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."
+
+SAYS_NOTHING = re.compile(r"\{None\}\||\(default: (None|False|True)?\)")  # in help
+
+
+def dispatch(args: list[str]) -> int:
+    """Run the subcommand that `args` begin with, or explain what there is."""
+    if args and args[0] in COMMANDS:
+        return _parse(args[0], args[1:])()
+    if args in (["--version"], ["-V"]):
+        print(f"phalanx {version('phalanx')}")
+        return 0
+    if args and args[0] not in ("-h", "--help"):
+        from hardware.names import nearest
+
+        options = args[0].startswith("-")
+        near = "" if options else nearest(args[0], COMMANDS)
+        kind = "option" if options else "command"
+        raise ValueError(f"unknown {kind} {args[0]!r}; known commands: {', '.join(COMMANDS)}{near}")
+    summaries: list[Any] = [
+        Annotated[Any, tyro.conf.subcommand(name, constructor=call, description=(call.__doc__ or "").splitlines()[0])]
+        for name, call in COMMANDS.items()
+    ]
+    tyro.cli(reduce(or_, summaries), prog="phalanx", description=DESCRIPTION, args=["--help"])
+    return 0
+
+
+def _parse(name: str, args: list[str]) -> Callable[[], int]:
+    """The command with its arguments, to be called; ValueError in one line where they cannot be understood."""
+
+    command = _command(name, args)
+
+    @functools.wraps(command)
+    def prepared(*values: Any, **named: Any) -> Callable[[], int]:
+        return functools.partial(command, *values, **named)
+
+    # tyro keeps the line breaks of a docstring; here every argument becomes one line.
+    prepared.__doc__ = re.sub(r"\n {8,}(?=\S)", " ", inspect.cleandoc(command.__doc__ or ""))
+    prepared.__signature__ = inspect.signature(command)  # type: ignore[attr-defined]
+    del prepared.__wrapped__
+    shown, said = _Text(), _Text()
+    try:
+        with redirect_stdout(shown), redirect_stderr(said):
+            call: Any = tyro.cli(prepared, prog=f"phalanx {name}", args=args, config=(tyro.conf.FlagCreatePairsOff,))
+        return call
+    except SystemExit as end:
+        if not end.code:  # help
+            print(_readable(shown.getvalue()))
+            raise
+    raise ValueError(_explained(said.getvalue(), name, args))
+
+
+def _readable(text: str) -> str:
+    """Help without defaults that say nothing and lines that are empty because of it; long sentences wrapped."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("│"):
+            kept = SAYS_NOTHING.sub("", line[:-1]).rstrip()
+            if kept != "│":
+                lines.append(kept.ljust(len(line) - 1) + "│")
+        else:
+            lines += textwrap.wrap(line, shutil.get_terminal_size().columns) or [""]
+    return "\n".join(lines)
+
+
+def _command(name: str, args: list[str]) -> Callable[..., int]:
+    """The command; where its options depend on the arguments, with those that there are for these."""
+    for_arguments = getattr(sys.modules[COMMANDS[name].__module__], "for_arguments", None)
+    return for_arguments(args) if for_arguments is not None else COMMANDS[name]
+
+
+class _Text(io.StringIO):
+    """What is printed, with boxes as in a terminal."""
+
+    encoding = "utf-8"
+
+
+def _explained(said: str, name: str, args: Sequence[str]) -> str:
+    """What tyro says of wrong arguments in a box, in one line, with the nearest option for an unknown one."""
+    text = " ".join(re.sub(r"[╭╮╰╯│]", " ", re.split(r"\n│? *─{8,}", said.split("\n", 1)[-1])[0]).split())
+    usage = f"; see phalanx {name} --help"
+    if match := re.match(r"Unrecognized options: (.*)", text):
+        unknown = next((word for word in match[1].split(", ") if word.startswith("-")), match[1].split(", ")[0])
+        if not unknown.startswith("-"):
+            return f"too many arguments: {unknown!r}{usage}"
+        from hardware.names import nearest
+
+        return f"unknown option {unknown}{usage}{nearest(unknown, _options(name, args))}"
+    if match := re.match(r"Error parsing (\S+): .*?('.*?')", text):
+        return (
+            f"{match[1]}: cannot read {match[2]}, wanted {_options(name, args).get(match[1], 'another value')}{usage}"
+        )
+    if match := re.match(r"Missing from phalanx \w+: (\S+) (.*)", text):
+        return f"{match[1]} is missing: {match[2].replace(' (required)', '').rstrip('. ')}{usage}"
+    return text.replace(" (required)", "") + usage
+
+
+def _options(name: str, args: Sequence[str]) -> dict[str, str]:
+    """Options of a command, with what each takes."""
+    shown = _Text()
+    try:
+        with redirect_stdout(shown):
+            tyro.cli(_command(name, list(args)), prog=name, args=["--help"], config=(tyro.conf.FlagCreatePairsOff,))
+    except SystemExit:
+        pass
+    return dict(re.findall(r"│ (--[\w.-]+)(?: (?:\{None\}\|)?([^\s│]+))?", shown.getvalue()))
