@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+CHECKPOINT = "checkpoint.pt"  # as in `policies.checkpoint`, which takes seconds to import
 LARGEST_TEAM = 64  # robots in one scene; what speed was measured up to
 
 
@@ -55,6 +56,13 @@ def check_robots(*sizes: int | None) -> None:
     for size in sizes:
         if size is not None and not 1 <= size <= LARGEST_TEAM:
             raise ValueError(f"robots = {size}: from 1 to {LARGEST_TEAM}")
+
+
+def check_run(path: Path) -> None:
+    """ValueError unless `path` is a checkpoint, or the folder of a training run that has one."""
+    file = path / CHECKPOINT if path.is_dir() else path
+    if not file.is_file():
+        raise ValueError(f"no checkpoint at {file}: give the folder of a training run, or a checkpoint in it")
 
 
 def check_out(path: Path | None, folder: bool = False) -> None:

@@ -2,18 +2,40 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from phalanx.agents import make_agent
+from deploy.bundle import load_bundle
+from phalanx.options import check_run
 from phalanx.zoo import shipped_files
-from policies.evaluation.evaluate import load_team
-from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TorchRunner
-from sim.task import TaskCfg
 from sim.tasks import load_task, task_names
+
+if TYPE_CHECKING:
+    from policies.evaluation.policy_runner import PolicyRunner
+    from sim.task import TaskCfg
+
+
+def check_subjects(subjects: Sequence[str], task: str | None) -> None:
+    """ValueError, without a second of imports, for a task that does not exist and for what is no policy file or run."""
+    for subject in subjects:
+        if not is_file(subject):
+            check_task(subject)
+        elif Path(subject).suffix == ".onnx":
+            load_bundle(subject)
+        else:
+            check_run(Path(subject))
+    if task is not None:
+        check_task(task)
+
+
+def check_task(name: str) -> None:
+    """ValueError for a task that does not exist; one of the user's own is only known once it is loaded."""
+    if ":" not in name and name not in task_names():
+        load_task(name)
 
 
 def runners_and_task(
     agent: str, subjects: Sequence[str], task: str | None, seed: int
-) -> tuple[dict[str, PolicyRunner], TaskCfg]:
+) -> "tuple[dict[str, PolicyRunner], TaskCfg]":
     """A policy runner for each group of the task, and the task.
 
     `subjects` is a task, policy files, or the folder of a training run; the latter two bring their own task. A task
@@ -26,6 +48,8 @@ def runners_and_task(
     if len(named) > 1:
         raise ValueError(f"which task, {' or '.join(sorted(named))}? name one")
     if agent != "policy":
+        from phalanx.agents import make_agent
+
         cfg = _load(paths)[1] if paths and not named else load_task(next(iter(named), "swarm-swap"))
         return {group: make_agent(agent, seed, part) for group, part in cfg.groups.items()}, cfg
     if not paths and not named:
@@ -46,8 +70,11 @@ def runners_and_task(
     return {group: team[group] for group in cfg.groups}, cfg
 
 
-def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], TaskCfg]:
+def _load(paths: Sequence[Path]) -> "tuple[dict[str, PolicyRunner], TaskCfg]":
     """Runners by the group that they are for, and their task; that of a run as it was trained."""
+    from policies.evaluation.evaluate import load_team
+    from policies.evaluation.policy_runner import BundleRunner, TorchRunner
+
     if runs := [path for path in paths if path.is_dir() or path.suffix == ".pt"]:
         if len(paths) > 1:
             raise ValueError(f"{runs[0]} is a training run, which has the policies of its whole team: give it alone")
@@ -61,8 +88,10 @@ def _load(paths: Sequence[Path]) -> tuple[dict[str, PolicyRunner], TaskCfg]:
     return {group: BundleRunner(runtime) for group, runtime in team.items()}, load_task(name)
 
 
-def _fits(cfg: TaskCfg, runners: Mapping[str, PolicyRunner]) -> bool:
+def _fits(cfg: "TaskCfg", runners: "Mapping[str, PolicyRunner]") -> bool:
     """Whether a policy file of another task is for the same robot, and is given here all that it needs."""
+    from policies.evaluation.policy_runner import BundleRunner
+
     runner = next(iter(runners.values()))
     if len(cfg.groups) > 1 or not isinstance(runner, BundleRunner) or runner.runtime.contract.group:
         return False

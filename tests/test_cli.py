@@ -81,9 +81,8 @@ def test_every_command_explains_itself_and_its_arguments(name):
 
 
 def test_help_loads_no_heavy_library():
-    code = (
-        "import sys, phalanx.arguments; print([m for m in ('torch', 'mujoco', 'rclpy', 'onnxruntime') if m in sys.modules])"
-    )
+    heavy = ("torch", "mujoco", "rclpy", "onnxruntime")
+    code = f"import sys, phalanx.arguments; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
@@ -231,7 +230,9 @@ def test_interrupted_training_leaves_a_checkpoint_that_resumes(tmp_path):
 
 
 def test_ctrl_c_while_a_library_is_imported_is_one_line(tmp_path):
-    press = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    raise ImportError"
+    press = (
+        "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    raise ImportError"
+    )
     (tmp_path / "tyro.py").write_text(press)  # as NumPy does: what is raised in its import is an ImportError
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from phalanx.cli import main; main(['tasks'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

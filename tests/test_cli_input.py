@@ -36,6 +36,19 @@ def test_wrong_arguments_are_one_line_with_the_nearest_option(args, said):
     assert_one_line_error(here(*args), said, f"phalanx {args[0]} --help")
 
 
+def test_a_misspelt_name_is_answered_before_torch_is_loaded(tmp_path):
+    wrong = [[command, "hoverr"] for command in ("train", "eval", "play", "tasks", "deploy")]
+    wrong += [[command, "none.onnx"] for command in ("eval", "play", "verify", "inspect", "deploy")]
+    wrong += [["export", "norun"], ["eval", "runs/none.pt"], ["verify", "none.onnx", "--run", "norun"]]
+    code = (
+        f"import sys\nfrom phalanx.cli import main\nfor args in {wrong!r}:\n    try:\n        main(args)\n"
+        "    except SystemExit as end:\n        print(args, end.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.splitlines() == [f"{args} 2 False" for args in wrong]
+    assert done.stderr.count("did you mean 'hover'") == 5 and not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_help_says_nothing_of_none(name):
     text = here(name, "--help").stdout

@@ -7,6 +7,7 @@ import pytest
 
 from phalanx.cli import main
 from policies.checkpoint import load_checkpoint
+from policies.training.train import TrainCfg, train
 
 SMALL = ["--num-envs", "8", "--ppo.num-steps", "4", "--ppo.epochs", "1", "--network.hidden", "8"]
 
@@ -57,7 +58,14 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
         (["--threads", "0"], "threads = 0: at least 1"),
     ):
         assert expected in refused(capsys, "train", "hover", *args), args
-    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_cannot_begin_leaves_no_folder(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert "no engine 'foo'" in refused(capsys, "train", "hover", "--engine", "foo")
+    with pytest.raises(ValueError, match="unknown task 'hoverr'"):
+        train(TrainCfg(task="hoverr", out=tmp_path / "runs" / "hoverr"))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

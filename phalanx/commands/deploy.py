@@ -36,10 +36,6 @@ def deploy(
         json: Print the figures as JSON on stdout.
     """
     from deploy.bundle import load_bundle
-    from phalanx.mission import plan_mission
-    from phalanx.mission_film import load_mission_flight
-    from phalanx.report import render_flight
-    from ros_nodes.mission.deploy import DeployError, run_mission
 
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:
@@ -47,6 +43,11 @@ def deploy(
     policies = {str(file): load_bundle(file).contract for file in files}
     if out_dir is not None and (out_dir.is_file() or (out_dir.is_dir() and any(out_dir.iterdir()))):
         raise ValueError(f"--out {out_dir}: exists already; give a new folder")
+    from phalanx.mission import plan_mission  # takes seconds: what is wrong with the files is said before
+    from phalanx.mission_film import load_mission_flight
+    from phalanx.report import render_flight
+    from ros_nodes.mission.deploy import DeployError, run_mission
+
     plan, criterion = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
     folder = out_dir or fresh_folder(Path("runs/deploy"))
     with make_progress() as progress:

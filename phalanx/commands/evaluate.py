@@ -34,8 +34,10 @@ def evaluate(
     """
     check_seed(seed)
     check_robots(*robots)
+    from phalanx.subjects import check_subjects, runners_and_task
+
+    check_subjects(subjects, task)
     from phalanx.report.places import collision_distance
-    from phalanx.subjects import runners_and_task
     from policies.evaluation.evaluate import HELD_OUT_SEED
     from policies.evaluation.evaluate import evaluate as run
     from policies.evaluation.policy_runner import BundleRunner

@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from phalanx.console import err, out, print_json
-from phalanx.options import Json, OutFile, RunFolder
+from phalanx.options import Json, OutFile, RunFolder, check_run
 
 
 def export(
@@ -30,6 +30,7 @@ def export(
             and not the last ones.
         accept_task_change: Go on although the task is no longer what was trained; the file is for the task of today.
     """
+    check_run(run)
     from policies.checkpoint import BEST, CheckpointError, load_checkpoint
 
     folder = run if run.is_dir() else run.parent

@@ -45,6 +45,9 @@ def play(
     check_robots(robots)
     check_out(out_file)
     pixels = _pixels(size)
+    from phalanx.subjects import check_subjects, runners_and_task
+
+    check_subjects(subjects, task)
     if out_file and out_file.suffix in PICTURES:
         from phalanx.report.render import choose_opengl
 
@@ -56,7 +59,6 @@ def play(
         known = ", ".join((".html", *PICTURES))
         raise ValueError(f"out = {out_file}: cannot write {out_file.suffix or 'that'!r}; known: {known}")
     from phalanx.report.episode import play_episode
-    from phalanx.subjects import runners_and_task
 
     runners, cfg = runners_and_task(agent, subjects, task, seed)
     rows = []

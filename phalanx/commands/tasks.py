@@ -32,10 +32,11 @@ def tasks(
             err.print(f"written {path}", markup=False)
         return 0
     if name is not None:
+        task = load_task(name)
         from phalanx.catalogue import describe_task
         from phalanx.zoo import shipped_figure
 
-        described = describe_task(load_task(name)) | {"zoo": shipped_figure(name)}
+        described = describe_task(task) | {"zoo": shipped_figure(name)}
         if json:
             print_json(described)
         else:

@@ -33,14 +33,15 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
 
     With --resume the defaults are what the run was begun with.
     """
+    from sim.tasks import load_task
+
+    wish = asked(args)
+    spec = load_task(wish.task) if wish.task else None  # a wrong name is answered before torch is loaded
     from policies.algorithms import ALGORITHMS
     from policies.networks.trunk import NetworkCfg
     from policies.task_data import changed
     from policies.training.config import TrainCfg
-    from sim.tasks import load_task
 
-    wish = asked(args)
-    spec = load_task(wish.task) if wish.task else None
     algo, old = wish.algo, wish.begun
     plain = TrainCfg(algo=algo, algorithm=old.algorithm, network=old.network)
     sizes, hyper = plain.hyperparameters(next(iter(spec.groups.values())) if spec else None, f"task {wish.task!r}")

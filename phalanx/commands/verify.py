@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from phalanx.console import make_progress, out, print_json
-from phalanx.options import Count, Counts, RunFlag, check_robots
+from phalanx.options import Count, Counts, RunFlag, check_robots, check_run
 
 SIGNS = {">=": "at least", "<=": "at most"}
 
@@ -36,6 +36,8 @@ def verify(
         raise ValueError("which policy file? such as zoo/swarm-swap.onnx; see phalanx verify --help")
     from deploy.bundle import load_bundle
 
+    if run is not None:
+        check_run(run)
     contracts = [load_bundle(file).contract for file in files]  # a bad file is answered before torch is loaded
     from policies.evaluation.verify import VerifyCfg, team_sizes
     from policies.evaluation.verify import verify as check

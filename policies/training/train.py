@@ -105,6 +105,7 @@ def _train(cfg: TrainCfg, on_progress: Progress | None, stop: Callable[[], bool]
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """ValueError while another process trains in `folder`; what else is wrong with it is said by those who write."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     with ExitStack() as stack:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
@@ -113,7 +114,15 @@ def _alone_in(folder: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(f"out = {folder}: another process trains in it") from None
-        yield
+        try:
+            yield
+        except BaseException:
+            if made and [path.name for path in folder.iterdir()] == [LOCK]:  # nothing came of it
+                (folder / LOCK).unlink()
+                with suppress(OSError):
+                    for path in made:
+                        path.rmdir()
+            raise
 
 
 def _save(trainer: Trainer, path: Path) -> None:

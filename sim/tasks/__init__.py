@@ -1,9 +1,12 @@
 """Tasks by name: one file each, and one line here. The task `swarm-swap` is `SWARM_SWAP` in swarm_swap.py."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from hardware.plugins import load_plugin, registered
-from sim.task import TaskCfg
+
+if TYPE_CHECKING:
+    from sim.task import TaskCfg
 
 _NAMES = (
     "bimanual-lift",
@@ -27,13 +30,15 @@ def task_names() -> list[str]:
     return sorted({*_NAMES, *registered("task")})
 
 
-def load_task(name: str) -> TaskCfg:
+def load_task(name: str) -> "TaskCfg":
     """The task called `name`, or at module:NAME; ValueError names what exists and the nearest match."""
     if name in _NAMES:
         own = name.replace("-", "_")
         task = getattr(import_module(f"sim.tasks.{own}"), own.upper())
     else:
         task = load_plugin("task", name, _NAMES)
+    from sim.task import TaskCfg  # which takes seconds to import: a wrong name is answered before
+
     if not isinstance(task, TaskCfg):
         raise ValueError(f"task {name!r} is a {type(task).__name__}, wanted a TaskCfg")
     return task
