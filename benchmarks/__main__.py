@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from hardware.ranges import check_range
 from phalanx.console import make_progress, out, print_json, print_section
 from phalanx.options import Device
 
@@ -51,8 +52,7 @@ def bench(
         json: Print one JSON object on stdout.
     """
     _check(batches=batches, teams=teams, robots=robots, batch=batch, peer_batches=peer_batches, repeats=repeats)
-    if neighbours < 0:
-        raise ValueError(f"neighbours = {neighbours}: at least 0")
+    check_range("neighbours", neighbours, 0)
     chosen = tasks or (("reach", "velocity") if what == "peers" else ("hover", "swarm-swap", "reach", "velocity"))
     each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
     turns = each[what] * len(chosen) if what in each else repeats
@@ -116,9 +116,7 @@ def _figure(value: Any) -> str:
 def _check(**counts: int | Sequence[int]) -> None:
     """ValueError for the first that is not positive, or of which there is none."""
     for name, count in counts.items():
-        least = count if isinstance(count, int) else min(count, default=0)
-        if least < 1:
-            raise ValueError(f"{name} = {least}: at least 1")
+        check_range(name, count if isinstance(count, int) else min(count, default=0), 1)
 
 
 def main() -> None:

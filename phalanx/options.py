@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from hardware.ranges import check_range
+
 CHECKPOINT = "checkpoint.pt"  # as in `policies.checkpoint`, which takes seconds to import
 LARGEST_TEAM = 64  # robots in one scene; what speed was measured up to
 
@@ -47,15 +49,13 @@ Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object on stdout.")]
 
 def check_seed(seed: int | None) -> None:
     """ValueError for a negative one."""
-    if seed is not None and seed < 0:
-        raise ValueError(f"seed = {seed}: at least 0")
+    check_range("seed", seed, 0, 2**63 - 1)
 
 
 def check_robots(*sizes: int | None) -> None:
     """ValueError for a team that is empty, or larger than one scene takes."""
     for size in sizes:
-        if size is not None and not 1 <= size <= LARGEST_TEAM:
-            raise ValueError(f"robots = {size}: from 1 to {LARGEST_TEAM}")
+        check_range("robots", size, 1, LARGEST_TEAM)
 
 
 def check_run(path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from hardware import load_robot
+from hardware.ranges import check_fields
 from hardware.types import ObjectState, Peers, RobotState
 from sim.noise import Noise
 from sim.scenes.scene import PropsFunc
@@ -167,14 +168,8 @@ class TaskCfg:
 
     def __post_init__(self) -> None:
         period_s = max(1.0 / load_robot(group.robot).control_hz for group in self.groups.values())
-        for name, value, low, high in (
-            ("episode_s", self.episode_s, period_s, LONGEST_EPISODE_S),
-            ("success_hold_s", self.success_hold_s, 0.0, LONGEST_EPISODE_S),
-            ("min_success", self.min_success, 0.0, 1.0),
-            ("max_collisions", self.max_collisions, 0.0, 1.0),
-        ):
-            if not low <= value <= high:
-                raise ValueError(f"task {self.name!r}: {name} = {value:g}: {low:g} to {high:g}")
+        lasts = {"episode_s": (period_s, LONGEST_EPISODE_S), "success_hold_s": (0.0, LONGEST_EPISODE_S)}
+        check_fields(f"task {self.name!r}: ", self, **lasts, min_success=(0.0, 1.0), max_collisions=(0.0, 1.0))
 
     @property
     def group_name(self) -> str:

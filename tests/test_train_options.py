@@ -1,13 +1,18 @@
 """Every number of a run can be set on the command line, is checked, and is still known when the run is resumed."""
 
 import json
+import re
+from math import inf, nan
 from pathlib import Path
 
 import pytest
 
 from phalanx.cli import main
+from policies.algorithms.ppo import PPOCfg
+from policies.algorithms.td3 import TD3Cfg
 from policies.checkpoint import load_checkpoint
-from policies.training.train import TrainCfg, train
+from policies.networks.trunk import NetworkCfg
+from policies.training.train import CollectionCfg, TrainCfg, train
 
 SMALL = ["--num-envs", "8", "--ppo.num-steps", "4", "--ppo.epochs", "1", "--network.hidden", "8"]
 
@@ -50,14 +55,35 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
     for args, expected in (
         (["--ppo.learning-rat", "1"], "did you mean '--ppo.learning-rate'"),
         (["--ppo.gamma", "3"], "ppo.gamma = 3.0: 0 to 1"),
-        (["--network.hidden", "0"], "network.hidden = 0: at least 1"),
+        (["--ppo.learning-rate", "inf"], "ppo.learning_rate = inf: 0 to 1"),
         (["--algo", "pp"], "unknown algorithm 'pp'; known: ppo, td3; did you mean 'ppo'"),
-        (["--seed", "-1"], "seed = -1: at least 0"),
+        (["--seed", "-1"], "seed = -1: 0 to"),
         (["--task.rewards.spin.wieght", "1"], "did you mean '--task.rewards.spin.weight'"),
         (["--out", str(tmp_path / "file")], "is a file, wanted a folder"),
-        (["--threads", "0"], "threads = 0: at least 1"),
+        (["--threads", "0"], "threads = 0: 1 to 1024"),
     ):
         assert expected in refused(capsys, "train", "hover", *args), args
+
+
+@pytest.mark.parametrize(
+    ("cfg", "field", "value", "allowed"),
+    [
+        (PPOCfg, "ppo.learning_rate", nan, "0 to 1"),
+        (PPOCfg, "ppo.clip", -1.0, "0.001 to 10"),
+        (PPOCfg, "ppo.max_grad_norm", nan, "1e-06 to 1e+06"),
+        (PPOCfg, "ppo.num_steps", 0, "1 to 100000"),
+        (TD3Cfg, "td3.learning_rate", inf, "0 to 1"),
+        (TD3Cfg, "td3.target_noise", nan, "0 to 10"),
+        (NetworkCfg, "network.hidden", 0, "1 to 16384"),
+        (NetworkCfg, "network.init_std", nan, "1e-06 to 10"),
+        (CollectionCfg, "num_envs", 10**9, "1 to 1e+06"),
+        (TrainCfg, "wall_budget_s", inf, "at least 0.001, finite"),
+        (TrainCfg, "checkpoint_every", 0, "at least 1"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused_by_name(cfg, field, value, allowed):
+    with pytest.raises(ValueError, match=re.escape(f"{field} = {value}: {allowed}")):
+        cfg(**{field.rpartition(".")[2]: value})
 
 
 def test_a_run_that_cannot_begin_leaves_no_folder(tmp_path: Path, monkeypatch, capsys):

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from hardware.ranges import check_range
 from phalanx.console import err, out, print_json
 from phalanx.options import Agent, Count, Json, OutFile, Subjects, TaskFlag, check_out, check_robots, check_seed
 
@@ -39,8 +40,7 @@ def play(
         out_file: Where to draw the last episode: .html replay, .png picture, .gif or .mp4 video.
         size: Of picture or video, in pixels.
     """
-    if episodes < 1:
-        raise ValueError(f"episodes = {episodes}: at least 1")
+    check_range("episodes", episodes, 1)
     check_seed(seed)
     check_robots(robots)
     check_out(out_file)

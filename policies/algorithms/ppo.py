@@ -5,11 +5,13 @@ With `critic="own"` every robot learns from its own view (IPPO); with "team" fro
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from hardware.ranges import check_fields
 from policies.algorithms.algorithm import Clock, Experience, Group, by_name, common, labelled, over_rows, weights
 from policies.algorithms.gae import gae, next_values
 from policies.algorithms.ppo_update import Samples, make_optimiser, update
@@ -46,14 +48,10 @@ class PPOCfg:
     critic: Literal["own", "team"] = "own"
 
     def __post_init__(self) -> None:
-        for name in ("num_steps", "epochs", "minibatch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"ppo.{name} = {getattr(self, name)}: at least 1")
-        for name in ("gamma", "gae_lambda"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"ppo.{name} = {getattr(self, name)}: 0 to 1")
-        if not self.learning_rate >= 0:
-            raise ValueError(f"ppo.learning_rate = {self.learning_rate}: at least 0")
+        check_fields("ppo.", self, num_steps=(1, 100_000), epochs=(1, 1000), minibatch=(1, inf))
+        check_fields("ppo.", self, gamma=(0, 1), gae_lambda=(0, 1), clip=(1e-3, 10), value_clip=(1e-3, 1000))
+        check_fields("ppo.", self, value_coef=(0, 1000), entropy_coef=(0, 1000), max_grad_norm=(1e-6, 1e6))
+        check_fields("ppo.", self, learning_rate=(0, 1), max_learning_rate=(0, 1), target_kl=(1e-6, 10), min_std=(0, 1))
 
 
 class PPO:

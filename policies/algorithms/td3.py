@@ -7,11 +7,13 @@ so that the size of rewards needs no tuning to the horizon.
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from hardware.ranges import check_fields
 from policies.algorithms.algorithm import Clock, Experience, Group, by_name, common, labelled, mean, weights
 from policies.networks.normaliser import Features
 from policies.networks.policy import Memory, Policy
@@ -39,12 +41,9 @@ class TD3Cfg:
     tau: float = 0.02  # share of the networks that goes into their slow copies in a step
 
     def __post_init__(self) -> None:
-        for name in ("num_steps", "batch", "updates", "replay", "delay"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"td3.{name} = {getattr(self, name)}: at least 1")
-        for name in ("gamma", "tau"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"td3.{name} = {getattr(self, name)}: 0 to 1")
+        check_fields("td3.", self, num_steps=(1, 100_000), updates=(1, 10_000), delay=(1, 1000), batch=(1, inf))
+        check_fields("td3.", self, replay=(1, inf), warm_up=(0, inf), gamma=(0, 1), tau=(0, 1), learning_rate=(0, 1))
+        check_fields("td3.", self, noise=(0, 10), target_noise=(0, 10), target_clip=(0, 10))
 
 
 class DeterministicPolicy(Policy):

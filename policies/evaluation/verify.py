@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
+from hardware.ranges import check_fields, check_range
 from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load_team
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.evaluation.trained import load_controller
@@ -34,10 +35,8 @@ class VerifyCfg:
     max_shielded_collisions: float | None = None  # rate, in every team; None: as the task says
 
     def __post_init__(self) -> None:
-        starts = () if self.num_worlds is None else (self.num_worlds,)
-        for name, values in (("num_worlds", starts or (1,)), ("teams", self.teams or (1,))):
-            if min(values, default=0) < 1:
-                raise ValueError(f"{name} = {min(values, default=0)}: at least 1")
+        check_fields("", self, num_worlds=(1, inf))
+        check_range("teams", min(self.teams or (1,)), 1)
 
 
 def verify(

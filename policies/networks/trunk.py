@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
 
+from hardware.ranges import check_fields
+
 ABSENT = 1e4  # taken off the score of a peer that is not there: its weight is then exactly 0 in float32
 
 
@@ -19,11 +21,7 @@ class NetworkCfg:
     init_std: float = 0.6  # of the actions of a policy that draws them
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "peer_embed"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"network.{name} = {getattr(self, name)}: at least 1")
-        if not self.init_std > 0:
-            raise ValueError(f"network.init_std = {self.init_std}: above 0")
+        check_fields("network.", self, hidden=(1, 16384), peer_embed=(1, 16384), init_std=(1e-6, 10))
 
 
 def orthogonal(layer: nn.Linear, gain: float = sqrt(2.0)) -> nn.Linear:

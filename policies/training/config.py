@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from hardware.names import nearest
+from hardware.ranges import check_fields, check_range
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import resolve
 from policies.networks.trunk import NetworkCfg
@@ -21,9 +23,7 @@ class CollectionCfg:
     shield: bool = False  # train behind the safety filter
 
     def __post_init__(self) -> None:
-        for name in ("num_envs", "num_agents"):
-            if (getattr(self, name) or 1) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: at least 1")
+        check_fields("", self, num_envs=(1, 1_000_000), num_agents=(1, inf))
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class MachineCfg:
     threads: int = 2  # of learning on a CPU; not read off the machine, for it changes the last bits
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ValueError(f"threads = {self.threads}: at least 1")
+        check_fields("", self, threads=(1, 1024))
 
 
 @dataclass(frozen=True)
@@ -61,13 +60,8 @@ class TrainCfg:
     accept_task_change: bool = False  # resume although the task is not what it was
 
     def __post_init__(self) -> None:
-        for name in ("total_steps", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: at least 1")
-        if not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed = {self.seed}: 0 or more")
-        if self.wall_budget_s is not None and not self.wall_budget_s > 0:
-            raise ValueError(f"wall_budget_s = {self.wall_budget_s}: above 0, or none")
+        check_fields("", self, total_steps=(1, inf), checkpoint_every=(1, inf), wall_budget_s=(1e-3, inf))
+        check_range("seed", self.seed, 0, 2**63 - 1)
         if self.wandb:
             check_wandb()
         if self.algo not in ALGORITHMS:

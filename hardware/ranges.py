@@ -1,0 +1,18 @@
+"""Numbers that a person may set, checked by name."""
+
+from math import inf, isfinite
+from typing import Any
+
+
+def check_range(name: str, value: float | None, low: float, high: float = inf) -> None:
+    """ValueError with name, value and what is allowed unless `value` is None, or finite and from `low` to `high`."""
+    if value is None or (isfinite(value) and low <= value <= high):
+        return
+    allowed = f"{low:g} to {high:g}" if high < inf else f"at least {low:g}"
+    raise ValueError(f"{name} = {value}: {allowed}{'' if high < inf or isfinite(value) else ', finite'}")
+
+
+def check_fields(owner: str, cfg: Any, **ranges: tuple[float, float]) -> None:
+    """`check_range` of fields of `cfg`, each with its least and greatest value; `owner` stands before their names."""
+    for name, (low, high) in ranges.items():
+        check_range(f"{owner}{name}", getattr(cfg, name), low, high)
