@@ -114,7 +114,10 @@ def test_a_run_is_not_overwritten_nor_resumed_as_another(tmp_path: Path):
         out=tmp_path,
         resume=True,
     )
-    with pytest.raises(CheckpointError, match="cannot resume with other hyperparameters: hidden, peer_embed"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"other values than the checkpoint\'s: hidden = 64 \(there 16\), peer_embed = 32 \(there 8\)",
+    ):
         train(other, env=PointTeam(16))
 
 

@@ -170,12 +170,14 @@ class Trainer:
                     f"cannot resume with {name} = {asked[name]!r}: the checkpoint was made with {saved[name]!r}"
                 )
         for part in ("network", "algorithm"):
-            known = {name: {**value, **saved[part].get(name, {})} for name, value in asked[part].items()}
-            if saved[part].keys() != asked[part].keys() or known != asked[part]:
-                changed = sorted(
-                    {f for name, value in asked[part].items() for f in value if known[name][f] != value[f]}
-                )
-                raise CheckpointError(f"cannot resume with other hyperparameters: {', '.join(changed)} differ")
+            changed = {
+                f"{field} = {value!r} (there {then!r})": None
+                for name, values in asked[part].items()
+                for field, value in values.items()
+                if (then := saved[part].get(name, {}).get(field, value)) != value  # a new one is as it is now
+            }
+            if changed:
+                raise CheckpointError(f"cannot resume with other values than the checkpoint's: {', '.join(changed)}")
 
     def _take_networks(self, path: Path) -> None:
         """Begin with the networks of another run; CheckpointError where they do not fit."""
