@@ -11,7 +11,7 @@ pytest.importorskip("rclpy")
 
 HANGS = """
 import signal, time
-from ros_nodes.lifecycle.lifecycle_node import end_in_any_case
+from ros_nodes.lifecycle.host import end_in_any_case
 signal.signal(signal.SIGTERM, lambda *_: None)  # asks nicely, and nobody looks
 end_in_any_case(within_s=0.3)
 print("ready", flush=True)

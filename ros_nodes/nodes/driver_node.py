@@ -13,7 +13,8 @@ from sensor_msgs.msg import JointState
 from hardware import load_robot
 from hardware.drivers import Driver, load_driver
 from hardware.types import RobotState
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.host import run_node
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_base_pose
 from ros_nodes.messages import qos
@@ -28,8 +29,8 @@ NS = 1_000_000_000
 class DriverNode(ManagedNode):
     """Publishes measurements at the robot's sensor rate and obeys `command`; without commands it stops the robot."""
 
-    def __init__(self) -> None:
-        super().__init__("driver")
+    def __init__(self, namespace: str = "") -> None:
+        super().__init__("driver", namespace)
         own = self.get_namespace().strip("/")
         self._name = declare(self, "robot_name", own, "Name of this robot: its namespace and tf prefix.")
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")

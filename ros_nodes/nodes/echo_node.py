@@ -10,7 +10,8 @@ import time
 
 from nav_msgs.msg import Odometry
 
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.host import run_node
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_series_dir
 from ros_nodes.lifecycle.polling import Waiter
@@ -25,8 +26,8 @@ PATIENCE_S = 0.5
 class EchoNode(ManagedNode):
     """Sends back what it receives; with `rate_hz` above 0 it is the side that sends, and records each cycle."""
 
-    def __init__(self) -> None:
-        super().__init__("echo")
+    def __init__(self, namespace: str = "") -> None:
+        super().__init__("echo", namespace)
         self._rate_hz = declare(self, "rate_hz", 0.0, "Messages sent per second; 0 to send back.", low=0.0, high=1000.0)
         self._series_dir = declare_series_dir(self)
 

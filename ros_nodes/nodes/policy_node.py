@@ -7,7 +7,8 @@ from sensor_msgs.msg import JointState
 
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.host import run_node
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_series_dir, declare_team
 from ros_nodes.lifecycle.polling import Waiter
@@ -26,8 +27,8 @@ GRACE_S = 0.008  # a cycle waits this long for its own measurement, rather than 
 class PolicyNode(ManagedNode):
     """Runs one bundle for one robot; publishes `requested`."""
 
-    def __init__(self) -> None:
-        super().__init__("policy")
+    def __init__(self, namespace: str = "") -> None:
+        super().__init__("policy", namespace)
         self.robot_name, self._peer_names = declare_team(self)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) to fly.")

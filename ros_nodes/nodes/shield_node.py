@@ -15,7 +15,8 @@ from deploy.shield.supervisor import Mode, Shield
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.host import run_node
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_series_dir, declare_team
 from ros_nodes.lifecycle.polling import Waiter
 from ros_nodes.messages import qos
@@ -34,8 +35,8 @@ FLOOD = 0.4  # of a period: requests that follow faster are left for the next cy
 class ShieldNode(ManagedNode):
     """Filters `requested` into `command`; services `shield/reset` and `shield/estop`, diagnostics on `status`."""
 
-    def __init__(self) -> None:
-        super().__init__("shield")
+    def __init__(self, namespace: str = "") -> None:
+        super().__init__("shield", namespace)
         self.robot_name, self._peer_names = declare_team(self)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) whose limits hold by default; empty for none.")

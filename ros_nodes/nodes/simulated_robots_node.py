@@ -15,7 +15,8 @@ from sensor_msgs.msg import JointState
 
 from hardware import load_robot
 from hardware.types import ObjectState
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode, run_node
+from ros_nodes.lifecycle.host import run_node
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_series_dir
 from ros_nodes.messages import qos
