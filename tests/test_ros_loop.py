@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
+from ros_nodes.lifecycle.clock import RobotClock
 from ros_nodes.lifecycle.loop import Deadlines, LoopThread
 from ros_nodes.lifecycle.series import SeriesWriter, read_series
 
+RUNNING = threading.Event()
+
 
 def test_work_inside_a_cycle_does_not_move_the_next():
-    deadlines = Deadlines(0.01)
+    deadlines = Deadlines(0.01, RobotClock())
     ticks = []
     for _ in range(20):
-        ticks.append(deadlines.wait())
+        ticks.append(deadlines.wait(RUNNING))
         time.sleep(0.005)
     planned = [tick.deadline_ns for tick in ticks]
     # None is left out but where this machine had no time for us, and none is moved
@@ -27,10 +30,10 @@ def test_work_inside_a_cycle_does_not_move_the_next():
 
 
 def test_late_cycles_are_skipped_and_counted_never_bunched():
-    deadlines = Deadlines(0.01)
-    first = deadlines.wait()
+    deadlines = Deadlines(0.01, RobotClock())
+    first = deadlines.wait(RUNNING)
     time.sleep(0.045)
-    late, after = deadlines.wait(), deadlines.wait()
+    late, after = deadlines.wait(RUNNING), deadlines.wait(RUNNING)
     assert late.skipped >= 3
     assert late.deadline_ns - first.deadline_ns == 10_000_000 * (1 + late.skipped)
     assert after.deadline_ns - late.deadline_ns == 10_000_000 * (1 + after.skipped)
@@ -39,7 +42,7 @@ def test_late_cycles_are_skipped_and_counted_never_bunched():
 
 def test_a_period_must_be_positive():
     with pytest.raises(ValueError, match=r"-0\.1 s"):
-        Deadlines(-0.1)
+        Deadlines(-0.1, RobotClock())
 
 
 def test_a_failing_loop_is_reported():

@@ -9,6 +9,7 @@ from pathlib import Path
 from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
 from rclpy.qos import QoSProfile
 
+from ros_nodes.lifecycle.clock import RobotClock
 from ros_nodes.lifecycle.loop import LoopThread, freeze_garbage
 from ros_nodes.lifecycle.parameters import declare_niceness
 from ros_nodes.lifecycle.polling import Mailbox
@@ -26,6 +27,7 @@ class ManagedNode(LifecycleNode, ABC):
         """`namespace` without a slash; by default that of the command line."""
         super().__init__(name, namespace=namespace)
         self._loop: LoopThread | None = None
+        self.clock = RobotClock(self)
         self._niceness = declare_niceness(self)
         self._mailboxes: list[Mailbox] = []
         self._advertised: list[LifecyclePublisher] = []
@@ -63,7 +65,7 @@ class ManagedNode(LifecycleNode, ABC):
                 raise ValueError(f"the loop of {self.get_fully_qualified_name()} has not ended yet")
             freeze_garbage()
             self.get_logger().info(schedule_process(self._niceness))
-            self._loop = LoopThread(self.get_name(), self.run, self._loop_failed)
+            self._loop = LoopThread(self.get_name(), self._run, self._loop_failed)
             self._loop.start()
 
         super().on_activate(state)  # publishers first: the loop may publish at once
@@ -104,6 +106,10 @@ class ManagedNode(LifecycleNode, ABC):
             return None
         name = "_".join([*self.get_fully_qualified_name().strip("/").split("/"), *filter(None, [what])])
         return SeriesWriter(Path(folder) / f"{name}.npy", columns, capacity)
+
+    def _run(self, stopped: threading.Event) -> None:
+        self.clock.start(stopped)
+        self.run(stopped)
 
     def _stop_loop(self) -> None:
         if self._loop is not None:

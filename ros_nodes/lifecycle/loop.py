@@ -4,16 +4,17 @@ import ctypes
 import gc
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from ros_nodes.lifecycle.clock import RobotClock
 
 PR_SET_TIMERSLACK = 29
 
 
 @dataclass(slots=True)
 class Tick:
-    """One cycle of a loop; times of the monotonic clock."""
+    """One cycle of a loop; times of its clock."""
 
     deadline_ns: int
     woke_ns: int
@@ -23,21 +24,25 @@ class Tick:
 class Deadlines:
     """Deadlines `period_s` apart that do not move: what is late is skipped, never made up for in a bunch."""
 
-    def __init__(self, period_s: float, first_ns: int | None = None):
-        """`first_ns` on the monotonic clock, default now."""
+    def __init__(self, period_s: float, clock: RobotClock, first_ns: int | None = None):
+        """`first_ns` of `clock`, default now."""
         self.period_ns = round(period_s * 1e9)
         if self.period_ns <= 0:
             raise ValueError(f"loop period {period_s} s: must be positive")
-        self._next_ns = time.monotonic_ns() if first_ns is None else first_ns
+        self._clock = clock
+        self._next_ns = clock.now_ns() if first_ns is None else first_ns
 
-    def wait(self) -> Tick:
-        """Sleep until the next deadline that has not gone by for a whole period."""
-        skipped = max(0, (time.monotonic_ns() - self._next_ns) // self.period_ns)
+    def wait(self, stopped: threading.Event) -> Tick | None:
+        """Sleep until the next deadline that has not gone by for a whole period; None once `stopped` is set."""
+        now_ns = self._clock.now_ns()
+        if now_ns < self._next_ns - 2 * self.period_ns and self._clock.is_simulated:  # /clock began anew
+            self._next_ns = now_ns
+        skipped = max(0, (now_ns - self._next_ns) // self.period_ns)
         deadline = self._next_ns + skipped * self.period_ns
-        while (remaining := deadline - time.monotonic_ns()) > 0:
-            time.sleep(remaining * 1e-9)
+        if not self._clock.sleep_until(deadline, stopped):
+            return None
         self._next_ns = deadline + self.period_ns
-        return Tick(deadline, time.monotonic_ns(), skipped)
+        return Tick(deadline, self._clock.now_ns(), skipped)
 
 
 class LoopThread:

@@ -40,7 +40,7 @@ class Mailbox:
         )
 
     def take(self) -> tuple[Any, int] | None:
-        """The oldest message that the queue holds and when it arrived (ns, ROS clock); None when it is empty."""
+        """The oldest message of the queue and when it arrived (ns, the system's clock); None when it is empty."""
         taken = self.subscription.handle.take_message(self.message_type, self._raw)
         return None if taken is None else (taken[0], taken[1]["received_timestamp"])
 

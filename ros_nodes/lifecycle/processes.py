@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
+from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_settings
 
 PARENT = "PHALANX_PARENT_PID"
@@ -117,9 +118,9 @@ class Processes:
         return self._running[name].pid
 
     def kill(self, name: str) -> int:
-        """SIGKILL; returns the time, ns of the ROS clock, just before."""
+        """SIGKILL; returns the time, ns of robot time, just before."""
         process = self._running.pop(name)
-        now_ns = time.time_ns()
+        now_ns = machine_clock().now_ns()
         process.kill()
         process.wait()
         return now_ns

@@ -66,7 +66,7 @@ class CommandInbox:
         velocity_timeout_s: float,
     ):
         """`check` raises ValueError for commands that the policy refuses. ValueError for a size that no message has."""
-        self._logger = node.get_logger()
+        self._logger, self._clock = node.get_logger(), node.clock
         self._check = check
         self._commands = {command.name: command for command in commands}
         self._base_frame = base_frame(robot)
@@ -97,11 +97,11 @@ class CommandInbox:
         return [source.mailbox.topic for source in self._sources if self._waits and not source.received]
 
     def update(self, now_ns: int) -> Command:
-        """Take what has arrived by `now_ns` (ROS clock)."""
+        """Take what has arrived by `now_ns` (the node's clock)."""
         for source in self._sources:
             taken = source.mailbox.take()
             if taken is not None:
-                self._accept(source, *taken)
+                self._accept(source, taken[0], self._clock.arrived_ns(taken[1]))
             if source.received_ns and now_ns - source.received_ns > source.lasts_ns:
                 source.received_ns = 0
                 self._command = self._command | {"velocity": self._safe["velocity"]}

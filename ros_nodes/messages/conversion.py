@@ -1,7 +1,7 @@
 """Conversion between messages and types: poses, twists and stamps; for joints and actuators see `messages.joints`.
 
 Messages: quaternions xyzw, stamps in two integers, twists of `nav_msgs/Odometry` in the child frame (REP-105, REP-103).
-Types: see hardware.types. A stamp here is integer nanoseconds of the ROS clock.
+Types: see hardware.types. A stamp here is integer nanoseconds of the sender's clock, see `lifecycle.clock`.
 """
 
 import struct

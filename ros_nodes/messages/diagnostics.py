@@ -59,7 +59,7 @@ class ShieldStatus:
         return due
 
     def message(self, time_ns: int) -> DiagnosticArray:
-        """The array to publish, stamped `time_ns` (ROS clock)."""
+        """The array to publish, stamped `time_ns` (robot time)."""
         self._status.values = [KeyValue(key=key, value=str(value)) for key, value in self._values.items()]
         set_stamp(self._array.header.stamp, time_ns)
         return self._array
@@ -72,7 +72,7 @@ class ShieldMode:
     mode: str
     reason: str = ""
     latched: bool = False  # only a reset gives the robot back to the policy
-    time_ns: int = 0  # ROS clock
+    time_ns: int = 0  # robot time
 
 
 def read_status(message: DiagnosticArray) -> ShieldMode:

@@ -29,7 +29,7 @@ class Measurements:
         )
 
     def publish(self, state: RobotState, stamp_ns: int) -> None:
-        """Publish `state` (no batch), measured at `stamp_ns` (ROS clock)."""
+        """Publish `state` (no batch), measured at `stamp_ns` (the node's clock)."""
         if abs(stamp_ns - self._last_ns) >= self._odometry_ns:
             self._last_ns = stamp_ns
             write_odometry(self._odometry, state, stamp_ns)

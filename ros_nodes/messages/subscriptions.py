@@ -10,6 +10,7 @@ from sensor_msgs.msg import JointState
 
 from hardware.spec import RobotSpec
 from hardware.types import ObjectState, Peers, RobotState
+from ros_nodes.lifecycle.clock import AHEAD_NS, SenderClock
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
@@ -24,8 +25,6 @@ from ros_nodes.messages.conversion import (
 )
 from ros_nodes.messages.joints import JointConverter
 from ros_nodes.messages.topics import object_topic
-
-AHEAD_NS = 5_000_000  # clocks of one robot's computers agree to this
 
 
 class OwnState:
@@ -46,8 +45,9 @@ class OwnState:
         if spec.joints:
             read = JointConverter(spec.joint_names).read
             self._parts.append((node.subscribe(JointState, "joint_states", qos.SENSOR), read))
+        self._senders = [SenderClock(node.clock) for _ in self._parts]
         self._stamps_ns = [0] * len(self._parts)
-        self.stamp_ns = 0  # of the oldest part; 0 while one has never been received
+        self.stamp_ns = 0  # time of the node, of the oldest part; 0 while one has never been received
 
     @property
     def mailboxes(self) -> list[Mailbox]:
@@ -55,13 +55,13 @@ class OwnState:
         return [mailbox for mailbox, _ in self._parts]
 
     def update(self, now_ns: int) -> bool:
-        """Take what has arrived and let the age be that at `now_ns` (ROS clock); True when the oldest part is newer."""
+        """Take what has arrived; the age becomes that at `now_ns` (the node's clock). True for a newer oldest part."""
         for part, (mailbox, read) in enumerate(self._parts):
             taken = mailbox.take()
             if taken is None:
                 continue
             try:
-                self._stamps_ns[part] = read(taken[0], self.state)
+                self._stamps_ns[part] = self._senders[part].to_own(read(taken[0], self.state), now_ns)
             except MessageError as error:  # the last good message stays, and ages
                 self._logger.error(str(error), throttle_duration_sec=1.0)
         before, self.stamp_ns = self.stamp_ns, min(self._stamps_ns)
@@ -77,17 +77,19 @@ class PeerTable:
 
     def __init__(self, node: ManagedNode, names: Sequence[str]):
         self._mailboxes = [node.subscribe(Odometry, f"/{name}/odom", qos.SENSOR, raw=True) for name in names]
+        self._senders = [SenderClock(node.clock) for _ in names]
         self.peers: Peers = empty_peers(len(names))
         self._stamps_ns = [0] * len(names)
 
     def update(self, now_ns: int) -> Peers:
-        """Take what has arrived and let ages be those at `now_ns` (ROS clock)."""
+        """Take what has arrived and let ages be those at `now_ns` (the node's clock)."""
         for slot, mailbox in enumerate(self._mailboxes):
             taken = mailbox.take()
             if taken is not None:
                 with suppress(MessageError):  # the last good message stays, and ages
                     # A peer whose clock is ahead is valid all the same, but ages from now on, not from later.
-                    self._stamps_ns[slot] = min(read_peer(taken[0], self.peers, slot), now_ns)
+                    stamp_ns = read_peer(taken[0], self.peers, slot)
+                    self._stamps_ns[slot] = min(self._senders[slot].to_own(stamp_ns, now_ns), now_ns)
                     self.peers.valid[slot] = True
             if self._stamps_ns[slot]:
                 self.peers.age[slot] = (now_ns - self._stamps_ns[slot]) * 1e-9
@@ -101,14 +103,16 @@ class ObjectTable:
         self._mailboxes = {name: node.subscribe(Odometry, object_topic(name), qos.SENSOR, raw=True) for name in names}
         self.objects: dict[str, ObjectState] = {name: empty_object() for name in names}
         self._stamps_ns = dict.fromkeys(names, 0)
+        self._senders = {name: SenderClock(node.clock) for name in names}
 
     def update(self, now_ns: int) -> dict[str, ObjectState]:
-        """Take what has arrived and let ages be those at `now_ns` (ROS clock)."""
+        """Take what has arrived and let ages be those at `now_ns` (the node's clock)."""
         for name, mailbox in self._mailboxes.items():
             taken = mailbox.take()
             if taken is not None:
                 with suppress(MessageError):  # the last good message stays, and ages
-                    self._stamps_ns[name] = read_object(taken[0], self.objects[name])
+                    stamp_ns = read_object(taken[0], self.objects[name])
+                    self._stamps_ns[name] = self._senders[name].to_own(stamp_ns, now_ns)
             if self._stamps_ns[name]:
                 self.objects[name].age[()] = (now_ns - self._stamps_ns[name]) * 1e-9
         return self.objects

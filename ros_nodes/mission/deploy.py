@@ -11,6 +11,7 @@ from rclpy.executors import SingleThreadedExecutor
 
 from deploy.bundle import load_bundle
 from ros_nodes.lifecycle.bring_up import BringUpError, node_names
+from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
@@ -86,7 +87,7 @@ def run_mission(
 def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None, dict[str, list[ShieldMode]]]:
     """Start all processes, fly, end them.
 
-    Returns when the mission began and when the policy was killed (ns, ROS clock), and the modes of each shield.
+    Returns when the mission began and when the policy was killed (ns, robot time), and the modes of each shield.
     """
     domain_id = free_domain_id()
     environment = ros_environment(domain_id)
@@ -124,7 +125,7 @@ def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None
 
 def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: Progress) -> tuple[int, int | None]:
     """Send orders, kill the policy when it is due, report progress, until the mission is over."""
-    start_ns, killed_ns = time.time_ns(), None
+    start_ns, killed_ns = machine_clock().now_ns(), None
     begin = time.monotonic()
     conductor, next_report = OrderSender(mission, node), 0.0
     while (now := time.monotonic() - begin) < mission.duration_s:

@@ -30,7 +30,7 @@ class Takeover:
 
 
 def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[Takeover]:
-    """Takeovers since the mission began at `start_ns` (ROS clock), by time; `changes`: modes of each shield."""
+    """Takeovers since the mission began at `start_ns` (robot time), by time; `changes`: modes of each shield."""
     found = []
     for robot, modes in changes.items():
         policy, current = "", None

@@ -48,7 +48,7 @@ class Recording:
 def load_recording(
     folder: Path, mission: Mission, start_ns: int, killed_ns: int | None, changes: Mapping[str, Sequence[ShieldMode]]
 ) -> Recording:
-    """Read what the nodes wrote to `folder`; the mission began at `start_ns` (ROS clock).
+    """Read what the nodes wrote to `folder`; the mission began at `start_ns` (robot time).
 
     `changes`: modes of each robot's shield, as the operator received them.
     """

@@ -1,6 +1,5 @@
 """The operator's side: brings a team up in order, sends commands, and follows positions and shield modes."""
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
 from ros_nodes.lifecycle.bring_up import ACTIVATE, CONFIGURE, BringUp
+from ros_nodes.lifecycle.clock import RobotClock
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
@@ -33,6 +33,7 @@ class MissionNode(Node):
     def __init__(self, team: Sequence[str] | None = None, commands: Sequence[str] = ("goal_pos",), **node_options: Any):
         """`team` by default from the parameter of that name; `node_options` as for rclpy's Node."""
         super().__init__("mission", **node_options)
+        self._clock = RobotClock(self)
         self.team = list(team) if team is not None else declare(self, "team", [""], "Names of the robots.")
         self._publishers_of: dict[str, dict[str, Publisher]] = {}
         self.advertise(commands)
@@ -51,9 +52,9 @@ class MissionNode(Node):
         """Send `robot` `commands` (n,), on the topics of `messages.commands`; goals are in the world."""
         publishers = self._publishers_of[robot]
         if commands.keys() & {"goal_pos", "goal_quat"}:
-            publishers[GOAL].publish(_goal(commands))
+            publishers[GOAL].publish(_goal(commands, self._clock.now_ns()))
         if "velocity" in commands:
-            publishers[VELOCITY].publish(_velocity(robot, commands["velocity"]))
+            publishers[VELOCITY].publish(_velocity(robot, commands["velocity"], self._clock.now_ns()))
         for name in own_topics(commands):
             publishers[name].publish(Float64MultiArray(data=np.asarray(commands[name], float).tolist()))
 
@@ -119,10 +120,10 @@ class OrderSender:
         return bool(begun)
 
 
-def _goal(commands: Mapping[str, np.ndarray]) -> PoseStamped:
+def _goal(commands: Mapping[str, np.ndarray], now_ns: int) -> PoseStamped:
     message = PoseStamped()
     message.header.frame_id = WORLD_FRAME
-    set_stamp(message.header.stamp, time.time_ns())
+    set_stamp(message.header.stamp, now_ns)
     p, q = message.pose.position, message.pose.orientation
     if "goal_pos" in commands:
         p.x, p.y, p.z = np.asarray(commands["goal_pos"], float).tolist()
@@ -131,10 +132,10 @@ def _goal(commands: Mapping[str, np.ndarray]) -> PoseStamped:
     return message
 
 
-def _velocity(robot: str, velocity: np.ndarray) -> TwistStamped:
+def _velocity(robot: str, velocity: np.ndarray, now_ns: int) -> TwistStamped:
     message = TwistStamped()
     message.header.frame_id = base_frame(robot)
-    set_stamp(message.header.stamp, time.time_ns())
+    set_stamp(message.header.stamp, now_ns)
     message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = np.asarray(velocity, float).tolist()
     return message
 

@@ -5,7 +5,6 @@
 
 import json
 import threading
-import time
 from dataclasses import replace
 
 from sensor_msgs.msg import JointState
@@ -62,10 +61,11 @@ class DriverNode(ManagedNode):
     def run(self, stopped: threading.Event) -> None:
         driver = self._driver
         assert driver is not None
-        deadlines = Deadlines(self._period_s)
+        deadlines = Deadlines(self._period_s, self.clock)
         heard_ns: int | None = None
-        while not stopped.is_set():
-            now_ns = deadlines.wait().woke_ns
+        while (tick := deadlines.wait(stopped)) is not None:
+            now_ns = tick.woke_ns
+            self.clock.watch()
             if self._obey(driver):
                 heard_ns = now_ns
             elif heard_ns is not None and now_ns - heard_ns > self._command_timeout_s * NS:
@@ -74,7 +74,7 @@ class DriverNode(ManagedNode):
             state = driver.read()
             if self._bolted is not None:  # where policy and shield have it: a driver does not know the world
                 state = replace(self._bolted, joint_pos=state.joint_pos, joint_vel=state.joint_vel, age=state.age)
-            self._measurements.publish(state, time.time_ns() - round(float(state.age) * NS))
+            self._measurements.publish(state, self.clock.now_ns() - round(float(state.age) * NS))
 
     def _obey(self, driver: Driver) -> bool:
         """Pass the newest command on; garbage counts as silence."""

@@ -6,7 +6,6 @@ delay of the machine.
 
 import os
 import threading
-import time
 
 from nav_msgs.msg import Odometry
 
@@ -45,12 +44,12 @@ class EchoNode(ManagedNode):
                     self._publisher.publish(taken[0])
             return
         niceness = os.getpriority(os.PRIO_PROCESS, 0)
-        deadlines = Deadlines(1 / self._rate_hz)
-        while not stopped.is_set():
-            deadline_ns = deadlines.wait().deadline_ns
+        deadlines = Deadlines(1 / self._rate_hz, self.clock)
+        while (tick := deadlines.wait(stopped)) is not None:
             self._publisher.publish(message)
             if waiter.wait(PATIENCE_S) and self._inbox.take() and self._series:
-                self._series.add(time.time(), (time.monotonic_ns() - deadline_ns) * 1e-6, niceness)
+                now_ns = self.clock.now_ns()
+                self._series.add(now_ns * 1e-9, (now_ns - tick.deadline_ns) * 1e-6, niceness)
 
 
 def main() -> int:

@@ -1,7 +1,6 @@
 """One robot's policy: measurements and peers in, requested actuator commands out, on absolute deadlines."""
 
 import threading
-import time
 
 from sensor_msgs.msg import JointState
 
@@ -21,7 +20,7 @@ from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
 SERIES_CAPACITY = 200_000
 PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
-GRACE_S = 0.008  # a cycle waits this long for its own measurement, rather than use one that is a period older
+GRACE_NS = 8_000_000  # a cycle waits this long for its own measurement, rather than use one that is a period older
 
 
 class PolicyNode(ManagedNode):
@@ -72,26 +71,25 @@ class PolicyNode(ManagedNode):
             return
         first_ns, first_stamp_ns = first
         self._inbox.start(self._state.state, self._objects.objects)
-        deadlines = Deadlines(self._period_s, first_ns)
+        deadlines = Deadlines(self._period_s, self.clock, first_ns)
         last_woke_ns = 0
-        while not stopped.is_set():
-            tick = deadlines.wait()
-            woke_s = time.time()
-            self._step(self._inbox.update(time.time_ns()), first_stamp_ns + tick.deadline_ns - first_ns)
+        while (tick := deadlines.wait(stopped)) is not None:
+            self.clock.watch()
+            self._step(self._inbox.update(self.clock.now_ns()), first_stamp_ns + tick.deadline_ns - first_ns, stopped)
             if self._series and last_woke_ns:
                 period_error_us = (tick.woke_ns - last_woke_ns - deadlines.period_ns * (1 + tick.skipped)) * 1e-3
-                work_us = (time.monotonic_ns() - tick.woke_ns) * 1e-3
+                work_us = (self.clock.now_ns() - tick.woke_ns) * 1e-3
                 age_ms = float(self._state.state.age) * 1e3
-                self._series.add(woke_s, period_error_us, tick.skipped, work_us, age_ms)
+                self._series.add(tick.woke_ns * 1e-9, period_error_us, tick.skipped, work_us, age_ms)
             last_woke_ns = tick.woke_ns
 
-    def _step(self, command: Command, due_ns: int) -> None:
+    def _step(self, command: Command, due_ns: int, stopped: threading.Event) -> None:
         """One cycle, for the measurement that is stamped about `due_ns` or the last one before it."""
-        now_ns = time.time_ns()
+        now_ns = self.clock.now_ns()
         self._state.update(now_ns)
-        until_s, before_ns = time.monotonic() + GRACE_S, due_ns - self._sensor_ns // 2
-        while self._state.stamp_ns < before_ns and self._waiter.wait(until_s - time.monotonic()):
-            now_ns = time.time_ns()
+        until_ns, before_ns = now_ns + GRACE_NS, due_ns - self._sensor_ns // 2
+        while self._state.stamp_ns < before_ns and self.clock.wait(self._waiter, until_ns, stopped):
+            now_ns = self.clock.now_ns()
             self._state.update(now_ns)
         if not -self._period_s <= self._state.state.age <= self._max_age_s:
             return  # no current state: the shield handles silence
@@ -112,7 +110,7 @@ class PolicyNode(ManagedNode):
     def _await_objects(self, stopped: threading.Event) -> None:
         """Wait until every object that the policy observes has been received."""
         while not stopped.is_set():
-            self._objects.update(time.time_ns())
+            self._objects.update(self.clock.now_ns())
             unseen = self._objects.not_current(self._max_object_age_s, self._period_s)
             if not unseen:
                 return
@@ -120,19 +118,18 @@ class PolicyNode(ManagedNode):
             stopped.wait(self._period_s)
 
     def _first_measurement(self, stopped: threading.Event) -> tuple[int, int] | None:
-        """When the measurement of the first cycle is here at the earliest (monotonic clock), and its stamp, ns.
+        """When the measurement of the first cycle is here at the earliest, and its stamp, ns.
 
         Later cycles are as long after it: each begins when its measurement can be here, and works as soon as it is.
         """
-        self._state.update(time.time_ns())  # messages from the queue have no known delay
+        self._state.update(self.clock.now_ns())  # messages from the queue have no known delay
         lags_ns: list[int] = []
         while len(lags_ns) < PHASE_SAMPLES:
             if stopped.is_set():
                 return None
-            if self._waiter.wait(0.1) and self._state.update(time.time_ns()):
-                lags_ns.append(time.time_ns() - self._state.stamp_ns)
-        measured_ns = time.monotonic_ns() - (time.time_ns() - self._state.stamp_ns)
-        return measured_ns + min(lags_ns), self._state.stamp_ns
+            if self._waiter.wait(0.1) and self._state.update(self.clock.now_ns()):
+                lags_ns.append(self.clock.now_ns() - self._state.stamp_ns)
+        return self._state.stamp_ns + min(lags_ns), self._state.stamp_ns
 
 
 def main() -> int:

@@ -50,10 +50,11 @@ class RecorderNode(ManagedNode):
                 )
             ending = False
             while not ending:
+                self.clock.watch()
                 ending = stopped.is_set()  # after the end is asked for, what has arrived is still written
                 for mailbox in self._inbox:
                     while (taken := mailbox.take()) is not None:
-                        bag.write(connections[mailbox.topic], taken[1], taken[0])
+                        bag.write(connections[mailbox.topic], self.clock.arrived_ns(taken[1]), taken[0])
                 time.sleep(0 if ending else POLL_S)
 
 

@@ -1,7 +1,6 @@
 """One robot's shield, in a process of its own: every command passes it, also when the policy is silent."""
 
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -15,6 +14,7 @@ from deploy.shield.supervisor import Mode, Shield
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
+from ros_nodes.lifecycle.clock import SenderClock
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_series_dir, declare_team
@@ -56,6 +56,7 @@ class ShieldNode(ManagedNode):
         self._state = OwnState(self, spec, self._base_pose)
         self._peers = PeerTable(self, self._peer_names)
         self._requested = self.subscribe(JointState, "requested", qos.COMMAND_IN)
+        self._sender = SenderClock(self.clock)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.LATCHED)
@@ -63,27 +64,24 @@ class ShieldNode(ManagedNode):
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 
     def run(self, stopped: threading.Event) -> None:
-        period_s = self._params.control_dt_s
+        period_ns, clock = round(self._params.control_dt_s * 1e9), self.clock
         waiter = Waiter(self, [self._requested])
         self._shield.reset()
         if self._emergency_stop.restart():  # a stop outlives deactivation: only a reset ends it
             self._shield.estop()
         self._request: ActuatorCommand | None = None
         self._request_ns = 0
-        deadline_s = time.monotonic() + period_s
-        earliest_s = 0.0
-        while not stopped.is_set():
-            now_s = time.monotonic()
-            if now_s < earliest_s:
-                time.sleep(earliest_s - now_s)
-            arrived = waiter.wait(deadline_s - time.monotonic()) and self._take_request()
-            now_s = time.monotonic()
-            if not arrived and now_s < deadline_s:
+        flood_ns, missing_ns = round(FLOOD * period_ns), round(MISSING_AFTER * period_ns)
+        deadline_ns, earliest_ns = clock.now_ns() + period_ns, 0
+        while clock.sleep_until(earliest_ns, stopped):
+            arrived = clock.wait(waiter, deadline_ns, stopped) and self._take_request()
+            now_ns = clock.now_ns()
+            if not arrived and now_ns < deadline_ns:
                 continue
-            self._step(now_s, arrived)
-            earliest_s = now_s + FLOOD * period_s
+            self._step(now_ns, arrived)
+            earliest_ns = now_ns + flood_ns
             # A missed request moves the deadline by exactly one period: commands keep their rhythm without a policy.
-            deadline_s = now_s + MISSING_AFTER * period_s if arrived else max(deadline_s + period_s, earliest_s)
+            deadline_ns = now_ns + missing_ns if arrived else max(deadline_ns + period_ns, earliest_ns)
 
     def _take_request(self) -> bool:
         """Read a request that can be one; garbage counts as silence."""
@@ -95,14 +93,17 @@ class ShieldNode(ManagedNode):
         except MessageError as error:
             self._status.reject(str(error))
             return False
-        if stamp_ns > time.time_ns() + round(self._params.control_dt_s * 1e9):
+        now_ns = self.clock.now_ns()
+        stamp_ns = self._sender.to_own(stamp_ns, now_ns)
+        if stamp_ns > now_ns + round(self._params.control_dt_s * 1e9):
             self._status.reject("request stamped in the future")
             return False
         self._request, self._request_ns = request, stamp_ns
         return True
 
-    def _step(self, now_s: float, arrived: bool) -> None:
-        now_ns = time.time_ns()
+    def _step(self, now_ns: int, arrived: bool) -> None:
+        now_s = now_ns * 1e-9
+        self.clock.watch()
         self._state.update(now_ns)
         peers = self._peers.update(now_ns)
         self._serve_services()
@@ -116,9 +117,9 @@ class ShieldNode(ManagedNode):
         if self._status.update(now_s, report, age_s):
             self._status_publisher.publish(self._status.message(now_ns))
         if self._series:
-            work_us = (time.monotonic() - now_s) * 1e6
+            work_us = (self.clock.now_ns() - now_ns) * 1e-3
             self._series.add(
-                now_ns * 1e-9, report.mode.value, report.margin, report.intervention, age_s * 1e3, work_us, arrived
+                now_s, report.mode.value, report.margin, report.intervention, age_s * 1e3, work_us, arrived
             )
 
     def _serve_services(self) -> None:

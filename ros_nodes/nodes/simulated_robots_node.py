@@ -1,7 +1,6 @@
 """All simulated robots in one process: physics in real time that behaves, to the other nodes, like hardware."""
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import fields
@@ -98,31 +97,30 @@ class SimulatedRobotsNode(ManagedNode):
 
     def run(self, stopped: threading.Event) -> None:
         self._outbox: deque[tuple[int, Callable[[], None]]] = deque()
-        deadlines = Deadlines(1 / self._physics_hz)
-        offset_ns = time.time_ns() - time.monotonic_ns()  # the robots' own clock: stamps never jump with the system's
+        deadlines = Deadlines(1 / self._physics_hz, self.clock)
         count = 0
-        while not stopped.is_set():
-            tick = deadlines.wait()
+        while (tick := deadlines.wait(stopped)) is not None:
+            self.clock.watch()
             self._receive(tick.woke_ns)
             for missed in range(tick.skipped, -1, -1):  # physics may not lag: simulated time is real time
                 now_ns = tick.deadline_ns - missed * deadlines.period_ns
                 self._team.step(now_ns / NS)
                 if missed < self._newest:  # where physics catches up, older measurements would arrive too late to count
-                    self._sense(count, now_ns, now_ns + offset_ns)
-                self._record(count, now_ns + offset_ns)
+                    self._sense(count, now_ns)
+                self._record(count, now_ns)
                 count += 1
             while self._outbox and self._outbox[0][0] <= tick.woke_ns:
                 self._outbox.popleft()[1]()
 
-    def _sense(self, count: int, now_ns: int, stamp_ns: int) -> None:
+    def _sense(self, count: int, now_ns: int) -> None:
         """Measure the robots and objects whose turn it is; robots' phases are spread over the sensor period."""
         robots = self._team.robots
         for number, (robot, every) in enumerate(zip(robots, self._sensor_every, strict=True)):
             if count % every == number * every // len(robots):
-                self._post(now_ns, partial(self._measurements[number].publish, robot.measure(), stamp_ns))
+                self._post(now_ns, partial(self._measurements[number].publish, robot.measure(), now_ns))
         if count % self._object_every == 0:
             for (name, message), publisher in zip(self._objects, self._trackers, strict=True):
-                self._post(now_ns, partial(_track, publisher, message, self._team.measure_object(name), stamp_ns))
+                self._post(now_ns, partial(_track, publisher, message, self._team.measure_object(name), now_ns))
 
     def _post(self, now_ns: int, publish: Callable[[], None]) -> None:
         delay_s = self._latency_s + self._jitter_s * random()
@@ -146,7 +144,7 @@ class SimulatedRobotsNode(ManagedNode):
             taken = self._commands[number].take()
             if taken is None:
                 continue
-            message, arrived_ns = taken
+            message, arrived_ns = taken[0], self.clock.arrived_ns(taken[1])
             try:
                 command, stamp_ns = self._converters[number].read(message)
             except MessageError:

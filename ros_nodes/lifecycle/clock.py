@@ -1,0 +1,206 @@
+"""One clock for stamps, ages and deadlines of all nodes: ROS time that a step of the system's clock does not move.
+
+**Robot time** is CLOCK_MONOTONIC plus an offset, which the first of this user's processes on this machine measures from
+the system's clock, and which all that live beside it share; NTP slews the two clocks alike, and its steps move one.
+A stamp of another program, or of another computer, may follow the system's clock through its steps: see `SenderClock`.
+With the parameter `use_sim_time` a node's time is that of `/clock` instead, for deadlines and timeouts too.
+"""
+
+import fcntl
+import os
+import tempfile
+import threading
+import time
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rclpy.node import Node
+
+    from ros_nodes.lifecycle.polling import Waiter
+
+STEP_NS = 1_000_000  # a change of the system's clock that counts as a step
+READ_NS = 50_000  # two clocks that are read further apart than this were interrupted in between
+SETTLED_NS = 1_000_000_000  # after a step: messages stamped before it have arrived
+AHEAD_NS = 5_000_000  # clocks of one robot's computers agree to this
+UNLIKELY = 10  # a stamp that much of the future is as unlikely as one so many times as old
+SLICE_S = 0.001  # between two looks at /clock
+MEMORY = Path(
+    "/dev/shm"
+)  # all sessions of a user share it, where each may have a folder of its own for temporary files
+
+
+class MachineClock:
+    """Robot time of this process, and how far the system's clock is ahead of it."""
+
+    def __init__(self, folder: Path | None = None):
+        """The processes that share `folder` share the offset."""
+        self.warning = ""  # for the log
+        own_ns = _wall_offset_ns()
+        try:
+            self.offset_ns = self._agree(folder or (MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())), own_ns)
+        except (OSError, ValueError) as error:
+            self.offset_ns = own_ns
+            self.warning = f"this process has a clock of its own, for it shares none with others: {error}"
+        self.ahead_ns = self.ahead_before_ns = 0  # of the system's clock: now, and before the last step
+        self.steps = 0
+        self.settled_ns = 0  # robot time from which on the last step is over
+        self._lock = threading.Lock()
+        self.watch()
+
+    def now_ns(self) -> int:
+        """Robot time."""
+        return time.monotonic_ns() + self.offset_ns
+
+    def watch(self) -> int:
+        """Look at the system's clock. How far it has stepped since the last look, ns; 0 in all other threads."""
+        wall_ns = _wall_offset_ns(tries=1)
+        if not wall_ns or abs(wall_ns - self.offset_ns - self.ahead_ns) < STEP_NS:
+            return 0
+        with self._lock:
+            ahead_ns = wall_ns - self.offset_ns
+            step_ns = ahead_ns - self.ahead_ns
+            if abs(step_ns) < STEP_NS:
+                return 0
+            self.ahead_before_ns, self.ahead_ns = self.ahead_ns, ahead_ns if abs(ahead_ns) >= STEP_NS else 0
+            self.settled_ns = self.now_ns() + SETTLED_NS
+            self.steps += 1
+        return step_ns
+
+    def _agree(self, folder: Path, own_ns: int) -> int:
+        """The offset of the processes that live; of this one, `own_ns`, where there are no others.
+
+        Every process keeps a shared lock on the file for as long as it lives, so that who can lock it alone is alone.
+        """
+        path = folder / f"phalanx-clock-{os.getuid()}"
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        else:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, str(own_ns).encode(), 0)
+        # Between the two locks another process may have been alone and written: what counts is read under this one.
+        fcntl.flock(self._file, fcntl.LOCK_SH)
+        return int(os.pread(self._file, 32, 0))
+
+
+@cache
+def machine_clock() -> MachineClock:
+    """The clock of this process."""
+    return MachineClock()
+
+
+def _wall_offset_ns(tries: int = 5) -> int:
+    """The system's clock minus CLOCK_MONOTONIC; with one try 0 when this thread was interrupted meanwhile."""
+    best_ns, found = READ_NS if tries == 1 else 1 << 62, 0
+    for _ in range(tries):
+        before_ns = time.monotonic_ns()
+        wall_ns = time.time_ns()
+        took_ns = time.monotonic_ns() - before_ns
+        if took_ns < best_ns:
+            best_ns, found = took_ns, wall_ns - before_ns - took_ns // 2
+    return found
+
+
+class RobotClock:
+    """The time of one node, ns: robot time, or that of `/clock` with `use_sim_time`."""
+
+    def __init__(self, node: "Node | None" = None):
+        """Without a node: robot time."""
+        self._node, self.machine = node, machine_clock()
+        if node is not None:
+            if self.machine.warning:
+                node.get_logger().warning(self.machine.warning)
+                self.machine.warning = ""
+            self._ros_clock = node.get_clock()
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether `/clock` is followed."""
+        return self._node is not None and self._ros_clock.ros_time_is_active
+
+    def now_ns(self) -> int:
+        """Now; with `use_sim_time` 0 before the first `/clock`."""
+        if self.is_simulated:
+            return int(self._ros_clock.now().nanoseconds)
+        return self.machine.now_ns()
+
+    def watch(self) -> None:
+        """Log a step of the system's clock; to be called once a cycle."""
+        step_ns = self.machine.watch()
+        if step_ns and self._node is not None:
+            self._node.get_logger().warning(
+                f"the system's clock stepped by {step_ns * 1e-9:+.3f} s; ages and deadlines go on as before, "
+                f"stamps are {-self.machine.ahead_ns * 1e-9:+.3f} s from it until all nodes are started anew"
+            )
+
+    def start(self, stopped: threading.Event) -> None:
+        """With `use_sim_time` wait for the first `/clock`."""
+        while not (self.now_ns() or stopped.wait(SLICE_S)):
+            if self._node is not None:
+                self._node.get_logger().info("waiting for /clock", throttle_duration_sec=5.0)
+
+    def arrived_ns(self, received_ns: int) -> int:
+        """When a message arrived that the middleware received at `received_ns` of the system's clock.
+
+        With `use_sim_time` that is now: nobody noted what `/clock` said then.
+        """
+        now_ns = self.now_ns()
+        return now_ns if self.is_simulated else min(now_ns, received_ns - self.machine.ahead_ns)
+
+    def sleep_until(self, time_ns: int, stopped: threading.Event) -> bool:
+        """Sleep; False when `stopped` was set before the time came."""
+        while (remaining_ns := time_ns - self.now_ns()) > 0:
+            if stopped.is_set():
+                return False
+            time.sleep(SLICE_S if self.is_simulated else remaining_ns * 1e-9)
+        return not stopped.is_set()
+
+    def wait(self, waiter: "Waiter", until_ns: int, stopped: threading.Event) -> bool:
+        """Whether `waiter` has a message before `until_ns`."""
+        if not self.is_simulated:
+            return waiter.wait((until_ns - self.now_ns()) * 1e-9)
+        while not waiter.wait(SLICE_S):
+            if self.now_ns() >= until_ns or stopped.is_set():
+                return False
+        return True
+
+
+class SenderClock:
+    """Brings the stamps of one sender to the time of the node that receives them.
+
+    After a step of the system's clock a sender may have gone with it, or not. Of the two times that its stamp may mean
+    that one counts which makes it youngest without putting it in the future; a time that is disproved so is not tried
+    again until the next step, for else what a silent sender repeats would turn young again. Not detected: a message
+    that is late by more than the step before its sender's first punctual one; it counts as younger, by the step.
+    """
+
+    def __init__(self, clock: RobotClock):
+        self._clock, self._machine = clock, clock.machine
+        self._steps = 0
+        self._disproved: set[int] = set()
+
+    def to_own(self, stamp_ns: int, now_ns: int) -> int:
+        """`stamp_ns`, of a message that was taken at `now_ns`, in the time of the node."""
+        machine = self._machine
+        if stamp_ns > now_ns + AHEAD_NS:  # the step may be new
+            self._clock.watch()
+        unsettled = machine.steps > 0 and now_ns < machine.settled_ns
+        if not (machine.ahead_ns or unsettled) or self._clock.is_simulated:
+            return stamp_ns
+        if self._steps != machine.steps:
+            self._steps, self._disproved = machine.steps, set()
+        aheads = {0, machine.ahead_ns, machine.ahead_before_ns} if unsettled else {0, machine.ahead_ns}
+        ages = {ahead: now_ns - stamp_ns + ahead for ahead in aheads - self._disproved}
+        best = min(ages, key=lambda ahead: _doubt(ages[ahead]))
+        if not unsettled and ages[best] >= -AHEAD_NS:
+            self._disproved |= {ahead for ahead, age_ns in ages.items() if age_ns < -AHEAD_NS}
+        return stamp_ns - best
+
+
+def _doubt(age_ns: int) -> int:
+    """How unlikely an age is."""
+    return age_ns if age_ns >= -AHEAD_NS else -UNLIKELY * age_ns
