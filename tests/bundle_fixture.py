@@ -4,6 +4,9 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+pytest.importorskip("torch")
 import torch
 from msgspec.structs import replace
 from torch import nn

@@ -3,6 +3,7 @@
 import os
 import signal
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -42,6 +43,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.path in sharing and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # long ones first: nobody waits at the end
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """`colcon test` runs the tests of the robot side: it gives its package's name as a prefix, and no marker."""
+    if config.getoption("junitprefix") == "phalanx" and not config.getoption("markexpr"):
+        config.option.markexpr = "ros"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A robot's computer, which has no trainer, need not import the tests of one."""
+    if config.getoption("junitprefix") != "phalanx" or collection_path.suffix != ".py":
+        return None
+    return "mark.ros" not in collection_path.read_text("utf-8") or None
 
 
 def is_shared(definitions) -> bool:

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("torch")
 import torch
 from bundle_fixture import export_onnx, make_contract, record_probes
 from torch import nn

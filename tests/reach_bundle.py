@@ -3,6 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+pytest.importorskip("torch")
 import torch
 from bundle_fixture import export_onnx, make_contract, torch_step
 from msgspec.structs import replace

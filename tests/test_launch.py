@@ -1,7 +1,11 @@
 """What launch files are told is checked before anything starts, and what they start comes up, flies and ends."""
 
+import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +16,7 @@ import pytest
 pytest.importorskip("rclpy")
 from ros_rig import standing
 
+from ros_nodes.lifecycle.bring_up import CONFIGURE, BringUp
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.mission.deploy import CONFIG, operator
 from ros_nodes.mission.launch_arguments import mission_for, names_in, pose_in, robot_for, seed_in
@@ -65,6 +70,55 @@ def test_a_mission_needs_a_policy_for_every_robot(tmp_path):
     named = mission_for(HOVER, "", 2, 0)
     save_mission(named, tmp_path / "plan.json")
     assert [member.bundle for member in mission_for("", str(tmp_path / "plan.json"), 4, 0).team] == [HOVER, HOVER]
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """A prefix as an install leaves it: executables for `ros2 run`, and what they call."""
+    shutil.copytree(ZOO.parent / "ros_nodes" / "executables", tmp_path / "lib" / "phalanx")
+    script = tmp_path / "bin" / "phalanx_node"
+    script.parent.mkdir()
+    script.write_text(f"#!{sys.executable}\nimport sys\nfrom ros_nodes.__main__ import main\nsys.exit(main())\n")
+    script.chmod(0o755)
+    return tmp_path / "lib" / "phalanx"
+
+
+def run(*command):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd="/", timeout=60)
+
+
+def test_a_launch_file_learns_from_the_install_what_to_start(installed, tmp_path):
+    """The Python of `ros2 launch` need not have phalanx, so it asks an executable."""
+    given = {"bundle": HOVER, "mission": "", "robots": "2", "seed": "0", "simulated": "true", "out": ""}
+    given["log_dir"] = str(tmp_path / "log")
+    done = run(installed / "launch_plan", *(f"{name}:={value}" for name, value in given.items()))
+    nodes = json.loads(done.stdout)
+    assert [f"{node['namespace'].rstrip('/')}/{node['name']}" for node in nodes] == [
+        *("/cf1/shield", "/cf1/policy", "/cf2/shield", "/cf2/policy", "/simulated_robots", "/mission")
+    ]
+    assert all((installed / node["executable"]).exists() for node in nodes)
+    assert all(Path(file).is_file() for node in nodes for file in node["parameters"] if isinstance(file, str))
+    wrong = run(installed / "launch_plan", *(f"{name}:={value}" for name, value in {**given, "robots": "99"}.items()))
+    assert (wrong.returncode, wrong.stderr) == (2, "robots:=99: expected 1 to 16\n")
+
+
+@pytest.mark.ros
+def test_an_executable_of_the_install_is_its_node(installed):
+    environment = os.environ | ros_environment(free_domain_id())
+    command = [installed / "shield_node", "--ros-args", "-r", "__ns:=/cf1"]
+    node = subprocess.Popen(command, env=environment, cwd="/")
+    try:
+        with operator(["cf1"], int(environment["ROS_DOMAIN_ID"]), environment) as (operating, executor):
+            BringUp(operating, executor).transition(["/cf1/shield"], CONFIGURE, 30.0)
+    finally:
+        node.send_signal(signal.SIGINT)
+        assert node.wait(10.0) == 0
+
+
+def test_a_node_that_is_none_is_answered_with_those_that_are(installed):
+    done = run(installed.parents[1] / "bin" / "phalanx_node", "cup_node")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: node 'cup_node': choose from driver_node, echo_node, ")
 
 
 @pytest.fixture

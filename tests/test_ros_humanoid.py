@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 pytest.importorskip("rclpy")
+pytest.importorskip("torch")
+import torch
 from bundle_fixture import export_onnx, make_contract, torch_step
 from ros_rig import Rig, standing
 from torch import nn

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
+pytest.importorskip("torch")
 from ros_rig import SPEC, Rig, standing
 from sensor_msgs.msg import JointState
 from test_ros_shield import Requests

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 pytest.importorskip("rclpy")
+pytest.importorskip("torch")
 from deploy.bundle import load_bundle
 from phalanx.mission import plan_mission, plan_task
 from phalanx.mission_criterion import task_criterion

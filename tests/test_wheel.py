@@ -1,5 +1,6 @@
 """What a user gets from the wheel."""
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -24,7 +25,7 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
     for name in filter(None, files):
         if (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
+            shutil.copy(ROOT / name, source / name)
     out = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -54,6 +55,18 @@ def test_ros_finds_the_package(wheel):
     assert {"share/ament_index/resource_index/packages/phalanx", "share/phalanx/package.xml"} <= names
     assert any(name.startswith("share/phalanx/launch/") for name in names)
     assert any(name.startswith("share/phalanx/config/") for name in names)
+
+
+def test_ros_run_finds_an_executable_for_every_node(wheel):
+    """`ros2 run` looks for files in lib/phalanx that may be executed."""
+    found = {
+        info.filename.rpartition("/")[2]
+        for info in wheel.infolist()
+        if "/lib/phalanx/" in info.filename
+        if info.external_attr >> 16 & 0o111 == 0o111
+    }
+    nodes = {path.stem for path in (ROOT / "ros_nodes" / "nodes").glob("*_node.py")}
+    assert found == nodes | {"launch_plan"}
 
 
 def test_metadata_gives_the_robot_a_light_install(wheel):

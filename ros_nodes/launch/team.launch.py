@@ -1,22 +1,23 @@
 """A team on this machine: policy and shield of every robot, brought up in order, and by default the robots themselves.
 
 ros2 launch phalanx team.launch.py bundle:=/path/to/policy.onnx robots:=4 out:=flight
+
+It runs in the Python of `ros2`, and needs nothing of phalanx there: which nodes to start says phalanx's own.
 """
 
+import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
-from ament_index_python.packages import get_package_share_directory
+from ament_index_python.packages import get_package_prefix
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from launch.events.process import ProcessExited
 from launch.logging import launch_config
 from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import LifecycleNode, Node
 
-from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT, node_command
-from ros_nodes.mission.launch_arguments import mission_for, seed_in
-from ros_nodes.mission.mission import LARGEST_TEAM
-from ros_nodes.mission.prepare import PARAMETERS, prepare
-
-CONFIG = Path(get_package_share_directory("phalanx")) / "config" / "team.yaml"
 ARGUMENTS = (
     DeclareLaunchArgument(
         "bundle", default_value="", description="Policy file (.onnx) of all robots; empty for those of the mission."
@@ -26,12 +27,7 @@ ARGUMENTS = (
         default_value="",
         description="Mission file, such as the plan.json of `phalanx deploy`; empty for drones that swap places.",
     ),
-    DeclareLaunchArgument(
-        "robots",
-        default_value="4",
-        choices=[str(count) for count in range(1, LARGEST_TEAM + 1)],
-        description="How many drones swap places.",
-    ),
+    DeclareLaunchArgument("robots", default_value="4", description="How many drones swap places."),
     DeclareLaunchArgument("seed", default_value="0", description="Decides where they start and where they go."),
     DeclareLaunchArgument(
         "simulated", default_value="true", choices=["true", "false"], description="Whether the robots are simulated."
@@ -47,30 +43,24 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=_team)])
 
 
-def _team(context: LaunchContext) -> list[ExecuteProcess]:
+def _team(context: LaunchContext) -> list[Node]:
     given = {argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS}
-    mission = mission_for(given["bundle"], given["mission"], int(given["robots"]), seed_in(given["seed"]))
-    out = Path(given["out"] or launch_config.log_dir).resolve()
-    prepare(mission, out)
-    simulated, recorded = given["simulated"] == "true", bool(given["out"])
-    nodes = [_node(out, node, name) for name in mission.names for node in ("shield", "policy")]
-    if simulated:
-        nodes.append(_node(out, "simulated_robots"))
-    if recorded:
-        nodes.append(_node(out, "recorder"))
-    switches = [f"simulated:={str(simulated).lower()}", f"recorded:={str(recorded).lower()}"]
-    # It goes on when the mission is over. Robots that are real fly on without it: their shields look after them.
-    ended = Shutdown(reason="the operator's node has ended") if simulated else None
-    return [*nodes, _node(out, "operator", parameters=switches, on_exit=ended)]
-
-
-def _node(
-    out: Path, node: str, robot: str = "", parameters: list[str] | None = None, on_exit: Shutdown | None = None
-) -> ExecuteProcess:
-    return ExecuteProcess(
-        cmd=node_command(f"{node}_node", [CONFIG, out / PARAMETERS], robot, parameters or []),
-        name=f"{robot} {node}".strip(),
-        additional_env=NODE_ENVIRONMENT,
-        output="screen",
-        on_exit=on_exit,
+    given["log_dir"] = launch_config.log_dir
+    plan = Path(get_package_prefix("phalanx")) / "lib" / "phalanx" / "launch_plan"
+    done = subprocess.run(
+        [plan, *(f"{name}:={value}" for name, value in given.items())], capture_output=True, text=True
     )
+    if done.returncode:
+        raise ValueError(done.stderr.strip().rpartition("\n")[2])
+    return [_node(**node) for node in json.loads(done.stdout)]
+
+
+def _node(last: bool, **node: Any) -> Node:
+    """`last`: the launch goes down when it ends."""
+    if last:
+        return Node(package="phalanx", output="screen", on_exit=_end, **node)
+    return LifecycleNode(package="phalanx", output="screen", **node)
+
+
+def _end(event: ProcessExited, context: LaunchContext) -> list[Shutdown]:
+    return [] if context.is_shutdown else [Shutdown(reason="the mission has ended")]

@@ -10,7 +10,7 @@ from pathlib import Path
 from deploy.bundle import load_bundle
 from deploy.runtime.compatibility import check_robot
 from hardware import load_robot
-from ros_nodes.mission.mission import CRAZYFLIE, Mission, is_name, load_mission, plan_swap
+from ros_nodes.mission.mission import CRAZYFLIE, LARGEST_TEAM, Mission, is_name, load_mission, plan_swap
 
 SWAP_S = 18.0
 
@@ -38,6 +38,13 @@ def seed_in(text: str) -> int:
     """A whole number, 0 or above."""
     if not text.isdecimal():
         raise ValueError(f"seed:={text}: expected a whole number, 0 or above")
+    return int(text)
+
+
+def robots_in(text: str) -> int:
+    """How many drones swap places."""
+    if not (text.isdecimal() and 1 <= int(text) <= LARGEST_TEAM):
+        raise ValueError(f"robots:={text}: expected 1 to {LARGEST_TEAM}")
     return int(text)
 
 
