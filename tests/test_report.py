@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 from copy import deepcopy
 from dataclasses import replace
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 from synthetic_run import make_flight
 
-from phalanx.report import check_gates, load_flight, render_flight, render_page
+from phalanx.report import Event, check_gates, load_flight, render_flight, render_page
 from phalanx.report.page import histogram
 
 TEAM = {"success_rate": 0.9, "shielded_success_rate": 0.98, "collision_rate": 0.02, "shielded_collision_rate": 0.0}
@@ -141,6 +143,34 @@ def test_the_page_carries_everything_and_asks_nobody():
     assert not re.search(r"(src|href)\s*=\s*[\"']?https?:", page) and "@import" not in page
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
     assert data and json.loads(data[1])["flight"]["names"] == ["cf1", "cf2", "cf3", "cf4"]
+
+
+OVERLAPS = """<script>addEventListener("load", () => setTimeout(() => {
+  const found = [];
+  for (const svg of document.querySelectorAll("svg")) {
+    const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+    boxes.forEach(([a, p], i) => boxes.slice(0, i).forEach(([b, q]) => {
+      const apart = p.right <= q.left + 1 || q.right <= p.left + 1 || p.bottom <= q.top + 3 || q.bottom <= p.top + 3;
+      if (!apart) found.push(`${a} / ${b}`);
+    }));
+  }
+  document.title = `overlaps: ${found.join(", ")};`;
+}, 500))</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
+@pytest.mark.parametrize("width", [1280, 500])
+def test_no_label_of_a_figure_lies_on_another(tmp_path, width):
+    flight = make_flight()
+    events = [Event(t, "cf3", "kill", text) for t, text in ((0.0, "new goals"), (10.3, "new goals"), (17.9, "landed"))]
+    flight = replace(flight, events=(*flight.events, *events), latency_ms=np.linspace(3.0, 30.0, 1000))
+    page = render_page({**GOOD, "success": True, "gates": []}, flight, "swap")
+    (tmp_path / "page.html").write_text(page.replace("</body>", f"{OVERLAPS}</body>"))
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},3000", "--dump-dom"]
+    command += ["--virtual-time-budget=4000", f"--user-data-dir={tmp_path}", f"file://{tmp_path}/page.html"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    assert re.search("<title>(overlaps: .*?)</title>", shown)[1] == "overlaps: ;"
 
 
 def test_a_flight_survives_its_file(tmp_path):

@@ -2,10 +2,27 @@
 // The figures. Each takes a host element and plain data, and follows the width of its host.
 
 const MARGIN = { left: 46, right: 14, top: 18, bottom: 34 };
+const ROW = 14; // height of a label
 
-function frame(width, height, xRange, yRange, xLabel, yLabel) {
-  const x = scale(xRange[0], xRange[1], MARGIN.left, width - MARGIN.right);
-  const y = scale(yRange[0], yRange[1], height - MARGIN.bottom, MARGIN.top);
+// Vertical marks [{x, label, kind, labelKind}] with their labels in rows below `top`, and where the plot can begin. A mark
+// whose line would cut the label of an earlier one begins in the row below it.
+function drawMarks(marks, x, width, top, bottom) {
+  let body = "", rows = 0;
+  const labels = [];
+  for (const mark of [...marks].sort((a, b) => a.x - b.x)) {
+    const at = x(mark.x), size = 12 + textWidth(mark.label), right = at + size > width;
+    const [from, to] = right ? [at - size, at] : [at, at + size];
+    const row = Math.max(-1, ...labels.filter((other) => other.from < (right ? to : at + 1) && from < other.to).map((other) => other.row)) + 1;
+    labels.push({ from, to, row });
+    rows = Math.max(rows, row + 1);
+    body += line(at, top + ROW * row, at, bottom, mark.kind || "mark");
+    body += text(at + (right ? -5 : 5), top + ROW * row + 10, mark.label, `label ${mark.labelKind || "mark-text"}`, right ? "end" : "start");
+  }
+  return { body, top: top + ROW * rows };
+}
+
+function frame(width, height, top, x, yRange, xRange, xLabel, yLabel) {
+  const y = scale(yRange[0], yRange[1], height - MARGIN.bottom, top);
   let out = "";
   for (const tick of ticks(yRange[0], yRange[1], 4)) {
     out += line(MARGIN.left, y(tick), width - MARGIN.right, y(tick), "grid") + text(MARGIN.left - 8, y(tick) + 4, short(tick), "", "end");
@@ -13,7 +30,7 @@ function frame(width, height, xRange, yRange, xLabel, yLabel) {
   for (const tick of ticks(xRange[0], xRange[1], width < 460 ? 4 : 7)) out += text(x(tick), height - MARGIN.bottom + 17, short(tick), "", "middle");
   out += line(MARGIN.left, y(yRange[0]), width - MARGIN.right, y(yRange[0]), "axis");
   out += text(width - MARGIN.right, height - 3, xLabel, "", "end") + text(0, 9, yLabel);
-  return { x, y, out };
+  return { y, out };
 }
 
 function extent(series, key, extra = []) {
@@ -26,21 +43,17 @@ function lineChart(host, series, options) {
   const height = options.height || 220;
   const xRange = extent(series, 0);
   const found = extent(series, 1, options.limit ? [options.limit.y] : []);
-  const pad = (found[1] - found[0] || 1) * ((options.marks || []).length ? 0.3 : 0.06);
+  const pad = (found[1] - found[0] || 1) * 0.06;
   const yRange = options.yRange || [found[0] >= 0 ? 0 : found[0] - pad, found[1] + pad];
   responsive(host, (width) => {
-    const { x, y, out } = frame(width, height, xRange, yRange, options.xLabel, options.yLabel);
-    let body = out;
-    let level = 0;
-    for (const mark of options.marks || []) {
-      const right = x(mark.x) > 0.7 * width;
-      body += line(x(mark.x), MARGIN.top, x(mark.x), height - MARGIN.bottom, "mark");
-      body += text(x(mark.x) + (right ? -5 : 5), MARGIN.top + 8 + 13 * (level++ % 3), mark.label, "mark-text", right ? "end" : "start");
-    }
+    const x = scale(xRange[0], xRange[1], MARGIN.left, width - MARGIN.right);
+    const marked = drawMarks(options.marks || [], x, width, MARGIN.top, height - MARGIN.bottom);
+    const { y, out } = frame(width, height, marked.top, x, yRange, xRange, options.xLabel, options.yLabel);
+    let body = out + marked.body;
     for (const s of series) body += path(s.points.filter((p) => p[1] !== null).map((p) => [x(p[0]), y(p[1])]), s.colour, 1.8, s.dashed ? 'stroke-dasharray="6 4"' : "");
     if (options.limit) {
       body += line(MARGIN.left, y(options.limit.y), width - MARGIN.right, y(options.limit.y), "limit");
-      body += text(width - MARGIN.right, y(options.limit.y) - 5, options.limit.label, "limit-text", "end");
+      body += text(width - MARGIN.right, y(options.limit.y) - 5, options.limit.label, "label limit-text", "end");
     }
     host.innerHTML = `<svg height="${height}" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeText(options.yLabel)}">${body}</svg>`;
     if (options.clock) attachCursor(host.firstChild, x, xRange, height, options.clock);
@@ -49,16 +62,16 @@ function lineChart(host, series, options) {
 
 // One lane a robot: coloured by shield mode, with the size of the intervention drawn inside.
 function laneChart(host, flight, clock) {
-  const laneHeight = 34, top = 8, bottom = 34;
+  const laneHeight = 34, top = 8, bottom = 34, left = Math.max(MARGIN.left, 12 + Math.max(...flight.names.map(textWidth)));
   const height = top + flight.names.length * laneHeight + bottom;
   const xRange = [flight.t[0], flight.t[flight.t.length - 1]];
   const strongest = Math.max(1e-6, ...flight.intervention.flat());
   responsive(host, (width) => {
-    const x = scale(xRange[0], xRange[1], MARGIN.left, width - MARGIN.right);
+    const x = scale(xRange[0], xRange[1], left, width - MARGIN.right);
     let body = "";
     flight.names.forEach((name, robot) => {
       const low = top + robot * laneHeight, size = laneHeight - 8;
-      body += text(MARGIN.left - 8, low + size / 2 + 4, name, "strong", "end");
+      body += text(left - 8, low + size / 2 + 4, name, "strong", "end");
       for (const part of runs(flight.mode.map((row) => row[robot]))) {
         const from = x(flight.t[part.from]), to = x(flight.t[Math.min(part.to, flight.t.length - 1)]);
         const mode = flight.modeNames[part.value];
@@ -77,7 +90,7 @@ function laneChart(host, flight, clock) {
 
 // One row a term, largest sum first, each on a scale of its own: any number of terms can be distinguished.
 function rewardRows(host, terms, times, clock) {
-  const rowHeight = 30, bottom = 34, left = 150, right = 74;
+  const rowHeight = 30, bottom = 34, right = 74, left = Math.max(150, 16 + Math.max(...terms.map((term) => textWidth(term.name))));
   const height = terms.length * rowHeight + bottom;
   const xRange = [times[0], times[times.length - 1]];
   responsive(host, (width) => {
@@ -116,7 +129,10 @@ function histogramChart(host, data, options) {
   const high = data.edges[data.edges.length - 1];
   const peak = Math.sqrt(Math.max(...data.counts));
   responsive(host, (width) => {
-    const x = scale(0, high, 8, width - 14), y = scale(0, peak, height - MARGIN.bottom, 30);
+    const marks = [["p50", data.p50], ["p99", data.p99]].map(([name, value]) => ({ x: value, label: `${name} ${short(+value.toPrecision(3))} ${options.unit}`, labelKind: "strong" }));
+    if (options.limit && options.limit.x <= high * 1.001) marks.push({ ...options.limit, kind: "limit", labelKind: "limit-text" });
+    const x = scale(0, high, 8, width - 14), marked = drawMarks(marks, x, width, 0, height - MARGIN.bottom);
+    const y = scale(0, peak, height - MARGIN.bottom, marked.top + 6);
     let body = "";
     data.counts.forEach((count, k) => {
       if (!count) return;
@@ -127,15 +143,7 @@ function histogramChart(host, data, options) {
     body += line(8, height - MARGIN.bottom, width - 14, height - MARGIN.bottom, "axis");
     for (const tick of ticks(0, high, 6)) body += text(x(tick), height - MARGIN.bottom + 17, short(tick), "", "middle");
     body += text(width - 14, height - 3, options.xLabel, "", "end");
-    for (const [name, value] of [["p50", data.p50], ["p99", data.p99]]) {
-      const right = x(value) > 0.65 * width;
-      const low = name === "p50" ? 10 : 24;
-      body += line(x(value), low - 8, x(value), height - MARGIN.bottom, "mark");
-      body += text(x(value) + (right ? -5 : 5), low, `${name} ${short(+value.toPrecision(3))} ${options.unit}`, "strong", right ? "end" : "start");
-    }
-    if (options.limit && options.limit.x <= high * 1.001) {
-      body += line(x(options.limit.x), 12, x(options.limit.x), height - MARGIN.bottom, "limit") + text(x(options.limit.x) - 5, 52, options.limit.label, "limit-text", "end");
-    }
+    body += marked.body;
     host.innerHTML = `<svg height="${height}" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeText(options.xLabel)}">${body}</svg>`;
   });
 }
@@ -143,7 +151,7 @@ function histogramChart(host, data, options) {
 // A vertical line that follows the replay's clock; a click or drag moves the clock.
 function attachCursor(svg, x, range, height, clock) {
   svg.classList.add("seek");
-  svg.insertAdjacentHTML("beforeend", line(x(range[0]), MARGIN.top - 10, x(range[0]), height - MARGIN.bottom, "cursor"));
+  svg.insertAdjacentHTML("beforeend", line(x(range[0]), MARGIN.top - 4, x(range[0]), height - MARGIN.bottom, "cursor"));
   const cursor = svg.lastChild;
   clock.listen((t) => { cursor.setAttribute("x1", x(t)); cursor.setAttribute("x2", x(t)); });
   const seek = (event) => {

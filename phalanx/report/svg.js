@@ -21,6 +21,7 @@ const line = (x1, y1, x2, y2, kind) =>
   `<line x1="${x1.toFixed(1)}" y1="${y1.toFixed(1)}" x2="${x2.toFixed(1)}" y2="${y2.toFixed(1)}" class="${kind}"/>`;
 const text = (x, y, content, kind = "", anchor = "start") =>
   `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" class="${kind}" text-anchor="${anchor}">${escapeText(content)}</text>`;
+const textWidth = (content) => 6.9 * String(content).length; // px at most, of the figures' 11.5 px letters
 const path = (points, colour, width = 1.6, extra = "") =>
   `<path d="M${points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}" fill="none" stroke="${colour}" stroke-width="${width}" stroke-linejoin="round" ${extra}/>`;
 
