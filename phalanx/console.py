@@ -4,6 +4,8 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from math import ceil
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -18,10 +20,11 @@ from rich.progress import (
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Column, Table
+from rich.text import Text
 
+BASIS = 0.02  # share of the way that a time left is estimated from
 LINE_EVERY_S = 5.0  # of progress where there is no terminal
 NARROW = 100  # columns of a terminal below which the bar makes room for the note
 
@@ -63,11 +66,34 @@ class _Spinner(SpinnerColumn):
         return super().render(task) if task.started else " "
 
 
+class _TimeLeft(ProgressColumn):
+    """Time left at the mean pace since the first progress; none before `BASIS` of the way has shown that pace.
+
+    Rich's own takes the pace of the last half minute, in which a start, or a wait, may have been all that there was.
+    """
+
+    max_refresh = 0.5
+
+    def __init__(self, table_column: Column | None = None) -> None:
+        super().__init__(table_column)
+        self._first: dict[TaskID, tuple[float, float]] = {}
+
+    def render(self, task: Task) -> Text:
+        now, total = task.get_time(), task.total or 1.0
+        began, had = self._first.setdefault(task.id, (now, task.completed)) if task.completed else (now, 0.0)
+        done = task.completed - had
+        if done < BASIS * total:
+            return Text("-:--:--", style="progress.remaining")
+        left = timedelta(seconds=ceil((total - task.completed) * (now - began) / done))
+        return Text(str(left), style="progress.remaining")
+
+
 class _Lines(Progress):
     """Progress in a log: a line every few seconds, and one when a task is done."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console=console, disable=True)
+        self._left = _TimeLeft()
         self._said: dict[TaskID, tuple[float, bool]] = {}
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
@@ -82,11 +108,11 @@ class _Lines(Progress):
 
     def _say(self, task_id: TaskID) -> None:
         task, now = self._tasks[task_id], time.monotonic()
+        left = self._left.render(task).plain
         said_at, was_done = self._said.get(task_id, (-LINE_EVERY_S, False))
         if (task.finished and was_done) or not (task.finished or now - said_at >= LINE_EVERY_S):
             return
         self._said[task_id] = now, task.finished
-        left = TimeRemainingColumn().render(task).plain
         parts = [str(task.description), f"{task.percentage:3.0f} %", TimeElapsedColumn().render(task).plain]
         parts += [] if task.finished else [f"eta {left}"]
         self.console.print("  ".join([*parts, task.fields.get("note", "")]).rstrip())
@@ -107,7 +133,7 @@ def make_progress() -> Progress:
         TaskProgressColumn(table_column=_column(4)),
         *([] if narrow else [TimeElapsedColumn(table_column=_column(7))]),
         TextColumn("eta", table_column=_column(3)),
-        TimeRemainingColumn(table_column=_column(7)),
+        _TimeLeft(table_column=_column(7)),
         TextColumn("[dim]{task.fields[note]}[/]", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
     ]
     return Progress(*columns, console=err, expand=True)

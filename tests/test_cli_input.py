@@ -165,3 +165,20 @@ def test_at_80_columns_the_whole_note_is_seen(monkeypatch):
     with console.make_progress() as progress:
         progress.update(progress.add_task("train velocity-rough", total=1.0, note=""), completed=0.5, note=NOTE)
     assert NOTE in screen.getvalue()
+
+
+def test_a_wait_or_a_start_makes_no_nonsense_of_the_time_left(monkeypatch):
+    text, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(console, "err", Console(file=text, width=200))
+    monkeypatch.setattr(console, "LINE_EVERY_S", 0.0)
+    progress = console.make_progress()
+    progress.get_time = lambda: now[0]
+    bar = progress.add_task("whole way", total=150.0, note="")
+    for now[0], done in ((6.0, 1.0), (7.0, 1.001), (126.0, 121.0), (155.0, 121.0005)):
+        progress.update(bar, completed=done)
+    assert [line.split("eta ")[1] for line in text.getvalue().splitlines()] == [
+        "-:--:--",
+        "-:--:--",
+        "0:00:29",
+        "0:00:37",
+    ]
