@@ -45,7 +45,10 @@ def test_options_reach_the_run_and_the_hint_to_resume_can_be_pasted(tmp_path: Pa
     assert phalanx("train", "hover", "--out", out, "--resume", "--steps", "96") == 0
     content = load_checkpoint(tmp_path / "run")
     assert content["progress"]["agent_steps"] == 96 and content["run"]["seed"] == 5
+    capsys.readouterr()
     assert phalanx("export", out) == 0  # with the task as it was set
+    said = capsys.readouterr().err  # while it works
+    assert said.startswith("export") and "libraries" in said and "100 %" in said
     said = refused(capsys, "train", "hover", "--out", out, "--resume", "--seed", "7")
     assert "cannot resume with seed = 7: the checkpoint was made with 5" in said
 

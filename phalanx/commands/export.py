@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from phalanx.console import err, out, print_json
+from phalanx.console import make_progress, out, print_json
 from phalanx.options import Json, OutFile, RunFolder, check_run
 
 
@@ -31,28 +31,31 @@ def export(
         accept_task_change: Go on although the task is no longer what was trained; the file is for the task of today.
     """
     check_run(run)
-    from policies.checkpoint import BEST, CheckpointError, load_checkpoint
-
     folder = run if run.is_dir() else run.parent
-    if best:
-        run = folder / BEST
-        if not run.exists():
-            raise CheckpointError(f"no {run}: in no iteration of that run had every world had a whole episode")
-    several = len(load_checkpoint(run)["policies"]) > 1  # a wrong folder is answered before the exporter is loaded
-    from policies.export.export import export_policy, export_team
+    with make_progress() as progress:
+        bar = progress.add_task("export", total=None, note="")
+        progress.update(bar, note="libraries")
+        from policies.checkpoint import BEST, CheckpointError, load_checkpoint
 
-    with err.status("exporting ..."):
-        if group is None and several:
-            paths = export_team(run, out_file or folder, accept_change=accept_task_change)
+        if best:
+            run = folder / BEST
+            if not run.exists():
+                raise CheckpointError(f"no {run}: in no iteration of that run had every world had a whole episode")
+        groups = list(load_checkpoint(run)["policies"])  # a wrong folder is answered before the exporter is loaded
+        from policies.export.export import STAGES, export_policy, export_team
+
+        whole = group is None and len(groups) > 1
+        progress.update(bar, total=len(STAGES) * (len(groups) if whole else 1), completed=-1, note=STAGES[0])
+
+        def say(what: str) -> None:
+            progress.update(bar, advance=1, note=what)
+
+        if whole:
+            paths = export_team(run, out_file or folder, accept_change=accept_task_change, on_progress=say)
         else:
-            paths = [
-                export_policy(
-                    run,
-                    out_file or folder / f"{group or 'policy'}.onnx",
-                    group=group or "",
-                    accept_change=accept_task_change,
-                )
-            ]
+            file = out_file or folder / f"{group or 'policy'}.onnx"
+            paths = [export_policy(run, file, None, group or "", accept_task_change, on_progress=say)]
+        say("")
     rows = [_row(path) for path in paths]
     if json:
         print_json(rows[0] if len(rows) == 1 else {"files": rows})

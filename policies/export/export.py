@@ -1,6 +1,6 @@
 """From a checkpoint to the policy file: graph, contract and probes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,21 @@ from policies.training.run_record import git_state, versions
 from sim.envs.team_env import TeamEnv
 from sim.task import TaskCfg
 
+STAGES = ("graph, which takes longest", "probes", "check")
 PROBE_STEPS = 8  # control periods of each probe
 PROBE_LEAD = 40  # control periods flown before it, so that robots are moving and memory is not fresh
 
 
+Say = Callable[[str], object]  # hears what is done next: STAGES for every file
+
+
 def export_policy(
-    checkpoint: Path, out: Path, task: TaskCfg | None = None, group: str = "", accept_change: bool = False
+    checkpoint: Path,
+    out: Path,
+    task: TaskCfg | None = None,
+    group: str = "",
+    accept_change: bool = False,
+    on_progress: Say | None = None,
 ) -> Path:
     """Write the policy of a checkpoint (file or run directory) as one policy file, checked before it is written.
 
@@ -42,14 +51,20 @@ def export_policy(
         (group,) = team
     if group not in team:
         raise ValueError(f"{checkpoint} has no group {group!r}; it has: {', '.join(team)}{nearest(group, team)}")
-    return _export(team, group, content, task, out)
+    return _export(team, group, content, task, out, on_progress)
 
 
-def export_team(checkpoint: Path, folder: Path, task: TaskCfg | None = None, accept_change: bool = False) -> list[Path]:
+def export_team(
+    checkpoint: Path,
+    folder: Path,
+    task: TaskCfg | None = None,
+    accept_change: bool = False,
+    on_progress: Say | None = None,
+) -> list[Path]:
     """Write the policy of every group of a checkpoint as `folder`/TASK-GROUP.onnx; see `export_policy`."""
     content, task, team = _trained(checkpoint, task, accept_change)
     names = {group: f"{task.name}-{group}.onnx" if len(team) > 1 else f"{task.name}.onnx" for group in team}
-    return [_export(team, group, content, task, folder / name) for group, name in names.items()]
+    return [_export(team, group, content, task, folder / name, on_progress) for group, name in names.items()]
 
 
 def _trained(
@@ -60,11 +75,23 @@ def _trained(
     return content, task, controllers_of(content, task)
 
 
-def _export(team: Mapping[str, Controller], group: str, content: Mapping[str, Any], task: TaskCfg, out: Path) -> Path:
+def _export(
+    team: Mapping[str, Controller],
+    group: str,
+    content: Mapping[str, Any],
+    task: TaskCfg,
+    out: Path,
+    on_progress: Say | None,
+) -> Path:
+    say = on_progress or (lambda _: None)
+    say(STAGES[0])
     graph = GraphController(team[group], task.scene.objects)
     onnx_bytes = to_onnx(graph)  # before the contract, which lists what the graph really uses
     contract = make_contract(graph, content, task, group if len(team) > 1 else "")
-    save_bundle(onnx_bytes, contract, record_probes(graph, contract, team, task), out)
+    say(STAGES[1])
+    probes = record_probes(graph, contract, team, task)
+    say(STAGES[2])
+    save_bundle(onnx_bytes, contract, probes, out)
     return out
 
 
