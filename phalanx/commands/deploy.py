@@ -17,12 +17,14 @@ def deploy(
     kill_after_s: Annotated[float | Literal["auto"] | None, tyro.conf.arg(metavar="SECONDS|auto|None")] = "auto",
     seed: int = 0,
     mission: Literal["task", "swap"] = "task",
+    policy_hosts: int | None = None,
+    shield_hosts: int | None = None,
     out_dir: OutFolder = None,
     json: bool = False,
 ) -> int:
     """Fly a policy file in ROS 2, or the files of a team with several groups, one for each.
 
-    The mission of its task with simulated robots: one policy and one shield process each; exits 1 when it fails.
+    The mission of its task with simulated robots: policies in some processes, shields in others; exits 1 when it fails.
 
     Args:
         subjects: Policy file, such as zoo/swarm-swap.onnx, of a team with several groups a file for each; or a task,
@@ -32,6 +34,9 @@ def deploy(
         kill_after_s: When the first robot's policy process is killed; None for never. auto kills in the swap only.
         seed: Decides starts, goals and sensor noise.
         mission: That of the policy's own task; or swap, in which Crazyflies swap places, for a policy of another task.
+        policy_hosts: Processes for policies, as many as robots for one each; by default one for 8 robots. A policy
+            that is killed is alone in one more.
+        shield_hosts: Processes for shields; by default two, or one for 8 robots where that is more.
         out_dir: New folder for bag, logs, result and report; a fresh one under runs/deploy when not given.
         json: Print the figures as JSON on stdout.
     """
@@ -53,7 +58,9 @@ def deploy(
     with make_progress() as progress:
         bar = progress.add_task("starting", total=plan.duration_s, note="")
         try:
-            result = run_mission(plan, folder, criterion, lambda state: progress.update(bar, **shown(state)))
+            result = run_mission(
+                plan, folder, criterion, lambda state: progress.update(bar, **shown(state)), policy_hosts, shield_hosts
+            )
         except DeployError as error:
             progress.stop()
             err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)

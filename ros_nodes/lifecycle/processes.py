@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -58,13 +59,18 @@ def ros_environment(domain_id: int) -> dict[str, str]:
 
 
 def node_command(
-    module: str, params_files: Sequence[Path | str], namespace: str = "", parameters: Sequence[str] = ()
+    module: str,
+    params_files: Sequence[Path | str],
+    namespace: str = "",
+    parameters: Sequence[str] = (),
+    nodes: Sequence[str] = (),
 ) -> list[str]:
     """Command line of `ros_nodes.nodes.<module>`; later parameter files win, and `parameters` ("name:=value") over all.
 
-    `python -m` rather than an installed executable, so that it runs from a source tree too.
+    `nodes` ("namespace/kind") are those that the module "host" carries. `python -m` rather than an installed
+    executable, so that it runs from a source tree too.
     """
-    command = [sys.executable, "-m", f"ros_nodes.nodes.{module}", "--ros-args"]
+    command = [sys.executable, "-m", f"ros_nodes.nodes.{module}", *nodes, "--ros-args"]
     for file in params_files:
         command += ["--params-file", str(file)]
     if namespace:
@@ -93,6 +99,7 @@ class Processes:
             PARENT: str(os.getpid()),
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._process_of: dict[str, str] = {}  # node -> process
 
     def __enter__(self) -> "Processes":
         return self
@@ -102,7 +109,15 @@ class Processes:
 
     def start(self, name: str, module: str, namespace: str = "") -> None:
         """Start `ros_nodes.nodes.<module>` as process `name`."""
-        command = node_command(module, self._params_files, namespace)
+        node = f"{namespace}/{module.removesuffix('_node')}".strip("/")
+        self._start(name, [node], node_command(module, self._params_files, namespace))
+
+    def start_host(self, name: str, nodes: Sequence[str]) -> None:
+        """Start the process `name` that carries `nodes`, each "namespace/kind"."""
+        self._start(name, nodes, node_command("host", self._params_files, nodes=nodes))
+
+    def _start(self, name: str, nodes: Sequence[str], command: Sequence[str]) -> None:
+        self._process_of |= dict.fromkeys(nodes, name)
         with self.log_of(name).open("ab") as log:
             # A session of its own keeps the terminal's Ctrl-C from it: the parent ends its children in order.
             self._running[name] = subprocess.Popen(
@@ -131,9 +146,24 @@ class Processes:
             if process.poll() is not None:
                 raise ProcessError(f"{name} ended with code {process.returncode}: {self.last_line(name)}")
 
-    def last_line(self, name: str) -> str:
-        """The last error line that `name` printed, or its last line."""
+    def cpu_s(self) -> dict[str, float]:
+        """Processor time, s, that each running process has used; nothing where the system does not tell."""
+        found = {}
+        for name, process in self._running.items():
+            with suppress(OSError):
+                user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+                found[name] = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return found
+
+    def last_line_of(self, node: str) -> str:
+        """What `last_line` finds of the node with this fully qualified name, in the process that carries it."""
+        node = node.strip("/")
+        return self.last_line(self._process_of[node], node.replace("/", "."))
+
+    def last_line(self, name: str, about: str = "") -> str:
+        """The last error line that `name` printed, or its last line; lines with `about` before others."""
         lines = [line for line in self.log_of(name).read_text(errors="replace").splitlines() if line.strip()]
+        lines = [line for line in lines if about in line] or lines
         errors = [line for line in lines if "[ERROR]" in line or "[FATAL]" in line or line.startswith("error:")]
         return (errors or lines or ["no output"])[-1]
 

@@ -1,4 +1,4 @@
-"""A whole mission in ROS 2 on this machine: simulated robots, and for each a policy process and a shield process."""
+"""A whole mission in ROS 2 on this machine: simulated robots, policies in some processes, shields in others."""
 
 import json
 import time
@@ -22,6 +22,7 @@ from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
 from ros_nodes.mission.mission_metrics import load_recording, mission_metrics
 from ros_nodes.mission.mission_success import Criterion, near_goal
 from ros_nodes.mission.operator import MissionNode, OrderSender, bring_up
+from ros_nodes.mission.placement import Placement, place_team
 from ros_nodes.mission.prepare import ECHO, PARAMETERS, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "team.yaml"
@@ -54,9 +55,17 @@ def run_swap(
 
 
 def run_mission(
-    mission: Mission, out_dir: Path | str, criterion: Criterion = near_goal, on_progress: Progress | None = None
+    mission: Mission,
+    out_dir: Path | str,
+    criterion: Criterion = near_goal,
+    on_progress: Progress | None = None,
+    policy_hosts: int | None = None,
+    shield_hosts: int | None = None,
 ) -> dict[str, Any]:
     """Carry out `mission`, each robot with its policy file, and return its metrics (see `mission_metrics`).
+
+    Policies run in `policy_hosts` processes and shields in `shield_hosts`, by default as `place_team` says; a policy
+    that is to be killed is alone in one more.
 
     `criterion` evaluates the ground truth. `on_progress` gets a dict with `phase` ("start", "bring-up",
     "mission", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in
@@ -64,16 +73,20 @@ def run_mission(
     or ValueError for a bundle or mission that cannot be, DeployError when a process fails.
     """
     out = Path(out_dir).resolve()
+    killed = mission.names[mission.kill_robot] if mission.kill_s is not None else ""
+    placement = place_team(mission.names, policy_hosts, shield_hosts, killed)
     shields = prepare(mission, out)
     report = on_progress or (lambda progress: None)
     load = MachineLoad()
-    start_ns, killed_ns, changes = _fly(mission, out, report)
+    start_ns, killed_ns, changes, cores = _fly(mission, placement, out, report)
     other_cores = load.others()
     report({"phase": "evaluate"})
     recording = load_recording(out / "series", mission, start_ns, killed_ns, changes)
     files = dict.fromkeys(member.bundle for member in mission.team)
     result = {
         **mission_metrics(recording, list(shields.values()), criterion),
+        "hosts": placement,
+        "cores": {name: round(share, 4) for name, share in cores.items()},
         "other_programs_cores": None if other_cores is None else round(other_cores, 2),
         "seed": mission.seed,
         "fingerprint": ", ".join(load_bundle(file).fingerprint for file in files),
@@ -84,10 +97,13 @@ def run_mission(
     return result
 
 
-def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None, dict[str, list[ShieldMode]]]:
+def _fly(
+    mission: Mission, placement: Placement, out: Path, report: Progress
+) -> tuple[int, int | None, dict[str, list[ShieldMode]], dict[str, float]]:
     """Start all processes, fly, end them.
 
-    Returns when the mission began and when the policy was killed (ns, robot time), and the modes of each shield.
+    Returns when the mission began and when the policy was killed (ns, robot time), the modes of each shield, and how
+    much of a core each process used during the mission.
     """
     domain_id = free_domain_id()
     environment = ros_environment(domain_id)
@@ -100,9 +116,8 @@ def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None
         processes.start("simulated_robots", "simulated_robots_node")
         for side in ECHO:
             processes.start(side, "echo_node", namespace=side)
-        for name in mission.names:
-            processes.start(f"{name}_shield", "shield_node", namespace=name)
-            processes.start(f"{name}_policy", "policy_node", namespace=name)
+        for name, nodes in placement.items():
+            processes.start_host(name, nodes)
         report({"phase": "bring-up"})
         try:
             send_first = first_orders(mission, node)
@@ -115,10 +130,13 @@ def _fly(mission: Mission, out: Path, report: Progress) -> tuple[int, int | None
             stages[0] += [f"/{side}/echo" for side in ECHO]
             bring_up(node, executor, stages, BRING_UP_S, watch)
             arm(node, executor, watch)
-            return *_conduct(mission, node, processes, report), node.changes
+            began_s, before = time.monotonic(), processes.cpu_s()
+            start_ns, killed_ns = _conduct(mission, node, processes, report)
+            took_s = time.monotonic() - began_s
+            cores = {name: (cpu_s - before[name]) / took_s for name, cpu_s in processes.cpu_s().items()}
+            return start_ns, killed_ns, node.changes, cores
         except BringUpError as error:
-            last = processes.last_line(error.node.strip("/").replace("/", "_"))
-            raise DeployError(f"{error}: {last}") from error
+            raise DeployError(f"{error}: {processes.last_line_of(error.node)}") from error
         except (ArmError, ProcessError) as error:
             raise DeployError(str(error)) from error
 

@@ -1,0 +1,42 @@
+"""Which process carries which nodes: policies in some hosts, shields in others, see `ros_nodes.nodes.host`."""
+
+from collections.abc import Sequence
+
+ROBOTS_PER_HOST = 8  # what one Python process carries with time to spare
+Placement = dict[str, list[str]]  # process -> its nodes, "namespace/kind"
+
+
+def place_team(
+    team: Sequence[str],
+    policy_hosts: int | None = None,
+    shield_hosts: int | None = None,
+    own_policy: str = "",
+) -> Placement:
+    """Processes of a team's policies and shields, robots in turns, so that no process takes two neighbours along.
+
+    By default a process for every `ROBOTS_PER_HOST` robots, and two for shields where there are two robots. As many
+    hosts as robots is a process for each. The policy of `own_policy` is alone in one more process than `policy_hosts`.
+    ValueError for a number of hosts that cannot be.
+    """
+    needed = -(-len(team) // ROBOTS_PER_HOST)
+    for what, count in (("policy_hosts", policy_hosts), ("shield_hosts", shield_hosts)):
+        if count is not None and not 1 <= count <= len(team):
+            raise ValueError(f"{what} = {count}: from 1 to {len(team)}, the number of robots")
+    if shield_hosts is None:
+        shield_hosts = max(needed, min(2, len(team)))
+    together = [name for name in team if name != own_policy]
+    return {
+        **_hosts(team, "shield", shield_hosts),
+        **_hosts([name for name in team if name == own_policy], "policy", 1),
+        **_hosts(together, "policy", min(policy_hosts or needed, len(together))),
+    }
+
+
+def _hosts(team: Sequence[str], kind: str, count: int) -> Placement:
+    """A host of one node is called after it."""
+    found: Placement = {}
+    for number in range(count if team else 0):
+        robots = team[number::count]
+        name = f"{robots[0]}_{kind}" if len(robots) == 1 else f"{kind}_host_{number + 1}"
+        found[name] = [f"{robot}/{kind}" for robot in robots]
+    return found
