@@ -1,5 +1,6 @@
 """One compute thread a process: tests share few cores, and thread pools that fight for them slow everything down."""
 
+import gc
 import os
 import signal
 from contextlib import suppress
@@ -34,6 +35,23 @@ def _own_ros_domains():
         yield
 
 
+@pytest.fixture(scope="module")
+def quickly_compiled():
+    """Compiled code for few steps of few worlds: made in half the time, it runs some times slower."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: the collector need not go through it again and again, nor so often through the rest."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of parallel workers one runs all tests of a file that share a fixture; other tests go to whoever is free."""
     if not config.pluginmanager.hasplugin("xdist"):

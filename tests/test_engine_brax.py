@@ -12,7 +12,7 @@ from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.scenes.scene import Scene
 from sim.tasks import load_task
 
-pytestmark = pytest.mark.slow  # it compiles
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quickly_compiled")]  # it compiles
 
 PIPELINES = ("generalized", "spring", "positional")
 STEPS, WORLDS = 5, 4

@@ -17,7 +17,7 @@ from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.scenes.scene import Scene
 from sim.tasks import load_task
 
-pytestmark = pytest.mark.slow  # it compiles
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quickly_compiled")]  # it compiles
 
 STEPS = 5  # of physics in a control step
 BENCH = """

@@ -19,7 +19,7 @@ from sim.terms import EventTerm, RewardTerm, Term
 from sim.tracing import Untraceable
 from sim.tree import flat, on_tensors
 
-pytestmark = pytest.mark.slow  # it compiles
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quickly_compiled")]  # it compiles
 
 WORLDS, STEPS = 8, 6
 ENDING = slice(0, 3)  # worlds whose episode ends in the third step
