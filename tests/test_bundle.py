@@ -164,6 +164,19 @@ def test_a_contract_that_does_not_describe_the_graph_is_refused(exported, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def test_weights_in_another_file_are_refused(exported, policy_file, tmp_path, monkeypatch):
+    model = onnx.load(policy_file)
+    large = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    monkeypatch.chdir(tmp_path)  # where onnxruntime looks
+    onnx.external_data_helper.set_external_data(large, "weights.bin")
+    onnx.external_data_helper.save_external_data(large, str(tmp_path))
+    large.ClearField("raw_data")
+    keep = {e.key: e.value for e in model.metadata_props if e.key in ("phalanx.contract", "phalanx.probes")}
+    onnx.helper.set_model_props(model, keep)
+    data = add_fingerprint(model.SerializeToString())
+    assert "weights in another file" in refusal(tmp_path / "a.onnx", data)
+
+
 def test_inputs_that_only_one_side_has_are_refused(exported, tmp_path):
     onnx_bytes, contract, probes = exported
     without = replace(contract, inputs=tuple(t for t in contract.inputs if t.name != "base_ang_vel"))

@@ -1,10 +1,13 @@
 """ONNX Runtime sessions as a control loop needs them: one thread, nothing that spins, nothing that prints."""
 
+import re
 from collections.abc import Mapping
 
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+# protobuf: in TensorProto, field 13 (external_data) is an entry with a key (field 1) "location": the name of a file.
+_IN_ANOTHER_FILE = re.compile(rb"\x6a.{1,2}\x0a\x08location\x12", re.DOTALL)
 _FATAL = 4  # the caller reports errors; onnxruntime's own log lines would come on top
 
 
@@ -13,7 +16,9 @@ class ModelError(ValueError):
 
 
 def open_session(model: bytes) -> ort.InferenceSession:
-    """A session on one CPU thread. Raises ModelError when `model` is not a sound ONNX file."""
+    """A session on one CPU thread. Raises ModelError when `model` is not a sound ONNX file, or not all of one."""
+    if _IN_ANOTHER_FILE.search(model):
+        raise ModelError("keeps weights in another file, which its fingerprint does not cover: export it in one piece")
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
