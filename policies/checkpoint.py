@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import torch
@@ -67,9 +68,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise CheckpointError(f"no checkpoint at {path}")
     try:
+        with ZipFile(path) as file:  # torch does not compare its checksums
+            if damaged := file.testzip():
+                raise BadZipFile(damaged)
         with torch.serialization.safe_globals(list(STATE_TYPES)):
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever torch raises on bytes that are none of its own
+    except Exception as error:  # whatever torch and zipfile raise on bytes that are none of its own
         raise CheckpointError(f"{path} is not a checkpoint of phalanx, or damaged") from error
     found = content.get("format") if isinstance(content, dict) else None
     if found == BEFORE:

@@ -136,6 +136,19 @@ def test_bad_checkpoints_are_refused_in_one_line(tmp_path: Path):
         load_checkpoint(path)
 
 
+def test_a_flipped_bit_in_a_checkpoint_is_noticed_or_changes_nothing(tmp_path: Path):
+    path, content = tmp_path / FILE, {"run": {}, "progress": {}, "policies": {"w": torch.randn(4000)}, "algorithm": {}}
+    save_checkpoint(path, content)
+    data, noticed = path.read_bytes(), 0
+    for place in range(7, len(data), len(data) // 60):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+        try:
+            assert torch.equal(load_checkpoint(path)["policies"]["w"], content["policies"]["w"])
+        except CheckpointError:
+            noticed += 1
+    assert noticed > 50  # the rest is padding
+
+
 def test_a_checkpoint_cannot_run_code(tmp_path: Path):
     class Evil:
         def __reduce__(self):
