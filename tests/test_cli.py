@@ -143,6 +143,20 @@ def test_inspect_tells_a_person_what_the_policy_needs_and_does(policy):
         assert word in text, word
 
 
+def test_a_policy_that_its_verification_refused_is_called_so(tmp_path):
+    zoo = Path(__file__).parent.parent / "zoo"
+    for name in ("velocity.onnx", "velocity.json"):
+        (tmp_path / name).write_bytes((zoo / name).read_bytes())
+    why = "refused by shielded_success_1: 0.841, at least 0.9 (velocity.json)"
+    assert why in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
+    done = here("deploy", "velocity.onnx", "--kill-after-s", "3", cwd=tmp_path)  # no flight, but a warning before
+    assert done.returncode == 2 and "kill_after_s = 3" in done.stderr
+    record = json.loads(here("inspect", "velocity.onnx", "--json", cwd=tmp_path).stdout)["verification"]
+    assert record["verdict"] == "refused"
+    (tmp_path / "velocity.json").write_bytes((zoo / "hover.json").read_bytes())  # of another file
+    assert "verification" not in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
+
+
 @pytest.mark.slow
 def test_play_draws_a_page_a_picture_and_a_video(tmp_path):
     for run, name, task, *options in (

@@ -41,13 +41,16 @@ def deploy(
         json: Print the figures as JSON on stdout.
     """
     from deploy.bundle import load_bundle
+    from phalanx.zoo import warn_of_refused
 
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:
         raise ValueError(f"{twice[0]} is given twice: a team takes one file for each group")
-    policies = {str(file): load_bundle(file).contract for file in files}
+    bundles = {file: load_bundle(file) for file in files}
+    policies = {str(file): bundle.contract for file, bundle in bundles.items()}
     if out_dir is not None and (out_dir.is_file() or (out_dir.is_dir() and any(out_dir.iterdir()))):
         raise ValueError(f"--out {out_dir}: exists already; give a new folder")
+    warn_of_refused(bundles)
     from phalanx.mission import plan_mission  # takes seconds: what is wrong with the files is said before
     from phalanx.mission_film import load_mission_flight
     from phalanx.report import render_flight

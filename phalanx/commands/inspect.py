@@ -28,18 +28,23 @@ def inspect(file: PolicyFile, json: bool = False) -> int:
     """
     from deploy.bundle import load_bundle, self_test
     from deploy.contract.codec import contract_to_json
+    from phalanx.zoo import verification
 
     bundle = load_bundle(file)
-    error = self_test(bundle, str(file))
+    error, verified = self_test(bundle, str(file)), verification(file, bundle)
     if json:
         contract = jsonlib.loads(contract_to_json(bundle.contract))
-        print_json({"fingerprint": bundle.fingerprint, "probe_error": error, "contract": contract})
+        print_json(
+            {"fingerprint": bundle.fingerprint, "probe_error": error, "verification": verified, "contract": contract}
+        )
     else:
-        show_contract(bundle.contract, bundle.fingerprint, error, file)
+        show_contract(bundle.contract, bundle.fingerprint, error, file, verified)
     return 0
 
 
-def show_contract(contract: "Contract", fingerprint: str, probe_error: float, path: Path) -> None:
+def show_contract(
+    contract: "Contract", fingerprint: str, probe_error: float, path: Path, verified: dict[str, Any] | None
+) -> None:
     """Print the whole contract of the file at `path`; `probe_error` is the largest difference in its self-test."""
     robot, team, dt_s = contract.robot, contract.team, contract.control_dt_s
     group = f", group [bold]{escape(contract.group)}[/]," if contract.group else ""
@@ -66,6 +71,10 @@ def show_contract(contract: "Contract", fingerprint: str, probe_error: float, pa
         ("by", f"phalanx {p.phalanx_version}" + (f", commit {p.git_commit[:12]}" if p.git_commit else "")),
         ("with", ", ".join(f"{name} {version}" for name, version in p.versions.items())),
     ]
+    if verified:
+        from phalanx.zoo import verdict_in_words
+
+        origin.append(("verification", verdict_in_words(verified)))
     print_section("Origin", (), origin)
 
 

@@ -8,8 +8,6 @@ import tyro
 from phalanx.console import make_progress, out, print_json
 from phalanx.options import Count, Counts, RunFlag, check_robots, check_run
 
-SIGNS = {">=": "at least", "<=": "at most"}
-
 
 def verify(
     files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE...")],
@@ -55,6 +53,8 @@ def verify(
 
 
 def _show(verdict: dict) -> None:
+    from phalanx.zoo import SIGNS
+
     for size, team in verdict["teams"].items():
         out.print(
             f"{size} robots   success {_percent(team['success_rate'])} bare, {_percent(team['shielded_success_rate'])} "
