@@ -10,9 +10,10 @@ from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, T
 from rclpy.qos import QoSProfile
 
 from ros_nodes.lifecycle.clock import RobotClock
+from ros_nodes.lifecycle.health import Health
 from ros_nodes.lifecycle.loop import LoopThread, freeze_garbage
 from ros_nodes.lifecycle.parameters import declare_niceness
-from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.lifecycle.scheduling import schedule_process
 from ros_nodes.lifecycle.series import SeriesWriter
 
@@ -31,6 +32,7 @@ class ManagedNode(LifecycleNode, ABC):
         self._niceness = declare_niceness(self)
         self._mailboxes: list[Mailbox] = []
         self._advertised: list[LifecyclePublisher] = []
+        self._health = Health(self, self._mailboxes, lambda: self._failed)
         self._failed = False  # the loop ended by an exception
         self.wake = self.create_guard_condition(lambda: None).trigger  # the executor, from any thread
 
@@ -44,7 +46,7 @@ class ManagedNode(LifecycleNode, ABC):
 
     def subscribe(self, message_type: type, topic: str, profile: QoSProfile, raw: bool = False) -> Mailbox:
         """A polled subscription until clean-up."""
-        self._mailboxes.append(Mailbox(self, message_type, topic, profile, raw))
+        self._mailboxes.append(make_mailbox(self, message_type, topic, profile, raw))
         return self._mailboxes[-1]
 
     def advertise(self, message_type: type, topic: str, profile: QoSProfile) -> LifecyclePublisher:

@@ -4,13 +4,15 @@ An executor that wakes for each of 400 messages a second costs more than the con
 message of a topic takes it from the middleware when it needs it: one microsecond when there is none.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile
 
 
 class PolledGroup(CallbackGroup):
@@ -38,6 +40,9 @@ class Mailbox:
         self.subscription = node.create_subscription(
             message_type, topic, _never_called, qos, callback_group=PolledGroup(), raw=raw
         )
+        for event in self.subscription.event_handlers:  # the executor logs publishers that cannot be heard
+            event.callback_group = node.default_callback_group
+            node.default_callback_group.add_entity(event)
 
     def take(self) -> tuple[Any, int] | None:
         """The oldest message of the queue and when it arrived (ns, the system's clock); None when it is empty."""
@@ -47,6 +52,50 @@ class Mailbox:
     def close(self) -> None:
         """Leave the topic."""
         self._node.destroy_subscription(self.subscription)
+
+
+class DurableMailbox(Mailbox):
+    """A topic whose publishers are transient-local or volatile: late joiners get the last message of the former.
+
+    A single subscription hears either the volatile ones or the past ones: so there are two, and most come twice.
+    """
+
+    def __init__(self, node: Node, message_type: type, topic: str, qos: QoSProfile, raw: bool = False):
+        volatile = QoSProfile(depth=qos.depth, reliability=qos.reliability)
+        super().__init__(node, message_type, topic, volatile, raw)
+        self._past = node.create_subscription(
+            message_type,
+            topic,
+            _never_called,
+            qos,
+            callback_group=PolledGroup(),
+            raw=raw,
+            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),  # the other one reports
+        )
+        self._newest_ns = 0  # when the newest message was sent
+        self._taken: deque[int] = deque(maxlen=2 * qos.depth)  # when those were sent that may come again
+
+    def take(self) -> tuple[Any, int] | None:
+        for subscription in (self.subscription, self._past):
+            while (taken := subscription.handle.take_message(self.message_type, self._raw)) is not None:
+                sent_ns = taken[1]["source_timestamp"]
+                # What is past must not undo what was said since.
+                if sent_ns in self._taken or (subscription is self._past and sent_ns < self._newest_ns):
+                    continue
+                self._taken.append(sent_ns)
+                self._newest_ns = max(self._newest_ns, sent_ns)
+                return taken[0], taken[1]["received_timestamp"]
+        return None
+
+    def close(self) -> None:
+        super().close()
+        self._node.destroy_subscription(self._past)
+
+
+def make_mailbox(node: Node, message_type: type, topic: str, qos: QoSProfile, raw: bool = False) -> Mailbox:
+    """The mailbox for `qos`: one that is to receive past messages receives volatile publishers too."""
+    kind = DurableMailbox if qos.durability == DurabilityPolicy.TRANSIENT_LOCAL else Mailbox
+    return kind(node, message_type, topic, qos, raw)
 
 
 class Waiter:

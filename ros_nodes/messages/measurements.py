@@ -20,12 +20,12 @@ class Measurements:
     def __init__(self, node: ManagedNode, spec: RobotSpec, robot: str, namespace: str = ""):
         """`namespace` ends in a slash; empty for the node's own."""
         self._odometry = odometry_of(base_frame(robot))
-        self._odometry_publisher = node.advertise(Odometry, f"{namespace}odom", qos.SENSOR)
+        self._odometry_publisher = node.advertise(Odometry, f"{namespace}odom", qos.MEASURED)
         self._odometry_ns = round(1e9 / spec.control_hz) if spec.fixed_base else 0
         self._last_ns = 0
         self._joints = JointConverter(spec.joint_names, base_frame(robot))
         self._joint_publisher = (
-            node.advertise(JointState, f"{namespace}joint_states", qos.SENSOR) if spec.joints else None
+            node.advertise(JointState, f"{namespace}joint_states", qos.MEASURED) if spec.joints else None
         )
 
     def publish(self, state: RobotState, stamp_ns: int) -> None:

@@ -6,6 +6,9 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 # Only the newest measurement counts: a lost one is replaced by the next.
 SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
+# Sensors are published reliable (REP-2003), so that every subscriber can hear them; ours ask for no more than SENSOR.
+MEASURED = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
+
 # Late joiners, such as a restarted node, receive the last message.
 LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 

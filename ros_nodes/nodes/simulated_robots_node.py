@@ -69,7 +69,7 @@ class SimulatedRobotsNode(ManagedNode):
         named = list(zip(specs, mission.names, strict=True))
         self._measurements = [Measurements(self, spec, name, f"/{name}/") for spec, name in named]
         self._objects = [(name, odometry_of(name)) for name in mission.objects]
-        self._trackers = [self.advertise(Odometry, object_topic(name), qos.SENSOR) for name in mission.objects]
+        self._trackers = [self.advertise(Odometry, object_topic(name), qos.MEASURED) for name in mission.objects]
         self._object_every = self._every(OBJECT_HZ)
         self._newest = max(*self._sensor_every, self._object_every)  # steps in which everything is measured once
         self._truth_publisher = self.advertise(PoseArray, GROUND_TRUTH, qos.SENSOR)

@@ -1,0 +1,59 @@
+"""What every node says about itself once a second on `/diagnostics`, by REP-107: its state, and whom it cannot hear."""
+
+from collections.abc import Callable, Sequence
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode
+
+from ros_nodes.lifecycle.polling import Mailbox
+
+PERIOD_S = 1.0
+CHECK_EVERY = 5  # periods between two looks at the types of topics
+
+
+class Health:
+    """Publishes from the executor's thread, from the node's beginning to its end."""
+
+    def __init__(self, node: LifecycleNode, mailboxes: Sequence[Mailbox], failed: Callable[[], bool]):
+        """`mailboxes`: what the node listens to, a list that changes; `failed`: its loop has ended by an exception."""
+        self._node, self._mailboxes, self._failed = node, mailboxes, failed
+        name = node.get_fully_qualified_name().strip("/")
+        self._status = DiagnosticStatus(name=f"{name}: node", hardware_id=name.rpartition("/")[0])
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self._unheard: list[str] = []
+        self._count = 0
+        node.create_timer(PERIOD_S, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def _publish(self) -> None:
+        if self._count % CHECK_EVERY == 0:
+            self._check_types()
+        self._count += 1
+        state = self._node._state_machine.current_state[1]
+        level, message = DiagnosticStatus.OK, state
+        if self._unheard:
+            level, message = DiagnosticStatus.WARN, self._unheard[0]
+        if self._failed():
+            level, message = DiagnosticStatus.ERROR, "its loop has ended, see the log"
+        self._status.level, self._status.message = level, message
+        values = {"state": state, "publishers not heard": "; ".join(self._unheard)}
+        self._status.values = [KeyValue(key=key, value=value) for key, value in values.items()]
+        array = DiagnosticArray(status=[self._status])
+        array.header.stamp = self._node.get_clock().now().to_msg()
+        self._publisher.publish(array)
+
+    def _check_types(self) -> None:
+        """Name the publishers of another type, once: no middleware of ROS has an event for them that works."""
+        unheard = []
+        for mailbox in self._mailboxes:
+            package, kind = mailbox.message_type.__module__.split(".")[0], mailbox.message_type.__name__
+            expected = f"{package}/msg/{kind}"
+            for info in self._node.get_publishers_info_by_topic(mailbox.subscription.topic_name):
+                if info.topic_type != expected:
+                    who = f"{info.node_namespace.rstrip('/')}/{info.node_name}"
+                    topic = mailbox.subscription.topic_name
+                    unheard.append(f"{topic} of {who} has type {info.topic_type}; expected {expected}")
+        for text in unheard:
+            if text not in self._unheard:
+                self._node.get_logger().warning(text)
+        self._unheard = unheard
