@@ -1,17 +1,10 @@
 """The policies that ship with the source tree, and their measured success."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from phalanx.console import err
 from sim.tasks import load_task
-
-if TYPE_CHECKING:
-    from deploy.bundle import Bundle
-
-SIGNS = {">=": "at least", "<=": "at most"}
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"  # of this source tree; an installed package brings none
 
@@ -43,36 +36,6 @@ def shipped_figure(task: str) -> dict[str, Any] | None:
             names = ("success_rate", "success_interval", "shielded_success_rate", "shielded_success_interval")
             figure |= {"episodes": measured["episodes"], **{name: team[name] for name in names}}
     return figure
-
-
-def verification(file: Path, bundle: "Bundle") -> dict[str, Any] | None:
-    """What `phalanx verify --json` printed of this very `file`, where it stands beside it as FILE.json or TASK.json."""
-    for path in (file.with_suffix(".json"), file.with_name(f"{bundle.contract.task}.json")):
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            parts = record.get("files", {"": record}).values()
-            if bundle.fingerprint in [part["fingerprint"] for part in parts]:
-                return record | {"record": str(path)}
-        except (OSError, ValueError, AttributeError, KeyError, TypeError):
-            continue  # there is none, or something else of that name
-    return None
-
-
-def warn_of_refused(bundles: "Mapping[Path, Bundle]") -> None:
-    """A warning on stderr for each file that its verification refused."""
-    for file, bundle in bundles.items():
-        record = verification(file, bundle)
-        if record and record["verdict"] != "verified":
-            err.print(f"[yellow]warning:[/] {file} was {verdict_in_words(record)}")
-
-
-def verdict_in_words(record: dict[str, Any]) -> str:
-    """`refused by shielded_success_1: 0.841, at least 0.9 (zoo/velocity.json)`."""
-    missed = [
-        f"{g['name']}: {g['value']:.3g}, {SIGNS[g['sign']]} {g['limit']:g}" for g in record["gates"] if not g["passed"]
-    ]
-    by = f" by {'; '.join(missed)}" if missed else f" with {record['episodes']} held-out starts"
-    return f"{record['verdict']}{by} ({record['record']})"
 
 
 def figure_in_words(figure: dict[str, Any] | None) -> str:

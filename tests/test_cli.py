@@ -147,7 +147,7 @@ def test_a_policy_that_its_verification_refused_is_called_so(tmp_path):
     zoo = Path(__file__).parent.parent / "zoo"
     for name in ("velocity.onnx", "velocity.json"):
         (tmp_path / name).write_bytes((zoo / name).read_bytes())
-    why = "refused by shielded_success_1: 0.841, at least 0.9 (velocity.json)"
+    why = "refused by success of one robot with shield: 0.841, at least 0.9"
     assert why in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
     done = here("deploy", "velocity.onnx", "--kill-after-s", "3", cwd=tmp_path)  # no flight, but a warning before
     assert done.returncode == 2 and "kill_after_s = 3" in done.stderr

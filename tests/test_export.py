@@ -13,6 +13,7 @@ from deploy.bundle import load_bundle
 from deploy.contract.codec import contract_to_json
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
+from phalanx.verdict import gate_in_words, why_no_parity
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.evaluate import evaluate, wilson
 from policies.evaluation.trained import load_controller
@@ -95,8 +96,21 @@ def test_a_robot_alone_does_what_the_batch_does(bundle_path: Path):
 def test_parity_notices_another_policy(bundle_path: Path, run_dir: Path, tmp_path: Path):
     content = load_checkpoint(run_dir)
     content["policies"]["crazyflie"]["state"]["trunk.peers.encode.weight"] *= 1.01
+    content["run"] = {**content["run"], "seed": 11}
     save_checkpoint(tmp_path / "checkpoint.pt", content)
-    assert measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg(parity_worlds=2))["max_abs"] > 1e-4
+    parity = measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg(parity_worlds=2))
+    assert parity["max_abs"] > 1e-4 and "the checkpoint seed 11, " in parity["other_origin"]
+    assert "the file was not made from this checkpoint: seed " in why_no_parity(parity)
+    content["run"] = {**content["run"], "task": "hover", "from": "hover"}
+    save_checkpoint(tmp_path / "checkpoint.pt", content)
+    with pytest.raises(ValueError, match=r"was not made from .*: it is for task 'swarm-swap', the run for 'hover'"):
+        measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg())
+
+
+def test_gates_are_named_as_a_person_would():
+    names = ("shielded_success_1", "shielded_collisions_4", "parity", "probes_carrier")
+    words = ["success of one robot with shield", "collisions of 4 robots with shield", "parity", "probes of carrier"]
+    assert [gate_in_words({"name": name}) for name in names] == words
 
 
 def test_a_run_that_is_not_there_is_no_parity(bundle_path: Path, tmp_path: Path):

@@ -41,7 +41,7 @@ def deploy(
         json: Print the figures as JSON on stdout.
     """
     from deploy.bundle import load_bundle
-    from phalanx.zoo import warn_of_refused
+    from phalanx.verdict import warn_of_refused
 
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from hardware.ranges import check_range
 from phalanx.console import err, out, print_json
 from phalanx.options import Agent, Count, Counts, Device, Engine, Json, Subjects, TaskFlag, check_robots, check_seed
+from phalanx.verdict import team_in_words
 
 
 def evaluate(
@@ -34,6 +36,7 @@ def evaluate(
     """
     check_seed(seed)
     check_robots(*robots)
+    check_range("episodes", episodes, 1)
     from phalanx.subjects import check_subjects, runners_and_task
 
     check_subjects(subjects, task)
@@ -74,4 +77,4 @@ def sentence(result: Mapping[str, Any], touching: bool) -> str:
     parts.append(f"return {result['mean_return']:.1f} in {result['mean_episode_s']:.1f} s")
     if result["shield"]:
         parts.append(f"shield intervened {100 * result['intervention_rate']:.0f} % of the time")
-    return f"{'one robot' if size == 1 else f'{size} robots'}: {', '.join(parts)}"
+    return f"{team_in_words(size)}: {', '.join(parts)}"

@@ -28,7 +28,7 @@ def inspect(file: PolicyFile, json: bool = False) -> int:
     """
     from deploy.bundle import load_bundle, self_test
     from deploy.contract.codec import contract_to_json
-    from phalanx.zoo import verification
+    from phalanx.verdict import verification
 
     bundle = load_bundle(file)
     error, verified = self_test(bundle, str(file)), verification(file, bundle)
@@ -72,7 +72,7 @@ def show_contract(
         ("with", ", ".join(f"{name} {version}" for name, version in p.versions.items())),
     ]
     if verified:
-        from phalanx.zoo import verdict_in_words
+        from phalanx.verdict import verdict_in_words
 
         origin.append(("verification", verdict_in_words(verified)))
     print_section("Origin", (), origin)

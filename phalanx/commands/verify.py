@@ -5,8 +5,10 @@ from typing import Annotated
 
 import tyro
 
+from hardware.ranges import check_range
 from phalanx.console import make_progress, out, print_json
 from phalanx.options import Count, Counts, RunFlag, check_robots, check_run
+from phalanx.verdict import figures_of, gate_in_words, team_in_words, why_no_parity
 
 
 def verify(
@@ -30,8 +32,11 @@ def verify(
         json: Print every figure as JSON on stdout.
     """
     check_robots(*robots)
+    check_range("episodes", episodes, 1)
     if not files:
         raise ValueError("which policy file? such as zoo/swarm-swap.onnx; see phalanx verify --help")
+    if folders := [file for file in files if file.is_dir()]:
+        raise ValueError(f"{folders[0]} is a folder: give a policy file; the run that it came from goes after --run")
     from deploy.bundle import load_bundle
 
     if run is not None:
@@ -53,22 +58,23 @@ def verify(
 
 
 def _show(verdict: dict) -> None:
-    from phalanx.zoo import SIGNS
-
     for size, team in verdict["teams"].items():
+        success, collided = ((team[f"{what}_rate"], team[f"shielded_{what}_rate"]) for what in ("success", "collision"))
         out.print(
-            f"{size} robots   success {_percent(team['success_rate'])} bare, {_percent(team['shielded_success_rate'])} "
-            f"shielded ({_interval(team)})   collisions {_percent(team['collision_rate'])} bare, "
-            f"{_percent(team['shielded_collision_rate'])} shielded"
+            f"{team_in_words(int(size))}   success {_percent(success[0])} bare, {_percent(success[1])} shielded "
+            f"({_interval(team)})   collisions {_percent(collided[0])} bare, {_percent(collided[1])} shielded"
         )
     files = list(verdict.get("files", {"": verdict}).values())
     out.print(f"{verdict['episodes']} held-out starts for each; parity is between {files[0]['parity']['between']}")
     for gate in verdict["gates"]:
         mark = "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
-        out.print(f"{mark}  {gate['name']:<24} {gate['value']:.3g}, {SIGNS[gate['sign']]} {gate['limit']:g}")
+        out.print(f"{mark}  {gate_in_words(gate):<36} {figures_of(gate)}")
         team = verdict["teams"].get(gate["name"].removeprefix("shielded_success_"), {})
         if not gate["passed"] and team.get("shielded_success_rate", 0.0) > gate["limit"]:
             out.print(f"      {verdict['episodes']} starts show no more than that; more of them may: --episodes")
+        if not gate["passed"] and gate["name"].startswith("parity"):
+            file = verdict.get("files", {}).get(gate["name"].removeprefix("parity_"), files[0])
+            out.print(f"      {why_no_parity(file['parity'])}")
     colour = "green" if verdict["verdict"] == "verified" else "red"
     out.print(f"[{colour}]{verdict['verdict']}[/]  {'  '.join(file['bundle'] for file in files)}")
 

@@ -13,9 +13,10 @@ from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.contract import Contract
 from deploy.runtime import PolicyRuntime
 from hardware.ranges import check_fields, check_range
+from policies.checkpoint import load_checkpoint
 from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load_team
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
-from policies.evaluation.trained import load_controller
+from policies.evaluation.trained import controllers_of, trained_task
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task
@@ -142,12 +143,15 @@ def measure_team_parity(
     """As `measure_parity` for the file of each group, flown together."""
     contract = next(iter(bundles.values())).contract
     files = {group: BundleRunner(PolicyRuntime(bundle)) for group, bundle in bundles.items()}
+    origins: dict[str, str | None] = dict.fromkeys(bundles)
     reference: dict[str, PolicyRunner]
     other: dict[str, PolicyRunner]
     if run_dir is not None:
         worlds, between = cfg.parity_worlds, "torch controller and policy file"
-        reference = {group: TorchRunner(load_controller(run_dir, group=group)) for group in bundles}
-        other = dict(files)
+        content = load_checkpoint(run_dir)
+        origins = {group: _other_origin(bundle.contract, content, run_dir) for group, bundle in bundles.items()}
+        team = controllers_of(content, trained_task(content))
+        reference, other = {group: TorchRunner(team[group]) for group in bundles}, dict(files)
     else:
         worlds, between = 1, "batched policy file and single-robot runtime"
         reference, other = dict(files), {group: _OneByOne(bundle) for group, bundle in bundles.items()}
@@ -169,7 +173,29 @@ def measure_team_parity(
         flying &= ~env.step(action).ended
         steps += 1
     said = {"between": between, "episodes": worlds, "steps": steps}
-    return {group: {"max_abs": worst[group], "robots": env.groups[group].num_agents, **said} for group in bundles}
+    return {
+        group: {"max_abs": worst[group], "robots": env.groups[group].num_agents, **said, "other_origin": origins[group]}
+        for group in bundles
+    }
+
+
+def _other_origin(contract: Contract, content: Mapping[str, Any], run_dir: Path) -> str | None:
+    """What says that a file was not made from the checkpoint with `content`; ValueError where it is of another task."""
+    run, of_file = content["run"], contract.provenance
+    task = run.get("from") or run["task"]
+    if task != contract.task:
+        raise ValueError(
+            f"the file was not made from {run_dir}: it is for task {contract.task!r}, the run for {task!r}"
+        )
+    steps = content["progress"]["agent_steps"] // run["num_agents"]
+    found = [
+        f"seed {s}, {n:,} environment steps, saved {t}"
+        for s, n, t in (
+            (of_file.seed, of_file.env_steps, of_file.trained_at_utc),
+            (run["seed"], steps, content["saved_at_utc"]),
+        )
+    ]
+    return None if found[0] == found[1] else f"{found[0]}; the checkpoint {found[1]}"
 
 
 class _OneByOne:

@@ -25,6 +25,11 @@ from sim.physics import on
 from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
+IN_WORDS = {
+    "dims": "sizes of observations (own, neighbours, privileged)",
+    "action_dim": "channels",
+    "driven": "driven channels",
+}
 
 
 class Trainer:
@@ -166,8 +171,9 @@ class Trainer:
             raise CheckpointError(f"cannot resume with groups {now}: the checkpoint was made with {then}")
         for name in ("task", "algo", "seed", "num_envs", "num_agents", "shield"):
             if saved[name] != asked[name]:
+                option = {"num_agents": "robots"}.get(name, name)
                 raise CheckpointError(
-                    f"cannot resume with {name} = {asked[name]!r}: the checkpoint was made with {saved[name]!r}"
+                    f"cannot resume with {option} = {asked[name]!r}: the checkpoint was made with {saved[name]!r}"
                 )
         for part in ("network", "algorithm"):
             changed = {
@@ -188,7 +194,9 @@ class Trainer:
                 raise CheckpointError(f"{path} has no policy for {name!r} of task {self.run['task']!r}, but for {has}")
             theirs, mine = saved["policies"][name]["spec"], policy.spec()
             differ = [
-                f"{key} ({theirs.get(key)} there, {mine[key]} here)" for key in mine if theirs.get(key) != mine[key]
+                f"{IN_WORDS.get(key, key)} ({theirs.get(key)} there, {mine[key]} here)"
+                for key in mine
+                if theirs.get(key) != mine[key]
             ]
             if differ:
                 raise CheckpointError(f"cannot start from {path}: networks differ in {', '.join(differ)}")

@@ -1,0 +1,67 @@
+"""What `phalanx verify` found of a policy file, in words, and where it was written down."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from phalanx.console import err
+
+if TYPE_CHECKING:
+    from deploy.bundle import Bundle
+
+SIGNS = {">=": "at least", "<=": "at most"}
+
+
+def verification(file: Path, bundle: "Bundle") -> dict[str, Any] | None:
+    """What `phalanx verify --json` printed of this very `file`, where it stands beside it as FILE.json or TASK.json."""
+    for path in (file.with_suffix(".json"), file.with_name(f"{bundle.contract.task}.json")):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            parts = record.get("files", {"": record}).values()
+            if bundle.fingerprint in [part["fingerprint"] for part in parts]:
+                return record | {"record": str(path)}
+        except (OSError, ValueError, AttributeError, KeyError, TypeError):
+            continue  # there is none, or something else of that name
+    return None
+
+
+def warn_of_refused(bundles: "Mapping[Path, Bundle]") -> None:
+    """A warning on stderr for each file that its verification refused."""
+    for file, bundle in bundles.items():
+        record = verification(file, bundle)
+        if record and record["verdict"] != "verified":
+            err.print(f"[yellow]warning:[/] {file} was {verdict_in_words(record)}")
+
+
+def verdict_in_words(record: Mapping[str, Any]) -> str:
+    """`refused by success of one robot with shield: 0.841, at least 0.9 (zoo/velocity.json)`."""
+    missed = [f"{gate_in_words(gate)}: {figures_of(gate)}" for gate in record["gates"] if not gate["passed"]]
+    by = f" by {'; '.join(missed)}" if missed else f" with {record['episodes']} held-out starts"
+    return f"{record['verdict']}{by} ({record['record']})"
+
+
+def gate_in_words(gate: Mapping[str, Any]) -> str:
+    """`success of 4 robots with shield` for shielded_success_4, `parity of carrier` for parity_carrier."""
+    if found := re.fullmatch(r"shielded_(success|collisions)_(\d+)", gate["name"]):
+        return f"{found[1]} of {team_in_words(int(found[2]))} with shield"
+    return gate["name"].replace("_", " of ", 1)
+
+
+def figures_of(gate: Mapping[str, Any]) -> str:
+    """Value and limit of a gate: `0.841, at least 0.9`."""
+    return f"{gate['value']:.3g}, {SIGNS[gate['sign']]} {gate['limit']:g}"
+
+
+def team_in_words(robots: int) -> str:
+    """`one robot`, `4 robots`."""
+    return "one robot" if robots == 1 else f"{robots} robots"
+
+
+def why_no_parity(parity: Mapping[str, Any]) -> str:
+    """What it means that commands differ by more than rounding."""
+    apart = f"commands of {parity['between']} differ by up to {parity['max_abs']:.3g}"
+    if origin := parity.get("other_origin"):
+        return f"{apart}: the file was not made from this checkpoint: {origin}"
+    return apart
