@@ -1,5 +1,6 @@
 """Robot time: what processes agree on, and what a step of the system's clock does to stamps and ages."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -9,6 +10,8 @@ from itertools import pairwise
 import pytest
 
 pytest.importorskip("rclpy")
+from system_clock import SystemClock
+
 from ros_nodes.lifecycle import clock as module
 from ros_nodes.lifecycle.clock import MachineClock, RobotClock, SenderClock
 
@@ -122,3 +125,24 @@ def test_sleeping_ends_on_time_and_when_the_loop_does(clock):
     assert clock.sleep_until(until_ns, stopped) and clock.now_ns() >= until_ns
     stopped.set()
     assert not clock.sleep_until(clock.now_ns() + 3600 * S, stopped)
+
+
+def test_a_wait_for_messages_ends_on_time_though_the_clock_is_set_back_meanwhile(tmp_path):
+    """The middleware waits for a time of the system's clock: a shield without a policy would command nothing."""
+    code = (
+        "import time, rclpy; from nav_msgs.msg import Odometry; from ros_nodes.messages import qos\n"
+        "from ros_nodes.lifecycle.polling import Mailbox, Waiter\n"
+        "rclpy.init(); node = rclpy.create_node('waits')\n"
+        "waiter = Waiter(node, [Mailbox(node, Odometry, 'odom', qos.SENSOR)])\n"
+        "print('ready', flush=True); begin = time.monotonic()\n"
+        "while (left_s := begin + 1.0 - time.monotonic()) > 0:\n"
+        "    waiter.wait(left_s)\n"
+        "print(time.monotonic() - begin)\n"
+    )
+    clock = SystemClock(tmp_path)
+    environment = {**os.environ, **clock.environment}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        clock.step(-2.0)
+        assert 1.0 <= float(process.stdout.readline()) < 1.5

@@ -11,6 +11,8 @@ import os
 import tempfile
 import threading
 import time
+import weakref
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from ros_nodes.lifecycle.polling import Waiter
 
 STEP_NS = 1_000_000  # a change of the system's clock that counts as a step
+WATCH_S = 0.05  # between two looks at the system's clock
+SUSPECT_NS = 20_000_000  # a message of this age makes one look at once
 READ_NS = 50_000  # two clocks that are read further apart than this were interrupted in between
 SETTLED_NS = 1_000_000_000  # after a step: messages stamped before it have arrived
 AHEAD_NS = 5_000_000  # clocks of one robot's computers agree to this
@@ -44,17 +48,32 @@ class MachineClock:
             self.offset_ns = own_ns
             self.warning = f"this process has a clock of its own, for it shares none with others: {error}"
         self.ahead_ns = self.ahead_before_ns = 0  # of the system's clock: now, and before the last step
-        self.steps = 0
+        self.steps = self.logged = 0
         self.settled_ns = 0  # robot time from which on the last step is over
         self._lock = threading.Lock()
+        self._on_step: list[weakref.WeakMethod[Callable[[int], None]]] = []
+        self._watcher: threading.Thread | None = None
         self.watch()
 
     def now_ns(self) -> int:
         """Robot time."""
         return time.monotonic_ns() + self.offset_ns
 
+    def on_step(self, method: "weakref.WeakMethod[Callable[[int], None]]") -> None:
+        """Have `method` called with the size, ns, of each step of the system's clock, while its owner lives."""
+        with self._lock:
+            self._on_step.append(method)
+            if self._watcher is None:
+                self._watcher = threading.Thread(target=self._keep_watching, name="clock", daemon=True)
+                self._watcher.start()
+
+    def _keep_watching(self) -> None:
+        while True:
+            time.sleep(WATCH_S)
+            self.watch()
+
     def watch(self) -> int:
-        """Look at the system's clock. How far it has stepped since the last look, ns; 0 in all other threads."""
+        """Look at the system's clock. How far it has stepped since the last look, ns."""
         wall_ns = _wall_offset_ns(tries=1)
         if not wall_ns or abs(wall_ns - self.offset_ns - self.ahead_ns) < STEP_NS:
             return 0
@@ -66,6 +85,11 @@ class MachineClock:
             self.ahead_before_ns, self.ahead_ns = self.ahead_ns, ahead_ns if abs(ahead_ns) >= STEP_NS else 0
             self.settled_ns = self.now_ns() + SETTLED_NS
             self.steps += 1
+            self._on_step = [method for method in self._on_step if method() is not None]
+            methods = list(self._on_step)
+        for method in methods:
+            if (call := method()) is not None:
+                call(step_ns)
         return step_ns
 
     def _agree(self, folder: Path, own_ns: int) -> int:
@@ -116,6 +140,7 @@ class RobotClock:
                 node.get_logger().warning(self.machine.warning)
                 self.machine.warning = ""
             self._ros_clock = node.get_clock()
+            self.machine.on_step(weakref.WeakMethod(self._log_step))
 
     @property
     def is_simulated(self) -> bool:
@@ -128,14 +153,14 @@ class RobotClock:
             return int(self._ros_clock.now().nanoseconds)
         return self.machine.now_ns()
 
-    def watch(self) -> None:
-        """Log a step of the system's clock; to be called once a cycle."""
-        step_ns = self.machine.watch()
-        if step_ns and self._node is not None:
-            self._node.get_logger().warning(
-                f"the system's clock stepped by {step_ns * 1e-9:+.3f} s; ages and deadlines go on as before, "
-                f"stamps are {-self.machine.ahead_ns * 1e-9:+.3f} s from it until all nodes are started anew"
-            )
+    def _log_step(self, step_ns: int) -> None:
+        if self._node is not None and self.machine.logged != self.machine.steps:  # one line of a process
+            self.machine.logged = self.machine.steps
+            ahead_s = self.machine.ahead_ns * 1e-9
+            side = "behind" if ahead_s > 0 else "ahead of"
+            after = f"; stamps are {abs(ahead_s):.3f} s {side} it until all nodes have ended"
+            text = f"the system's clock stepped by {step_ns * 1e-9:+.3f} s; ages and deadlines are as before"
+            self._node.get_logger().warning(text + after * bool(ahead_s))
 
     def start(self, stopped: threading.Event) -> None:
         """With `use_sim_time` wait for the first `/clock`."""
@@ -148,6 +173,7 @@ class RobotClock:
 
         With `use_sim_time` that is now: nobody noted what `/clock` said then.
         """
+        self.machine.watch()
         now_ns = self.now_ns()
         return now_ns if self.is_simulated else min(now_ns, received_ns - self.machine.ahead_ns)
 
@@ -186,8 +212,8 @@ class SenderClock:
     def to_own(self, stamp_ns: int, now_ns: int) -> int:
         """`stamp_ns`, of a message that was taken at `now_ns`, in the time of the node."""
         machine = self._machine
-        if stamp_ns > now_ns + AHEAD_NS:  # the step may be new
-            self._clock.watch()
+        if not -AHEAD_NS <= now_ns - stamp_ns <= SUSPECT_NS:
+            machine.watch()
         unsettled = machine.steps > 0 and now_ns < machine.settled_ns
         if not (machine.ahead_ns or unsettled) or self._clock.is_simulated:
             return stamp_ns

@@ -4,6 +4,7 @@ An executor that wakes for each of 400 messages a second costs more than the con
 message of a topic takes it from the middleware when it needs it: one microsecond when there is none.
 """
 
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+
+from ros_nodes.lifecycle.clock import machine_clock
 
 
 class PolledGroup(CallbackGroup):
@@ -99,19 +102,29 @@ def make_mailbox(node: Node, message_type: type, topic: str, qos: QoSProfile, ra
 
 
 class Waiter:
-    """Sleeps until one of several mailboxes has a message."""
+    """Sleeps until one of several mailboxes has a message.
+
+    The middleware waits for a time of the system's clock: when that is set back, a wait goes on for as much longer. So
+    a step ends it.
+    """
 
     def __init__(self, node: Node, mailboxes: Sequence[Mailbox]):
         self._mailboxes = mailboxes
-        self._wait_set = _rclpy.WaitSet(len(mailboxes), 0, 0, 0, 0, 0, node.context.handle)
+        self._wait_set = _rclpy.WaitSet(len(mailboxes), 1, 0, 0, 0, 0, node.context.handle)
+        self._stepped = _rclpy.GuardCondition(node.context.handle)
+        machine_clock().on_step(weakref.WeakMethod(self._end_wait))
 
     def wait(self, timeout_s: float) -> bool:
-        """True when a mailbox has something; False after `timeout_s`."""
+        """True when a mailbox has something; False after `timeout_s`, or as the system's clock steps."""
         self._wait_set.clear_entities()
         for mailbox in self._mailboxes:
             self._wait_set.add_subscription(mailbox.subscription.handle)
+        self._wait_set.add_guard_condition(self._stepped)
         self._wait_set.wait(max(0, int(timeout_s * 1e9)))
         return bool(self._wait_set.get_ready_entities("subscription"))
+
+    def _end_wait(self, step_ns: int) -> None:
+        self._stepped.trigger_guard_condition()
 
 
 def _never_called(message: Any) -> None:

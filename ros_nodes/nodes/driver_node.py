@@ -65,7 +65,6 @@ class DriverNode(ManagedNode):
         heard_ns: int | None = None
         while (tick := deadlines.wait(stopped)) is not None:
             now_ns = tick.woke_ns
-            self.clock.watch()
             if self._obey(driver):
                 heard_ns = now_ns
             elif heard_ns is not None and now_ns - heard_ns > self._command_timeout_s * NS:

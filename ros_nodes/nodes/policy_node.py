@@ -74,7 +74,6 @@ class PolicyNode(ManagedNode):
         deadlines = Deadlines(self._period_s, self.clock, first_ns)
         last_woke_ns = 0
         while (tick := deadlines.wait(stopped)) is not None:
-            self.clock.watch()
             self._step(self._inbox.update(self.clock.now_ns()), first_stamp_ns + tick.deadline_ns - first_ns, stopped)
             if self._series and last_woke_ns:
                 period_error_us = (tick.woke_ns - last_woke_ns - deadlines.period_ns * (1 + tick.skipped)) * 1e-3

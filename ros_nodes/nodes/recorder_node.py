@@ -50,7 +50,6 @@ class RecorderNode(ManagedNode):
                 )
             ending = False
             while not ending:
-                self.clock.watch()
                 ending = stopped.is_set()  # after the end is asked for, what has arrived is still written
                 for mailbox in self._inbox:
                     while (taken := mailbox.take()) is not None:

@@ -103,7 +103,6 @@ class ShieldNode(ManagedNode):
 
     def _step(self, now_ns: int, arrived: bool) -> None:
         now_s = now_ns * 1e-9
-        self.clock.watch()
         self._state.update(now_ns)
         peers = self._peers.update(now_ns)
         self._serve_services()

@@ -100,7 +100,6 @@ class SimulatedRobotsNode(ManagedNode):
         deadlines = Deadlines(1 / self._physics_hz, self.clock)
         count = 0
         while (tick := deadlines.wait(stopped)) is not None:
-            self.clock.watch()
             self._receive(tick.woke_ns)
             for missed in range(tick.skipped, -1, -1):  # physics may not lag: simulated time is real time
                 now_ns = tick.deadline_ns - missed * deadlines.period_ns
