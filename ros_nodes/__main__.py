@@ -15,7 +15,7 @@ PLAN = "launch_plan"  # what a launch file is to start
 
 def main() -> int:
     """Run the node that the first argument names; 2 where there is none."""
-    names = sorted(path.stem for path in (Path(__file__).parent / "nodes").glob("*_node.py"))
+    names = ["host", *sorted(path.stem for path in (Path(__file__).parent / "nodes").glob("*_node.py"))]
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in (*names, PLAN):
         print(f"error: node {name!r}: choose from {', '.join(names)}", file=sys.stderr)

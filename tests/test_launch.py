@@ -19,8 +19,8 @@ from ros_rig import standing
 from ros_nodes.lifecycle.bring_up import CONFIGURE, BringUp
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.mission.deploy import CONFIG, operator
-from ros_nodes.mission.launch_arguments import mission_for, names_in, pose_in, robot_for, seed_in
-from ros_nodes.mission.mission import Order, save_mission
+from ros_nodes.mission.launch_arguments import mission_for, names_in, robot_for, seed_in
+from ros_nodes.mission.mission import Order, load_mission, save_mission
 from ros_nodes.mission.prepare import PARAMETERS, PLAN, prepare
 
 ZOO = Path(__file__).parent.parent / "zoo"
@@ -30,20 +30,16 @@ GOAL = np.array([0.4, 0.2, 1.2])
 
 def test_lists_are_read_with_brackets_and_without():
     assert names_in("[cf1, 'cf2']") == names_in("cf1,cf2") == ["cf1", "cf2"]
-    assert pose_in("[0, -0.5, 0, 1.57]") == pose_in("0, -0.5, 0, 1.57") == [0.0, -0.5, 0.0, 1.57]
     assert seed_in("12") == 12
 
 
 @pytest.mark.parametrize(
     ("read", "text", "says"),
     [
-        (names_in, "[cf1, 2f]", "team:="),
-        (names_in, "", "team:="),
-        (names_in, "[größe]", "team:="),
+        (names_in, "[cf1, 2f]", "only:="),
+        (names_in, "", "only:="),
+        (names_in, "[größe]", "only:="),
         (names_in, "[cf1, cf1]", "each once"),
-        (pose_in, "[nan, 0, 0, 0]", "finite"),
-        (pose_in, "[0, 0]", "four numbers"),
-        (pose_in, "[0, 0, 0, north]", "four numbers"),
         (seed_in, "-1", "seed:=-1"),
         (seed_in, "1.5", "seed:=1.5"),
     ],
@@ -89,17 +85,66 @@ def run(*command):
 
 def test_a_launch_file_learns_from_the_install_what_to_start(installed, tmp_path):
     """The Python of `ros2 launch` need not have phalanx, so it asks an executable."""
-    given = {"bundle": HOVER, "mission": "", "robots": "2", "seed": "0", "simulated": "true", "out": ""}
-    given["log_dir"] = str(tmp_path / "log")
-    done = run(installed / "launch_plan", *(f"{name}:={value}" for name, value in given.items()))
+    done = plan(installed, tmp_path, bundle=HOVER, robots="2")
     nodes = json.loads(done.stdout)
-    assert [f"{node['namespace'].rstrip('/')}/{node['name']}" for node in nodes] == [
-        *("/cf1/shield", "/cf1/policy", "/cf2/shield", "/cf2/policy", "/simulated_robots", "/mission")
-    ]
+    assert names_of(nodes) == ["/cf1/shield", "/cf2/shield", "cf1/policy cf2/policy", "/simulated_robots", "/mission"]
     assert all((installed / node["executable"]).exists() for node in nodes)
     assert all(Path(file).is_file() for node in nodes for file in node["parameters"] if isinstance(file, str))
-    wrong = run(installed / "launch_plan", *(f"{name}:={value}" for name, value in {**given, "robots": "99"}.items()))
+    wrong = plan(installed, tmp_path, bundle=HOVER, robots="99")
     assert (wrong.returncode, wrong.stderr) == (2, "robots:=99: expected 1 to 16\n")
+
+
+def plan(installed, folder, **given):
+    """The answer to a launch file with these arguments."""
+    defaults = {"robots": "4", "seed": "0", "simulated": "true", "log_dir": folder / "log"}
+    names = ("team", "only", "bundle", "mission", "out")
+    return run(
+        installed / "launch_plan", *(f"{k}:={v}" for k, v in {**dict.fromkeys(names, ""), **defaults, **given}.items())
+    )
+
+
+def names_of(nodes):
+    return [
+        f"{node['namespace'].rstrip('/')}/{node['name']}" if "name" in node else " ".join(node["arguments"])
+        for node in nodes
+    ]
+
+
+TEAM = f"""
+robots:
+  - {{name: cf1, bundle: {HOVER}, driver: "mujoco_driver:MujocoDriver", options: {{log: x}}, shield: {{ramp_s: 0.2}}}}
+  - {{name: cf2, bundle: {HOVER}, base_pose: [1, 0, 0.1, 0]}}
+  - {{name: cf3, bundle: {HOVER}, base_pose: [2, 0, 0.1, 0]}}
+shield: {{ramp_s: 0.4}}
+hosts: {{policies: 1, shields: 1}}
+namespace: fleet
+"""
+
+
+def test_a_team_file_says_who_is_real_who_shares_a_process_and_what_is_here(installed, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ZOO.parent), str(ZOO.parent / "tests")]))
+    (tmp_path / "team.yaml").write_text(TEAM)
+    nodes = json.loads(plan(installed, tmp_path, team=tmp_path / "team.yaml", out=tmp_path / "all").stdout)
+    assert names_of(nodes) == [
+        *("cf1/shield cf2/shield cf3/shield", "cf1/policy cf2/policy cf3/policy", "/cf1/driver"),
+        *("/fleet/simulated_robots", "/fleet/recorder", "/fleet/mission"),
+    ]
+    assert [node["kind"] for node in nodes] == ["node", "node", *["lifecycle"] * 3, "node"]  # real robots fly on
+    assert all(node.get("respawn") for node in nodes[:3])
+    values = {k: v["ros__parameters"] for k, v in json.loads((tmp_path / "all" / PARAMETERS).read_text()).items()}
+    assert [values[f"/{name}/shield"]["shield.ramp_s"] for name in ("cf1", "cf2")] == [0.2, 0.4]
+    assert values["/cf1/driver"]["driver"] == "mujoco_driver:MujocoDriver"
+    assert load_mission(values["/fleet/simulated_robots"]["mission"]).names == ("cf2", "cf3")
+
+    alone = json.loads(
+        plan(installed, tmp_path, team=tmp_path / "team.yaml", only="[cf2]", out=tmp_path / "one").stdout
+    )
+    assert names_of(alone)[:3] == ["/cf2/shield", "/cf2/policy", "/fleet/simulated_robots"]
+    values = {k: v["ros__parameters"] for k, v in json.loads((tmp_path / "one" / PARAMETERS).read_text()).items()}
+    assert values["/cf2/policy"]["team"] == ["cf1", "cf2", "cf3"]  # the others are its peers
+    assert values["/fleet/mission"]["team"] == ["cf2"]
+    wrong = plan(installed, tmp_path, team=tmp_path / "team.yaml", only="cf7")
+    assert wrong.stderr == "robot 'cf7' is not in the team: choose from cf1, cf2, cf3\n"
 
 
 @pytest.mark.ros
@@ -118,7 +163,7 @@ def test_an_executable_of_the_install_is_its_node(installed):
 def test_a_node_that_is_none_is_answered_with_those_that_are(installed):
     done = run(installed.parents[1] / "bin" / "phalanx_node", "cup_node")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: node 'cup_node': choose from driver_node, echo_node, ")
+    assert done.stderr.startswith("error: node 'cup_node': choose from host, driver_node, echo_node, ")
 
 
 @pytest.fixture
@@ -162,6 +207,13 @@ def test_a_launched_team_comes_up_goes_where_its_mission_says_and_ends_on_ctrl_c
             node.update()
             assert time.monotonic() < until, node.modes
     assert "the mission begins" in processes.log_of("operator").read_text()
+    processes.kill("policy")
+    processes.start("policy", "policy_node", namespace="cf1")  # as a launch file does
+    until = time.monotonic() + 30.0
+    while "/cf1/policy was started anew: it is up again" not in processes.log_of("operator").read_text():
+        processes.check()
+        assert time.monotonic() < until, processes.log_of("operator").read_text()
+        time.sleep(0.1)
     for _ in range(2):  # a terminal and a launcher may both say it
         os.kill(processes.pid("operator"), signal.SIGINT)
     assert end_of(processes, 5.0).startswith("operator ended with code 0")

@@ -66,7 +66,7 @@ def test_ros_run_finds_an_executable_for_every_node(wheel):
         if info.external_attr >> 16 & 0o111 == 0o111
     }
     nodes = {path.stem for path in (ROOT / "ros_nodes" / "nodes").glob("*_node.py")}
-    assert found == nodes | {"launch_plan"}
+    assert found == nodes | {"host", "launch_plan"}
 
 
 def test_metadata_gives_the_robot_a_light_install(wheel):

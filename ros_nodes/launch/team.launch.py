@@ -1,6 +1,8 @@
-"""A team on this machine: policy and shield of every robot, brought up in order, and by default the robots themselves.
+"""A team, or the part of it that this computer carries: policies, shields, drivers or simulated robots, brought up.
 
-ros2 launch phalanx team.launch.py bundle:=/path/to/policy.onnx robots:=4 out:=flight
+ros2 launch phalanx team.launch.py team:=team.yaml                                      # all of it
+ros2 launch phalanx team.launch.py team:=team.yaml only:="[cf1]"                        # on the computer of one robot
+ros2 launch phalanx team.launch.py bundle:=/path/to/policy.onnx robots:=4 out:=flight   # simulated drones
 
 It runs in the Python of `ros2`, and needs nothing of phalanx there: which nodes to start says phalanx's own.
 """
@@ -19,6 +21,8 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 
 ARGUMENTS = (
+    DeclareLaunchArgument("team", default_value="", description="Team file (.yaml); empty for what follows."),
+    DeclareLaunchArgument("only", default_value="", description="Robots of the team file to start; empty for all."),
     DeclareLaunchArgument(
         "bundle", default_value="", description="Policy file (.onnx) of all robots; empty for those of the mission."
     ),
@@ -39,7 +43,7 @@ ARGUMENTS = (
 
 
 def generate_launch_description() -> LaunchDescription:
-    """The nodes of `phalanx deploy`, with the same parameter files."""
+    """The nodes of `phalanx deploy`, with the same parameter files; nodes that die are started and brought up again."""
     return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=_team)])
 
 
@@ -55,11 +59,13 @@ def _team(context: LaunchContext) -> list[Node]:
     return [_node(**node) for node in json.loads(done.stdout)]
 
 
-def _node(last: bool, **node: Any) -> Node:
-    """`last`: the launch goes down when it ends."""
-    if last:
-        return Node(package="phalanx", output="screen", on_exit=_end, **node)
-    return LifecycleNode(package="phalanx", output="screen", **node)
+def _node(kind: str, **node: Any) -> Node:
+    node |= {"package": "phalanx", "output": "screen"}
+    if "respawn" in node:
+        node["respawn_delay"] = 1.0
+    if kind == "last":  # the launch goes down when it ends
+        return Node(on_exit=_end, **node)
+    return LifecycleNode(**node) if kind == "lifecycle" else Node(**node)
 
 
 def _end(event: ProcessExited, context: LaunchContext) -> list[Shutdown]:

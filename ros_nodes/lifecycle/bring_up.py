@@ -34,10 +34,17 @@ class BringUpError(RuntimeError):
         self.node = node
 
 
-def node_names(team: Sequence[str], simulated: bool, recorded: bool) -> list[list[str]]:
-    """Fully qualified names of the nodes of a team in the order of bring-up, those of one stage together."""
-    stages = [["/recorder"] * recorded + ["/simulated_robots"] * simulated]
-    return [stage for stage in [*stages, [f"/{n}/shield" for n in team], [f"/{n}/policy" for n in team]] if stage]
+def node_names(
+    team: Sequence[str], simulated: bool, recorded: bool, drivers: Sequence[str] = (), namespace: str = ""
+) -> list[list[str]]:
+    """Fully qualified names of the nodes of a team in the order of bring-up, those of one stage together.
+
+    `drivers`: robots that have one. `namespace`, without slashes: that of the nodes that serve the whole team.
+    """
+    own = f"/{namespace}" if namespace else ""
+    stages = [[f"{own}/recorder"] * recorded + [f"{own}/simulated_robots"] * simulated]
+    stages += [[f"/{name}/{node}" for name in names] for node, names in (("driver", drivers), ("shield", team))]
+    return [stage for stage in [*stages, [f"/{name}/policy" for name in team]] if stage]
 
 
 class BringUp:
@@ -66,6 +73,23 @@ class BringUp:
                 raise BringUpError(message, waiting[0])
 
 
+class KeepUp:
+    """Brings nodes up again that were started anew after they had been up; to be called again and again."""
+
+    def __init__(self, node: Node, names: Sequence[str]):
+        self._remotes = {name: _Remote(node, name) for name in names}
+        self._logger = node.get_logger()
+
+    def step(self) -> None:
+        """Send or read the next messages."""
+        for name, remote in self._remotes.items():
+            try:
+                if remote.keep():
+                    self._logger.warning(f"{name} was started anew: it is up again")
+            except BringUpError as error:
+                self._logger.error(str(error), throttle_duration_sec=10.0)
+
+
 class _Remote:
     """One node on its way to a state.
 
@@ -77,10 +101,13 @@ class _Remote:
         self._name = name
         self._get_state: Client = node.create_client(GetState, f"{name}/get_state")
         self._change_state: Client = node.create_client(ChangeState, f"{name}/change_state")
+        self._call: Future | None = None
+        self._changing = self._configured = False
+        self._until_s = 0.0
 
     def begin(self, transition: int) -> None:
         self._transition = transition
-        self._call: Future | None = None
+        self._call = None
         self._changing = False
         self._until_s = 0.0
 
@@ -97,6 +124,27 @@ class _Remote:
             change = Transition(id=self._transition)
             self._send(self._change_state, ChangeState.Request(transition=change), GIVE_UP_CALL_S)
         elif time.monotonic() > self._until_s and self._get_state.service_is_ready():
+            self._send(self._get_state, GetState.Request(), ASK_AGAIN_S)
+        return False
+
+    def keep(self) -> bool:
+        """Ask for the state once a second, configure and activate what is unconfigured; True when that is done."""
+        call, self._call = self._call, None
+        if call is not None and not call.done() and time.monotonic() < self._until_s:
+            self._call = call
+        elif call is not None and call.done() and self._changing:
+            if not call.result().success:
+                raise BringUpError(f"node {self._name} refused to {_WORDS[self._transition]}", self._name)
+            up = self._transition == ACTIVATE
+            self._configured = not up
+            return up
+        elif call is not None and call.done():
+            state = call.result().current_state.id
+            if state == State.PRIMARY_STATE_UNCONFIGURED or (self._configured and state == _GOALS[CONFIGURE]):
+                self._transition = CONFIGURE if state == State.PRIMARY_STATE_UNCONFIGURED else ACTIVATE
+                change = ChangeState.Request(transition=Transition(id=self._transition))
+                self._send(self._change_state, change, GIVE_UP_CALL_S)
+        elif self._configured or (time.monotonic() > self._until_s and self._get_state.service_is_ready()):
             self._send(self._get_state, GetState.Request(), ASK_AGAIN_S)
         return False
 

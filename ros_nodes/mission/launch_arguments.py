@@ -4,7 +4,6 @@ Nothing of the launch library in here, so that this can be tested where only rcl
 """
 
 from dataclasses import replace
-from math import isfinite
 from pathlib import Path
 
 from deploy.bundle import load_bundle
@@ -19,19 +18,8 @@ def names_in(text: str) -> list[str]:
     """The names in "[cf1, cf2]" or "cf1, cf2"."""
     names = [name.strip(" \"'") for name in _items(text)]
     if not all(map(is_name, names)) or len(set(names)) < len(names):
-        raise ValueError(f"team:={text}: expected names such as [cf1, cf2], each once")
+        raise ValueError(f"only:={text}: expected names such as [cf1, cf2], each once")
     return names
-
-
-def pose_in(text: str) -> list[float]:
-    """The x, y, z m and yaw rad in "[0, 0.5, 0, 1.57]"."""
-    try:
-        x, y, z, yaw = (float(number) for number in _items(text))
-    except ValueError:
-        raise ValueError(f"base_pose:={text}: expected four numbers, [x, y, z, yaw]") from None
-    if not all(map(isfinite, (x, y, z, yaw))):
-        raise ValueError(f"base_pose:={text}: every number must be finite")
-    return [x, y, z, yaw]
 
 
 def seed_in(text: str) -> int:

@@ -1,6 +1,6 @@
 """The nodes that a launch file starts, as JSON. `ros2 launch` runs in the system's Python, which need not have phalanx.
 
-A node is {executable, namespace, name, parameters: [file or {name: value}], last: whether the launch ends with it}.
+A node is what launch_ros takes, and its kind: "lifecycle", "node", or "last", with which the launch ends.
 """
 
 import json
@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ros_nodes.mission.deploy import CONFIG
-from ros_nodes.mission.launch_arguments import mission_for, robots_in, seed_in
+from ros_nodes.mission.launch_arguments import mission_for, names_in, robots_in, seed_in
+from ros_nodes.mission.placement import place_team
 from ros_nodes.mission.prepare import PARAMETERS, prepare
+from ros_nodes.mission.team_file import Hosts, load_team, team_mission
 
 Node = dict[str, Any]
 
@@ -29,23 +31,45 @@ def main() -> int:
 
 def plan(given: Mapping[str, str]) -> list[Node]:
     """The nodes of a team, each with its parameter files, which are written; `given` as in team.launch.py."""
-    mission = mission_for(given["bundle"], given["mission"], robots_in(given["robots"]), seed_in(given["seed"]))
     out = Path(given["out"] or given["log_dir"]).resolve()
-    prepare(mission, out)
+    team = load_team(given["team"]) if given["team"] else None
+    if team:
+        mission = team_mission(team)
+        here = team.pick(names_in(given["only"]) if given["only"] else [])
+        drivers = [name for name in here if name not in team.simulated]
+        simulated, recorded = len(drivers) < len(here), bool(given["out"]) and team.recorder
+    else:
+        mission = mission_for(given["bundle"], given["mission"], robots_in(given["robots"]), seed_in(given["seed"]))
+        here, drivers = mission.names, []
+        simulated, recorded = given["simulated"] == "true", bool(given["out"])
+    prepare(mission, out, team, here)
+    hosts, namespace = team.hosts if team else Hosts(), team.namespace if team else ""
+    most = len(here)
+    carried = place_team(here, hosts.policies and min(hosts.policies, most), hosts.shields and min(hosts.shields, most))
+    carried |= {f"{name}_driver": [f"{name}/driver"] for name in drivers}
     files = [str(CONFIG), str(out / PARAMETERS)]
-    simulated, recorded = given["simulated"] == "true", bool(given["out"])
-    nodes = [_node(node, name, files) for name in mission.names for node in ("shield", "policy")]
-    nodes += [_node("simulated_robots", "", files)] * simulated + [_node("recorder", "", files)] * recorded
-    # Robots that are real fly on when the mission is over: their shields look after them.
-    operator = _node("operator", "", [*files, {"simulated": simulated, "recorded": recorded}])
-    return [*nodes, operator | {"name": "mission", "last": simulated}]
+    nodes = [_process(names, files) for names in carried.values()]
+    nodes += [_node("simulated_robots", namespace, files)] * simulated
+    nodes += [_node("recorder", namespace, files)] * recorded
+    switches = {"simulated": simulated, "recorded": recorded, "drivers": drivers or [""]}
+    # Robots that are real fly on without it: their shields look after them.
+    kind = "last" if simulated and not drivers else "node"
+    return [*nodes, _node("operator", namespace, [*files, switches]) | {"kind": kind, "name": "mission"}]
+
+
+def _process(names: Sequence[str], files: Sequence[str]) -> Node:
+    """A process that carries robots' nodes, each "robot/kind", and is started again when it dies."""
+    if len(names) == 1:
+        robot, _, kind = names[0].partition("/")
+        return _node(kind, robot, files) | {"respawn": True}
+    return {"kind": "node", "executable": "host", "arguments": names, "parameters": files, "respawn": True}
 
 
 def _node(name: str, namespace: str, parameters: Sequence[str | Mapping[str, Any]]) -> Node:
     return {
+        "kind": "lifecycle",
         "executable": f"{name}_node",
         "namespace": f"/{namespace}",
         "name": name,
         "parameters": parameters,
-        "last": False,
     }

@@ -90,6 +90,11 @@ class Mission:
         """Which of the robots are of `group`."""
         return [row for row, member in enumerate(self.team) if member.group == group]
 
+    def part(self, names: Sequence[str]) -> "Mission":
+        """The mission of some of its robots."""
+        orders = (Order(o.t_s, {n: commands for n, commands in o.commands.items() if n in names}) for o in self.orders)
+        return replace(self, team=tuple(m for m in self.team if m.name in names), orders=tuple(orders))
+
     def flown_by(self, bundles: Mapping[str, Path | str]) -> "Mission":
         """The mission with the policy file of each group."""
         files = {group: str(Path(file).resolve()) for group, file in bundles.items()}

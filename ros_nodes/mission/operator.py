@@ -33,7 +33,7 @@ class MissionNode(Node):
     def __init__(self, team: Sequence[str] | None = None, commands: Sequence[str] = ("goal_pos",), **node_options: Any):
         """`team` by default from the parameter of that name; `node_options` as for rclpy's Node."""
         super().__init__("mission", **node_options)
-        self._clock = RobotClock(self)
+        self._robot_clock = RobotClock(self)
         self.team = list(team) if team is not None else declare(self, "team", [""], "Names of the robots.")
         self._publishers_of: dict[str, dict[str, Publisher]] = {}
         self.advertise(commands)
@@ -52,9 +52,9 @@ class MissionNode(Node):
         """Send `robot` `commands` (n,), on the topics of `messages.commands`; goals are in the world."""
         publishers = self._publishers_of[robot]
         if commands.keys() & {"goal_pos", "goal_quat"}:
-            publishers[GOAL].publish(_goal(commands, self._clock.now_ns()))
+            publishers[GOAL].publish(_goal(commands, self._robot_clock.now_ns()))
         if "velocity" in commands:
-            publishers[VELOCITY].publish(_velocity(robot, commands["velocity"], self._clock.now_ns()))
+            publishers[VELOCITY].publish(_velocity(robot, commands["velocity"], self._robot_clock.now_ns()))
         for name in own_topics(commands):
             publishers[name].publish(Float64MultiArray(data=np.asarray(commands[name], float).tolist()))
 

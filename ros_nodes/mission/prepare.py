@@ -1,6 +1,7 @@
 """Checks the policies of a mission, and writes the parameters of its nodes."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,30 +15,57 @@ from deploy.shield import JointShieldParams, ShieldParams, make_shield_params
 from hardware import load_robot
 from ros_nodes.messages.commands import own_topics
 from ros_nodes.mission.mission import Member, Mission, save_mission, yaw_of
+from ros_nodes.mission.team_file import Team
 
 PLAN, PARAMETERS = "plan.json", "params.yaml"
 ECHO = ("ping", "pong")  # namespaces of the two sides of a bare echo, see `ros_nodes.nodes.echo_node`
+OF_A_DRIVER = ("robot_type", "base_pose")  # parameters of a robot's policy that its driver has too
 ShieldOf = dict[str, ShieldParams | JointShieldParams]  # robot by name
 
 
-def prepare(mission: Mission, out: Path) -> ShieldOf:
+def prepare(mission: Mission, out: Path, team: Team | None = None, here: Sequence[str] = ()) -> ShieldOf:
     """Check every policy of `mission`, write what its nodes read into `out`; the parameters of each robot's shield.
+
+    `team`: the file that the mission is from, with limits and drivers; `here`: the robots that this computer carries.
 
     BundleError or ValueError for a policy or a mission that cannot be.
     """
     contracts = {file: load_bundle(file).contract for file in dict.fromkeys(m.bundle for m in mission.team)}
-    shields = {}
+    shields, limits = {}, team.limits() if team else {}
     for member in mission.team:
         contract = contracts[member.bundle]
         check_policy(contract, mission, member)
-        shields[member.name] = make_shield_params(load_robot(member.robot), **contract.shield)
+        shields[member.name] = make_shield_params(
+            load_robot(member.robot), **{**contract.shield, **limits.get(member.name, {})}
+        )
     for old in ("bag", "series", "logs"):
         if (out / old).exists():
             raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")
     out.mkdir(parents=True, exist_ok=True)
     save_mission(mission, out / PLAN)
-    (out / PARAMETERS).write_text(json.dumps(team_parameters(mission, shields, out), indent=1))
+    parameters = team_parameters(mission, shields, out)
+    if team is not None:
+        _apply_team(parameters, mission, team, here, out)
+    (out / PARAMETERS).write_text(json.dumps(parameters, indent=1))
     return shields
+
+
+def _apply_team(parameters: dict[str, Any], mission: Mission, team: Team, here: Sequence[str], out: Path) -> None:
+    """Parameters of the drivers, of the nodes that serve this computer's robots only, and the names of these nodes."""
+    own = {name: parameters[name]["ros__parameters"] for name in ("/simulated_robots", "/mission")}
+    simulated = [name for name in here if name in team.simulated]
+    for node, names, file in (("/simulated_robots", simulated, "simulated.json"), ("/mission", here, "orders.json")):
+        save_mission(mission.part(names), out / file)
+        own[node]["mission"] = str(out / file)
+    own["/mission"]["team"] = list(here)
+    for robot in team.robots:
+        if robot.driver:
+            values = {key: parameters[f"/{robot.name}/policy"]["ros__parameters"][key] for key in OF_A_DRIVER}
+            values |= {"driver": robot.driver, "options": json.dumps(robot.options)}
+            parameters[f"/{robot.name}/driver"] = {"ros__parameters": values}
+    if team.namespace:
+        for node in ("/simulated_robots", "/mission", "/recorder"):
+            parameters[f"/{team.namespace}{node}"] = parameters.pop(node)
 
 
 def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
@@ -56,7 +84,7 @@ def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
                 raise ValueError(f"the mission commands {name!r}; the policy takes: {known}")
             _check_value(specs[name], np.asarray(value, np.float32), member.name)
     for name in contract.objects:
-        if name not in mission.objects:
+        if name not in mission.objects and mission.orders:  # without any, a tracker of the user's
             raise ValueError(f"the policy observes {name!r}, which the mission does not have")
 
 

@@ -9,7 +9,7 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
-from ros_nodes.lifecycle.bring_up import BringUpError, node_names
+from ros_nodes.lifecycle.bring_up import BringUpError, KeepUp, node_names
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.mission.arming import ArmError, arm, first_orders
@@ -17,6 +17,7 @@ from ros_nodes.mission.mission import load_mission
 from ros_nodes.mission.operator import MissionNode, OrderSender, bring_up
 
 WATCH_S = 0.02
+ONCE = ("/recorder", "/simulated_robots")  # what they did before is lost with them
 
 
 class _Ended(Exception):
@@ -56,6 +57,7 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     path = declare(node, "mission", "", "Mission file (.json) with the orders to the robots.")
     simulated = declare(node, "simulated", True, "Whether /simulated_robots belongs to the team; then it is armed too.")
     recorded = declare(node, "recorded", True, "Whether /recorder belongs to the team.")
+    drivers = [n for n in declare(node, "drivers", [""], "Names of the robots that are real; armed by a person.") if n]
     timeout_s = declare(node, "bring_up_timeout_s", 30.0, "Time for each stage of bring-up, s.", low=1.0, high=300.0)
     mission = load_mission(path)
     node.advertise(mission.command_names)
@@ -65,15 +67,18 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
         send_first()
         watch()
 
-    bring_up(node, executor, node_names(node.team, simulated, recorded), timeout_s, send_and_watch)
-    if simulated:  # a real robot's shield is for a person to free
+    stages = node_names(node.team, simulated, recorded, drivers, node.get_namespace().strip("/"))
+    bring_up(node, executor, stages, timeout_s, send_and_watch)
+    if not drivers and simulated:  # a real robot is for a person to arm
         arm(node, executor, send_and_watch)
     node.get_logger().info(f"{', '.join(node.team)}: the mission begins, {mission.duration_s:g} s")
     sender, begin = OrderSender(mission, node), time.monotonic()
+    kept = KeepUp(node, [name for stage in stages for name in stage if not name.endswith(ONCE)])
     over = False
     while True:  # after the mission too, for nodes that subscribe late
         watch()
         executor.spin_once(timeout_sec=WATCH_S)
+        kept.step()
         now = time.monotonic() - begin
         if now < mission.duration_s:
             sender.step(now)

@@ -1,0 +1,173 @@
+"""The team file: which robots there are, real or simulated, and what flies them; for `phalanx deploy` and launch files.
+
+```yaml
+robots:
+  - name: cf1
+    bundle: policy.onnx             # paths are relative to the file
+    driver: my_robot.driver:MyDriver  # without one the robot is simulated
+    options: {uri: radio://0}
+  - {name: cf2, bundle: policy.onnx, base_pose: [0.5, 0, 0, 1.57]}  # m, yaw rad: start, place of a base
+shield: {max_speed_m_s: 1.0}        # limits of all shields; a robot may have its own
+hosts: {policies: 1, shields: 2}    # processes
+mission: plan.json                  # orders over time; none: an operator gives them
+recorder: true
+namespace: fleet                    # of the nodes that serve the whole team
+```
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+
+from deploy.bundle import load_bundle
+from deploy.runtime.compatibility import check_robot
+from deploy.shield import make_shield_params
+from hardware import load_robot
+from hardware.plugins import load_plugin
+from ros_nodes.mission.mission import Member, Mission, load_mission
+
+STANDS_S = 600.0  # how long a mission without orders is said to last
+Count = Annotated[int, Meta(ge=1)]
+
+
+class TeamError(ValueError):
+    """A team file that cannot be: one line names the file, the key, the value and what is allowed."""
+
+
+class Hosts(Struct, forbid_unknown_fields=True, frozen=True):
+    """How many processes carry the policies, and how many the shields; by default as `place_team` says."""
+
+    policies: Count | None = None
+    shields: Count | None = None
+
+
+class Robot(Struct, forbid_unknown_fields=True, frozen=True):
+    """One robot; simulated where it has no driver."""
+
+    name: Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*$")]
+    bundle: str
+    type: str = ""  # specification by name; by default the one that the policy is for
+    driver: str = ""  # module:Class, or a registered name
+    options: dict[str, Any] = {}
+    base_pose: tuple[float, float, float, float] | None = None
+    shield: dict[str, Any] = {}
+
+
+class Team(Struct, forbid_unknown_fields=True, frozen=True):
+    """What a team file holds; paths are absolute and robots have their type."""
+
+    robots: Annotated[tuple[Robot, ...], Meta(min_length=1)]
+    shield: dict[str, Any] = {}
+    hosts: Hosts = Hosts()
+    mission: str = ""
+    recorder: bool = True
+    namespace: Annotated[str, Meta(pattern="^([A-Za-z][A-Za-z0-9_]*)?$")] = ""
+
+    @property
+    def simulated(self) -> tuple[str, ...]:
+        """Names of the robots without a driver."""
+        return tuple(robot.name for robot in self.robots if not robot.driver)
+
+    def limits(self) -> dict[str, dict[str, Any]]:
+        """What the file says about the shield of each robot, by name."""
+        return {robot.name: {**self.shield, **robot.shield} for robot in self.robots}
+
+    def pick(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of the robots, or all for no names; ValueError for one that is not in the team."""
+        known = tuple(robot.name for robot in self.robots)
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(f"robot {unknown[0]!r} is not in the team: choose from {', '.join(known)}")
+        return tuple(names) or known
+
+
+def load_team(path: Path | str) -> Team:
+    """Read and check a team file. TeamError."""
+    file = Path(path)
+    try:
+        data = msgspec.yaml.decode(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TeamError(f"{file}: cannot be read: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TeamError(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
+    try:
+        team = msgspec.convert(data, Team)
+    except msgspec.ValidationError as error:
+        raise TeamError(f"{file}: {_explain(str(error), data)}") from error
+    twice = [name for name, count in Counter(robot.name for robot in team.robots).items() if count > 1]
+    if twice:
+        raise TeamError(f"{file}: robots: {twice[0]!r} is there twice; every robot has a name of its own")
+    robots = tuple(
+        _checked(robot, team.shield, file.parent, f"{file}: robots[{number}]")
+        for number, robot in enumerate(team.robots)
+    )
+    mission = str((file.parent / team.mission).resolve()) if team.mission else ""
+    team = msgspec.structs.replace(team, robots=robots, mission=mission)
+    if mission:
+        named, planned = [robot.name for robot in robots], load_mission(mission).names
+        if different := sorted({*named} ^ {*planned}):
+            raise TeamError(f"{file}: mission: is for {', '.join(planned)}; {different[0]!r} differs")
+    return team
+
+
+def _checked(robot: Robot, shared: Mapping[str, Any], folder: Path, where: str) -> Robot:
+    """`robot` with its type and the path of its bundle; TeamError for what its nodes would refuse."""
+    bundle, key = str((folder / robot.bundle).resolve()), "bundle"
+    try:
+        contract = load_bundle(bundle).contract
+        key = "type"
+        spec = load_robot(robot.type or contract.robot.name)
+        check_robot(contract, spec, bundle)
+        key = "shield"
+        make_shield_params(spec, **{**contract.shield, **shared, **robot.shield})
+        key = "driver"
+        if robot.driver:
+            load_plugin("driver", robot.driver)
+    except (ValueError, TypeError) as error:
+        raise TeamError(f"{where}.{key} of {robot.name}: {error}") from error
+    if robot.base_pose is not None and not np.isfinite(robot.base_pose).all():
+        raise TeamError(f"{where}.base_pose = {list(robot.base_pose)}: every number must be finite")
+    return msgspec.structs.replace(robot, bundle=bundle, type=spec.name)
+
+
+def _explain(error: str, data: Any) -> str:
+    """Msgspec's reason as key, value and what is allowed."""
+    reason, _, path = error.partition(" - at `$")
+    keys = re.findall(r"\.(\w+)|\[(\d+)\]", path)
+    key = path.removeprefix(".").rstrip("`")
+    for name, index in keys:
+        data = data[name] if name else data[int(index)]
+    if unknown := re.search("unknown field `(.+)`", reason):
+        kinds: dict[bool, Any] = {True: Team, False: Robot if "robots" in key else Hosts}
+        allowed = ", ".join(kinds[not key].__struct_fields__)
+        return f"{key}{'.' if key else ''}{unknown[1]}: unknown; choose from {allowed}"
+    return f"{key or 'the file'} = {str(data)[:60]}: {reason[0].lower()}{reason[1:]}"
+
+
+def team_mission(team: Team) -> Mission:
+    """The mission of the file, or one without orders; the policies are those of the file."""
+    robots = {robot.name: robot for robot in team.robots}
+    if team.mission:
+        mission = load_mission(team.mission)
+        members = (m for m in mission.team if m.name in robots)
+        return replace(mission, team=tuple(_member(robots[m.name], m) for m in members))
+    members = (_member(robot, None) for robot in team.robots)
+    return Mission(team=tuple(members), orders=(), duration_s=STANDS_S, checks_s=(STANDS_S,), hold_s=1.0)
+
+
+def _member(robot: Robot, planned: Member | None) -> Member:
+    spec = load_robot(robot.type)
+    x, y, z, yaw = robot.base_pose or (0.0, 0.0, spec.home_height_m, 0.0)
+    pose = np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
+    joint_pos = np.array([joint.home for joint in spec.joints])
+    if planned is not None:
+        if planned.robot != robot.type:
+            raise TeamError(f"{robot.name} is of type {robot.type!r}, its mission is for {planned.robot!r}")
+        return replace(planned, bundle=robot.bundle, base_pose=planned.base_pose if robot.base_pose is None else pose)
+    return Member(robot.name, robot.type, robot.type, pose, joint_pos, robot.bundle)

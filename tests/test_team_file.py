@@ -1,0 +1,84 @@
+"""A team file is read, or refused in one line that names file, key, value and what is allowed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+
+from ros_nodes.mission.mission import plan_swap, save_mission
+from ros_nodes.mission.team_file import TeamError, load_team, team_mission
+
+ZOO = Path(__file__).parent.parent / "zoo"
+HOVER = ZOO / "hover.onnx"
+
+
+def write(folder, text):
+    file = folder / "team.yaml"
+    file.write_text(text.replace("HOVER", str(HOVER)).replace("REACH", str(ZOO / "reach.onnx")))
+    return file
+
+
+def test_a_team_file_becomes_a_mission_of_its_robots(tmp_path):
+    (tmp_path / "policy.onnx").write_bytes(HOVER.read_bytes())
+    text = """
+        robots:
+          - {name: cf1, bundle: policy.onnx, base_pose: [0.5, -0.5, 0.1, 1.57], shield: {ramp_s: 0.2}}
+          - {name: arm, bundle: REACH, driver: "mujoco_driver:MujocoDriver", options: {log: x}}
+        shield: {ramp_s: 0.4}
+        hosts: {policies: 1}
+        """
+    team = load_team(write(tmp_path, text))
+    assert team.simulated == ("cf1",)
+    assert [robot.type for robot in team.robots] == ["crazyflie", "panda"]
+    assert team.robots[0].bundle == str(tmp_path / "policy.onnx")
+    assert team.limits() == {"cf1": {"ramp_s": 0.2}, "arm": {"ramp_s": 0.4}}
+    first, second = team_mission(team).team
+    np.testing.assert_allclose(first.base_pose[:3], [0.5, -0.5, 0.1])
+    assert (second.robot, len(second.joint_pos)) == ("panda", 8)
+    assert (team.pick(["arm"]), team.pick([])) == (("arm",), ("cf1", "arm"))
+    with pytest.raises(ValueError, match="robot 'cf9' is not in the team: choose from cf1, arm"):
+        team.pick(["cf9"])
+
+
+def test_the_orders_come_from_the_mission_and_the_policies_from_the_team(tmp_path):
+    mission = plan_swap(2, 18.0, None, 0)
+    save_mission(mission, tmp_path / "plan.json")
+    robots = "[{name: cf1, bundle: HOVER}, {name: cf2, bundle: HOVER}]"
+    found = team_mission(load_team(write(tmp_path, f"{{robots: {robots}, mission: plan.json}}")))
+    assert [member.bundle for member in found.team] == [str(HOVER)] * 2
+    np.testing.assert_array_equal(found.team[1].base_pose, mission.team[1].base_pose)
+    assert len(found.orders) == len(mission.orders)
+    with pytest.raises(TeamError, match="mission: is for cf1, cf2; 'cf2' differs"):
+        load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], mission: plan.json}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("robots: []", "robots = []: expected `array` of length >= 1"),
+        ("robots: [{name: 2cf, bundle: HOVER}]", "robots[0].name = 2cf: expected `str` matching"),
+        ("robots: [{name: cf1}]", "missing required field `bundle`"),
+        ("robots: [{name: cf1, bundle: HOVER, drivr: x}]", "robots[0].drivr: unknown; choose from name, bundle, type"),
+        ("robots: [{name: cf1, bundle: HOVER}]\nhost: {}", "team.yaml: host: unknown; choose from robots, shield,"),
+        ("robots: [{name: cf1, bundle: HOVER}]\nhosts: {policies: 0}", "hosts.policies = 0: expected `int` >= 1"),
+        ("robots: [{name: cf1, bundle: HOVER, base_pose: [0, 0]}]", "robots[0].base_pose = [0, 0]: expected `array`"),
+        ("robots: [{name: cf1, bundle: HOVER}, {name: cf1, bundle: HOVER}]", "'cf1' is there twice"),
+        ("robots: [{name: cf1, bundle: no.onnx}]", "robots[0].bundle of cf1"),
+        ("robots: [{name: cf1, bundle: HOVER, type: ur5e}]", "robots[0].type of cf1"),
+        ("robots: [{name: cf1, bundle: HOVER, shield: {ramp_s: -1}}]", "shield of cf1: shield parameter ramp_s = -1"),
+        ("robots: [{name: cf1, bundle: HOVER, driver: 'none:Such'}]", "robots[0].driver of cf1"),
+        ("robots: [", "is not YAML"),
+    ],
+)
+def test_what_cannot_be_is_named_in_one_line(tmp_path, text, says):
+    with pytest.raises(TeamError) as caught:
+        load_team(write(tmp_path, text))
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(tmp_path / "team.yaml"))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(TeamError, match=r"gone.yaml: cannot be read: No such file"):
+        load_team(tmp_path / "gone.yaml")
