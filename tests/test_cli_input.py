@@ -129,6 +129,7 @@ def test_the_doctor_sees_and_explains_the_clash(project):
     assert str(project / "sim") in clash["sim"]["found"] and "rename" in clash["sim"]["hint"]
 
 
+@pytest.mark.slow
 def test_processes_that_are_started_from_such_a_project_find_the_package_too(project):
     """As the nodes of a mission are: `python -m` puts the working directory first."""
     code = (

@@ -54,6 +54,7 @@ def test_wilson_interval():
     assert wilson(0, 256)[0] == 0.0
 
 
+@pytest.mark.slow
 def test_a_file_is_flown_by_its_own_target_whatever_its_action_means_today():
     task = load_task("hover")
     action = task.group.action

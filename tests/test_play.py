@@ -194,6 +194,7 @@ def test_a_walker_stays_in_the_picture_and_is_never_small_in_it():
             assert framing(points, t)[1] < 2.3
 
 
+@pytest.mark.slow
 def test_charts_are_those_of_the_task_and_the_class_of_robot():
     arm = {chart.title: chart for chart in short("reach", "baseline", 3.0).flight.charts}
     (tool,) = arm["Distance to goal"].lines

@@ -216,6 +216,7 @@ def test_a_budget_of_time_is_that_of_the_whole_run(tmp_path: Path):
     assert again.finished and again.agent_steps == first.agent_steps
 
 
+@pytest.mark.slow
 def test_a_checkpoint_whose_task_was_edited_or_that_lacks_a_part_is_refused(tmp_path):
     run(tmp_path / "run")
     content = load_checkpoint(tmp_path / "run")
@@ -231,6 +232,7 @@ def test_a_checkpoint_whose_task_was_edited_or_that_lacks_a_part_is_refused(tmp_
         load_checkpoint(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_folder_in_which_another_process_trains_is_refused(tmp_path):
     holder = (
         "import sys, fcntl; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); input()"

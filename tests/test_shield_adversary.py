@@ -118,6 +118,7 @@ def test_opposite_places_on_a_circle_are_swapped_without_waiting_for_each_other(
     assert result.violations == 0
 
 
+@pytest.mark.slow
 def test_a_robot_whose_policy_dies_lands_among_others_that_hunt_it():
     rng = np.random.default_rng(3)
     adversaries = Adversaries(rng)

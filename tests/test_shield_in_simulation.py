@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from phalanx.agents import make_agent
@@ -12,6 +13,7 @@ from sim.tasks import load_task
 SWAP = load_task("swarm-swap")
 
 
+@pytest.mark.slow
 def test_a_policy_without_peers_is_kept_from_touching_them():
     """Drones that hear nobody fly to the opposite side of a circle, straight through its middle."""
     deaf = SWAP.changed(observation=replace(SWAP.group.observation, peer={}, max_peers=0))
