@@ -21,9 +21,16 @@ class MujocoDriver:
         self._team = SimulatedTeam(standing([[0.0, 0.0, height_m, 0.0]], spec), STEP_S)
         self._spec, self._log = spec, Path(log)
         self._now_s: float | None = None
+        self._acts: list[str] = []
 
     def connect(self) -> None:
         self._now_s = time.monotonic()
+
+    def arm(self) -> None:
+        self._acts.append("armed")
+
+    def disarm(self) -> None:
+        self._acts.append("disarmed")
 
     def read(self) -> RobotState:
         self._catch_up()
@@ -37,7 +44,7 @@ class MujocoDriver:
 
     def stop(self) -> None:
         if self._now_s is not None:
-            self._log.write_text(f"stopped at {self._team.true_poses()[0, 2]:.3f} m")
+            self._log.write_text(f"{', '.join(self._acts)}; stopped at {self._team.true_poses()[0, 2]:.3f} m")
         self._now_s = None
 
     def _catch_up(self) -> None:

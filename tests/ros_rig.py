@@ -89,7 +89,7 @@ class Rig:
         save_mission(mission, folder / "plan.json")
         values = {
             "/**/policy": {"team": team, "bundle": str(bundle)},
-            "/**/shield": {"team": team, "series_dir": str(folder / "series")},
+            "/**/shield": {"team": team, "series_dir": str(folder / "series"), "stop_dir": str(folder / "stops")},
             "/simulated_robots": {"mission": str(folder / "plan.json"), "series_dir": str(folder / "series")},
         }
         for member in mission.team:
@@ -121,14 +121,39 @@ class Rig:
         self.processes.close()
         self._operator.__exit__(None, None, None)
 
-    def start(self, *names: str) -> None:
-        """Start "simulated_robots", "cf1/shield", "cf1/policy" ... and bring each up in the order given."""
+    def start(self, *names: str, armed: bool = True) -> None:
+        """Start "simulated_robots", "cf1/shield", "cf1/policy" ... and bring each up in the order given.
+
+        Robots whose shields come up are `armed`, and waiting for a policy.
+        """
         for name in names:
             namespace, _, node = name.rpartition("/")
             self.processes.start(name.replace("/", "_"), f"{node}_node", namespace=namespace)
         self.transition(CONFIGURE, *names)
         for name in names:
             self.transition(ACTIVATE, name)
+        for name in names:
+            if name.endswith("/shield") and armed:
+                self.ask(name.removesuffix("/shield"), "arm")
+                self.ask(name.removesuffix("/shield"), "start")
+
+    def ask(self, robot: str, what: str, within_s: float = 10.0) -> None:
+        """Have the shield of `robot` `arm`, `start`, `land` ...; it may refuse for a while."""
+        assert not (refused := self.asked(robot, what, within_s)), refused
+
+    def asked(self, robot: str, what: str, within_s: float = 0.0) -> str:
+        """Why the shield of `robot` refuses `what`, for longer than `within_s`; or an empty string."""
+        until = time.monotonic() + within_s
+        while True:
+            self.node.refusals.pop(robot, None)
+            self.node.ask(robot, what)
+            give_up = time.monotonic() + 5.0
+            while robot not in self.node.refusals:
+                assert time.monotonic() < give_up, f"{robot}: no answer to {what}"
+                self.executor.spin_once(timeout_sec=0.02)
+            if not self.node.refusals[robot] or time.monotonic() > until:
+                return self.node.refusals[robot]
+            time.sleep(0.05)
 
     def transition(self, transition: int, *names: str) -> None:
         self._driver.transition([f"/{name}" for name in names], transition, 60.0, self.processes.check)
@@ -169,9 +194,19 @@ class Rig:
             commands = self.watch(robot, duration_s, act)
             if self.mode(robot) in ("NOMINAL", "FILTERED"):
                 return commands
-            self.node.reset_shield(robot)
-            self.watch(robot, 0.2, act)
+            self.restart(robot, act)
         raise AssertionError(f"{robot}: {self.node.modes}, {self.node.shields}")
+
+    def restart(self, robot: str, act: Callable[[float], None] = lambda t: None) -> None:
+        """Acknowledge whatever happened to `robot`, arm it, and start its policy."""
+        for what in ("reset", "arm", "start"):
+            self.asked(robot, what)
+        self.watch(robot, 0.2, act)
+
+    def authority(self, robot: str) -> str:
+        """Who has `robot`, as its shield last said on `status`."""
+        self.node.update()
+        return self.node.shields[self.node.team.index(robot)].state
 
     def mode(self, robot: str) -> str:
         """The shield's mode as it last said on `status`."""

@@ -126,7 +126,10 @@ def test_an_arm_waits_for_every_topic_and_no_other_robot_does(monkeypatch):
             operator.send("r1", {"lift": np.array([0.1])})
             receive(inbox, lambda command: command["lift"][0] == np.float32(0.1))
             assert not inbox.awaited
-            inbox.start(state_of(spec))  # what was asked before is forgotten
+            inbox.start(state_of(spec))
+            assert not inbox.awaited, "what was asked before the start is done after it"
+            inbox.forget()
+            inbox.start(state_of(spec))
             assert len(inbox.awaited) == (2 if waits else 0)
 
 

@@ -49,6 +49,26 @@ def test_a_shield_flies_a_robot_through_its_driver_and_silence_stops_it(tmp_path
         assert log.exists(), "the driver went on flying the last command"
 
 
+def test_a_device_is_armed_with_its_shield_and_a_disarmed_one_is_not_stopped_for_silence(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    log = tmp_path / "stopped"
+    with rig(tmp_path, "mujoco_driver:MujocoDriver", log=str(log)) as team:
+        team.start("cf1/driver", "cf1/shield")
+        team.watch("cf1", 0.5)
+        team.ask("cf1", "land")
+        until = time.monotonic() + 8.0
+        while team.authority("cf1") != "DISARMED":
+            team.watch("cf1", 0.1)
+            assert time.monotonic() < until
+        team.watch("cf1", 2.5)
+        assert not log.exists() and team.state("cf1")[0].base_pos[2] < 0.05
+        team.ask("cf1", "arm")
+        team.watch("cf1", 0.3)
+        team.processes.end("cf1_shield")  # SIGTERM: it ends at once
+        team.processes.end("cf1_driver")
+        assert log.read_text().startswith("disarmed, armed, disarmed, armed; stopped at 0.0")
+
+
 def test_what_was_really_sent_is_published_and_recorded(tmp_path, monkeypatch):
     """The device has limits of its own: a thrust of 5 N that nobody cut before is cut there."""
     from rosbags.highlevel import AnyReader

@@ -9,10 +9,11 @@ pytest.importorskip("rclpy")
 from diagnostic_msgs.msg import DiagnosticArray
 
 from deploy.shield import Mode, ShieldReport
+from deploy.shield.authority import State
 from hardware.types import RobotState
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.messages.diagnostics import ShieldMode, ShieldStatus, read_status
-from ros_nodes.mission.failures import lost_robots, missed_goals, takeovers, terminated_robots
+from ros_nodes.mission.failures import events, lost_robots, missed_goals, takeovers, terminated_robots
 from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import plan_swap
 from ros_nodes.mission.mission_success import MissionSuccess
@@ -64,6 +65,20 @@ def test_a_robot_lost_for_good_is_a_failure_unless_its_policy_was_killed():
     assert lost_robots(killed, killed_second, 3.9) == []
 
 
+def test_every_change_of_hands_is_an_event():
+    told = [
+        ShieldMode("HOLD", "armed", False, -2_000_000_000, "ARMED"),
+        ShieldMode("NOMINAL", "", False, 1_000_000_000, "POLICY"),
+        ShieldMode("FILTERED", "separation cf2", False, 2_000_000_000, "POLICY"),
+        ShieldMode("LAND", "request 700 ms old", True, 3_000_000_000, "LANDING"),
+    ]
+    assert [(e["t_s"], e["from"], e["to"], e["reason"]) for e in events({"cf1": told}, 0)] == [
+        (-2.0, "", "ARMED", "armed"),
+        (1.0, "ARMED", "POLICY", ""),
+        (3.0, "POLICY", "LANDING", "request 700 ms old"),
+    ]
+
+
 def truth() -> GroundTruth:
     none = np.zeros((len(TIME_S), 3))
     state = RobotState(none[:, :0], none[:, :0], none, np.zeros((len(TIME_S), 4)), none, none, np.zeros(len(TIME_S)))
@@ -87,12 +102,13 @@ def test_a_missed_goal_and_a_failed_term_name_their_robot():
 def test_a_mode_travels_as_a_key_whatever_its_reason_says():
     status = ShieldStatus("cf1", 0.5)
     report = ShieldReport(Mode.HOLD, "NOMINAL: a reason that looks like a mode", 1.0, (), 0.0)
-    assert status.update(0.0, report, 0.1)
+    assert status.update(0.0, State.POLICY, "", report, 0.1)
     read = read_status(status.message(5 * MS))
-    assert (read.mode, read.reason, read.latched, read.time_ns) == ("HOLD", report.reason, False, 5 * MS)
-    assert not status.update(0.1, report, 0.1)
+    assert (read.state, read.mode, read.reason) == ("POLICY", "HOLD", report.reason)
+    assert (read.latched, read.time_ns) == (False, 5 * MS)
+    assert not status.update(0.1, State.POLICY, "", report, 0.1)
     latched = ShieldReport(Mode.HOLD, "", 1.0, (), 0.0, latched=True)
-    assert status.update(0.2, latched, 0.1) and read_status(status.message(6 * MS)).latched
+    assert status.update(0.2, State.LANDING, "no state", latched, 0.1) and read_status(status.message(6 * MS)).latched
     assert read_status(DiagnosticArray()).mode == "?"
 
 

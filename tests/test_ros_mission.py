@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 from ros_nodes.mission.mission import (
+    HEIGHT_M,
     Member,
     MissionError,
     Order,
@@ -93,7 +94,8 @@ def test_the_swap_begins_and_ends_where_it_says():
     there, back = mission.orders
     for member in mission.team:
         np.testing.assert_allclose(there.commands[member.name]["goal_pos"][:2], -member.base_pose[:2])
-        np.testing.assert_allclose(back.commands[member.name]["goal_pos"], member.base_pose[:3])
+        np.testing.assert_allclose(back.commands[member.name]["goal_pos"][:2], member.base_pose[:2])
+        assert member.base_pose[2] < 0.05 < HEIGHT_M[0] <= back.commands[member.name]["goal_pos"][2], "from the ground"
         np.testing.assert_allclose(yaw_of(member.base_pose)[:3], member.base_pose[:3])
     assert mission.checks_s == (back.t_s, 18.0) and back.t_s < mission.kill_s
 

@@ -9,10 +9,9 @@ pytest.importorskip("rclpy")
 from nav_msgs.msg import Odometry
 from ros_rig import HOVER, SPEC, Rig
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
 
 from hardware.types import ActuatorCommand
-from ros_nodes.lifecycle.bring_up import ACTIVATE, DEACTIVATE
+from ros_nodes.lifecycle.bring_up import ACTIVATE, DEACTIVATE, BringUpError
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import odometry_of, set_stamp, write_odometry
 from ros_nodes.messages.joints import CommandConverter
@@ -121,37 +120,62 @@ def test_a_short_gap_of_requests_is_held_and_told_and_the_policy_goes_on(rig):
 def test_estop_stops_and_only_a_person_resets(rig):
     requests = Requests(rig)
     rig.watch("cf1", 1.0, lambda t: requests.good())
-    call(rig, "estop")
+    rig.ask("cf1", "estop")
+    rig.watch("cf1", 0.5, lambda t: requests.good())
+    assert rig.mode("cf1") == "ESTOP" and rig.authority("cf1") == "STOPPED"
+    assert "STOPPED" in rig.asked("cf1", "arm") and "STOPPED" in rig.asked("cf1", "start")
     rig.watch("cf1", 0.5, lambda t: requests.good())
     assert rig.mode("cf1") == "ESTOP"
-    rig.watch("cf1", 0.5, lambda t: requests.good())
-    assert rig.mode("cf1") == "ESTOP"
-    call(rig, "reset")
+    rig.ask("cf1", "reset")
     rig.watch("cf1", 0.3, lambda t: requests.good())
-    assert rig.mode("cf1") != "ESTOP"
+    assert rig.mode("cf1") == "OFF" and rig.authority("cf1") == "DISARMED", "arming is a second act"
 
 
-def test_a_stop_stays_when_the_shield_is_deactivated_and_activated(rig):
+def test_a_stop_outlives_deactivation_and_the_death_of_the_shield_and_moves_nothing_then(rig):
     requests = Requests(rig)
     rig.watch("cf1", 0.5, lambda t: requests.good())
-    call(rig, "estop")
+    rig.ask("cf1", "estop")
     rig.watch("cf1", 0.3, lambda t: requests.good())
     rig.transition(DEACTIVATE, "cf1/shield")
     rig.transition(ACTIVATE, "cf1/shield")
+    rig.watch("cf1", 0.7, lambda t: requests.good())
+    assert rig.authority("cf1") == "STOPPED"
+    rig.processes.kill("cf1_shield")
+    rig.start("cf1/shield", armed=False)
     commands = rig.watch("cf1", 0.7, lambda t: requests.good())
-    assert rig.mode("cf1") == "ESTOP"
-    assert len(commands) > 10 and not any(command.target[0] > LOW[0] for command in commands)
-    call(rig, "reset")
-    rig.watch("cf1", 0.3, lambda t: requests.good())
-    assert rig.mode("cf1") != "ESTOP"
+    assert rig.authority("cf1") == "STOPPED" and not commands
+    rig.ask("cf1", "reset")
+    rig.ask("cf1", "arm")
 
 
-def call(rig: Rig, service: str) -> None:
-    client = rig.node.create_client(Trigger, f"/cf1/shield/{service}")
-    assert client.wait_for_service(5.0)
-    future = client.call_async(Trigger.Request())
-    rig.executor.spin_until_future_complete(future, timeout_sec=2.0)
-    assert future.result().success, future.result().message
+def test_nothing_is_sent_before_somebody_arms_and_a_flying_shield_is_not_deactivated(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, SPEC.home_height_m, 0.0]]) as rig:
+        rig.start("simulated_robots", "cf1/shield", armed=False)
+        requests = Requests(rig)
+        assert not rig.watch("cf1", 1.0, lambda t: requests.good()), "activation moves nothing"
+        assert "DISARMED" in rig.asked("cf1", "start")
+        rig.ask("cf1", "arm")
+        rig.watch("cf1", 0.5, lambda t: requests.good())
+        assert rig.state("cf1")[0].base_pos[2] < 0.05
+        rig.ask("cf1", "start")
+        rig.watch("cf1", 6.0, lambda t: requests.good())
+        assert rig.authority("cf1") == "POLICY" and rig.state("cf1")[0].base_pos[2] > 0.6
+        with pytest.raises(BringUpError, match="refused to deactivate"):
+            rig.transition(DEACTIVATE, "cf1/shield")
+        rig.ask("cf1", "land")
+        rig.watch("cf1", 7.0, lambda t: requests.good())
+        assert rig.authority("cf1") == "DISARMED" and rig.state("cf1")[0].base_pos[2] < 0.05
+        rig.transition(DEACTIVATE, "cf1/shield")
+
+
+def test_a_second_policy_is_refused_before_the_flight_and_obeyed_never(rig):
+    requests, second = Requests(rig), Requests(rig)
+    rig.watch("cf1", 1.5, lambda t: (requests.good(), second.send([9.0, 0, 0, 0])))
+    assert rig.mode("cf1") in FALLBACK, "it is held from the moment that there are two, and lands when that lasts"
+    rig.ask("cf1", "estop")
+    rig.watch("cf1", 0.2)
+    rig.ask("cf1", "reset")
+    assert "requested has 2 publishers" in rig.asked("cf1", "arm")
 
 
 def test_a_shield_that_dies_in_flight_is_replaced(rig):
@@ -171,7 +195,8 @@ def test_a_shield_that_dies_in_flight_is_replaced(rig):
 
 def test_a_peer_that_falls_silent_is_kept_clear_of(tmp_path):
     with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], team=["cf1", "cf2"]) as rig:
-        rig.start("simulated_robots", "cf1/shield")
+        rig.start("simulated_robots", "cf1/shield", armed=False)
+        assert "never heard of cf2" in rig.asked("cf1", "arm")
         requests, peer = Requests(rig), np.array([1.2, 0.0, 1.0])
         voice = rig.node.create_publisher(Odometry, "/cf2/odom", qos.SENSOR)
         message, closest = odometry_of("cf2/base_link"), [np.inf]
@@ -188,5 +213,8 @@ def test_a_peer_that_falls_silent_is_kept_clear_of(tmp_path):
                 requests.good()
             closest[0] = min(closest[0], float(np.linalg.norm(rig.state("cf1")[0].base_pos - peer)))
 
+        rig.watch("cf1", 0.3, act)
+        for what in ("arm", "start"):
+            rig.ask("cf1", what)
         rig.watch("cf1", 5.0, act)
         assert rig.params.separation_m < closest[0] < 1.1

@@ -33,10 +33,21 @@ class FallbackCommand:
     params: ShieldParams | JointShieldParams | None  # of the filter on the way out; None where nothing may change it
 
 
+@dataclass(frozen=True, slots=True)
+class StartCfg:
+    """Where a policy begins."""
+
+    height_m: float = 1.0  # above the ground, to which a drone on the ground takes off
+    home: bool = False  # whether an arm moves to its home pose first
+
+
 class Fallback(Protocol):
     """One robot's fallback. It keeps what it aims at between steps, and never raises."""
 
     uses_peers: bool  # whether the filter looks at peers, so that silent or babbling ones end the policy's turn
+    holds_s: float  # s after a trip in which it waits for the policy, before it comes to rest
+    held_at_rest: bool  # whether a robot at rest is commanded on for as long as it is not disarmed
+    held_disarmed: bool  # ... and also then: an arm is never limp
 
     def reset(self) -> None:
         """Forget where the robot was held."""
@@ -86,6 +97,12 @@ class Fallback(Protocol):
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
         """`fall_back` where `state` is only dead-reckoned."""
+
+    def start(self, state: RobotState, sent: np.ndarray, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
+        """Command (U,) on the way to where a policy begins, and whether the robot is there."""
+
+    def at_rest(self, state: RobotState, mode: Mode) -> bool:
+        """Whether a robot that came to rest in `mode` is there: on the ground, braked, standing or lying."""
 
     def row_names(self, context: Context) -> tuple[str, ...]:
         """Names of what `FilterInfo.active` marks."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from deploy.shield.drone.fallback import DroneFallback
 from deploy.shield.drone.params import ShieldParams
-from deploy.shield.fallback import Fallback, FallbackCommand, Mode
+from deploy.shield.fallback import Fallback, FallbackCommand, Mode, StartCfg
 from deploy.shield.filter import filter_command
 from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peers
 from deploy.shield.joints.arm import ArmFallback
@@ -92,6 +92,61 @@ class Shield:
         self._latched = self._stopped = True
         self._fallback.trip()
 
+    def land(self, now_s: float, reason: str) -> None:
+        """Come to rest now, latched, because a person asks: a drone lands, an arm brakes, a humanoid stands."""
+        self._mode, self._reason, self._tripped_s = Mode.HOLD, reason, now_s - self._fallback.holds_s
+        self._latched = True
+        self._fallback.trip()
+
+    def release(self) -> None:
+        """Hold the robot where it is, and wait for new requests; ends every trip. The state stays known."""
+        self._fallback.keep(self._sent)
+        self._fallback.reset()
+        self._reason, self._tripped_s = "", None
+        self._latched = self._stopped = False
+        self._held_s, self._good_requests = 0.0, 0
+        self._ramp_from_s, self._request, self._request_s = None, None, -np.inf
+
+    def observe(self, now_s: float, context: Context) -> ShieldReport:
+        """Follow the robot's state without commanding it; the report is that of a robot that is off."""
+        elapsed_s = 0.0 if self._last_s is None else min(max(now_s - self._last_s, 0.0), 0.1)
+        self._check_clock(now_s)
+        reason = self._take_state(now_s, elapsed_s, context.state)
+        if blind := check_age(self.params, "state", now_s - self._state_s):
+            self._state = None  # it is not commanded: nothing could be predicted
+            self._state_s = -np.inf
+        self._take_peers(now_s, elapsed_s, context.peers)
+        self._fallback.keep(None)
+        return self._rest(Mode.OFF, reason or blind)[1]
+
+    def rest(self) -> np.ndarray:
+        """Command (U,) that stands for no command."""
+        return self._fallback.rest(self._state)
+
+    def start(self, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool] | None:
+        """Command (U,) on the way to where a policy begins, and whether the robot is there; None without a state."""
+        if self._state is None:
+            return None
+        return self._fallback.start(self._state, self._sent, elapsed_s, cfg)
+
+    def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
+        """Why a request cannot be used, or an empty string."""
+        return self._fallback.check_request(requested, age_s)
+
+    @property
+    def held_at_rest(self) -> bool:
+        """Whether a robot at rest is commanded on for as long as it is not disarmed."""
+        return self._fallback.held_at_rest
+
+    @property
+    def held_disarmed(self) -> bool:
+        """Whether it is commanded on also then."""
+        return self._fallback.held_disarmed
+
+    def at_rest(self, mode: Mode) -> bool:
+        """Whether the robot has come to rest in the fallback `mode`."""
+        return self._state is None or self._fallback.at_rest(self._state, mode)
+
     def step(
         self,
         now_s: float,
@@ -112,7 +167,7 @@ class Shield:
         self._objects, self._people = context.objects, context.people
         wrong_state = self._take_state(now_s, elapsed_s, context.state)
         wrong_peers = self._take_peers(now_s, elapsed_s, context.peers)
-        last_request_s = self._request_s
+        last_request_s, waiting = self._request_s, self._request is None
         wrong_request = self._take_request(now_s, requested, requested_age_s)
         blind = check_age(self.params, "state", now_s - self._state_s)
         if self._state is None or (blind and self._mode is Mode.OFF):
@@ -128,8 +183,8 @@ class Shield:
         self._was_upright = self._was_upright or not fallen
         if self._request is not None or self._was_upright:  # else it may lie
             self._trip(now_s, fallen, latched=True)
-        good = not (wrong_state or wrong_peers or wrong_request)
-        self._count_hold(elapsed_s, good, good and self._request_s > last_request_s + ORDER_TOL_S)
+        good = not (wrong_state or wrong_peers or (wrong_request and not waiting))
+        self._count_hold(elapsed_s, good, good and (waiting or self._request_s > last_request_s + ORDER_TOL_S))
         if self._tripped_s is not None:
             react = self._fallback.go_blind if blind else self._fallback.fall_back
             since_s = now_s - self._tripped_s

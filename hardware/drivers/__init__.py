@@ -17,6 +17,12 @@ class Driver(Protocol):
     def connect(self) -> None:
         """Open the link and arm the device's own watchdog; DriverError when that cannot be."""
 
+    def arm(self) -> None:
+        """A person has armed the robot: make its motors obey, as far as the device asks for that."""
+
+    def disarm(self) -> None:
+        """The robot is at rest and nobody commands it: motors off, or brakes on. May be called again."""
+
     def read(self) -> RobotState:
         """The newest measurement (no batch); `age` says how old it is, s. Never waits for a newer one."""
 

@@ -1,15 +1,16 @@
 """What every node says about itself once a second on `/diagnostics`, by REP-107: its state, and whom it cannot hear."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode
+from rclpy.qos import QoSCompatibility, qos_check_compatible
 
 from ros_nodes.lifecycle.polling import Mailbox
 
 PERIOD_S = 1.0
-CHECK_EVERY = 5  # periods between two looks at the types of topics
+CHECK_EVERY = 5  # periods between two looks at who publishes
 
 
 class Health:
@@ -23,11 +24,12 @@ class Health:
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._unheard: list[str] = []
         self._count = 0
+        self._counts: dict[Mailbox, int] = {}  # of publishers
         node.create_timer(PERIOD_S, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _publish(self) -> None:
         if self._count % CHECK_EVERY == 0:
-            self._check_types()
+            self._check_publishers()
         self._count += 1
         state = self._node._state_machine.current_state[1]
         level, message = DiagnosticStatus.OK, state
@@ -42,18 +44,30 @@ class Health:
         array.header.stamp = self._node.get_clock().now().to_msg()
         self._publisher.publish(array)
 
-    def _check_types(self) -> None:
-        """Name the publishers of another type, once: no middleware of ROS has an event for them that works."""
-        unheard = []
-        for mailbox in self._mailboxes:
-            package, kind = mailbox.message_type.__module__.split(".")[0], mailbox.message_type.__name__
-            expected = f"{package}/msg/{kind}"
-            for info in self._node.get_publishers_info_by_topic(mailbox.subscription.topic_name):
-                if info.topic_type != expected:
-                    who = f"{info.node_namespace.rstrip('/')}/{info.node_name}"
-                    topic = mailbox.subscription.topic_name
-                    unheard.append(f"{topic} of {who} has type {info.topic_type}; expected {expected}")
+    def _check_publishers(self) -> None:
+        """Name the publishers of another type or of a quality that cannot be heard, once.
+
+        Only where their number has changed: the question is expensive while robots move.
+        """
+        counts = {mailbox: self._node.count_publishers(mailbox.subscription.topic_name) for mailbox in self._mailboxes}
+        if counts == self._counts:
+            return
+        self._counts = counts
+        unheard = [text for mailbox in counts for text in self._cannot_hear(mailbox)]
         for text in unheard:
             if text not in self._unheard:
                 self._node.get_logger().warning(text)
         self._unheard = unheard
+
+    def _cannot_hear(self, mailbox: Mailbox) -> Iterator[str]:
+        topic = mailbox.subscription.topic_name
+        package, kind = mailbox.message_type.__module__.split(".")[0], mailbox.message_type.__name__
+        expected = f"{package}/msg/{kind}"
+        for info in self._node.get_publishers_info_by_topic(topic):
+            who = f"{topic} of {info.node_namespace.rstrip('/')}/{info.node_name}"
+            if info.topic_type != expected:
+                yield f"{who} has type {info.topic_type}; expected {expected}"
+                continue
+            level, reason = qos_check_compatible(info.qos_profile, mailbox.qos)
+            if level == QoSCompatibility.ERROR:
+                yield f"{who} cannot be heard, incompatible QoS: {reason}"

@@ -17,25 +17,46 @@ from ros_nodes.lifecycle.processes import die_with_parent
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 
 ENDS_WITHIN_S = 5.0  # after a signal
+WIND_DOWN_LOOK_S = 0.1
+STOP_S = 0.5  # the commands of a stop are sent for so long
 
 
-def end_in_any_case(within_s: float, on_signal: Callable[[], object] = lambda: None) -> None:
-    """Call `on_signal` in a thread after a signal, and end the process so long after it at the latest.
+class Interrupts:
+    """Signals to a process: SIGINT asks it to bring its robots down and end, a second one to stop them, SIGTERM to end.
 
-    Also where the main thread hangs in the middleware: Python's handlers run in the main thread, the byte that
-    announces a signal is written by the operating system's.
+    Where the main thread hangs in the middleware, the process ends all the same: Python's handlers run in the main
+    thread, the byte that announces a signal is written by the operating system's.
     """
-    wake, signalled = os.pipe()
-    os.set_blocking(signalled, False)
-    signal.set_wakeup_fd(signalled)
 
-    def wait() -> None:
+    def __init__(self, on_signal: Callable[[], object]):
+        """`on_signal` is called in a thread after each signal."""
+        self.count, self.terminated = 0, False
+        self._on_signal = on_signal
+        self._beat_s = time.monotonic()
+        signal.signal(signal.SIGINT, self._interrupt)
+        signal.signal(signal.SIGTERM, self._terminate)
+        wake, self._signalled = os.pipe()
+        os.set_blocking(self._signalled, False)
+        signal.set_wakeup_fd(self._signalled)
+        threading.Thread(target=self._watch, args=(wake,), name="last resort", daemon=True).start()
+
+    def beat(self) -> None:
+        """Say that the main thread is well; without it for `ENDS_WITHIN_S` after a signal the process ends."""
+        self._beat_s = time.monotonic()
+
+    def _interrupt(self, *_: object) -> None:
+        self.count += 1
+
+    def _terminate(self, *_: object) -> None:
+        self.terminated = True
+
+    def _watch(self, wake: int) -> None:
         os.read(wake, 1)
-        on_signal()
-        time.sleep(within_s)
+        self.beat()
+        while time.monotonic() - self._beat_s < ENDS_WITHIN_S:
+            self._on_signal()
+            time.sleep(WIND_DOWN_LOOK_S)
         os._exit(1)
-
-    threading.Thread(target=wait, name="last resort", daemon=True).start()
 
 
 def run_node(make: Callable[[], ManagedNode]) -> int:
@@ -46,16 +67,14 @@ def run_node(make: Callable[[], ManagedNode]) -> int:
 def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> int:
     """Entry point of a process: serve its nodes, by name, until SIGINT or SIGTERM; returns the exit code.
 
-    A node that cannot be made, or whose loop fails, leaves the others as they are. The process ends when it has no node
-    left, with 2 or 1. The executor in the main thread sees services only, as loops poll their topics: it sleeps while
-    the robots move.
+    After SIGINT it ends once no node has anything left to do, such as to land a robot; see `Interrupts`. A node that
+    cannot be made, or whose loop fails, leaves the others as they are. The process ends when it has no node left, with
+    2 or 1. The executor in the main thread sees services only, as loops poll their topics: it sleeps while the robots
+    move.
     """
     die_with_parent()
-    ended = threading.Event()
     made: list[ManagedNode] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    end_in_any_case(ENDS_WITHIN_S, lambda: [node.wake() for node in made])
+    interrupts = Interrupts(lambda: [node.wake() for node in made])
     avoid_shared_memory()
     # With rclpy's own handlers a signal would close the publishers under a loop that is still running.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
@@ -67,10 +86,21 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> int:
             print(f"error: {name}: {error}" if name else f"error: {error}", file=sys.stderr)
             continue
         executor.add_node(made[-1])
-    while not (ended.is_set() or all(node.failed for node in made)):
+    until_s = None  # when the robots have been stopped for long enough
+    while not (interrupts.terminated or all(node.failed for node in made)):
         executor.spin_once()  # until a service was called, a signal came or a loop failed
         for node in made:
             node.end_failed()
+        if interrupts.count:
+            interrupts.beat()
+            # All are asked, again and again: a node that is done may be what the robot of another one needs.
+            if all([node.wind_down() for node in made]) or (until_s is not None and time.monotonic() > until_s):
+                break
+        if interrupts.count > 1 and until_s is None:
+            until_s = time.monotonic() + STOP_S
+            for node in made:
+                node.stop_robot()
+    interrupts.beat()
     for node in made:
         with suppress(Exception):  # what holds one up must not keep the others from ending
             node.stop()

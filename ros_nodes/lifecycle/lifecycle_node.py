@@ -17,6 +17,8 @@ from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.lifecycle.scheduling import schedule_process
 from ros_nodes.lifecycle.series import SeriesWriter
 
+QUIET_NS = 1_000_000_000  # after a signal: robots of which nothing was heard for so long need nothing any more
+
 
 class ManagedNode(LifecycleNode, ABC):
     """A lifecycle node. Subclasses fill `configure` and `run`, the loop, which has a thread of its own.
@@ -96,6 +98,13 @@ class ManagedNode(LifecycleNode, ABC):
         """Where the loop has failed: unconfigure the node by way of its error state. Configure it to begin anew."""
         if self._failed and self._loop:
             self.trigger_deactivate()
+
+    def wind_down(self) -> bool:
+        """The process has been asked to end: whether this node may; called until all of its nodes may."""
+        return True
+
+    def stop_robot(self) -> None:
+        """The process has been asked to end at once: stop the robot, as a person's emergency stop does."""
 
     def stop(self) -> None:
         """End the loop and release everything, from any state."""

@@ -41,11 +41,16 @@ class Mailbox:
         self.topic = topic
         self.message_type = message_type
         self.subscription = node.create_subscription(
-            message_type, topic, _never_called, qos, callback_group=PolledGroup(), raw=raw
+            message_type,
+            topic,
+            _never_called,
+            qos,
+            callback_group=PolledGroup(),
+            raw=raw,
+            # An executor that waits for a subscription's events wakes for each of its messages: see `health` instead.
+            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
         )
-        for event in self.subscription.event_handlers:  # the executor logs publishers that cannot be heard
-            event.callback_group = node.default_callback_group
-            node.default_callback_group.add_entity(event)
+        self.qos = qos
 
     def take(self) -> tuple[Any, int] | None:
         """The oldest message of the queue and when it arrived (ns, the system's clock); None when it is empty."""
@@ -73,7 +78,7 @@ class DurableMailbox(Mailbox):
             qos,
             callback_group=PolledGroup(),
             raw=raw,
-            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),  # the other one reports
+            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
         )
         self._newest_ns = 0  # when the newest message was sent
         self._taken: deque[int] = deque(maxlen=2 * qos.depth)  # when those were sent that may come again

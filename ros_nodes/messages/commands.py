@@ -79,14 +79,19 @@ class CommandInbox:
         self._sources = self._listen(node, round(velocity_timeout_s * 1e9))
         self._safe: dict[str, np.ndarray] = {}
         self._command: dict[str, np.ndarray] = {}
+        self._given: dict[str, np.ndarray] = {}  # received since `forget`
 
     def start(self, state: RobotState, objects: Mapping[str, ObjectState] = NO_OBJECTS) -> Command:
-        """Reset: hold the positions of `state` and `objects` (no batch), as far as the policy's range goes."""
+        """What has been received, and for the rest: hold the positions of `state` and `objects` (no batch)."""
         self._safe = self._hold_command(state, objects)
-        self._command = dict(self._safe)
+        self._command = self._safe | self._given
+        return self._command
+
+    def forget(self) -> None:
+        """The policy's turn is over: the next one begins without the commands of this one."""
+        self._given = {}
         for source in self._sources:
             source.received = False
-        return self._command
 
     @property
     def awaited(self) -> list[str]:
@@ -104,17 +109,19 @@ class CommandInbox:
                 self._accept(source, taken[0], self._clock.arrived_ns(taken[1]))
             if source.received_ns and now_ns - source.received_ns > source.lasts_ns:
                 source.received_ns = 0
+                self._given.pop("velocity", None)
                 self._command = self._command | {"velocity": self._safe["velocity"]}
         return self._command
 
     def _accept(self, source: _Source, message: Any, arrived_ns: int) -> None:
         try:
-            command = self._command | source.read(message)
-            self._check(command)
+            given = source.read(message)
+            self._check(self._command | given)
         except ValueError as error:
             self._logger.error(f"{source.mailbox.topic} refused: {error}", throttle_duration_sec=1.0)
             return
-        self._command, source.received_ns, source.received = command, arrived_ns, True
+        self._given |= given
+        self._command, source.received_ns, source.received = self._command | given, arrived_ns, True
 
     def _listen(self, node: ManagedNode, velocity_lasts_ns: int) -> list[_Source]:
         sources = []

@@ -1,17 +1,22 @@
 """A shield's status, by REP-107: level, a short message and key-value pairs; the mode is one of the keys."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
+from deploy.shield.authority import State
 from deploy.shield.supervisor import Mode, ShieldReport
 from ros_nodes.messages.conversion import base_frame, set_stamp, stamp_ns
 
-LEVELS = {"NOMINAL": DiagnosticStatus.OK, "FILTERED": DiagnosticStatus.OK, "ESTOP": DiagnosticStatus.ERROR}
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+LEVELS = {State.STOPPED: ERROR, State.FAULT: ERROR, State.LANDING: WARN}
+UNDER_POLICY = {"NOMINAL": OK, "FILTERED": OK}
 
-
-MODE, REASON, LATCHED = "mode", "reason", "latched"  # keys of a status
+# Keys of a status.
+STATE, MODE, REASON, LATCHED, FINGERPRINT = "state", "mode", "reason", "latched", "fingerprint"
+POLICY_STATUS = "policy/status"
 
 
 class ShieldStatus:
@@ -23,7 +28,7 @@ class ShieldStatus:
         self._array.header.frame_id = base_frame(robot)
         self._period_s = period_s
         self._next_s = 0.0
-        self._last: tuple[Mode, bool] | None = None
+        self._last: tuple[State, Mode, bool] | None = None
         self._interventions = 0
         self._rejected = 0
         self._reason_of_rejection = ""
@@ -34,19 +39,27 @@ class ShieldStatus:
         self._rejected += 1
         self._reason_of_rejection = reason
 
-    def update(self, now_s: float, report: ShieldReport, request_age_s: float) -> bool:
-        """Take a cycle's report; True when it is time to publish: a new mode, a hold latched, or the period over."""
+    def update(self, now_s: float, state: State, why: str, report: ShieldReport, request_age_s: float) -> bool:
+        """Take a cycle's report, in `state` and `why` it is; True when to publish: a new state or mode, or the period.
+
+        Under a policy the report says why.
+        """
         self._interventions += report.mode.name == "FILTERED"
-        now = report.mode, report.latched
+        reason = report.reason if state is State.POLICY else why or report.reason
+        now = state, report.mode, report.latched
         due = now != self._last or now_s >= self._next_s
         if due:
             self._last = now
             self._next_s = now_s + self._period_s
-            self._status.level = LEVELS.get(report.mode.name, DiagnosticStatus.WARN)
-            self._status.message = f"{report.mode.name}: {report.reason}" if report.reason else report.mode.name
+            short = f"{state.name} ({report.mode.name})"
+            self._status.level = LEVELS.get(state, OK)
+            if state is State.POLICY:
+                self._status.level = UNDER_POLICY.get(report.mode.name, WARN)
+            self._status.message = f"{short}: {reason}" if reason else short
             self._values = {
+                STATE: state.name,
                 MODE: report.mode.name,
-                REASON: report.reason,
+                REASON: reason,
                 LATCHED: report.latched,
                 "margin": f"{report.margin:.3f}",
                 "active constraints": ", ".join(report.active),
@@ -67,16 +80,34 @@ class ShieldStatus:
 
 @dataclass(frozen=True, slots=True)
 class ShieldMode:
-    """Mode of a robot's shield."""
+    """State of a robot, and mode of its shield."""
 
     mode: str
     reason: str = ""
     latched: bool = False  # only a reset gives the robot back to the policy
     time_ns: int = 0  # robot time
+    state: str = "?"
+
+    @property
+    def policy_flies(self) -> bool:
+        """Whether the robot does what its policy wants, as far as the shield lets it."""
+        return self.mode in UNDER_POLICY and self.state in (State.POLICY.name, "?")
 
 
 def read_status(message: DiagnosticArray) -> ShieldMode:
     """The mode in a message of `ShieldStatus`; "?" where it has none."""
     values = {pair.key: pair.value for status in message.status for pair in status.values}
     stamp = stamp_ns(message.header.stamp)
-    return ShieldMode(values.get(MODE, "?"), values.get(REASON, ""), values.get(LATCHED) == str(True), stamp)
+    return ShieldMode(
+        values.get(MODE, "?"), values.get(REASON, ""), values.get(LATCHED) == str(True), stamp, values.get(STATE, "?")
+    )
+
+
+def policy_status(robot: str, fingerprint: str, values: Mapping[str, str], time_ns: int) -> DiagnosticArray:
+    """What a policy node says of the file that it flies, once."""
+    pairs = [KeyValue(key=key, value=value) for key, value in {FINGERPRINT: fingerprint, **values}.items()]
+    message = DiagnosticArray(
+        status=[DiagnosticStatus(name=f"{robot}: policy", hardware_id=robot, message="loaded", values=pairs)]
+    )
+    set_stamp(message.header.stamp, time_ns)
+    return message

@@ -54,6 +54,11 @@ class OwnState:
         """Where the parts arrive."""
         return [mailbox for mailbox, _ in self._parts]
 
+    @property
+    def topics(self) -> list[str]:
+        """Where the parts come from."""
+        return [mailbox.topic for mailbox in self.mailboxes]
+
     def update(self, now_ns: int) -> bool:
         """Take what has arrived; the age becomes that at `now_ns` (the node's clock). True for a newer oldest part."""
         for part, (mailbox, read) in enumerate(self._parts):

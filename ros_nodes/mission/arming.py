@@ -1,23 +1,24 @@
-"""Arming: wait until every policy controls its robot; shields that tripped at start-up are reset."""
+"""Arming and starting a team, and bringing it down again, as a person would: one service call after the other."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rclpy.executors import SingleThreadedExecutor
 
-from ros_nodes.mission.failures import POLICY_FLIES
 from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.operator import MissionNode, OrderSender
 
 ARM_S = 30.0  # a busy machine needs most of it
+LAND_S = 20.0
 STEADY_S = 0.7  # every policy has to fly its robot for this long before the mission begins
-RESET_AFTER_S = 1.0
-WATCH_S = 0.05
+ASK_AGAIN_S = 0.5
+WATCH_S = 0.02
+DOWN = ("DISARMED", "FAULT", "STOPPED")
 
 
 class ArmError(RuntimeError):
-    """A shield does not hand its robot to the policy; names the robot and the reason."""
+    """A robot is not handed to its policy; names the robot and the reason."""
 
 
 def first_orders(mission: Mission, node: MissionNode) -> Callable[[], None]:
@@ -33,23 +34,51 @@ def first_orders(mission: Mission, node: MissionNode) -> Callable[[], None]:
 
 
 def arm(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:
-    """Wait until all policies may fly; a shield that tripped while nodes started is reset, as by a person.
+    """Arm all robots, start their policies, and wait until these have flown them for a moment.
 
-    `watch` is called again and again, and may raise. Raises ArmError.
+    A robot that lost its policy meanwhile is started again; one that was stopped by a person is not. `watch` is called
+    again and again, and may raise. Raises ArmError.
     """
     begin = steady_since = time.monotonic()
-    flying_since = dict.fromkeys(node.team, begin)
+    asked_s = dict.fromkeys(node.team, -ASK_AGAIN_S)
     while (now := time.monotonic()) - steady_since < STEADY_S:
         watch()
         node.update()
         executor.spin_once(timeout_sec=WATCH_S)
         for name, shield in zip(node.team, node.shields, strict=True):
-            if shield.mode in POLICY_FLIES:
-                flying_since[name] = now
+            if shield.state == "POLICY":
                 continue
             steady_since = now
+            if shield.state == "STOPPED":
+                raise ArmError(f"{name} is stopped: {shield.reason}; reset it first")
             if now - begin > ARM_S:
-                raise ArmError(f"{name}: its shield does not hand it to the policy ({shield.mode}: {shield.reason})")
-            if now - flying_since[name] > RESET_AFTER_S:
-                flying_since[name] = now
-                node.reset_shield(name)
+                why = node.refusals.get(name) or shield.reason
+                raise ArmError(f"{name}: its policy did not get it within {ARM_S:g} s ({shield.state}: {why})")
+            if now - asked_s[name] > ASK_AGAIN_S and (step := NEXT_STEP.get(shield.state)):
+                asked_s[name] = now
+                node.ask(name, step)
+
+
+NEXT_STEP = {"DISARMED": "arm", "ARMED": "start", "LANDING": "reset", "FAULT": "reset"}
+
+
+def land(
+    node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None], robots: Sequence[str] | None = None
+) -> list[str]:
+    """Land, park or sit all `robots`; names of those that were not down within `LAND_S`."""
+    waiting, landing = list(robots if robots is not None else node.team), set[str]()
+    until, ask_s = time.monotonic() + LAND_S, 0.0
+    while waiting and (now := time.monotonic()) < until:
+        watch()
+        node.update()
+        states = {name: shield.state for name, shield in zip(node.team, node.shields, strict=True)}
+        landing |= {name for name in waiting if states[name] == "LANDING"}
+        # What stands on its feet is held on when it has come to rest.
+        waiting = [n for n in waiting if states[n] not in DOWN and not (n in landing and states[n] == "ARMED")]
+        if now >= ask_s:
+            ask_s = now + ASK_AGAIN_S
+            for name in waiting:
+                if states[name] != "LANDING":
+                    node.ask(name, "land")
+        executor.spin_once(timeout_sec=WATCH_S)
+    return waiting

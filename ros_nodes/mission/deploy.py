@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
-from ros_nodes.mission.arming import ArmError, arm, first_orders
+from ros_nodes.mission.arming import ArmError, arm, first_orders, land
+from ros_nodes.mission.failures import events
 from ros_nodes.mission.flight_file import save_flight
 from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
 from ros_nodes.mission.mission_metrics import load_recording, mission_metrics
 from ros_nodes.mission.mission_success import Criterion, near_goal
 from ros_nodes.mission.operator import MissionNode, OrderSender, bring_up
-from ros_nodes.mission.placement import Placement, place_team
+from ros_nodes.mission.placement import place_team
 from ros_nodes.mission.prepare import ECHO, PARAMETERS, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "team.yaml"
@@ -67,8 +69,8 @@ def run_mission(
     Policies run in `policy_hosts` processes and shields in `shield_hosts`, by default as `place_team` says; a policy
     that is to be killed is alone in one more.
 
-    `criterion` evaluates the ground truth. `on_progress` gets a dict with `phase` ("start", "bring-up",
-    "mission", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in
+    `criterion` evaluates the ground truth. `on_progress` gets a dict with `phase` ("start", "bring-up", "mission",
+    "landing", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in
     `out_dir`: bag/ (MCAP), flight.npz, mission.json (metrics), plan.json, params.yaml, logs/ and series/. BundleError
     or ValueError for a bundle or mission that cannot be, DeployError when a process fails.
     """
@@ -78,16 +80,18 @@ def run_mission(
     shields = prepare(mission, out)
     report = on_progress or (lambda progress: None)
     load = MachineLoad()
-    start_ns, killed_ns, changes, cores = _fly(mission, placement, out, report)
+    flight = _fly(mission, placement, out, report)
     other_cores = load.others()
     report({"phase": "evaluate"})
-    recording = load_recording(out / "series", mission, start_ns, killed_ns, changes)
+    recording = load_recording(out / "series", mission, flight.start_ns, flight.killed_ns, flight.changes)
     files = dict.fromkeys(member.bundle for member in mission.team)
     result = {
         **mission_metrics(recording, list(shields.values()), criterion),
         "hosts": placement,
-        "cores": {name: round(share, 4) for name, share in cores.items()},
+        "cores": {name: round(share, 4) for name, share in flight.cores.items()},
         "other_programs_cores": None if other_cores is None else round(other_cores, 2),
+        "events": flight.events,
+        "landed": not flight.not_down,
         "seed": mission.seed,
         "fingerprint": ", ".join(load_bundle(file).fingerprint for file in files),
         "bag": str(out / "bag"),
@@ -97,14 +101,18 @@ def run_mission(
     return result
 
 
-def _fly(
-    mission: Mission, placement: Placement, out: Path, report: Progress
-) -> tuple[int, int | None, dict[str, list[ShieldMode]], dict[str, float]]:
-    """Start all processes, fly, end them.
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    start_ns: int  # robot time when the mission began, and when the policy was killed
+    killed_ns: int | None
+    changes: dict[str, list[ShieldMode]]  # of each robot's shield, until the mission was over
+    events: list[dict[str, Any]]  # of the landing too
+    not_down: list[str]  # robots that did not come to rest when asked
+    cores: dict[str, float]  # how much of a core each process took in the mission
 
-    Returns when the mission began and when the policy was killed (ns, robot time), the modes of each shield, and how
-    much of a core each process used during the mission.
-    """
+
+def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, report: Progress) -> _Flight:
+    """Start all processes, fly, land, end them."""
     domain_id = free_domain_id()
     environment = ros_environment(domain_id)
     report({"phase": "start", "domain_id": domain_id})
@@ -134,7 +142,11 @@ def _fly(
             start_ns, killed_ns = _conduct(mission, node, processes, report)
             took_s = time.monotonic() - began_s
             cores = {name: (cpu_s - before[name]) / took_s for name, cpu_s in processes.cpu_s().items()}
-            return start_ns, killed_ns, node.changes, cores
+            node.update()
+            changes = {name: list(modes) for name, modes in node.changes.items()}
+            report({"phase": "landing"})
+            not_down = land(node, executor, processes.check)
+            return _Flight(start_ns, killed_ns, changes, events(node.changes, start_ns), not_down, cores)
         except BringUpError as error:
             raise DeployError(f"{error}: {processes.last_line_of(error.node)}") from error
         except (ArmError, ProcessError) as error:

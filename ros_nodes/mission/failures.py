@@ -11,7 +11,6 @@ from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_success import MissionSuccess, checked
 
-POLICY_FLIES = ("NOMINAL", "FILTERED")
 Time = float | None
 Failure = dict[str, Any]  # robot, t_s of the mission, and the reason
 
@@ -36,7 +35,7 @@ def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> lis
         policy, current = "", None
         for mode in modes:
             t_s = round((mode.time_ns - start_ns) * 1e-9, 3)
-            if mode.mode in POLICY_FLIES:
+            if mode.policy_flies:
                 if current is not None:
                     current.until_s = t_s
                 policy, current = mode.mode, None
@@ -47,6 +46,23 @@ def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> lis
             elif mode.latched and not current.latched:
                 current.latched, current.reason = True, mode.reason
     return sorted(found, key=lambda takeover: takeover.t_s)
+
+
+def events(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[dict[str, Any]]:
+    """Who has had each robot, by time: every change of state, and of what a policy does to a shield.
+
+    Times are s since the mission began at `start_ns` (robot time).
+    """
+    found = []
+    for robot, modes in changes.items():
+        before = ""
+        for mode in modes:
+            now = f"{mode.state} ({mode.mode})" if mode.state == "POLICY" and not mode.policy_flies else mode.state
+            if now != before:
+                t_s = round((mode.time_ns - start_ns) * 1e-9, 3)
+                found.append({"t_s": t_s, "robot": robot, "from": before, "to": now, "reason": mode.reason})
+            before = now
+    return sorted(found, key=lambda event: event["t_s"])
 
 
 def lost_robots(mission: Mission, found: Sequence[Takeover], killed_s: float | None) -> list[Failure]:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from hardware import load_robot
+
 FORMAT, OLDER_FORMAT = "phalanx-mission/3", "phalanx-mission/2"
 CRAZYFLIE = "crazyflie"
 LEAST_RADIUS_M = 0.7
@@ -198,7 +200,7 @@ def team_names(robots: Sequence[str]) -> list[str]:
 
 
 def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int) -> Mission:
-    """Crazyflies on a circle of random phase, radius, heights and headings; goals opposite, and back.
+    """Crazyflies on the ground, on a circle of random phase, radius and headings; goals in the air opposite, and back.
 
     ValueError when there are no robots or the times do not fit.
     """
@@ -215,7 +217,8 @@ def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int) -
     height, goal_height = rng.uniform(*HEIGHT_M, (2, robots, 1))
     yaw = rng.uniform(-np.pi, np.pi, (robots, 1))
     none = np.zeros_like(yaw)
-    poses = np.hstack([xy, height, np.cos(yaw / 2), none, none, np.sin(yaw / 2)])
+    ground = np.full_like(yaw, load_robot(CRAZYFLIE).home_height_m)
+    poses = np.hstack([xy, ground, np.cos(yaw / 2), none, none, np.sin(yaw / 2)])
     names = team_names([CRAZYFLIE] * robots)
     there, back = np.hstack([-xy, goal_height]), np.hstack([xy, height])
     back_s = duration_s / 2 if kill_s is None else kill_s - KILL_INTO_LEG_S

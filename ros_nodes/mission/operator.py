@@ -10,6 +10,7 @@ from nav_msgs.msg import Odometry
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
+from rclpy.task import Future
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
@@ -21,6 +22,7 @@ from ros_nodes.messages import qos
 from ros_nodes.messages.commands import own_topics
 from ros_nodes.messages.conversion import WORLD_FRAME, base_frame, set_stamp
 from ros_nodes.messages.diagnostics import ShieldMode, read_status
+from ros_nodes.messages.operator_services import SERVICES
 from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
 from ros_nodes.mission.mission import Mission
 
@@ -39,7 +41,12 @@ class MissionNode(Node):
         self.advertise(commands)
         self._odometry = {name: Mailbox(self, Odometry, f"/{name}/odom", qos.SENSOR) for name in self.team}
         self._status = {name: Mailbox(self, DiagnosticArray, f"/{name}/status", qos.HISTORY) for name in self.team}
-        self._reset = {name: self.create_client(Trigger, f"/{name}/shield/reset") for name in self.team}
+        self._asks = {
+            (name, what): self.create_client(Trigger, f"/{name}/shield/{what}")
+            for name in self.team
+            for what in SERVICES
+        }
+        self.refusals: dict[str, str] = {}  # why a robot's shield did not do what it was asked for last
         self.positions = np.full((len(self.team), 3), np.nan)
         self.shields = [ShieldMode("?")] * len(self.team)
         self.changes: dict[str, list[ShieldMode]] = {name: [] for name in self.team}  # of mode, or to latched
@@ -58,9 +65,14 @@ class MissionNode(Node):
         for name in own_topics(commands):
             publishers[name].publish(Float64MultiArray(data=np.asarray(commands[name], float).tolist()))
 
-    def reset_shield(self, robot: str) -> None:
-        """Ask the shield of `robot` to leave a latched fallback; the outcome shows in `shields`."""
-        self._reset[robot].call_async(Trigger.Request())
+    def ask(self, robot: str, what: str) -> None:
+        """Ask the shield of `robot` to `arm`, `start`, `land` ...; the outcome shows in `shields` and `refusals`."""
+
+        def keep(answer: Future) -> None:
+            response = answer.result()
+            self.refusals[robot] = "" if response is None or response.success else response.message
+
+        self._asks[robot, what].call_async(Trigger.Request()).add_done_callback(keep)
 
     def update(self) -> None:
         """Bring `positions` (N, 3), `shields` and `changes` up to date."""
@@ -72,7 +84,7 @@ class MissionNode(Node):
             while (status := self._status[name].take()) is not None:
                 last, now = self.shields[index], read_status(status[0])
                 self.shields[index] = now
-                if (now.mode, now.latched) != (last.mode, last.latched):
+                if (now.state, now.mode, now.latched) != (last.state, last.mode, last.latched):
                     self.changes[name].append(now)
 
     @property

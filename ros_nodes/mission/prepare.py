@@ -1,7 +1,7 @@
 """Checks the policies of a mission, and writes the parameters of its nodes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,10 @@ def prepare(mission: Mission, out: Path, team: Team | None = None, here: Sequenc
 
     BundleError or ValueError for a policy or a mission that cannot be.
     """
-    contracts = {file: load_bundle(file).contract for file in dict.fromkeys(m.bundle for m in mission.team)}
+    bundles = {file: load_bundle(file) for file in dict.fromkeys(m.bundle for m in mission.team)}
     shields, limits = {}, team.limits() if team else {}
     for member in mission.team:
-        contract = contracts[member.bundle]
+        contract = bundles[member.bundle].contract
         check_policy(contract, mission, member)
         shields[member.name] = make_shield_params(
             load_robot(member.robot), **{**contract.shield, **limits.get(member.name, {})}
@@ -42,8 +42,9 @@ def prepare(mission: Mission, out: Path, team: Team | None = None, here: Sequenc
         if (out / old).exists():
             raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")
     out.mkdir(parents=True, exist_ok=True)
+    prints = {member.name: bundles[member.bundle].fingerprint for member in mission.team}
     save_mission(mission, out / PLAN)
-    parameters = team_parameters(mission, shields, out)
+    parameters = team_parameters(mission, shields, prints, out)
     if team is not None:
         _apply_team(parameters, mission, team, here, out)
     (out / PARAMETERS).write_text(json.dumps(parameters, indent=1))
@@ -95,10 +96,10 @@ def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
         raise ValueError(f"{command}; the policy was trained for {list(spec.low)} to {list(spec.high)}")
 
 
-def team_parameters(mission: Mission, shields: ShieldOf, out: Path) -> dict[str, Any]:
+def team_parameters(mission: Mission, shields: ShieldOf, prints: Mapping[str, str], out: Path) -> dict[str, Any]:
     """The parameter file of a mission's nodes, on top of config/team.yaml; JSON is YAML.
 
-    `shields`: parameters of each robot's shield. The mission is in `out`.
+    `shields`: parameters of each robot's shield; `prints`: fingerprint of its policy file. The mission is in `out`.
     """
     team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
     # Shields keep drones apart from drones: the base of an arm says little about where the arm is.
@@ -123,6 +124,8 @@ def team_parameters(mission: Mission, shields: ShieldOf, out: Path) -> dict[str,
         nodes[f"/{member.name}/shield"] = {
             **robot,
             "team": drones if member.name in drones else [member.name],
+            "fingerprint": prints[member.name],
+            "stop_dir": str(out / "stops"),
             **{f"shield.{name}": list(v) if isinstance(v, tuple) else v for name, v in limits},
         }
     return {node: {"ros__parameters": values} for node, values in nodes.items()}

@@ -7,8 +7,10 @@ import json
 import threading
 from dataclasses import replace
 
+from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
 
+from deploy.shield.authority import State
 from hardware import load_robot
 from hardware.drivers import Driver, load_driver
 from hardware.types import RobotState
@@ -18,15 +20,21 @@ from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_base_pose
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import MessageError, base_frame, empty_state
+from ros_nodes.messages.diagnostics import read_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.subscriptions import place
 
 NS = 1_000_000_000
+SILENT = (State.DISARMED.name, State.FAULT.name)  # in which a shield may have nothing to say
 
 
 class DriverNode(ManagedNode):
-    """Publishes measurements at the robot's sensor rate and obeys `command`; without commands it stops the robot."""
+    """Publishes measurements at the robot's sensor rate and obeys `command`.
+
+    Without commands it stops the robot, unless its shield said that it is disarmed. A driver that can arm its device
+    does so when the shield does. It belongs into the shield's process, see `host`.
+    """
 
     def __init__(self, namespace: str = "") -> None:
         super().__init__("driver", namespace)
@@ -55,6 +63,7 @@ class DriverNode(ManagedNode):
             place(self._bolted, *self._base_pose)
         self._measurements = Measurements(self, spec, self._name)
         self._commands = self.subscribe(JointState, "command", qos.COMMAND_IN)
+        self._status = self.subscribe(DiagnosticArray, "status", qos.LATCHED)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
         self._converter = CommandConverter(spec.channels, base_frame(self._name))
 
@@ -62,18 +71,32 @@ class DriverNode(ManagedNode):
         driver = self._driver
         assert driver is not None
         deadlines = Deadlines(self._period_s, self.clock)
+        self._is_armed: bool | None = None  # as the shield said last
         heard_ns: int | None = None
         while (tick := deadlines.wait(stopped)) is not None:
             now_ns = tick.woke_ns
-            if self._obey(driver):
+            if self._follow_shield(driver) or self._obey(driver):
                 heard_ns = now_ns
-            elif heard_ns is not None and now_ns - heard_ns > self._command_timeout_s * NS:
+            elif self._is_armed is not False and heard_ns and now_ns - heard_ns > self._command_timeout_s * NS:
                 driver.stop()
                 raise TimeoutError(f"no command for {self._command_timeout_s} s: the robot was stopped")
             state = driver.read()
             if self._bolted is not None:  # where policy and shield have it: a driver does not know the world
                 state = replace(self._bolted, joint_pos=state.joint_pos, joint_vel=state.joint_vel, age=state.age)
             self._measurements.publish(state, self.clock.now_ns() - round(float(state.age) * NS))
+
+    def _follow_shield(self, driver: Driver) -> bool:
+        """Arm and disarm the device with the shield; True where it was armed now."""
+        told = self._status.take()
+        is_armed = self._is_armed if told is None else read_status(told[0]).state not in SILENT
+        if is_armed is self._is_armed:
+            return False
+        self._is_armed = is_armed
+        if is_armed:
+            driver.arm()
+        else:
+            driver.disarm()
+        return bool(is_armed)
 
     def _obey(self, driver: Driver) -> bool:
         """Pass the newest command on; garbage counts as silence."""

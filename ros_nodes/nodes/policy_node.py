@@ -2,9 +2,11 @@
 
 import threading
 
+from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
 
 from deploy.runtime import PolicyRuntime
+from deploy.shield.authority import ASKS_THE_POLICY
 from hardware import load_robot
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
@@ -12,8 +14,9 @@ from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_series_dir, declare_team
 from ros_nodes.lifecycle.polling import Waiter
 from ros_nodes.messages import qos
-from ros_nodes.messages.commands import Command, CommandInbox
+from ros_nodes.messages.commands import CommandInbox
 from ros_nodes.messages.conversion import base_frame
+from ros_nodes.messages.diagnostics import POLICY_STATUS, policy_status, read_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 
@@ -21,6 +24,7 @@ SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
 SERIES_CAPACITY = 200_000
 PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
 GRACE_NS = 8_000_000  # a cycle waits this long for its own measurement, rather than use one that is a period older
+ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 
 
 class PolicyNode(ManagedNode):
@@ -60,6 +64,9 @@ class PolicyNode(ManagedNode):
         )
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "requested", qos.command_out(self._period_s))
+        self._shield_status = self.subscribe(DiagnosticArray, "status", qos.LATCHED)
+        self._asked_by = ""  # the state in which the shield asks for requests; empty while it does not
+        self._own_status = self.advertise(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
         self.get_logger().info(f"{self._bundle}: self-test passed, task {contract.task!r}, {1 / self._period_s:g} Hz")
 
@@ -71,10 +78,14 @@ class PolicyNode(ManagedNode):
             return
         first_ns, first_stamp_ns = first
         self._inbox.start(self._state.state, self._objects.objects)
+        self._asked_by = ""
+        about = {"task": self._runtime.contract.task, "bundle": self._bundle}
+        status = policy_status(self.robot_name, self._runtime.fingerprint, about, self.clock.now_ns())
+        self._own_status.publish(status)
         deadlines = Deadlines(self._period_s, self.clock, first_ns)
         last_woke_ns = 0
         while (tick := deadlines.wait(stopped)) is not None:
-            self._step(self._inbox.update(self.clock.now_ns()), first_stamp_ns + tick.deadline_ns - first_ns, stopped)
+            self._step(first_stamp_ns + tick.deadline_ns - first_ns, stopped)
             if self._series and last_woke_ns:
                 period_error_us = (tick.woke_ns - last_woke_ns - deadlines.period_ns * (1 + tick.skipped)) * 1e-3
                 work_us = (self.clock.now_ns() - tick.woke_ns) * 1e-3
@@ -82,7 +93,7 @@ class PolicyNode(ManagedNode):
                 self._series.add(tick.woke_ns * 1e-9, period_error_us, tick.skipped, work_us, age_ms)
             last_woke_ns = tick.woke_ns
 
-    def _step(self, command: Command, due_ns: int, stopped: threading.Event) -> None:
+    def _step(self, due_ns: int, stopped: threading.Event) -> None:
         """One cycle, for the measurement that is stamped about `due_ns` or the last one before it."""
         now_ns = self.clock.now_ns()
         self._state.update(now_ns)
@@ -90,6 +101,9 @@ class PolicyNode(ManagedNode):
         while self._state.stamp_ns < before_ns and self.clock.wait(self._waiter, until_ns, stopped):
             now_ns = self.clock.now_ns()
             self._state.update(now_ns)
+        is_asked, command = self._is_asked(), self._inbox.update(now_ns)
+        if not is_asked:
+            return
         if not -self._period_s <= self._state.state.age <= self._max_age_s:
             return  # no current state: the shield handles silence
         if awaited := self._inbox.awaited:
@@ -105,6 +119,19 @@ class PolicyNode(ManagedNode):
             self.get_logger().error(str(error), throttle_duration_sec=1.0)
             return
         self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
+
+    def _is_asked(self) -> bool:
+        """Whether the shield wants requests; where it has begun to, the policy begins anew, from where the robot is."""
+        if (taken := self._shield_status.take()) is not None:
+            state = read_status(taken[0]).state
+            asked_by = state if state in ASKING else ""
+            if asked_by and asked_by != self._asked_by:
+                self._runtime.reset()
+                self._inbox.start(self._state.state, self._objects.objects)
+            elif self._asked_by and not asked_by:
+                self._inbox.forget()
+            self._asked_by = asked_by
+        return bool(self._asked_by)
 
     def _await_objects(self, stopped: threading.Event) -> None:
         """Wait until every object that the policy observes has been received."""

@@ -9,7 +9,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
 from ros_nodes.lifecycle.host import run_node
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import QUIET_NS, ManagedNode
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.messages import qos
 from ros_nodes.messages.topics import team_topics
@@ -29,6 +29,8 @@ class RecorderNode(ManagedNode):
         self._commands = declare(self, "commands", [""], "Names of commands on `commands/<name>` of each robot.")
         self._path = declare(self, "bag", "bag", "Folder of the new bag; must not exist.")
 
+        self._received_ns = 0
+
     def configure(self) -> None:
         if Path(self._path).exists():
             raise ValueError(f"bag {self._path!r} exists already")
@@ -39,6 +41,10 @@ class RecorderNode(ManagedNode):
             self.subscribe(kind, topic, qos.recording(QUEUE, latched), raw=True)
             for topic, (kind, latched) in self._topics.items()
         ]
+
+    def wind_down(self) -> bool:
+        """What robots say on their way down is recorded too."""
+        return self._loop is None or self.clock.now_ns() - self._received_ns > QUIET_NS
 
     def run(self, stopped: threading.Event) -> None:
         with Writer(Path(self._path), version=9, storage_plugin=StoragePlugin.MCAP) as bag:
@@ -53,6 +59,7 @@ class RecorderNode(ManagedNode):
                 ending = stopped.is_set()  # after the end is asked for, what has arrived is still written
                 for mailbox in self._inbox:
                     while (taken := mailbox.take()) is not None:
+                        self._received_ns = self.clock.now_ns()
                         bag.write(connections[mailbox.topic], self.clock.arrived_ns(taken[1]), taken[0])
                 time.sleep(0 if ending else POLL_S)
 

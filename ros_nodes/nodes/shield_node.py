@@ -3,14 +3,16 @@
 import threading
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
 
-from deploy.shield import Context, make_shield_params
-from deploy.shield.supervisor import Mode, Shield
+from deploy.shield import Context, Shield, make_shield_params
+from deploy.shield.authority import Authority, Change, State
+from deploy.shield.fallback import StartCfg
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
@@ -19,69 +21,117 @@ from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_series_dir, declare_team
 from ros_nodes.lifecycle.polling import Waiter
+from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import MessageError, base_frame
-from ros_nodes.messages.diagnostics import ShieldStatus
+from ros_nodes.messages.diagnostics import POLICY_STATUS, ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.messages.operator_services import ESTOP, OperatorServices
+from ros_nodes.messages.pre_arm import PreArm
 from ros_nodes.messages.subscriptions import OwnState, PeerTable
-from ros_nodes.nodes.emergency_stop import RESET, STOP, EmergencyStop
 
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
 SERIES_CAPACITY = 200_000
 MISSING_AFTER = 1.25  # periods after the last request at which the next one counts as missing
+SOURCES_EVERY_S = 0.5  # publishers of requests are counted so often
+AT_REST = (State.DISARMED, State.STOPPED, State.FAULT)
+TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
 
 
 class ShieldNode(ManagedNode):
-    """Filters `requested` into `command`; services `shield/reset` and `shield/estop`, diagnostics on `status`."""
+    """Filters `requested` into `command`; services `shield/arm` ... say who has the robot, `status` tells it.
+
+    Activation moves nothing: see `deploy.shield.authority`.
+    """
 
     def __init__(self, namespace: str = "") -> None:
         super().__init__("shield", namespace)
         self.robot_name, self._peer_names = declare_team(self)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) whose limits hold by default; empty for none.")
+        self._fingerprint = declare(
+            self, "fingerprint", "", "Fingerprint of the policy file to be flown; by default that of `bundle`."
+        )
         self._status_hz = declare(
             self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is published at once.", low=0.1, high=50.0
         )
+        self._start = StartCfg(
+            declare(self, "take_off_m", 1.0, "Height above the ground to which a drone takes off, m.", 0.2, 50.0),
+            declare(self, "home_first", False, "Whether an arm moves to its home pose before its policy begins."),
+        )
+        text = "Folder in which a person's stop is kept; by default phalanx in the user's state folder."
+        self._stop_dir = declare(self, "stop_dir", "", text)
         self._series_dir = declare_series_dir(self)
         self._base_pose = declare_base_pose(self)
-        self._emergency_stop = EmergencyStop()
-        self.create_service(Trigger, "shield/reset", self._on_reset)
-        self.create_service(Trigger, "shield/estop", self._on_estop)
+        self._asks = OperatorServices(self, lambda: self._loop is not None, self._keep_stop)
+        self._stop_file = StopFile(self._stop_dir, self.robot_name)
+        self._authority: Authority | None = None
+        self._winds_down = False
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
         self._params = self._declare_shield_params(spec)
-        self._shield, self._spec = Shield(self._params, spec), spec
+        self._spec = spec
         self._state = OwnState(self, spec, self._base_pose)
         self._peers = PeerTable(self, self._peer_names)
         self._requested = self.subscribe(JointState, "requested", qos.COMMAND_IN)
         self._sender = SenderClock(self.clock)
+        self._policy = self.subscribe(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
+        self._policy_status: DiagnosticArray | None = None
+        self._pre_arm = PreArm(self, self._fingerprint, self._peer_names, self._state.topics)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
-        self._status_publisher = self.advertise(DiagnosticArray, "status", qos.LATCHED)
+        self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
         self._status = ShieldStatus(self.robot_name, 1 / self._status_hz)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Refused while somebody has the robot: nobody would be left in charge."""
+        if self._authority is not None and self._authority.state not in AT_REST:
+            self.get_logger().error(f"the robot is {self._authority.state.name}: land it first, or stop it")
+            return TransitionCallbackReturn.FAILURE
+        return super().on_deactivate(state)
+
+    def wind_down(self) -> bool:
+        """Land, and end when the robot is at rest. A humanoid stands then: disarm it, or stop it by a second signal."""
+        authority = self._authority
+        if authority is None or authority.state in AT_REST:
+            return True
+        if not self._winds_down:
+            self._winds_down = True
+            self.get_logger().warning(f"{self.robot_name}: asked to end, so it lands first; a second signal stops it")
+            self._asks.ask("land")
+        return False
+
+    def stop_robot(self) -> None:
+        self._keep_stop("emergency stop by a second signal")
+        self._asks.ask(ESTOP)
+
     def run(self, stopped: threading.Event) -> None:
+        authority = self._authority = Authority(Shield(self._params, self._spec), self._start, self._tell)
+        if reason := self._stop_file.read():  # a stop outlives every process: only a reset ends it
+            authority.estop(reason)
         period_ns, clock = round(self._params.control_dt_s * 1e9), self.clock
         waiter = Waiter(self, [self._requested])
-        self._shield.reset()
-        if self._emergency_stop.restart():  # a stop outlives deactivation: only a reset ends it
-            self._shield.estop()
         self._request: ActuatorCommand | None = None
         self._request_ns = 0
+        self._sources_s, self._strangers = 0.0, ""
         flood_ns, missing_ns = round(FLOOD * period_ns), round(MISSING_AFTER * period_ns)
         deadline_ns, earliest_ns = clock.now_ns() + period_ns, 0
-        while clock.sleep_until(earliest_ns, stopped):
-            arrived = clock.wait(waiter, deadline_ns, stopped) and self._take_request()
-            now_ns = clock.now_ns()
-            if not arrived and now_ns < deadline_ns:
-                continue
-            self._step(now_ns, arrived)
-            earliest_ns = now_ns + flood_ns
-            # A missed request moves the deadline by exactly one period: commands keep their rhythm without a policy.
-            deadline_ns = now_ns + missing_ns if arrived else max(deadline_ns + period_ns, earliest_ns)
+        try:
+            while clock.sleep_until(earliest_ns, stopped):
+                arrived = clock.wait(waiter, deadline_ns, stopped) and self._take_request()
+                now_ns = clock.now_ns()
+                if not arrived and now_ns < deadline_ns:
+                    continue
+                self._step(authority, now_ns, arrived)
+                earliest_ns = now_ns + flood_ns
+                # A missed request moves the deadline by exactly one period: commands keep their rhythm without it.
+                deadline_ns = now_ns + missing_ns if arrived else max(deadline_ns + period_ns, earliest_ns)
+        finally:
+            self._authority = None
+            self._asks.drop()
 
     def _take_request(self) -> bool:
         """Read a request that can be one; garbage counts as silence."""
@@ -98,52 +148,62 @@ class ShieldNode(ManagedNode):
         if stamp_ns > now_ns + round(self._params.control_dt_s * 1e9):
             self._status.reject("request stamped in the future")
             return False
+        if self._strangers:
+            self._status.reject(self._strangers)
+            return False
         self._request, self._request_ns = request, stamp_ns
         return True
 
-    def _step(self, now_ns: int, arrived: bool) -> None:
+    def _step(self, authority: Authority, now_ns: int, arrived: bool) -> None:
         now_s = now_ns * 1e-9
         self._state.update(now_ns)
-        peers = self._peers.update(now_ns)
-        self._serve_services()
-        if not self._state.stamp_ns:
-            return  # no measurement yet: no command may be based on nothing
+        context = Context(self._state.state if self._state.stamp_ns else None, self._peers.update(now_ns))
+        self._asks.serve(partial(self._act, authority, now_s))
         age_s = (now_ns - self._request_ns) * 1e-9
-        command, report = self._shield.step(now_s, Context(self._state.state, peers), self._request, age_s)
-        stamp_ns = self._request_ns if arrived else self._state.stamp_ns
-        if report.mode is not Mode.OFF or not self._spec.joints:  # OFF does not know where the joints are
-            self._publisher.publish(self._converter.write(command, stamp_ns))
-        if self._status.update(now_s, report, age_s):
+        command, report = authority.step(now_s, context, self._request, age_s)
+        if command is not None:
+            stamp_ns = self._request_ns if arrived else self._state.stamp_ns
+            self._publisher.publish(self._converter.write(command, stamp_ns or now_ns))
+        if self._status.update(now_s, authority.state, authority.reason, report, age_s):
             self._status_publisher.publish(self._status.message(now_ns))
         if self._series:
             work_us = (self.clock.now_ns() - now_ns) * 1e-3
             self._series.add(
                 now_s, report.mode.value, report.margin, report.intervention, age_s * 1e3, work_us, arrived
             )
+        if now_s > self._sources_s:
+            self._sources_s = now_s + SOURCES_EVERY_S
+            count = self.count_publishers("requested")
+            self._strangers = f"requests of {count} publishers: none is obeyed" if count > 1 else ""
+            self._policy_status = (self._policy.take() or (self._policy_status,))[0]
 
-    def _serve_services(self) -> None:
-        """Services run in the executor's thread, the shield in this one."""
-        request = self._emergency_stop.take()
-        if request == RESET:
-            self._shield.reset()
-            self._request = None
-        elif request == STOP:
-            self._shield.estop()
+    def _act(self, authority: Authority, now_s: float, what: str) -> str:
+        """What a person asked for; why not, or an empty string."""
+        if what == ESTOP:
+            authority.estop()
+            return ""
+        if what == "reset" and authority.state is State.STOPPED:
+            try:
+                self._stop_file.clear()
+            except OSError as error:
+                return f"reset: {error}"
+        if what != "arm":
+            return authority.ask(what, now_s)
+        self._policy_status = (self._policy.take() or (self._policy_status,))[0]
+        return authority.arm(self._pre_arm.missing(self._peers.peers, self._policy_status))
 
-    def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        if self._loop is not None:
-            self._emergency_stop.request(RESET)
-        return self._answer("reset", response)
+    def _keep_stop(self, reason: str) -> None:
+        try:
+            self._stop_file.write(reason)
+        except OSError as error:
+            self.get_logger().error(f"the stop holds, but it is not kept for a restart: {error}")
 
-    def _on_estop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._emergency_stop.request(STOP)  # also while inactive: then it is stopped from its first cycle on
-        return self._answer("estop", response)
-
-    def _answer(self, what: str, response: Trigger.Response) -> Trigger.Response:
-        """Success means that the shield is active: otherwise nothing holds the robot, and a person has to know."""
-        response.success = self._loop is not None
-        response.message = f"{what}: next cycle" if response.success else f"{what}: the shield is not active"
-        return response
+    def _tell(self, change: Change) -> None:
+        text = f"{self.robot_name}: {change.before.name} -> {change.after.name}: {change.reason}"
+        if change.after in TROUBLE:
+            self.get_logger().warning(text)
+        else:
+            self.get_logger().info(text)
 
     def _declare_shield_params(self, spec: RobotSpec) -> Any:
         """Every field is a ROS parameter `shield.<field>`: by default that of the policy file, else of the spec."""
@@ -166,9 +226,10 @@ class ShieldNode(ManagedNode):
         from deploy.bundle import load_bundle  # here, for a shield without a file needs no onnxruntime
         from deploy.runtime.compatibility import check_robot
 
-        contract = load_bundle(self._bundle).contract
-        check_robot(contract, spec, self._bundle)
-        return contract.shield
+        bundle = load_bundle(self._bundle)
+        check_robot(bundle.contract, spec, self._bundle)
+        self._fingerprint = self._fingerprint or bundle.fingerprint
+        return bundle.contract.shield
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 from hardware import load_robot
 from hardware.types import ObjectState
 from ros_nodes.lifecycle.host import run_node
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import QUIET_NS, ManagedNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_series_dir
 from ros_nodes.messages import qos
@@ -58,6 +58,8 @@ class SimulatedRobotsNode(ManagedNode):
             )
         )
 
+        self._commanded_ns = 0  # when the last command came, of any robot
+
     def configure(self) -> None:
         from ros_nodes.simulation.simulated_team import SimulatedTeam  # MuJoCo: only here
 
@@ -94,6 +96,10 @@ class SimulatedRobotsNode(ManagedNode):
         self._command_series = self.series(
             self._series_dir, ("time_s", "robot", "sensor_to_command_ms"), SERIES_CAPACITY, "commands"
         )
+
+    def wind_down(self) -> bool:
+        """Robots that are still commanded are on their way down."""
+        return self._loop is None or self.clock.now_ns() - self._commanded_ns > QUIET_NS
 
     def run(self, stopped: threading.Event) -> None:
         self._outbox: deque[tuple[int, Callable[[], None]]] = deque()

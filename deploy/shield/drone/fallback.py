@@ -7,7 +7,7 @@ import numpy as np
 from deploy.shield.drone.constraints import row_names
 from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
 from deploy.shield.drone.params import ShieldParams
-from deploy.shield.fallback import FallbackCommand, Mode
+from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.guards import check_jump, check_request, check_state
 from deploy.shield.types import Context
 from hardware.rotation import rotate
@@ -17,6 +17,9 @@ from hardware.types import ActuatorCommand, RobotState
 STOP_TIME_S = 0.4  # a robot that trips holds the point it reaches by flying on for this long, braking on the way
 BLIND_S = 4.0  # without a state motors stop after this time: it has sunk to the ground or is beyond help
 LANDED_SPEED = 0.25  # m/s
+CLIMB_SPEED = 0.5  # m/s, of a take-off
+AIRBORNE_M = 0.25  # a robot that much above where it rests flies: there is nothing to take off from
+UP_WITHIN_M = 0.3  # of the height: rotors 10 % too weak hang 0.25 m lower
 CARROT_M = 0.25  # how far below the robot the landing point runs at most; rotors 10 % too strong still sink
 
 
@@ -27,9 +30,11 @@ class DroneFallback:
     """
 
     uses_peers = True
+    held_at_rest = held_disarmed = False
 
     def __init__(self, params: ShieldParams, spec: RobotSpec):
         self.params, self.spec = params, spec
+        self.holds_s = params.hold_s
         underground = (*params.geofence_low[:2], params.ground_z_m - 10.0)
         self._landing_params = replace(params, geofence_low=underground)
         self.reset()
@@ -42,6 +47,7 @@ class DroneFallback:
 
     def trip(self) -> None:
         self._anchor: np.ndarray | None = None  # (3,) m, where HOLD and LAND fly to
+        self._take_off_m: float | None = None  # m, world, height to climb to; NaN where it flew already
         self._blind_s = 0.0  # for so long there has been no state
 
     def done(self, mode: Mode) -> bool:
@@ -109,6 +115,25 @@ class DroneFallback:
             return self._idle()
         self._anchor = None
         return FallbackCommand(sink_blind(self.params, self.spec, state), Mode.LAND, None)
+
+    def start(self, state: RobotState, sent: np.ndarray, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
+        """Take-off: straight up from where it stands, then hover. In the air it stays where it is."""
+        hold = self.hold(state)
+        if self._take_off_m is None:
+            above_m = self._height_m(state)
+            self._take_off_m = np.nan if above_m > AIRBORNE_M else float(state.base_pos[2]) - above_m + cfg.height_m
+        if np.isnan(self._take_off_m):
+            return hold, True
+        assert self._anchor is not None
+        missing_m = self._take_off_m - float(state.base_pos[2])
+        self._anchor[2] = self._take_off_m
+        point = np.array([*self._anchor[:2], state.base_pos[2] + min(missing_m, CARROT_M)])
+        up = np.array([0.0, 0.0, CLIMB_SPEED if missing_m > CARROT_M else 0.0])
+        there = abs(missing_m) < UP_WITHIN_M and float(np.linalg.norm(state.base_lin_vel)) < LANDED_SPEED
+        return fly_to(self.params, self.spec, state, point, up), there
+
+    def at_rest(self, state: RobotState, mode: Mode) -> bool:
+        return mode in (Mode.OFF, Mode.ESTOP)
 
     def row_names(self, context: Context) -> tuple[str, ...]:
         return row_names(context)

@@ -5,10 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deploy.shield.fallback import FallbackCommand, Mode
-from deploy.shield.joints.fallback import JointFallback
+from deploy.shield.joints.fallback import STILL, JointFallback
 from hardware.types import RobotState
-
-STANDING = 0.05  # of max_velocity: a joint slower than this keeps its target, for it may carry or grasp something
 
 
 @dataclass(slots=True)
@@ -23,6 +21,8 @@ class Braking:
 
 class ArmFallback(JointFallback):
     """All joints come to rest together, as fast as the one that needs the longest can brake: the arm keeps its path."""
+
+    held_disarmed = True
 
     def reset(self) -> None:
         super().reset()
@@ -56,7 +56,8 @@ class ArmFallback(JointFallback):
     def _brake_from(self, state: RobotState, sent: np.ndarray) -> Braking:
         vel = state.joint_vel[self._limits.joint].astype(np.float64)
         # A finger's target is its grip, and noise alone can look like motion: it is never moved to where the finger is.
-        moves = (np.abs(vel) > STANDING * self._limits.max_velocity) & ~self._limits.sliding
+        # One that stands keeps its target, for it may carry or grasp something.
+        moves = (np.abs(vel) > STILL * self._limits.max_velocity) & ~self._limits.sliding
         # For one more period the joints go on as they are: no drive can take up full braking at once.
         ahead_s = float(state.age) + self.params.control_dt_s
         start = np.where(moves, self._measured(state) + vel * ahead_s, sent)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from deploy.shield.fallback import FallbackCommand, Mode
+from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.joints.filter import joint_row_names
 from deploy.shield.joints.guards import check_joint_jump, check_joint_request, check_joint_state
 from deploy.shield.joints.limits import joint_limits
@@ -13,11 +13,18 @@ from deploy.shield.types import Context
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 
+HOMING_SPEED = 0.1  # of max_velocity
+STILL = 0.05  # of max_velocity: a joint slower than this stands
+
 
 class JointFallback:
     """Before the first request it holds the pose in which the joints were first measured."""
 
     uses_peers = False
+    holds_s = 0.0
+    held_at_rest = True
+    held_disarmed = False
+    always_home = False  # whether a policy begins from the home pose, asked for or not
 
     def __init__(self, params: JointShieldParams, spec: RobotSpec):
         self.params, self.spec = params, spec
@@ -75,6 +82,19 @@ class JointFallback:
 
     def wait(self, state: RobotState) -> FallbackCommand:
         return FallbackCommand(self.hold(state), Mode.HOLD, self.params)
+
+    def start(self, state: RobotState, sent: np.ndarray, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
+        """Straight to the home pose in joint space, slowly; without `cfg.home` the pose stays."""
+        pose = self.hold(state)
+        if not (cfg.home or self.always_home):
+            return pose, True
+        step = elapsed_s * HOMING_SPEED * self._limits.max_velocity
+        self._pose = np.clip(self._home, pose - step, pose + step).astype(np.float32)
+        return self._pose, bool((self._pose == self._home).all())
+
+    def at_rest(self, state: RobotState, mode: Mode) -> bool:
+        speed = np.abs(state.joint_vel[self._limits.joint])
+        return bool((speed < STILL * self._limits.max_velocity).all())
 
     def row_names(self, context: Context) -> tuple[str, ...]:
         return self._names

@@ -17,6 +17,8 @@ class HumanoidFallback(JointFallback):
     remains of kp (q* - q) - kd dq is the second half, which resists every motion. Once it damps it goes on until reset.
     """
 
+    always_home = True
+
     def reset(self) -> None:
         super().reset()
         self.trip()
@@ -59,3 +61,7 @@ class HumanoidFallback(JointFallback):
             return self.fall_back(state, sent, since_s, elapsed_s, stop)
         self._from = None
         return FallbackCommand(np.array(sent), Mode.HOLD, self.params)
+
+    def at_rest(self, state: RobotState, mode: Mode) -> bool:
+        moves = mode is not Mode.DAMP and self._time_s < self.params.stand_s
+        return not moves and super().at_rest(state, mode)

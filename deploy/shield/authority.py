@@ -1,0 +1,225 @@
+"""Who has a robot: one state machine around its shield. Nothing moves before a person has armed it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from math import inf, isfinite
+
+from deploy.shield.fallback import Mode, StartCfg
+from deploy.shield.supervisor import Shield, ShieldReport
+from deploy.shield.types import Context
+from hardware.types import ActuatorCommand
+
+START_WITHIN_S = 15.0  # take-off, home or stand-up; then it is given up
+
+IDLE_S = 1.0  # for so long a drone that has come down is told to idle: one message may be lost
+
+
+class State(Enum):
+    """Who has the robot."""
+
+    DISARMED = "nobody: nothing is sent"
+    ARMED = "the shield: motors idle on the ground, else it holds the robot where it is"
+    STARTING = "the shield: take-off, home or stand-up"
+    POLICY = "the policy behind the shield, which holds the robot through short troubles"
+    LANDING = "the shield: down, braked or standing"
+    STOPPED = "nobody: a person's emergency stop"
+    FAULT = "nobody: a lasting trouble has ended in a landing"
+
+
+ASKS_THE_POLICY = (State.STARTING, State.POLICY)
+FLOWN = (State.ARMED, *ASKS_THE_POLICY)  # from which a lasting trouble leads to a landing
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of state."""
+
+    before: State
+    after: State
+    reason: str
+
+
+class Authority:
+    """One robot's state, its shield, and what people may ask for. All calls come from one thread."""
+
+    def __init__(
+        self, shield: Shield, start: StartCfg | None = None, on_change: Callable[[Change], None] | None = None
+    ):
+        self.shield, self._start = shield, start or StartCfg()
+        self._on_change = on_change or (lambda change: None)
+        self.state, self.reason = State.DISARMED, ""
+        self._unready = "no state yet"  # why it cannot be armed
+        self._idle_until_s = 0.0
+        self._was_armed = False  # since then an arm is held also while it is disarmed
+        self._trouble = ""  # why it lands, where nobody asked for it
+        self._starting_since_s = 0.0
+        self._last_s = -inf
+        self._mode = Mode.OFF
+        self._asks: dict[str, Callable[[float], str]] = {
+            "disarm": self._disarm,
+            "start": self._begin,
+            "land": self._land,
+            "hold": self._hold,
+            "reset": self._reset,
+        }
+
+    def estop(self, reason: str = "emergency stop") -> None:
+        """Stop at once, in any state, until a reset."""
+        self.shield.estop()
+        self._become(State.STOPPED, reason)
+
+    def arm(self, missing: Sequence[str] = ()) -> str:
+        """Take the robot, for the shield; why not, or an empty string. `missing`: what a check found before."""
+        if self.state is not State.DISARMED:
+            return "" if self.state is State.ARMED else self._refuse("arm")
+        if troubles := [*missing, *filter(None, [self._unready])]:
+            return "; ".join(troubles)
+        self.shield.release()
+        self._was_armed = True
+        self._become(State.ARMED, "armed by a person")
+        return ""
+
+    def ask(self, what: str, now_s: float) -> str:
+        """A person asks to `disarm`, `start`, `land`, `hold` or `reset`; why it is refused, or an empty string."""
+        return self._asks[what](now_s)
+
+    def step(
+        self, now_s: float, context: Context, requested: ActuatorCommand | None, requested_age_s: float
+    ) -> tuple[ActuatorCommand | None, ShieldReport]:
+        """The command to send at `now_s`, None for nothing; inputs as of `Shield.step`."""
+        elapsed_s = min(max(now_s - self._last_s, 0.0), 0.1) if isfinite(self._last_s) else 0.0
+        self._last_s = now_s
+        if self.state is State.DISARMED and not self._holds_disarmed:
+            report = self.shield.observe(now_s, context)
+            self._unready = report.reason
+            idles = self._flies and now_s < self._idle_until_s
+            return ActuatorCommand(self.shield.rest()) if idles else None, report
+        if self.state is State.STARTING:
+            requested, requested_age_s = self._step_start(now_s, elapsed_s, context, requested, requested_age_s)
+        elif self.state is not State.POLICY:
+            requested = None
+        command, report = self.shield.step(now_s, context, requested, requested_age_s)
+        self._mode = report.mode
+        if report.latched and self.state in FLOWN:
+            self._trouble = report.reason
+            self._become(State.LANDING, report.reason)
+        elif self.state is State.LANDING and self.shield.at_rest(report.mode):
+            self._end_landing()
+        if report.latched is not (lasts := self.state in (State.LANDING, State.STOPPED, State.FAULT)):
+            report = replace(report, latched=lasts)
+        if self.state is State.STARTING and report.mode in (Mode.NOMINAL, Mode.FILTERED):
+            report = replace(report, mode=Mode.HOLD, reason=self.reason)  # not yet the policy
+        unknown = report.mode is Mode.OFF and bool(self.shield.spec.joints)  # it was never measured
+        return None if unknown or not self._sends else command, report
+
+    @property
+    def asks_policy(self) -> bool:
+        """Whether requests of the policy are wanted."""
+        return self.state in ASKS_THE_POLICY
+
+    @property
+    def _holds_disarmed(self) -> bool:
+        return self._was_armed and self.shield.held_disarmed
+
+    @property
+    def _flies(self) -> bool:
+        return self.shield.spec.flight is not None
+
+    @property
+    def _sends(self) -> bool:
+        if self.state is State.FAULT:
+            return self.shield.held_at_rest or self._last_s < self._idle_until_s
+        return self._was_armed or self.state is not State.STOPPED
+
+    def _step_start(
+        self, now_s: float, elapsed_s: float, context: Context, requested: ActuatorCommand | None, age_s: float
+    ) -> tuple[ActuatorCommand | None, float]:
+        """The request of a start, until the robot is there and the policy's own is good: then that."""
+        started = self.shield.start(elapsed_s, self._start)
+        if started is None or context.state is None:
+            return None, age_s
+        target, there = started
+        silent = self.shield.check_request(requested, age_s)
+        if there and not silent:
+            self.shield.release()
+            self._become(State.POLICY, "started")
+            return requested, age_s
+        if now_s - self._starting_since_s > START_WITHIN_S:
+            self._trouble = f"not started within {START_WITHIN_S:g} s: {silent if there else 'not there'}"
+            self.shield.land(now_s, self._trouble)
+            self._become(State.LANDING, self._trouble)
+            return None, age_s
+        self.reason = f"waiting for the policy: {silent}" if there else "on the way"
+        return ActuatorCommand(target), float(context.state.age)
+
+    def _end_landing(self) -> None:
+        trouble, self._trouble = self._trouble, ""
+        if trouble:
+            self._become(State.FAULT, trouble)
+        elif self.shield.held_at_rest and not self.shield.held_disarmed:  # it stands: who disarms it lets it fall
+            self.shield.release()
+            self._become(State.ARMED, "standing")
+        else:
+            self._disarm_now("at rest")
+
+    def _disarm(self, now_s: float) -> str:
+        if self.state is State.DISARMED:
+            return ""
+        is_up = self._flies and self._mode is not Mode.OFF
+        if self.state is not State.ARMED or is_up:
+            return self._refuse("disarm", "in the air: land it, or stop it by estop" if is_up else "")
+        self._disarm_now("disarmed by a person")
+        return ""
+
+    def _disarm_now(self, reason: str) -> None:
+        self.shield.release()
+        self._unready = ""
+        self._become(State.DISARMED, reason)
+
+    def _begin(self, now_s: float) -> str:
+        if self.state in ASKS_THE_POLICY:
+            return ""
+        if self.state is not State.ARMED:
+            return self._refuse("start")
+        self.shield.release()
+        self._starting_since_s = now_s
+        self._become(State.STARTING, "started by a person")
+        return ""
+
+    def _land(self, now_s: float) -> str:
+        if self.state in FLOWN:
+            self.shield.land(now_s, "landing asked for")
+            self._become(State.LANDING, "asked by a person")
+        return ""
+
+    def _hold(self, now_s: float) -> str:
+        if self.state is State.ARMED:
+            return ""
+        if self.state not in ASKS_THE_POLICY and (self.state is not State.LANDING or self._trouble):
+            return self._refuse("hold", self._trouble)
+        self.shield.release()
+        self._become(State.ARMED, "held by a person")
+        return ""
+
+    def _reset(self, now_s: float) -> str:
+        """Acknowledge a stop or a fault; arming is a second act. A robot that is landing is held instead."""
+        if self.state is State.LANDING:
+            self._trouble = ""
+            self.shield.release()
+            self._become(State.ARMED, "landing ended by a person")
+        elif self.state in (State.STOPPED, State.FAULT):
+            stands = self.shield.held_at_rest and not self.shield.held_disarmed and self._mode is Mode.HOLD
+            self._disarm_now("acknowledged by a person")
+            if stands:
+                self._become(State.ARMED, "acknowledged by a person; it stands")
+        return ""
+
+    def _become(self, state: State, reason: str) -> None:
+        before, self.state, self.reason = self.state, state, reason
+        self._idle_until_s = self._last_s + IDLE_S
+        if before is not state:
+            self._on_change(Change(before, state, reason))
+
+    def _refuse(self, what: str, why: str = "") -> str:
+        return f"{what}: the robot is {self.state.name}" + (f" ({why or self.reason})" if why or self.reason else "")

@@ -1,0 +1,64 @@
+"""What a person may ask a robot's shield for: one service each, answered by the shield's own thread."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswer
+from functools import partial
+from queue import SimpleQueue
+
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+ESTOP = "estop"
+SERVICES = ("arm", "disarm", "start", "land", "hold", ESTOP, "reset")
+ANSWER_WITHIN_S = 1.0  # the shield's thread serves once a cycle
+
+
+class OperatorServices:
+    """The services `shield/<name>`; an answer that is a success has happened already."""
+
+    def __init__(self, node: Node, is_active: Callable[[], bool], keep_stop: Callable[[str], None]):
+        """`keep_stop` is called with the reason of a stop, in the executor's thread."""
+        self._is_active, self._keep_stop = is_active, keep_stop
+        self._asked: SimpleQueue[tuple[str, Future[str]]] = SimpleQueue()
+        for name in SERVICES:
+            node.create_service(Trigger, f"shield/{name}", partial(self._serve, name))
+
+    def ask(self, name: str) -> None:
+        """Ask as a service call would, without waiting for the answer."""
+        self._asked.put((name, Future()))
+
+    def serve(self, act: Callable[[str], str]) -> None:
+        """For the shield's thread, every cycle: `act(name)` answers with why not, or an empty string.
+
+        A stop wins over everything that was asked in the same cycle, in either order.
+        """
+        waiting: list[tuple[str, Future[str]]] = []
+        while not self._asked.empty():
+            waiting.append(self._asked.get_nowait())
+        stopped = any(name == ESTOP for name, _ in waiting)
+        for name, answer in waiting:
+            answer.set_result(f"{name}: stopped" if stopped and name != ESTOP else act(name))
+
+    def drop(self) -> None:
+        """Refuse what has not been served: the shield's thread has ended."""
+        self.serve(lambda name: f"{name}: the shield is not active")
+
+    def _serve(self, name: str, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        answer: Future[str] = Future()
+        is_active = self._is_active()
+        if is_active:
+            self._asked.put((name, answer))
+        if name == ESTOP:
+            self._keep_stop("emergency stop by service")  # after it is on its way: a disk may be slow
+        if not is_active:
+            # Nothing holds the robot now, and a person has to know.
+            kept = "; it will be stopped when it is activated" if name == ESTOP else ""
+            response.message = f"{name}: the shield is not active{kept}"
+            return response
+        try:
+            response.message = answer.result(ANSWER_WITHIN_S)
+            response.success = not response.message
+        except NoAnswer:
+            response.message = f"{name}: the shield did not answer within {ANSWER_WITHIN_S:g} s"
+        return response

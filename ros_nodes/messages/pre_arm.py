@@ -1,0 +1,48 @@
+"""What is missing before a robot may be armed, in words."""
+
+from collections.abc import Sequence
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.node import Node
+
+from hardware.types import Peers
+from ros_nodes.messages.diagnostics import FINGERPRINT
+
+PEER_SILENT_S = 1.0
+
+
+class PreArm:
+    """The checks of one robot's shield."""
+
+    def __init__(self, node: Node, fingerprint: str, peers: Sequence[str], sources: Sequence[str]):
+        """`fingerprint` of the policy file that the shield was told of, empty for any; `sources`: the robot's topics
+        that must have one publisher each."""
+        self._node, self._fingerprint = node, fingerprint
+        self._peers, self._sources = list(peers), list(sources)
+
+    def missing(self, peers: Peers, policy: DiagnosticArray | None) -> list[str]:
+        """What keeps the robot from being armed now; `policy`: the last status of its policy."""
+        found = [self._publishers(topic, 1) for topic in self._sources]
+        found.append(self._publishers("requested", 0))
+        never = [name for name, heard in zip(self._peers, peers.valid, strict=True) if not heard]
+        silent = [n for n, age in zip(self._peers, peers.age, strict=True) if n not in never and age > PEER_SILENT_S]
+        found.append(f"never heard of {', '.join(never)}" if never else "")
+        found.append(f"no word from {', '.join(silent)} for over {PEER_SILENT_S:g} s" if silent else "")
+        found.append(self._policy(policy))
+        return [reason for reason in found if reason]
+
+    def _publishers(self, topic: str, least: int) -> str:
+        """Why `topic` has too few publishers, or more than one."""
+        count = self._node.count_publishers(topic)
+        return "" if least <= count <= 1 else f"{topic} has {count or 'no'} publishers where one is due"
+
+    def _policy(self, message: DiagnosticArray | None) -> str:
+        if not self._fingerprint:
+            return ""
+        if message is None:
+            return "no status of the policy"
+        values = {pair.key: pair.value for status in message.status for pair in status.values}
+        given = values.get(FINGERPRINT, "?")
+        if given != self._fingerprint:
+            return f"the policy flies file {given[:12]}, the shield was set up for {self._fingerprint[:12]}"
+        return ""

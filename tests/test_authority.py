@@ -1,0 +1,222 @@
+"""Who has the robot: one arms, starts, lands and stops it as a person would, in real physics."""
+
+from itertools import pairwise
+
+import mujoco
+import numpy as np
+import pytest
+from shield_stand import NOBODY, Stand
+from test_shield_supervisor import PARAMS, SPEC, Flight
+
+from deploy.shield import Context, Mode, make_shield_params
+from deploy.shield.authority import Authority, State
+from deploy.shield.drone.flight import fly_to
+from deploy.shield.fallback import StartCfg
+from hardware import ActuatorCommand, load_robot
+
+GROUND = (0.3, -0.2, SPEC.home_height_m)
+
+
+class Operated(Flight):
+    """A Crazyflie under an authority; what is not sent leaves the motors as they are."""
+
+    def __init__(self, pos=GROUND, **kwargs):
+        super().__init__(pos, **kwargs)
+        self.data.act[0] = 0.0
+        self.changes: list[tuple[str, str]] = []
+        self.authority = Authority(
+            self.shield, StartCfg(), lambda c: self.changes.append((c.before.name, c.after.name))
+        )
+        self.sent = 0
+
+    def step(self, request=None, age_s=0.01, state="true", peers=NOBODY, dt_s=0.02):
+        self.now_s += dt_s
+        state = self.state() if isinstance(state, str) else state
+        if isinstance(request, str):  # a policy that hovers where the take-off ends
+            request = fly_to(PARAMS, SPEC, state, np.array([*GROUND[:2], 1.0]), np.zeros(3))
+        requested = None if request is None else ActuatorCommand(np.asarray(request, np.float32))
+        command, report = self.authority.step(self.now_s, Context(state, peers), requested, age_s)
+        self.sent += command is not None
+        if command is not None:
+            self.data.ctrl[:4] = command.target * [self.thrust_scale, 1, 1, 1]
+        for _ in range(5):
+            mujoco.mj_step(self.scene.model, self.data)
+        self.modes.append(report.mode)
+        return command, report
+
+    def ask(self, what: str) -> str:
+        return self.authority.arm() if what == "arm" else self.authority.ask(what, self.now_s)
+
+    def started(self) -> "Operated":
+        self.fly(0.1)
+        assert not self.ask("arm") and not self.ask("start")
+        self.fly(6.0, request="hover")
+        assert self.authority.state is State.POLICY
+        return self
+
+    @property
+    def height(self) -> float:
+        return float(self.data.qpos[2])
+
+
+def test_nothing_is_sent_before_a_person_arms_and_nothing_flies_before_one_starts():
+    drone = Operated()
+    drone.fly(1.0, request=np.float32([0.5, 0, 0, 0]))
+    assert drone.sent == 0 and drone.authority.state is State.DISARMED
+    assert not drone.ask("arm")
+    drone.fly(1.0, request=np.float32([0.5, 0, 0, 0]))
+    assert drone.sent == 50 and drone.height < 0.03 and drone.authority.state is State.ARMED
+    assert "ARMED" not in drone.ask("start")
+    drone.fly(0.5, request="hover")
+    assert drone.authority.state is State.STARTING and drone.height > 0.05
+
+
+@pytest.mark.parametrize("scale", [0.9, 1.0, 1.1])
+def test_a_take_off_goes_straight_up_to_its_height_then_the_policy_flies_and_a_landing_disarms(scale):
+    drone = Operated(thrust_scale=scale).started()
+    assert np.linalg.norm(drone.data.qpos[:2] - GROUND[:2]) < 0.1
+    assert 0.6 < drone.height < 1.3 and drone.modes[-1] is Mode.NOMINAL
+    assert not drone.ask("land")
+    drone.fly(8.0, request="hover")
+    assert drone.authority.state is State.DISARMED and drone.height < 0.03
+    assert drone.data.ctrl[0] == pytest.approx(scale * SPEC.command_low[0]), "its motors idle"
+    sent = drone.sent
+    drone.fly(0.5)
+    assert drone.sent == sent
+    names = ["DISARMED", "ARMED", "STARTING", "POLICY", "LANDING", "DISARMED"]
+    assert drone.changes == list(pairwise(names))
+
+
+def test_hold_takes_the_robot_from_the_policy_and_start_gives_it_back_where_it_is():
+    drone = Operated().started()
+    assert not drone.ask("hold")
+    before = drone.data.qpos[:3].copy()
+    drone.fly(2.0, request=np.float32([0.6, 1.0, 0, 0]))
+    assert drone.authority.state is State.ARMED and np.linalg.norm(drone.data.qpos[:3] - before) < 0.15
+    assert "in the air" in drone.ask("disarm")
+    assert not drone.ask("start")
+    drone.fly(0.1, request="hover")
+    assert drone.authority.state is State.POLICY
+
+
+def test_a_stop_is_at_once_and_a_reset_only_acknowledges():
+    drone = Operated().started()
+    drone.authority.estop()
+    _, report = drone.step(request="hover")
+    assert report.mode is Mode.ESTOP and drone.authority.state is State.STOPPED
+    drone.fly(2.0, request="hover")
+    assert "STOPPED" in drone.ask("arm") and "STOPPED" in drone.ask("start")
+    assert not drone.ask("reset")
+    drone.fly(1.0, request=np.float32([0.6, 0, 0, 0]))
+    assert drone.authority.state is State.DISARMED and drone.height < 0.05
+
+
+def test_a_short_silence_is_held_and_a_lasting_one_lands_and_is_a_fault_until_acknowledged():
+    drone = Operated().started()
+    drone.fly(0.3, age_s=9.0)
+    drone.fly(0.5, request="hover")
+    assert drone.authority.state is State.POLICY and Mode.HOLD in drone.modes
+    drone.fly(1.5)
+    assert drone.authority.state is State.LANDING
+    assert "hold" in drone.ask("hold")
+    drone.fly(9.0, request="hover")
+    assert drone.authority.state is State.FAULT and "request" in drone.authority.reason
+    assert "FAULT" in drone.ask("arm")
+    assert not drone.ask("reset") and drone.authority.state is State.DISARMED
+
+
+def test_a_robot_whose_state_is_missing_for_a_moment_is_not_landed_before_its_start():
+    drone = Operated(pos=(0.0, 0.0, 1.0))
+    drone.fly(0.02)
+    drone.ask("arm")
+    drone.fly(0.5)
+    drone.fly(0.2, state=None)
+    drone.fly(0.5)
+    assert drone.authority.state is State.ARMED and abs(drone.height - 1.0) < 0.3
+
+
+def test_without_an_estimate_nothing_is_armed_and_a_policy_that_stays_silent_is_not_waited_for_for_ever():
+    drone = Operated()
+    drone.fly(0.2, state=None)
+    assert "no state" in drone.ask("arm")
+    assert drone.authority.state is State.DISARMED
+    drone.fly(0.2)
+    assert "battery empty" in drone.authority.arm(["battery empty"])
+    assert not drone.ask("arm") and not drone.ask("start")
+    drone.fly(14.0)
+    assert drone.authority.state is State.STARTING and drone.height > 0.6
+    drone.fly(9.0)
+    assert drone.authority.state is State.FAULT and "15 s" in drone.authority.reason and drone.height < 0.05
+
+
+class OperatedStand(Stand):
+    def __init__(self, spec, pose=None, start=None):
+        super().__init__(spec, pose)
+        self.data.ctrl[self.ctrl] = self.pos  # its drives hold it, as they do when nobody commands them
+        self.authority = Authority(self.shield, start or StartCfg())
+        self.sent = 0
+
+    def run(self, seconds, request=None, age_s=0.01):
+        for _ in range(round(seconds / self.dt_s)):
+            self.now_s += self.dt_s
+            requested = None if request is None else ActuatorCommand(np.float32(request))
+            command, self.report = self.authority.step(self.now_s, Context(self.state(), NOBODY), requested, age_s)
+            self.sent += command is not None
+            if command is not None:
+                self.data.ctrl[self.ctrl] = command.target
+            for _ in range(self.steps):
+                mujoco.mj_step(self.model, self.data)
+        return self
+
+
+def test_an_arm_goes_home_if_asked_parks_and_is_held_on_when_it_is_disarmed():
+    spec = load_robot("ur5e")
+    home = np.array([joint.home for joint in spec.joints])
+    arm = OperatedStand(spec, home + 0.4, StartCfg(home=True)).run(0.1)
+    assert arm.sent == 0
+    arm.authority.arm()
+    arm.run(0.3)
+    assert np.abs(arm.pos - home - 0.4).max() < 0.05
+    arm.authority.ask("start", arm.now_s)
+    arm.run(4.0, request=home)
+    assert arm.authority.state is State.POLICY and np.abs(arm.pos - home).max() < 0.05
+    arm.run(0.4, request=home + 0.3)
+    arm.authority.ask("land", arm.now_s)
+    arm.run(1.5, request=home + 0.5)
+    assert arm.authority.state is State.DISARMED
+    pos, sent = arm.pos, arm.sent
+    arm.run(1.0)
+    assert arm.sent > sent and np.abs(arm.pos - pos).max() < 0.01
+    arm.authority.arm()
+    arm.run(0.5)
+    assert np.abs(arm.pos - pos).max() < 0.01
+
+
+def test_a_humanoid_that_is_asked_down_stands_until_a_person_disarms_it():
+    spec = load_robot("g1")
+    home = make_home(spec)
+    robot = OperatedStand(spec).run(0.1)
+    robot.authority.arm()
+    robot.authority.ask("start", robot.now_s)
+    robot.run(0.6, request=home)
+    assert robot.authority.state is State.POLICY
+    robot.authority.ask("land", robot.now_s)
+    robot.run(robot.params.stand_s + 1.0)
+    assert robot.authority.state is State.ARMED and robot.report.mode is Mode.HOLD
+    sent = robot.sent
+    assert not robot.authority.ask("disarm", robot.now_s)
+    robot.run(0.2)
+    assert robot.sent == sent
+
+
+def make_home(spec):
+    return np.array([spec.joints[index].home for index in spec.joint_of_channel])
+
+
+def test_a_stop_from_before_the_start_moves_nothing():
+    spec = load_robot("ur5e")
+    arm = OperatedStand(spec, make_home(spec) + 0.2)
+    arm.authority.estop("kept on disk")
+    arm.run(0.5)
+    assert arm.sent == 0 and arm.authority.state is State.STOPPED
+    assert make_shield_params(spec) == arm.params

@@ -1,0 +1,77 @@
+"""What people ask of a shield: a stop is lost neither to a reset of the same moment nor to the end of a process."""
+
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("rclpy")
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.lifecycle.stop_file import StopFile
+from ros_nodes.messages.operator_services import OperatorServices
+
+
+@pytest.fixture
+def node():
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node = Node("shield", context=context)
+        yield node
+        node.destroy_node()
+
+
+def call(services: OperatorServices, name: str) -> threading.Thread:
+    """Ask as a service call would, in a thread of its own; the response is its `response`."""
+    response = Trigger.Response()
+    thread = threading.Thread(target=services._serve, args=(name, Trigger.Request(), response))
+    thread.response = response
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("order", [("estop", "reset"), ("reset", "estop")])
+def test_a_stop_wins_over_a_reset_of_the_same_cycle_in_either_order(node, order):
+    done, kept = [], []
+    services = OperatorServices(node, lambda: True, kept.append)
+    calls = [call(services, name) for name in order]
+    time.sleep(0.1)
+    services.serve(lambda name: done.append(name) or "")
+    for thread in calls:
+        thread.join()
+    assert done == ["estop"] and len(kept) == 1
+    answers = {name: thread.response for name, thread in zip(order, calls, strict=True)}
+    assert answers["estop"].success and not answers["reset"].success
+
+
+def test_a_stop_is_kept_also_where_nobody_serves_and_the_caller_is_told_so(node):
+    kept = []
+    services = OperatorServices(node, lambda: False, kept.append)
+    thread = call(services, "estop")
+    thread.join()
+    assert kept and not thread.response.success and "not active" in thread.response.message
+
+
+def test_who_is_not_served_in_time_is_told_so(node):
+    thread = call(OperatorServices(node, lambda: True, print), "arm")
+    thread.join()
+    assert not thread.response.success and "did not answer" in thread.response.message
+
+
+def test_a_stop_file_outlives_its_process_until_it_is_cleared(tmp_path):
+    assert StopFile(str(tmp_path), "cf1").read() == ""
+    StopFile(str(tmp_path), "cf1").write("a person, 12:00")
+    assert StopFile(str(tmp_path), "cf1").read() == "a person, 12:00" and not StopFile(str(tmp_path), "cf2").read()
+    (tmp_path / "cf1.stopped").write_bytes(b"\xff\x00")
+    assert StopFile(str(tmp_path), "cf1").read(), "a damaged file is a stop"
+    StopFile(str(tmp_path), "cf1").clear()
+    assert StopFile(str(tmp_path), "cf1").read() == ""
+
+
+def test_a_folder_that_cannot_keep_a_stop_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        StopFile(str(tmp_path / "file"), "cf1")
