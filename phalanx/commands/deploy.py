@@ -28,7 +28,8 @@ def deploy(
 
     Args:
         subjects: Policy file, such as zoo/swarm-swap.onnx, of a team with several groups a file for each; or a task,
-            for the policies that ship for it.
+            for the policies that ship for it; or a team file (.yaml) with real robots, simulated ones, or both, which
+            is run until Ctrl-C.
         robots: Size of the team; need not be that of training. By default that of the task.
         duration_s: How long the mission lasts, in whole episodes of the task; 18 s for the swap.
         kill_after_s: When the first robot's policy process is killed; None for never. auto kills in the swap only.
@@ -40,6 +41,8 @@ def deploy(
         out_dir: New folder for bag, logs, result and report; a fresh one under runs/deploy when not given.
         json: Print the figures as JSON on stdout.
     """
+    if any(Path(subject).suffix in (".yaml", ".yml") for subject in subjects):
+        return _deploy_team(subjects, out_dir or fresh_folder(Path("runs/deploy")))
     from deploy.bundle import load_bundle
     from phalanx.verdict import warn_of_refused
 
@@ -77,6 +80,23 @@ def deploy(
     else:
         _summary(result, page)
     return 0 if good else 1
+
+
+def _deploy_team(subjects: Sequence[str], folder: Path) -> int:
+    """Run a team file until Ctrl-C."""
+    from ros_nodes.lifecycle.processes import ProcessError
+    from ros_nodes.mission.run_team import run_team
+
+    if len(subjects) > 1:
+        raise ValueError(f"{' '.join(subjects)}: a team file is given alone")
+    out.print(f"team of {subjects[0]}: Ctrl-C ends it, logs are in {folder / 'logs'}", markup=False)
+    try:
+        run_team(Path(subjects[0]), folder.resolve())
+    except KeyboardInterrupt:
+        return 0
+    except ProcessError as error:
+        err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)
+    return 1
 
 
 def policy_files(subjects: Sequence[str]) -> list[Path]:

@@ -107,10 +107,10 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self, name: str, module: str, namespace: str = "") -> None:
-        """Start `ros_nodes.nodes.<module>` as process `name`."""
+    def start(self, name: str, module: str, namespace: str = "", parameters: Sequence[str] = ()) -> None:
+        """Start `ros_nodes.nodes.<module>` as process `name`; `parameters`, "name:=value", are on top of the files."""
         node = f"{namespace}/{module.removesuffix('_node')}".strip("/")
-        self._start(name, [node], node_command(module, self._params_files, namespace))
+        self._start(name, [node], node_command(module, self._params_files, namespace, parameters))
 
     def start_host(self, name: str, nodes: Sequence[str]) -> None:
         """Start the process `name` that carries `nodes`, each "namespace/kind"."""
