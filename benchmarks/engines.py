@@ -1,22 +1,18 @@
 """The same environment on one physics engine after the other: rates, what share of them is physics, and cold starts."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch
-
-from benchmarks.turns import Clock, Cost, measure, median_ratio, median_wall, random_actions
+from benchmarks.subject import Worlds
+from benchmarks.turns import median_ratio, median_wall
 from policies.threads import single_threaded_torch
-from sim.envs.team_env import TeamEnv
 from sim.physics import EngineError, check_engine
 from sim.physics.engine_errors import engine_errors
 from sim.tasks import load_task
 
 SPAN_S = 0.4  # a measurement lasts at least this long
-WARM_UP = 8  # control steps: until episodes have ended and begun
 FIRST = "mujoco"  # what others are compared with, where it is measured
 
 
@@ -61,83 +57,37 @@ def _compared(
                 failed[engine] = str(error)
         return done
 
-    runs = each(engines, lambda engine: Run(task, engine, num_envs, device))
+    runs = each(engines, lambda engine: Worlds(task, num_envs, None, engine, device))
     for _ in range(repeats):
-        each(runs, lambda engine: runs[engine].take_turn())
-    learned = each(runs if training else (), lambda engine: {"training": _training(runs[engine])})
+        each(runs, lambda engine: runs[engine].take_turn(SPAN_S))
+    learned = each(runs if training else (), lambda engine: {"training": _training(task, engine, runs[engine])})
     whole = {engine: run for engine, run in runs.items() if engine not in failed}
     first = whole.get(FIRST)
-    rows = [_figures(run, first) | learned.get(engine, {}) for engine, run in whole.items()]
+    rows = [_figures(task, engine, run, first) | learned.get(engine, {}) for engine, run in whole.items()]
     return rows + [{"task": task, "engine": e, "num_envs": num_envs, "error": why} for e, why in failed.items()]
 
 
-class Run:
-    """W worlds of a task on one engine under random actions."""
-
-    def __init__(self, task: str, engine: str, num_envs: int, device: str | None) -> None:
-        self.task, self.engine, self.num_envs = task, engine, num_envs
-        began = time.perf_counter()
-        self.env = TeamEnv(load_task(task), num_envs, 0, engine=engine, device=device)
-        self.env.stagger()
-        self.make_s = time.perf_counter() - began
-        self._actions = random_actions(self.env)
-        began = time.perf_counter()
-        self.step(0)
-        self.first_step_s = time.perf_counter() - began
-        for k in range(1, WARM_UP):
-            self.step(k)
-        self.turns: list[Cost] = []
-        self.physics: list[Cost] = []
-        self._clock = Clock(self._physics_step(self.env.world.physics.step))
-
-    def step(self, k: int) -> None:
-        """One control step; done when it returns."""
-        self.env.step(self._actions[k % len(self._actions)])
-        self._wait()
-
-    def take_turn(self) -> None:
-        """Measure once, the whole and physics in it."""
-        physics = self.env.world.physics
-        physics.step = self._clock  # type: ignore[method-assign]
-        self.turns.append(measure(self.step, SPAN_S, least=2))
-        self.physics.append(self._clock.read())
-        del physics.step
-
-    def _physics_step(self, step: Callable[..., None]) -> Callable[..., None]:
-        def stepped(ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
-            self._wait()  # what was asked for before is not physics
-            step(ctrl, force)
-            self._wait()
-
-        return stepped
-
-    def _wait(self) -> None:
-        """Until the engine has done all that it was asked for: an accelerator only takes notes at first."""
-        float(self.env.world.physics.now(torch.zeros(1, dtype=torch.long, device=self.env.device)).sum())
-
-
-def _figures(run: Run, first: Run | None) -> dict[str, Any]:
+def _figures(task: str, engine: str, run: Worlds, first: Worlds | None) -> dict[str, Any]:
     """Rates count physics steps of whole worlds, and control steps of single robots."""
-    world, count = run.env.world, run.num_envs
-    robots = sum(group.num_agents for group in run.env.groups.values())
+    world, count = run.world, run.num_envs
     row = {
-        "task": run.task,
-        "engine": run.engine,
+        "task": task,
+        "engine": engine,
         "device": run.env.device.type,
         "num_envs": count,
         "make_env_s": run.make_s,
         "first_step_s": run.first_step_s,
-        "physics_steps_per_s": world.decimation * count / median_wall(run.physics),
+        "physics_steps_per_s": world.decimation * count / median_wall(run.physics_turns),
         "env_physics_steps_per_s": world.decimation * count / median_wall(run.turns),
-        "agent_steps_per_s": robots * count / median_wall(run.turns),
-        "physics_share": median_ratio(run.physics, run.turns),
+        "agent_steps_per_s": run.num_robots * count / median_wall(run.turns),
+        "physics_share": median_ratio(run.physics_turns, run.turns),
     }
     if first is not None:
         row["of_mujoco"] = median_ratio(first.turns, run.turns)
     return row
 
 
-def _training(run: Run) -> dict[str, float]:
+def _training(task: str, engine: str, run: Worlds) -> dict[str, float]:
     """Agent steps/s with learning, and what share of the time is physics, terms, inference and learning.
 
     Where rollouts are one program, that is not divided, and `of_stepped` is what the same rollout takes step by step,
@@ -147,10 +97,10 @@ def _training(run: Run) -> dict[str, float]:
 
     with TemporaryDirectory() as folder:
         cfg = TrainCfg(
-            task=run.task,
+            task=task,
             out=Path(folder),
             collection=CollectionCfg(run.num_envs),
-            machine=MachineCfg(run.engine, run.env.device.type),
+            machine=MachineCfg(engine, run.env.device.type),
         )
         trainer = Trainer(cfg)
         numbers = _iteration(trainer)
@@ -164,7 +114,7 @@ def _training(run: Run) -> dict[str, float]:
     learning = {"learning": numbers["time/update_s"] / wall_s}
     if stepped:
         return {**rate, "rollout": numbers["time/rollout_s"] / wall_s, **learning, **stepped}
-    physics_s, env_s = (trainer.algorithm.horizon * median_wall(costs) for costs in (run.physics, run.turns))
+    physics_s, env_s = (trainer.algorithm.horizon * median_wall(costs) for costs in (run.physics_turns, run.turns))
     return {
         **rate,
         "physics": physics_s / wall_s,

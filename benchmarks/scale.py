@@ -33,8 +33,8 @@ def bench_scale(teams: Sequence[int], robots: int, repeats: int, on_progress: Ca
     rows = []
     for subject in subjects:
         row = {"team": subject.num_robots, **figures(subject)}
-        for layer in ("raw", "physics", "env"):
-            costs, base = getattr(subject.turns, layer), getattr(subjects[0].turns, layer)
+        for layer, field in (("raw", "raw_turns"), ("physics", "physics_turns"), ("env", "turns")):
+            costs, base = getattr(subject, field), getattr(subjects[0], field)
             count = subject.num_envs * subject.num_robots
             share = subjects[0].num_envs * subjects[0].num_robots / count
             row[layer] = {

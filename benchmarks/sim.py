@@ -62,20 +62,21 @@ def figures(subject: Subject) -> dict[str, Any]:
     the environment spend on the same steps, which says how much work the environment adds. `ratio_if_alone` is what
     these CPU seconds give on a machine with nothing else to do: physics on all cores, the rest on one.
     """
-    turns, steps = subject.turns, subject.world.decimation * subject.num_envs
+    steps = subject.world.decimation * subject.num_envs
+    all_turns = subject.raw_turns, subject.turns, subject.physics_turns
     alone = [
         raw.cpu_s / (physics.cpu_s + subject.threads * (env.cpu_s - physics.cpu_s))
-        for raw, env, physics in zip(turns.raw, turns.env, turns.physics, strict=True)
+        for raw, env, physics in zip(*all_turns, strict=True)
     ]
     return {
         "num_envs": subject.num_envs,
-        "raw_physics_steps_per_s": steps / median_wall(turns.raw),
-        "env_physics_steps_per_s": steps / median_wall(turns.env),
-        "agent_steps_per_s": subject.num_envs * subject.num_robots / median_wall(turns.env),
-        "ratio_to_raw": median_ratio(turns.raw, turns.env),
-        "ratio_of_cpu_time": median_ratio(turns.raw, turns.env, "cpu_s"),
+        "raw_physics_steps_per_s": steps / median_wall(subject.raw_turns),
+        "env_physics_steps_per_s": steps / median_wall(subject.turns),
+        "agent_steps_per_s": subject.num_envs * subject.num_robots / median_wall(subject.turns),
+        "ratio_to_raw": median_ratio(subject.raw_turns, subject.turns),
+        "ratio_of_cpu_time": median_ratio(subject.raw_turns, subject.turns, "cpu_s"),
         "ratio_if_alone": sorted(alone)[len(alone) // 2],
-        "physics_to_raw": median_ratio(turns.raw, turns.physics, "cpu_s"),
+        "physics_to_raw": median_ratio(subject.raw_turns, subject.physics_turns, "cpu_s"),
         "contacts_per_world": subject.contacts(),
     }
 

@@ -1,7 +1,8 @@
 """An environment under measurement, and MuJoCo alone on the very states and controls that it goes through."""
 
 import os
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable
 
 import mujoco
 import numpy as np
@@ -20,29 +21,70 @@ CONTROL = mujoco.mjtState.mjSTATE_CTRL
 CONTROL_AND_FORCE = int(CONTROL) | int(mujoco.mjtState.mjSTATE_QFRC_APPLIED)
 
 
-@dataclass
-class Turns:
-    """Costs of one control step of all worlds, turn by turn."""
+class Worlds:
+    """W worlds of a task on one engine under random actions, and what their steps and the physics in them cost."""
 
-    raw: list[Cost] = field(default_factory=list)  # `mujoco.rollout` alone
-    env: list[Cost] = field(default_factory=list)  # the whole environment under random actions
-    physics: list[Cost] = field(default_factory=list)  # of that, what its physics back end takes
+    def __init__(
+        self,
+        task: str | TaskCfg,
+        num_envs: int,
+        num_agents: int | None = None,
+        engine: str = "mujoco",
+        device: str | None = None,
+    ) -> None:
+        cfg = load_task(task) if isinstance(task, str) else task
+        began = time.perf_counter()
+        self.env = TeamEnv(cfg, num_envs, 0, num_agents, engine=engine, device=device)
+        self.env.stagger()
+        self.make_s = time.perf_counter() - began
+        self.world, self.num_envs = self.env.world, num_envs
+        self.num_robots = sum(group.num_agents for group in self.env.groups.values())
+        self.turns: list[Cost] = []  # of one control step of all worlds, turn by turn
+        self.physics_turns: list[Cost] = []  # of that, what the physics back end takes
+        self._actions = random_actions(self.env)
+        self._clock = Clock(self._physics_step(self.world.physics.step))
+        self.first_step_s = measure(self.step, 0.0).wall_s
+        for k in range(1, WARM_UP):
+            self.step(k)
+
+    def step(self, k: int) -> None:
+        """One control step under random actions; done when it returns."""
+        self.env.step(self._actions[k % len(self._actions)])
+        self._wait()
+
+    def take_turn(self, span_s: float, least: int = 2) -> None:
+        """Measure once, the whole and the physics in it."""
+        physics = self.world.physics
+        physics.step = self._clock  # type: ignore[method-assign]
+        self.turns.append(measure(self.step, span_s, least))
+        self.physics_turns.append(self._clock.read())
+        del physics.step
+
+    def _physics_step(self, step: Callable[..., None]) -> Callable[..., None]:
+        def stepped(ctrl: torch.Tensor, force: torch.Tensor | None = None) -> None:
+            self._wait()  # what was asked for before is not physics
+            step(ctrl, force)
+            self._wait()
+
+        return step if self._waits_by_itself() else stepped
+
+    def _waits_by_itself(self) -> bool:
+        return isinstance(self.world.physics, MujocoPhysics)
+
+    def _wait(self) -> None:
+        """Until the engine has done all that it was asked for: an accelerator only takes notes at first."""
+        if not self._waits_by_itself():
+            float(self.world.physics.now(torch.zeros(1, dtype=torch.long, device=self.env.device)).sum())
 
 
-class Subject:
-    """W worlds of a task under random actions; `take_turn` measures them and MuJoCo alone, one after the other."""
+class Subject(Worlds):
+    """Worlds on native MuJoCo beside MuJoCo alone; `take_turn` measures both, one after the other."""
 
     def __init__(self, task: str | TaskCfg, num_envs: int, num_agents: int | None = None) -> None:
-        cfg = load_task(task) if isinstance(task, str) else task
-        self.env = TeamEnv(cfg, num_envs, 0, num_agents)
-        self.env.stagger()
-        self.world, self.num_envs = self.env.world, num_envs
+        super().__init__(task, num_envs, num_agents)
         assert isinstance(self.world.physics, MujocoPhysics)  # what raw physics is compared with
         self.physics = self.world.physics
-        self.num_robots = sum(group.num_agents for group in self.env.groups.values())
-        self.turns = Turns()
-        self._actions = random_actions(self.env)
-        self.clock = Clock(self.physics.step)
+        self.raw_turns: list[Cost] = []  # of `mujoco.rollout` alone
         model = self.world.scene.model
         self.threads = len(os.sched_getaffinity(0))
         self._pool = Rollout(nthread=self.threads)
@@ -51,21 +93,12 @@ class Subject:
         size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
         self._path = np.zeros((num_envs, self.world.decimation, size))
         self._moments: list[tuple[np.ndarray, np.ndarray, int]] = []
-        for k in range(WARM_UP):
-            self.step(k)
 
-    def step(self, k: int) -> None:
-        """One control step of the environment under random actions."""
-        self.env.step(self._actions[k % len(self._actions)])
-
-    def take_turn(self, span_s: float) -> None:
+    def take_turn(self, span_s: float, least: int = MOMENTS) -> None:
         """Measure raw physics and the environment once, one right after the other."""
         self._record()
-        self.turns.raw.append(measure(self._raw, span_s, least=MOMENTS))
-        self.physics.step = self.clock  # type: ignore[method-assign]
-        self.turns.env.append(measure(self.step, span_s, least=MOMENTS))
-        self.turns.physics.append(self.clock.read())
-        del self.physics.step
+        self.raw_turns.append(measure(self._raw, span_s, least))
+        super().take_turn(span_s, least)
 
     def contacts(self) -> float:
         """Contacts in a world at the start of a control step, on average over some worlds."""

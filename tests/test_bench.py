@@ -73,13 +73,13 @@ def test_raw_physics_replays_what_the_environment_went_through():
 def test_figures_say_what_was_measured():
     subject = Subject("hover", 8)
     subject.take_turn(0.01)
-    (raw,), (env,) = subject.turns.raw, subject.turns.env
+    (raw,), (env,) = subject.raw_turns, subject.turns
     found = figures(subject)
     assert found["raw_physics_steps_per_s"] == pytest.approx(8 * 5 / raw.wall_s)
     assert found["agent_steps_per_s"] == pytest.approx(8 / env.wall_s)
     assert found["ratio_to_raw"] == pytest.approx(raw.wall_s / env.wall_s)
     assert 0.0 < found["ratio_of_cpu_time"] < 1.0  # eight worlds do not pay for an environment
-    assert env.wall_s > subject.turns.physics[0].wall_s > 0.0
+    assert env.wall_s > subject.physics_turns[0].wall_s > 0.0
 
 
 def test_large_teams_start_apart_and_fly():
