@@ -14,13 +14,16 @@ LIBRARIES = (
 
 def versions() -> dict[str, str]:
     """Python and the libraries that decide about speed, as installed; absent ones are left out."""
-    found = {"python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    found = {name: found for name in LIBRARIES if (found := installed(name))}
+    return {"python": platform.python_version(), **found}
+
+
+def installed(package: str) -> str | None:
+    """Version of a package; None where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def machine() -> dict[str, str]:

@@ -5,19 +5,18 @@ from pathlib import Path
 
 import numpy as np
 
+from phalanx.mission import SWAP
 from phalanx.report.filming import film_and_charts
 from phalanx.report.flight import Flight, load_flight
 from ros_nodes.mission.mission import Mission, load_mission
 from sim.tasks import load_task
-
-SWAP = "swarm-swap"  # whose scene is that of a mission without a task of its own
 
 
 def load_mission_flight(path: Path, mission: Mission | None = None) -> Flight:
     """The flight in the .npz that `mission` left behind, by default the one in plan.json beside it, with its film."""
     flight = load_flight(path)
     mission = mission or load_mission(path.parent / "plan.json")
-    task = load_task(mission.task or SWAP)
+    task = load_task(mission.task or SWAP)  # whose scene is that of a mission without a task of its own
     with np.load(path) as data:
         qpos = data["qpos"]
     given = {

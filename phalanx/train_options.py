@@ -39,11 +39,6 @@ class Asked:
     begun: Begun
 
 
-@dataclass(frozen=True)
-class Nothing:
-    """The fields of no task."""
-
-
 def asked(args: Sequence[str]) -> Asked:
     """Task, algorithm and, with --resume, what the run was begun with, from arguments that are not parsed yet."""
     words = [word for argument in args for word in (argument.split("=", 1) if argument[:1] == "-" else [argument])]
@@ -64,10 +59,11 @@ def asked(args: Sequence[str]) -> Asked:
 
 
 def fields_of_task(task: Any) -> tuple[type, dict[str, str]]:
-    """A dataclass with every single number of a task as a field, and the path in the task of each field."""
+    """A dataclass with every single number of a task (None: of none) as a field, and the path in the task of each."""
     from policies.task_data import numbers
 
-    found = {path: value for path, value in numbers(task).items() if path.rpartition(".")[2] not in GIVEN_ELSEWHERE}
+    known = {} if task is None else numbers(task)
+    found = {path: value for path, value in known.items() if path.rpartition(".")[2] not in GIVEN_ELSEWHERE}
     paths = {path.replace(".", "__"): path for path in found}
     made = [
         (name, Annotated[type(found[path]), tyro.conf.arg(name=path)], field(default=found[path]))

@@ -1,6 +1,5 @@
 """The policies that ship with the source tree, and their measured success."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +20,20 @@ def shipped_figure(task: str) -> dict[str, Any] | None:
 
     The record zoo/TASK.json is what `phalanx verify FILE... --json` printed; one of other files counts for nothing.
     """
-    files, record = shipped_files(task), ZOO / f"{task}.json"
+    files = shipped_files(task)
     if not all(file.exists() for file in files):
         return None
     figure: dict[str, Any] = {"files": [f"zoo/{file.name}" for file in files]}
-    if record.exists():
-        from deploy.bundle import load_bundle
+    from deploy.bundle import load_bundle
+    from phalanx.verdict import verification
 
-        measured, bundles = json.loads(record.read_text(encoding="utf-8")), [load_bundle(file) for file in files]
-        of_files = measured["files"].values() if "files" in measured else [measured]
-        if {part["fingerprint"] for part in of_files} == {bundle.fingerprint for bundle in bundles}:
-            trained = str(bundles[0].contract.team.trained_with)
-            team = measured["teams"].get(trained) or next(iter(measured["teams"].values()))
-            names = ("success_rate", "success_interval", "shielded_success_rate", "shielded_success_interval")
-            figure |= {"episodes": measured["episodes"], **{name: team[name] for name in names}}
+    bundles = [load_bundle(file) for file in files]
+    measured, *others = (verification(file, bundle) for file, bundle in zip(files, bundles, strict=True))
+    if measured and all(other == measured for other in others):
+        trained = str(bundles[0].contract.team.trained_with)
+        team = measured["teams"].get(trained) or next(iter(measured["teams"].values()))
+        names = ("success_rate", "success_interval", "shielded_success_rate", "shielded_success_interval")
+        figure |= {"episodes": measured["episodes"], **{name: team[name] for name in names}}
     return figure
 
 

@@ -44,7 +44,7 @@ def test_names_and_versions_of_this_installation_are_in_order():
     ],
 )
 def test_version_ranges(found, wanted, status, monkeypatch):
-    monkeypatch.setattr(versions, "_installed", lambda name: found)
+    monkeypatch.setattr(versions, "installed", lambda name: found)
     assert versions.check_version(Requirement(f"thing{wanted}")).status == status
 
 

@@ -20,7 +20,7 @@ from phalanx.options import (
     check_robots,
     check_seed,
 )
-from phalanx.train_options import Nothing, asked, fields_of_task, given
+from phalanx.train_options import asked, fields_of_task, given
 
 
 def train(*args: Any, **kwargs: Any) -> int:
@@ -45,7 +45,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     algo, old = wish.algo, wish.begun
     plain = TrainCfg(algo=algo, algorithm=old.algorithm, network=old.network)
     sizes, hyper = plain.hyperparameters(next(iter(spec.groups.values())) if spec else None, f"task {wish.task!r}")
-    kind, paths = fields_of_task(changed(spec, old.task_changes)) if spec else (Nothing, {})
+    kind, paths = fields_of_task(spec and changed(spec, old.task_changes))
     algorithm_type, as_is = ALGORITHMS[algo].Cfg, kind()
     as_is_by_path = {path: getattr(as_is, name) for name, path in paths.items()}
 

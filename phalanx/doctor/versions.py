@@ -1,12 +1,13 @@
 """Are the libraries there, and in the versions that this distribution asks for?"""
 
 import platform
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import requires
 from importlib.util import find_spec
 
 from packaging.requirements import Requirement
 
 from phalanx.doctor.check import Check, Status
+from phalanx.machine import installed
 
 EXTRAS = ("", "train", "ros")  # "" is the core, which nothing works without
 OPTIONAL = ("warp", "jax")  # extras that count only where they are installed
@@ -18,14 +19,14 @@ def version_checks() -> list[Check]:
     for wanted in map(Requirement, requires("phalanx") or []):
         extras = [extra for extra in (*EXTRAS, *OPTIONAL) if wanted.marker and wanted.marker.evaluate({"extra": extra})]
         extra = "" if wanted.marker is None else next(iter(extras), None)
-        if extra in EXTRAS or (extra in OPTIONAL and _installed(wanted.name)):
+        if extra in EXTRAS or (extra in OPTIONAL and installed(wanted.name)):
             checks.append(check_version(wanted, extra))
     return checks
 
 
 def check_version(wanted: Requirement, extra: str = "") -> Check:
     """What of a library is installed, against what is wanted of it; `extra` of this distribution asks for it."""
-    found = _installed(wanted.name)
+    found = installed(wanted.name)
     if found is None:
         if extra == "ros" and find_spec("rclpy"):
             return Check("versions", wanted.name, "ok", "from the system's ROS 2")
@@ -36,10 +37,3 @@ def check_version(wanted: Requirement, extra: str = "") -> Check:
         hint = f"pip install '{wanted.name}{wanted.specifier}'"
         return Check("versions", wanted.name, "fail", f"{found}, wanted {wanted.specifier}", hint)
     return Check("versions", wanted.name, "ok", found)
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

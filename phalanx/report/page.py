@@ -57,7 +57,7 @@ def flight_data(flight: Flight) -> dict[str, Any]:
         "separation": _rounded(separation, 4) if np.isfinite(separation).all() else [],
         "limit": thin.limit_m,
         "radius": thin.radius_m,
-        "events": [{"t": e.t, "robot": e.robot, "kind": e.kind, "text": e.text} for e in thin.events],
+        "events": [asdict(event) for event in thin.events],
         "latency": histogram(flight.latency_ms, top=flight.control_period_ms),
         "period": histogram(np.abs(flight.period_error_us)),
         "controlPeriodMs": flight.control_period_ms,
@@ -69,8 +69,7 @@ def flight_data(flight: Flight) -> dict[str, Any]:
             for name, values in thin.rewards.items()
         ],
         "charts": [
-            {"title": chart.title, "about": chart.about, "label": chart.label}
-            | {"lines": [asdict(line) | {"values": _rounded(line.values, 4)} for line in chart.lines]}
+            asdict(chart) | {"lines": [asdict(line) | {"values": _rounded(line.values, 4)} for line in chart.lines]}
             for chart in thin.charts
         ],
     }
@@ -80,21 +79,9 @@ def film_data(film: Film) -> dict[str, Any]:
     """What the replay draws: shapes in the frames of bodies, and at each moment their poses (x, y, z, w, x, y, z)."""
     return {
         "poses": _rounded(np.concatenate([film.pos[:, 1:], film.quat[:, 1:]], axis=-1), 3),
-        "shapes": [
-            {
-                "body": shape.body,
-                "points": _rounded(shape.points, 3),
-                "radius": round(shape.radius, 4),
-                "colour": shape.colour,
-                "alpha": round(shape.alpha, 2),
-                "owner": shape.owner,
-                "slab": shape.is_slab(),
-                "behind": shape.behind,
-            }
-            for shape in film.shapes
-        ],
-        "cables": [{"bodies": list(c.bodies), "points": _rounded(c.points, 3)} for c in film.cables],
-        "markers": [{"name": m.name, "owner": m.owner, "pos": _rounded(m.pos, 3)} for m in film.markers],
+        "shapes": [asdict(s) | {"points": _rounded(s.points, 3), "slab": s.is_slab()} for s in film.shapes],
+        "cables": [asdict(c) | {"points": _rounded(c.points, 3)} for c in film.cables],
+        "markers": [asdict(m) | {"pos": _rounded(m.pos, 3)} for m in film.markers],
     }
 
 
