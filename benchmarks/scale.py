@@ -1,7 +1,7 @@
 """What one drone costs alone and in ever larger teams, all robots of a team in one scene."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, pi, sqrt
 from typing import Any
 
@@ -55,8 +55,10 @@ def grid_task() -> TaskCfg:
     """swarm-swap with room for any team: robots start on a grid and want to be a metre higher."""
     task = load_task("swarm-swap")
 
-    def widened(terms: Any) -> dict[str, Any]:
-        return {name: _in_wide_space(term) for name, term in terms.items()}
+    def widened(terms: Mapping[str, Term]) -> dict[str, Any]:
+        """The same terms in a wide space."""
+        params = {name: {p: WIDE.get(p, v) for p, v in term.params.items()} for name, term in terms.items()}
+        return {name: dataclasses.replace(term, params=params[name]) for name, term in terms.items()}
 
     group = task.group
     return task.changed(
@@ -65,11 +67,6 @@ def grid_task() -> TaskCfg:
         rewards=widened(group.rewards),
         terminations=widened(group.terminations),
     )
-
-
-def _in_wide_space(term: Term) -> Term:
-    params = {name: WIDE.get(name, value) for name, value in term.params.items()}
-    return dataclasses.replace(term, params=params)
 
 
 def _on_a_grid(draw: Draw) -> dict[str, Start]:

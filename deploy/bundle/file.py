@@ -7,11 +7,11 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from deploy.bundle.fingerprint import FingerprintError, check_fingerprint
+from deploy.bundle.fingerprint import check_fingerprint
 from deploy.bundle.graph_match import check_graph
-from deploy.bundle.probes import ProbeError, Probes, check_probes, probes_from_bytes, replay
-from deploy.bundle.session import ModelError, open_session, run_session
-from deploy.contract import Contract, ContractError
+from deploy.bundle.probes import Probes, check_probes, probes_from_bytes, replay
+from deploy.bundle.session import open_session, run_session
+from deploy.contract import Contract
 from deploy.contract.codec import contract_from_json
 
 CONTRACT_KEY = "phalanx.contract"
@@ -49,7 +49,7 @@ def self_test(bundle: Bundle, name: str = "policy") -> float:
     """Replay the probes on this machine; the largest error, at most PROBE_TOLERANCE, or BundleError about `name`."""
     try:
         error = replay(lambda inputs: run_session(bundle.session, inputs), bundle.probes)
-    except ModelError as failure:
+    except ValueError as failure:
         raise BundleError(f"{name}: {failure}") from failure
     if not error <= PROBE_TOLERANCE:
         raise BundleError(f"{name}: does not reproduce its probes: off by {error:.3g}, allowed {PROBE_TOLERANCE:g}")
@@ -64,13 +64,13 @@ def read_bundle(data: bytes, name: str) -> Bundle:
         metadata = session.get_modelmeta().custom_metadata_map
         for key in (CONTRACT_KEY, PROBES_KEY):
             if key not in metadata:
-                raise BundleError(f"{name}: carries no {key}")
+                raise ValueError(f"carries no {key}")
         contract = contract_from_json(metadata[CONTRACT_KEY])
         check_graph(session, contract)
         probes = probes_from_bytes(base64.b64decode(metadata[PROBES_KEY], validate=True))
         check_probes(probes, contract)
     except binascii.Error as error:
         raise BundleError(f"{name}: probes are not base64: {error}") from error
-    except (FingerprintError, ModelError, ContractError, ProbeError) as error:
+    except ValueError as error:
         raise BundleError(f"{name}: {error}") from error
     return Bundle(data, contract, probes, fingerprint, session)

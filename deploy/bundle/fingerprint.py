@@ -16,10 +16,6 @@ _HEAD = re.compile(re.escape(_FINGERPRINT) + rb"([0-9a-f]{64})" + re.escape(_LEN
 _HEAD_SIZE = len(_FINGERPRINT) + 64 + len(_LENGTH) + 12
 
 
-class FingerprintError(ValueError):
-    """The bytes do not match their fingerprint; the message says how."""
-
-
 def add_fingerprint(model: bytes) -> bytes:
     """`model`, serialised ONNX, with length and fingerprint in front; still ONNX."""
     whole = _FINGERPRINT + _BLANK + _LENGTH + b"%012d" % (_HEAD_SIZE + len(model)) + model
@@ -27,16 +23,16 @@ def add_fingerprint(model: bytes) -> bytes:
 
 
 def check_fingerprint(data: bytes) -> str:
-    """The fingerprint in `data`, 64 hexadecimal digits. Raises FingerprintError if even one bit has changed."""
+    """The fingerprint in `data`, 64 hexadecimal digits. Raises ValueError if even one bit has changed."""
     if not data:
-        raise FingerprintError("is empty")
+        raise ValueError("is empty")
     if not (found := _HEAD.match(data)):
-        raise FingerprintError(_why_no_fingerprint(data))
+        raise ValueError(_why_no_fingerprint(data))
     fingerprint, length = found[1], int(found[2])
     if len(data) < length:
-        raise FingerprintError(f"is truncated: {len(data)} of {length} bytes")
+        raise ValueError(f"is truncated: {len(data)} of {length} bytes")
     if sha256(_with_fingerprint(data, _BLANK)).hexdigest().encode() != fingerprint:
-        raise FingerprintError("was damaged or edited after export: its bytes do not match its fingerprint")
+        raise ValueError("was damaged or edited after export: its bytes do not match its fingerprint")
     return fingerprint.decode()
 
 

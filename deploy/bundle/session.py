@@ -11,14 +11,10 @@ _IN_ANOTHER_FILE = re.compile(rb"\x6a.{1,2}\x0a\x08location\x12", re.DOTALL)
 _FATAL = 4  # the caller reports errors; onnxruntime's own log lines would come on top
 
 
-class ModelError(ValueError):
-    """ONNX Runtime cannot load or run the model; the message is its first line of explanation."""
-
-
 def open_session(model: bytes) -> ort.InferenceSession:
-    """A session on one CPU thread. Raises ModelError when `model` is not a sound ONNX file, or not all of one."""
+    """A session on one CPU thread. Raises ValueError when `model` is not a sound ONNX file, or not all of one."""
     if _IN_ANOTHER_FILE.search(model):
-        raise ModelError("keeps weights in another file, which its fingerprint does not cover: export it in one piece")
+        raise ValueError("keeps weights in another file, which its fingerprint does not cover: export it in one piece")
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -30,13 +26,13 @@ def open_session(model: bytes) -> ort.InferenceSession:
     try:
         return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no common base but Exception
-        raise ModelError(f"is not a sound ONNX file: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"is not a sound ONNX file: {str(error).splitlines()[0]}") from error
 
 
 def run_session(session: ort.InferenceSession, inputs: Mapping[str, NDArray]) -> dict[str, NDArray]:
-    """Every graph input by name in, every graph output by name out. Raises ModelError when the graph cannot run."""
+    """Every graph input by name in, every graph output by name out. Raises ValueError when the graph cannot run."""
     names = [output.name for output in session.get_outputs()]
     try:
         return dict(zip(names, session.run(names, dict(inputs)), strict=True))
     except Exception as error:  # as above
-        raise ModelError(f"cannot run: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"cannot run: {str(error).splitlines()[0]}") from error

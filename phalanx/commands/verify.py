@@ -59,10 +59,12 @@ def verify(
 
 def _show(verdict: dict) -> None:
     for size, team in verdict["teams"].items():
+        low, high = team["shielded_success_interval"]
         success, collided = ((team[f"{what}_rate"], team[f"shielded_{what}_rate"]) for what in ("success", "collision"))
+        interval = f"({100 * low:.1f} to {100 * high:.1f})"
         out.print(
             f"{team_in_words(int(size))}   success {_percent(success[0])} bare, {_percent(success[1])} shielded "
-            f"({_interval(team)})   collisions {_percent(collided[0])} bare, {_percent(collided[1])} shielded"
+            f"{interval}   collisions {_percent(collided[0])} bare, {_percent(collided[1])} shielded"
         )
     files = list(verdict.get("files", {"": verdict}).values())
     out.print(f"{verdict['episodes']} held-out starts for each; parity is between {files[0]['parity']['between']}")
@@ -81,8 +83,3 @@ def _show(verdict: dict) -> None:
 
 def _percent(rate: float) -> str:
     return f"{100 * rate:5.1f} %"
-
-
-def _interval(team: dict) -> str:
-    low, high = team["shielded_success_interval"]
-    return f"{100 * low:.1f} to {100 * high:.1f}"
