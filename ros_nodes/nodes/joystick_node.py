@@ -1,0 +1,123 @@
+"""A joystick for one robot: `joy` becomes `cmd_vel` or a `goal` that moves, and calls of its shield's services.
+
+Nothing is sent unless the dead-man button is held; only the buttons for a landing and for the emergency stop need none.
+"""
+
+import threading
+from functools import partial
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from nav_msgs.msg import Odometry
+from rclpy.task import Future
+from sensor_msgs.msg import Joy
+from std_srvs.srv import Trigger
+
+from ros_nodes.lifecycle.host import run_node
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.parameters import declare
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import WORLD_FRAME, base_frame, set_stamp
+from ros_nodes.messages.joystick import SILENCE_S, Joystick
+from ros_nodes.messages.topics import GOAL, VELOCITY
+
+PERIOD_S = 0.05
+QUEUE = 50  # messages: a short press counts too
+BUTTONS = {"dead_man": 4, "estop": 1, "land": 0, "arm": 7, "start": 3, "reset": 6}  # of a common gamepad
+NS = 1_000_000_000
+
+
+class JoystickNode(ManagedNode):
+    """Commands the robot of its namespace."""
+
+    def __init__(self, namespace: str = "") -> None:
+        super().__init__("joystick", namespace)
+        self._name = self.get_namespace().strip("/")
+        text = "`velocity` sends `cmd_vel`; `goal` moves a `goal` that starts where the robot is."
+        self._mode = declare(self, "mode", "velocity", text)
+        self._axes = declare(self, "axes", [1, 0, 4, 3], "Axes for forward, left, up and turn; -1 for none.")
+        self._scale = declare(
+            self, "scale", [0.5, 0.5, 0.3, 0.8], "Forward, left, up m/s and turn rad/s at full stick."
+        )
+        text = "Number of the button; -1 for none."
+        self._buttons = {n: declare(self, f"button.{n}", b, text, low=-1, high=99) for n, b in BUTTONS.items()}
+        self._shield = {n: self.create_client(Trigger, f"shield/{n}") for n in BUTTONS if n != "dead_man"}
+
+    def configure(self) -> None:
+        if self._mode not in ("velocity", "goal"):
+            raise ValueError(f"parameter 'mode' is {self._mode!r}: velocity or goal")
+        if not len(self._axes) == len(self._scale) == 4:
+            raise ValueError("parameters 'axes' and 'scale' need 4 numbers each: forward, left, up, turn")
+        self._joystick = Joystick(self._axes, self._scale, self._buttons)
+        self._joy = self.subscribe(Joy, "joy", qos.recording(QUEUE, latched=False))
+        self._odometry = self.subscribe(Odometry, "odom", qos.SENSOR)
+        self._velocity_out = self.advertise(TwistStamped, VELOCITY, qos.MEASURED)
+        self._goal_out = self.advertise(PoseStamped, GOAL, qos.MEASURED)
+
+    def run(self, stopped: threading.Event) -> None:
+        heard_ns, velocity = 0, None
+        self._goal: PoseStamped | None = None
+        while not stopped.wait(PERIOD_S):
+            now_ns = self.clock.now_ns()
+            while (taken := self._joy.take()) is not None:
+                hands = self._joystick.read(taken[0].axes, taken[0].buttons)
+                heard_ns, before, velocity = now_ns, velocity, hands.velocity
+                for name in hands.asks:
+                    self._ask(name)
+                if velocity is None and before is not None:
+                    self._send(np.zeros(4), now_ns)  # let go: it stands still at once
+            if velocity is not None and now_ns - heard_ns > SILENCE_S * NS:
+                self.get_logger().warning("the joystick is silent: the robot stands still")
+                velocity = None
+                self._send(np.zeros(4), now_ns)
+            if velocity is not None:
+                self._send(velocity, now_ns)
+            else:
+                self._goal = None
+
+    def _send(self, velocity: np.ndarray, now_ns: int) -> None:
+        if self._mode == "goal":
+            self._move_goal(velocity, now_ns)
+            return
+        message = TwistStamped()
+        message.header.frame_id = base_frame(self._name)
+        set_stamp(message.header.stamp, now_ns)
+        message.twist.linear.x, message.twist.linear.y, message.twist.linear.z, message.twist.angular.z = map(
+            float, velocity
+        )
+        self._velocity_out.publish(message)
+
+    def _move_goal(self, velocity: np.ndarray, now_ns: int) -> None:
+        """By `velocity` along the axes of the world; a goal's heading stays."""
+        taken = self._odometry.take()
+        if self._goal is None and taken is not None:
+            self._goal = PoseStamped(pose=taken[0].pose.pose)
+            self._goal.header.frame_id = WORLD_FRAME
+        if self._goal is not None:
+            place = self._goal.pose.position
+            place.x, place.y, place.z = (np.array([place.x, place.y, place.z]) + velocity[:3] * PERIOD_S).tolist()
+            set_stamp(self._goal.header.stamp, now_ns)
+            self._goal_out.publish(self._goal)
+
+    def _ask(self, name: str) -> None:
+        if not self._shield[name].service_is_ready():
+            self.get_logger().error(f"{name}: there is no shield of {self._name}")
+            return
+        self._shield[name].call_async(Trigger.Request()).add_done_callback(partial(self._answered, name))
+
+    def _answered(self, name: str, answer: Future) -> None:
+        result = answer.result()
+        said = f"{name}: {result.message or 'done'}"
+        if result.success:
+            self.get_logger().info(said)
+        else:
+            self.get_logger().error(said)
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node(JoystickNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
