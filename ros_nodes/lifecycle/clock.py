@@ -162,6 +162,14 @@ class RobotClock:
             text = f"the system's clock stepped by {step_ns * 1e-9:+.3f} s; ages and deadlines are as before"
             self._node.get_logger().warning(text + after * bool(ahead_s))
 
+    def diagnostics(self) -> dict[str, str]:
+        """Keys and values about the clocks for `/diagnostics`."""
+        machine = self.machine
+        return {
+            "steps of the system's clock": str(machine.steps),
+            "system's clock ahead [ms]": f"{machine.ahead_ns * 1e-6:.1f}",
+        }
+
     def start(self, stopped: threading.Event) -> None:
         """With `use_sim_time` wait for the first `/clock`."""
         while not (self.now_ns() or stopped.wait(SLICE_S)):
@@ -178,8 +186,9 @@ class RobotClock:
         return now_ns if self.is_simulated else min(now_ns, received_ns - self.machine.ahead_ns)
 
     def sleep_until(self, time_ns: int, stopped: threading.Event) -> bool:
-        """Sleep; False when `stopped` was set before the time came."""
-        while (remaining_ns := time_ns - self.now_ns()) > 0:
+        """Sleep; False when `stopped` was set before the time came. Ends where `/clock` begins anew."""
+        began_ns = self.now_ns()
+        while (remaining_ns := time_ns - (now_ns := self.now_ns())) > 0 and now_ns >= began_ns:
             if stopped.is_set():
                 return False
             time.sleep(SLICE_S if self.is_simulated else remaining_ns * 1e-9)

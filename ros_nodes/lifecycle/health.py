@@ -7,6 +7,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSCompatibility, qos_check_compatible
 
+from ros_nodes.lifecycle.clock import RobotClock
 from ros_nodes.lifecycle.polling import Mailbox
 
 PERIOD_S = 1.0
@@ -16,9 +17,11 @@ CHECK_EVERY = 5  # periods between two looks at who publishes
 class Health:
     """Publishes from the executor's thread, from the node's beginning to its end."""
 
-    def __init__(self, node: LifecycleNode, mailboxes: Sequence[Mailbox], failed: Callable[[], bool]):
+    def __init__(
+        self, node: LifecycleNode, clock: RobotClock, mailboxes: Sequence[Mailbox], failed: Callable[[], bool]
+    ):
         """`mailboxes`: what the node listens to, a list that changes; `failed`: its loop has ended by an exception."""
-        self._node, self._mailboxes, self._failed = node, mailboxes, failed
+        self._node, self._clock, self._mailboxes, self._failed = node, clock, mailboxes, failed
         name = node.get_fully_qualified_name().strip("/")
         self._status = DiagnosticStatus(name=f"{name}: node", hardware_id=name.rpartition("/")[0])
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
@@ -38,10 +41,10 @@ class Health:
         if self._failed():
             level, message = DiagnosticStatus.ERROR, "its loop has ended, see the log"
         self._status.level, self._status.message = level, message
-        values = {"state": state, "publishers not heard": "; ".join(self._unheard)}
+        values = {"state": state, "publishers not heard": "; ".join(self._unheard)} | self._clock.diagnostics()
         self._status.values = [KeyValue(key=key, value=value) for key, value in values.items()]
         array = DiagnosticArray(status=[self._status])
-        array.header.stamp = self._node.get_clock().now().to_msg()
+        array.header.stamp.sec, array.header.stamp.nanosec = divmod(self._clock.now_ns(), 1_000_000_000)
         self._publisher.publish(array)
 
     def _check_publishers(self) -> None:

@@ -34,7 +34,7 @@ class ManagedNode(LifecycleNode, ABC):
         self._niceness = declare_niceness(self)
         self._mailboxes: list[Mailbox] = []
         self._advertised: list[LifecyclePublisher] = []
-        self._health = Health(self, self._mailboxes, lambda: self._failed)
+        self._health = Health(self, self.clock, self._mailboxes, lambda: self._failed)
         self._failed = False  # the loop ended by an exception
         self.wake = self.create_guard_condition(lambda: None).trigger  # the executor, from any thread
 

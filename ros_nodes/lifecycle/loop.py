@@ -30,18 +30,18 @@ class Deadlines:
         if self.period_ns <= 0:
             raise ValueError(f"loop period {period_s} s: must be positive")
         self._clock = clock
-        self._next_ns = clock.now_ns() if first_ns is None else first_ns
+        self.next_ns = clock.now_ns() if first_ns is None else first_ns  # the next one, as long as it is not missed
 
     def wait(self, stopped: threading.Event) -> Tick | None:
         """Sleep until the next deadline that has not gone by for a whole period; None once `stopped` is set."""
         now_ns = self._clock.now_ns()
-        if now_ns < self._next_ns - 2 * self.period_ns and self._clock.is_simulated:  # /clock began anew
-            self._next_ns = now_ns
-        skipped = max(0, (now_ns - self._next_ns) // self.period_ns)
-        deadline = self._next_ns + skipped * self.period_ns
+        if now_ns < self.next_ns - 2 * self.period_ns and self._clock.is_simulated:  # /clock began anew
+            self.next_ns = now_ns
+        skipped = max(0, (now_ns - self.next_ns) // self.period_ns)
+        deadline = self.next_ns + skipped * self.period_ns
         if not self._clock.sleep_until(deadline, stopped):
             return None
-        self._next_ns = deadline + self.period_ns
+        self.next_ns = deadline + self.period_ns
         return Tick(deadline, self._clock.now_ns(), skipped)
 
 

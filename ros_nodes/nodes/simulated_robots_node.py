@@ -1,10 +1,11 @@
 """All simulated robots in one process: physics in real time that behaves, to the other nodes, like hardware."""
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
+from heapq import heappop, heappush
+from itertools import count as counter
 from random import random
 
 from geometry_msgs.msg import Pose, PoseArray
@@ -31,6 +32,7 @@ OBJECT_HZ = 100.0
 GROUND_TRUTH_EVERY = 10  # physics steps
 SERIES_CAPACITY = 200_000
 STATE_CAPACITY = 40_000
+PUBLISH_NS = 50_000  # what publishing takes: it begins so much before a message is due
 NS = 1_000_000_000
 
 
@@ -102,7 +104,8 @@ class SimulatedRobotsNode(ManagedNode):
         return self._loop is None or self.clock.now_ns() - self._commanded_ns > QUIET_NS
 
     def run(self, stopped: threading.Event) -> None:
-        self._outbox: deque[tuple[int, Callable[[], None]]] = deque()
+        self._outbox: list[tuple[int, int, Callable[[], None]]] = []  # a heap: when due, number, what
+        self._numbers = counter()
         deadlines = Deadlines(1 / self._physics_hz, self.clock)
         count = 0
         while (tick := deadlines.wait(stopped)) is not None:
@@ -114,8 +117,10 @@ class SimulatedRobotsNode(ManagedNode):
                     self._sense(count, now_ns)
                 self._record(count, now_ns)
                 count += 1
-            while self._outbox and self._outbox[0][0] <= tick.woke_ns:
-                self._outbox.popleft()[1]()
+            while self._outbox and self._outbox[0][0] < deadlines.next_ns:  # what is due before the next step
+                due_ns, _, publish = heappop(self._outbox)
+                self.clock.sleep_until(due_ns - PUBLISH_NS, stopped)
+                publish()
 
     def _sense(self, count: int, now_ns: int) -> None:
         """Measure the robots and objects whose turn it is; robots' phases are spread over the sensor period."""
@@ -129,7 +134,7 @@ class SimulatedRobotsNode(ManagedNode):
 
     def _post(self, now_ns: int, publish: Callable[[], None]) -> None:
         delay_s = self._latency_s + self._jitter_s * random()
-        self._outbox.append((now_ns + round(delay_s * NS), publish))
+        heappush(self._outbox, (now_ns + round(delay_s * NS), next(self._numbers), publish))
 
     def _record(self, count: int, stamp_ns: int) -> None:
         published = count % GROUND_TRUTH_EVERY == 0

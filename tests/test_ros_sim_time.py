@@ -1,0 +1,90 @@
+"""Nodes with `use_sim_time`: a team at half of real time, while /clock stands still, and when it begins anew."""
+
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("rclpy")
+from pd_bundle import save_pd_bundle
+from ros_rig import PERIOD_S, Rig
+from rosgraph_msgs.msg import Clock
+
+from ros_nodes.messages.conversion import set_stamp, stamp_ns
+
+pytestmark = [pytest.mark.ros, pytest.mark.alone]
+START_NS, STEP_NS = 5_000_000_000, 4_000_000
+SPEED = 0.5
+FALLBACK = ("HOLD", "LAND", "ESTOP")
+
+
+class SimulatedTime:
+    """Publishes /clock at `SPEED`, from 5 s on; a context manager."""
+
+    def __init__(self, rig: Rig):
+        self._publisher = rig.node.create_publisher(Clock, "/clock", 10)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.now_ns, self.is_paused = START_NS, False
+
+    def _run(self) -> None:
+        message = Clock()
+        while not self._ended.wait(STEP_NS / SPEED * 1e-9):
+            self.now_ns += 0 if self.is_paused else STEP_NS
+            set_stamp(message.clock, self.now_ns)
+            self._publisher.publish(message)
+
+    def __enter__(self) -> "SimulatedTime":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def rig(tmp_path):
+    bundle = tmp_path / "pd.onnx"
+    save_pd_bundle(bundle)
+    simulated = {"/**": {"use_sim_time": True}}
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=bundle, parameters=simulated) as rig:
+        yield rig
+
+
+def newest_stamp_s(rig: Rig) -> float:
+    """Of the shield's next command."""
+    until = time.monotonic() + 2.0
+    while (taken := rig.commands["cf1"].take()) is None:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    return stamp_ns(taken[0].header.stamp) * 1e-9
+
+
+def test_stamps_deadlines_and_ages_follow_the_clock_topic(rig):
+    with SimulatedTime(rig) as simulated:
+        rig.start("simulated_robots", "cf1/shield", "cf1/policy")
+        rig.fly("cf1", 3.0)
+        rig.node.changes["cf1"].clear()
+
+        begin_ns = simulated.now_ns
+        commands = rig.watch("cf1", 2.0)
+        periods = (simulated.now_ns - begin_ns) * 1e-9 / PERIOD_S
+        assert periods < 60  # it is slower than real time ...
+        assert len(commands) == pytest.approx(periods, rel=0.15)  # ... and so are commands
+        assert abs(simulated.now_ns * 1e-9 - newest_stamp_s(rig)) < 0.1
+
+        simulated.is_paused = True
+        rig.watch("cf1", 0.3)
+        assert len(rig.watch("cf1", 1.5)) == 0  # nothing is commanded anew ...
+        simulated.is_paused = False
+        assert len(rig.watch("cf1", 1.5)) > 25
+        rig.node.update()
+        assert not [mode for mode in rig.node.changes["cf1"] if mode.mode in FALLBACK]  # ... and nothing has aged
+
+        simulated.now_ns = START_NS  # as when the replay of a bag is repeated
+        assert len(rig.watch("cf1", 1.5)) > 20
+        assert [mode for mode in rig.node.changes["cf1"] if "clock jumped" in mode.reason] or rig.mode(
+            "cf1"
+        ) in FALLBACK
+        assert abs(simulated.now_ns * 1e-9 - newest_stamp_s(rig)) < 0.1
