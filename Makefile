@@ -6,10 +6,11 @@ ARGS ?=
 BIN := $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest --quiet --no-header
 PARALLEL := --numprocesses=logical --dist=loadgroup --maxprocesses
+BESIDE_LINT = $(MAKE) --no-print-directory --jobs=2 lint without-ros
 SOURCES := hardware deploy sim policies ros_nodes phalanx
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 
-.PHONY: demo test quick lint docs clean
+.PHONY: demo test quick without-ros lint docs clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -18,13 +19,16 @@ demo: $(VENV)/.installed
 # What needs no wall clock shares the cores; then robots in real time, two teams at a time, for mostly they wait; then,
 # one after the other, what measures how punctual they are. Each of the three ends with its own count.
 # The quick demo is among the latter (tests/test_demo.py), so the whole way cannot break unseen.
-test: lint
-	@$(PYTEST) $(PARALLEL) 4 -m "not ros"; status=$$?; \
+test:
+	@$(BESIDE_LINT) MARKED="not ros"; status=$$?; \
 		$(PYTEST) $(PARALLEL) 2 -m "ros and not alone" || status=1; \
 		$(PYTEST) -m "ros and alone" && exit $$status
 
-quick: lint
-	@$(PYTEST) $(PARALLEL) 4 -m "not ros and not slow"
+quick:
+	@$(BESIDE_LINT) MARKED="not ros and not slow"
+
+without-ros: $(VENV)/.installed-dev
+	@$(PYTEST) $(PARALLEL) 4 -m "$(MARKED)"
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

@@ -179,7 +179,7 @@ class RobotClock:
     def arrived_ns(self, received_ns: int) -> int:
         """When a message arrived that the middleware received at `received_ns` of the system's clock.
 
-        With `use_sim_time` that is now: nobody noted what `/clock` said then.
+        With `use_sim_time` that is now: what `/clock` said then is not known.
         """
         self.machine.watch()
         now_ns = self.now_ns()
