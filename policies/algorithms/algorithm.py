@@ -128,14 +128,8 @@ def mean(values: Tensor, weight: Tensor | None) -> Tensor:
     return values.mean() if weight is None else (values * weight).mean()
 
 
-def by_name(networks: Mapping[str, Mapping[str, nn.Module]]) -> dict[str, nn.Module]:
-    """The networks of each group, by kind, in one dict; the group's name stands before where there are several."""
-    several = len(networks) > 1
-    return {f"{g}/{kind}" if several else kind: net for g, nets in networks.items() for kind, net in nets.items()}
-
-
-def labelled(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Each group's numbers in one dict, with its name before them where there are several."""
-    if len(numbers) == 1:
-        return dict(*numbers.values())
-    return {f"{group}/{name}": value for group, part in numbers.items() for name, value in part.items()}
+def labelled(parts: Mapping[str, Mapping[str, Result]]) -> dict[str, Result]:
+    """Each group's numbers, or networks, in one dict, with its name before theirs where there are several."""
+    if len(parts) == 1:
+        return dict(*parts.values())
+    return {f"{group}/{name}": value for group, part in parts.items() for name, value in part.items()}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hardware.ranges import check_fields
-from policies.algorithms.algorithm import Clock, Experience, Group, by_name, common, labelled, over_rows, weights
+from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled, over_rows, weights
 from policies.algorithms.gae import gae, next_values
 from policies.algorithms.ppo_update import Samples, make_optimiser, update
 from policies.algorithms.rollout import Rollout
@@ -125,7 +125,7 @@ class PPO:
         return {name: policy.normaliser(obs[name]) for name, policy in self.policies.items()}
 
     def networks(self) -> dict[str, nn.Module]:
-        return by_name({name: {"policy": net, "critic": self.critics[name]} for name, net in self.policies.items()})
+        return labelled({name: {"policy": net, "critic": self.critics[name]} for name, net in self.policies.items()})
 
     def _parts(self) -> dict[str, Mapping[str, Any]]:
         return {"critics": self.critics, "optimisers": self.optimisers}

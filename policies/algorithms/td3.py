@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from hardware.ranges import check_fields
-from policies.algorithms.algorithm import Clock, Experience, Group, by_name, common, labelled, mean, weights
+from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled, mean, weights
 from policies.networks.normaliser import Features
 from policies.networks.policy import Memory, Policy
 from policies.networks.trunk import Trunk, orthogonal
@@ -139,7 +139,7 @@ class TD3:
         return labelled({name: learner.update() for name, learner in self.learners.items()})
 
     def networks(self) -> dict[str, nn.Module]:
-        return by_name({name: {"policy": each.policy, "critic": each.critic} for name, each in self.learners.items()})
+        return labelled({name: {"policy": each.policy, "critic": each.critic} for name, each in self.learners.items()})
 
     def state_dict(self) -> dict[str, Any]:
         return {name: learner.state_dict() for name, learner in self.learners.items()}
