@@ -1,6 +1,6 @@
 """A group of like robots in W worlds: commands, observations, memory, actions and rewards."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -116,31 +116,16 @@ class AgentGroup:
             self.shielded += report.intervention > 0
         return command
 
-    def update_transition(
-        self,
-        state: RobotState,
-        last_state: RobotState,
-        time_s: Tensor,
-        action: Tensor,
-        target: Tensor,
-        objects: Mapping[str, ObjectState],
-        others: Mapping[str, RobotState],
-    ) -> Transition:
-        """The true situation after a step, kept as `now`."""
+    def update_transition(self, **situation: Any) -> Transition:
+        """The true situation after a step, kept as `now`; `situation` holds what is not this group's own."""
         self.now = Transition(
             robot=self.robot.name,
-            state=state,
-            last_state=last_state,
-            objects=objects,
             command=self.command,
-            target=target,
-            action=action,
             last_action=self.last_action,
             memory=self.memory,
-            time_s=time_s,
             dt_s=self.control_dt,
-            others=others,
             ground=self.robots.ground,
+            **situation,
         )
         return self.now
 

@@ -9,6 +9,7 @@ from sim.noise import Noise, add_error, error_scale
 from sim.physics import Physics
 from sim.scenes.scene import GroupIndex, rest_command
 from sim.scenes.terrain import Ground, level_ground
+from sim.task import Start
 from sim.tracing import is_tracing, may_hold, untraceable
 from sim.vectors import length
 
@@ -29,6 +30,7 @@ class RobotGroup:
         """Robots `first` and up of the `team` that hears each other; no delays, actuators at their nominal strength."""
         self.group, self.robot, self.physics = group, group.robot, physics
         self.decimation, self.num_robots = decimation, group.num_robots
+        self.max_delay_steps = 2 * decimation - 1  # how far back physics remembers
         self.dt = float(physics.scene.model.opt.timestep)
         w, n, u, j = physics.num_worlds, self.num_robots, len(self.robot.channels), len(self.robot.joints)
         self.num_joints = j
@@ -40,7 +42,8 @@ class RobotGroup:
         self.network_delay = torch.zeros(w, n, dtype=torch.long)
         self.dropout = torch.zeros(w)  # share of messages between robots that are lost
         self.bias = torch.zeros(w, n, 12 + 2 * j)  # rad, m, ...: as Noise.per_column
-        self.rest = torch.tensor(rest_command(self.robot, [joint.home for joint in self.robot.joints]))
+        home = [joint.home for joint in self.robot.joints]
+        self._home, self.rest = torch.tensor(home), torch.tensor(rest_command(self.robot, home))
         self.sent = self.rest.expand(w, n, u).clone()
         self.received = torch.zeros(w, n, team, 7)  # what robot i last received of j: position, velocity, age s
         self.force = torch.zeros(w, n, 3)  # N, world, on every base: wind
@@ -62,38 +65,35 @@ class RobotGroup:
         self._positioned = joints[self._positioning]  # ... and those joints
         self._error_scale = torch.tensor(error_scale(self.robot))
 
-    def home(self) -> Tensor:
-        """Joint positions (N, J) of the home pose."""
-        return torch.tensor([joint.home for joint in self.robot.joints]).expand(self.num_robots, -1)
+    def place(self, worlds: Tensor, start: Start, qpos: Tensor, qvel: Tensor, act: Tensor) -> None:
+        """Write a start into qpos (K, nq), qvel (K, nv) and act (K, na): at home and at rest where nothing is said.
 
-    def place(
-        self,
-        pos: Tensor | None,
-        quat: Tensor | None,
-        lin_vel: Tensor | None,
-        joint_pos: Tensor,
-        qpos: Tensor,
-        qvel: Tensor,
-        act: Tensor,
-    ) -> None:
-        """Write a start into qpos (K, nq), qvel (K, nv) and act (K, na): free bases at rest where nothing is said."""
+        What was sent and received in `worlds` (K,) is forgotten: drives are whole again and hold their joints.
+        """
         index = self.group
+        joint_pos = self._home.expand(len(worlds), self.num_robots, -1) if start.joint_pos is None else start.joint_pos
         if not self.robot.fixed_base:
-            if pos is None or quat is None:
+            if start.pos is None or start.quat is None:
                 raise ValueError(f"a start needs the position and attitude of every {self.robot.name}")
-            qpos[:, torch.as_tensor(index.base_qpos)] = torch.cat([pos, quat], dim=-1).double()
-            if lin_vel is not None:
-                qvel[:, torch.as_tensor(index.base_qvel[:, :3])] = lin_vel.double()
+            qpos[:, torch.as_tensor(index.base_qpos)] = torch.cat([start.pos, start.quat], dim=-1).double()
+            if start.lin_vel is not None:
+                qvel[:, torch.as_tensor(index.base_qvel[:, :3])] = start.lin_vel.double()
         qpos[:, torch.as_tensor(index.joint_qpos)] = joint_pos.double()
         robot, channel = (torch.as_tensor(found) for found in (index.act_index >= 0).nonzero())
-        act[:, torch.as_tensor(index.act_index)[robot, channel]] = self.rest_at(joint_pos)[:, robot, channel].double()
+        rest = self._rest_at(joint_pos)
+        act[:, torch.as_tensor(index.act_index)[robot, channel]] = rest[:, robot, channel].double()
+        self.strength[worlds] = 1.0
+        self._mend_drives(worlds)
+        self.sent[worlds] = rest
+        self.received[worlds] = torch.inf
+        self.force[worlds] = 0.0
 
     def add_force(self, force: Tensor | None) -> Tensor | None:
         """`force` (W, nv) with what blows on these robots; None as long as nothing does."""
         if self.robot.fixed_base or not may_hold(self.force):
             return force
         if force is None:
-            force = torch.zeros(self.num_worlds, self.physics.scene.model.nv, dtype=torch.float64)
+            force = torch.zeros(self.physics.num_worlds, self.physics.scene.model.nv, dtype=torch.float64)
         force[:, torch.as_tensor(self.group.base_qvel[:, :3]).flatten()] = self.force.flatten(1).double()
         return force
 
@@ -170,24 +170,6 @@ class RobotGroup:
         for some in worlds.split(AT_ONCE):
             self.physics.set_heights(some, ground.shares(some))
 
-    def restart(self, worlds: Tensor, joint_pos: Tensor) -> None:
-        """Forget what was sent and received in `worlds` (K,): drives are whole again and hold `joint_pos` (K, N, J)."""
-        self.strength[worlds] = 1.0
-        self._mend_drives(worlds)
-        self.sent[worlds] = self.rest_at(joint_pos)
-        self.received[worlds] = torch.inf
-        self.force[worlds] = 0.0
-
-    @property
-    def num_worlds(self) -> int:
-        """W."""
-        return self.physics.num_worlds
-
-    @property
-    def max_delay_steps(self) -> int:
-        """How far back physics remembers, in physics steps."""
-        return 2 * self.decimation - 1
-
     def stop_drives(self, worlds: Tensor, robot: Tensor) -> None:
         """Let the drives of one `robot` (K,) in each of `worlds` (K,) give nothing more until the world restarts."""
         untraceable("motor failure")
@@ -211,7 +193,7 @@ class RobotGroup:
                 )
             self.dead[worlds] = False
 
-    def rest_at(self, joint_pos: Tensor) -> Tensor:
+    def _rest_at(self, joint_pos: Tensor) -> Tensor:
         """The command (..., U) that holds robots in `joint_pos` (..., J)."""
         rest = self.rest.expand(*joint_pos.shape[:-1], -1).clone()
         rest[..., self._positioning] = joint_pos[..., self._positioned]

@@ -169,16 +169,17 @@ class TeamEnv:
 
     def _update_transitions(self, actions: Mapping[str, Tensor] | None = None, targets: Mapping | None = None) -> None:
         """The truth as it is now, for every group; without `actions` (W, N, U) nothing has been done yet."""
-        time_s, objects = self.steps * self.control_dt, self.world.true_objects()
+        shared = {"time_s": self.steps * self.control_dt, "objects": self.world.true_objects()}
         truths = {name: group.robots.truth() for name, group in self.groups.items()}
         for name, group in self.groups.items():
-            state, others = truths[name], {other: truth for other, truth in truths.items() if other != name}
+            shared |= {"state": truths[name], "others": {n: truth for n, truth in truths.items() if n != name}}
             if actions is None or targets is None:
-                group.update_transition(state, state, time_s, group.last_action, group.robots.sent, objects, others)
+                sent = group.robots.sent
+                group.update_transition(last_state=truths[name], action=group.last_action, target=sent, **shared)
                 continue
-            before = group.now
-            now = group.update_transition(state, before.state, time_s, actions[name], targets[name], objects, others)
-            now.last_frames = before.frames
+            last = group.now
+            now = group.update_transition(last_state=last.state, action=actions[name], target=targets[name], **shared)
+            now.last_frames = last.frames
             if group.num_agents > 1:
                 self.min_separation = torch.minimum(self.min_separation, now.distance.flatten(1).amin(-1))
 

@@ -63,9 +63,7 @@ class World:
         qvel = torch.zeros(k, model.nv, dtype=torch.float64)
         act = torch.zeros(k, model.na, dtype=torch.float64)
         for group, start in zip(self.groups, starts, strict=True):
-            joint_pos = group.home().expand(k, -1, -1) if start.joint_pos is None else start.joint_pos
-            group.place(start.pos, start.quat, start.lin_vel, joint_pos, qpos, qvel, act)
-            group.restart(worlds, joint_pos)
+            group.place(worlds, start, qpos, qvel, act)
         placed = {name: pose for start in starts for name, pose in start.objects.items()}
         for tracked in self.scene.objects:
             qpos[:, torch.as_tensor(tracked.qpos)] = torch.cat(placed[tracked.name], dim=-1).double()
