@@ -68,7 +68,8 @@ def evaluate(
     team = TeamRunner({group: make_policy_runner(part) for group, part in policy.items()})
     with engine_errors(engine, num_worlds, device):
         env = TeamEnv(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
-        return fly(team, env)
+        with single_threaded_torch(), on(env.device):
+            return _fly(team, env)
 
 
 def make_policy_runner(policy: Policy) -> PolicyRunner:
@@ -107,14 +108,8 @@ def group_of(contract: Contract) -> str:
     return contract.group or contract.robot.name
 
 
-@single_threaded_torch()
-def fly(team: TeamRunner, env: TeamEnv) -> EvalResult:
-    """The first episode of every world of a freshly started `env`."""
-    with on(env.device):
-        return _fly(team, env)
-
-
 def _fly(team: TeamRunner, env: TeamEnv) -> EvalResult:
+    """The first episode of every world of a freshly started `env`."""
     team.start(env)
     open_worlds = torch.ones(env.num_envs, dtype=torch.bool)
     total = torch.zeros(env.num_envs)

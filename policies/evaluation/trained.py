@@ -52,17 +52,29 @@ def load_controller(checkpoint: Path, task: Any = None, group: str = "", accept_
     Raises CheckpointError; `task` is needed when it is not one that `load_task` knows.
     """
     team = load_controllers(checkpoint, task, accept_change)
-    if not group and len(team) == 1:
-        (group,) = team
-    if group not in team:
-        raise CheckpointError(f"the run has no group {group!r}; it has: {', '.join(team)}{nearest(group, team)}")
-    return team[group]
+    return team[chosen_group(team, group, checkpoint)]
 
 
 def load_controllers(checkpoint: Path, task: Any = None, accept_change: bool = False) -> dict[str, Controller]:
     """As `load_controller`, of every group of the checkpoint."""
+    return load_trained(checkpoint, task, accept_change)[2]
+
+
+def load_trained(
+    checkpoint: Path, task: Any = None, accept_change: bool = False
+) -> tuple[dict[str, Any], Any, dict[str, Controller]]:
+    """Content of a checkpoint, its task, and the controller of every group."""
     content = load_checkpoint(checkpoint)
-    return controllers_of(content, trained_task(content, task, accept_change))
+    task = trained_task(content, task, accept_change)
+    return content, task, controllers_of(content, task)
+
+
+def chosen_group(team: Mapping[str, Any], group: str, checkpoint: Path) -> str:
+    """`group`, or the only one of a `team` where none is named; CheckpointError for one that it has not."""
+    group = next(iter(team)) if not group and len(team) == 1 else group
+    if group not in team:
+        raise CheckpointError(f"{checkpoint} has no group {group!r}; it has: {', '.join(team)}{nearest(group, team)}")
+    return group
 
 
 def controllers_of(content: Mapping[str, Any], task: Any) -> dict[str, Controller]:

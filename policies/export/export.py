@@ -12,10 +12,8 @@ from deploy.contract import Contract, MemorySpec, Provenance, TeamSpec, robot_in
 from deploy.contract.tensor_specs import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS
 from deploy.shield import make_shield_params
 from hardware import load_robot
-from hardware.names import nearest
-from policies.checkpoint import load_checkpoint
 from policies.evaluation.policy_runner import TeamRunner, TorchRunner, graph_inputs
-from policies.evaluation.trained import controllers_of, trained_task
+from policies.evaluation.trained import chosen_group, load_trained
 from policies.export.graph import GraphController, step_function, to_onnx
 from policies.export.save import save_bundle
 from policies.networks.controller import Controller
@@ -46,12 +44,8 @@ def export_policy(
     Raises CheckpointError, also where the task is not what was trained unless `accept_change`, BundleError, and
     ValueError for a group that is not there.
     """
-    content, task, team = _trained(checkpoint, task, accept_change)
-    if not group and len(team) == 1:
-        (group,) = team
-    if group not in team:
-        raise ValueError(f"{checkpoint} has no group {group!r}; it has: {', '.join(team)}{nearest(group, team)}")
-    return _export(team, group, content, task, out, on_progress)
+    content, task, team = load_trained(checkpoint, task, accept_change)
+    return _export(team, chosen_group(team, group, checkpoint), content, task, out, on_progress)
 
 
 def export_team(
@@ -62,17 +56,9 @@ def export_team(
     on_progress: Say | None = None,
 ) -> list[Path]:
     """Write the policy of every group of a checkpoint as `folder`/TASK-GROUP.onnx; see `export_policy`."""
-    content, task, team = _trained(checkpoint, task, accept_change)
+    content, task, team = load_trained(checkpoint, task, accept_change)
     names = {group: f"{task.name}-{group}.onnx" if len(team) > 1 else f"{task.name}.onnx" for group in team}
     return [_export(team, group, content, task, folder / name, on_progress) for group, name in names.items()]
-
-
-def _trained(
-    checkpoint: Path, task: TaskCfg | None, accept_change: bool
-) -> tuple[dict[str, Any], TaskCfg, dict[str, Controller]]:
-    content = load_checkpoint(checkpoint)
-    task = trained_task(content, task, accept_change)
-    return content, task, controllers_of(content, task)
 
 
 def _export(
