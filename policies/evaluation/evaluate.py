@@ -69,7 +69,7 @@ def evaluate(
     with engine_errors(engine, num_worlds, device):
         env = TeamEnv(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
         with single_threaded_torch(), on(env.device):
-            return _fly(team, env)
+            return fly(team, env)
 
 
 def make_policy_runner(policy: Policy) -> PolicyRunner:
@@ -108,7 +108,7 @@ def group_of(contract: Contract) -> str:
     return contract.group or contract.robot.name
 
 
-def _fly(team: TeamRunner, env: TeamEnv) -> EvalResult:
+def fly(team: TeamRunner, env: TeamEnv) -> EvalResult:
     """The first episode of every world of a freshly started `env`."""
     team.start(env)
     open_worlds = torch.ones(env.num_envs, dtype=torch.bool)
