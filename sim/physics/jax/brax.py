@@ -16,18 +16,22 @@ from sim.scenes.scene import Scene
 
 ENGINE = "brax"
 JOINT = mujoco.mjtJoint
-FIELDS = (
-    "actuator_biasprm",
-    "actuator_forcerange",
-    "actuator_gainprm",
-    "body_inertia",
-    "body_invweight0",
-    "body_ipos",
-    "body_mass",
-    "dof_armature",
-    "dof_invweight0",
-    "geom_friction",
-)
+# Where Brax keeps the arrays of a model that it can change
+PLACES = {
+    "body_inertia": "link.inertia.i",
+    "body_invweight0": "link.invweight",
+    "body_ipos": "link.inertia.transform.pos",
+    "body_mass": "link.inertia.mass",
+    "dof_armature": "dof.armature",
+    "dof_invweight0": "dof.invweight",
+    "geom_friction": "geom_friction",
+}
+DRIVES: dict[str, dict[str, Any]] = {  # and the columns of those of drives
+    "actuator_biasprm": {"bias_q": 1, "bias_qd": 2},
+    "actuator_forcerange": {"force_range": slice(None)},
+    "actuator_gainprm": {"gain": 0},
+}
+FIELDS = sorted([*PLACES, *DRIVES])
 
 
 class BraxPhysics(JaxPhysics):
@@ -135,36 +139,17 @@ def _with_pushes(jax: Any, system: Any, nv: int) -> Any:
 
 def _with_fields(numpy: Any, system: Any, fields: Mapping[str, Any]) -> Any:
     """The system with a world's own `fields`, of those in FIELDS. Links are bodies without the world."""
-    actuator, link, dof = system.actuator, system.link, system.dof
-    if "actuator_gainprm" in fields:
-        gain = fields["actuator_gainprm"][:, 0]
-        actuator = actuator.replace(gain=actuator.gain.at[: len(gain)].set(gain))
-    if "actuator_biasprm" in fields:
-        bias = fields["actuator_biasprm"]
-        actuator = actuator.replace(
-            bias_q=actuator.bias_q.at[: len(bias)].set(bias[:, 1]),
-            bias_qd=actuator.bias_qd.at[: len(bias)].set(bias[:, 2]),
-        )
-    if "actuator_forcerange" in fields:
-        limits = fields["actuator_forcerange"]
-        actuator = actuator.replace(force_range=actuator.force_range.at[: len(limits)].set(limits))
-    inertia = link.inertia
-    if "body_mass" in fields:
-        inertia = inertia.replace(mass=fields["body_mass"][1:])
-    if "body_inertia" in fields:
-        inertia = inertia.replace(i=numpy.expand_dims(fields["body_inertia"][1:], -1) * numpy.eye(3))
-    if "body_ipos" in fields:
-        inertia = inertia.replace(transform=inertia.transform.replace(pos=fields["body_ipos"][1:]))
-    link = link.replace(inertia=inertia)
-    if "body_invweight0" in fields:
-        link = link.replace(invweight=fields["body_invweight0"][1:, 0])
-    if "dof_armature" in fields:
-        dof = dof.replace(armature=fields["dof_armature"])
-    if "dof_invweight0" in fields:
-        dof = dof.replace(invweight=fields["dof_invweight0"])
-    if "geom_friction" in fields:
-        system = system.replace(geom_friction=fields["geom_friction"])
-    return system.replace(actuator=actuator, link=link, dof=dof)
+    changes = {}
+    for name, values in fields.items():
+        if name.startswith("actuator_"):  # behind which are those for pushes
+            for part, columns in DRIVES[name].items():
+                changes[f"actuator.{part}"] = getattr(system.actuator, part).at[: len(values)].set(values[:, columns])
+        elif name == "body_inertia":
+            changes[PLACES[name]] = numpy.expand_dims(values[1:], -1) * numpy.eye(3)
+        else:
+            own = values[1:] if name.startswith("body_") else values
+            changes[PLACES[name]] = own[:, 0] if name == "body_invweight0" else own
+    return system.tree_replace(changes)
 
 
 def _damped(numpy: Any, model: mujoco.MjModel, system: Any, pipeline: str) -> Any:
