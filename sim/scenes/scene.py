@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -100,22 +101,19 @@ def compose_scene(
     )
     spec.worldbody.add_light(pos=[0, 0, 6], dir=[0, 0, -1])
     _take_options(spec, [team.robot for team in teams], timestep_s)
-    first, poses = 0, []
+    first, placed = 0, []
     for team in teams:
-        poses.append(_poses(team.count, team.bases))
-        _attach(spec, team.robot, first, poses[-1], visuals)
+        placed.append((team.robot, _poses(team.count, team.bases), first))
+        _attach(spec, *placed[-1], visuals)
         first += team.count
     if props is not None:
         props(spec, first)
     model = spec.compile()
-    groups, first = [], 0
-    for team, pose in zip(teams, poses, strict=True):
-        groups.append(_group(model, team.robot, pose, first))
-        first += team.count
-    return Scene(model, tuple(groups), tuple(_tracked(model, name) for name in objects), spec)
+    groups = tuple(_group(model, *each) for each in placed)
+    return Scene(model, groups, tuple(_tracked(model, name) for name in objects), spec)
 
 
-def _attach(spec: mujoco.MjSpec, robot: RobotSpec, first: int, poses: np.ndarray, visuals: bool) -> None:
+def _attach(spec: mujoco.MjSpec, robot: RobotSpec, poses: np.ndarray, first: int, visuals: bool) -> None:
     """Copies of `robot`, numbered from `first`, fixed ones at `poses` (N, 7)."""
     for index, pose in enumerate(poses, first):
         child = mujoco.MjSpec.from_file(str(robot.mjcf))
@@ -155,42 +153,32 @@ def _take_options(spec: mujoco.MjSpec, robots: Sequence[RobotSpec], timestep_s: 
 
 def _group(model: mujoco.MjModel, robot: RobotSpec, poses: np.ndarray, first: int) -> GroupIndex:
     """Find every robot's coordinates by name; ValueError when the MJCF lacks one that the spec promises."""
-    rows: dict[str, list] = {
-        name: [] for name in ("qpos", "qvel", "joint_qpos", "joint_qvel", "ctrl", "base", "bodies")
+    robots = [_coordinates(model, robot, robot_prefix(index)) for index in range(first, first + len(poses))]
+    found = {name: np.array([each[name] for each in robots], dtype=np.int64) for name in robots[0]}
+    return GroupIndex(robot, poses, act_index=model.actuator_actadr[found["ctrl_index"]], **found)
+
+
+def _coordinates(model: mujoco.MjModel, robot: RobotSpec, prefix: str) -> dict[str, Any]:
+    """Of one robot what a `GroupIndex` has of each."""
+    body = mujoco.mj_name2id(model, BODY, prefix + robot.base_body)
+    free = body >= 0 and model.body_dofnum[body] == 6
+    if body < 0 or free == robot.fixed_base:
+        kind = "fixed" if robot.fixed_base else "free"
+        raise ValueError(
+            f"{robot.mjcf.name}: no {kind} body {robot.base_body!r}, which the spec of {robot.name!r} names"
+        )
+    root = model.body_jntadr[body]
+    joints = [_find(model, robot, JOINT, "joint", prefix, name) for name in robot.joint_names]
+    _check_ranges(model, robot, joints)
+    return {
+        "base_qpos": model.jnt_qposadr[root] + np.arange(7 if free else 0),
+        "base_qvel": model.jnt_dofadr[root] + np.arange(6 if free else 0),
+        "joint_qpos": model.jnt_qposadr[joints],
+        "joint_qvel": model.jnt_dofadr[joints],
+        "ctrl_index": [_find(model, robot, ACTUATOR, "actuator", prefix, name) for name in robot.channel_names],
+        "base_body": body,
+        "bodies": [b for b in range(model.nbody) if model.body(b).name.startswith(prefix)],
     }
-    for index in range(first, first + len(poses)):
-        prefix = robot_prefix(index)
-        body = mujoco.mj_name2id(model, BODY, prefix + robot.base_body)
-        free = body >= 0 and model.body_dofnum[body] == 6
-        if body < 0 or free == robot.fixed_base:
-            kind = "fixed" if robot.fixed_base else "free"
-            raise ValueError(
-                f"{robot.mjcf.name}: no {kind} body {robot.base_body!r}, which the spec of {robot.name!r} names"
-            )
-        root = model.body_jntadr[body]
-        rows["qpos"].append(model.jnt_qposadr[root] + np.arange(7) if free else np.arange(0))
-        rows["qvel"].append(model.jnt_dofadr[root] + np.arange(6) if free else np.arange(0))
-        joints = [_find(model, robot, JOINT, "joint", prefix, name) for name in robot.joint_names]
-        _check_ranges(model, robot, joints)
-        rows["joint_qpos"].append(model.jnt_qposadr[joints])
-        rows["joint_qvel"].append(model.jnt_dofadr[joints])
-        rows["ctrl"].append([_find(model, robot, ACTUATOR, "actuator", prefix, name) for name in robot.channel_names])
-        rows["base"].append(body)
-        rows["bodies"].append([b for b in range(model.nbody) if model.body(b).name.startswith(prefix)])
-    index_of = {name: np.array(value, dtype=np.int64) for name, value in rows.items()}
-    ctrl = index_of["ctrl"]
-    return GroupIndex(
-        robot=robot,
-        base_pose=poses,
-        base_qpos=index_of["qpos"],
-        base_qvel=index_of["qvel"],
-        joint_qpos=index_of["joint_qpos"],
-        joint_qvel=index_of["joint_qvel"],
-        ctrl_index=ctrl,
-        act_index=model.actuator_actadr[ctrl],
-        base_body=index_of["base"],
-        bodies=index_of["bodies"],
-    )
 
 
 def _find(model: mujoco.MjModel, robot: RobotSpec, kind: mujoco.mjtObj, word: str, prefix: str, name: str) -> int:
