@@ -18,9 +18,7 @@ Tensor = torch.Tensor
 def mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Mass and inertia of each robot, all its bodies by the same factor."""
     factor = _uniform((len(worlds), robots.num_robots), scale, generator)
-    bodies = torch.as_tensor(robots.group.bodies)
-    _scale_rows(robots, "body_mass", worlds, bodies, factor)
-    _scale_rows(robots, "body_inertia", worlds, bodies, factor)
+    _scale_inertia(robots, worlds, torch.as_tensor(robots.group.bodies), factor)
 
 
 def base_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, add_kg: Range) -> None:
@@ -28,16 +26,14 @@ def base_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, ad
     bodies = torch.as_tensor(robots.group.base_body)
     nominal = robots.physics.field("body_mass")[bodies]
     factor = 1.0 + _uniform((len(worlds), robots.num_robots), add_kg, generator) / nominal
-    for field in ("body_mass", "body_inertia"):
-        _scale_rows(robots, field, worlds, bodies.unsqueeze(-1), factor)
+    _scale_inertia(robots, worlds, bodies.unsqueeze(-1), factor)
 
 
 def object_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Mass and inertia of every tracked object."""
     bodies = torch.tensor([[tracked.body] for tracked in robots.physics.scene.objects])
     factor = _uniform((len(worlds), len(bodies)), scale, generator)
-    for field in ("body_mass", "body_inertia"):
-        _scale_rows(robots, field, worlds, bodies, factor)
+    _scale_inertia(robots, worlds, bodies, factor)
 
 
 def centre_of_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, shift_m: Range) -> None:
@@ -179,11 +175,12 @@ def _steps(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range
     return (_uniform((len(worlds), robots.num_robots), range_s, generator) / robots.dt).round().long()
 
 
-def _scale_rows(robots: RobotGroup, field: str, worlds: Tensor, index: Tensor, factor: Tensor) -> None:
-    """Entries `index` (N, B) of a model array times factor (K, N)."""
-    nominal = robots.physics.field(field)[index]  # (N, B, ...)
-    factor = factor.view(*factor.shape, *[1] * (nominal.ndim - 1))
-    robots.physics.set_field(field, worlds, index.flatten(), (nominal * factor).flatten(1, 2))
+def _scale_inertia(robots: RobotGroup, worlds: Tensor, bodies: Tensor, factor: Tensor) -> None:
+    """Mass and inertia of `bodies` (N, B) times factor (K, N)."""
+    for field in ("body_mass", "body_inertia"):
+        nominal = robots.physics.field(field)[bodies]  # (N, B, ...)
+        own = nominal * factor.view(*factor.shape, *[1] * (nominal.ndim - 1))
+        robots.physics.set_field(field, worlds, bodies.flatten(), own.flatten(1, 2))
 
 
 def _scale_joints(robots: RobotGroup, field: str, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
