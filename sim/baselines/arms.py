@@ -6,9 +6,10 @@ from hardware import load_robot
 from hardware.rotation import multiply, rotate_inverse
 from sim.baselines.ik import CONJUGATE, joint_velocity, pose_error
 from sim.task import PolicyInput
-from sim.terms.arms import drive, hold_attitude, joint_speeds, tool_pose_b, tool_steps
+from sim.terms.arms import drive, forward, hold_attitude, joint_speeds, tool_steps
 from sim.terms.bars import ends_to_height, grip_from_tool
 from sim.terms.objects import object_from_tool, object_to_goal, push_point_from_tool
+from sim.terms.observations import shortened
 
 Tensor = torch.Tensor
 GAIN = 4.0  # 1/s: how fast the tool closes in on its goal
@@ -21,11 +22,11 @@ SAG_M_S = 0.04  # by which a drive that leads what it measures sinks under half 
 
 def reach(p: PolicyInput, robot: str, gripper_m: tuple[float, ...] = ()) -> Tensor:
     """Target (..., U) of an arm that brings its tool straight to `goal_pos`, `goal_quat`; the gripper as commanded."""
-    pos, quat = tool_pose_b(p.state, robot)
+    pos, quat = forward(robot, p.state.joint_pos)
     goal = rotate_inverse(p.state.base_quat, p.command["goal_pos"] - p.state.base_pos)
     goal_quat = multiply(p.state.base_quat * torch.tensor(CONJUGATE, dtype=quat.dtype), p.command["goal_quat"])
     missing = GAIN * pose_error(pos, quat, goal, goal_quat)
-    twist = torch.cat([_limited(missing[..., :3], SPEED_M_S), _limited(missing[..., 3:], SPEED_RAD_S)], dim=-1)
+    twist = torch.cat([shortened(missing[..., :3], SPEED_M_S), shortened(missing[..., 3:], SPEED_RAD_S)], dim=-1)
     chain, lead, _ = drive(robot)
     speed = joint_velocity(chain, p.state.joint_pos, twist, DAMPING)[..., : len(lead)]
     rest = torch.tensor(gripper_m).expand(*speed.shape[:-1], len(gripper_m))
@@ -52,7 +53,7 @@ def push(
     velocity = torch.where(
         behind, torch.cat([pushing, GAIN * away[..., 2:]], dim=-1), torch.cat([sideways, GAIN * over], dim=-1)
     )
-    velocity = torch.where((far < 0.01).expand_as(velocity), 0.0, _limited(velocity, SPEED_M_S))
+    velocity = torch.where((far < 0.01).expand_as(velocity), 0.0, shortened(velocity, SPEED_M_S))
     return _moved(p, robot, velocity, torch.zeros_like(far), quat, elbow)
 
 
@@ -61,7 +62,7 @@ def pick(p: PolicyInput, robot: str, name: str, width_m: float, quat: tuple[floa
     to = object_from_tool(p, robot, name)
     velocity, gripper, held = _grasp(p, to, width_m)
     velocity = torch.where(held, GAIN * object_to_goal(p, name, 1.0), velocity)
-    return _moved(p, robot, _limited(velocity, CARRY_M_S), gripper, quat, elbow)
+    return _moved(p, robot, shortened(velocity, CARRY_M_S), gripper, quat, elbow)
 
 
 def lift(
@@ -72,7 +73,7 @@ def lift(
     velocity, gripper, held = _grasp(p, to, width_m)
     rise = SAG_M_S + GAIN * ends_to_height(p, name, grip_m)[..., :1]
     velocity = torch.where(held, torch.cat([GAIN * to[..., :2], rise], dim=-1), velocity)
-    return _moved(p, robot, _limited(velocity, CARRY_M_S), gripper, quat, elbow)
+    return _moved(p, robot, shortened(velocity, CARRY_M_S), gripper, quat, elbow)
 
 
 def _grasp(p: PolicyInput, to: Tensor, width_m: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -96,10 +97,6 @@ def _moved(
     step = tool_steps(p.state, asked, robot, elbow)
     size = len(drive(robot)[1])
     return torch.cat([p.state.joint_pos[..., :size] + step[..., :size], gripper], dim=-1)
-
-
-def _limited(vector: Tensor, limit: float) -> Tensor:
-    return vector * (limit / torch.linalg.vector_norm(vector, dim=-1, keepdim=True).clamp_min(1e-6)).clamp_max(1.0)
 
 
 def poses(robot: str, pos: Tensor, quat: Tensor, elbow: str | None, rounds: int = 100) -> Tensor:

@@ -11,6 +11,7 @@ from deploy.shield.drone.attitude import lift_of, missing_turn, rotated_back, ro
 from hardware import load_robot
 from hardware.rotation import rotate
 from sim.task import PolicyInput
+from sim.terms.observations import shortened
 
 Tensor = torch.Tensor
 POSITION_GAIN, VELOCITY_GAIN, TURN_GAIN = 8.0, 5.0, 8.0  # 1/s^2, 1/s, 1/s
@@ -23,10 +24,8 @@ def fly_to_goal(p: PolicyInput, robot: str, sum_gain: float = 0.0) -> Tensor:
 
     `sum_gain` 1/s^3 times the memory `goal_offset_sum` makes up for thrust and weight that are not as they should be.
     """
-    offset = p.command["goal_pos"] - p.state.base_pos
-    far = torch.linalg.vector_norm(offset, dim=-1, keepdim=True).clamp_min(1e-6)
     vel = rotate(p.state.base_quat, p.state.base_lin_vel)
-    accel = POSITION_GAIN * offset * (REACH_M / far).clamp_max(1.0) - VELOCITY_GAIN * vel
+    accel = POSITION_GAIN * shortened(p.command["goal_pos"] - p.state.base_pos, REACH_M) - VELOCITY_GAIN * vel
     if sum_gain:
         accel = accel + sum_gain * p.memory["goal_offset_sum"]
     return accelerate(p, robot, accel)
@@ -41,10 +40,9 @@ def carry_load(p: PolicyInput, robot: str, cable_m: float, reach_m: float) -> Te
     load = p.objects["load"]
     above = torch.tensor([0.0, 0.0, (cable_m**2 - reach_m**2) ** 0.5])
     offset = p.command["load_goal"] + reach_m * p.memory["bearing"] + above - p.state.base_pos
-    far = torch.linalg.vector_norm(offset, dim=-1, keepdim=True).clamp_min(1e-6)
     vel = rotate(p.state.base_quat, p.state.base_lin_vel)
     swing = rotate(load.quat, load.lin_vel) - vel
-    accel = POSITION_GAIN * offset * (REACH_M / far).clamp_max(1.0) - VELOCITY_GAIN * vel
+    accel = POSITION_GAIN * shortened(offset, REACH_M) - VELOCITY_GAIN * vel
     return accelerate(p, robot, accel + SWING_GAIN * swing + LOAD_GAIN * p.memory["load_goal_sum"])
 
 

@@ -5,7 +5,8 @@ import torch
 from hardware.rotation import rotate
 from sim.baselines.geometric import POSITION_GAIN, REACH_M, VELOCITY_GAIN, accelerate
 from sim.task import PolicyInput
-from sim.terms.arms import drive, hold_attitude, tool_pose_b, tool_steps
+from sim.terms.arms import drive, forward, hold_attitude, tool_steps
+from sim.terms.observations import shortened
 from sim.terms.perch import above_seat
 
 Tensor = torch.Tensor
@@ -22,10 +23,8 @@ def land(p: PolicyInput, robot: str, tray: str, seat_m: float) -> Tensor:
     aside = torch.linalg.vector_norm(offset[..., :2], dim=-1, keepdim=True)
     height = (STEEPNESS * (aside - SLACK_M)).clamp(0.0, MOST_M)
     aim = torch.cat([torch.zeros_like(offset[..., :2]), torch.where(height > 0.0, height, -PRESS_M)], dim=-1)
-    way = aim - offset
-    far = torch.linalg.vector_norm(way, dim=-1, keepdim=True).clamp_min(1e-6)
     vel = rotate(p.state.base_quat, p.state.base_lin_vel) - rotate(thing.quat, thing.lin_vel)
-    wanted = POSITION_GAIN / VELOCITY_GAIN * way * (REACH_M / far).clamp_max(1.0)
+    wanted = POSITION_GAIN / VELOCITY_GAIN * shortened(aim - offset, REACH_M)
     slowest = -SINK_M_S - SINK_RATE * offset[..., 2:].clamp(min=0.0)
     wanted = torch.cat([wanted[..., :2], torch.maximum(wanted[..., 2:], slowest)], dim=-1)
     accel = VELOCITY_GAIN * (wanted - vel)
@@ -47,13 +46,12 @@ def hold_under(
 
     The tool stays in the box from `low_m` to `high_m`, base, at the height at which it is.
     """
-    pos, _ = tool_pose_b(p.state, robot)
+    pos, _ = forward(robot, p.state.joint_pos)
     goal = p.peers.pos[..., 0, :] - p.state.base_pos - torch.tensor([ahead_m, 0.0, 0.0])
     goal = torch.cat([goal[..., :2], pos[..., 2:]], dim=-1)
     missing = torch.minimum(torch.maximum(goal, torch.tensor(low_m)), torch.tensor(high_m)) - pos
-    far = torch.linalg.vector_norm(missing, dim=-1, keepdim=True).clamp_min(1e-6)
     held = hold_attitude(p.state, robot, quat, elbow, GAIN)
-    asked = held + torch.nn.functional.pad(missing * (SPEED_M_S / far).clamp_max(GAIN), (0, held.shape[-1] - 3))
+    asked = held + torch.nn.functional.pad(shortened(GAIN * missing, SPEED_M_S), (0, held.shape[-1] - 3))
     step = tool_steps(p.state, asked, robot, elbow)
     size = len(drive(robot)[1])
     finger = torch.full_like(step[..., :1], finger_m)

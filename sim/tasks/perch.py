@@ -12,7 +12,7 @@ from sim.noise import Noise
 from sim.task import Curriculum, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
 from sim.tasks.parts import crazyflie, panda
 from sim.tasks.parts.panda import DOWN, ELBOW, TOOL
-from sim.terms import EventTerm, RewardTerm, Term, arms, observations, perch, rewards, terminations
+from sim.terms import EventTerm, RewardTerm, Term, arms, objects, observations, perch, rewards, terminations
 from sim.vectors import about_vertical
 
 DRONE, ARM = crazyflie.ROBOT, panda.ROBOT
@@ -22,7 +22,7 @@ HALF_M, HALF_THICK_M = 0.1, 0.004  # of the tray, a square plate
 PPO = {"gamma": 0.98, "gae_lambda": 0.95, "target_kl": 0.015, "minibatch": 2048}
 FINGER_M = 0.006  # the fingers hold a handle 12 mm wide
 TOOL_LOW, TOOL_HIGH = (0.25, -0.3, 0.3), (0.5, 0.3, 0.5)  # m, base: where the tool starts
-BOX = {"low_m": (0.3, -0.6, 0.15), "high_m": (0.9, 0.6, 0.75)}  # where the tray may go
+BOX = {"name": "tray", "low_m": (0.3, -0.6, 0.15), "high_m": (0.9, 0.6, 0.75)}  # where the tray may go
 SPACE = {"low_m": (-1.2, -1.7, 0.1), "high_m": (2.2, 1.7, 2.2)}  # where the drone may fly
 SEAT = {**TRAY, "seat_m": HALF_THICK_M + 0.0175}  # of the drone's middle above that of the tray: half its hull
 SEATED = {**SEAT, "height_m": 0.01, "aside_m": HALF_M, "speed_m_s": 0.1, "lean_rad": 0.15}
@@ -162,9 +162,9 @@ ARM_GROUP = GroupCfg(
         "tray_lean": RewardTerm(perch.tray_lean, TRAY, weight=-2.0),
         "action_change": RewardTerm(rewards.action_change, weight=-0.02),
         "near_joint_limit": RewardTerm(arms.near_joint_limit, {"margin_rad": 0.15}, weight=-0.5),
-        "outside": RewardTerm(perch.tray_outside, {**TRAY, **BOX}, weight=-10.0),
+        "outside": RewardTerm(objects.object_outside, BOX, weight=-10.0),
     },
-    terminations={"outside": Term(perch.tray_outside, {**TRAY, **BOX})},
+    terminations={"outside": Term(objects.object_outside, BOX)},
     success=Term(perch.tray_steady, {**TRAY, "speed_m_s": 0.1, "lean_rad": 0.1}),
     noise=Noise(pos_m=0.002, angle_rad=0.005, lin_vel_m_s=0.02, joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
     randomisation={

@@ -93,25 +93,20 @@ def forward(robot: str, joint_pos: Tensor) -> tuple[Tensor, Tensor]:
     return drive(robot)[0].forward(joint_pos)
 
 
-def tool_pose_b(state: RobotState, robot: str) -> tuple[Tensor, Tensor]:
-    """Pose of the tool in the arm's base: (..., 3) m and (..., 4) wxyz."""
-    return forward(robot, state.joint_pos)
-
-
 def tool_pos(p: PolicyInput, robot: str) -> Tensor:
     """Where the tool is, (..., 3) m, base."""
-    return tool_pose_b(p.state, robot)[0]
+    return forward(robot, p.state.joint_pos)[0]
 
 
 def tool_turn(p: PolicyInput, robot: str, quat: tuple[float, ...]) -> Tensor:
     """How the tool is turned away from `quat` wxyz, base: `turn_between`, (..., 3)."""
-    _, own = tool_pose_b(p.state, robot)
+    _, own = forward(robot, p.state.joint_pos)
     return turn_between(torch.tensor(quat).expand_as(own), own)
 
 
 def tool_to_goal(p: PolicyInput, robot: str, limit_m: float) -> Tensor:
     """What is missing to `goal_pos` and `goal_quat`, (..., 6), base: m, shortened to `limit_m`, and `turn_between`."""
-    pos, quat = tool_pose_b(p.state, robot)
+    pos, quat = forward(robot, p.state.joint_pos)
     goal = rotate_inverse(p.state.base_quat, p.command["goal_pos"] - p.state.base_pos)
     upright = multiply(p.state.base_quat * torch.tensor([1.0, -1.0, -1.0, -1.0]), p.command["goal_quat"])
     return torch.cat([shortened(goal - pos, limit_m), turn_between(quat, upright)], dim=-1)

@@ -5,7 +5,7 @@ import torch
 from hardware.rotation import rotate, rotate_inverse
 from hardware.types import ObjectState
 from sim.task import PolicyInput
-from sim.terms.arms import tool_pose_b
+from sim.terms.arms import forward
 from sim.terms.objects import SLACK_M
 from sim.transition import Transition
 
@@ -23,7 +23,7 @@ def ends(base_pos: Tensor, bar: ObjectState, grip_m: float) -> tuple[Tensor, Ten
 def grip_from_tool(p: PolicyInput, robot: str, name: str, grip_m: float) -> Tensor:
     """From the tool to where it is to grip the bar, (..., 3) m, base."""
     own, _ = ends(p.state.base_pos, p.objects[name], grip_m)
-    return rotate_inverse(p.state.base_quat, own - p.state.base_pos) - tool_pose_b(p.state, robot)[0]
+    return rotate_inverse(p.state.base_quat, own - p.state.base_pos) - forward(robot, p.state.joint_pos)[0]
 
 
 def ends_to_height(p: PolicyInput, name: str, grip_m: float) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 
 from hardware.rotation import rotate, rotate_inverse
 from sim.task import PolicyInput
-from sim.terms.arms import tool_pose_b
+from sim.terms.arms import forward
 from sim.terms.observations import shortened
 from sim.transition import Transition
 
@@ -15,7 +15,7 @@ SLACK_M = 0.003  # a finger this far from the side of a thing still touches it
 def object_from_tool(p: PolicyInput, robot: str, name: str) -> Tensor:
     """From the tool to the object, (..., 3) m, base."""
     pos = rotate_inverse(p.state.base_quat, p.objects[name].pos - p.state.base_pos)
-    return pos - tool_pose_b(p.state, robot)[0]
+    return pos - forward(robot, p.state.joint_pos)[0]
 
 
 def object_to_goal(p: PolicyInput, name: str, limit_m: float) -> Tensor:
@@ -58,7 +58,7 @@ def push_point(pos: Tensor, goal: Tensor, behind_m: float, height_m: float) -> T
 def push_point_from_tool(p: PolicyInput, robot: str, name: str, behind_m: float, height_m: float) -> Tensor:
     """From the tool to the `push_point` of the object, (..., 3) m, base."""
     point = push_point(p.objects[name].pos, p.command["goal_pos"], behind_m, height_m)
-    return rotate_inverse(p.state.base_quat, point - p.state.base_pos) - tool_pose_b(p.state, robot)[0]
+    return rotate_inverse(p.state.base_quat, point - p.state.base_pos) - forward(robot, p.state.joint_pos)[0]
 
 
 def at_push_point(t: Transition, name: str, behind_m: float, height_m: float, scale_m: float, there_m: float) -> Tensor:

@@ -88,12 +88,6 @@ def tray_lean(t: Transition, tray: str) -> Tensor:
     return (down_b(t.objects[tray].quat)[..., :2] ** 2).sum(-1)
 
 
-def tray_outside(t: Transition, tray: str, low_m: tuple[float, ...], high_m: tuple[float, ...]) -> Tensor:
-    """Whether the arm has taken the tray out of the box, world."""
-    pos = t.objects[tray].pos
-    return ((pos < torch.tensor(low_m)) | (pos > torch.tensor(high_m))).any(-1)
-
-
 def tray_steady(t: Transition, tray: str, speed_m_s: float, lean_rad: float) -> Tensor:
     """Whether the tray is held still and level."""
     return (tray_speed(t, tray) < speed_m_s**2) & (tray_lean(t, tray) < lean_rad**2)
