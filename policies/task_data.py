@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from hardware import load_robot
@@ -31,17 +32,13 @@ def robot_record(name: str) -> dict[str, Any]:
 
 def describe(value: Any) -> Any:
     """A configuration as plain JSON data; a function is named by its module and name."""
-    if is_dataclass(value) and not isinstance(value, type):
-        value = _own(value)
-    if isinstance(value, Mapping):
-        return {str(name): describe(item) for name, item in value.items()}
+    return msgspec.to_builtins(value, enc_hook=_plain)
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, tuple | list):
-        return [describe(item) for item in value]
-    if callable(value):
-        return _name(value)
-    return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
+    return _name(value) if callable(value) else str(value)
 
 
 def first_sentence(thing: Any) -> str:
