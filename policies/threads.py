@@ -30,7 +30,6 @@ class Workers:
         return list(self._pool.map(func, pieces))
 
     def close(self) -> None:
-        """End the threads."""
         self._pool.shutdown()
 
 

@@ -46,7 +46,6 @@ class Group:
 
     @property
     def dims(self) -> ObsDims:
-        """Sizes of their observation."""
         return dims_of(self.obs)
 
     @property

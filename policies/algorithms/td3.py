@@ -52,7 +52,6 @@ class DeterministicPolicy(Policy):
     noise = 0.0
 
     def forward(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
-        """See `Policy`; the action is between -1 and 1."""
         return self.act(self.normaliser(obs)), memory
 
     def act(self, features: Features) -> Tensor:
@@ -241,7 +240,6 @@ class _Learner:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
         self.critic.load_state_dict(state["critic"])
         parts: dict[str, Mapping[str, Any]] = {"targets": self.targets, "optimisers": self.optimisers}
         for part, held in parts.items():

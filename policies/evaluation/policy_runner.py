@@ -64,7 +64,6 @@ class TorchRunner:
         self.memory: dict[str, Tensor] = {}
 
     def start(self, env: Any) -> None:
-        """Memory to its initial value."""
         device = env.policy_input.state.joint_pos.device
         self.controller.to(device)
         with on(device):
@@ -84,7 +83,6 @@ class BundleRunner:
         self.memory: dict[str, np.ndarray] = {}
 
     def start(self, env: Any) -> None:
-        """Memory to its initial value."""
         self.memory = self.runtime.initial_memory(env.num_envs * env.num_agents)
 
     def act(self, env: Any) -> tuple[Tensor, Tensor]:

@@ -86,7 +86,6 @@ class RunningMoments(nn.Module):
         return (x - self.mean) * torch.rsqrt(self.var.clamp(min=EPSILON))
 
     def inverse(self, x: Tensor) -> Tensor:
-        """Undo `forward`."""
         return x * torch.sqrt(self.var.clamp(min=EPSILON)) + self.mean
 
 

@@ -40,7 +40,6 @@ class Collector:
 
     @property
     def num_worlds(self) -> int:
-        """W."""
         return len(next(iter(self.obs.values())).policy)
 
     def begin(self, policies: Mapping[str, Any]) -> None:
@@ -122,7 +121,6 @@ class Collector:
         return {"obs": self.obs, "memory": self.memory, **episodes}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
         device = self.generator.device
         self.obs, self.memory = (on_tensors(lambda t: t.to(device), state[name]) for name in ("obs", "memory"))
         for name, running in self.episodes.running.items():

@@ -24,7 +24,6 @@ class Episodes:
         self.terms.clear()
 
     def add(self, step: Any) -> None:
-        """One `EnvStep`."""
         over = bool(step.ended.any())
         for group, running in self.running.items():
             label = f"{group}/" if len(self.running) > 1 else ""

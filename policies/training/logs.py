@@ -35,7 +35,6 @@ class Logs:
             self.wandb.log({**named, "agent_steps": agent_steps}, step=agent_steps)
 
     def close(self) -> None:
-        """Flush and close."""
         self.writer.close()
         if self.wandb is not None:
             self.wandb.finish()

@@ -32,11 +32,9 @@ class TeamParallelEnv(ParallelEnv):
         self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> gym.Space:
-        """Box (D,)."""
         return self._obs_spaces[agent]
 
     def action_space(self, agent: str) -> gym.Space:
-        """Box (U,) in [-1, 1]."""
         return self._act_spaces[agent]
 
     def reset(

@@ -73,7 +73,6 @@ class TeamEnv:
 
     @property
     def obs(self) -> dict[str, Observation]:
-        """What is seen now."""
         return {name: group.obs for name, group in self.groups.items()}
 
     @on_its_device

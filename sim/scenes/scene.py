@@ -31,7 +31,6 @@ class GroupIndex:
 
     @property
     def num_robots(self) -> int:
-        """How many robots the group has."""
         return len(self.base_body)
 
 

@@ -84,7 +84,6 @@ class _Interpreter(fx.Interpreter):
         self._table = table
 
     def call_function(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """See `torch.fx.Interpreter`."""
         if not isinstance(target, torch._ops.OpOverload):
             return super().call_function(target, args, kwargs)
         meant = {name: value for name, value in kwargs.items() if name not in MEANINGLESS}
