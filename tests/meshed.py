@@ -1,4 +1,4 @@
-"""Models with meshes that others made of the same robots: for looks, and to hold our own models against.
+"""Models with meshes that others made of the same robots, to hold our own models against; no picture shows them.
 
 They come from packages on PyPI (G1, H1 and Panda as in MuJoCo Menagerie, UR5e as in robosuite), of which only the files
 are used. None is needed to train or to deploy. Nothing is downloaded here: what is missing is named in the error.
