@@ -5,6 +5,7 @@ from collections.abc import Callable
 from phalanx.commands.demo import demo
 from phalanx.commands.deploy import deploy
 from phalanx.commands.doctor import doctor
+from phalanx.commands.drill import drill
 from phalanx.commands.evaluate import evaluate
 from phalanx.commands.export import export
 from phalanx.commands.inspect import inspect
@@ -25,5 +26,6 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "inspect": inspect,
     "verify": verify,
     "deploy": deploy,
+    "drill": drill,
     "doctor": doctor,
 }

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
+from rich.markup import escape
 
 from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import OutFolder, Policies
@@ -136,6 +137,8 @@ def _summary(result: dict, page: Path) -> None:
     out.print(f"mission            {'flown' if result['mission_success'] else '[red]not flown[/]'}: {legs}")
     for failure in result["failures"]:
         out.print(f"                   {failure['robot']} at {failure['t_s']:.1f} s: {failure['why']}", markup=False)
+    for reason in result["lost"]:
+        out.print(f"[yellow]lost[/]               {escape(reason)}")
     for hold in result["shield"]["takeovers"]:
         if hold["until_s"] is not None:
             held_s = hold["until_s"] - hold["t_s"]

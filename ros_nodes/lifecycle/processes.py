@@ -17,6 +17,7 @@ from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_setti
 
 PARENT = "PHALANX_PARENT_PID"
 PR_SET_PDEATHSIG = 1
+DISPENSABLE = ("recorder", "ping", "pong")  # processes without which a mission goes on
 # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
 # directory that happens to be called like one of our packages must not shadow it.
 NODE_ENVIRONMENT = {
@@ -100,6 +101,7 @@ class Processes:
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._process_of: dict[str, str] = {}  # node -> process
+        self.lost: list[str] = []  # why processes ended that robots can do without
 
     def __enter__(self) -> "Processes":
         return self
@@ -128,6 +130,10 @@ class Processes:
         """Where process `name` prints."""
         return self._log_dir / f"{name}.log"
 
+    def process_of(self, node: str) -> str:
+        """The process that carries `node`, "namespace/kind"."""
+        return self._process_of[node]
+
     def pid(self, name: str) -> int:
         """Process id of `name`."""
         return self._running[name].pid
@@ -141,10 +147,15 @@ class Processes:
         return now_ns
 
     def check(self) -> None:
-        """ProcessError when a process has ended on its own."""
-        for name, process in self._running.items():
-            if process.poll() is not None:
-                raise ProcessError(f"{name} ended with code {process.returncode}: {self.last_line(name)}")
+        """ProcessError when a process has ended on its own; one that robots can do without is noted in `lost`."""
+        for name, process in list(self._running.items()):
+            if process.poll() is None:
+                continue
+            reason = f"{name} ended with code {process.returncode}: {self.last_line(name)}"
+            if name not in DISPENSABLE:
+                raise ProcessError(reason)
+            del self._running[name]
+            self.lost.append(reason)
 
     def cpu_s(self) -> dict[str, float]:
         """Processor time, s, that each running process has used; nothing where the system does not tell."""

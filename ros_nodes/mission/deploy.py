@@ -92,6 +92,7 @@ def run_mission(
         "other_programs_cores": None if other_cores is None else round(other_cores, 2),
         "events": flight.events,
         "landed": not flight.not_down,
+        "lost": flight.lost,
         "seed": mission.seed,
         "fingerprint": ", ".join(load_bundle(file).fingerprint for file in files),
         "bag": str(out / "bag"),
@@ -108,6 +109,7 @@ class _Flight:
     changes: dict[str, list[ShieldMode]]  # of each robot's shield, until the mission was over
     events: list[dict[str, Any]]  # of the landing too
     not_down: list[str]  # robots that did not come to rest when asked
+    lost: list[str]  # processes that ended and that robots can do without
     cores: dict[str, float]  # how much of a core each process took in the mission
 
 
@@ -146,7 +148,8 @@ def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, re
             changes = {name: list(modes) for name, modes in node.changes.items()}
             report({"phase": "landing"})
             not_down = land(node, executor, processes.check)
-            return _Flight(start_ns, killed_ns, changes, events(node.changes, start_ns), not_down, cores)
+            told = events(node.changes, start_ns)
+            return _Flight(start_ns, killed_ns, changes, told, not_down, list(processes.lost), cores)
         except BringUpError as error:
             raise DeployError(f"{error}: {processes.last_line_of(error.node)}") from error
         except (ArmError, ProcessError) as error:

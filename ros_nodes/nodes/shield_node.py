@@ -33,7 +33,7 @@ from ros_nodes.messages.subscriptions import OwnState, PeerTable
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
 SERIES_CAPACITY = 200_000
 MISSING_AFTER = 1.25  # periods after the last request at which the next one counts as missing
-SOURCES_EVERY_S = 0.5  # publishers of requests are counted so often
+SOURCES_EVERY_S = 0.1  # publishers of requests are counted so often
 AT_REST = (State.DISARMED, State.STOPPED, State.FAULT)
 TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle

@@ -1,0 +1,47 @@
+"""`phalanx drill`: faults in flight, and what the shield makes of them."""
+
+from pathlib import Path
+
+from rich.table import Table
+
+from phalanx.commands.deploy import fresh_folder
+from phalanx.console import err, make_progress, out, print_json
+from phalanx.options import Json, OutFolder, PolicyFile
+
+
+def drill(
+    path: PolicyFile = Path("zoo/swarm-swap.onnx"),
+    rows: tuple[str, ...] = (),
+    out_dir: OutFolder = None,
+    json: Json = False,
+) -> int:
+    """Strike a team of two simulated Crazyflies in flight with one fault after the other; exits 1 when one ends badly.
+
+    Processes killed, frozen and interrupted, a second policy, an emergency stop, a lost recorder, a replaced file. Each
+    row says what must happen, how many control periods passed until the shield acted, and how it ended.
+
+    Args:
+        path: Policy file of a Crazyflie with goals.
+        rows: Only these faults, by name; all when none is given.
+        out_dir: New folder for logs and series; a fresh one under runs/drill when not given.
+        json: Print one JSON object on stdout.
+    """
+    from ros_nodes.mission.drill import ROWS, as_json
+    from ros_nodes.mission.drill import drill as fly
+
+    folder = (out_dir or fresh_folder(Path("runs/drill"))).resolve()
+    with make_progress() as progress:
+        bar = progress.add_task("drill", total=len(rows or ROWS), note="")
+        outcomes = fly(path, folder, lambda outcome: progress.update(bar, advance=1, note=outcome.name), rows)
+    if json:
+        print_json({"passed": all(outcome.passed for outcome in outcomes), "rows": as_json(outcomes)})
+        return 0 if all(outcome.passed for outcome in outcomes) else 1
+    table = Table("fault", "held after", "ended", "must", "other", "closest")
+    for row in outcomes:
+        periods = "-" if row.reaction_periods is None else f"{row.reaction_periods:.1f} periods"
+        mark = "" if row.passed else " [red]failed[/]"
+        state = f"{row.state}{', [red]motors off in the air[/]' if row.cut_in_air else ''}"
+        table.add_row(row.name + mark, periods, state, row.must, row.other_state, f"{row.least_distance_m:.2f} m")
+    out.print(table)
+    err.print(f"logs and series are in {folder}", markup=False)
+    return 0 if all(outcome.passed for outcome in outcomes) else 1
