@@ -21,7 +21,7 @@ from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import empty_state, read_odometry
+from ros_nodes.messages.conversion import empty_state, read_motion, read_odometry
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.mission.deploy import CONFIG, operator
 from ros_nodes.mission.mission import Member, Mission, save_mission, team_names, yaw_of
@@ -169,7 +169,7 @@ class Rig:
             assert time.monotonic() < until, f"no odometry of {robot}"
             time.sleep(0.002)
         state = empty_state(0)
-        return state, read_odometry(taken[0], state)
+        return state, read_odometry(read_motion(taken[0]), state)
 
     def watch(
         self, robot: str, duration_s: float, act: Callable[[float], None] = lambda t: None

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
@@ -79,6 +80,7 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> int:
     # With rclpy's own handlers a signal would close the publishers under a loop that is still running.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     executor = SingleThreadedExecutor()
+    hub: Node | None = None
     for name, make in nodes.items():
         try:
             made.append(make())
@@ -86,6 +88,15 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> int:
             print(f"error: {name}: {error}" if name else f"error: {error}", file=sys.stderr)
             continue
         executor.add_node(made[-1])
+    if len(made) > 1:  # alone, a node subscribes itself
+        hub = rclpy.create_node(
+            f"{made[0].get_name()}_host",
+            namespace=made[0].get_namespace(),
+            start_parameter_services=False,
+        )
+        executor.add_node(hub)
+        for node in made:
+            node.hub = hub
     until_s = None  # when the robots have been stopped for long enough
     while not (interrupts.terminated or all(node.failed for node in made)):
         executor.spin_once()  # until a service was called, a signal came or a loop failed
@@ -105,7 +116,7 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> int:
         with suppress(Exception):  # what holds one up must not keep the others from ending
             node.stop()
     executor.shutdown()
-    for node in made:
+    for node in [*made, hub] if hub else made:
         node.destroy_node()  # or the middleware leaves its shared memory behind
     rclpy.shutdown()
     if not made:

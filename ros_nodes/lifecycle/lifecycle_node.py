@@ -4,9 +4,11 @@ import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
+from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 from ros_nodes.lifecycle.clock import RobotClock
@@ -32,9 +34,10 @@ class ManagedNode(LifecycleNode, ABC):
         self._loop: LoopThread | None = None
         self.clock = RobotClock(self)
         self._niceness = declare_niceness(self)
-        self._mailboxes: list[Mailbox] = []
-        self._advertised: list[LifecyclePublisher] = []
+        self._mailboxes: list[Mailbox] = []  # what it hears
         self._health = Health(self, self.clock, self._mailboxes, lambda: self._failed)
+        self.hub: Node = self  # subscribes to what nodes of this process share
+        self._undo: list[Callable[[], object]] = []  # all that `configure` has begun
         self._failed = False  # the loop ended by an exception
         self.wake = self.create_guard_condition(lambda: None).trigger  # the executor, from any thread
 
@@ -48,13 +51,25 @@ class ManagedNode(LifecycleNode, ABC):
 
     def subscribe(self, message_type: type, topic: str, profile: QoSProfile, raw: bool = False) -> Mailbox:
         """A polled subscription until clean-up."""
-        self._mailboxes.append(make_mailbox(self, message_type, topic, profile, raw))
-        return self._mailboxes[-1]
+        mailbox = make_mailbox(self, message_type, topic, profile, raw)
+        self.hear(mailbox, mailbox.close)
+        return mailbox
+
+    def hear(self, mailbox: Mailbox, leave: Callable[[], object]) -> None:
+        """This node uses `mailbox` until clean-up, when `leave` is called."""
+        self._mailboxes.append(mailbox)
+        self.on_release(partial(self._mailboxes.remove, mailbox))
+        self.on_release(leave)
 
     def advertise(self, message_type: type, topic: str, profile: QoSProfile) -> LifecyclePublisher:
         """A publisher until clean-up, silent while the node is not active."""
-        self._advertised.append(self.create_lifecycle_publisher(message_type, topic, profile))
-        return self._advertised[-1]
+        publisher = self.create_lifecycle_publisher(message_type, topic, profile)
+        self.on_release(partial(self.destroy_lifecycle_publisher, publisher))
+        return publisher
+
+    def on_release(self, undo: Callable[[], object]) -> None:
+        """Call `undo` at clean-up, once; what was begun last ends first."""
+        self._undo.append(undo)
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._failed = False
@@ -129,10 +144,8 @@ class ManagedNode(LifecycleNode, ABC):
 
     def _release(self) -> None:
         """Undo `configure`; the loop is not running."""
-        while self._mailboxes:
-            self._mailboxes.pop().close()
-        while self._advertised:
-            self.destroy_lifecycle_publisher(self._advertised.pop())
+        while self._undo:
+            self._undo.pop()()
 
     def _guard(self, action: Callable[[], None]) -> TransitionCallbackReturn:
         try:

@@ -59,15 +59,18 @@ def empty_peers(num_peers: int) -> Peers:
     return Peers(*vectors, np.full(num_peers, np.inf, np.float32), np.zeros(num_peers, bool))
 
 
+Vector = tuple[float, float, float]
+
+
 class Motion(NamedTuple):
     """What is read of an Odometry: when and where a body is, and how it moves in its own frame."""
 
     stamp_ns: int
     frame: str
-    pos: tuple[float, float, float]  # m
+    pos: Vector  # m
     quat: tuple[float, float, float, float]  # wxyz
-    lin_vel: tuple[float, float, float]  # m/s
-    ang_vel: tuple[float, float, float]  # rad/s
+    lin_vel: Vector  # m/s
+    ang_vel: Vector  # rad/s
 
 
 def read_motion(serialised: bytes) -> Motion:
@@ -122,36 +125,29 @@ def _motion_of(message: Odometry) -> Motion:
     return Motion(stamp_ns(message.header.stamp), message.child_frame_id, *vectors)
 
 
-def read_odometry(serialised: bytes, state: RobotState) -> int:
-    """Fill the base of `state` (no batch); returns the measurement's stamp in ns. MessageError as `read_motion`."""
-    motion = read_motion(serialised)
+def read_odometry(motion: Motion, state: RobotState) -> int:
+    """Fill the base of `state` (no batch); returns the measurement's stamp in ns."""
     state.base_pos[:], state.base_quat[:] = motion.pos, motion.quat
     state.base_lin_vel[:], state.base_ang_vel[:] = motion.lin_vel, motion.ang_vel
     return motion.stamp_ns
 
 
-def read_object(serialised: bytes, state: ObjectState) -> int:
-    """Fill `state` (no batch) but for its age; returns the measurement's stamp in ns. MessageError as `read_motion`."""
-    motion = read_motion(serialised)
+def read_object(motion: Motion, state: ObjectState) -> int:
+    """Fill `state` (no batch) but for its age; returns the measurement's stamp in ns."""
     state.pos[:], state.quat[:] = motion.pos, motion.quat
     state.lin_vel[:], state.ang_vel[:] = motion.lin_vel, motion.ang_vel
     return motion.stamp_ns
 
 
-def read_peer(serialised: bytes, peers: Peers, slot: int) -> int:
-    """Fill position and world velocity of `peers[slot]`; returns the measurement's stamp in ns.
-
-    MessageError where it is not finite, and as `read_motion`.
-    """
-    motion = read_motion(serialised)
+def world_motion(motion: Motion) -> tuple[Vector, Vector]:
+    """Position, m, and velocity in the world, m/s. MessageError where one is not finite, or beyond `FAR`."""
     (w, x, y, z), (vx, vy, vz) = motion.quat, motion.lin_vel
     # Scalars: for a single vector this is ten times cheaper than array arithmetic.
     tx, ty, tz = 2 * (y * vz - z * vy), 2 * (z * vx - x * vz), 2 * (x * vy - y * vx)
     velocity = (vx + w * tx + y * tz - z * ty, vy + w * ty + z * tx - x * tz, vz + w * tz + x * ty - y * tx)
     if not all(abs(value) < FAR for value in (*motion.pos, *velocity)):  # NaN is not less either
         raise MessageError(f"odometry of {motion.frame!r} is not finite, or beyond {FAR:g} m")
-    peers.pos[slot], peers.lin_vel[slot] = motion.pos, velocity
-    return motion.stamp_ns
+    return motion.pos, velocity
 
 
 def write_odometry(message: Odometry, state: RobotState, time_ns: int) -> None:

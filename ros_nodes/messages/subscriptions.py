@@ -1,11 +1,10 @@
 """State of a node's own robot, of peers and of objects, from polled subscriptions."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from functools import partial
 from math import cos, sin
-from typing import Any
 
-from nav_msgs.msg import Odometry
+import numpy as np
 from sensor_msgs.msg import JointState
 
 from hardware.spec import RobotSpec
@@ -21,8 +20,8 @@ from ros_nodes.messages.conversion import (
     empty_state,
     read_object,
     read_odometry,
-    read_peer,
 )
+from ros_nodes.messages.heard import Heard, OdometryTopic, listen
 from ros_nodes.messages.joints import JointConverter
 from ros_nodes.messages.topics import object_topic
 
@@ -37,22 +36,21 @@ class OwnState:
         """`base_pose`: x, y, z m and yaw rad of a fixed base in the world; not used for a free one."""
         self._logger = node.get_logger()
         self.state: RobotState = empty_state(len(spec.joints))
-        self._parts: list[tuple[Mailbox, Callable[[Any, RobotState], int]]] = []
+        self.mailboxes: list[Mailbox] = []  # where the parts arrive
+        self._parts: list[Callable[[int], int]] = []  # time of the node -> stamp of a new message, 0 for none
         if spec.fixed_base:
             place(self.state, *base_pose)
         else:
-            self._parts.append((node.subscribe(Odometry, "odom", qos.SENSOR, raw=True), read_odometry))
+            odometry = listen(node, "odom", round(1e9 / spec.control_hz))
+            self.mailboxes.append(odometry.mailbox)
+            self._parts.append(partial(self._take_odometry, odometry))
         if spec.joints:
-            read = JointConverter(spec.joint_names).read
-            self._parts.append((node.subscribe(JointState, "joint_states", qos.SENSOR), read))
+            self.mailboxes.append(node.subscribe(JointState, "joint_states", qos.SENSOR))
+            self._parts.append(partial(self._take_joints, self.mailboxes[-1], JointConverter(spec.joint_names)))
+        self._heard: Heard | None = None
         self._senders = [SenderClock(node.clock) for _ in self._parts]
         self._stamps_ns = [0] * len(self._parts)
         self.stamp_ns = 0  # time of the node, of the oldest part; 0 while one has never been received
-
-    @property
-    def mailboxes(self) -> list[Mailbox]:
-        """Where the parts arrive."""
-        return [mailbox for mailbox, _ in self._parts]
 
     @property
     def topics(self) -> list[str]:
@@ -61,14 +59,9 @@ class OwnState:
 
     def update(self, now_ns: int) -> bool:
         """Take what has arrived; the age becomes that at `now_ns` (the node's clock). True for a newer oldest part."""
-        for part, (mailbox, read) in enumerate(self._parts):
-            taken = mailbox.take()
-            if taken is None:
-                continue
-            try:
-                self._stamps_ns[part] = self._senders[part].to_own(read(taken[0], self.state), now_ns)
-            except MessageError as error:  # the last good message stays, and ages
-                self._logger.error(str(error), throttle_duration_sec=1.0)
+        for part, take in enumerate(self._parts):
+            if stamp_ns := take(now_ns):
+                self._stamps_ns[part] = self._senders[part].to_own(stamp_ns, now_ns)
         before, self.stamp_ns = self.stamp_ns, min(self._stamps_ns)
         if self.stamp_ns:
             # A part of the future would hide its own silence behind the age of the others until then.
@@ -76,48 +69,68 @@ class OwnState:
             self.state.age[()] = (now_ns - (newest_ns if newest_ns > now_ns + AHEAD_NS else self.stamp_ns)) * 1e-9
         return self.stamp_ns != before
 
+    def _take_odometry(self, topic: OdometryTopic, now_ns: int) -> int:
+        heard = topic.newest(now_ns)
+        if heard is None or heard is self._heard:
+            return 0
+        self._heard = heard
+        return read_odometry(heard.motion, self.state)
+
+    def _take_joints(self, mailbox: Mailbox, converter: JointConverter, now_ns: int) -> int:
+        taken = mailbox.take()
+        try:
+            return 0 if taken is None else converter.read(taken[0], self.state)
+        except MessageError as error:  # the last good message stays, and ages
+            self._logger.error(str(error), throttle_duration_sec=1.0)
+            return 0
+
 
 class PeerTable:
     """The newest state of every other robot; those never received are not valid."""
 
     def __init__(self, node: ManagedNode, names: Sequence[str]):
-        self._mailboxes = [node.subscribe(Odometry, f"/{name}/odom", qos.SENSOR, raw=True) for name in names]
+        self._topics = [listen(node, f"/{name}/odom") for name in names]
+        self._heard: list[Heard | None] = [None] * len(names)
         self._senders = [SenderClock(node.clock) for _ in names]
         self.peers: Peers = empty_peers(len(names))
-        self._stamps_ns = [0] * len(names)
+        self._stamps_ns = np.zeros(len(names), np.int64)
 
     def update(self, now_ns: int) -> Peers:
         """Take what has arrived and let ages be those at `now_ns` (the node's clock)."""
-        for slot, mailbox in enumerate(self._mailboxes):
-            taken = mailbox.take()
-            if taken is not None:
-                with suppress(MessageError):  # the last good message stays, and ages
-                    # A peer whose clock is ahead is valid all the same, but ages from now on, not from later.
-                    stamp_ns = read_peer(taken[0], self.peers, slot)
-                    self._stamps_ns[slot] = min(self._senders[slot].to_own(stamp_ns, now_ns), now_ns)
-                    self.peers.valid[slot] = True
-            if self._stamps_ns[slot]:
-                self.peers.age[slot] = (now_ns - self._stamps_ns[slot]) * 1e-9
-        return self.peers
+        peers = self.peers
+        for slot, topic in enumerate(self._topics):
+            heard = topic.overheard(now_ns)
+            if heard is self._heard[slot] or heard is None:
+                continue
+            self._heard[slot] = heard
+            if heard.world is not None:
+                peers.pos[slot], peers.lin_vel[slot] = heard.world
+                # A peer whose clock is ahead is valid all the same, but ages from now on, not from later.
+                stamp_ns = self._senders[slot].to_own(heard.motion.stamp_ns, heard.taken_ns)
+                self._stamps_ns[slot] = min(stamp_ns, heard.taken_ns)
+                peers.valid[slot] = True
+        np.multiply(now_ns - self._stamps_ns, 1e-9, out=peers.age, where=peers.valid, casting="unsafe")
+        return peers
 
 
 class ObjectTable:
     """The newest state of every object that a policy observes; not finite before the first message."""
 
     def __init__(self, node: ManagedNode, names: Sequence[str]):
-        self._mailboxes = {name: node.subscribe(Odometry, object_topic(name), qos.SENSOR, raw=True) for name in names}
+        self._topics = {name: listen(node, object_topic(name)) for name in names}
+        self._heard: dict[str, Heard | None] = dict.fromkeys(names)
         self.objects: dict[str, ObjectState] = {name: empty_object() for name in names}
         self._stamps_ns = dict.fromkeys(names, 0)
         self._senders = {name: SenderClock(node.clock) for name in names}
 
     def update(self, now_ns: int) -> dict[str, ObjectState]:
         """Take what has arrived and let ages be those at `now_ns` (the node's clock)."""
-        for name, mailbox in self._mailboxes.items():
-            taken = mailbox.take()
-            if taken is not None:
-                with suppress(MessageError):  # the last good message stays, and ages
-                    stamp_ns = read_object(taken[0], self.objects[name])
-                    self._stamps_ns[name] = self._senders[name].to_own(stamp_ns, now_ns)
+        for name, topic in self._topics.items():
+            heard = topic.newest(now_ns)
+            if heard is not None and heard is not self._heard[name]:
+                self._heard[name] = heard
+                stamp_ns = read_object(heard.motion, self.objects[name])
+                self._stamps_ns[name] = self._senders[name].to_own(stamp_ns, heard.taken_ns)
             if self._stamps_ns[name]:
                 self.objects[name].age[()] = (now_ns - self._stamps_ns[name]) * 1e-9
         return self.objects
