@@ -181,6 +181,7 @@ def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: 
                 }
             )
         time.sleep(CONDUCT_S)
+    processes.check()  # the last report may have taken its time
     return start_ns, killed_ns
 
 
