@@ -119,6 +119,14 @@ def test_a_second_step_back_and_a_stamp_of_the_future(clock, wall):
     assert sender.to_own(now_ns + 3600 * S, now_ns) > now_ns + 3590 * S  # as it was: for the receiver to refuse
 
 
+def test_a_computer_whose_clock_is_ahead_shows_in_the_diagnostics(clock):
+    sender, key, now_ns = SenderClock(clock), "stamps of others ahead [ms]", clock.now_ns()
+    for lead_ns in (-30 * MS, 2 * MS, 50 * MS, 40 * MS):
+        sender.to_own(now_ns + lead_ns, now_ns)
+    assert clock.diagnostics()[key] == "50.0"
+    assert clock.diagnostics()[key] == "0.0"
+
+
 def test_sleeping_ends_on_time_and_when_the_loop_does(clock):
     stopped = threading.Event()
     until_ns = clock.now_ns() + 20 * MS

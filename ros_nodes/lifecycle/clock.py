@@ -49,6 +49,7 @@ class MachineClock:
             self.warning = f"this process has a clock of its own, for it shares none with others: {error}"
         self.ahead_ns = self.ahead_before_ns = 0  # of the system's clock: now, and before the last step
         self.steps = self.logged = 0
+        self.lead_ns = 0  # of stamps over this clock, the largest since it was last told; proof that a clock differs
         self.settled_ns = 0  # robot time from which on the last step is over
         self._lock = threading.Lock()
         self._on_step: list[weakref.WeakMethod[Callable[[int], None]]] = []
@@ -165,7 +166,9 @@ class RobotClock:
     def diagnostics(self) -> dict[str, str]:
         """Keys and values about the clocks for `/diagnostics`."""
         machine = self.machine
+        lead_ns, machine.lead_ns = machine.lead_ns, 0
         return {
+            "stamps of others ahead [ms]": f"{lead_ns * 1e-6:.1f}",
             "steps of the system's clock": str(machine.steps),
             "system's clock ahead [ms]": f"{machine.ahead_ns * 1e-6:.1f}",
         }
@@ -211,6 +214,9 @@ class SenderClock:
     that one counts which makes it youngest without putting it in the future; a time that is disproved so is not tried
     again until the next step, for else what a silent sender repeats would turn young again. Not detected: a message
     that is late by more than the step before its sender's first punctual one; it counts as younger, by the step.
+
+    Of a sender on another computer a clock that is ahead shows, on `/diagnostics`, once its lead exceeds the way of the
+    message. One that is behind looks like a long way: its measurements count as older than they are.
     """
 
     def __init__(self, clock: RobotClock):
@@ -221,6 +227,12 @@ class SenderClock:
     def to_own(self, stamp_ns: int, now_ns: int) -> int:
         """`stamp_ns`, of a message that was taken at `now_ns`, in the time of the node."""
         machine = self._machine
+        own_ns = self._to_own(machine, stamp_ns, now_ns)
+        if own_ns > now_ns + AHEAD_NS:
+            machine.lead_ns = max(machine.lead_ns, own_ns - now_ns)
+        return own_ns
+
+    def _to_own(self, machine: MachineClock, stamp_ns: int, now_ns: int) -> int:
         if not -AHEAD_NS <= now_ns - stamp_ns <= SUSPECT_NS:
             machine.watch()
         unsettled = machine.steps > 0 and now_ns < machine.settled_ns
