@@ -1,10 +1,13 @@
 """The shield keeps to the limits that ship with its policy, and to what a person says instead."""
 
+from dataclasses import fields
+
 import pytest
 
 pytest.importorskip("rclpy")
 from bundle_fixture import export_onnx, torch_step
-from rcl_interfaces.srv import GetParameters
+from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParameters
+from rclpy.parameter import Parameter
 from reach_bundle import ReachPolicy, reach_contract, reach_inputs
 from ros_rig import SPEC, Rig, standing
 
@@ -12,7 +15,8 @@ from deploy.bundle.probes import Probes, record_sequence
 from deploy.shield import JointShieldParams, make_shield_params
 from hardware import load_robot
 from policies.export.save import save_bundle
-from ros_nodes.lifecycle.bring_up import CONFIGURE, BringUpError
+from ros_nodes.lifecycle.bring_up import CLEAN_UP, CONFIGURE, BringUpError
+from ros_nodes.lifecycle.processes import ProcessError
 
 pytestmark = pytest.mark.ros
 PANDA = load_robot("panda")
@@ -65,3 +69,40 @@ def test_a_policy_of_another_robot_is_refused(bundle, tmp_path):
         with pytest.raises(BringUpError, match="/cf1/shield refused to configure"):
             rig.transition(CONFIGURE, "cf1/shield")
         assert "is for robot 'panda', this robot has 'crazyflie'" in rig.processes.last_line("cf1_shield")
+
+
+def test_a_limit_has_a_range_and_changes_only_while_the_shield_is_unconfigured(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as rig:
+        rig.processes.start("cf1_shield", "shield_node", namespace="cf1")
+        rig.transition(CONFIGURE, "cf1/shield")
+
+        def call(kind, service, **request):
+            client = rig.node.create_client(kind, f"/cf1/shield/{service}")
+            assert client.wait_for_service(5.0)
+            future = client.call_async(kind.Request(**request))
+            rig.executor.spin_until_future_complete(future, timeout_sec=5.0)
+            return future.result()
+
+        def give(value):
+            parameter = Parameter("shield.latch_s", value=value).to_parameter_msg()
+            return call(SetParameters, "set_parameters", parameters=[parameter]).results[0]
+
+        names = [f"shield.{field.name}" for field in fields(make_shield_params(SPEC))]
+        described = {d.name: d for d in call(DescribeParameters, "describe_parameters", names=names).descriptors}
+        numbers = [d for d in described.values() if d.type in (2, 3)]
+        assert numbers and all(d.floating_point_range or d.integer_range for d in numbers)
+        latch = described["shield.latch_s"].floating_point_range[0]
+        assert (latch.from_value, latch.to_value) == (0.0, 0.5)
+        assert give(0.3).reason == "the shield is inactive: clean it up first"
+        rig.transition(CLEAN_UP, "cf1/shield")
+        assert give(0.3).successful
+        assert "out of range" in give(0.9).reason
+        rig.transition(CONFIGURE, "cf1/shield")
+        assert call(GetParameters, "get_parameters", names=["shield.latch_s"]).values[0].double_value == 0.3
+
+
+def test_a_parameter_out_of_its_range_is_one_line(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], parameters={"/cf1/policy": {"max_state_age_s": 50.0}}) as rig:
+        rig.processes.start("cf1_policy", "policy_node", namespace="cf1")
+        with pytest.raises(ProcessError, match=r"parameter 'max_state_age_s' is 50.0: must be a float from 0.01 to 2$"):
+            rig.transition(CONFIGURE, "cf1/policy")

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 OLDEST_S = 0.5  # no input that old is acted on, whatever the parameters say
 TOL = 1e-6  # relative: numbers written out and read back are not wider for that
+FAR = 1e9  # what stands for no bound
 
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
@@ -72,6 +73,20 @@ def check_number(name: str, value: Any, kind: Any) -> None:
     for number in numbers:
         if bounds.le is not None:
             check_at_most(name, number, bounds.le)
+
+
+def bounds_of(kind: type) -> dict[str, tuple[float, float]]:
+    """Least and greatest value of every number of a `kind` of parameters; both inclusive, tuples left out."""
+    found = {}
+    for name, hint in _kinds(kind).items():
+        plain, *metas = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        if plain not in (int, float):
+            continue
+        bounds, least = metas[0] if metas else Meta(), 1 if plain is int else TOL
+        low = bounds.ge if bounds.ge is not None else -FAR if bounds.gt is None else bounds.gt + least
+        high = bounds.le if bounds.le is not None else FAR if bounds.lt is None else bounds.lt - least
+        found[name] = float(low), float(high)
+    return found
 
 
 def check_at_most(name: str, value: float, most: float) -> None:

@@ -3,14 +3,24 @@
 from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 
 
 def declare(
-    node: Node, name: str, default: Any, description: str, low: float | None = None, high: float | None = None
+    node: Node,
+    name: str,
+    default: Any,
+    description: str,
+    low: float | None = None,
+    high: float | None = None,
+    settable: bool = False,
 ) -> Any:
-    """Declare `name` on `node` and return its value; `low` and `high` bound a number, in the unit of its name."""
-    descriptor = ParameterDescriptor(description=description, read_only=True)
+    """Declare `name` on `node` and return its value; `low` and `high` bound a number, in the unit of its name.
+
+    It stays as it is unless `settable`. ValueError, one line, for a value of another type or out of bounds.
+    """
+    descriptor = ParameterDescriptor(description=description, read_only=not settable)
     if low is not None and high is not None:
         if isinstance(default, int):
             descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=0)]
@@ -18,7 +28,14 @@ def declare(
             descriptor.floating_point_range = [
                 FloatingPointRange(from_value=float(low), to_value=float(high), step=0.0)
             ]
-    return node.declare_parameter(name, default, descriptor).value
+    try:
+        return node.declare_parameter(name, default, descriptor).value
+    except ParameterException as error:
+        given = node._parameter_overrides[name].value
+        allowed = (
+            f"a {type(default).__name__}" if low is None else f"a {type(default).__name__} from {low:g} to {high:g}"
+        )
+        raise ValueError(f"parameter {name!r} is {given!r}: must be {allowed}") from error
 
 
 def declare_team(node: Node) -> tuple[str, list[str]]:

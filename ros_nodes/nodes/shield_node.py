@@ -7,12 +7,15 @@ from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
 from deploy.shield import Context, Shield, make_shield_params
 from deploy.shield.authority import Authority, Change, State
 from deploy.shield.fallback import StartCfg
+from deploy.shield.param_checks import bounds_of
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
@@ -64,6 +67,7 @@ class ShieldNode(ManagedNode):
         self._stop_dir = declare(self, "stop_dir", "", text)
         self._series_dir = declare_series_dir(self)
         self._base_pose = declare_base_pose(self)
+        self.add_on_set_parameters_callback(self._may_set)
         self._asks = OperatorServices(self, lambda: self._loop is not None, self._keep_stop)
         self._stop_file = StopFile(self._stop_dir, self.robot_name)
         self._authority: Authority | None = None
@@ -205,16 +209,26 @@ class ShieldNode(ManagedNode):
         else:
             self.get_logger().info(text)
 
+    def _may_set(self, parameters: list[Parameter]) -> SetParametersResult:
+        """Limits change while the node is unconfigured only: the shield that filters keeps those that it began with."""
+        state = self._state_machine.current_state[1]
+        if state in ("unconfigured", "configuring") or not any(p.name.startswith("shield.") for p in parameters):
+            return SetParametersResult(successful=True)
+        return SetParametersResult(successful=False, reason=f"the shield is {state}: clean it up first")
+
     def _declare_shield_params(self, spec: RobotSpec) -> Any:
         """Every field is a ROS parameter `shield.<field>`: by default that of the policy file, else of the spec."""
         defaults = make_shield_params(spec, **self._limits_of_bundle(spec))
+        bounds = bounds_of(type(defaults))
         values = {}
         for field in fields(defaults):
             default = getattr(defaults, field.name)
             value = list(default) if isinstance(default, tuple) else default
             name = f"shield.{field.name}"
             if not self.has_parameter(name):
-                declare(self, name, value, f"{type(defaults).__name__}.{field.name}, see deploy/shield.")
+                low, high = bounds.get(field.name, (None, None))
+                text = f"{type(defaults).__name__}.{field.name}, see deploy/shield."
+                declare(self, name, value, text, low, high, settable=True)
             given = self.get_parameter(name).value
             values[field.name] = tuple(given) if isinstance(default, tuple) else given
         return make_shield_params(spec, **values)
