@@ -1,4 +1,4 @@
-"""A joystick moves a robot while its dead-man button is held, and stops it always."""
+"""A joystick moves a robot while its enabling button is held, and stops it always."""
 
 import time
 
@@ -15,7 +15,7 @@ from ros_nodes.messages import qos
 from ros_nodes.messages.joystick import Joystick
 
 AXES, SCALE = [1, 0, 4, 3], [0.5, 0.5, 0.3, 0.8]
-BUTTONS = {"dead_man": 4, "estop": 1, "land": 0, "arm": 7, "reset": -1}
+BUTTONS = {"enable": 4, "estop": 1, "land": 0, "arm": 7, "reset": -1}
 STICK = [0.0, 1.0, 0.0, -0.5, 0.0]  # forward, and a turn to the right
 
 
@@ -23,14 +23,14 @@ def pressed(*numbers):
     return [int(number in numbers) for number in range(8)]
 
 
-def test_sticks_count_only_while_the_dead_man_button_is_held():
+def test_sticks_count_only_while_the_enabling_button_is_held():
     joystick = Joystick(AXES, SCALE, BUTTONS)
     assert joystick.read(STICK, pressed()).velocity is None
     np.testing.assert_allclose(joystick.read(STICK, pressed(4)).velocity, [0.5, 0.0, 0.0, -0.4])
     np.testing.assert_allclose(joystick.read([9.0, np.nan], pressed(4)).velocity, [0.0, 0.5, 0.0, 0.0])
 
 
-def test_a_button_asks_once_and_only_stop_and_landing_need_no_dead_man_button():
+def test_a_button_asks_once_and_only_stop_and_landing_need_no_enabling_button():
     joystick = Joystick(AXES, SCALE, BUTTONS)
     assert joystick.read(STICK, pressed(1)).asks == ()  # held since before: nobody pressed it
     assert joystick.read(STICK, pressed()).asks == ()

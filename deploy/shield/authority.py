@@ -12,19 +12,19 @@ from hardware.types import ActuatorCommand
 
 START_WITHIN_S = 15.0  # take-off, home or stand-up; then it is given up
 
-IDLE_S = 1.0  # for so long a drone that has come down is told to idle: one message may be lost
+IDLE_S = 1.0  # for so long a drone that has come down is sent idle commands: one message may be lost
 
 
 class State(Enum):
     """Who has the robot."""
 
-    DISARMED = "nobody: nothing is sent"
+    DISARMED = "no one: nothing is sent"
     ARMED = "the shield: motors idle on the ground, else it holds the robot where it is"
     STARTING = "the shield: take-off, home or stand-up"
     POLICY = "the policy behind the shield, which holds the robot through short troubles"
     LANDING = "the shield: down, braked or standing"
-    STOPPED = "nobody: a person's emergency stop"
-    FAULT = "nobody: a lasting trouble has ended in a landing"
+    STOPPED = "no one: a person's emergency stop"
+    FAULT = "no one: a lasting trouble has ended in a landing"
 
 
 ASKS_THE_POLICY = (State.STARTING, State.POLICY)
@@ -52,7 +52,7 @@ class Authority:
         self._unready = "no state yet"  # why it cannot be armed
         self._idle_until_s = 0.0
         self._was_armed = False  # since then an arm is held also while it is disarmed
-        self._trouble = ""  # why it lands, where nobody asked for it
+        self._trouble = ""  # why it lands, where no person asked for it
         self._starting_since_s = 0.0
         self._last_s = -inf
         self._mode = Mode.OFF

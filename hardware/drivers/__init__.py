@@ -21,7 +21,7 @@ class Driver(Protocol):
         """A person has armed the robot: make its motors obey, as far as the device asks for that."""
 
     def disarm(self) -> None:
-        """The robot is at rest and nobody commands it: motors off, or brakes on. May be called again."""
+        """The robot is at rest and no commands come: motors off, or brakes on. May be called again."""
 
     def read(self) -> RobotState:
         """The newest measurement (no batch); `age` says how old it is, s. Never waits for a newer one."""

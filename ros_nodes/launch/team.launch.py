@@ -20,6 +20,7 @@ from launch.logging import launch_config
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 
+LANDING_S = "40"
 ARGUMENTS = (
     DeclareLaunchArgument("team", default_value="", description="Team file (.yaml); empty for what follows."),
     DeclareLaunchArgument("only", default_value="", description="Robots of the team file to start; empty for all."),
@@ -60,7 +61,8 @@ def _team(context: LaunchContext) -> list[Node]:
 
 
 def _node(kind: str, **node: Any) -> Node:
-    node |= {"package": "phalanx", "output": "screen"}
+    # After Ctrl-C robots land first; launch's own five seconds would stop them in the air.
+    node |= {"package": "phalanx", "output": "screen", "sigterm_timeout": LANDING_S, "sigkill_timeout": "10"}
     if "respawn" in node:
         node["respawn_delay"] = 1.0
     if kind == "last":  # the launch goes down when it ends

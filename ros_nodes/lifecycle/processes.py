@@ -178,10 +178,10 @@ class Processes:
         errors = [line for line in lines if "[ERROR]" in line or "[FATAL]" in line or line.startswith("error:")]
         return (errors or lines or ["no output"])[-1]
 
-    def end(self, name: str, timeout_s: float = 3.0) -> None:
-        """Ask `name` to end, and make it."""
+    def end(self, name: str, timeout_s: float = 3.0, number: int = signal.SIGTERM) -> None:
+        """Ask `name` to end, and make it. A shield lands its robot before when `number` is SIGINT."""
         process = self._running.pop(name)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         _reap(process, timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> None:

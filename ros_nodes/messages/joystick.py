@@ -1,19 +1,19 @@
-"""What hands on a joystick ask for: a velocity while the dead-man button is held, and services of the shield."""
+"""What hands on a joystick ask for: a velocity while the enabling button is held, and services of the shield."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-SILENCE_S = 0.5  # without a message of the joystick its dead-man button counts as released
-ALWAYS = ("estop", "land")  # asked for by one press; all others only while the dead-man button is held
+SILENCE_S = 0.5  # without a message of the joystick its enabling button counts as released
+ALWAYS = ("estop", "land")  # asked for by one press; all others only while the enabling button is held
 
 
 @dataclass(frozen=True, slots=True)
 class Hands:
     """What is asked for now."""
 
-    velocity: np.ndarray | None  # (4,) forward, left, up m/s and turn rad/s; None while the dead-man button is released
+    velocity: np.ndarray | None  # (4,) forward, left, up m/s and turn rad/s; None while the enabling button is released
     asks: tuple[str, ...]  # services whose button was pressed since the last message
 
 
@@ -21,7 +21,7 @@ class Joystick:
     """Reads `sensor_msgs/Joy`: axes and buttons by number."""
 
     def __init__(self, axes: Sequence[int], scale: Sequence[float], buttons: Mapping[str, int]):
-        """`axes` (4,) of forward, left, up, turn and their `scale`; -1 for none. `buttons`: dead_man and services."""
+        """`axes` (4,) of forward, left, up, turn and their `scale`; -1 for none. `buttons`: enable and services."""
         self._axes, self._scale = list(axes), np.array(scale)
         self._buttons = {name: number for name, number in buttons.items() if number >= 0}
         self._held: set[str] | None = None  # None before the first message: a button held then was not pressed
@@ -31,9 +31,9 @@ class Joystick:
         held = {name for name, number in self._buttons.items() if number < len(buttons) and buttons[number]}
         pressed = held - (held if self._held is None else self._held)
         self._held = held
-        free = "dead_man" in held
+        free = "enable" in held
         asks = tuple(
-            name for name in self._buttons if name in pressed and (name in ALWAYS or free) and name != "dead_man"
+            name for name in self._buttons if name in pressed and (name in ALWAYS or free) and name != "enable"
         )
         if not free:
             return Hands(None, asks)

@@ -15,7 +15,7 @@ class PreArm:
     """The checks of one robot's shield."""
 
     def __init__(self, node: Node, fingerprint: str, peers: Sequence[str], sources: Sequence[str]):
-        """`fingerprint` of the policy file that the shield was told of, empty for any; `sources`: the robot's topics
+        """`fingerprint` of the policy file that the shield was set up for, empty for any; `sources`: the robot's topics
         that must have one publisher each."""
         self._node, self._fingerprint = node, fingerprint
         self._peers, self._sources = list(peers), list(sources)

@@ -148,8 +148,8 @@ def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, re
             changes = {name: list(modes) for name, modes in node.changes.items()}
             report({"phase": "landing"})
             not_down = land(node, executor, processes.check)
-            told = events(node.changes, start_ns)
-            return _Flight(start_ns, killed_ns, changes, told, not_down, list(processes.lost), cores)
+            hands = events(node.changes, start_ns)
+            return _Flight(start_ns, killed_ns, changes, hands, not_down, list(processes.lost), cores)
         except BringUpError as error:
             raise DeployError(f"{error}: {processes.last_line_of(error.node)}") from error
         except (ArmError, ProcessError) as error:

@@ -127,9 +127,9 @@ def _fly_row(row: Row, bundle: Path, out: Path) -> Outcome:
             flight.watch(0.1)
         flight.watch(0.3)
         states = [shield.state for shield in flight.node.shields]
-        told = events(flight.node.changes, struck_ns)
+        changes = events(flight.node.changes, struck_ns)
         land(flight.node, flight.executor, lambda: None, [mission.names[OTHER]])
-    return _outcome(row, mission, out, struck_ns, states, told)
+    return _outcome(row, mission, out, struck_ns, states, changes)
 
 
 @contextmanager
@@ -152,7 +152,7 @@ def _flight(mission: Mission, out: Path) -> Iterator[Flight]:
 
 
 def _outcome(
-    row: Row, mission: Mission, out: Path, struck_ns: int, states: list[str], told: list[dict[str, Any]]
+    row: Row, mission: Mission, out: Path, struck_ns: int, states: list[str], changes: list[dict[str, Any]]
 ) -> Outcome:
     name, spec = mission.names[STRUCK], load_robot(CRAZYFLIE)
     truth = read_ground_truth(read_series(out / "series" / "simulated_robots_state.npy"), mission)
@@ -162,7 +162,7 @@ def _outcome(
     height = first[:, 2] - spec.home_height_m
     off = truth.target[STRUCK][:, spec.channel_names.index("thrust")] < MOTORS_OFF * spec.command_low[0]
     cut = 0 if "STOPPED" in row.ends else int((after & off & (height > IN_AIR_M)).sum())
-    taken = [event for event in told if event["robot"] == name and event["t_s"] > 0.0]
+    taken = [event for event in changes if event["robot"] == name and event["t_s"] > 0.0]
     periods = taken[0]["t_s"] * spec.control_hz if taken else None
     in_time = row.within is None or (periods is not None and periods <= row.within)
     passed = (

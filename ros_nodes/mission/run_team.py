@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from time import sleep
@@ -33,7 +34,7 @@ def run_team(file: Path, out: Path, watch: Callable[[], None] = lambda: None) ->
         except (KeyboardInterrupt, ProcessError):
             for name in names:
                 if "shield" in name:
-                    processes.end(name, LANDING_S)
+                    processes.end(name, LANDING_S, signal.SIGINT)
             raise
 
 

@@ -87,8 +87,8 @@ class DriverNode(ManagedNode):
 
     def _follow_shield(self, driver: Driver) -> bool:
         """Arm and disarm the device with the shield; True where it was armed now."""
-        told = self._status.take()
-        is_armed = self._is_armed if told is None else read_status(told[0]).state not in SILENT
+        said = self._status.take()
+        is_armed = self._is_armed if said is None else read_status(said[0]).state not in SILENT
         if is_armed is self._is_armed:
             return False
         self._is_armed = is_armed

@@ -1,6 +1,6 @@
 """A joystick for one robot: `joy` becomes `cmd_vel` or a `goal` that moves, and calls of its shield's services.
 
-Nothing is sent unless the dead-man button is held; only the buttons for a landing and for the emergency stop need none.
+Nothing is sent unless the enabling button is held; only the buttons for a landing and for the emergency stop need none.
 """
 
 import threading
@@ -23,7 +23,7 @@ from ros_nodes.messages.topics import GOAL, VELOCITY
 
 PERIOD_S = 0.05
 QUEUE = 50  # messages: a short press counts too
-BUTTONS = {"dead_man": 4, "estop": 1, "land": 0, "arm": 7, "start": 3, "reset": 6}  # of a common gamepad
+BUTTONS = {"enable": 4, "estop": 1, "land": 0, "arm": 7, "start": 3, "reset": 6}  # of a common gamepad
 NS = 1_000_000_000
 
 
@@ -41,7 +41,7 @@ class JoystickNode(ManagedNode):
         )
         text = "Number of the button; -1 for none."
         self._buttons = {n: declare(self, f"button.{n}", b, text, low=-1, high=99) for n, b in BUTTONS.items()}
-        self._shield = {n: self.create_client(Trigger, f"shield/{n}") for n in BUTTONS if n != "dead_man"}
+        self._shield = {n: self.create_client(Trigger, f"shield/{n}") for n in BUTTONS if n != "enable"}
 
     def configure(self) -> None:
         if self._mode not in ("velocity", "goal"):

@@ -91,7 +91,7 @@ class ShieldNode(ManagedNode):
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Refused while somebody has the robot: nobody would be left in charge."""
+        """Refused while the robot is armed: it would be left alone."""
         if self._authority is not None and self._authority.state not in AT_REST:
             self.get_logger().error(f"the robot is {self._authority.state.name}: land it first, or stop it")
             return TransitionCallbackReturn.FAILURE
