@@ -9,6 +9,7 @@ from phalanx.commands.drill import drill
 from phalanx.commands.evaluate import evaluate
 from phalanx.commands.export import export
 from phalanx.commands.inspect import inspect
+from phalanx.commands.monitor import monitor
 from phalanx.commands.play import play
 from phalanx.commands.robots import robots
 from phalanx.commands.tasks import tasks
@@ -27,5 +28,6 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "verify": verify,
     "deploy": deploy,
     "drill": drill,
+    "monitor": monitor,
     "doctor": doctor,
 }

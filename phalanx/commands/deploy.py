@@ -123,7 +123,8 @@ def fresh_folder(parent: Path) -> Path:
 def shown(state: dict) -> dict:
     """What a progress display shows of a mission's `on_progress` state."""
     if state["phase"] != "mission":
-        return {"description": state["phase"]}
+        domain = {"note": f"ROS domain {state['domain_id']}"} if "domain_id" in state else {}
+        return {"description": state["phase"]} | domain
     modes = " ".join(str(getattr(mode, "name", mode)).lower() for mode in state["modes"])
     return {"description": "mission", "completed": state["t_s"], "note": state["event"] or modes}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -16,6 +17,7 @@ UNDER_POLICY = {"NOMINAL": OK, "FILTERED": OK}
 
 # Keys of a status.
 STATE, MODE, REASON, LATCHED, FINGERPRINT = "state", "mode", "reason", "latched", "fingerprint"
+MARGIN, INTERVENTIONS, REQUEST_AGE = "margin", "interventions", "request age [ms]"
 POLICY_STATUS = "policy/status"
 
 
@@ -61,11 +63,11 @@ class ShieldStatus:
                 MODE: report.mode.name,
                 REASON: reason,
                 LATCHED: report.latched,
-                "margin": f"{report.margin:.3f}",
+                MARGIN: f"{report.margin:.3f}",
                 "active constraints": ", ".join(report.active),
                 "intervention": f"{report.intervention:.3f}",
-                "interventions": self._interventions,
-                "request age [ms]": f"{request_age_s * 1e3:.1f}",
+                INTERVENTIONS: self._interventions,
+                REQUEST_AGE: f"{request_age_s * 1e3:.1f}",
                 "rejected messages": self._rejected,
                 "last rejection": self._reason_of_rejection,
             }
@@ -87,6 +89,16 @@ class ShieldMode:
     latched: bool = False  # only a reset gives the robot back to the policy
     time_ns: int = 0  # robot time
     state: str = "?"
+    margin: float = nan  # to the nearest constraint, see `deploy.shield`
+    interventions: int = 0  # cycles in which the request was changed
+    request_age_s: float = nan  # since the measurement that the last request answers; huge before the first
+
+    @property
+    def label(self) -> str:
+        """The state, with the mode where a policy has the robot and its shield does not let it."""
+        return (
+            f"{self.state} ({self.mode})" if self.state == State.POLICY.name and not self.policy_flies else self.state
+        )
 
     @property
     def policy_flies(self) -> bool:
@@ -97,10 +109,23 @@ class ShieldMode:
 def read_status(message: DiagnosticArray) -> ShieldMode:
     """The mode in a message of `ShieldStatus`; "?" where it has none."""
     values = {pair.key: pair.value for status in message.status for pair in status.values}
-    stamp = stamp_ns(message.header.stamp)
     return ShieldMode(
-        values.get(MODE, "?"), values.get(REASON, ""), values.get(LATCHED) == str(True), stamp, values.get(STATE, "?")
+        values.get(MODE, "?"),
+        values.get(REASON, ""),
+        values.get(LATCHED) == str(True),
+        stamp_ns(message.header.stamp),
+        values.get(STATE, "?"),
+        _number(values.get(MARGIN)),
+        int(_number(values.get(INTERVENTIONS), 0.0)),
+        _number(values.get(REQUEST_AGE)) * 1e-3,
     )
+
+
+def _number(text: str | None, otherwise: float = nan) -> float:
+    try:
+        return otherwise if text is None else float(text)
+    except ValueError:
+        return otherwise
 
 
 def policy_status(robot: str, fingerprint: str, values: Mapping[str, str], time_ns: int) -> DiagnosticArray:

@@ -57,7 +57,7 @@ def events(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[d
     for robot, modes in changes.items():
         before = ""
         for mode in modes:
-            now = f"{mode.state} ({mode.mode})" if mode.state == "POLICY" and not mode.policy_flies else mode.state
+            now = mode.label
             if now != before:
                 t_s = round((mode.time_ns - start_ns) * 1e-9, 3)
                 found.append({"t_s": t_s, "robot": robot, "from": before, "to": now, "reason": mode.reason})

@@ -1,0 +1,168 @@
+"""`phalanx monitor`: what robots do, as their shields say it."""
+
+import json as json_format
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from phalanx.console import err, out
+
+if TYPE_CHECKING:
+    from ros_nodes.mission.monitor import Change, Monitor
+
+POLL_S = 0.25
+SHOW_S = 0.5
+JSON_S = 1.0
+MEASURE_S = 1.6  # for rates and ages, once robots are heard
+CHANGES = 8  # shown below the table
+WIDE = 110  # columns from which on reasons stand beside the modes
+RED, YELLOW, GREEN = "red", "yellow", "green"
+STYLES = {"STOPPED": RED, "FAULT": RED, "SILENT": RED, "LANDING": YELLOW, "STARTING": YELLOW, "POLICY": GREEN}
+SINCE_EPOCH_S = 1e9  # robot times below are those of a simulation
+
+
+def monitor(
+    robots: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[ROBOT...]")] = (),
+    json: bool = False,
+    once: bool = False,
+    wait_s: float = 10.0,
+    domain: int | None = None,
+) -> int:
+    """Watch the robots of a ROS domain: state, mode, reason, margin, ages, rates, battery, publishers, last changes.
+
+    A table in a terminal, else a line for each change. It only listens. Ctrl-C ends it.
+
+    Args:
+        robots: Names; by default all that have a topic <name>/status.
+        json: Print one JSON line every second.
+        once: Print once and end; exits 1 when no robot, or not every named one, is heard within --wait-s.
+        wait_s: How long to wait for them.
+        domain: ROS domain; by default ROS_DOMAIN_ID.
+    """
+    from ros_nodes.mission.mission import is_name
+    from ros_nodes.mission.monitor import monitoring
+
+    if wrong := [name for name in robots if not is_name(name)]:
+        raise ValueError(f"robot {wrong[0]!r}: a name is letters, digits and _, a letter first")
+    with suppress(KeyboardInterrupt), monitoring(robots, domain) as watched:
+        if once:
+            return _once(watched, json, wait_s)
+        if json:
+            _repeat(watched, JSON_S, lambda changes: print_line(watched.snapshot()))
+        elif not out.is_terminal:
+            _repeat(watched, POLL_S, _print_changes)
+        else:
+            with Live(console=out, auto_refresh=False) as live:
+                _repeat(watched, SHOW_S, lambda changes: live.update(render(watched.snapshot()), refresh=True))
+    return 0
+
+
+def print_line(value: Any) -> None:
+    """Print `value` as JSON in one line, at once."""
+    print(json_format.dumps(value, allow_nan=False), flush=True)
+
+
+def _repeat(watched: "Monitor", every_s: float, show: "Callable[[Sequence[Change]], None]") -> None:
+    """Poll for ever; `show` what has changed since the last time."""
+    changes: list[Change] = []
+    show_s = 0.0
+    while True:
+        changes += watched.poll()
+        if (now_s := time.monotonic()) >= show_s:
+            show_s = max(now_s, show_s + every_s) if show_s else now_s + every_s
+            show(changes)
+            changes = []
+        time.sleep(POLL_S)
+
+
+def _once(watched: "Monitor", json: bool, wait_s: float) -> int:
+    until_s = time.monotonic() + wait_s
+    while not watched.heard or watched.missing:
+        if time.monotonic() > until_s:
+            break
+        watched.poll()
+        time.sleep(POLL_S / 5)
+    measured_s = time.monotonic() + MEASURE_S
+    while watched.heard and time.monotonic() < measured_s:
+        time.sleep(POLL_S)
+        watched.poll()
+    snapshot = watched.snapshot()
+    if json:
+        print_line(snapshot)
+    elif watched.heard:
+        out.print(render(snapshot))
+    if watched.heard and not watched.missing:
+        return 0
+    who = ", ".join(watched.missing) or "any robot"
+    err.print(f"phalanx: nothing was heard of {who} within {wait_s:g} s; is ROS_DOMAIN_ID right?", markup=False)
+    return 1
+
+
+def _print_changes(changes: "Sequence[Change]") -> None:
+    for change in changes:
+        out.print(_line(change.time_s, change.robot, change.before, change.after, change.reason), markup=False)
+        out.file.flush()
+
+
+def _line(time_s: float, robot: str, before: str, after: str, reason: str) -> str:
+    when = time.strftime("%H:%M:%S", time.localtime(time_s)) if time_s > SINCE_EPOCH_S else f"{time_s:.1f} s"
+    return f"{when}  {robot}  {before + ' -> ' if before else ''}{after}{': ' + reason if reason else ''}"
+
+
+def render(snapshot: dict[str, Any], width: int | None = None) -> RenderableType:
+    """The display of a `Monitor.snapshot`."""
+    robots, wide = snapshot["robots"], (width or out.width) >= WIDE
+    if not robots:
+        return Text("no robot is heard yet", style="dim")
+    battery = any(robot["battery"] for robot in robots)
+    titles = ["robot", "state", "mode", "margin", "interv.", "req ms", "odom ms", "o/r/c Hz", "o/r/c pubs"]
+    titles += ["battery"] * battery + ["reason"] * wide
+    table = Table(*titles, box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0), expand=wide)
+    for title in titles[3:9]:
+        table.columns[titles.index(title)].justify = "right"
+    if wide:
+        table.columns[-1].ratio, table.columns[-1].no_wrap, table.columns[-1].overflow = 1, True, "ellipsis"
+    for robot in robots:
+        style = STYLES.get(robot["state"], "")
+        cells = [robot["robot"], Text(robot["state"], style=style), robot["mode"], *_numbers(robot)]
+        cells += [_battery(robot["battery"])] * battery + [Text(_reason(robot))] * wide
+        table.add_row(*cells)
+    reasons = [] if wide else [Text(f"{r['robot']}: {_reason(r)}") for r in robots if _reason(r)]
+    changes = sorted((c | {"robot": r["robot"]} for r in robots for c in r["changes"]), key=lambda c: c["time_s"])
+    lines = [Text(_line(c["time_s"], c["robot"], c["from"], c["to"], c["reason"])) for c in changes[-CHANGES:]]
+    legend = Text("o/r/c: odometry, requests, commands: rates, publishers", style="dim")
+    return Group(table, *reasons, legend, Text("\nlast changes", style="dim"), *lines)
+
+
+def _reason(robot: dict[str, Any]) -> str:
+    return ("latched: " if robot["latched"] else "") + robot["reason"]
+
+
+def _numbers(robot: dict[str, Any]) -> list[str | Text]:
+    rates, counts = robot["rates_hz"], robot["publishers"]
+    several = any(count > 1 for count in counts.values())
+    return [
+        _number(robot["margin"], ".2f"),
+        str(robot["interventions"]),
+        _number(robot["request_age_s"], ".0f", 1e3),
+        _number(robot["odom_age_s"], ".0f", 1e3),
+        "/".join(_number(rate, ".0f") for rate in rates.values()) or "-",
+        Text("/".join(map(str, counts.values())) or "-", style=RED if several else ""),
+    ]
+
+
+def _battery(battery: dict[str, float | None] | None) -> str:
+    if battery is None:
+        return "-"
+    return f"{_number(battery['charge'], '.0f', 100.0)} %"
+
+
+def _number(value: float | None, how: str, scale: float = 1.0) -> str:
+    return "-" if value is None else format(value * scale, how)

@@ -1,0 +1,238 @@
+"""What the robots of a ROS domain say of themselves, heard without disturbing them.
+
+Few subscriptions, polled; topics of sensors and commands are heard unreliable, one message deep, and never decoded:
+how often they are sent is read off the numbers that the middleware gives to messages.
+"""
+
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from nav_msgs.msg import Odometry
+from rclpy.node import Node
+from sensor_msgs.msg import BatteryState, JointState
+
+from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, transport_settings
+from ros_nodes.messages import qos
+from ros_nodes.messages.diagnostics import ShieldMode, read_status
+
+HIGHEST_DOMAIN = 232
+SILENT, SILENT_S = "SILENT", 3.0  # a shield says its status twice a second
+LOOK_S = 1.0  # between two looks at who is there
+WINDOW = 9  # polls over which rates are measured
+KEPT = 20  # changes of each robot
+QUIET_S = 1.0  # without a message of a topic its rate is zero
+NEVER_S = 1e6  # an age above means that there has been none
+STREAMS = {"odom": Odometry, "requested": JointState, "command": JointState}
+STATUS_TYPE = "diagnostic_msgs/msg/DiagnosticArray"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A robot went from one state to another, each a `ShieldMode.label` or `SILENT`; `before` is "" at first."""
+
+    time_s: float  # of the robot
+    robot: str
+    before: str
+    after: str
+    reason: str
+
+
+class Stream:
+    """When the newest message of a topic arrived, and how often one is sent."""
+
+    def __init__(self, node: Node, message_type: type, topic: str):
+        self._mailbox = Mailbox(node, message_type, topic, qos.SENSOR, raw=True)
+        self._sent: deque[tuple[int, int]] = deque(maxlen=WINDOW)  # number of a message, ns when it was sent
+        self._arrived_ns, self._since_ns = 0, time.time_ns()
+
+    def poll(self) -> None:
+        """Take what has arrived."""
+        taken = self._mailbox.subscription.handle.take_message(self._mailbox.message_type, True)
+        if taken is None:
+            return
+        self._arrived_ns = taken[1]["received_timestamp"]
+        number, sent_ns = taken[1]["publication_sequence_number"], taken[1]["source_timestamp"]
+        if number is None:  # a middleware that does not count
+            return
+        if self._sent and number <= self._sent[-1][0]:  # another publisher, which counts for itself
+            self._sent.clear()
+        self._sent.append((number, sent_ns))
+
+    def age_s(self, now_ns: int) -> float | None:
+        """Since the newest message arrived; None before the first. `now_ns`: the system's clock."""
+        return max(0.0, (now_ns - self._arrived_ns) * 1e-9) if self._arrived_ns else None
+
+    def rate_hz(self, now_ns: int) -> float | None:
+        """Over the last polls; None where it is not known."""
+        if (now_ns - (self._arrived_ns or self._since_ns)) * 1e-9 > QUIET_S:
+            return 0.0
+        if len(self._sent) < 2 or self._sent[-1][1] <= self._sent[0][1]:
+            return None
+        (first, begin_ns), (last, end_ns) = self._sent[0], self._sent[-1]
+        return (last - first) / ((end_ns - begin_ns) * 1e-9)
+
+
+class RobotMonitor:
+    """One robot. Nothing but its status is subscribed to before a shield has spoken there."""
+
+    def __init__(self, node: Node, name: str):
+        self.name, self._node = name, node
+        self._status = Mailbox(node, DiagnosticArray, f"/{name}/status", qos.HISTORY)
+        self._streams: dict[str, Stream] = {}
+        self._battery: Mailbox | None = None
+        self._charge: BatteryState | None = None
+        self._heard_ns = 0
+        self.shield = ShieldMode("?")
+        self._label = ""
+        self.changes: deque[Change] = deque(maxlen=KEPT)
+        self.publishers: dict[str, int] = {}
+
+    @property
+    def heard(self) -> bool:
+        """Whether a shield has ever spoken."""
+        return self._heard_ns > 0
+
+    def look(self) -> None:
+        """Count publishers, and listen to what is new."""
+        if not self.heard:
+            return
+        if not self._streams:
+            self._streams = {topic: Stream(self._node, kind, self._topic(topic)) for topic, kind in STREAMS.items()}
+        self.publishers = {topic: self._node.count_publishers(self._topic(topic)) for topic in STREAMS}
+        if self._battery is None and self._node.count_publishers(self._topic("battery_state")):
+            self._battery = Mailbox(self._node, BatteryState, self._topic("battery_state"), qos.SENSOR)
+
+    def poll(self, now_ns: int) -> list[Change]:
+        """Take what has arrived; changes since the last call. `now_ns`: the system's clock."""
+        found = []
+        while (taken := self._status.take()) is not None:
+            said = read_status(taken[0])
+            if said.state != "?":  # a status of something else
+                self.shield, self._heard_ns = said, taken[1]
+                found += self._change(said.time_ns, said.label, said.reason)
+        if self.heard and (now_ns - self._heard_ns) * 1e-9 > SILENT_S:
+            found += self._change(now_ns, SILENT, f"no status for {SILENT_S:g} s; it was {self.shield.label}")
+        if self.heard and not self._streams:
+            self.look()
+        for stream in self._streams.values():
+            stream.poll()
+        if self._battery is not None and (battery := self._battery.take()) is not None:
+            self._charge = battery[0]
+        return found
+
+    def snapshot(self, now_ns: int) -> dict[str, Any]:
+        """All that is known, for JSON: None where something is not. Seconds, Hz, V; charge from 0 to 1."""
+        shield, ages = self.shield, {name: stream.age_s(now_ns) for name, stream in self._streams.items()}
+        return {
+            "robot": self.name,
+            "state": SILENT if self._label == SILENT else shield.state,
+            "mode": shield.mode,
+            "reason": shield.reason,
+            "latched": shield.latched,
+            "margin": _finite(shield.margin),
+            "interventions": shield.interventions,
+            "request_age_s": _finite(shield.request_age_s) if shield.request_age_s < NEVER_S else None,
+            "odom_age_s": ages.get("odom"),
+            "status_age_s": max(0.0, (now_ns - self._heard_ns) * 1e-9),
+            "rates_hz": {name: self._rate_hz(name, now_ns) for name in self._streams},
+            "publishers": self.publishers,
+            "battery": self._charge
+            and {"charge": _finite(self._charge.percentage), "voltage": _finite(self._charge.voltage)},
+            "changes": [
+                {"time_s": c.time_s, "from": c.before, "to": c.after, "reason": c.reason} for c in self.changes
+            ],
+        }
+
+    def _rate_hz(self, topic: str, now_ns: int) -> float | None:
+        """None where it is not known: each of several publishers numbers its own messages."""
+        count = self.publishers[topic]
+        return 0.0 if count == 0 else self._streams[topic].rate_hz(now_ns) if count == 1 else None
+
+    def _change(self, time_ns: int, label: str, reason: str) -> list[Change]:
+        if label == self._label:
+            return []
+        change = Change(time_ns * 1e-9, self.name, self._label, label, reason)
+        self._label = label
+        self.changes.append(change)
+        return [change]
+
+    def _topic(self, name: str) -> str:
+        return f"/{self.name}/{name}"
+
+
+class Monitor:
+    """All robots of a domain, found as they come, or those that are named."""
+
+    def __init__(self, node: Node, names: Sequence[str] = ()):
+        self._node, self._named = node, bool(names)
+        self._robots = {name: RobotMonitor(node, name) for name in names}
+        self._look_s = 0.0
+
+    @property
+    def heard(self) -> list[RobotMonitor]:
+        """Robots whose shield has spoken, by name."""
+        return sorted((robot for robot in self._robots.values() if robot.heard), key=lambda robot: _natural(robot.name))
+
+    @property
+    def missing(self) -> list[str]:
+        """Those named whose shield has not."""
+        return [name for name, robot in self._robots.items() if self._named and not robot.heard]
+
+    def poll(self) -> list[Change]:
+        """Take what has arrived, and look for robots now and then; changes since the last call, by time."""
+        if (now_s := time.monotonic()) > self._look_s:
+            self._look_s = now_s + LOOK_S
+            if not self._named:
+                self._find()
+            for robot in self._robots.values():
+                robot.look()
+        now_ns = time.time_ns()
+        return sorted((c for robot in self._robots.values() for c in robot.poll(now_ns)), key=lambda c: c.time_s)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Of all robots that were heard, for JSON, and the time, s of the system's clock."""
+        now_ns = time.time_ns()
+        return {"time_s": now_ns * 1e-9, "robots": [robot.snapshot(now_ns) for robot in self.heard]}
+
+    def _find(self) -> None:
+        for topic, types in self._node.get_topic_names_and_types():
+            match = re.fullmatch("/([^/]+)/status", topic)
+            if match and STATUS_TYPE in types and match[1] not in self._robots:
+                self._robots[match[1]] = RobotMonitor(self._node, match[1])
+
+
+@contextmanager
+def monitoring(names: Sequence[str] = (), domain: int | None = None) -> Iterator[Monitor]:
+    """A monitor of `domain`, by default that of the environment; ValueError for one that there is not."""
+    given = os.environ.get("ROS_DOMAIN_ID") or "0"
+    if domain is None and not given.isdecimal():
+        raise ValueError(f"ROS_DOMAIN_ID={given}: expected 0 to {HIGHEST_DOMAIN}")
+    domain = int(given) if domain is None else domain
+    if not 0 <= domain <= HIGHEST_DOMAIN:
+        raise ValueError(f"ROS domain {domain}: expected 0 to {HIGHEST_DOMAIN}")
+    own = {name: os.environ[name] for name in (LOCALHOST_ONLY,) if name in os.environ}
+    with quiet_context(domain, transport_settings(os.environ) or own) as context:
+        node = Node(f"monitor_{os.getpid()}", context=context, enable_rosout=False, start_parameter_services=False)
+        try:
+            yield Monitor(node, names)
+        finally:
+            node.destroy_node()
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Orders cf2 before cf10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -1,0 +1,82 @@
+"""`phalanx monitor` beside a robot that is armed and stopped, in a terminal and in a pipe."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("rclpy")
+from ros_rig import SPEC, Rig
+
+from ros_nodes.lifecycle.processes import free_domain_id
+
+pytestmark = pytest.mark.ros
+
+
+def command(domain_id: int, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "phalanx", "monitor", "--domain", str(domain_id), *arguments]
+
+
+def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as rig:
+        rig.start("simulated_robots", "cf1/shield", armed=False)
+        domain_id = rig.node.context.get_domain_id()
+        lines = subprocess.Popen(command(domain_id), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        screen, screen_end = pty.openpty()
+        terminal = subprocess.Popen(
+            command(domain_id), stdout=screen_end, stderr=screen_end, env=os.environ | {"TERM": "xterm"}
+        )
+        os.close(screen_end)
+        shown = bytearray()
+        threading.Thread(target=keep, args=(screen, shown), daemon=True).start()
+        assert "DISARMED" in lines.stdout.readline()
+        rig.ask("cf1", "arm")
+        assert "cf1  DISARMED -> ARMED" in lines.stdout.readline()
+
+        done = subprocess.run(command(domain_id, "cf1", "--json", "--once"), capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        (robot,) = json.loads(done.stdout)["robots"]
+        assert (robot["robot"], robot["state"], robot["latched"]) == ("cf1", "ARMED", False)
+        assert [change["to"] for change in robot["changes"]] == ["DISARMED", "ARMED"], (
+            "also those before it was started"
+        )
+        assert robot["publishers"] == {"odom": 1, "requested": 0, "command": 1}
+        assert robot["rates_hz"]["command"] == pytest.approx(SPEC.control_hz, rel=0.2)
+        assert robot["rates_hz"]["requested"] == 0.0 and robot["rates_hz"]["odom"] > 10
+        assert robot["odom_age_s"] < 0.5
+
+        rig.ask("cf1", "estop")
+        assert "cf1  ARMED -> STOPPED" in lines.stdout.readline()
+        until = time.monotonic() + 20.0
+        while b"STOPPED" not in shown:
+            assert time.monotonic() < until, bytes(shown)
+            time.sleep(0.1)
+        rig.processes.kill("cf1_shield")
+        assert "cf1  STOPPED -> SILENT: no status for 3 s" in lines.stdout.readline()
+        for watching in (lines, terminal):
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(10) == 0
+        assert lines.stdout.read() == lines.stderr.read() == ""
+        assert b"last changes" in shown and b"Traceback" not in shown
+
+
+def test_nobody_to_watch_is_said_in_one_line():
+    done = subprocess.run(
+        command(free_domain_id(), "--once", "--json", "--wait-s", "0.5"), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1 and json.loads(done.stdout)["robots"] == []
+    assert "nothing was heard of any robot within 0.5 s" in done.stderr
+
+
+def keep(screen: int, shown: bytearray) -> None:
+    while True:
+        try:
+            shown += os.read(screen, 4096)
+        except OSError:  # its other end is closed
+            return
