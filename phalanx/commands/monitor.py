@@ -33,7 +33,7 @@ def monitor(
     json: bool = False,
     once: bool = False,
     wait_s: float = 10.0,
-    domain: int | None = None,
+    domain: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
 ) -> int:
     """Watch the robots of a ROS domain: state, mode, reason, margin, ages, rates, battery, publishers, last changes.
 
