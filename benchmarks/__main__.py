@@ -1,4 +1,4 @@
-"""`python -m benchmarks sim|scale|peers|engines|control`: how fast it is on this machine."""
+"""`python -m benchmarks sim|scale|peers|engines|control|ros`: how fast it is on this machine."""
 
 import importlib
 import sys
@@ -14,11 +14,11 @@ from phalanx.options import Device
 
 
 def bench(
-    what: Annotated[Literal["sim", "scale", "peers", "engines", "control"], tyro.conf.Positional],
+    what: Annotated[Literal["sim", "scale", "peers", "engines", "control", "ros"], tyro.conf.Positional],
     tasks: tuple[str, ...] = (),
     batches: tuple[int, ...] = (256, 1024, 4096),
     training: bool = False,
-    teams: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64),
+    teams: tuple[int, ...] = (),
     robots: int = 8192,
     batch: int = 1024,
     peer_batches: tuple[int, ...] = (32, 64),
@@ -33,24 +33,26 @@ def bench(
 
     `sim`: the whole environment against MuJoCo alone. `scale`: what a drone costs in larger and larger teams. `peers`:
     our environments beside EnvPool's (extra `bench`) and Gymnasium's AsyncVectorEnv. `engines`: our environments on
-    each physics engine (extras `warp` and `jax`). `control`: policy runtime, shield.
+    each physics engine (extras `warp` and `jax`). `control`: policy runtime, shield. `ros`: the swap
+    in ROS 2, delays beside a bare echo and processor time a robot.
 
     Args:
         what: What to measure.
         tasks: Of `sim` and `engines` hover, swarm-swap, reach and velocity by default, of `peers` reach and velocity.
         batches: Worlds in parallel in `sim` and `engines`; each size is measured.
         training: In `sim` and `engines`, measure rollout and learning too.
-        teams: Team sizes of `scale`.
+        teams: Team sizes of `scale`, 1 to 64 by default, and of `ros`, 1, 4 and 8.
         robots: Robots in all worlds together, in `scale`.
         batch: Worlds in parallel of ours in `peers`.
         peer_batches: Worlds in parallel of EnvPool in `peers`; each size is measured. One takes up to 60 MB.
         engines: Physics engines of `engines`.
         device: Of `engines`; an accelerator where there is one, when not given.
-        policy: Policy file of `control`.
+        policy: Policy file of `control` and `ros`.
         neighbours: Robots around the one that `control` flies.
         repeats: Measurements; the median counts.
         json: Print one JSON object on stdout.
     """
+    teams = teams or ((1, 4, 8) if what == "ros" else (1, 2, 4, 8, 16, 32, 64))
     _check(batches=batches, teams=teams, robots=robots, batch=batch, peer_batches=peer_batches, repeats=repeats)
     check_range("neighbours", neighbours, 0)
     chosen = tasks or (("reach", "velocity") if what == "peers" else ("hover", "swarm-swap", "reach", "velocity"))
@@ -64,6 +66,7 @@ def bench(
             "peers": {"tasks": chosen, "batch": batch, "peer_batches": peer_batches},
             "engines": dict(tasks=chosen, engines=engines, batches=batches, device=device, training=training),
             "control": {"policy": policy, "neighbours": neighbours},
+            "ros": {"policy": policy, "teams": teams},
         }
         result = _measure(what)(**options[what], repeats=repeats, on_progress=lambda: progress.advance(bar))
     from phalanx.machine import machine, versions
