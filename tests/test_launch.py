@@ -126,10 +126,10 @@ def test_a_team_file_says_who_is_real_who_shares_a_process_and_what_is_here(inst
     (tmp_path / "team.yaml").write_text(TEAM)
     nodes = json.loads(plan(installed, tmp_path, team=tmp_path / "team.yaml", out=tmp_path / "all").stdout)
     assert names_of(nodes) == [
-        *("cf1/shield cf2/shield cf3/shield", "cf1/policy cf2/policy cf3/policy", "/cf1/driver"),
+        *("cf1/shield cf2/shield cf3/shield cf1/driver", "cf1/policy cf2/policy cf3/policy"),
         *("/fleet/simulated_robots", "/fleet/recorder", "/fleet/mission"),
     ]
-    assert [node["kind"] for node in nodes] == ["node", "node", *["lifecycle"] * 3, "node"]  # real robots fly on
+    assert [node["kind"] for node in nodes] == ["node", "node", *["lifecycle"] * 2, "node"]  # real robots fly on
     assert all(node.get("respawn") for node in nodes[:3])
     values = {k: v["ros__parameters"] for k, v in json.loads((tmp_path / "all" / PARAMETERS).read_text()).items()}
     assert [values[f"/{name}/shield"]["shield.ramp_s"] for name in ("cf1", "cf2")] == [0.2, 0.4]

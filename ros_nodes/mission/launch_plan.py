@@ -46,7 +46,8 @@ def plan(given: Mapping[str, str]) -> list[Node]:
     hosts, namespace = team.hosts if team else Hosts(), team.namespace if team else ""
     most = len(here)
     carried = place_team(here, hosts.policies and min(hosts.policies, most), hosts.shields and min(hosts.shields, most))
-    carried |= {f"{name}_driver": [f"{name}/driver"] for name in drivers}
+    for nodes_of in carried.values():  # a driver is in the process of its shield, which has the last word
+        nodes_of += [f"{name}/driver" for name in drivers if f"{name}/shield" in nodes_of]
     files = [str(CONFIG), str(out / PARAMETERS)]
     nodes = [_process(names, files) for names in carried.values()]
     nodes += [_node("simulated_robots", namespace, files)] * simulated
