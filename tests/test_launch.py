@@ -130,7 +130,7 @@ def test_a_team_file_says_who_is_real_who_shares_a_process_and_what_is_here(inst
         *("/fleet/simulated_robots", "/fleet/recorder", "/fleet/mission"),
     ]
     assert [node["kind"] for node in nodes] == ["node", "node", *["lifecycle"] * 2, "node"]  # real robots fly on
-    assert all(node.get("respawn") for node in nodes[:3])
+    assert all(node.get("respawn") for node in nodes[:2])
     values = {k: v["ros__parameters"] for k, v in json.loads((tmp_path / "all" / PARAMETERS).read_text()).items()}
     assert [values[f"/{name}/shield"]["shield.ramp_s"] for name in ("cf1", "cf2")] == [0.2, 0.4]
     assert values["/cf1/driver"]["driver"] == "mujoco_driver:MujocoDriver"

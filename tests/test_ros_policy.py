@@ -57,7 +57,7 @@ def test_commands_are_fresh_and_on_time(flown):
 
 def test_the_mission_tells_how_it_goes(flown):
     result, out, progress = flown
-    assert [p["phase"] for p in progress if p["phase"] != "mission"] == ["start", "bring-up", "evaluate"]
+    assert [p["phase"] for p in progress if p["phase"] != "mission"] == ["start", "bring-up", "landing", "evaluate"]
     assert [p["event"] for p in progress if p.get("event")] == ["goals", "goals", "policy of cf1 killed"]
     assert np.isfinite(progress[-2]["positions"]).all()
     assert progress[-2]["modes"][0] in ("LAND", "OFF")
