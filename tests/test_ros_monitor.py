@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -24,7 +25,7 @@ def command(domain_id: int, *arguments: str) -> list[str]:
 
 
 def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
-    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as rig:
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as rig, ExitStack() as running:
         rig.start("simulated_robots", "cf1/shield", armed=False)
         domain_id = rig.node.context.get_domain_id()
         lines = subprocess.Popen(command(domain_id), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -33,6 +34,8 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
             command(domain_id), stdout=screen_end, stderr=screen_end, env=os.environ | {"TERM": "xterm"}
         )
         os.close(screen_end)
+        for watching in (lines, terminal):
+            running.callback(watching.kill)
         shown = bytearray()
         threading.Thread(target=keep, args=(screen, shown), daemon=True).start()
         assert "DISARMED" in lines.stdout.readline()

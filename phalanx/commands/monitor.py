@@ -25,6 +25,7 @@ CHANGES = 8  # shown below the table
 WIDE = 110  # columns from which on reasons stand beside the modes
 RED, YELLOW, GREEN = "red", "yellow", "green"
 STYLES = {"STOPPED": RED, "FAULT": RED, "SILENT": RED, "LANDING": YELLOW, "STARTING": YELLOW, "POLICY": GREEN}
+NUMBERS = ("margin", "interv.", "req ms", "odom ms", "o/r/c Hz", "o/r/c pubs", "batt. %")
 SINCE_EPOCH_S = 1e9  # robot times below are those of a simulation
 
 
@@ -121,19 +122,23 @@ def render(snapshot: dict[str, Any], width: int | None = None) -> RenderableType
     robots, wide = snapshot["robots"], (width or out.width) >= WIDE
     if not robots:
         return Text("no robot is heard yet", style="dim")
-    battery = any(robot["battery"] for robot in robots)
-    titles = ["robot", "state", "mode", "margin", "interv.", "req ms", "odom ms", "o/r/c Hz", "o/r/c pubs"]
-    titles += ["battery"] * battery + ["reason"] * wide
-    table = Table(*titles, box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0), expand=wide)
-    for title in titles[3:9]:
-        table.columns[titles.index(title)].justify = "right"
-    if wide:
-        table.columns[-1].ratio, table.columns[-1].no_wrap, table.columns[-1].overflow = 1, True, "ellipsis"
-    for robot in robots:
-        style = STYLES.get(robot["state"], "")
-        cells = [robot["robot"], Text(robot["state"], style=style), robot["mode"], *_numbers(robot)]
-        cells += [_battery(robot["battery"])] * battery + [Text(_reason(robot))] * wide
-        table.add_row(*cells)
+    rows = [_cells(robot) for robot in robots]
+    shown = [title for title in rows[0] if wide or title != "reason"]
+    table = Table.grid(padding=(0, 1, 0, 0), expand=wide)
+    cells = []
+    for title in shown:
+        ratio = 1 if title == "reason" else None
+        table.add_column(
+            justify="right" if title in NUMBERS else "left", no_wrap=True, overflow="ellipsis", ratio=ratio
+        )
+        column = Text.assemble((f"{title}\n", "dim"))
+        for robot, row in zip(robots, rows, strict=True):
+            red = title == "o/r/c pubs" and any(count > 1 for count in robot["publishers"].values())
+            style = RED if red else STYLES.get(robot["state"], "") if title == "state" else ""
+            column.append(f"{row[title]}\n", style)
+        column.rstrip()
+        cells.append(column)
+    table.add_row(*cells)  # one row of columns of text: a row for each robot takes rich five times as long
     reasons = [] if wide else [Text(f"{r['robot']}: {_reason(r)}") for r in robots if _reason(r)]
     changes = sorted((c | {"robot": r["robot"]} for r in robots for c in r["changes"]), key=lambda c: c["time_s"])
     lines = [Text(_line(c["time_s"], c["robot"], c["from"], c["to"], c["reason"])) for c in changes[-CHANGES:]]
@@ -145,23 +150,22 @@ def _reason(robot: dict[str, Any]) -> str:
     return ("latched: " if robot["latched"] else "") + robot["reason"]
 
 
-def _numbers(robot: dict[str, Any]) -> list[str | Text]:
-    rates, counts = robot["rates_hz"], robot["publishers"]
-    several = any(count > 1 for count in counts.values())
-    return [
-        _number(robot["margin"], ".2f"),
-        str(robot["interventions"]),
-        _number(robot["request_age_s"], ".0f", 1e3),
-        _number(robot["odom_age_s"], ".0f", 1e3),
-        "/".join(_number(rate, ".0f") for rate in rates.values()) or "-",
-        Text("/".join(map(str, counts.values())) or "-", style=RED if several else ""),
-    ]
-
-
-def _battery(battery: dict[str, float | None] | None) -> str:
-    if battery is None:
-        return "-"
-    return f"{_number(battery['charge'], '.0f', 100.0)} %"
+def _cells(robot: dict[str, Any]) -> dict[str, str]:
+    """What the table says of a robot, by the column's title."""
+    charge = robot["battery"] and robot["battery"]["charge"]
+    return {
+        "robot": robot["robot"],
+        "state": robot["state"],
+        "mode": robot["mode"],
+        "margin": _number(robot["margin"], ".2f"),
+        "interv.": str(robot["interventions"]),
+        "req ms": _number(robot["request_age_s"], ".0f", 1e3),
+        "odom ms": _number(robot["odom_age_s"], ".0f", 1e3),
+        "o/r/c Hz": "/".join(_number(rate, ".0f") for rate in robot["rates_hz"].values()) or "-",
+        "o/r/c pubs": "/".join(map(str, robot["publishers"].values())) or "-",
+        "batt. %": _number(charge, ".0f", 100.0),
+        "reason": _reason(robot),
+    }
 
 
 def _number(value: float | None, how: str, scale: float = 1.0) -> str:

@@ -132,12 +132,13 @@ class RobotMonitor:
 
     def snapshot(self, now_ns: int) -> dict[str, Any]:
         """All that is known, for JSON: None where something is not. Seconds, Hz, V; charge from 0 to 1."""
+        silent = self._label == SILENT
         shield, ages = self.shield, {name: stream.age_s(now_ns) for name, stream in self._streams.items()}
         return {
             "robot": self.name,
-            "state": SILENT if self._label == SILENT else shield.state,
+            "state": SILENT if silent else shield.state,
             "mode": shield.mode,
-            "reason": shield.reason,
+            "reason": self.changes[-1].reason if silent else shield.reason,
             "latched": shield.latched,
             "margin": _finite(shield.margin),
             "interventions": shield.interventions,
