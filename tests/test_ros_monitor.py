@@ -61,7 +61,7 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
             assert time.monotonic() < until, bytes(shown)
             time.sleep(0.1)
         rig.processes.kill("cf1_shield")
-        assert "cf1  STOPPED -> SILENT: no status for 3 s" in lines.stdout.readline()
+        assert "cf1  STOPPED -> SILENT: no status for 5 s" in lines.stdout.readline()
         for watching in (lines, terminal):
             watching.send_signal(signal.SIGINT)
             assert watching.wait(10) == 0

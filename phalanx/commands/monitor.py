@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from phalanx.console import err, out
@@ -123,27 +122,25 @@ def render(snapshot: dict[str, Any], width: int | None = None) -> RenderableType
     if not robots:
         return Text("no robot is heard yet", style="dim")
     rows = [_cells(robot) for robot in robots]
-    shown = [title for title in rows[0] if wide or title != "reason"]
-    table = Table.grid(padding=(0, 1, 0, 0), expand=wide)
-    cells = []
-    for title in shown:
-        ratio = 1 if title == "reason" else None
-        table.add_column(
-            justify="right" if title in NUMBERS else "left", no_wrap=True, overflow="ellipsis", ratio=ratio
-        )
-        column = Text.assemble((f"{title}\n", "dim"))
-        for robot, row in zip(robots, rows, strict=True):
-            red = title == "o/r/c pubs" and any(count > 1 for count in robot["publishers"].values())
-            style = RED if red else STYLES.get(robot["state"], "") if title == "state" else ""
-            column.append(f"{row[title]}\n", style)
-        column.rstrip()
-        cells.append(column)
-    table.add_row(*cells)  # one row of columns of text: a row for each robot takes rich five times as long
+    widths = {title: max(len(title), *(len(row[title]) for row in rows)) for title in rows[0]}
+    titles = [title for title in widths if wide or title != "reason"]
+    # By hand: rich's table takes longer than all the listening.
+    head = " ".join(_aligned(title, title, widths) for title in titles)
+    lines = [Text(head, "dim", no_wrap=True, overflow="ellipsis")]
+    for robot, row in zip(robots, rows, strict=True):
+        several = any(count > 1 for count in robot["publishers"].values())
+        style = RED if several else STYLES.get(robot["state"], "")
+        line = " ".join(_aligned(title, row[title], widths) for title in titles)
+        lines.append(Text(line, style, no_wrap=True, overflow="ellipsis"))
     reasons = [] if wide else [Text(f"{r['robot']}: {_reason(r)}") for r in robots if _reason(r)]
     changes = sorted((c | {"robot": r["robot"]} for r in robots for c in r["changes"]), key=lambda c: c["time_s"])
-    lines = [Text(_line(c["time_s"], c["robot"], c["from"], c["to"], c["reason"])) for c in changes[-CHANGES:]]
+    last = [Text(_line(c["time_s"], c["robot"], c["from"], c["to"], c["reason"])) for c in changes[-CHANGES:]]
     legend = Text("o/r/c: odometry, requests, commands: rates, publishers", style="dim")
-    return Group(table, *reasons, legend, Text("\nlast changes", style="dim"), *lines)
+    return Group(*lines, *reasons, legend, Text("\nlast changes", style="dim"), *last)
+
+
+def _aligned(title: str, text: str, widths: dict[str, int]) -> str:
+    return text.rjust(widths[title]) if title in NUMBERS else text.ljust(widths[title])
 
 
 def _reason(robot: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import ShieldMode, read_status
 
 HIGHEST_DOMAIN = 232
-SILENT, SILENT_S = "SILENT", 3.0  # a shield says its status twice a second
+SILENT, SILENT_S = "SILENT", 5.0  # a shield says its status twice a second; one that was lost comes again within 3 s
 LOOK_S = 1.0  # between two looks at who is there
 WINDOW = 9  # polls over which rates are measured
 KEPT = 20  # changes of each robot
