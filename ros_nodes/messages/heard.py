@@ -30,7 +30,7 @@ class Heard:
     @property
     def world(self) -> tuple[Vector, Vector] | None:
         """Position and velocity in the world; None where one is not finite, or too far away to be."""
-        if self._in_world is None:  # two threads may both work it out: nobody waits
+        if self._in_world is None:  # two threads may both work it out: none waits
             try:
                 self._in_world = (world_motion(self.motion),)
             except MessageError:
