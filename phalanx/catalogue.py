@@ -18,7 +18,7 @@ def in_words(value: Any) -> str:
     value = describe(value)
     if isinstance(value, dict):
         return ", ".join(f"{name} {in_words(item)}" for name, item in value.items())
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         if len(value) == 2 and all(isinstance(v, int | float) for v in value) and value[0] <= value[1]:
             return f"{value[0]:g} to {value[1]:g}"
         shown = [in_words(item) for item in (value if len(value) <= LONGEST else value[:2])]

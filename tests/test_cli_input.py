@@ -103,7 +103,9 @@ def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
         assert found["task"] == "hover" and found["episodes"][0]["duration_s"] <= 2.0, "the task as it was trained"
     done = here("eval", str(run), "--episodes", "4", "--json")
     assert done.returncode == 0, done.stderr
-    assert_one_line_error(here("play", str(run), "hover.onnx"), "give it alone")
+    assert_one_line_error(
+        here("play", str(run), str(Path(__file__).parents[1] / "zoo" / "hover.onnx")), "give it alone"
+    )
 
 
 @pytest.fixture

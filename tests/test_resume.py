@@ -88,6 +88,7 @@ def test_resume_on_the_real_task_is_bitwise_the_same(tmp_path: Path):
 @pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path):
     started: list[float] = []
+    before = signal.getsignal(signal.SIGINT)
 
     def interrupt(numbers: dict[str, float]) -> None:
         if not started:
@@ -98,7 +99,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path):
     assert not result.finished
     assert f"phalanx train point --out {tmp_path} --resume" in result.message
     assert load_checkpoint(tmp_path)["progress"]["iteration"] == 1
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
     assert run(tmp_path, resume=True).finished
 
 

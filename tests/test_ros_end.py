@@ -10,12 +10,13 @@ import pytest
 pytest.importorskip("rclpy")
 
 HANGS = """
-import signal, time
-from ros_nodes.lifecycle.host import end_in_any_case
-signal.signal(signal.SIGTERM, lambda *_: None)  # asks nicely, and nobody looks
-end_in_any_case(within_s=0.3)
+import time
+from ros_nodes.lifecycle import host
+host.ENDS_WITHIN_S = 0.3
+interrupts = host.Interrupts(lambda: None)
 print("ready", flush=True)
-time.sleep(20.0)
+while True:
+    time.sleep(20.0)  # the main thread hangs: it looks at no signal
 """
 
 

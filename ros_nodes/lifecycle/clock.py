@@ -49,7 +49,9 @@ class MachineClock:
             self.warning = f"this process has a clock of its own, for it shares none with others: {error}"
         self.ahead_ns = self.ahead_before_ns = 0  # of the system's clock: now, and before the last step
         self.steps = self.logged = 0
-        self.lead_ns = 0  # of stamps over this clock, the largest since it was last reported; proof that a clock differs
+        self.lead_ns = (
+            0  # of stamps over this clock, the largest since it was last reported; proof that a clock differs
+        )
         self.settled_ns = 0  # robot time from which on the last step is over
         self._lock = threading.Lock()
         self._on_step: list[weakref.WeakMethod[Callable[[int], None]]] = []
