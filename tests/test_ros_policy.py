@@ -59,8 +59,12 @@ def test_the_mission_tells_how_it_goes(flown):
     result, out, progress = flown
     assert [p["phase"] for p in progress if p["phase"] != "mission"] == ["start", "bring-up", "landing", "evaluate"]
     assert [p["event"] for p in progress if p.get("event")] == ["goals", "goals", "policy of cf1 killed"]
-    assert np.isfinite(progress[-2]["positions"]).all()
-    assert progress[-2]["modes"][0] in ("LAND", "OFF")
+    last = [p for p in progress if p["phase"] == "mission"][-1]
+    assert np.isfinite(last["positions"]).all() and last["modes"][0] in ("LAND", "OFF")
+    assert result["landed"] and [e["to"] for e in result["events"] if e["robot"] == "cf2"][-2:] == [
+        "LANDING",
+        "DISARMED",
+    ]
     assert json.loads((out / "mission.json").read_text()) == result
     with np.load(out / "flight.npz") as flight:
         assert flight["pos"].shape == (len(flight["t"]), 2, 3)
@@ -111,12 +115,17 @@ def test_a_node_goes_through_its_life_twice(bundle, tmp_path):
         rig.start("simulated_robots", "cf1/shield", "cf1/policy")
         rig.watch("cf1", 1.5)
         assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
+        rig.ask("cf1", "land")
+        rig.watch("cf1", 4.0)
+        assert rig.authority("cf1") == "DISARMED"
         for transition in (DEACTIVATE, CLEAN_UP):
             rig.transition(transition, "cf1/policy", "cf1/shield")
         rig.watch("cf1", 0.1)  # what was on its way
         assert rig.watch("cf1", 0.3) == []
         for transition in (CONFIGURE, ACTIVATE):
             rig.transition(transition, "cf1/shield", "cf1/policy")
+        rig.restart("cf1")
+        rig.watch("cf1", 3.5)  # it takes off
         assert len(rig.watch("cf1", 1.5)) > 50
         assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
         assert len(rig.node.get_publishers_info_by_topic("/cf1/command")) == 1

@@ -17,9 +17,19 @@ ANSWER_WITHIN_S = 1.0  # the shield's thread serves once a cycle
 class OperatorServices:
     """The services `shield/<name>`; an answer that is a success has happened already."""
 
-    def __init__(self, node: Node, is_active: Callable[[], bool], keep_stop: Callable[[str], None]):
-        """`keep_stop` is called with the reason of a stop, in the executor's thread."""
-        self._is_active, self._keep_stop = is_active, keep_stop
+    def __init__(
+        self,
+        node: Node,
+        is_active: Callable[[], bool],
+        keep_stop: Callable[[str], None],
+        waits: Callable[[], bool] = lambda: True,
+    ):
+        """`keep_stop` is called with the reason of a stop, in the executor's thread.
+
+        Where `waits` says no, as under simulated time, whose clock that thread moves, an answer says nothing but that
+        the shield will look at it.
+        """
+        self._is_active, self._keep_stop, self._waits = is_active, keep_stop, waits
         self._asked: SimpleQueue[tuple[str, Future[str]]] = SimpleQueue()
         for name in SERVICES:
             node.create_service(Trigger, f"shield/{name}", partial(self._serve, name))
@@ -55,6 +65,9 @@ class OperatorServices:
             # Nothing holds the robot now, and a person has to know.
             kept = "; it will be stopped when it is activated" if name == ESTOP else ""
             response.message = f"{name}: the shield is not active{kept}"
+            return response
+        if not self._waits():
+            response.success, response.message = True, "asked; the outcome is on `status`"
             return response
         try:
             response.message = answer.result(ANSWER_WITHIN_S)

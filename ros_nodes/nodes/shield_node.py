@@ -68,7 +68,9 @@ class ShieldNode(ManagedNode):
         self._series_dir = declare_series_dir(self)
         self._base_pose = declare_base_pose(self)
         self.add_on_set_parameters_callback(self._may_set)
-        self._asks = OperatorServices(self, lambda: self._loop is not None, self._keep_stop)
+        self._asks = OperatorServices(
+            self, lambda: self._loop is not None, self._keep_stop, lambda: not self.clock.is_simulated
+        )
         self._stop_file = StopFile(self._stop_dir, self.robot_name)
         self._authority: Authority | None = None
         self._winds_down = False
