@@ -137,9 +137,13 @@ def _fly(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
     from phalanx.commands.deploy import shown
     from ros_nodes.mission.deploy import run_swap
 
+    done_s = 0.0
+
     def on_progress(state: dict[str, Any]) -> None:
+        nonlocal done_s
         display = shown(state)
-        update(display.get("completed", 0.0) / cfg.mission_s, display.get("note") or display["description"])
+        done_s = max(done_s, display.get("completed", 0.0))  # a landing goes on where the mission ended
+        update(done_s / cfg.mission_s, display.get("note") or display["description"])
 
     return run_swap(
         policy, cfg.out / "ros", cfg.robots, cfg.mission_s, cfg.kill_after_s, cfg.seed, on_progress=on_progress
