@@ -1,4 +1,4 @@
-"""The safety shield: the last word on every command, in a process of its own, the same code in simulation.
+"""The safety shield: the last word on every command, in another process than the policy, the same code in simulation.
 
 It takes the policy for an adversary. What it guarantees, in numbers, stands in `drone.filter` and `joints.filter`.
 """

@@ -1,4 +1,4 @@
-"""Shield: guards, ramp, filter, watchdog and latched fallback around one robot's commands, in a process of its own.
+"""Shield: guards, ramp, filter, watchdog and latched fallback around one robot's commands.
 
 What differs between classes of robots is in their fallbacks: `drone.fallback`, `joints.arm`, `joints.humanoid`.
 """

@@ -22,7 +22,7 @@ REPLAY_HZ = 25.0
 HISTOGRAM_BINS = 48
 ABOUT = (
     "The policy was trained in parallel simulation, exported to one file, checked against its own probes and then "
-    "run in ROS 2, each robot behind a safety shield in a process of its own."
+    "run in ROS 2, each robot behind a safety shield in another process."
 )
 
 
@@ -133,7 +133,7 @@ def render_flight(figures: Mapping[str, Any], flight: Flight, task: str, robots:
         "ros": figures,
         "shield": figures["shield"],
         "files": {"policy fingerprint": figures["fingerprint"], "bag": figures["bag"]},
-        "about": "Simulated robots over ROS 2; every policy and every shield is a process of its own.",
+        "about": "Simulated robots over ROS 2; policies and shields are in different processes.",
     }
     return render_page(result, flight, f"{task}: {team_of(robots)} in ROS 2")
 

@@ -1,4 +1,4 @@
-"""One robot's shield, in a process of its own: every command passes it, also when the policy is silent."""
+"""One robot's shield, in another process than the policy: every command passes it, also when the policy is silent."""
 
 import threading
 from collections.abc import Mapping
