@@ -89,6 +89,14 @@ def test_a_delay_that_a_bare_echo_has_too_is_a_warning_that_says_why():
     assert gate.passed and gate.warning.startswith("a bare echo ran at 47.8 Hz")
 
 
+def test_cycles_lost_where_bare_echoes_last_longer_than_a_period_are_a_warning_up_to_three_in_a_hundred():
+    slow = {"cycle_ms": {"p50": 2.0, "p99": 30.0, "max": 60.0}, "hz": 50.0}
+    (gate,) = late(control_hz=48.5, p99=7.0, echo=slow)
+    assert gate.passed and "longer than a period" in gate.warning
+    (gate,) = late(control_hz=47.5, p99=7.0, echo=slow)
+    assert not gate.passed
+
+
 def test_a_delay_of_our_own_is_a_failure():
     echo = {"cycle_ms": {"p50": 1.0, "p99": 3.0, "max": 9.0}}
     assert [gate.passed for gate in late(echo=echo)] == [False]  # nothing disturbs: the echo is late because of us
