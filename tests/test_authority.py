@@ -152,7 +152,7 @@ def test_without_an_estimate_nothing_is_armed_and_a_policy_that_stays_silent_is_
 class OperatedStand(Stand):
     def __init__(self, spec, pose=None, start=None):
         super().__init__(spec, pose)
-        self.data.ctrl[self.ctrl] = self.pos  # its drives hold it, as they do when nobody commands them
+        self.data.ctrl[self.ctrl] = self.pos  # its drives hold it, as they do without commands
         self.authority = Authority(self.shield, start or StartCfg())
         self.sent = 0
 

@@ -114,13 +114,13 @@ class Authority:
         return None if unknown or not self._sends else command, report
 
     @property
-    def asks_policy(self) -> bool:
-        """Whether requests of the policy are wanted."""
-        return self.state in ASKS_THE_POLICY
+    def _holds_disarmed(self) -> bool:
+        return self._was_armed and self.shield.fallback.held_disarmed
 
     @property
-    def _holds_disarmed(self) -> bool:
-        return self._was_armed and self.shield.held_disarmed
+    def _falls_disarmed(self) -> bool:
+        """Whether it stands on its feet when at rest: who disarms it lets it fall."""
+        return self.shield.fallback.held_at_rest and not self.shield.fallback.held_disarmed
 
     @property
     def _flies(self) -> bool:
@@ -129,7 +129,7 @@ class Authority:
     @property
     def _sends(self) -> bool:
         if self.state is State.FAULT:
-            return self.shield.held_at_rest or self._last_s < self._idle_until_s
+            return self.shield.fallback.held_at_rest or self._last_s < self._idle_until_s
         return self._was_armed or self.state is not State.STOPPED
 
     def _step_start(
@@ -140,7 +140,7 @@ class Authority:
         if started is None or context.state is None:
             return None, age_s
         target, there = started
-        silent = self.shield.check_request(requested, age_s)
+        silent = self.shield.fallback.check_request(requested, age_s)
         if there and not silent:
             self.shield.release()
             self._become(State.POLICY, "started")
@@ -157,7 +157,7 @@ class Authority:
         trouble, self._trouble = self._trouble, ""
         if trouble:
             self._become(State.FAULT, trouble)
-        elif self.shield.held_at_rest and not self.shield.held_disarmed:  # it stands: who disarms it lets it fall
+        elif self._falls_disarmed:
             self.shield.release()
             self._become(State.ARMED, "standing")
         else:
@@ -209,7 +209,7 @@ class Authority:
             self.shield.release()
             self._become(State.ARMED, "landing ended by a person")
         elif self.state in (State.STOPPED, State.FAULT):
-            stands = self.shield.held_at_rest and not self.shield.held_disarmed and self._mode is Mode.HOLD
+            stands = self._falls_disarmed and self._mode is Mode.HOLD
             self._disarm_now("acknowledged by a person")
             if stands:
                 self._become(State.ARMED, "acknowledged by a person; it stands")

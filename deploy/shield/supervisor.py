@@ -4,21 +4,16 @@ What differs between classes of robots is in their fallbacks: `drone.fallback`, 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from deploy.shield.drone.fallback import DroneFallback
 from deploy.shield.drone.params import ShieldParams
-from deploy.shield.fallback import Fallback, FallbackCommand, Mode, StartCfg
+from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
+from deploy.shield.fallbacks import make_fallback
 from deploy.shield.filter import filter_command
 from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peers
-from deploy.shield.joints.arm import ArmFallback
-from deploy.shield.joints.fallback import JointFallback
-from deploy.shield.joints.humanoid import HumanoidFallback
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import NO_PEERS, Context
-from hardware.plugins import load_plugin
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
@@ -49,10 +44,10 @@ class Shield:
 
     def __init__(self, params: ShieldParams | JointShieldParams, spec: RobotSpec):
         self.params, self.spec = params, spec
-        self._fallback = make_fallback(params, spec)
+        self.fallback = make_fallback(params, spec)
         self._low = np.array(spec.command_low, dtype=np.float32)
         self._high = np.array(spec.command_high, dtype=np.float32)
-        self._sent: np.ndarray = self._fallback.rest(None)
+        self._sent: np.ndarray = self.fallback.rest(None)
         self._mode = Mode.OFF
         self._state: RobotState | None = None  # the last good one, dead-reckoned where newer ones are missing
         self._last_s: float | None = None
@@ -66,7 +61,7 @@ class Shield:
         give way.
         """
         if self._state is not None and self._mode is not Mode.OFF:
-            self._fallback.keep(self._sent)
+            self.fallback.keep(self._sent)
             self._kept_s = self._last_s  # when those targets were sent
         self._mode = Mode.OFF
         self._reason = ""
@@ -83,25 +78,25 @@ class Shield:
         self._peers_s = -np.inf
         self._request: np.ndarray | None = None
         self._request_s = -np.inf  # when what the last good request rests on was measured
-        self._fallback.reset()
-        self._sent = self._fallback.rest(None)
+        self.fallback.reset()
+        self._sent = self.fallback.rest(None)
 
     def estop(self) -> None:
         """Stop now, latched: a drone's motors idle wherever it is, an arm brakes and holds, a humanoid damps."""
         self._mode, self._reason, self._tripped_s = Mode.ESTOP, "emergency stop", -np.inf
         self._latched = self._stopped = True
-        self._fallback.trip()
+        self.fallback.trip()
 
     def land(self, now_s: float, reason: str) -> None:
         """Come to rest now, latched, because a person asks: a drone lands, an arm brakes, a humanoid stands."""
-        self._mode, self._reason, self._tripped_s = Mode.HOLD, reason, now_s - self._fallback.holds_s
+        self._mode, self._reason, self._tripped_s = Mode.HOLD, reason, now_s - self.fallback.holds_s
         self._latched = True
-        self._fallback.trip()
+        self.fallback.trip()
 
     def release(self) -> None:
         """Hold the robot where it is, and wait for new requests; ends every trip. The state stays known."""
-        self._fallback.keep(self._sent)
-        self._fallback.reset()
+        self.fallback.keep(self._sent)
+        self.fallback.reset()
         self._reason, self._tripped_s = "", None
         self._latched = self._stopped = False
         self._held_s, self._good_requests = 0.0, 0
@@ -116,36 +111,22 @@ class Shield:
             self._state = None  # it is not commanded: nothing could be predicted
             self._state_s = -np.inf
         self._take_peers(now_s, elapsed_s, context.peers)
-        self._fallback.keep(None)
+        self.fallback.keep(None)
         return self._rest(Mode.OFF, reason or blind)[1]
 
     def rest(self) -> np.ndarray:
         """Command (U,) that stands for no command."""
-        return self._fallback.rest(self._state)
+        return self.fallback.rest(self._state)
 
     def start(self, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool] | None:
         """Command (U,) on the way to where a policy begins, and whether the robot is there; None without a state."""
         if self._state is None:
             return None
-        return self._fallback.start(self._state, self._sent, elapsed_s, cfg)
-
-    def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
-        """Why a request cannot be used, or an empty string."""
-        return self._fallback.check_request(requested, age_s)
-
-    @property
-    def held_at_rest(self) -> bool:
-        """Whether a robot at rest is commanded on for as long as it is not disarmed."""
-        return self._fallback.held_at_rest
-
-    @property
-    def held_disarmed(self) -> bool:
-        """Whether it is commanded on also then."""
-        return self._fallback.held_disarmed
+        return self.fallback.start(self._state, self._sent, elapsed_s, cfg)
 
     def at_rest(self, mode: Mode) -> bool:
         """Whether the robot has come to rest in the fallback `mode`."""
-        return self._state is None or self._fallback.at_rest(self._state, mode)
+        return self._state is None or self.fallback.at_rest(self._state, mode)
 
     def step(
         self,
@@ -160,7 +141,7 @@ class Shield:
         is a reason, and the answer is always a command inside the channels' limits. In `Mode.OFF` a robot with joints
         has never been measured: what comes back then is its home pose, which must not be sent.
         """
-        if self._tripped_s is not None and self._fallback.done(self._mode):
+        if self._tripped_s is not None and self.fallback.done(self._mode):
             return self._rest(self._mode)
         elapsed_s = 0.0 if self._last_s is None else min(max(now_s - self._last_s, 0.0), 0.1)
         wrong_clock = self._check_clock(now_s)
@@ -176,23 +157,23 @@ class Shield:
             self._trip(now_s, wrong_state or blind)
         if self._request is not None:
             self._trip(now_s, wrong_clock, latched=True)
-            if self._fallback.uses_peers:
+            if self.fallback.uses_peers:
                 self._trip(now_s, wrong_peers if check_age(self.params, "peers", now_s - self._peers_s) else "")
             self._trip(now_s, wrong_request if check_age(self.params, "request", now_s - self._request_s) else "")
-        fallen = self._fallback.check_envelope(self._state)
+        fallen = self.fallback.check_envelope(self._state)
         self._was_upright = self._was_upright or not fallen
         if self._request is not None or self._was_upright:  # else it may lie
             self._trip(now_s, fallen, latched=True)
         good = not (wrong_state or wrong_peers or (wrong_request and not waiting))
         self._count_hold(elapsed_s, good, good and (waiting or self._request_s > last_request_s + ORDER_TOL_S))
         if self._tripped_s is not None:
-            react = self._fallback.go_blind if blind else self._fallback.fall_back
+            react = self.fallback.go_blind if blind else self.fallback.fall_back
             since_s = now_s - self._tripped_s
             return self._send(react(self._state, self._sent, since_s, elapsed_s, self._stopped), self._reason)
         if self._request is None:
-            return self._send(self._fallback.wait(self._state), f"waiting for the policy: {wrong_request}")
+            return self._send(self.fallback.wait(self._state), f"waiting for the policy: {wrong_request}")
         asked = self._ramped(now_s, self._state)
-        target = self._fallback.pace(asked, self._sent)
+        target = self.fallback.pace(asked, self._sent)
         if target is asked:
             return self._send(FallbackCommand(asked, Mode.NOMINAL, self.params), self._late(now_s))
         command, report = self._send(FallbackCommand(target, Mode.FILTERED, self.params), "target speed")
@@ -208,10 +189,10 @@ class Shield:
 
     def _take_state(self, now_s: float, elapsed_s: float, state: RobotState | None) -> str:
         """Keep a good state; instead of a bad one dead-reckon the last good one."""
-        reason = self._fallback.check_state(state)
+        reason = self.fallback.check_state(state)
         if not reason and state is not None and self._state is not None:
             reason = check_order(now_s - float(state.age), self._state_s)
-            reason = reason or self._fallback.check_jump(state, self._state, elapsed_s)
+            reason = reason or self.fallback.check_jump(state, self._state, elapsed_s)
             if reason and check_age(self.params, "state", now_s - self._state_s):
                 if self._mode is not Mode.OFF:
                     self._trip(now_s, reason, latched=True)
@@ -219,7 +200,7 @@ class Shield:
         if reason or state is None:
             if self._state is not None:  # to now: what still had an age would be led by it once more in the filter
                 ahead_s = elapsed_s + float(self._state.age)
-                now = self._fallback.dead_reckon(self._state, self._sent, ahead_s)
+                now = self.fallback.dead_reckon(self._state, self._sent, ahead_s)
                 self._state = replace(now, age=np.zeros_like(now.age))
             return reason
         first = self._state is None
@@ -228,12 +209,12 @@ class Shield:
         self._state_s = now_s - float(state.age)
         if first:
             if self._kept_s is None or not 0.0 <= now_s - self._kept_s <= self.params.clock_jump_s:
-                self._fallback.keep(None)  # it was not commanded for a while: old targets do not count any more
-            self._sent = self._fallback.rest(self._state)
+                self.fallback.keep(None)  # it was not commanded for a while: old targets do not count any more
+            self._sent = self.fallback.rest(self._state)
         return ""
 
     def _take_peers(self, now_s: float, elapsed_s: float, peers: Peers) -> str:
-        reason = check_peers(peers) if self._fallback.uses_peers else ""
+        reason = check_peers(peers) if self.fallback.uses_peers else ""
         if not reason:
             self._peers, self._peers_s = Peers(*(np.array(getattr(peers, name)) for name in Peers.__slots__)), now_s
         elif self._peers is not None:
@@ -243,7 +224,7 @@ class Shield:
         return reason
 
     def _take_request(self, now_s: float, requested: ActuatorCommand | None, age_s: float) -> str:
-        reason = self._fallback.check_request(requested, age_s)
+        reason = self.fallback.check_request(requested, age_s)
         if reason or requested is None:
             return reason
         if self._request is None:
@@ -262,7 +243,7 @@ class Shield:
         share = (now_s - self._ramp_from_s) / self.params.ramp_s
         if share >= 1.0:
             return self._request
-        return (share * self._request + (1.0 - share) * self._fallback.hold(state)).astype(np.float32)
+        return (share * self._request + (1.0 - share) * self.fallback.hold(state)).astype(np.float32)
 
     def _trip(self, now_s: float, reason: str, latched: bool = False) -> None:
         """Take the robot from the policy; a `latched` reason outlives a passing one."""
@@ -270,7 +251,7 @@ class Shield:
             return
         if self._tripped_s is None:
             self._tripped_s, self._mode, self._good_requests = now_s, Mode.HOLD, 0
-            self._fallback.trip()
+            self.fallback.trip()
         elif not latched:
             return
         self._reason, self._latched = reason, latched
@@ -287,7 +268,7 @@ class Shield:
             self._tripped_s, self._reason = None, ""
 
     def _rest(self, mode: Mode, reason: str = "") -> tuple[ActuatorCommand, ShieldReport]:
-        self._sent = self._fallback.rest(self._state)
+        self._sent = self.fallback.rest(self._state)
         latched = self._latched or self._tripped_s is not None  # a drone that has come down stays down
         return ActuatorCommand(self._sent), ShieldReport(mode, reason or self._reason, np.inf, (), 0.0, latched)
 
@@ -303,7 +284,7 @@ class Shield:
         sent = self._inside(sent)
         active: tuple[str, ...] = ()
         if info.intervention > 0.0:
-            names = self._fallback.row_names(context)
+            names = self.fallback.row_names(context)
             active = tuple(names[index] for index in np.flatnonzero(info.active))
             if mode is Mode.NOMINAL:
                 mode, reason = Mode.FILTERED, ", ".join(active) or "no command meets every constraint"
@@ -315,16 +296,3 @@ class Shield:
         """`target` (U,) inside the channels' limits; an entry that is no number is what was sent before."""
         known = np.where(np.isfinite(target), target, self._sent)
         return np.minimum(np.maximum(known, self._low), self._high).astype(np.float32)
-
-
-FALLBACKS: dict[str, Any] = {"hover-land": DroneFallback, "hold": ArmFallback, "damp": HumanoidFallback}
-
-
-def make_fallback(params: ShieldParams | JointShieldParams, spec: RobotSpec) -> Fallback:
-    """The fallback that `spec` names; ValueError for parameters of another class of robot."""
-    kind = FALLBACKS.get(spec.fallback) or load_plugin("fallback", spec.fallback, FALLBACKS)
-    flies = spec.flight is not None
-    if isinstance(params, ShieldParams) != flies or issubclass(kind, JointFallback if flies else DroneFallback):
-        given = f"robot {spec.name!r} with fallback {spec.fallback!r}"
-        raise ValueError(f"{given} is not compatible with {type(params).__name__}")
-    return kind(params, spec)

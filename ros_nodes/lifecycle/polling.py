@@ -40,17 +40,8 @@ class Mailbox:
         self._raw = raw
         self.topic = topic
         self.message_type = message_type
-        self.subscription = node.create_subscription(
-            message_type,
-            topic,
-            _never_called,
-            qos,
-            callback_group=PolledGroup(),
-            raw=raw,
-            # An executor that waits for a subscription's events wakes for each of its messages: see `health` instead.
-            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
-        )
         self.qos = qos
+        self.subscription = self._subscribe(qos)
 
     def take(self) -> tuple[Any, int] | None:
         """The oldest message of the queue and when it arrived (ns, the system's clock); None when it is empty."""
@@ -60,6 +51,18 @@ class Mailbox:
     def close(self) -> None:
         """Leave the topic."""
         self._node.destroy_subscription(self.subscription)
+
+    def _subscribe(self, qos: QoSProfile) -> Any:
+        return self._node.create_subscription(
+            self.message_type,
+            self.topic,
+            _never_called,
+            qos,
+            callback_group=PolledGroup(),
+            raw=self._raw,
+            # An executor that waits for a subscription's events wakes for each of its messages: see `health` instead.
+            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
+        )
 
 
 class DurableMailbox(Mailbox):
@@ -71,15 +74,7 @@ class DurableMailbox(Mailbox):
     def __init__(self, node: Node, message_type: type, topic: str, qos: QoSProfile, raw: bool = False):
         volatile = QoSProfile(depth=qos.depth, reliability=qos.reliability)
         super().__init__(node, message_type, topic, volatile, raw)
-        self._past = node.create_subscription(
-            message_type,
-            topic,
-            _never_called,
-            qos,
-            callback_group=PolledGroup(),
-            raw=raw,
-            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
-        )
+        self._past = self._subscribe(qos)
         self._newest_ns = 0  # when the newest message was sent
         self._taken: deque[int] = deque(maxlen=2 * qos.depth)  # when those were sent that may come again
 

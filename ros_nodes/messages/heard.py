@@ -57,7 +57,7 @@ class OdometryTopic:
 
     def newest(self, now_ns: int) -> Heard | None:
         """The last good message, after a look for newer ones; `now_ns` is the time of the node. None before any."""
-        if self._taking.acquire(blocking=False):  # whoever has it stores what there is
+        if self._taking.acquire(blocking=False):  # the thread that has it stores what there is
             try:
                 self._looked_ns = time.monotonic_ns()
                 taken = self.mailbox.take()
