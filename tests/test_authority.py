@@ -87,6 +87,17 @@ def test_a_take_off_goes_straight_up_to_its_height_then_the_policy_flies_and_a_l
     assert drone.changes == list(pairwise(names))
 
 
+@pytest.mark.parametrize(("trouble", "end"), [(False, State.DISARMED), (True, State.FAULT)])
+def test_a_drone_that_has_come_down_is_sent_idle_commands_for_a_second_for_one_may_be_lost(trouble, end):
+    drone = Operated().started()
+    assert trouble or not drone.ask("land")
+    while drone.authority.state is not end:
+        drone.step(request=None if trouble else "hover")
+    sent = drone.sent
+    drone.fly(2.0)
+    assert 45 <= drone.sent - sent <= 55
+
+
 def test_hold_takes_the_robot_from_the_policy_and_start_gives_it_back_where_it_is():
     drone = Operated().started()
     assert not drone.ask("hold")
