@@ -55,10 +55,14 @@ def test_a_stop_is_kept_also_where_nobody_serves_and_the_caller_is_told_so(node)
     assert kept and not thread.response.success and "not active" in thread.response.message
 
 
-def test_who_is_not_served_in_time_is_told_so(node):
-    thread = call(OperatorServices(node, lambda: True, print), "arm")
-    thread.join()
-    assert not thread.response.success and "did not answer" in thread.response.message
+def test_who_is_not_served_in_time_hears_of_it_and_it_is_not_done_later_but_for_a_stop(node):
+    services, done = OperatorServices(node, lambda: True, print), []
+    for name in ("arm", "estop"):
+        thread = call(services, name)
+        thread.join()
+        assert not thread.response.success and "did not answer" in thread.response.message
+        services.serve(lambda name: done.append(name) or "")
+    assert done == ["estop"]
 
 
 def test_a_stop_file_outlives_its_process_until_it_is_cleared(tmp_path):

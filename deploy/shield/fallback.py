@@ -98,7 +98,7 @@ class Fallback(Protocol):
     ) -> FallbackCommand:
         """`fall_back` where `state` is only dead-reckoned."""
 
-    def start(self, state: RobotState, sent: np.ndarray, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
+    def start(self, state: RobotState, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
         """Command (U,) on the way to where a policy begins, and whether the robot is there."""
 
     def at_rest(self, state: RobotState, mode: Mode) -> bool:

@@ -122,7 +122,7 @@ class Shield:
         """Command (U,) on the way to where a policy begins, and whether the robot is there; None without a state."""
         if self._state is None:
             return None
-        return self.fallback.start(self._state, self._sent, elapsed_s, cfg)
+        return self.fallback.start(self._state, elapsed_s, cfg)
 
     def at_rest(self, mode: Mode) -> bool:
         """Whether the robot has come to rest in the fallback `mode`."""

@@ -41,13 +41,16 @@ class OperatorServices:
     def serve(self, act: Callable[[str], str]) -> None:
         """For the shield's thread, every cycle: `act(name)` answers with why not, or an empty string.
 
-        A stop wins over everything that was asked in the same cycle, in either order.
+        A stop wins over everything that was asked in the same cycle, in either order. What was
+        answered with a failure is not done later.
         """
         waiting: list[tuple[str, Future[str]]] = []
         while not self._asked.empty():
             waiting.append(self._asked.get_nowait())
         stopped = any(name == ESTOP for name, _ in waiting)
         for name, answer in waiting:
+            if not answer.set_running_or_notify_cancel():
+                continue
             answer.set_result(f"{name}: stopped" if stopped and name != ESTOP else act(name))
 
     def drop(self) -> None:
@@ -73,5 +76,7 @@ class OperatorServices:
             response.message = answer.result(ANSWER_WITHIN_S)
             response.success = not response.message
         except NoAnswer:
+            if name != ESTOP:
+                answer.cancel()
             response.message = f"{name}: the shield did not answer within {ANSWER_WITHIN_S:g} s"
         return response

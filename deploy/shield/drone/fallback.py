@@ -116,7 +116,7 @@ class DroneFallback:
         self._anchor = None
         return FallbackCommand(sink_blind(self.params, self.spec, state), Mode.LAND, None)
 
-    def start(self, state: RobotState, sent: np.ndarray, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
+    def start(self, state: RobotState, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
         """Take-off: straight up from where it stands, then hover. In the air it stays where it is."""
         hold = self.hold(state)
         if self._take_off_m is None:

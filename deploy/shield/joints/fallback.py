@@ -83,7 +83,7 @@ class JointFallback:
     def wait(self, state: RobotState) -> FallbackCommand:
         return FallbackCommand(self.hold(state), Mode.HOLD, self.params)
 
-    def start(self, state: RobotState, sent: np.ndarray, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
+    def start(self, state: RobotState, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
         """Straight to the home pose in joint space, slowly; without `cfg.home` the pose stays."""
         pose = self.hold(state)
         if not (cfg.home or self.always_home):
