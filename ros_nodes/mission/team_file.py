@@ -7,7 +7,7 @@ robots:
     driver: my_robot.driver:MyDriver  # without one the robot is simulated
     options: {uri: radio://0}
   - {name: cf2, bundle: policy.onnx, base_pose: [0.5, 0, 0, 1.57]}  # m, yaw rad: start, place of a base
-shield: {max_speed_m_s: 1.0}        # limits of all shields; a robot may have its own
+shield: {ramp_s: 0.4}               # limits of all shields; a robot may have its own
 hosts: {policies: 1, shields: 2}    # processes
 mission: plan.json                  # orders over time; none: an operator gives them
 recorder: true
