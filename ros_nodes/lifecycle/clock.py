@@ -30,6 +30,7 @@ SETTLED_NS = 1_000_000_000  # after a step: messages stamped before it have arri
 AHEAD_NS = 5_000_000  # clocks of one robot's computers agree to this
 UNLIKELY = 10  # a stamp that much of the future is as unlikely as one so many times as old
 SLICE_S = 0.001  # between two looks at /clock
+FAR_NS = 1_000_000_000  # nobody waits so long: a time further ahead is one from before /clock began anew
 MEMORY = Path(
     "/dev/shm"
 )  # all sessions of a user share it, where each may have a folder of its own for temporary files
@@ -192,19 +193,21 @@ class RobotClock:
 
     def sleep_until(self, time_ns: int, stopped: threading.Event) -> bool:
         """Sleep; False when `stopped` was set before the time came. Ends where `/clock` begins anew."""
-        began_ns = self.now_ns()
-        while (remaining_ns := time_ns - (now_ns := self.now_ns())) > 0 and now_ns >= began_ns:
+        while (remaining_ns := time_ns - self.now_ns()) > 0:
+            is_simulated = self.is_simulated
             if stopped.is_set():
                 return False
-            time.sleep(SLICE_S if self.is_simulated else remaining_ns * 1e-9)
+            if is_simulated and remaining_ns > FAR_NS:
+                break
+            time.sleep(SLICE_S if is_simulated else remaining_ns * 1e-9)
         return not stopped.is_set()
 
     def wait(self, waiter: "Waiter", until_ns: int, stopped: threading.Event) -> bool:
-        """Whether `waiter` has a message before `until_ns`."""
+        """Whether `waiter` has a message before `until_ns`, or before `/clock` begins anew."""
         if not self.is_simulated:
             return waiter.wait((until_ns - self.now_ns()) * 1e-9)
         while not waiter.wait(SLICE_S):
-            if self.now_ns() >= until_ns or stopped.is_set():
+            if not 0 < until_ns - self.now_ns() <= FAR_NS or stopped.is_set():
                 return False
         return True
 

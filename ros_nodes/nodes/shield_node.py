@@ -129,12 +129,13 @@ class ShieldNode(ManagedNode):
             while clock.sleep_until(earliest_ns, stopped):
                 arrived = clock.wait(waiter, deadline_ns, stopped) and self._take_request()
                 now_ns = clock.now_ns()
-                if not arrived and now_ns < deadline_ns:
+                if not arrived and 0 < deadline_ns - now_ns <= missing_ns:  # further ahead: /clock began anew
                     continue
                 self._step(authority, now_ns, arrived)
                 earliest_ns = now_ns + flood_ns
                 # A missed request moves the deadline by exactly one period: commands keep their rhythm without it.
-                deadline_ns = now_ns + missing_ns if arrived else max(deadline_ns + period_ns, earliest_ns)
+                missed_ns = min(max(deadline_ns + period_ns, earliest_ns), now_ns + period_ns)
+                deadline_ns = now_ns + missing_ns if arrived else missed_ns
         finally:
             self._authority = None
             self._asks.drop()
