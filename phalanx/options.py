@@ -21,6 +21,8 @@ PolicyFile = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 RunFlag = Annotated[Path | None, _optional("RUN")]
 OutFile = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FILE", help_behavior_hint="")]
+KeyFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
+TrustedKeys = Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY...", help_behavior_hint="")]
 OutFolder = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FOLDER", help_behavior_hint="")]
 Count = Annotated[int | None, _optional("INT")]
 Counts = Annotated[tuple[int, ...], _optional("INT...")]

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
 pytest.importorskip("rclpy")
 from pd_bundle import pd_contract, save_pd_bundle
 from ros_rig import PERIOD_S, Rig
 
+from deploy.bundle import load_bundle
+from deploy.bundle.signature import add_signature, key_text, public_bytes
 from ros_nodes.lifecycle.bring_up import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
 from ros_nodes.mission.deploy import DeployError, run_swap
 
@@ -108,6 +111,23 @@ def test_a_bundle_for_another_robot_is_refused_in_one_line(tmp_path):
         rig.processes.check()  # refused, not crashed
         line = rig.processes.last_line("cf1_policy")
     assert "hexacopter" in line and "crazyflie" in line
+
+
+def test_only_a_file_signed_with_a_trusted_key_is_flown(bundle, tmp_path):
+    mine, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    loaded, file = load_bundle(bundle), tmp_path / "signed.onnx"
+    file.write_bytes(add_signature(loaded.model_bytes, loaded.fingerprint, other))
+    key, other_key = (key_text(public_bytes(private)) for private in (mine, other))
+    given = {"trusted_keys": [key], "bundle": str(file)}
+    nodes = {"/**/policy": given, "/**/shield": given}
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=file, parameters=nodes) as rig:
+        for node in ("policy", "shield"):
+            rig.processes.start(f"cf1_{node}", f"{node}_node", namespace="cf1")
+            with pytest.raises(BringUpError, match=f"/cf1/{node} refused to configure"):
+                rig.transition(CONFIGURE, f"cf1/{node}")
+            assert f"{file}: is signed by {other_key}, which is not trusted" in rig.processes.last_line(f"cf1_{node}")
+        file.write_bytes(add_signature(loaded.model_bytes, loaded.fingerprint, mine))
+        rig.transition(CONFIGURE, "cf1/policy", "cf1/shield")
 
 
 def test_a_node_goes_through_its_life_twice(bundle, tmp_path):

@@ -1,13 +1,18 @@
 """A team file is read, or refused in one line that names file, key, value and what is allowed."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 pytest.importorskip("rclpy")
 
+from deploy.bundle import load_bundle
+from deploy.bundle.signature import add_signature, key_text, public_bytes
 from ros_nodes.mission.mission import plan_swap, save_mission
+from ros_nodes.mission.prepare import prepare
 from ros_nodes.mission.team_file import TeamError, load_team, team_mission
 
 ZOO = Path(__file__).parent.parent / "zoo"
@@ -52,6 +57,23 @@ def test_the_orders_come_from_the_mission_and_the_policies_from_the_team(tmp_pat
     assert len(found.orders) == len(mission.orders)
     with pytest.raises(TeamError, match="mission: is for cf1, cf2; 'cf2' differs"):
         load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], mission: plan.json}"))
+
+
+def test_a_team_flies_only_what_its_keys_signed(tmp_path):
+    key = Ed25519PrivateKey.generate()
+    bundle, text = load_bundle(HOVER), key_text(public_bytes(key))
+    (tmp_path / "me.pub").write_text(text + "\n")
+    (tmp_path / "policy.onnx").write_bytes(add_signature(bundle.model_bytes, bundle.fingerprint, key))
+    team = load_team(write(tmp_path, "{robots: [{name: cf1, bundle: policy.onnx}], trusted_keys: [me.pub]}"))
+    assert team.trusted_keys == (text,)
+    prepare(team_mission(team), tmp_path / "out", team)
+    parameters = json.loads((tmp_path / "out" / "params.yaml").read_text())
+    for node in ("policy", "shield"):
+        assert parameters[f"/cf1/{node}"]["ros__parameters"]["trusted_keys"] == [text]
+    with pytest.raises(TeamError, match=r"robots\[0\]\.bundle of cf1: .*hover.onnx: is not signed; trusted: "):
+        load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], trusted_keys: [me.pub]}"))
+    with pytest.raises(TeamError, match=r"trusted_keys: trusted key 'you\.pub': neither a public key"):
+        load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], trusted_keys: [you.pub]}"))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""The policy file: one ONNX file that carries its contract, its probes and a fingerprint of all of its bytes."""
+"""The policy file: one ONNX file with its contract, its probes, a fingerprint of all of that, and maybe a signature."""
 
 import base64
 import binascii
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from deploy.bundle.fingerprint import check_fingerprint
 from deploy.bundle.graph_match import check_graph
 from deploy.bundle.probes import Probes, check_probes, probes_from_bytes, replay
 from deploy.bundle.session import open_session, run_session
+from deploy.bundle.signature import check_signature, split_signature
 from deploy.contract import Contract
 from deploy.contract.codec import contract_from_json
 
@@ -31,18 +34,22 @@ class Bundle:
     contract: Contract
     probes: Probes = field(repr=False)
     fingerprint: str
+    signer: str  # public key of who signed it, base64; empty if unsigned
     session: ort.InferenceSession = field(repr=False, compare=False)
 
 
-def load_bundle(path: Path | str) -> Bundle:
-    """Read a policy file and check all but its probes. Raises BundleError; needs no package but onnxruntime."""
+def load_bundle(path: Path | str, trusted: Iterable[str] = ()) -> Bundle:
+    """Read a policy file and check all but its probes. Raises BundleError.
+
+    With `trusted` keys, base64 or files with them, only a file that one of them has signed is read.
+    """
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError as error:
         raise BundleError(f"{path}: no such file") from error
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
-    return read_bundle(data, str(path))
+    return read_bundle(data, str(path), trusted)
 
 
 def self_test(bundle: Bundle, name: str = "policy") -> float:
@@ -56,10 +63,12 @@ def self_test(bundle: Bundle, name: str = "policy") -> float:
     return error
 
 
-def read_bundle(data: bytes, name: str) -> Bundle:
-    """The policy file with the bytes `data`, checked but for its probes. Raises BundleError about `name`."""
+def read_bundle(data: bytes, name: str, trusted: Iterable[str] = ()) -> Bundle:
+    """The policy file with the bytes `data`, checked as by `load_bundle`. Raises BundleError about `name`."""
     try:
-        fingerprint = check_fingerprint(data)
+        sealed, signer, signature = split_signature(data)
+        fingerprint = check_fingerprint(sealed)
+        signed_by = check_signature(fingerprint, signer, signature, trusted)
         session = open_session(data)
         metadata = session.get_modelmeta().custom_metadata_map
         for key in (CONTRACT_KEY, PROBES_KEY):
@@ -73,4 +82,21 @@ def read_bundle(data: bytes, name: str) -> Bundle:
         raise BundleError(f"{name}: probes are not base64: {error}") from error
     except ValueError as error:
         raise BundleError(f"{name}: {error}") from error
-    return Bundle(data, contract, probes, fingerprint, session)
+    return Bundle(data, contract, probes, fingerprint, signed_by, session)
+
+
+def write_atomically(data: bytes, path: Path) -> None:
+    """Write a file, all or nothing; BundleError about `path` when that cannot be."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be written: {error.strerror}") from error

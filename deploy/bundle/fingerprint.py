@@ -2,7 +2,7 @@
 
 They are valid ONNX, two `metadata_props` that any reader shows. They come first so that a truncated file still names
 its length, and so that no parser reads bytes that have not been checked. The fingerprint proves that a file is complete
-and as exported; it is not a signature.
+and as exported, not by whom: see `signature`.
 """
 
 import re

@@ -1,6 +1,6 @@
 """PolicyRuntime: a policy file flown on one robot, with nothing but NumPy and ONNX Runtime."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -58,12 +58,12 @@ class PolicyRuntime:
         self.reset()
 
     @classmethod
-    def load(cls, path: Path | str, robot: RobotSpec | None = None) -> "PolicyRuntime":
-        """Check the file, that it is for `robot`, and that this machine reproduces its probes.
+    def load(cls, path: Path | str, robot: RobotSpec | None = None, trusted: Iterable[str] = ()) -> "PolicyRuntime":
+        """Check the file, who signed it, that it is for `robot`, and that this machine reproduces its probes.
 
         Raises BundleError, or RobotMismatchError which is one, with one line that says what is wrong.
         """
-        bundle = load_bundle(path)
+        bundle = load_bundle(path, trusted)
         if robot is not None:
             check_robot(bundle.contract, robot, str(path))
         self_test(bundle, str(path))

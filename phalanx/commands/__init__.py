@@ -12,6 +12,7 @@ from phalanx.commands.inspect import inspect
 from phalanx.commands.monitor import monitor
 from phalanx.commands.play import play
 from phalanx.commands.robots import robots
+from phalanx.commands.sign import sign
 from phalanx.commands.tasks import tasks
 from phalanx.commands.train import train
 from phalanx.commands.verify import verify
@@ -26,6 +27,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "export": export,
     "inspect": inspect,
     "verify": verify,
+    "sign": sign,
     "deploy": deploy,
     "drill": drill,
     "monitor": monitor,

@@ -8,7 +8,7 @@ import tyro
 from rich.markup import escape
 
 from phalanx.console import err, make_progress, out, print_json
-from phalanx.options import OutFolder, Policies
+from phalanx.options import OutFolder, Policies, TrustedKeys
 
 
 def deploy(
@@ -20,6 +20,7 @@ def deploy(
     mission: Literal["task", "swap"] = "task",
     policy_hosts: int | None = None,
     shield_hosts: int | None = None,
+    trusted_keys: TrustedKeys = (),
     out_dir: OutFolder = None,
     json: bool = False,
 ) -> int:
@@ -39,10 +40,14 @@ def deploy(
         policy_hosts: Processes for policies, as many as robots for one each; by default one for 8 robots. A policy
             that is killed is alone in one more.
         shield_hosts: Processes for shields; by default two, or one for 8 robots where that is more.
+        trusted_keys: Public keys, or files with them, as `phalanx sign` makes them: only policy files that one of them
+            signed are flown. A team file names its own.
         out_dir: New folder for bag, logs, result and report; a fresh one under runs/deploy when not given.
         json: Print the figures as JSON on stdout.
     """
     if any(Path(subject).suffix in (".yaml", ".yml") for subject in subjects):
+        if trusted_keys:
+            raise ValueError("--trusted-keys: a team file names its own, as trusted_keys: [...]")
         return _deploy_team(subjects, out_dir or fresh_folder(Path("runs/deploy")))
     from deploy.bundle import load_bundle
     from phalanx.verdict import warn_of_refused
@@ -50,7 +55,7 @@ def deploy(
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:
         raise ValueError(f"{twice[0]} is given twice: a team takes one file for each group")
-    bundles = {file: load_bundle(file) for file in files}
+    bundles = {file: load_bundle(file, trusted_keys) for file in files}
     policies = {str(file): bundle.contract for file, bundle in bundles.items()}
     if out_dir is not None and (out_dir.is_file() or (out_dir.is_dir() and any(out_dir.iterdir()))):
         raise ValueError(f"--out {out_dir}: exists already; give a new folder")
@@ -66,7 +71,13 @@ def deploy(
         bar = progress.add_task("starting", total=plan.duration_s, note="")
         try:
             result = run_mission(
-                plan, folder, criterion, lambda state: progress.update(bar, **shown(state)), policy_hosts, shield_hosts
+                plan,
+                folder,
+                criterion,
+                lambda state: progress.update(bar, **shown(state)),
+                policy_hosts,
+                shield_hosts,
+                trusted_keys,
             )
         except DeployError as error:
             progress.stop()

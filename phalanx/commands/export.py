@@ -5,8 +5,9 @@ from typing import Annotated
 
 import tyro
 
+from phalanx.commands.sign import load_key, sign_files
 from phalanx.console import make_progress, out, print_json
-from phalanx.options import Json, OutFile, RunFolder, check_run
+from phalanx.options import Json, KeyFile, OutFile, RunFolder, check_run
 
 
 def export(
@@ -15,6 +16,7 @@ def export(
     group: Annotated[str | None, tyro.conf.arg(metavar="GROUP", help_behavior_hint="")] = None,
     best: bool = False,
     accept_task_change: bool = False,
+    sign_key: KeyFile = None,
     json: Json = False,
 ) -> int:
     """Write the policy of a training run as one file, or one for each group of its task.
@@ -29,8 +31,10 @@ def export(
         best: Take the policies that did best in training, by the success of the last whole episode in every world,
             and not the last ones.
         accept_task_change: Go on although the task is no longer what was trained; the file is for the task of today.
+        sign_key: Private key to sign with, see `phalanx sign`; not signed when not given.
     """
     check_run(run)
+    key = load_key(sign_key) if sign_key else None
     folder = run if run.is_dir() else run.parent
     with make_progress() as progress:
         bar = progress.add_task("export", total=None, note="")
@@ -55,6 +59,8 @@ def export(
         else:
             file = out_file or folder / f"{group or 'policy'}.onnx"
             paths = [export_policy(run, file, None, group or "", accept_task_change, on_progress=say)]
+        if key:
+            sign_files(paths, key)
         say("")
     rows = [_row(path) for path in paths]
     if json:

@@ -12,6 +12,7 @@ from phalanx.console import out, print_json, print_section
 from phalanx.options import PolicyFile
 
 if TYPE_CHECKING:
+    from deploy.bundle import Bundle
     from deploy.contract import Contract
     from deploy.contract.tensor_specs import TensorSpec
 
@@ -20,7 +21,7 @@ TENSOR = ("name", "shape", "unit", "frame", "meaning")
 
 
 def inspect(file: PolicyFile, json: bool = False) -> int:
-    """Explain a policy file: inputs, outputs, limits of the shield, origin.
+    """Explain a policy file: inputs, outputs, limits of the shield, origin, who signed it.
 
     Args:
         file: Policy file, such as zoo/swarm-swap.onnx.
@@ -34,22 +35,20 @@ def inspect(file: PolicyFile, json: bool = False) -> int:
     error, verified = self_test(bundle, str(file)), verification(file, bundle)
     if json:
         contract = jsonlib.loads(contract_to_json(bundle.contract))
-        print_json(
-            {"fingerprint": bundle.fingerprint, "probe_error": error, "verification": verified, "contract": contract}
-        )
+        seal = {"fingerprint": bundle.fingerprint, "signer": bundle.signer or None}
+        print_json({**seal, "probe_error": error, "verification": verified, "contract": contract})
     else:
-        show_contract(bundle.contract, bundle.fingerprint, error, file, verified)
+        show_contract(bundle, error, file, verified)
     return 0
 
 
-def show_contract(
-    contract: "Contract", fingerprint: str, probe_error: float, path: Path, verified: dict[str, Any] | None
-) -> None:
+def show_contract(bundle: "Bundle", probe_error: float, path: Path, verified: dict[str, Any] | None) -> None:
     """Print the whole contract of the file at `path`; `probe_error` is the largest difference in its self-test."""
+    contract = bundle.contract
     robot, team, dt_s = contract.robot, contract.team, contract.control_dt_s
     group = f", group [bold]{escape(contract.group)}[/]," if contract.group else ""
     out.print(f"\n[bold]{escape(contract.task)}[/]{group} for [bold]{escape(robot.name)}[/] ({robot.kind})   {path}")
-    out.print(f"[dim]{contract.format}   fingerprint {fingerprint[:16]}...   probe error {probe_error:.1e}[/]\n")
+    out.print(f"[dim]{contract.format}   fingerprint {bundle.fingerprint[:16]}...   probe error {probe_error:.1e}[/]\n")
     peers = f"; receives the nearest {team.max_peers} peers within {team.peer_range_m:g} m" if team.max_peers else ""
     out.print(f"Runs every {1e3 * dt_s:g} ms ({1 / dt_s:g} Hz). Trained in a team of {team.trained_with}{peers}.\n")
     carried = {m.input for m in contract.memory} | {c.name for c in contract.commands}
@@ -70,6 +69,7 @@ def show_contract(
         ("trained", f"{p.trained_at_utc}, seed {p.seed}, {p.env_steps:,} environment steps"),
         ("by", f"phalanx {p.phalanx_version}" + (f", commit {p.git_commit[:12]}" if p.git_commit else "")),
         ("with", ", ".join(f"{name} {version}" for name, version in p.versions.items())),
+        ("signed", f"by {bundle.signer}" if bundle.signer else "no, see `phalanx sign`"),
     ]
     if verified:
         from phalanx.verdict import verdict_in_words

@@ -1,7 +1,6 @@
 """Writing a policy file: the exported graph, its contract and its probes as one ONNX file."""
 
 import base64
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from deploy.bundle import CONTRACT_KEY, PROBES_KEY, BundleError, read_bundle, self_test
+from deploy.bundle.file import write_atomically
 from deploy.bundle.fingerprint import add_fingerprint
 from deploy.bundle.probes import Probes, probes_to_bytes
 from deploy.contract import Contract, ContractError, contract_to_json
@@ -34,10 +34,7 @@ def save_bundle(onnx_bytes: bytes, contract: Contract, probes: Probes, path: Pat
     model.metadata_props.add(key=PROBES_KEY, value=base64.b64encode(probes_to_bytes(probes)).decode("ascii"))
     bundle = read_bundle(add_fingerprint(model.SerializeToString(deterministic=True)), name)
     self_test(bundle, name)
-    try:
-        _write_atomically(bundle.model_bytes, Path(path))
-    except OSError as error:
-        raise BundleError(f"{name}: cannot be written: {error.strerror}") from error
+    write_atomically(bundle.model_bytes, Path(path))
     return bundle.fingerprint
 
 
@@ -60,16 +57,3 @@ def _strip_notes(model: Any) -> None:
         for part in parts:
             part.ClearField("doc_string")
             part.ClearField("metadata_props")
-
-
-def _write_atomically(data: bytes, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

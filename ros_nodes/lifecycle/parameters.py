@@ -48,6 +48,14 @@ def declare_team(node: Node) -> tuple[str, list[str]]:
     return name, [other for other in team if other != name]
 
 
+def declare_trusted_keys(node: Node) -> list[str]:
+    """Parameter `trusted_keys`: public keys, or files with them."""
+    text = (
+        "Public keys (base64, or files with them): only a policy file that one of them signed is taken; none for any."
+    )
+    return [key for key in declare(node, "trusted_keys", [""], text) if key]
+
+
 def declare_base_pose(node: Node) -> list[float]:
     """Parameter `base_pose`: x, y, z, yaw."""
     text = "Where a fixed base stands in the world: x, y, z in m and yaw in rad; not used for a robot that moves."

@@ -63,11 +63,12 @@ def run_mission(
     on_progress: Progress | None = None,
     policy_hosts: int | None = None,
     shield_hosts: int | None = None,
+    trusted: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Carry out `mission`, each robot with its policy file, and return its metrics (see `mission_metrics`).
 
     Policies run in `policy_hosts` processes and shields in `shield_hosts`, by default as `place_team` says; a policy
-    that is to be killed is alone in one more.
+    that is to be killed is alone in one more. `trusted`: see `prepare`.
 
     `criterion` evaluates the ground truth. `on_progress` gets a dict with `phase` ("start", "bring-up", "mission",
     "landing", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in
@@ -77,7 +78,7 @@ def run_mission(
     out = Path(out_dir).resolve()
     killed = mission.names[mission.kill_robot] if mission.kill_s is not None else ""
     placement = place_team(mission.names, policy_hosts, shield_hosts, killed)
-    shields = prepare(mission, out)
+    shields = prepare(mission, out, trusted=trusted)
     report = on_progress or (lambda progress: None)
     load = MachineLoad()
     flight = _fly(mission, placement, out, report)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from deploy.bundle import load_bundle
+from deploy.bundle.signature import key_text, read_public_key
 from deploy.contract import CommandSpec, Contract
 from deploy.runtime.compatibility import check_robot
 from deploy.shield import JointShieldParams, ShieldParams, make_shield_params
@@ -23,14 +24,18 @@ OF_A_DRIVER = ("robot_type", "base_pose")  # parameters of a robot's policy that
 ShieldOf = dict[str, ShieldParams | JointShieldParams]  # robot by name
 
 
-def prepare(mission: Mission, out: Path, team: Team | None = None, here: Sequence[str] = ()) -> ShieldOf:
+def prepare(
+    mission: Mission, out: Path, team: Team | None = None, here: Sequence[str] = (), trusted: Sequence[str] = ()
+) -> ShieldOf:
     """Check every policy of `mission`, write what its nodes read into `out`; the parameters of each robot's shield.
 
-    `team`: the file that the mission is from, with limits and drivers; `here`: the robots that this computer carries.
+    `team`: the file that the mission is from, with limits, drivers and keys; `here`: the robots that this computer
+    carries; `trusted`: public keys, one of which must have signed each policy; none for any policy.
 
     BundleError or ValueError for a policy or a mission that cannot be.
     """
-    bundles = {file: load_bundle(file) for file in dict.fromkeys(m.bundle for m in mission.team)}
+    trusted = [key_text(read_public_key(text)) for text in (*trusted, *(team.trusted_keys if team else ()))]
+    bundles = {file: load_bundle(file, trusted) for file in dict.fromkeys(m.bundle for m in mission.team)}
     shields, limits = {}, team.limits() if team else {}
     for member in mission.team:
         contract = bundles[member.bundle].contract
@@ -44,7 +49,7 @@ def prepare(mission: Mission, out: Path, team: Team | None = None, here: Sequenc
     out.mkdir(parents=True, exist_ok=True)
     prints = {member.name: bundles[member.bundle].fingerprint for member in mission.team}
     save_mission(mission, out / PLAN)
-    parameters = team_parameters(mission, shields, prints, out)
+    parameters = team_parameters(mission, shields, prints, out, trusted)
     if team is not None:
         _apply_team(parameters, mission, team, here, out)
     (out / PARAMETERS).write_text(json.dumps(parameters, indent=1))
@@ -96,10 +101,13 @@ def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
         raise ValueError(f"{command}; the policy was trained for {list(spec.low)} to {list(spec.high)}")
 
 
-def team_parameters(mission: Mission, shields: ShieldOf, prints: Mapping[str, str], out: Path) -> dict[str, Any]:
+def team_parameters(
+    mission: Mission, shields: ShieldOf, prints: Mapping[str, str], out: Path, trusted: Sequence[str]
+) -> dict[str, Any]:
     """The parameter file of a mission's nodes, on top of config/team.yaml; JSON is YAML.
 
-    `shields`: parameters of each robot's shield; `prints`: fingerprint of its policy file. The mission is in `out`.
+    `shields`: parameters of each robot's shield; `prints`: fingerprint of its policy file; `trusted`: public
+    keys. The mission is in `out`.
     """
     team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
     # Shields keep drones apart from drones: the base of an arm says little about where the arm is.
@@ -119,6 +127,7 @@ def team_parameters(mission: Mission, shields: ShieldOf, prints: Mapping[str, st
     }
     for member in mission.team:
         robot = {**series, "robot_type": member.robot, "base_pose": yaw_of(member.base_pose)}
+        robot["trusted_keys"] = list(trusted) or [""]
         limits = asdict(shields[member.name]).items()
         nodes[f"/{member.name}/policy"] = {**robot, **team, "bundle": member.bundle}
         nodes[f"/{member.name}/shield"] = {

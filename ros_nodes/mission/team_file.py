@@ -11,13 +11,14 @@ shield: {ramp_s: 0.4}               # limits of all shields; a robot may have it
 hosts: {policies: 1, shields: 2}    # processes
 mission: plan.json                  # orders over time; none: an operator gives them
 recorder: true
+trusted_keys: [me.pub]              # only policies signed with one of them, see `phalanx sign`; none: any
 namespace: fleet                    # of the nodes that serve the whole team
 ```
 """
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from deploy.bundle import load_bundle
+from deploy.bundle.signature import key_text, read_public_key
 from deploy.runtime.compatibility import check_robot
 from deploy.shield import make_shield_params
 from hardware import load_robot
@@ -61,13 +63,14 @@ class Robot(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Team(Struct, forbid_unknown_fields=True, frozen=True):
-    """What a team file holds; paths are absolute and robots have their type."""
+    """What a team file holds; paths are absolute, robots have their type and keys are base64."""
 
     robots: Annotated[tuple[Robot, ...], Meta(min_length=1)]
     shield: dict[str, Any] = {}
     hosts: Hosts = Hosts()
     mission: str = ""
     recorder: bool = True
+    trusted_keys: tuple[str, ...] = ()  # base64, or files with them
     namespace: Annotated[str, Meta(pattern="^([A-Za-z][A-Za-z0-9_]*)?$")] = ""
 
     @property
@@ -103,9 +106,13 @@ def load_team(path: Path | str) -> Team:
     twice = [name for name, count in Counter(robot.name for robot in team.robots).items() if count > 1]
     if twice:
         raise TeamError(f"{file}: robots: {twice[0]!r} is there twice; every robot has a name of its own")
+    try:
+        keys = tuple(_key(text, file.parent) for text in team.trusted_keys)
+    except ValueError as error:
+        raise TeamError(f"{file}: trusted_keys: {error}") from error
+    team = msgspec.structs.replace(team, trusted_keys=keys)
     robots = tuple(
-        _checked(robot, team.shield, file.parent, f"{file}: robots[{number}]")
-        for number, robot in enumerate(team.robots)
+        _checked(robot, team, file.parent, f"{file}: robots[{number}]") for number, robot in enumerate(team.robots)
     )
     mission = str((file.parent / team.mission).resolve()) if team.mission else ""
     team = msgspec.structs.replace(team, robots=robots, mission=mission)
@@ -116,16 +123,21 @@ def load_team(path: Path | str) -> Team:
     return team
 
 
-def _checked(robot: Robot, shared: Mapping[str, Any], folder: Path, where: str) -> Robot:
+def _key(text: str, folder: Path) -> str:
+    path = folder / Path(text).expanduser()
+    return key_text(read_public_key(str(path) if path.is_file() else text))
+
+
+def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
     """`robot` with its type and the path of its bundle; TeamError for what its nodes would refuse."""
     bundle, key = str((folder / robot.bundle).resolve()), "bundle"
     try:
-        contract = load_bundle(bundle).contract
+        contract = load_bundle(bundle, team.trusted_keys).contract
         key = "type"
         spec = load_robot(robot.type or contract.robot.name)
         check_robot(contract, spec, bundle)
         key = "shield"
-        make_shield_params(spec, **{**contract.shield, **shared, **robot.shield})
+        make_shield_params(spec, **{**contract.shield, **team.shield, **robot.shield})
         key = "driver"
         if robot.driver:
             load_plugin("driver", robot.driver)

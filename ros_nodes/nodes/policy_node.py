@@ -11,7 +11,13 @@ from hardware import load_robot
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.loop import Deadlines
-from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_series_dir, declare_team
+from ros_nodes.lifecycle.parameters import (
+    declare,
+    declare_base_pose,
+    declare_series_dir,
+    declare_team,
+    declare_trusted_keys,
+)
 from ros_nodes.lifecycle.polling import Waiter
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import CommandInbox
@@ -35,6 +41,7 @@ class PolicyNode(ManagedNode):
         self.robot_name, self._peer_names = declare_team(self)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) to fly.")
+        self._trusted_keys = declare_trusted_keys(self)
         self._series_dir = declare_series_dir(self)
         self._max_age_s = declare(
             self,
@@ -52,7 +59,7 @@ class PolicyNode(ManagedNode):
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
-        self._runtime = PolicyRuntime.load(self._bundle, robot=spec)
+        self._runtime = PolicyRuntime.load(self._bundle, spec, self._trusted_keys)
         contract = self._runtime.contract
         self._period_s, self._sensor_ns = contract.control_dt_s, round(1e9 / spec.sensor_hz)
         self._state = OwnState(self, spec, self._base_pose)

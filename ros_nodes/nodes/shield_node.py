@@ -22,7 +22,13 @@ from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.clock import SenderClock
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
-from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_series_dir, declare_team
+from ros_nodes.lifecycle.parameters import (
+    declare,
+    declare_base_pose,
+    declare_series_dir,
+    declare_team,
+    declare_trusted_keys,
+)
 from ros_nodes.lifecycle.polling import Waiter
 from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.messages import qos
@@ -56,6 +62,7 @@ class ShieldNode(ManagedNode):
         self._fingerprint = declare(
             self, "fingerprint", "", "Fingerprint of the policy file to be flown; by default that of `bundle`."
         )
+        self._trusted_keys = declare_trusted_keys(self)
         self._status_hz = declare(
             self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is published at once.", low=0.1, high=50.0
         )
@@ -239,11 +246,13 @@ class ShieldNode(ManagedNode):
     def _limits_of_bundle(self, spec: RobotSpec) -> Mapping[str, Any]:
         """What the policy was trained behind; BundleError, a ValueError, for a file that is not for this robot."""
         if not self._bundle:
+            if self._trusted_keys and not self._fingerprint:
+                raise ValueError("trusted_keys: a bundle or a fingerprint is needed to know the policy file by")
             return {}
         from deploy.bundle import load_bundle  # here, for a shield without a file needs no onnxruntime
         from deploy.runtime.compatibility import check_robot
 
-        bundle = load_bundle(self._bundle)
+        bundle = load_bundle(self._bundle, self._trusted_keys)
         check_robot(bundle.contract, spec, self._bundle)
         self._fingerprint = self._fingerprint or bundle.fingerprint
         return bundle.contract.shield
