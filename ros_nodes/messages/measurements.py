@@ -9,16 +9,20 @@ from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import base_frame, odometry_of, write_odometry
 from ros_nodes.messages.joints import JointConverter
+from ros_nodes.messages.transforms import Transforms
 
 
 class Measurements:
-    """Publishes `odom`, and `joint_states` where there are joints.
+    """Publishes `odom`, `joint_states` where there are joints, and tf.
 
     The odometry of a fixed base is published once a control period only: just its peers use it.
     """
 
-    def __init__(self, node: ManagedNode, spec: RobotSpec, robot: str, namespace: str = ""):
+    def __init__(
+        self, node: ManagedNode, spec: RobotSpec, robot: str, transforms: Transforms | None, namespace: str = ""
+    ):
         """`namespace` ends in a slash; empty for the node's own."""
+        self._transforms, self._fixed_base = transforms, spec.fixed_base
         self._odometry = odometry_of(base_frame(robot))
         self._odometry_publisher = node.advertise(Odometry, f"{namespace}odom", qos.MEASURED)
         self._odometry_ns = round(1e9 / spec.control_hz) if spec.fixed_base else 0
@@ -36,3 +40,6 @@ class Measurements:
             self._odometry_publisher.publish(self._odometry)
         if self._joint_publisher is not None:
             self._joint_publisher.publish(self._joints.write(state, stamp_ns))
+        if self._transforms is not None:
+            frame = self._odometry.child_frame_id
+            self._transforms.update(frame, state.base_pos, state.base_quat, stamp_ns, self._fixed_base)

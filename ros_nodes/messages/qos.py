@@ -9,6 +9,9 @@ SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 # Sensors are published reliable (REP-2003), so that every subscriber can hear them; ours ask for no more than SENSOR.
 MEASURED = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 
+# As tf2 has it.
+TF = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
+
 # Late joiners, such as a restarted node, receive the last message.
 LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 

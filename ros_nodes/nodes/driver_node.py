@@ -24,6 +24,7 @@ from ros_nodes.messages.diagnostics import read_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.subscriptions import place
+from ros_nodes.messages.transforms import declare_tf_hz, make_transforms
 
 NS = 1_000_000_000
 SILENT = (State.DISARMED.name, State.FAULT.name)  # in which a shield may have nothing to say
@@ -47,6 +48,7 @@ class DriverNode(ManagedNode):
             self, "command_timeout_s", 0.5, "The robot is stopped when no command has come for so long, s.", 0.05, 2.0
         )
         self._base_pose = declare_base_pose(self)
+        self._tf_hz = declare_tf_hz(self)
         self._driver: Driver | None = None
 
     def configure(self) -> None:
@@ -61,7 +63,7 @@ class DriverNode(ManagedNode):
         if spec.fixed_base:
             self._bolted = empty_state(len(spec.joints))
             place(self._bolted, *self._base_pose)
-        self._measurements = Measurements(self, spec, self._name)
+        self._measurements = Measurements(self, spec, self._name, make_transforms(self, self._tf_hz))
         self._commands = self.subscribe(JointState, "command", qos.COMMAND_IN)
         self._status = self.subscribe(DiagnosticArray, "status", qos.LATCHED)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)

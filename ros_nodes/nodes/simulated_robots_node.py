@@ -24,6 +24,7 @@ from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, odometry_of
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.topics import GROUND_TRUTH, object_topic
+from ros_nodes.messages.transforms import Transforms, declare_tf_hz, make_transforms
 from ros_nodes.mission.ground_truth import ground_truth_columns
 from ros_nodes.mission.mission import Mission, load_mission
 from sim.noise import Noise
@@ -48,6 +49,7 @@ class SimulatedRobotsNode(ManagedNode):
         self._seed = declare(self, "seed", 0, "Seed of the sensor noise.", low=0, high=2**31 - 1)
         self._physics_hz = declare(self, "physics_hz", 500.0, "Physics steps per second.", low=100.0, high=2000.0)
         self._series_dir = declare_series_dir(self)
+        self._tf_hz = declare_tf_hz(self)
         text = "Standard deviation of the noise of measurements, unit as its name ends; of slides 0.02 m per rad."
         noise = {field.name: declare(self, f"noise.{field.name}", 0.0, text, 0.0, 1.0) for field in fields(Noise)}
         self._noise = Noise(**noise)
@@ -71,7 +73,8 @@ class SimulatedRobotsNode(ManagedNode):
         self._sensor_every = [self._every(spec.sensor_hz) for spec in specs]
         self._control_every = min(self._every(spec.control_hz) for spec in specs)
         named = list(zip(specs, mission.names, strict=True))
-        self._measurements = [Measurements(self, spec, name, f"/{name}/") for spec, name in named]
+        self._transforms = make_transforms(self, self._tf_hz)
+        self._measurements = [Measurements(self, spec, name, self._transforms, f"/{name}/") for spec, name in named]
         self._objects = [(name, odometry_of(name)) for name in mission.objects]
         self._trackers = [self.advertise(Odometry, object_topic(name), qos.MEASURED) for name in mission.objects]
         self._object_every = self._every(OBJECT_HZ)
@@ -130,7 +133,10 @@ class SimulatedRobotsNode(ManagedNode):
                 self._post(now_ns, partial(self._measurements[number].publish, robot.measure(), now_ns))
         if count % self._object_every == 0:
             for (name, message), publisher in zip(self._objects, self._trackers, strict=True):
-                self._post(now_ns, partial(_track, publisher, message, self._team.measure_object(name), now_ns))
+                self._post(
+                    now_ns,
+                    partial(_track, publisher, message, self._transforms, self._team.measure_object(name), now_ns),
+                )
 
     def _post(self, now_ns: int, publish: Callable[[], None]) -> None:
         delay_s = self._latency_s + self._jitter_s * random()
@@ -164,9 +170,13 @@ class SimulatedRobotsNode(ManagedNode):
                 self._command_series.add(arrived_ns / NS, number, (arrived_ns - stamp_ns) * 1e-6)
 
 
-def _track(publisher: LifecyclePublisher, message: Odometry, state: ObjectState, stamp_ns: int) -> None:
+def _track(
+    publisher: LifecyclePublisher, message: Odometry, transforms: Transforms | None, state: ObjectState, stamp_ns: int
+) -> None:
     write_object(message, state, stamp_ns)
     publisher.publish(message)
+    if transforms is not None:
+        transforms.update(message.child_frame_id, state.pos, state.quat, stamp_ns)
 
 
 def main() -> int:
