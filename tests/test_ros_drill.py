@@ -1,11 +1,18 @@
 """One row of the drill for real: its table tells what happened."""
 
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
+from nav_msgs.msg import Odometry
+from rclpy.serialization import deserialize_message, serialize_message
+
 from ros_nodes.mission.drill import drill
+from ros_nodes.mission.faults import ROWS
+from ros_nodes.mission.relay import changed, delay, duplicates, loss, reordering, silence, unchanged
 
 ZOO = Path(__file__).parents[1] / "zoo"
 pytestmark = [pytest.mark.ros, pytest.mark.alone]
@@ -19,5 +26,35 @@ def test_a_killed_policy_is_held_landed_and_a_fault_and_its_neighbour_flies_on(t
 
 
 def test_an_unknown_row_is_named(tmp_path):
-    with pytest.raises(ValueError, match="unknown row 'fire'; known: policy killed, "):
+    with pytest.raises(ValueError, match="unknown row 'fire'; known: policy killed, ARMED; "):
         drill(ZOO / "swarm-swap.onnx", tmp_path, rows=["fire"])
+
+
+def test_a_lost_shield_is_told_as_it_is_and_its_neighbour_flies_on(tmp_path):
+    """Nobody says that it is a fault: the shield is silent, and the robot's own watchdog stops its motors."""
+    (outcome,) = drill(ZOO / "swarm-swap.onnx", tmp_path, rows=["shield killed"])
+    assert (outcome.state, outcome.other_state, outcome.passed) == ("SILENT", "POLICY", True), outcome
+    assert 2.0 < outcome.down_s < 4.0 and outcome.down_m_s > 2.0, "it levels, then it falls"
+
+
+def test_every_fault_has_a_name_of_its_own():
+    titles = [row.title for row in ROWS]
+    assert len({*titles}) == len(titles)
+
+
+def test_ways_lose_delay_double_and_overtake_as_many_as_they_say():
+    random, sent = Random(0), [bytes([number]) for number in range(200)]
+
+    def arrived(way):
+        due = [(0.02 * at + late_s, message) for at, m in enumerate(sent) for late_s, message in way(m, random)]
+        return [message for _, message in sorted(due)]
+
+    assert arrived(unchanged) == arrived(delay(0.2)) == sent and arrived(silence) == []
+    assert 40 < len(sent) - len(arrived(loss(0.3))) < 80
+    assert arrived(duplicates)[::2] == arrived(duplicates)[1::2] == sent
+    mixed = arrived(reordering(0.3, 0.05))
+    assert sorted(mixed) == sent and 20 < sum(np.diff([m[0] for m in mixed]) < 0) < 80
+    ((late_s, message),) = changed(Odometry, lambda m: setattr(m, "child_frame_id", "x"))(
+        serialize_message(Odometry()), random
+    )
+    assert (late_s, deserialize_message(message, Odometry).child_frame_id) == (0.0, "x")

@@ -15,13 +15,15 @@ def drill(
     out_dir: OutFolder = None,
     json: Json = False,
 ) -> int:
-    """Strike a team of two simulated Crazyflies in flight with one fault after the other; exits 1 when one ends badly.
+    """Strike a simulated team in flight with one fault after the other; exits 1 when one ends badly.
 
-    Processes killed, frozen and interrupted, a second policy, an emergency stop, a lost recorder, a replaced file. Each
-    row says what must happen, how many control periods passed until the shield acted, and how it ended.
+    Processes killed and frozen in each phase, lost, late, doubled and false messages, strangers, a full disk, an
+    emergency stop. The first robot is struck; each row is a flight of 20 s and says what must happen, how many control
+    periods passed until the shield acted, and how it ended.
 
     Args:
-        path: Policy file of a Crazyflie with goals.
+        path: Policy file of a Crazyflie with goals, which flies two; or a team file (.yaml), all of whose robots are
+            simulated.
         rows: Only these faults, by name; all when none is given.
         out_dir: New folder for logs and series; a fresh one under runs/drill when not given.
         json: Print one JSON object on stdout.
@@ -33,15 +35,20 @@ def drill(
     with make_progress() as progress:
         bar = progress.add_task("drill", total=len(rows or ROWS), note="")
         outcomes = fly(path, folder, lambda outcome: progress.update(bar, advance=1, note=outcome.name), rows)
+    passed = all(outcome.passed for outcome in outcomes)
     if json:
-        print_json({"passed": all(outcome.passed for outcome in outcomes), "rows": as_json(outcomes)})
-        return 0 if all(outcome.passed for outcome in outcomes) else 1
-    table = Table("fault", "held after", "ended", "must", "other", "closest")
+        print_json({"passed": passed, "rows": as_json(outcomes)})
+        return 0 if passed else 1
+    table = Table("fault", "held after", "ended", "must", "other", "closest", "moved")
     for row in outcomes:
         periods = "-" if row.reaction_periods is None else f"{row.reaction_periods:.1f} periods"
         mark = "" if row.passed else " [red]failed[/]"
         state = f"{row.state}{', [red]motors off in the air[/]' if row.cut_in_air else ''}"
-        table.add_row(row.name + mark, periods, state, row.must, row.other_state, f"{row.least_distance_m:.2f} m")
+        if row.down_s is not None:
+            state += f", down after {row.down_s:.1f} s at {row.down_m_s:.1f} m/s"
+        closest = "-" if row.least_distance_m is None else f"{row.least_distance_m:.2f} m"
+        moved = f"{row.moved_m:.2f} m"
+        table.add_row(row.name + mark, periods, state, row.must, row.other_state or "-", closest, moved)
     out.print(table)
     err.print(f"logs and series are in {folder}", markup=False)
-    return 0 if all(outcome.passed for outcome in outcomes) else 1
+    return 0 if passed else 1

@@ -65,17 +65,20 @@ def node_command(
     namespace: str = "",
     parameters: Sequence[str] = (),
     nodes: Sequence[str] = (),
+    remaps: Sequence[str] = (),
 ) -> list[str]:
     """Command line of `ros_nodes.nodes.<module>`; later parameter files win, and `parameters` ("name:=value") over all.
 
-    `nodes` ("namespace/kind") are those that the module "host" carries. `python -m` rather than an installed
-    executable, so that it runs from a source tree too.
+    `nodes` ("namespace/kind") are those that the module "host" carries; `remaps` ("name:=other"): topics that have
+    another name for them. `python -m` rather than an installed executable, so that it runs from a source tree too.
     """
     command = [sys.executable, "-m", f"ros_nodes.nodes.{module}", *nodes, "--ros-args"]
     for file in params_files:
         command += ["--params-file", str(file)]
     if namespace:
         command += ["-r", f"__ns:=/{namespace}"]
+    for remap in remaps:
+        command += ["-r", remap]
     for parameter in parameters:
         command += ["-p", parameter]
     return command
@@ -109,14 +112,19 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self, name: str, module: str, namespace: str = "", parameters: Sequence[str] = ()) -> None:
-        """Start `ros_nodes.nodes.<module>` as process `name`; `parameters`, "name:=value", are on top of the files."""
-        node = f"{namespace}/{module.removesuffix('_node')}".strip("/")
-        self._start(name, [node], node_command(module, self._params_files, namespace, parameters))
+    def start(
+        self, name: str, module: str, namespace: str = "", parameters: Sequence[str] = (), remaps: Sequence[str] = ()
+    ) -> None:
+        """Start `ros_nodes.nodes.<module>` as process `name`; `parameters`, "name:=value", are on top of the files.
 
-    def start_host(self, name: str, nodes: Sequence[str]) -> None:
+        `remaps`, "topic:=other", as in `start_host`: a topic has another name for this process.
+        """
+        node = f"{namespace}/{module.removesuffix('_node')}".strip("/")
+        self._start(name, [node], node_command(module, self._params_files, namespace, parameters, remaps=remaps))
+
+    def start_host(self, name: str, nodes: Sequence[str], remaps: Sequence[str] = ()) -> None:
         """Start the process `name` that carries `nodes`, each "namespace/kind"."""
-        self._start(name, nodes, node_command("host", self._params_files, nodes=nodes))
+        self._start(name, nodes, node_command("host", self._params_files, nodes=nodes, remaps=remaps))
 
     def _start(self, name: str, nodes: Sequence[str], command: Sequence[str]) -> None:
         self._process_of |= dict.fromkeys(nodes, name)

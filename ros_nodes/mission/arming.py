@@ -33,8 +33,10 @@ def first_orders(mission: Mission, node: MissionNode) -> Callable[[], None]:
     return send
 
 
-def arm(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:
-    """Arm all robots, start their policies, and wait until these have flown them for a moment.
+def arm(
+    node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None], robots: Sequence[str] | None = None
+) -> None:
+    """Arm all `robots`, start their policies, and wait until these have flown them for a moment.
 
     A robot that lost its policy meanwhile is started again; one that was stopped by a person is not. `watch` is called
     again and again, and may raise. Raises ArmError.
@@ -46,7 +48,7 @@ def arm(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[],
         node.update()
         executor.spin_once(timeout_sec=WATCH_S)
         for name, shield in zip(node.team, node.shields, strict=True):
-            if shield.state == "POLICY":
+            if shield.state == "POLICY" or (robots is not None and name not in robots):
                 continue
             steady_since = now
             if shield.state == "STOPPED":

@@ -1,83 +1,35 @@
 """A drill: faults on a simulated team in flight, what must happen, and what did. Every row is a flight of its own."""
 
-import os
 import shutil
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rclpy.executors import SingleThreadedExecutor
-from sensor_msgs.msg import JointState
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
-from ros_nodes.lifecycle.bring_up import node_names
+from hardware.spec import RobotSpec
 from ros_nodes.lifecycle.clock import machine_clock
-from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
+from ros_nodes.lifecycle.processes import ProcessError
 from ros_nodes.lifecycle.series import read_series
-from ros_nodes.messages import qos
-from ros_nodes.mission.arming import arm, land
-from ros_nodes.mission.deploy import BRING_UP_S, CONFIG, operator
+from ros_nodes.mission.arming import land
+from ros_nodes.mission.drill_flight import OTHER, STRUCK, simulated, team_in_flight
 from ros_nodes.mission.failures import events
-from ros_nodes.mission.ground_truth import read_ground_truth
+from ros_nodes.mission.faults import ROWS, Row
+from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
 from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
-from ros_nodes.mission.operator import MissionNode, bring_up
-from ros_nodes.mission.placement import place_team
-from ros_nodes.mission.prepare import PARAMETERS, prepare
+from ros_nodes.mission.team_file import Team, load_team, team_mission
 
-STRUCK, OTHER = 0, 1  # rows of the robot that the fault is for, and of its neighbour
-WITHIN_PERIODS = 8  # five until the shield acts, one of its own, and two for the machine
-CALM_S, AFTER_S, DOWN_S = 1.0, 2.5, 8.0
-IN_AIR_M = 0.15
+AFTER_S, DOWN_S = 2.5, 2.0
+FALL_ROWS = 10  # of the ground truth before the touch-down
+IN_AIR_M, ON_GROUND_M = 0.15, 0.05
 MOTORS_OFF = 1.05  # of the least thrust
-
-
-@dataclass
-class Flight:
-    """A team of two that hovers under its policies."""
-
-    mission: Mission
-    processes: Processes
-    node: MissionNode
-    executor: SingleThreadedExecutor
-    out: Path
-
-    @property
-    def policy(self) -> str:
-        """The process of the struck robot's policy."""
-        return self.processes.process_of(f"{self.mission.names[STRUCK]}/policy")
-
-    @property
-    def shield(self) -> str:
-        """The process of its shield."""
-        return self.processes.process_of(f"{self.mission.names[STRUCK]}/shield")
-
-    def watch(self, duration_s: float, act: Callable[[], None] = lambda: None) -> None:
-        """Let time pass; `act` is called at 50 Hz."""
-        until = time.monotonic() + duration_s
-        while time.monotonic() < until:
-            act()
-            self.node.update()
-            self.executor.spin_once(timeout_sec=0.02)
-
-    def signal(self, process: str, number: int) -> None:
-        """Send a signal to one of the processes."""
-        os.kill(self.processes.pid(process), number)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A fault, and what must come of it."""
-
-    name: str
-    strike: Callable[[Flight], None]
-    ends: tuple[str, ...]  # states of the struck robot that are right in the end
-    within: int | None = WITHIN_PERIODS  # control periods in which its shield has to take it; None where it need not
+STAYS_M = 0.3  # a robot that its policy keeps leaves its place by less
+TEAM_FILES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,146 +41,135 @@ class Outcome:
     passed: bool
     reaction_periods: float | None  # from the fault to the first command that is not the policy's
     state: str  # of the struck robot in the end
-    other_state: str
-    least_distance_m: float
+    other_state: str  # of its neighbour; empty without one
+    least_distance_m: float | None
+    moved_m: float  # the farthest that it was from where it was struck
+    down_s: float | None  # from the fault until it was on the ground, and how fast it came down last
+    down_m_s: float | None
     cut_in_air: int  # control periods with motors off above the ground
     reason: str
+    lost: tuple[str, ...]  # processes that ended and that robots can do without
 
 
 def drill(
-    bundle: Path, out: Path, on_row: Callable[[Outcome], None] = lambda outcome: None, rows: Sequence[str] = ()
+    path: Path, out: Path, on_row: Callable[[Outcome], None] = lambda outcome: None, rows: Sequence[str] = ()
 ) -> list[Outcome]:
-    """Fly all rows, or those named, with a Crazyflie's policy file; ValueError for a name or file that cannot be.
+    """Fly all rows, or those named: two robots with a Crazyflie's policy file, or those of a team file, simulated.
 
-    Logs and series of each are in a folder of its own below `out`.
+    The fault is for the first robot. Logs and series of each row are in a folder of its own below `out`. ValueError for
+    a name or file that cannot be.
     """
-    known = {row.name: row for row in ROWS}
+    known = {row.title: row for row in ROWS}
     if unknown := [name for name in rows if name not in known]:
-        raise ValueError(f"unknown row {unknown[0]!r}; known: {', '.join(known)}")
-    load_bundle(bundle)
+        raise ValueError(f"unknown row {unknown[0]!r}; known: {'; '.join(known)}")
+    team = simulated(load_team(path)) if path.suffix in TEAM_FILES else None
+    if team is None:
+        load_bundle(path)
     outcomes = []
     for number, row in enumerate([known[name] for name in rows] or ROWS):
-        outcomes.append(_fly_row(row, bundle, out / f"{number + 1}_{row.name.replace(' ', '_')}"))
+        folder = out / f"{number + 1:02d}_{row.title.replace(' ', '_').replace(',', '')}"
+        outcomes.append(_fly_row(row, path, team, folder))
         on_row(outcomes[-1])
     return outcomes
 
 
-def _fly_row(row: Row, bundle: Path, out: Path) -> Outcome:
+def _fly_row(row: Row, path: Path, team: Team | None, out: Path) -> Outcome:
     out.mkdir(parents=True)
-    file = Path(shutil.copy(bundle, out / "policy.onnx"))
-    mission = replace(plan_swap(2, 60.0, None, seed=0), orders=(), checks_s=(60.0,)).flown_by({CRAZYFLIE: file})
-    with _flight(mission, out) as flight:
-        flight.watch(CALM_S)
+    mission = team_mission(team) if team else replace(plan_swap(2, 60.0, None, seed=0), orders=(), checks_s=(60.0,))
+    file = Path(shutil.copy(mission.team[STRUCK].bundle or path, out / "policy.onnx"))
+    if team is None:
+        mission = mission.flown_by({CRAZYFLIE: file})
+    with team_in_flight(mission, out, team, row.phase, row.through, row.edit) as flight:
         struck_ns = machine_clock().now_ns()
         row.strike(flight)
         flight.watch(AFTER_S)
-        until = time.monotonic() + DOWN_S
-        while flight.node.shields[STRUCK].state == "LANDING" and time.monotonic() < until:
+        until = time.monotonic() + row.patience_s
+        while time.monotonic() < until:
+            with suppress(ProcessError):  # some were killed
+                flight.processes.check()
+            told = [*flight.processes.lost, *flight.refusals, flight.node.shields[STRUCK].reason]
+            if flight.state() in row.ends and any(row.says in reason for reason in told):
+                break
             flight.watch(0.1)
-        flight.watch(0.3)
-        states = [shield.state for shield in flight.node.shields]
-        changes = events(flight.node.changes, struck_ns)
-        land(flight.node, flight.executor, lambda: None, [mission.names[OTHER]])
-    return _outcome(row, mission, out, struck_ns, states, changes)
-
-
-@contextmanager
-def _flight(mission: Mission, out: Path) -> Iterator[Flight]:
-    """The team in the air, its policies flying it."""
-    prepare(mission, out)
-    domain_id = free_domain_id()
-    environment = ros_environment(domain_id)
-    with (
-        Processes([CONFIG, out / PARAMETERS], out / "logs", environment) as processes,
-        operator(mission.names, domain_id, environment) as (node, executor),
-    ):
-        processes.start("recorder", "recorder_node")
-        processes.start("simulated_robots", "simulated_robots_node")
-        for name, nodes in place_team(mission.names, own_policy=mission.names[STRUCK]).items():
-            processes.start_host(name, nodes)
-        bring_up(node, executor, node_names(mission.names, True, True), BRING_UP_S, processes.check)
-        arm(node, executor, processes.check)
-        yield Flight(mission, processes, node, executor, out)
-
-
-def _outcome(
-    row: Row, mission: Mission, out: Path, struck_ns: int, states: list[str], changes: list[dict[str, Any]]
-) -> Outcome:
-    name, spec = mission.names[STRUCK], load_robot(CRAZYFLIE)
+        flight.watch(DOWN_S if flight.state() == "SILENT" else 0.3)
+        end = _End(
+            [flight.state(robot) for robot in range(len(mission.names))],
+            [event for event in events(flight.node.changes, struck_ns) if event["robot"] == flight.name],
+            flight.refusals,
+            list(flight.processes.lost),
+        )
+        land(flight.node, flight.executor, lambda: None, flight.others)
     truth = read_ground_truth(read_series(out / "series" / "simulated_robots_state.npy"), mission)
-    first, other = (truth.robots[row].base_pos for row in (STRUCK, OTHER))
-    least_m = float(np.linalg.norm(first - other, axis=-1).min())
-    after = truth.time_s > struck_ns * 1e-9
-    height = first[:, 2] - spec.home_height_m
-    off = truth.target[STRUCK][:, spec.channel_names.index("thrust")] < MOTORS_OFF * spec.command_low[0]
-    cut = 0 if "STOPPED" in row.ends else int((after & off & (height > IN_AIR_M)).sum())
-    taken = [event for event in changes if event["robot"] == name and event["t_s"] > 0.0]
+    return _outcome(row, mission, truth, struck_ns * 1e-9, end)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    states: list[str]
+    changes: list[dict[str, Any]]  # of the struck robot's shield, `t_s` since the fault
+    refusals: list[str]
+    lost: list[str]
+
+
+def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, end: _End) -> Outcome:
+    spec, truth_of = load_robot(mission.team[STRUCK].robot), truth.robots[STRUCK]
+    after, others = truth.time_s > struck_s, truth.robots[OTHER:]
+    least_m = min((_distance(truth_of.base_pos, other.base_pos) for other in others), default=None)
+    cut, down = (0, None) if spec.flight is None else _descent(truth, after, spec)
+    moved_m = _moved(truth_of.base_pos[after]) if after.any() else 0.0
+    taken = [event for event in end.changes if event["t_s"] > 0.0]
     periods = taken[0]["t_s"] * spec.control_hz if taken else None
-    in_time = row.within is None or (periods is not None and periods <= row.within)
+    reasons = [*(event["reason"] for event in taken), *end.refusals, *end.lost]
+    excused = {"STOPPED", "SILENT"} & {*row.ends}  # a person stopped it, or its own watchdog did
     passed = (
-        states[STRUCK] in row.ends and states[OTHER] == "POLICY" and in_time and least_m > 2 * spec.radius_m and not cut
+        end.states[STRUCK] in row.ends
+        and {*end.states[OTHER:]} <= {"POLICY"}
+        and (row.within is None or (periods is not None and periods <= row.within))
+        and (least_m is None or least_m > 2 * spec.radius_m)
+        and (not cut or bool(excused))
+        and (row.ends != ("POLICY",) or row.phase != "POLICY" or moved_m < STAYS_M)
+        and (not row.says or any(row.says in reason for reason in reasons))
     )
-    must = " or ".join(row.ends) + ("" if row.within is None else f", held within {row.within} periods")
-    reason = taken[-1]["reason"] if taken else ""
-    rounded = None if periods is None else round(periods, 1)
-    struck, neighbour = states
-    return Outcome(row.name, must, passed, rounded, struck, neighbour, round(least_m, 3), cut, reason)
+    return Outcome(
+        row.title,
+        " or ".join(row.ends) + ("" if row.within is None else f", held within {row.within} periods"),
+        passed,
+        None if periods is None else round(periods, 1),
+        end.states[STRUCK],
+        end.states[OTHER] if others else "",
+        None if least_m is None else round(least_m, 3),
+        round(moved_m, 2),
+        None if down is None else round(down[0] - struck_s, 2),
+        None if down is None else round(down[1], 2),
+        0 if excused else cut,
+        next((reason for reason in reasons if row.says and row.says in reason), taken[-1]["reason"] if taken else ""),
+        tuple(end.lost),
+    )
 
 
-def _kill_policy(flight: Flight) -> None:
-    flight.processes.kill(flight.policy)
+def _distance(first: np.ndarray, other: np.ndarray) -> float:
+    """The least, m, of two ways (T, 3)."""
+    return float(np.linalg.norm(first - other, axis=-1).min())
 
 
-def _freeze(process: Callable[[Flight], str], duration_s: float) -> Callable[[Flight], None]:
-    def strike(flight: Flight) -> None:
-        name = process(flight)
-        flight.signal(name, signal.SIGSTOP)
-        flight.watch(duration_s)
-        flight.signal(name, signal.SIGCONT)
-
-    return strike
+def _moved(way: np.ndarray) -> float:
+    """How far, m, the way (T, 3) leads from its beginning."""
+    return float(np.linalg.norm(way - way[0], axis=-1).max())
 
 
-def _second_policy(flight: Flight) -> None:
-    """Somebody else asks for full thrust, as often as the policy."""
-    spec = load_robot(CRAZYFLIE)
-    publisher = flight.node.create_publisher(JointState, f"/{flight.mission.names[STRUCK]}/requested", qos.COMMAND_IN)
-    message = JointState(name=list(spec.channel_names), effort=[spec.command_high[0], *[float("nan")] * 3])
-
-    def ask() -> None:
-        message.header.stamp = flight.node.get_clock().now().to_msg()
-        publisher.publish(message)
-
-    flight.watch(2.0, ask)
-
-
-def _kill_recorder(flight: Flight) -> None:
-    flight.processes.kill("recorder")
-
-
-def _replace_bundle(flight: Flight) -> None:
-    (flight.out / "policy.onnx").write_bytes(b"something else")
-
-
-def _stop(flight: Flight) -> None:
-    flight.node.ask(flight.mission.names[STRUCK], "estop")
-
-
-def _interrupt_shield(flight: Flight) -> None:
-    flight.signal(flight.shield, signal.SIGINT)
-
-
-ROWS = (
-    Row("policy killed", _kill_policy, ("FAULT",)),
-    Row("policy frozen for 0.2 s", _freeze(lambda flight: flight.policy, 0.2), ("POLICY",)),
-    Row("policy frozen for 2 s", _freeze(lambda flight: flight.policy, 2.0), ("FAULT",)),
-    Row("second policy", _second_policy, ("FAULT",), within=WITHIN_PERIODS + 8),
-    Row("shield frozen for 0.2 s", _freeze(lambda flight: flight.shield, 0.2), ("POLICY",), within=WITHIN_PERIODS + 10),
-    Row("shield interrupted", _interrupt_shield, ("DISARMED",)),
-    Row("emergency stop", _stop, ("STOPPED",)),
-    Row("recorder killed", _kill_recorder, ("POLICY",), within=None),
-    Row("policy file replaced", _replace_bundle, ("POLICY",), within=None),
-)
+def _descent(truth: GroundTruth, after: np.ndarray, spec: RobotSpec) -> tuple[int, tuple[float, float] | None]:
+    """Control periods with motors off above the ground; when a drone in the air came down, s, and how fast, m/s."""
+    height = truth.robots[STRUCK].base_pos[:, 2] - spec.home_height_m
+    off = truth.target[STRUCK][:, spec.channel_names.index("thrust")] < MOTORS_OFF * spec.command_low[0]
+    in_air = height > IN_AIR_M
+    cut = int((after & off & in_air).sum())
+    landed = after & (height < ON_GROUND_M) & (np.maximum.accumulate(after & in_air))
+    if not landed.any():
+        return cut, None
+    row = int(np.argmax(landed))
+    before = slice(max(row - FALL_ROWS, 0), row + 1)
+    fastest = float((-np.diff(height[before]) / np.diff(truth.time_s[before])).max())
+    return cut, (float(truth.time_s[row]), fastest)
 
 
 def as_json(outcomes: list[Outcome]) -> list[dict[str, Any]]:
