@@ -20,8 +20,8 @@ _NO_TURN = np.array([1.0, 0.0, 0.0, 0.0])
 # (4, 16): from a quaternion r to the matrix that takes q to the product q r, so that products become matrix products.
 _FOLLOWED_BY = np.stack([multiply(np.eye(4), unit) for unit in np.eye(4)]).reshape(4, 16)
 # What MuJoCo also knows and would change where a site is: refused, for silently reading past it would be worse.
-_UNREAD = frozenset({"euler", "axisangle", "xyaxes", "zaxis", "ref"})
-_NO_DEFAULT = {"joint": _UNREAD | {"pos", "axis", "type"}, "site": _UNREAD | {"pos", "quat"}}
+UNREAD = frozenset({"euler", "axisangle", "xyaxes", "zaxis", "ref"})
+_NO_DEFAULT = {"joint": UNREAD | {"pos", "axis", "type"}, "site": UNREAD | {"pos", "quat"}}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +82,7 @@ def load_chain(spec: RobotSpec, frame: str) -> Chain:
         known = ", ".join(spec.frames) or "none"
         raise ValueError(f"robot {spec.name!r} has no frame {frame!r}; it has: {known}")
     root = ET.parse(spec.mjcf).getroot()
-    _check_file(spec, root)
+    check_file(spec, root)
     present = {joint.get("name") for joint in root.findall("worldbody//joint")}
     for name in spec.joint_names:
         if name not in present:
@@ -114,10 +114,10 @@ def _chain(spec: RobotSpec, way: Sequence[ET.Element]) -> Chain:
     for element in way:
         _check_passed(spec, element)
         if element.tag != "joint":
-            pos = pos + rotate(turn, _numbers(element, "pos", "0 0 0"))
-            turn = multiply(turn, _unit(_numbers(element, "quat", "1 0 0 0")))
+            pos = pos + rotate(turn, numbers(element, "pos", "0 0 0"))
+            turn = multiply(turn, unit(numbers(element, "quat", "1 0 0 0")))
             continue
-        axis, anchor = _unit(_numbers(element, "axis", "0 0 1")), _numbers(element, "pos", "0 0 0")
+        axis, anchor = unit(numbers(element, "axis", "0 0 1")), numbers(element, "pos", "0 0 0")
         is_hinge = element.get("type", "hinge") == "hinge"
         joints.append(spec.joint_names.index(element.get("name", "")))
         places.append(pos + rotate(turn, anchor))
@@ -158,7 +158,7 @@ def _block_diagonal(blocks: np.ndarray) -> np.ndarray:
     return np.einsum("ij,iab->iajb", np.eye(count), blocks).reshape(count * rows, count * columns)
 
 
-def _check_file(spec: RobotSpec, root: ET.Element) -> None:
+def check_file(spec: RobotSpec, root: ET.Element) -> None:
     """Raise ValueError for what would move any site of the file and is not read here."""
     name = f"robot {spec.name!r}: {spec.mjcf.name}"
     if root.find("worldbody//frame") is not None:
@@ -171,7 +171,7 @@ def _check_file(spec: RobotSpec, root: ET.Element) -> None:
 def _check_passed(spec: RobotSpec, element: ET.Element) -> None:
     """Raise ValueError for what would move the site and is not read here."""
     name = f"robot {spec.name!r}: {element.tag} {element.get('name', '')!r} in {spec.mjcf.name}"
-    if unread := sorted(_UNREAD.intersection(element.keys())):
+    if unread := sorted(UNREAD.intersection(element.keys())):
         raise ValueError(f"{name} has {unread[0]!r}; kinematics reads pos, quat and axis only")
     if element.tag not in ("joint", "freejoint"):
         return
@@ -181,11 +181,13 @@ def _check_passed(spec: RobotSpec, element: ET.Element) -> None:
         raise ValueError(f"{name} moves a frame and is not a joint of the spec")
 
 
-def _numbers(element: ET.Element, attribute: str, default: str) -> np.ndarray:
+def numbers(element: ET.Element, attribute: str, default: str) -> np.ndarray:
+    """The numbers of an attribute; `default` is what MuJoCo takes where there is none."""
     return np.array(element.get(attribute, default).split(), dtype=np.float64)
 
 
-def _unit(vector: np.ndarray) -> np.ndarray:
+def unit(vector: np.ndarray) -> np.ndarray:
+    """`vector` (n,) with the length 1."""
     return vector / np.linalg.norm(vector)
 
 

@@ -1,6 +1,7 @@
-"""tf of a simulated drone and an arm, as RViz hears it."""
+"""tf and description of a simulated drone and an arm, as RViz hears them."""
 
 import time
+import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 pytest.importorskip("rclpy")
 from geometry_msgs.msg import TransformStamped
 from ros_rig import SPEC, Rig, standing
+from std_msgs.msg import String
 
 from hardware import load_robot
+from ros_nodes.messages import qos
 from ros_nodes.messages.transforms import TFMessage, Transforms
 
 
@@ -49,8 +52,6 @@ def test_free_bases_are_on_tf_and_bolted_ones_on_tf_static(tmp_path):
             )
             assert rig.state("cf1")
             return
-        from ros_nodes.messages import qos
-
         free, fixed = [], []
         rig.node.create_subscription(TFMessage, "/tf", free.append, qos.TF)
         rig.node.create_subscription(TFMessage, "/tf_static", fixed.append, qos.LATCHED)
@@ -66,3 +67,20 @@ def test_free_bases_are_on_tf_and_bolted_ones_on_tf_static(tmp_path):
         (arm,) = fixed[-1].transforms
         assert (arm.header.frame_id, arm.child_frame_id) == ("world", "panda_1/base_link")
         np.testing.assert_allclose(pose(arm), [3.0, 0.0, 0.2, np.cos(0.4), 0.0, 0.0, np.sin(0.4)], atol=1e-6)
+
+
+@pytest.mark.ros
+def test_who_comes_late_hears_what_the_robot_looks_like_and_its_joints_are_those_of_joint_states(tmp_path):
+    arm = load_robot("ur5e")
+    with Rig(tmp_path, mission=standing([[0.0, 0.0, 0.0, 0.0]], arm)) as rig:
+        rig.start("simulated_robots", "ur5e_1/shield", armed=False)
+        heard: list[String] = []
+        rig.node.create_subscription(String, "/ur5e_1/robot_description", heard.append, qos.LATCHED)
+        until = time.monotonic() + 5.0
+        while not heard:
+            assert time.monotonic() < until
+            rig.executor.spin_once(timeout_sec=0.1)
+        robot = ET.fromstring(heard[0].data)
+        assert robot.find("link").get("name") == "base_link"
+        moving = {joint.get("name") for joint in robot.iterfind("joint") if joint.get("type") != "fixed"}
+        assert moving == set(arm.joint_names)

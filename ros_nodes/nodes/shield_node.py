@@ -11,6 +11,7 @@ from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 
 from deploy.shield import Context, Shield, make_shield_params
 from deploy.shield.authority import Authority, Change, State
@@ -19,6 +20,7 @@ from deploy.shield.param_checks import bounds_of
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
+from hardware.urdf import make_urdf
 from ros_nodes.lifecycle.clock import SenderClock
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
@@ -96,6 +98,8 @@ class ShieldNode(ManagedNode):
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
+        self._description_publisher = self.advertise(String, "robot_description", qos.LATCHED)
+        self._description = self._describe(spec)
         self._status = ShieldStatus(self.robot_name, 1 / self._status_hz)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 
@@ -125,6 +129,8 @@ class ShieldNode(ManagedNode):
         authority = self._authority = Authority(Shield(self._params, self._spec), self._start, self._tell)
         if reason := self._stop_file.read():  # a stop outlives every process: only a reset ends it
             authority.estop(reason)
+        if self._description:
+            self._description_publisher.publish(String(data=self._description))
         period_ns, clock = round(self._params.control_dt_s * 1e9), self.clock
         waiter = Waiter(self, [self._requested])
         self._request: ActuatorCommand | None = None
@@ -146,6 +152,14 @@ class ShieldNode(ManagedNode):
         finally:
             self._authority = None
             self._asks.drop()
+
+    def _describe(self, spec: RobotSpec) -> str:
+        """The robot as URDF; empty, and logged, where its MJCF has what URDF has not."""
+        try:
+            return make_urdf(spec)
+        except ValueError as error:
+            self.get_logger().warning(f"no robot_description: {error}")
+            return ""
 
     def _take_request(self) -> bool:
         """Read a request that can be one; garbage counts as silence."""
