@@ -66,8 +66,8 @@ def self_test(bundle: Bundle, name: str = "policy") -> float:
 def read_bundle(data: bytes, name: str, trusted: Iterable[str] = ()) -> Bundle:
     """The policy file with the bytes `data`, checked as by `load_bundle`. Raises BundleError about `name`."""
     try:
-        sealed, signer, signature = split_signature(data)
-        fingerprint = check_fingerprint(sealed)
+        body, signer, signature = split_signature(data)
+        fingerprint = check_fingerprint(body)
         signed_by = check_signature(fingerprint, signer, signature, trusted)
         session = open_session(data)
         metadata = session.get_modelmeta().custom_metadata_map

@@ -35,8 +35,8 @@ def inspect(file: PolicyFile, json: bool = False) -> int:
     error, verified = self_test(bundle, str(file)), verification(file, bundle)
     if json:
         contract = jsonlib.loads(contract_to_json(bundle.contract))
-        seal = {"fingerprint": bundle.fingerprint, "signer": bundle.signer or None}
-        print_json({**seal, "probe_error": error, "verification": verified, "contract": contract})
+        identity = {"fingerprint": bundle.fingerprint, "signer": bundle.signer or None}
+        print_json({**identity, "probe_error": error, "verification": verified, "contract": contract})
     else:
         show_contract(bundle, error, file, verified)
     return 0

@@ -105,6 +105,11 @@ class ManagedNode(LifecycleNode, ABC):
         return self._guard(self.stop)
 
     @property
+    def is_active(self) -> bool:
+        """Whether the loop runs."""
+        return self._loop is not None
+
+    @property
     def failed(self) -> bool:
         """Whether the loop ended by an exception, until the node is configured again."""
         return self._failed

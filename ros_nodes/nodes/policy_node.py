@@ -1,11 +1,13 @@
 """One robot's policy: measurements and peers in, requested actuator commands out, on absolute deadlines."""
 
 import threading
+from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
 
 from deploy.runtime import PolicyRuntime
+from deploy.runtime.swap import SwapRuntime
 from deploy.shield.authority import ASKS_THE_POLICY
 from hardware import load_robot
 from ros_nodes.lifecycle.host import run_node
@@ -24,6 +26,7 @@ from ros_nodes.messages.commands import CommandInbox
 from ros_nodes.messages.conversion import base_frame
 from ros_nodes.messages.diagnostics import POLICY_STATUS, policy_status, read_status
 from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.messages.policy_swap import declare_next_bundle, serve_swaps
 from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 
 SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
@@ -56,10 +59,13 @@ class PolicyNode(ManagedNode):
         text = "A velocity on `cmd_vel` holds for this long, s; then the robot is commanded to stand still."
         self._velocity_timeout_s = declare(self, "cmd_vel_timeout_s", 0.5, text, low=0.05, high=10.0)
         self._base_pose = declare_base_pose(self)
+        declare_next_bundle(self)
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
-        self._runtime = PolicyRuntime.load(self._bundle, spec, self._trusted_keys)
+        load = partial(PolicyRuntime.load, robot=spec, trusted=self._trusted_keys)
+        self._runtime = SwapRuntime(load(self._bundle), self._bundle, self._tell)
+        serve_swaps(self, self._runtime, load)
         contract = self._runtime.contract
         self._period_s, self._sensor_ns = contract.control_dt_s, round(1e9 / spec.sensor_hz)
         self._state = OwnState(self, spec, self._base_pose)
@@ -86,9 +92,7 @@ class PolicyNode(ManagedNode):
         first_ns, first_stamp_ns = first
         self._inbox.start(self._state.state, self._objects.objects)
         self._asked_by = ""
-        about = {"task": self._runtime.contract.task, "bundle": self._bundle}
-        status = policy_status(self.robot_name, self._runtime.fingerprint, about, self.clock.now_ns())
-        self._own_status.publish(status)
+        self._tell()
         deadlines = Deadlines(self._period_s, self.clock, first_ns)
         last_woke_ns = 0
         while (tick := deadlines.wait(stopped)) is not None:
@@ -130,7 +134,9 @@ class PolicyNode(ManagedNode):
     def _is_asked(self) -> bool:
         """Whether the shield wants requests; where it has begun to, the policy begins anew, from where the robot is."""
         if (taken := self._shield_status.take()) is not None:
-            state = read_status(taken[0]).state
+            shield = read_status(taken[0])
+            state = shield.state
+            self._runtime.shield_says(shield.policy_flies, f"{shield.label}: {shield.reason}")
             asked_by = state if state in ASKING else ""
             if asked_by and asked_by != self._asked_by:
                 self._runtime.reset()
@@ -139,6 +145,13 @@ class PolicyNode(ManagedNode):
                 self._inbox.forget()
             self._asked_by = asked_by
         return bool(self._asked_by)
+
+    def _tell(self, swap: str = "") -> None:
+        """Say on `policy/status` which file flies, and what has become of a swap."""
+        if swap:
+            self.get_logger().info(swap)
+        about = {"task": self._runtime.contract.task, "bundle": self._runtime.file, "swap": swap}
+        self._own_status.publish(policy_status(self.robot_name, self._runtime.fingerprint, about, self.clock.now_ns()))
 
     def _await_objects(self, stopped: threading.Event) -> None:
         """Wait until every object that the policy observes has been received."""

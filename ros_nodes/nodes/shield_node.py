@@ -78,7 +78,7 @@ class ShieldNode(ManagedNode):
         self._base_pose = declare_base_pose(self)
         self.add_on_set_parameters_callback(self._may_set)
         self._asks = OperatorServices(
-            self, lambda: self._loop is not None, self._keep_stop, lambda: not self.clock.is_simulated
+            self, lambda: self.is_active, self._keep_stop, lambda: not self.clock.is_simulated
         )
         self._stop_file = StopFile(self._stop_dir, self.robot_name)
         self._authority: Authority | None = None
