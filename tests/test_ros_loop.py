@@ -70,6 +70,24 @@ def test_series_survive_sigkill(tmp_path):
     np.testing.assert_array_equal(series["x"], [0, 1, 4, 9, 16])
 
 
+def test_a_series_for_which_the_disk_has_no_room_ends_and_its_process_does_not(tmp_path):
+    """A page of a mapped file that the disk has no room for ends the process that touches it."""
+    code = (
+        "import numpy as np; from pathlib import Path; from ros_nodes.lifecycle import series\n"
+        "series.ROOM = 4096\n"
+        f"writer = series.SeriesWriter(Path({str(tmp_path / 'a.npy')!r}), ('t', 'x'), 100_000, print)\n"
+        "for i in range(50_000): writer.add(i + 1.0, i * i)\n"
+        f"print(np.load({str(tmp_path / 'a.npy')!r})['t'].max())"
+    )
+    tiny = f"mount -t tmpfs -o size=64k tmpfs {tmp_path}"
+    if subprocess.run(["unshare", "-rm", "sh", "-c", tiny], check=False, capture_output=True).returncode:
+        pytest.skip("a disk that is small cannot be made here")
+    run = f'{tiny} && exec {sys.executable} -c "$0"'
+    ended = subprocess.run(["unshare", "-rm", "sh", "-c", run, code], check=True, capture_output=True, text=True)
+    reason, last = ended.stdout.splitlines()
+    assert reason == f"{tmp_path / 'a.npy'}: No space left on device; the series ends here" and float(last) > 1000
+
+
 def test_a_full_series_drops_what_comes_later(tmp_path):
     writer = SeriesWriter(tmp_path / "a.npy", ("t",), 3)
     for value in range(1, 6):

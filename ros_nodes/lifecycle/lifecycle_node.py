@@ -136,7 +136,7 @@ class ManagedNode(LifecycleNode, ABC):
         if not folder:
             return None
         name = "_".join([*self.get_fully_qualified_name().strip("/").split("/"), *filter(None, [what])])
-        return SeriesWriter(Path(folder) / f"{name}.npy", columns, capacity)
+        return SeriesWriter(Path(folder) / f"{name}.npy", columns, capacity, self.get_logger().error)
 
     def _run(self, stopped: threading.Event) -> None:
         self.clock.start(stopped)

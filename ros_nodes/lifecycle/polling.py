@@ -48,6 +48,11 @@ class Mailbox:
         taken = self.subscription.handle.take_message(self.message_type, self._raw)
         return None if taken is None else (taken[0], taken[1]["received_timestamp"])
 
+    @property
+    def publishers(self) -> int:
+        """How many publishers are heard, known before their first message is; half a microsecond."""
+        return int(self.subscription.handle.get_publisher_count())
+
     def close(self) -> None:
         """Leave the topic."""
         self._node.destroy_subscription(self.subscription)

@@ -1,27 +1,67 @@
 """Time series on disk that survive the death of the process that writes them."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+ROOM = 1 << 20  # bytes, at least, that are reserved at a time
+
 
 class SeriesWriter:
-    """Rows of float64 in a memory-mapped file: a row costs a microsecond, and a SIGKILL loses none."""
+    """Rows of float64 in a memory-mapped file: a row costs a microsecond, and a SIGKILL loses none.
 
-    def __init__(self, path: Path, columns: Sequence[str], capacity: int):
-        """Room for `capacity` rows; further rows are dropped."""
+    What is mapped is reserved on the disk before it is written: where a full disk has no room for a page, the kernel
+    ends the process that touches it. Such a series ends instead.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        capacity: int,
+        on_end: Callable[[str], object] = lambda reason: None,
+    ):
+        """Room for `capacity` rows; further rows are dropped. OSError where not even the first rows have room.
+
+        `on_end` is called with the reason, once, where the disk has no room for more.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         dtype = np.dtype([(name, np.float64) for name in columns])
-        self._rows = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(capacity + 1,)).view(np.float64)
-        self._rows = self._rows.reshape(capacity + 1, len(columns))
-        self._count = 0
+        self._path, self._row_bytes, self._on_end = path, dtype.itemsize, on_end
+        memory = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(capacity + 1,))
+        self._begin = memory.offset
+        self._rows = memory.view(np.float64).reshape(capacity + 1, len(columns))
+        self._count = self._room = 0
+        self._ended = False
+        self._reserve()
 
     def add(self, *values: float) -> None:
         """Append one row; the first column must not be zero, which marks the end."""
-        if self._count < len(self._rows) - 1:
-            self._rows[self._count] = values
-            self._count += 1
+        if self._count == self._room and not self._grow():
+            return
+        self._rows[self._count] = values
+        self._count += 1
+
+    def _grow(self) -> bool:
+        """Room for further rows, where there is any."""
+        if self._ended or self._room == len(self._rows) - 1:
+            return False
+        try:
+            self._reserve()
+        except OSError as error:
+            self._ended = True
+            self._on_end(f"{self._path}: {error.strerror}; the series ends here")
+        return not self._ended
+
+    def _reserve(self) -> None:
+        """Make sure that the next rows, and the row of zeros behind them, are on the disk."""
+        rows = min(self._room + -(-ROOM // self._row_bytes), len(self._rows) - 1)
+        with self._path.open("r+b") as file:
+            begin = self._begin + self._room * self._row_bytes
+            os.posix_fallocate(file.fileno(), begin, (rows + 1 - self._room) * self._row_bytes)
+        self._room = rows
 
 
 def read_series(path: Path) -> dict[str, np.ndarray]:

@@ -1,5 +1,7 @@
 """Topics with the measurements of a robot, real or simulated."""
 
+from collections import deque
+
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
@@ -7,9 +9,11 @@ from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import base_frame, odometry_of, write_odometry
+from ros_nodes.messages.conversion import MessageError, base_frame, odometry_of, write_odometry
 from ros_nodes.messages.joints import JointConverter
 from ros_nodes.messages.transforms import Transforms
+
+REMEMBERED_S = 5.0  # a shield that is blind lands its robot by the last measurement
 
 
 class Measurements:
@@ -27,6 +31,7 @@ class Measurements:
         self._odometry_publisher = node.advertise(Odometry, f"{namespace}odom", qos.MEASURED)
         self._odometry_ns = round(1e9 / spec.control_hz) if spec.fixed_base else 0
         self._last_ns = 0
+        self._stamps_ns: deque[int] = deque(maxlen=round(REMEMBERED_S * spec.sensor_hz))
         self._joints = JointConverter(spec.joint_names, base_frame(robot))
         self._joint_publisher = (
             node.advertise(JointState, f"{namespace}joint_states", qos.MEASURED) if spec.joints else None
@@ -34,6 +39,7 @@ class Measurements:
 
     def publish(self, state: RobotState, stamp_ns: int) -> None:
         """Publish `state` (no batch), measured at `stamp_ns` (the node's clock)."""
+        self._stamps_ns.append(stamp_ns)
         if abs(stamp_ns - self._last_ns) >= self._odometry_ns:
             self._last_ns = stamp_ns
             write_odometry(self._odometry, state, stamp_ns)
@@ -43,3 +49,14 @@ class Measurements:
         if self._transforms is not None:
             frame = self._odometry.child_frame_id
             self._transforms.update(frame, state.base_pos, state.base_quat, stamp_ns, self._fixed_base)
+
+    def refuse(self, stamp_ns: int, publishers: int) -> None:
+        """MessageError for a command stamped `stamp_ns`, of one of several `publishers`, that may be a stranger's.
+
+        A shield stamps its commands with the measurement behind them. Who else commands the robot, by mistake, does not
+        know these times, and is not obeyed; the shield still is. Where only one publishes it is free to stamp.
+        """
+        if publishers > 1 and stamp_ns not in self._stamps_ns:
+            raise MessageError(
+                f"command has {publishers} publishers: obeyed is what answers a measurement, this was not"
+            )

@@ -21,6 +21,9 @@ HISTORY = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE, durabili
 # Subscribers to commands request no deadline, so that any publisher is received, and refused by content instead.
 COMMAND_IN = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
+# What robots obey: the newest, but what a stranger says in between must not push the shield's out.
+COMMANDS_IN = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+
 
 def command_out(control_dt_s: float) -> QoSProfile:
     """For publishers of commands: promised every second period at least, and worth nothing after five."""

@@ -197,6 +197,7 @@ ROWS = (
     Row("shield interrupted", _signal("shield", signal.SIGINT), ("DISARMED", "SILENT")),
     Row("emergency stop", lambda flight: flight.node.ask(flight.name, "estop"), ("STOPPED",)),
     Row("second policy", _stranger("requested"), ("FAULT",), WITHIN_PERIODS + 8),
+    Row("stranger's commands", _stranger("command"), ("POLICY",), None),
     *_late_requests(),
     *_late_odometry(),
     Row("late peer", _hear_late, ("POLICY",), None, GROUND, says="never heard of", through={PEER: silence}),

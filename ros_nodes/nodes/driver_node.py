@@ -64,7 +64,7 @@ class DriverNode(ManagedNode):
             self._bolted = empty_state(len(spec.joints))
             place(self._bolted, *self._base_pose)
         self._measurements = Measurements(self, spec, self._name, make_transforms(self, self._tf_hz))
-        self._commands = self.subscribe(JointState, "command", qos.COMMAND_IN)
+        self._commands = self.subscribe(JointState, "command", qos.COMMANDS_IN)
         self._status = self.subscribe(DiagnosticArray, "status", qos.LATCHED)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
         self._converter = CommandConverter(spec.channels, base_frame(self._name))
@@ -101,16 +101,19 @@ class DriverNode(ManagedNode):
         return bool(is_armed)
 
     def _obey(self, driver: Driver) -> bool:
-        """Pass the newest command on; garbage counts as silence."""
-        taken = self._commands.take()
-        if taken is None:
+        """Pass the newest command on; garbage, and what a stranger says, counts as silence."""
+        newest = None
+        while (taken := self._commands.take()) is not None:
+            try:
+                command, stamp_ns = self._converter.read(taken[0])
+                self._measurements.refuse(stamp_ns, self._commands.publishers)
+            except MessageError as error:
+                self.get_logger().warning(str(error), throttle_duration_sec=1.0)
+            else:
+                newest = command, stamp_ns
+        if newest is None:
             return False
-        try:
-            command, stamp_ns = self._converter.read(taken[0])
-        except MessageError as error:
-            self.get_logger().warning(str(error), throttle_duration_sec=1.0)
-            return False
-        self._sent.publish(self._converter.write(driver.write(command), stamp_ns))
+        self._sent.publish(self._converter.write(driver.write(newest[0]), newest[1]))
         return True
 
     def _release(self) -> None:

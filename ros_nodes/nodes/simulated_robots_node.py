@@ -82,7 +82,7 @@ class SimulatedRobotsNode(ManagedNode):
         self._truth_publisher = self.advertise(PoseArray, GROUND_TRUTH, qos.SENSOR)
         self._truth = PoseArray(poses=[Pose() for _ in mission.names])
         self._truth.header.frame_id = WORLD_FRAME
-        self._commands = [self.subscribe(JointState, f"/{name}/command", qos.COMMAND_IN) for name in mission.names]
+        self._commands = [self.subscribe(JointState, f"/{name}/command", qos.COMMANDS_IN) for name in mission.names]
         self._converters = [CommandConverter(spec.channels) for spec in specs]
         self._make_series(mission)
 
@@ -156,18 +156,19 @@ class SimulatedRobotsNode(ManagedNode):
             self._qpos_series.add(stamp_ns / NS, *self._team.qpos)
 
     def _receive(self, now_ns: int) -> None:
-        for number, robot in enumerate(self._team.robots):
-            taken = self._commands[number].take()
-            if taken is None:
-                continue
-            message, arrived_ns = taken[0], self.clock.arrived_ns(taken[1])
-            try:
-                command, stamp_ns = self._converters[number].read(message)
-            except MessageError:
-                continue  # as hardware would: what is no command does nothing
-            robot.receive(command.target, now_ns / NS)
-            if self._command_series:
-                self._command_series.add(arrived_ns / NS, number, (arrived_ns - stamp_ns) * 1e-6)
+        for number, inbox in enumerate(self._commands):
+            while (taken := inbox.take()) is not None:
+                arrived_ns = self.clock.arrived_ns(taken[1])
+                try:
+                    command, stamp_ns = self._converters[number].read(taken[0])
+                    self._measurements[number].refuse(stamp_ns, inbox.publishers)
+                except MessageError as error:  # as hardware would: what is no command does nothing
+                    self.get_logger().warning(f"{inbox.topic}: {error}", throttle_duration_sec=1.0)
+                    continue
+                self._team.robots[number].receive(command.target, now_ns / NS)
+                self._commanded_ns = now_ns
+                if self._command_series:
+                    self._command_series.add(arrived_ns / NS, number, (arrived_ns - stamp_ns) * 1e-6)
 
 
 def _track(
