@@ -5,6 +5,7 @@ quaternions wxyz, axes x forward, y left, z up.
 """
 
 from dataclasses import dataclass
+from math import nan
 from typing import Any, TypeAlias
 
 Array: TypeAlias = Any  # numpy.ndarray on the robot, torch.Tensor in simulation: the arithmetic is the same
@@ -31,6 +32,14 @@ class Peers:
     lin_vel: Array  # (..., P, 3) m/s, world
     age: Array  # (..., P) s since it was measured
     valid: Array  # (..., P) bool; False marks padding
+
+
+@dataclass(frozen=True, slots=True)
+class Battery:
+    """What a robot says of its battery; NaN for what it does not know."""
+
+    charge: float  # from 0 to 1
+    voltage_v: float = nan
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 from ros_rig import standing
 
 from hardware.spec import RobotSpec
-from hardware.types import ActuatorCommand, RobotState
+from hardware.types import ActuatorCommand, Battery, RobotState
 from ros_nodes.simulation.simulated_team import SimulatedTeam
 
 STEP_S = 0.002
@@ -51,3 +51,10 @@ class MujocoDriver:
         while self._now_s < time.monotonic():
             self._now_s += STEP_S
             self._team.step(self._now_s)
+
+
+class BatteryDriver(MujocoDriver):
+    """Its battery is half empty."""
+
+    def read_battery(self) -> Battery:
+        return Battery(0.5, 3.7)

@@ -1,10 +1,10 @@
 """Drivers: the last few lines before a real robot. One file a vendor; its SDK is imported in `connect` alone."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from hardware.plugins import PluginError, load_plugin
 from hardware.spec import RobotSpec
-from hardware.types import ActuatorCommand, RobotState
+from hardware.types import ActuatorCommand, Battery, RobotState
 
 
 class DriverError(ValueError):
@@ -31,6 +31,14 @@ class Driver(Protocol):
 
     def stop(self) -> None:
         """Bring the robot to rest as its hardware can, and close the link. May be called again, and in any state."""
+
+
+@runtime_checkable
+class HasBattery(Protocol):
+    """What a driver of a robot with a battery has too; asked once a second, from the same thread."""
+
+    def read_battery(self) -> Battery:
+        """The newest that is known. Never waits for news."""
 
 
 def load_driver(name: str, spec: RobotSpec, **options: Any) -> Driver:

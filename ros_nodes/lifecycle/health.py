@@ -18,9 +18,17 @@ class Health:
     """Publishes from the executor's thread, from the node's beginning to its end."""
 
     def __init__(
-        self, node: LifecycleNode, clock: RobotClock, mailboxes: Sequence[Mailbox], failed: Callable[[], bool]
+        self,
+        node: LifecycleNode,
+        clock: RobotClock,
+        mailboxes: Sequence[Mailbox],
+        failed: Callable[[], bool],
+        more: Callable[[], tuple[str, dict[str, str]]],
     ):
-        """`mailboxes`: what the node listens to, a list that changes; `failed`: its loop has ended by an exception."""
+        """`mailboxes`: what the node listens to, a list that changes; `failed`: its loop has ended by an exception;
+        `more`: see `ManagedNode.health`.
+        """
+        self._more = more
         self._node, self._clock, self._mailboxes, self._failed = node, clock, mailboxes, failed
         name = node.get_fully_qualified_name().strip("/")
         self._status = DiagnosticStatus(name=f"{name}: node", hardware_id=name.rpartition("/")[0])
@@ -36,12 +44,15 @@ class Health:
         self._count += 1
         state = self._node._state_machine.current_state[1]
         level, message = DiagnosticStatus.OK, state
+        warning, more = self._more()
+        if warning:
+            level, message = DiagnosticStatus.WARN, warning
         if self._unheard:
             level, message = DiagnosticStatus.WARN, self._unheard[0]
         if self._failed():
             level, message = DiagnosticStatus.ERROR, "its loop has ended, see the log"
         self._status.level, self._status.message = level, message
-        values = {"state": state, "publishers not heard": "; ".join(self._unheard)} | self._clock.diagnostics()
+        values = {"state": state, "publishers not heard": "; ".join(self._unheard)} | more | self._clock.diagnostics()
         self._status.values = [KeyValue(key=key, value=value) for key, value in values.items()]
         array = DiagnosticArray(status=[self._status])
         array.header.stamp.sec, array.header.stamp.nanosec = divmod(self._clock.now_ns(), 1_000_000_000)

@@ -35,7 +35,7 @@ class ManagedNode(LifecycleNode, ABC):
         self.clock = RobotClock(self)
         self._niceness = declare_niceness(self)
         self._mailboxes: list[Mailbox] = []  # what it hears
-        self._health = Health(self, self.clock, self._mailboxes, lambda: self._failed)
+        self._health = Health(self, self.clock, self._mailboxes, lambda: self._failed, lambda: self.health())
         self.hub: Node = self  # subscribes to what nodes of this process share
         self._undo: list[Callable[[], object]] = []  # all that `configure` has begun
         self._failed = False  # the loop ended by an exception
@@ -118,6 +118,10 @@ class ManagedNode(LifecycleNode, ABC):
         """Where the loop has failed: unconfigure the node by way of its error state. Configure it to begin anew."""
         if self._failed and self._loop:
             self.trigger_deactivate()
+
+    def health(self) -> tuple[str, dict[str, str]]:
+        """A warning, or an empty string, and more keys for `/diagnostics`; called by the executor's thread."""
+        return "", {}
 
     def wind_down(self) -> bool:
         """The process has been asked to end: whether this node may; called until all of its nodes may."""

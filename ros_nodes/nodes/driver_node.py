@@ -12,13 +12,14 @@ from sensor_msgs.msg import JointState
 
 from deploy.shield.authority import State
 from hardware import load_robot
-from hardware.drivers import Driver, load_driver
+from hardware.drivers import Driver, HasBattery, load_driver
 from hardware.types import RobotState
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_base_pose
 from ros_nodes.messages import qos
+from ros_nodes.messages.battery import BatteryPublisher
 from ros_nodes.messages.conversion import MessageError, base_frame, empty_state
 from ros_nodes.messages.diagnostics import read_status
 from ros_nodes.messages.joints import CommandConverter
@@ -64,6 +65,7 @@ class DriverNode(ManagedNode):
             self._bolted = empty_state(len(spec.joints))
             place(self._bolted, *self._base_pose)
         self._measurements = Measurements(self, spec, self._name, make_transforms(self, self._tf_hz))
+        self._battery = BatteryPublisher(self) if isinstance(self._driver, HasBattery) else None
         self._commands = self.subscribe(JointState, "command", qos.COMMANDS_IN)
         self._status = self.subscribe(DiagnosticArray, "status", qos.LATCHED)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
@@ -86,6 +88,8 @@ class DriverNode(ManagedNode):
             if self._bolted is not None:  # where policy and shield have it: a driver does not know the world
                 state = replace(self._bolted, joint_pos=state.joint_pos, joint_vel=state.joint_vel, age=state.age)
             self._measurements.publish(state, self.clock.now_ns() - round(float(state.age) * NS))
+            if self._battery is not None and isinstance(driver, HasBattery) and self._battery.due(now_ns):
+                self._battery.publish(driver.read_battery(), now_ns)
 
     def _follow_shield(self, driver: Driver) -> bool:
         """Arm and disarm the device with the shield; True where it was armed now."""

@@ -10,7 +10,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import BatteryState, JointState
 from std_msgs.msg import String
 
 from deploy.shield import Context, Shield, make_shield_params
@@ -33,7 +33,7 @@ from ros_nodes.lifecycle.parameters import (
 )
 from ros_nodes.lifecycle.polling import Waiter
 from ros_nodes.lifecycle.stop_file import StopFile
-from ros_nodes.messages import qos
+from ros_nodes.messages import battery, qos
 from ros_nodes.messages.conversion import MessageError, base_frame
 from ros_nodes.messages.diagnostics import POLICY_STATUS, ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
@@ -74,6 +74,9 @@ class ShieldNode(ManagedNode):
         )
         text = "Folder in which a person's stop is kept; by default phalanx in the user's state folder."
         self._stop_dir = declare(self, "stop_dir", "", text)
+        text = "Charge of the battery, from 0 to 1, below which the robot is not armed."
+        self._least_charge = declare(self, "least_charge", 0.2, text, 0.0, 1.0)
+        self._battery_state: BatteryState | None = None
         self._series_dir = declare_series_dir(self)
         self._base_pose = declare_base_pose(self)
         self.add_on_set_parameters_callback(self._may_set)
@@ -94,6 +97,8 @@ class ShieldNode(ManagedNode):
         self._sender = SenderClock(self.clock)
         self._policy = self.subscribe(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._policy_status: DiagnosticArray | None = None
+        self._battery = self.subscribe(BatteryState, battery.TOPIC, qos.LATCHED)
+        self._battery_state = None
         self._pre_arm = PreArm(self, self._fingerprint, self._peer_names, self._state.topics)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
@@ -203,7 +208,7 @@ class ShieldNode(ManagedNode):
             self._sources_s = now_s + SOURCES_EVERY_S
             count = self.count_publishers("requested")
             self._strangers = f"requests of {count} publishers: none is obeyed" if count > 1 else ""
-            self._policy_status = (self._policy.take() or (self._policy_status,))[0]
+            self._hear_slow()
 
     def _act(self, authority: Authority, now_s: float, what: str) -> str:
         """What a person asked for; why not, or an empty string."""
@@ -217,8 +222,21 @@ class ShieldNode(ManagedNode):
                 return f"reset: {error}"
         if what != "arm":
             return authority.ask(what, now_s)
+        self._hear_slow()
+        missing = self._pre_arm.missing(self._peers.peers, self._policy_status)
+        empty = battery.too_empty(self._battery_state, self._least_charge)
+        return authority.arm([*missing, *filter(None, [empty])])
+
+    def _hear_slow(self) -> None:
+        """Take what says something now and then."""
         self._policy_status = (self._policy.take() or (self._policy_status,))[0]
-        return authority.arm(self._pre_arm.missing(self._peers.peers, self._policy_status))
+        self._battery_state = (self._battery.take() or (self._battery_state,))[0]
+
+    def health(self) -> tuple[str, dict[str, str]]:
+        """The charge, and a warning below that with which it would be armed."""
+        if (state := self._battery_state) is None:
+            return "", {}
+        return battery.too_empty(state, self._least_charge), battery.values(state)
 
     def _keep_stop(self, reason: str) -> None:
         try:

@@ -14,12 +14,13 @@ from rclpy.lifecycle import LifecyclePublisher
 from sensor_msgs.msg import JointState
 
 from hardware import load_robot
-from hardware.types import ObjectState
+from hardware.types import Battery, ObjectState
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import QUIET_NS, ManagedNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_series_dir
 from ros_nodes.messages import qos
+from ros_nodes.messages.battery import BatteryPublisher
 from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, odometry_of, write_object, write_poses
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
@@ -62,6 +63,8 @@ class SimulatedRobotsNode(ManagedNode):
             )
         )
 
+        text = "Charge of all batteries at the beginning, from 0 to 1; they last as long as the robot's maker says."
+        self._charge = declare(self, "battery_charge", 1.0, text, 0.0, 1.0)
         self._commanded_ns = 0  # when the last command came, of any robot
 
     def configure(self) -> None:
@@ -75,6 +78,9 @@ class SimulatedRobotsNode(ManagedNode):
         named = list(zip(specs, mission.names, strict=True))
         self._transforms = make_transforms(self, self._tf_hz)
         self._measurements = [Measurements(self, spec, name, self._transforms, f"/{name}/") for spec, name in named]
+        self._batteries = [
+            (i, BatteryPublisher(self, f"/{n}/")) for i, (spec, n) in enumerate(named) if spec.endurance_s
+        ]
         self._objects = [(name, odometry_of(name)) for name in mission.objects]
         self._trackers = [self.advertise(Odometry, object_topic(name), qos.MEASURED) for name in mission.objects]
         self._object_every = self._every(OBJECT_HZ)
@@ -131,6 +137,10 @@ class SimulatedRobotsNode(ManagedNode):
         for number, (robot, every) in enumerate(zip(robots, self._sensor_every, strict=True)):
             if count % every == number * every // len(robots):
                 self._post(now_ns, partial(self._measurements[number].publish, robot.measure(), now_ns))
+        for number, battery in self._batteries:
+            if battery.due(now_ns):
+                worked_s, endurance_s = robots[number].worked_s, robots[number].spec.endurance_s
+                battery.publish(Battery(max(0.0, self._charge - worked_s / (endurance_s or 1.0))), now_ns)
         if count % self._object_every == 0:
             for (name, message), publisher in zip(self._objects, self._trackers, strict=True):
                 self._post(

@@ -13,6 +13,7 @@ from ros_nodes.simulation.command_watchdog import make_command_watchdog
 from sim.noise import Noise, error_scale
 from sim.scenes.scene import GroupIndex, rest_command
 
+AT_WORK_S = 1.0  # after a command
 Disturb = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (row (13 + 2 J,), spread (12 + 2 J,)) -> row with errors
 
 
@@ -34,6 +35,7 @@ class SimulatedRobot:
         self._watchdog = make_command_watchdog(self.spec)
         self._rest = np.array(rest_command(self.spec, member.joint_pos.tolist()))
         self.target = self._rest.copy()  # (U,) set-points that the drives got last
+        self.worked_s = self._driven_s = 0.0  # how long it has been commanded, for its battery; the last time step
         self._received_s: float | None = None
         self._in_flight: deque[tuple[float, np.ndarray]] = deque()
         self._put_on_stand()
@@ -54,8 +56,11 @@ class SimulatedRobot:
             self._put_on_stand()
             ctrl = self._rest
         else:
+            if now_s - self._received_s < AT_WORK_S:
+                self.worked_s += now_s - self._driven_s
             joint_pos = self._data.qpos[self._index.joint_qpos[0]]
             ctrl = self._watchdog(self.target, now_s - self._received_s, self.true_pose()[3:], joint_pos)
+        self._driven_s = now_s
         self._data.ctrl[self._index.ctrl_index[0]] = ctrl
 
     def measure(self) -> RobotState:

@@ -33,6 +33,7 @@ SPEC = RobotSpec(
     control_hz=50.0,
     sensor_hz=100.0,
     fallback="hover-land",
+    endurance_s=600.0,
     flight=FlightModel(
         hover_thrust_n=HOVER_THRUST_N,
         rotor_time_constant_s=ROTOR_TIME_CONSTANT_S,
@@ -48,6 +49,7 @@ SPEC = RobotSpec(
         "drag": f"{_DRONE_MODELS}: drag_matrix",
         "rate time constant": "critically damped rate loop through the rotor lag: both poles at 1 / (2 tau)",
         "rate limits": "crazyflie-firmware default rate limit 720 deg/s, halved for a policy",
+        "endurance": "Bitcraze, Crazyflie 2.1 Brushless: about 10 minutes of flight with its 350 mAh battery",
         "max tilt": "keeps height at 80 % of full thrust",
         "sensor rate": "motion-capture positioning as commonly run with Crazyswarm2, 100 Hz",
     },

@@ -82,9 +82,11 @@ SPEC = RobotSpec(
     sensor_hz=500.0,
     fallback="damp",
     home_height_m=0.7847,
+    endurance_s=7200.0,
     frames={site: site for site in ("left_foot", "right_foot", "left_hand", "right_hand", "head")},
     sources={
         "links, joints": f"{_URDF}: origins, axes, ranges, masses, centres of mass and inertias; bolted links merged",
+        "endurance": "Unitree, data sheet of the G1: about 2 h, 9000 mAh",
         "mass": f"{_URDF}: sum of all links; the data sheet says about 35 kg with battery",
         "torque and velocity limits": f"{_URDF}: effort and velocity of each joint",
         "armature": "Unitree's rotor inertias and two-stage gears as published in mjlab, g1_constants.py: "

@@ -1,0 +1,49 @@
+"""The battery of a robot: `battery_state`, by sensor_msgs, and what keeps a robot with an empty one on the ground."""
+
+from math import isfinite, nan
+
+from sensor_msgs.msg import BatteryState
+
+from hardware.types import Battery
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import set_stamp
+
+TOPIC = "battery_state"
+EVERY_NS = 1_000_000_000
+
+
+class BatteryPublisher:
+    """Publishes once a second."""
+
+    def __init__(self, node: ManagedNode, namespace: str = ""):
+        """`namespace` ends in a slash; empty for the node's own."""
+        self._publisher = node.advertise(BatteryState, namespace + TOPIC, qos.LATCHED)
+        self._message = BatteryState(temperature=nan, current=nan, charge=nan, capacity=nan, design_capacity=nan)
+        self._message.power_supply_status = BatteryState.POWER_SUPPLY_STATUS_DISCHARGING
+        self._message.present = True
+        self._last_ns = 0
+
+    def due(self, now_ns: int) -> bool:
+        """Whether it is time for the next message."""
+        return abs(now_ns - self._last_ns) >= EVERY_NS
+
+    def publish(self, battery: Battery, now_ns: int) -> None:
+        """Publish `battery`, as it is at `now_ns` (the node's clock)."""
+        self._last_ns = now_ns
+        self._message.percentage, self._message.voltage = battery.charge, battery.voltage_v
+        set_stamp(self._message.header.stamp, now_ns)
+        self._publisher.publish(self._message)
+
+
+def values(message: BatteryState) -> dict[str, str]:
+    """What is known of it, for `/diagnostics`."""
+    found = {"battery [%]": 100 * message.percentage, "battery [V]": message.voltage}
+    return {key: f"{value:.4g}" for key, value in found.items() if isfinite(value)}
+
+
+def too_empty(message: BatteryState | None, least: float) -> str:
+    """Why a robot with this battery should stay where it is, below the charge `least`; empty where that is unknown."""
+    if message is None or not isfinite(message.percentage) or message.percentage >= least:
+        return ""
+    return f"battery at {100 * message.percentage:.0f} %, needs {100 * least:.0f} %"

@@ -1,0 +1,89 @@
+"""Batteries of simulated robots and of drivers: published, shown, and a low one keeps its robot on the ground."""
+
+import json
+import time
+from math import isnan
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy")
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from ros_rig import HOVER, SPEC, Rig
+from sensor_msgs.msg import BatteryState, JointState
+
+from hardware.types import ActuatorCommand
+from ros_nodes.messages import qos
+from ros_nodes.messages.battery import too_empty
+from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.mission.monitor import monitoring
+
+STANDS = [[0.0, 0.0, 1.0, 0.0]]
+
+
+def heard(rig: Rig, within_s: float = 5.0) -> BatteryState:
+    """The next message of cf1's battery."""
+    found: list[BatteryState] = []
+    subscription = rig.node.create_subscription(BatteryState, "/cf1/battery_state", found.append, qos.LATCHED)
+    until = time.monotonic() + within_s
+    while not found:
+        assert time.monotonic() < until, "nothing was said of the battery"
+        rig.executor.spin_once(timeout_sec=0.1)
+    rig.node.destroy_subscription(subscription)
+    return found[-1]
+
+
+@pytest.mark.ros
+def test_a_robot_with_a_low_battery_is_not_armed_and_it_shows(tmp_path):
+    with Rig(tmp_path, STANDS, parameters={"/simulated_robots": {"battery_charge": 0.12}}) as rig:
+        rig.start("simulated_robots", "cf1/shield", armed=False)
+        heard(rig)
+        assert "battery at 12 %, needs 20 %" in rig.asked("cf1", "arm", within_s=3.0)
+        found: list[DiagnosticStatus] = []
+        rig.node.create_subscription(
+            DiagnosticArray, "/diagnostics", lambda m: found.extend(s for s in m.status if "shield" in s.name), 10
+        )
+        until = time.monotonic() + 5.0
+        while not found:
+            assert time.monotonic() < until
+            rig.executor.spin_once(timeout_sec=0.1)
+        assert found[-1].level == DiagnosticStatus.WARN and "battery at 12 %" in found[-1].message
+        assert {v.key: v.value for v in found[-1].values}["battery [%]"] == "12"
+        with monitoring(["cf1"], rig.node.context.get_domain_id()) as monitor:
+            until = time.monotonic() + 8.0
+            while not (monitor.heard and monitor.snapshot()["robots"][0]["battery"]):
+                assert time.monotonic() < until
+                monitor.poll()
+                time.sleep(0.1)
+            assert monitor.snapshot()["robots"][0]["battery"] == {"charge": pytest.approx(0.12), "voltage": None}
+
+
+@pytest.mark.ros
+def test_a_battery_lasts_as_long_as_the_maker_says_and_only_work_empties_it(tmp_path):
+    with Rig(tmp_path, STANDS) as rig:
+        rig.start("simulated_robots")
+        assert heard(rig).percentage == 1.0 and isnan(heard(rig).voltage)
+        publisher = rig.node.create_publisher(JointState, "/cf1/command", qos.COMMAND_IN)
+        converter = CommandConverter(SPEC.channels)
+        begin = time.monotonic()
+        rig.watch("cf1", 6.0, lambda _: publisher.publish(converter.write(ActuatorCommand(HOVER), time.time_ns())))
+        time.sleep(1.1)
+        worked_s = time.monotonic() - begin
+        used_s = (1.0 - heard(rig).percentage) * SPEC.endurance_s
+        assert worked_s - 2.5 < used_s < worked_s + 0.1
+
+
+@pytest.mark.ros
+def test_a_drivers_battery_is_published(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    options = {"driver": "mujoco_driver:BatteryDriver", "options": json.dumps({"log": str(tmp_path / "stopped")})}
+    with Rig(tmp_path, STANDS, parameters={"/**/driver": options}) as rig:
+        rig.start("cf1/driver")
+        battery = heard(rig)
+        assert battery.percentage == 0.5 and battery.voltage == pytest.approx(3.7) and battery.present
+
+
+def test_a_charge_that_nobody_knows_keeps_no_robot_on_the_ground():
+    assert too_empty(None, 0.2) == too_empty(BatteryState(percentage=float("nan")), 0.2) == ""
+    assert too_empty(BatteryState(percentage=0.2), 0.19) == ""
+    assert too_empty(BatteryState(percentage=0.19), 0.2) == "battery at 19 %, needs 20 %"
