@@ -10,18 +10,27 @@ pytest.importorskip("rclpy")
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
 
-from ros_nodes.mission.drill import drill
+from ros_nodes.mission.drill import drill, plan_drill, rows_for
 from ros_nodes.mission.faults import ROWS
 from ros_nodes.mission.relay import changed, delay, duplicates, loss, reordering, silence, unchanged
 
 ZOO = Path(__file__).parents[1] / "zoo"
+STARTS = (("left", 0.0), ("right", 1.4))
 pytestmark = [pytest.mark.ros, pytest.mark.alone]
 
 
+class Driver:
+    """Of a robot that is not there: a drill needs none."""
+
+
 def test_a_killed_policy_is_held_landed_and_a_fault_and_its_neighbour_flies_on(tmp_path):
-    (outcome,) = drill(ZOO / "swarm-swap.onnx", tmp_path, rows=["policy killed"])
+    """Robots of a team file, one of them behind a driver on the day: here both are simulated."""
+    team = tmp_path / "team.yaml"
+    robots = [f"  - {{name: {name}, bundle: {ZOO / 'swarm-swap.onnx'}, base_pose: [{x}, 0, 1, 0]" for name, x in STARTS]
+    team.write_text("robots:\n" + robots[0] + "}\n" + robots[1] + ', driver: "test_ros_drill:Driver"}\n')
+    (outcome,) = drill(team, tmp_path / "out", rows=["policy killed"])
     assert (outcome.state, outcome.other_state, outcome.cut_in_air) == ("FAULT", "POLICY", 0), outcome
-    assert 2.0 < outcome.reaction_periods < 12.0 and outcome.least_distance_m > 1.0
+    assert 2.0 < outcome.reaction_periods < 12.0 and 1.0 < outcome.least_distance_m < 1.5
     assert "request" in outcome.reason
 
 
@@ -40,6 +49,15 @@ def test_a_lost_shield_is_told_as_it_is_and_its_neighbour_flies_on(tmp_path):
 def test_every_fault_has_a_name_of_its_own():
     titles = [row.title for row in ROWS]
     assert len({*titles}) == len(titles)
+
+
+def test_an_arm_has_no_faults_that_only_drones_can_have(tmp_path):
+    team = tmp_path / "team.yaml"
+    team.write_text(f"robots: [{{name: arm, bundle: {ZOO / 'reach.onnx'}}}]")
+    titles = [row.title for row in rows_for(plan_drill(team)[1])]
+    assert "policy killed" in titles and not {"policy killed, STARTING", "late peer"} & {*titles}
+    with pytest.raises(ValueError, match="row 'late peer' is for drones"):
+        drill(team, tmp_path / "out", rows=["late peer"])
 
 
 def test_ways_lose_delay_double_and_overtake_as_many_as_they_say():

@@ -28,12 +28,13 @@ def drill(
         out_dir: New folder for logs and series; a fresh one under runs/drill when not given.
         json: Print one JSON object on stdout.
     """
-    from ros_nodes.mission.drill import ROWS, as_json
+    from ros_nodes.mission.drill import as_json, plan_drill, rows_for
     from ros_nodes.mission.drill import drill as fly
 
     folder = (out_dir or fresh_folder(Path("runs/drill"))).resolve()
+    total = len(rows or rows_for(plan_drill(path)[1]))
     with make_progress() as progress:
-        bar = progress.add_task("drill", total=len(rows or ROWS), note="")
+        bar = progress.add_task("drill", total=total, note="")
         outcomes = fly(path, folder, lambda outcome: progress.update(bar, advance=1, note=outcome.name), rows)
     passed = all(outcome.passed for outcome in outcomes)
     if json:
@@ -47,7 +48,7 @@ def drill(
         if row.down_s is not None:
             state += f", down after {row.down_s:.1f} s at {row.down_m_s:.1f} m/s"
         closest = "-" if row.least_distance_m is None else f"{row.least_distance_m:.2f} m"
-        moved = f"{row.moved_m:.2f} m"
+        moved = "-" if row.moved_m is None else f"{row.moved_m:.2f} m"
         table.add_row(row.name + mark, periods, state, row.must, row.other_state or "-", closest, moved)
     out.print(table)
     err.print(f"logs and series are in {folder}", markup=False)

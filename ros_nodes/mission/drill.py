@@ -13,13 +13,14 @@ import numpy as np
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.spec import RobotSpec
+from ros_nodes.lifecycle.bring_up import BringUpError
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.processes import ProcessError
 from ros_nodes.lifecycle.series import read_series
-from ros_nodes.mission.arming import land
-from ros_nodes.mission.drill_flight import OTHER, STRUCK, simulated, team_in_flight
+from ros_nodes.mission.arming import ArmError, land
+from ros_nodes.mission.drill_flight import GROUND, OTHER, POLICY, STRUCK, simulated, team_in_flight
 from ros_nodes.mission.failures import events
-from ros_nodes.mission.faults import ROWS, Row
+from ros_nodes.mission.faults import POLICY_FILE, ROWS, Row
 from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
 from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
 from ros_nodes.mission.team_file import Team, load_team, team_mission
@@ -39,16 +40,16 @@ class Outcome:
     name: str
     must: str
     passed: bool
-    reaction_periods: float | None  # from the fault to the first command that is not the policy's
     state: str  # of the struck robot in the end
-    other_state: str  # of its neighbour; empty without one
-    least_distance_m: float | None
-    moved_m: float  # the farthest that it was from where it was struck
-    down_s: float | None  # from the fault until it was on the ground, and how fast it came down last
-    down_m_s: float | None
-    cut_in_air: int  # control periods with motors off above the ground
-    reason: str
-    lost: tuple[str, ...]  # processes that ended and that robots can do without
+    other_state: str = ""  # of its neighbour; empty without one
+    reaction_periods: float | None = None  # from the fault to the first command that is not the policy's
+    least_distance_m: float | None = None
+    moved_m: float | None = None  # the farthest that it was from where it was struck
+    down_s: float | None = None  # from the fault until it was on the ground, and how fast it came down last
+    down_m_s: float | None = None
+    cut_in_air: int = 0  # control periods with motors off above the ground
+    reason: str = ""
+    lost: tuple[str, ...] = ()  # processes that ended and that robots can do without
 
 
 def drill(
@@ -62,23 +63,40 @@ def drill(
     known = {row.title: row for row in ROWS}
     if unknown := [name for name in rows if name not in known]:
         raise ValueError(f"unknown row {unknown[0]!r}; known: {'; '.join(known)}")
-    team = simulated(load_team(path)) if path.suffix in TEAM_FILES else None
-    if team is None:
-        load_bundle(path)
+    team, mission = plan_drill(path)
     outcomes = []
-    for number, row in enumerate([known[name] for name in rows] or ROWS):
+    for number, row in enumerate([known[name] for name in rows] or rows_for(mission)):
+        if not row.strikes(mission):
+            raise ValueError(f"row {row.title!r} is for drones, and for two of them where one has to hear the other")
         folder = out / f"{number + 1:02d}_{row.title.replace(' ', '_').replace(',', '')}"
-        outcomes.append(_fly_row(row, path, team, folder))
-        on_row(outcomes[-1])
+        try:
+            outcome = _fly_row(row, mission, team, folder)
+        except (ArmError, BringUpError, ProcessError, TimeoutError) as error:
+            outcome = Outcome(row.title, row.must, False, "NOT FLOWN", reason=str(error))
+        outcomes.append(outcome)
+        on_row(outcome)
     return outcomes
 
 
-def _fly_row(row: Row, path: Path, team: Team | None, out: Path) -> Outcome:
+def plan_drill(path: Path) -> tuple[Team | None, Mission]:
+    """The team of a team file, simulated, and where it stands; two Crazyflies for a policy file. ValueError."""
+    if path.suffix in TEAM_FILES:
+        team = simulated(load_team(path))
+        return team, team_mission(team)
+    load_bundle(path)
+    mission = replace(plan_swap(2, 60.0, None, seed=0), orders=(), checks_s=(60.0,))
+    return None, mission.flown_by({CRAZYFLIE: path})
+
+
+def rows_for(mission: Mission) -> list[Row]:
+    """The rows that its robots can have."""
+    return [row for row in ROWS if row.strikes(mission)]
+
+
+def _fly_row(row: Row, mission: Mission, team: Team | None, out: Path) -> Outcome:
     out.mkdir(parents=True)
-    mission = team_mission(team) if team else replace(plan_swap(2, 60.0, None, seed=0), orders=(), checks_s=(60.0,))
-    file = Path(shutil.copy(mission.team[STRUCK].bundle or path, out / "policy.onnx"))
-    if team is None:
-        mission = mission.flown_by({CRAZYFLIE: file})
+    file = shutil.copy(mission.team[STRUCK].bundle, out / POLICY_FILE)
+    mission = replace(mission, team=(replace(mission.team[STRUCK], bundle=str(file)), *mission.team[OTHER:]))
     with team_in_flight(mission, out, team, row.phase, row.through, row.edit) as flight:
         struck_ns = machine_clock().now_ns()
         row.strike(flight)
@@ -112,37 +130,40 @@ class _End:
 
 
 def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, end: _End) -> Outcome:
-    spec, truth_of = load_robot(mission.team[STRUCK].robot), truth.robots[STRUCK]
-    after, others = truth.time_s > struck_s, truth.robots[OTHER:]
-    least_m = min((_distance(truth_of.base_pos, other.base_pos) for other in others), default=None)
+    specs, own = [load_robot(member.robot) for member in mission.team], truth.robots[STRUCK].base_pos
+    spec, after = specs[STRUCK], truth.time_s > struck_s
+    drones = [robot.base_pos for robot, each in zip(truth.robots, specs, strict=True) if each.flight and spec.flight]
+    least_m = min((_distance(own, other) for other in drones[OTHER:]), default=None)
     cut, down = (0, None) if spec.flight is None else _descent(truth, after, spec)
-    moved_m = _moved(truth_of.base_pos[after]) if after.any() else 0.0
+    moved_m = _moved(own[after]) if after.any() else 0.0
     taken = [event for event in end.changes if event["t_s"] > 0.0]
-    periods = taken[0]["t_s"] * spec.control_hz if taken else None
+    periods = taken[0]["t_s"] * spec.control_hz if taken and row.phase != GROUND else None
     reasons = [*(event["reason"] for event in taken), *end.refusals, *end.lost]
-    excused = {"STOPPED", "SILENT"} & {*row.ends}  # a person stopped it, or its own watchdog did
+    told = [reason for reason in reasons if row.says and row.says in reason]
+    if {"STOPPED", "SILENT"} & {*row.ends}:  # a person stopped it, or its own watchdog did
+        cut = 0
     passed = (
         end.states[STRUCK] in row.ends
         and {*end.states[OTHER:]} <= {"POLICY"}
         and (row.within is None or (periods is not None and periods <= row.within))
         and (least_m is None or least_m > 2 * spec.radius_m)
-        and (not cut or bool(excused))
-        and (row.ends != ("POLICY",) or row.phase != "POLICY" or moved_m < STAYS_M)
-        and (not row.says or any(row.says in reason for reason in reasons))
+        and not cut
+        and (row.ends != ("POLICY",) or row.phase != POLICY or moved_m < STAYS_M)
+        and (not row.says or bool(told))
     )
     return Outcome(
         row.title,
-        " or ".join(row.ends) + ("" if row.within is None else f", held within {row.within} periods"),
+        row.must,
         passed,
-        None if periods is None else round(periods, 1),
         end.states[STRUCK],
-        end.states[OTHER] if others else "",
+        end.states[OTHER] if len(end.states) > OTHER else "",
+        None if periods is None else round(periods, 1),
         None if least_m is None else round(least_m, 3),
         round(moved_m, 2),
         None if down is None else round(down[0] - struck_s, 2),
         None if down is None else round(down[1], 2),
-        0 if excused else cut,
-        next((reason for reason in reasons if row.says and row.says in reason), taken[-1]["reason"] if taken else ""),
+        cut,
+        told[0] if told else taken[-1]["reason"] if taken else "",
         tuple(end.lost),
     )
 

@@ -21,11 +21,11 @@ from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environ
 from ros_nodes.messages import qos
 from ros_nodes.mission.arming import ASK_AGAIN_S, arm, first_orders
 from ros_nodes.mission.deploy import BRING_UP_S, CONFIG, operator
-from ros_nodes.mission.mission import Mission
+from ros_nodes.mission.mission import Member, Mission
 from ros_nodes.mission.operator import MissionNode, bring_up
 from ros_nodes.mission.placement import place_team
 from ros_nodes.mission.prepare import PARAMETERS, prepare
-from ros_nodes.mission.relay import Relay, Way, unchanged
+from ros_nodes.mission.relay import Relay, Way
 from ros_nodes.mission.team_file import Team
 
 STRUCK, OTHER = 0, 1  # rows of the robot that the fault is for, and of its neighbour
@@ -134,13 +134,13 @@ def team_in_flight(
     edit({node: values["ros__parameters"] for node, values in parameters.items()}, mission.names[STRUCK])
     (out / PARAMETERS).write_text(json.dumps(parameters, indent=1))
     through, domain_id = through or {}, free_domain_id()
-    environment, remaps = ros_environment(domain_id), _remaps(mission.names, through)
+    environment, remaps = ros_environment(domain_id), _remaps(mission.team, through)
     with (
         Processes([CONFIG, out / PARAMETERS], out / "logs", environment) as processes,
         operator(mission.names, domain_id, environment, mission.command_names) as (node, executor),
         ExitStack() as stack,
     ):
-        relays = {topic: _relay(node, mission, topic, way) for topic, way in through.items()}
+        relays = {topic: _relay(node, mission.team, topic, way) for topic, way in through.items()}
         for relay in relays.values():
             stack.callback(relay.close)
         processes.start("recorder", "recorder_node")
@@ -166,34 +166,35 @@ def simulated(team: Team) -> Team:
     return msgspec.structs.replace(team, robots=robots, namespace="")
 
 
-def _topics(names: Sequence[str], topic: str) -> tuple[type, str, str]:
+def _topics(team: Sequence[Member], topic: str) -> tuple[type, str, str]:
     """Type of a topic that passes through the drill, what the drill hears, and what it says."""
-    own, peer = f"/{names[STRUCK]}", f"/{names[OTHER % len(names)]}"
+    own, peer = f"/{team[STRUCK].name}", f"/{team[OTHER % len(team)].name}"
+    measured = (JointState, "joint_states") if load_robot(team[STRUCK].robot).fixed_base else (Odometry, "odom")
     return {
         REQUESTED: (JointState, f"{own}/requested_sent", f"{own}/requested"),
-        OWN: (Odometry, f"{own}/odom_sent", f"{own}/odom"),
+        OWN: (measured[0], f"{own}/{measured[1]}_sent", f"{own}/{measured[1]}"),
         PEER: (Odometry, f"{peer}/odom", f"{peer}/odom_heard"),
     }[topic]
 
 
-def _remaps(names: Sequence[str], through: Mapping[str, Way]) -> dict[str, list[str]]:
+def _remaps(team: Sequence[Member], through: Mapping[str, Way]) -> dict[str, list[str]]:
     """By process or node, "topic:=other": who sends to the drill, or hears it, in place of the topic itself."""
     found: dict[str, list[str]] = {}
     for topic in through:
-        _, heard, said = _topics(names, topic)
-        own, sent = names[STRUCK], f"{said}:={heard}"
+        _, heard, said = _topics(team, topic)
+        own, sent, hears = team[STRUCK].name, f"{said}:={heard}", f"{heard}:={said}"
         nodes = {
             REQUESTED: {f"{own}/policy": sent},
             OWN: {"simulated_robots": sent},
-            PEER: {f"{own}/shield": f"{heard}:={said}", f"{own}/policy": f"{heard}:={said}"},
+            PEER: {f"{own}/shield": hears, f"{own}/policy": hears},
         }[topic]
         for node, remap in nodes.items():
             found.setdefault(node, []).append(remap)
     return found
 
 
-def _relay(node: MissionNode, mission: Mission, topic: str, way: Way = unchanged) -> Relay:
-    kind, heard, said = _topics(mission.names, topic)
-    period_s = 1 / load_robot(mission.team[STRUCK].robot).control_hz
+def _relay(node: MissionNode, team: Sequence[Member], topic: str, way: Way) -> Relay:
+    kind, heard, said = _topics(team, topic)
+    period_s = 1 / load_robot(team[STRUCK].robot).control_hz
     profile = qos.command_out(period_s) if topic == REQUESTED else qos.MEASURED
     return Relay(node, kind, heard, said, profile, way)

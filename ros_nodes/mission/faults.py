@@ -14,6 +14,7 @@ from ros_nodes.mission.drill_flight import (
     ARMED,
     GROUND,
     LANDING,
+    OTHER,
     OWN,
     PEER,
     POLICY,
@@ -23,10 +24,12 @@ from ros_nodes.mission.drill_flight import (
     Flight,
     Parameters,
 )
+from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.relay import Way, changed, delay, duplicates, loss, reordering, silence, unchanged
 
 WITHIN_PERIODS = 8  # five until the shield acts, one of its own, and two for the machine
 LASTING_S = 2.0
+POLICY_FILE = "policy.onnx"  # that the struck robot flies, in the folder of the row
 START_S = 25.0  # for a start that is given up, and the landing after it
 
 Strike = Callable[[Flight], None]
@@ -45,6 +48,18 @@ class Row:
     says: str = ""  # what a reason, a refusal or the end of a process has to name
     through: Mapping[str, Way] = field(default_factory=dict)  # topics that pass through the drill, and how at first
     edit: Callable[[Parameters, str], None] = lambda parameters, name: None
+
+    @property
+    def must(self) -> str:
+        """What must come of it, in words."""
+        held = "" if self.within is None else f", held within {self.within} periods"
+        return " or ".join(self.ends) + held
+
+    def strikes(self, mission: Mission) -> bool:
+        """Whether the robots of a mission can have this fault: only drones start and land for long, and have peers."""
+        flies = [load_robot(member.robot).flight is not None for member in mission.team[: OTHER + 1]]
+        needs = [*[True] * (self.phase in (STARTING, LANDING)), *[True] * (2 * (PEER in self.through))]
+        return len(flies) >= len(needs) and all(flies[: len(needs)])
 
     @property
     def title(self) -> str:
@@ -105,7 +120,7 @@ def _fill_disk(flight: Flight) -> None:
 
 
 def _replace_bundle(flight: Flight) -> None:
-    flight.out.joinpath("policy.onnx").write_bytes(b"something else")
+    flight.out.joinpath(POLICY_FILE).write_bytes(b"something else")
 
 
 def _another_file(parameters: Parameters, name: str) -> None:
@@ -126,11 +141,11 @@ def _hear_late(flight: Flight) -> None:
 
 
 def _no_numbers(message: JointState) -> None:
-    message.effort = [nan] * len(message.name)
+    message.effort = message.position = message.velocity = [nan] * len(message.name)
 
 
 def _too_short(message: JointState) -> None:
-    message.effort = message.effort[:-1]
+    message.effort, message.position, message.velocity = message.effort[1:], message.position[1:], message.velocity[1:]
 
 
 def _other_names(message: JointState) -> None:
