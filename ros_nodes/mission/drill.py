@@ -44,7 +44,7 @@ class Outcome:
     other_state: str = ""  # of its neighbour; empty without one
     reaction_periods: float | None = None  # from the fault to the first command that is not the policy's
     least_distance_m: float | None = None
-    moved_m: float | None = None  # the farthest that it was from where it was struck
+    moved_m: float | None = None  # the farthest that its base was from where it was struck; None for one that is fixed
     down_s: float | None = None  # from the fault until it was on the ground, and how fast it came down last
     down_m_s: float | None = None
     cut_in_air: int = 0  # control periods with motors off above the ground
@@ -135,7 +135,7 @@ def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, en
     drones = [robot.base_pos for robot, each in zip(truth.robots, specs, strict=True) if each.flight and spec.flight]
     least_m = min((_distance(own, other) for other in drones[OTHER:]), default=None)
     cut, down = (0, None) if spec.flight is None else _descent(truth, after, spec)
-    moved_m = _moved(own[after]) if after.any() else 0.0
+    moved_m = None if spec.fixed_base else _moved(own[after])
     taken = [event for event in end.changes if event["t_s"] > 0.0]
     periods = taken[0]["t_s"] * spec.control_hz if taken and row.phase != GROUND else None
     reasons = [*(event["reason"] for event in taken), *end.refusals, *end.lost]
@@ -148,7 +148,7 @@ def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, en
         and (row.within is None or (periods is not None and periods <= row.within))
         and (least_m is None or least_m > 2 * spec.radius_m)
         and not cut
-        and (row.ends != ("POLICY",) or row.phase != POLICY or moved_m < STAYS_M)
+        and (row.ends != ("POLICY",) or row.phase != POLICY or moved_m is None or moved_m < STAYS_M)
         and (not row.says or bool(told))
     )
     return Outcome(
@@ -159,7 +159,7 @@ def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, en
         end.states[OTHER] if len(end.states) > OTHER else "",
         None if periods is None else round(periods, 1),
         None if least_m is None else round(least_m, 3),
-        round(moved_m, 2),
+        None if moved_m is None else round(moved_m, 2),
         None if down is None else round(down[0] - struck_s, 2),
         None if down is None else round(down[1], 2),
         cut,
@@ -175,7 +175,7 @@ def _distance(first: np.ndarray, other: np.ndarray) -> float:
 
 def _moved(way: np.ndarray) -> float:
     """How far, m, the way (T, 3) leads from its beginning."""
-    return float(np.linalg.norm(way - way[0], axis=-1).max())
+    return float(np.linalg.norm(way - way[0], axis=-1).max()) if len(way) else 0.0
 
 
 def _descent(truth: GroundTruth, after: np.ndarray, spec: RobotSpec) -> tuple[int, tuple[float, float] | None]:

@@ -215,6 +215,7 @@ ROWS = (
     Row("stranger's commands", _stranger("command"), ("POLICY",), None),
     *_late_requests(),
     *_late_odometry(),
+    Row("peer silent for 2 s", _way(PEER, silence), ("POLICY",), None, through={PEER: unchanged}),
     Row("late peer", _hear_late, ("POLICY",), None, GROUND, says="never heard of", through={PEER: silence}),
     Row(
         "policy of another file",
