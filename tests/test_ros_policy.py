@@ -22,7 +22,7 @@ from deploy.bundle.signature import add_signature, key_text, public_bytes
 from ros_nodes.lifecycle.bring_up import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
 from ros_nodes.mission.deploy import DeployError, run_swap
 
-pytestmark = [pytest.mark.ros, pytest.mark.alone]
+pytestmark = pytest.mark.ros
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -44,6 +44,7 @@ def flown(bundle, tmp_path_factory):
     return result, out, progress
 
 
+@pytest.mark.alone
 def test_a_killed_policy_becomes_a_fallback_within_seven_periods_and_lands(flown):
     result, _, _ = flown
     assert 0 < result["kill_to_fallback_ms"] < 7 * PERIOD_S * 1e3
@@ -51,6 +52,7 @@ def test_a_killed_policy_becomes_a_fallback_within_seven_periods_and_lands(flown
     assert result["shield"]["violations"] == 0
 
 
+@pytest.mark.alone
 def test_commands_are_fresh_and_on_time(flown):
     result, _, _ = flown
     assert result["control_hz"] == pytest.approx(50.0, rel=0.02)
@@ -58,6 +60,7 @@ def test_commands_are_fresh_and_on_time(flown):
     assert result["missed_cycles"] < 0.02 * result["cycles"]
 
 
+@pytest.mark.alone
 def test_the_mission_tells_how_it_goes(flown):
     result, out, progress = flown
     assert [p["phase"] for p in progress if p["phase"] != "mission"] == ["start", "bring-up", "landing", "evaluate"]
@@ -75,6 +78,7 @@ def test_the_mission_tells_how_it_goes(flown):
         assert [e["kind"] for e in json.loads(str(flight["events"]))].count("kill") == 1
 
 
+@pytest.mark.alone
 def test_the_bag_is_read_by_rosbags_and_by_mcap(flown):
     from mcap.reader import make_reader
     from mcap_ros2.decoder import DecoderFactory
@@ -95,6 +99,7 @@ def test_the_bag_is_read_by_rosbags_and_by_mcap(flown):
     assert message.header.frame_id == "world" and message.child_frame_id == "cf1/base_link"
 
 
+@pytest.mark.alone
 def test_a_folder_that_holds_a_mission_is_not_written_over(flown, bundle):
     with pytest.raises(ValueError, match="exists already"):
         run_swap(bundle, flown[1], robots=2)
