@@ -8,6 +8,7 @@ import torch
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 from sim.task import ActionCfg, Tensor
+from sim.tree import on_tensors
 
 
 def decode(cfg: ActionCfg, action: Tensor, state: RobotState, robot: RobotSpec) -> ActuatorCommand:
@@ -35,8 +36,10 @@ def encode(cfg: ActionCfg, target: Tensor, state: RobotState, robot: RobotSpec) 
     centre = decode(cfg, torch.zeros_like(target), state, robot).target
     offset = target - centre
     if cfg.transform is not None:
-        units = torch.eye(offset.shape[-1])
-        columns = [cfg.transform.func(state, unit.expand_as(offset), **cfg.transform.params) for unit in units]
-        offset = torch.linalg.solve(torch.stack(columns, dim=-1), offset)
+        width = offset.shape[-1]
+        units = torch.eye(width).view(width, *[1] * (offset.ndim - 1), width).expand(-1, *offset.shape)
+        states = on_tensors(lambda tensor: tensor.expand(width, *tensor.shape), state)
+        columns = cfg.transform.func(states, units, **cfg.transform.params)
+        offset = torch.linalg.solve(columns.movedim(0, -1), offset)
     scale = torch.tensor(cfg.scale, dtype=target.dtype)
     return torch.where(scale == 0.0, 0.0, offset / scale).clamp(-1.0, 1.0)
