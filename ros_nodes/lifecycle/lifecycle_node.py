@@ -7,14 +7,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 
 from ros_nodes.lifecycle.clock import RobotClock
 from ros_nodes.lifecycle.health import Health
 from ros_nodes.lifecycle.loop import LoopThread, freeze_garbage
-from ros_nodes.lifecycle.parameters import declare_niceness
+from ros_nodes.lifecycle.parameters import declare_niceness, refusal
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.lifecycle.scheduling import schedule_process
 from ros_nodes.lifecycle.series import SeriesWriter
@@ -33,17 +35,22 @@ class ManagedNode(LifecycleNode, ABC):
         super().__init__(name, namespace=namespace)
         self._loop: LoopThread | None = None
         self.clock = RobotClock(self)
-        self._niceness = declare_niceness(self)
         self._mailboxes: list[Mailbox] = []  # what it hears
         self._health = Health(self, self.clock, self._mailboxes, lambda: self._failed, lambda: self.health())
         self.hub: Node = self  # subscribes to what nodes of this process share
         self._undo: list[Callable[[], object]] = []  # all that `configure` has begun
         self._failed = False  # the loop ended by an exception
         self.wake = self.create_guard_condition(lambda: None).trigger  # the executor, from any thread
+        self.add_on_set_parameters_callback(self._may_set)
+        declare_niceness(self)
+        self.read_parameters()
+
+    def read_parameters(self) -> None:
+        """Declare all parameters and keep their values: at the node's start, and again each time it is configured."""
 
     @abstractmethod
     def configure(self) -> None:
-        """Read parameters, load, connect; ValueError with one line when that cannot be."""
+        """Load, connect; ValueError with one line when that cannot be. Parameters have been read."""
 
     @abstractmethod
     def run(self, stopped: threading.Event) -> None:
@@ -73,7 +80,7 @@ class ManagedNode(LifecycleNode, ABC):
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._failed = False
-        result = self._guard(self.configure)
+        result = self._guard(self._configure)
         if result != TransitionCallbackReturn.SUCCESS:
             self._guard(self._release)
         return result
@@ -83,7 +90,7 @@ class ManagedNode(LifecycleNode, ABC):
             if self._loop is not None:  # two loops would be two commanders
                 raise ValueError(f"the loop of {self.get_fully_qualified_name()} has not ended yet")
             freeze_garbage()
-            self.get_logger().info(schedule_process(self._niceness))
+            self.get_logger().info(schedule_process(declare_niceness(self)))
             self._loop = LoopThread(self.get_name(), self._run, self._loop_failed)
             self._loop.start()
 
@@ -141,6 +148,14 @@ class ManagedNode(LifecycleNode, ABC):
             return None
         name = "_".join([*self.get_fully_qualified_name().strip("/").split("/"), *filter(None, [what])])
         return SeriesWriter(Path(folder) / f"{name}.npy", columns, capacity, self.get_logger().error)
+
+    def _configure(self) -> None:
+        self.read_parameters()
+        self.configure()
+
+    def _may_set(self, parameters: list[Parameter]) -> SetParametersResult:
+        reason = refusal(self, parameters)
+        return SetParametersResult(successful=not reason, reason=reason)
 
     def _run(self, stopped: threading.Event) -> None:
         self.clock.start(stopped)

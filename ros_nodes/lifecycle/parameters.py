@@ -1,10 +1,18 @@
-"""Parameters that describe themselves: each has a text, a range where there is one, and stays once the node runs."""
+"""Parameters that describe themselves: each has a text, a range where there is one, and says when it may be set."""
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.exceptions import ParameterException
+from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+AT_CONFIGURE = "Read at configure: may be set while the node is unconfigured."
+ALWAYS = "May be set at any time."
+NEVER = "Only a parameter file or the command line sets it."
+_DEFAULTS: WeakKeyDictionary[Node, dict[str, Any]] = WeakKeyDictionary()  # by parameter, see `declare_following`
 
 
 def declare(
@@ -14,13 +22,17 @@ def declare(
     description: str,
     low: float | None = None,
     high: float | None = None,
-    settable: bool = False,
+    may_be_set: str = AT_CONFIGURE,
 ) -> Any:
-    """Declare `name` on `node` and return its value; `low` and `high` bound a number, in the unit of its name.
+    """Declare `name` on `node`, if it is not there yet, and return its value; `low` and `high` bound a number.
 
-    It stays as it is unless `settable`. ValueError, one line, for a value of another type or out of bounds.
+    `may_be_set` after the node's start: AT_CONFIGURE, ALWAYS or NEVER, the last for all of a node without a lifecycle.
+    ValueError, one line, for a value of another type or out of bounds.
     """
-    descriptor = ParameterDescriptor(description=description, read_only=not settable)
+    if node.has_parameter(name):
+        return node.get_parameter(name).value
+    when = may_be_set if isinstance(node, LifecycleNode) else NEVER
+    descriptor = ParameterDescriptor(description=description, additional_constraints=when, read_only=when == NEVER)
     if low is not None and high is not None:
         if isinstance(default, int):
             descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=0)]
@@ -38,10 +50,32 @@ def declare(
         raise ValueError(f"parameter {name!r} is {given!r}: must be {allowed}") from error
 
 
+def declare_following(node: Node, name: str, default: Any, *described: Any) -> Any:
+    """As `declare`, but a value that no person gave is that of the last `default`, which may change."""
+    defaults = _DEFAULTS.setdefault(node, {})
+    before, defaults[name] = defaults.get(name, default), default
+    value = declare(node, name, default, *described)
+    same = list(value) == before if isinstance(before, list) else value == before
+    if before == default or not same or name in node._parameter_overrides:
+        return value
+    node.set_parameters([Parameter(name, value=default)])
+    return default
+
+
+def refusal(node: LifecycleNode, parameters: list[Parameter]) -> str:
+    """Why these parameters cannot be set now, or an empty string."""
+    state = node._state_machine.current_state[1]
+    known = [p.name for p in parameters if node.has_parameter(p.name)]
+    held = [name for name in known if node.describe_parameter(name).additional_constraints == AT_CONFIGURE]
+    if not held or state in ("unconfigured", "configuring"):
+        return ""
+    return f"{held[0]} is read at configure, and the node is {state}: clean it up first"
+
+
 def declare_team(node: Node) -> tuple[str, list[str]]:
     """Parameters `robot_name` and `team`: this robot and the names of the others."""
     own = node.get_namespace().strip("/")
-    name = declare(node, "robot_name", own, "Name of this robot: its namespace and tf prefix.")
+    name = declare(node, "robot_name", own, "Name of this robot: its namespace and tf prefix.", may_be_set=NEVER)
     team = declare(node, "team", [name], "Names of all robots of the team; this one may be among them.")
     if not name:
         raise ValueError("parameter 'robot_name' is empty and the node has no namespace to take it from")
@@ -53,7 +87,7 @@ def declare_trusted_keys(node: Node) -> list[str]:
     text = (
         "Public keys (base64, or files with them): only a policy file that one of them signed is taken; none for any."
     )
-    return [key for key in declare(node, "trusted_keys", [""], text) if key]
+    return [key for key in declare(node, "trusted_keys", [""], text, may_be_set=NEVER) if key]
 
 
 def declare_base_pose(node: Node) -> list[float]:

@@ -8,14 +8,16 @@ from std_srvs.srv import Trigger
 from deploy.runtime import PolicyRuntime
 from deploy.runtime.swap import SwapRuntime
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
-from ros_nodes.lifecycle.parameters import declare
+from ros_nodes.lifecycle.parameters import ALWAYS, declare
 
 NEXT_BUNDLE = "next_bundle"
 
 
 def declare_next_bundle(node: ManagedNode) -> None:
     """Parameter `next_bundle`, which may be set at any time."""
-    declare(node, NEXT_BUNDLE, "", "Policy file (.onnx) that the service `policy/swap` lets take over.", settable=True)
+    declare(
+        node, NEXT_BUNDLE, "", "Policy file (.onnx) that the service `policy/swap` lets take over.", may_be_set=ALWAYS
+    )
 
 
 def serve_swaps(node: ManagedNode, runtime: SwapRuntime, load: Callable[[str], PolicyRuntime]) -> None:

@@ -40,6 +40,9 @@ class DriverNode(ManagedNode):
 
     def __init__(self, namespace: str = "") -> None:
         super().__init__("driver", namespace)
+        self._driver: Driver | None = None
+
+    def read_parameters(self) -> None:
         own = self.get_namespace().strip("/")
         self._name = declare(self, "robot_name", own, "Name of this robot: its namespace and tf prefix.")
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
@@ -50,7 +53,6 @@ class DriverNode(ManagedNode):
         )
         self._base_pose = declare_base_pose(self)
         self._tf_hz = declare_tf_hz(self)
-        self._driver: Driver | None = None
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)

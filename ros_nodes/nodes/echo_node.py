@@ -27,6 +27,8 @@ class EchoNode(ManagedNode):
 
     def __init__(self, namespace: str = "") -> None:
         super().__init__("echo", namespace)
+
+    def read_parameters(self) -> None:
         self._rate_hz = declare(self, "rate_hz", 0.0, "Messages sent per second; 0 to send back.", low=0.0, high=1000.0)
         self._series_dir = declare_series_dir(self)
 

@@ -33,6 +33,9 @@ class JoystickNode(ManagedNode):
     def __init__(self, namespace: str = "") -> None:
         super().__init__("joystick", namespace)
         self._name = self.get_namespace().strip("/")
+        self._shield = {n: self.create_client(Trigger, f"shield/{n}") for n in BUTTONS if n != "enable"}
+
+    def read_parameters(self) -> None:
         text = "`velocity` sends `cmd_vel`; `goal` moves a `goal` that starts where the robot is."
         self._mode = declare(self, "mode", "velocity", text)
         self._axes = declare(self, "axes", [1, 0, 4, 3], "Axes for forward, left, up and turn; -1 for none.")
@@ -41,7 +44,6 @@ class JoystickNode(ManagedNode):
         )
         text = "Number of the button; -1 for none."
         self._buttons = {n: declare(self, f"button.{n}", b, text, low=-1, high=99) for n, b in BUTTONS.items()}
-        self._shield = {n: self.create_client(Trigger, f"shield/{n}") for n in BUTTONS if n != "enable"}
 
     def configure(self) -> None:
         if self._mode not in ("velocity", "goal"):

@@ -41,6 +41,8 @@ class PolicyNode(ManagedNode):
 
     def __init__(self, namespace: str = "") -> None:
         super().__init__("policy", namespace)
+
+    def read_parameters(self) -> None:
         self.robot_name, self._peer_names = declare_team(self)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) to fly.")

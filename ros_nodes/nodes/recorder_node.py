@@ -23,13 +23,14 @@ class RecorderNode(ManagedNode):
 
     def __init__(self) -> None:
         super().__init__("recorder")
+        self._received_ns = 0
+
+    def read_parameters(self) -> None:
         self._team = declare(self, "team", [""], "Names of the robots.")
         self._joints = declare(self, "joints", False, "Whether the robots have joints.")
         self._objects = declare(self, "objects", [""], "Names of tracked objects.")
         self._commands = declare(self, "commands", [""], "Names of commands on `commands/<name>` of each robot.")
         self._path = declare(self, "bag", "bag", "Folder of the new bag; must not exist.")
-
-        self._received_ns = 0
 
     def configure(self) -> None:
         if Path(self._path).exists():

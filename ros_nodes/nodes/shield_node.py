@@ -7,9 +7,7 @@ from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import BatteryState, JointState
 from std_msgs.msg import String
 
@@ -25,8 +23,10 @@ from ros_nodes.lifecycle.clock import SenderClock
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.parameters import (
+    NEVER,
     declare,
     declare_base_pose,
+    declare_following,
     declare_series_dir,
     declare_team,
     declare_trusted_keys,
@@ -58,8 +58,20 @@ class ShieldNode(ManagedNode):
 
     def __init__(self, namespace: str = "") -> None:
         super().__init__("shield", namespace)
+        self._asks = OperatorServices(
+            self, lambda: self.is_active, self._keep_stop, lambda: not self.clock.is_simulated
+        )
+        self._stop_file = StopFile(self._stop_dir, self.robot_name)
+        self._authority: Authority | None = None
+        self._battery_state: BatteryState | None = None
+        self._winds_down = False
+
+    def read_parameters(self) -> None:
         self.robot_name, self._peer_names = declare_team(self)
-        self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
+        text = "Robot specification by name."
+        self._robot_type = declare(
+            self, "robot_type", "crazyflie", text, may_be_set=NEVER
+        )  # as limits are declared for it
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) whose limits hold by default; empty for none.")
         self._fingerprint = declare(
             self, "fingerprint", "", "Fingerprint of the policy file to be flown; by default that of `bundle`."
@@ -73,19 +85,11 @@ class ShieldNode(ManagedNode):
             declare(self, "home_first", False, "Whether an arm moves to its home pose before its policy begins."),
         )
         text = "Folder in which a person's stop is kept; by default phalanx in the user's state folder."
-        self._stop_dir = declare(self, "stop_dir", "", text)
+        self._stop_dir = declare(self, "stop_dir", "", text, may_be_set=NEVER)
         text = "Charge of the battery, from 0 to 1, below which the robot is not armed."
         self._least_charge = declare(self, "least_charge", 0.2, text, 0.0, 1.0)
-        self._battery_state: BatteryState | None = None
         self._series_dir = declare_series_dir(self)
         self._base_pose = declare_base_pose(self)
-        self.add_on_set_parameters_callback(self._may_set)
-        self._asks = OperatorServices(
-            self, lambda: self.is_active, self._keep_stop, lambda: not self.clock.is_simulated
-        )
-        self._stop_file = StopFile(self._stop_dir, self.robot_name)
-        self._authority: Authority | None = None
-        self._winds_down = False
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
@@ -251,13 +255,6 @@ class ShieldNode(ManagedNode):
         else:
             self.get_logger().info(text)
 
-    def _may_set(self, parameters: list[Parameter]) -> SetParametersResult:
-        """Limits change while the node is unconfigured only: the shield that filters keeps those that it began with."""
-        state = self._state_machine.current_state[1]
-        if state in ("unconfigured", "configuring") or not any(p.name.startswith("shield.") for p in parameters):
-            return SetParametersResult(successful=True)
-        return SetParametersResult(successful=False, reason=f"the shield is {state}: clean it up first")
-
     def _declare_shield_params(self, spec: RobotSpec) -> Any:
         """Every field is a ROS parameter `shield.<field>`: by default that of the policy file, else of the spec."""
         defaults = make_shield_params(spec, **self._limits_of_bundle(spec))
@@ -267,11 +264,9 @@ class ShieldNode(ManagedNode):
             default = getattr(defaults, field.name)
             value = list(default) if isinstance(default, tuple) else default
             name = f"shield.{field.name}"
-            if not self.has_parameter(name):
-                low, high = bounds.get(field.name, (None, None))
-                text = f"{type(defaults).__name__}.{field.name}, see deploy/shield."
-                declare(self, name, value, text, low, high, settable=True)
-            given = self.get_parameter(name).value
+            low, high = bounds.get(field.name, (None, None))
+            text = f"{type(defaults).__name__}.{field.name}, see deploy/shield."
+            given = declare_following(self, name, value, text, low, high)
             values[field.name] = tuple(given) if isinstance(default, tuple) else given
         return make_shield_params(spec, **values)
 

@@ -46,6 +46,9 @@ class SimulatedRobotsNode(ManagedNode):
 
     def __init__(self) -> None:
         super().__init__("simulated_robots")
+        self._commanded_ns = 0  # when the last command came, of any robot
+
+    def read_parameters(self) -> None:
         self._mission = declare(self, "mission", "", "Mission file (.json): which robots, and where everything starts.")
         self._seed = declare(self, "seed", 0, "Seed of the sensor noise.", low=0, high=2**31 - 1)
         self._physics_hz = declare(self, "physics_hz", 500.0, "Physics steps per second.", low=100.0, high=2000.0)
@@ -65,7 +68,6 @@ class SimulatedRobotsNode(ManagedNode):
 
         text = "Charge of all batteries at the beginning, from 0 to 1; they last as long as the robot's maker says."
         self._charge = declare(self, "battery_charge", 1.0, text, 0.0, 1.0)
-        self._commanded_ns = 0  # when the last command came, of any robot
 
     def configure(self) -> None:
         from ros_nodes.simulation.simulated_team import SimulatedTeam  # MuJoCo: only here
