@@ -1,6 +1,8 @@
 """Whoever publishes a goal is heard, or the log says why not; whoever listens to sensors hears them."""
 
 import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -15,12 +17,14 @@ from rcl_interfaces.msg import Log
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from ros_rig import Rig
+from sensor_msgs.msg import JointState
+from system_clock import SystemClock
 from test_ros_commands import CRAZYFLIE, GOAL_POS, operated, receive, state_of
 
 from ros_nodes.lifecycle.bring_up import DEACTIVATE
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.polling import Mailbox
-from ros_nodes.lifecycle.processes import ros_environment
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 
 pytestmark = pytest.mark.ros
@@ -145,3 +149,41 @@ def test_every_node_says_once_a_second_how_it_is(tmp_path):
                 assert taken[0].header.stamp.sec > 0
                 states |= {s.name: s.message for s in taken[0].status if s.name.endswith("node")}
             time.sleep(0.02)
+
+
+COMMANDS = """
+import time
+from ros_nodes.lifecycle.transport import avoid_shared_memory
+avoid_shared_memory()
+import rclpy
+from sensor_msgs.msg import JointState
+from ros_nodes.messages import qos
+rclpy.init()
+publisher = rclpy.create_node("other_computer").create_publisher(JointState, "/cf1/command", qos.command_out(0.02))
+while True:
+    publisher.publish(JointState())
+    time.sleep(0.02)
+"""
+
+
+def test_commands_of_a_computer_whose_clock_is_behind_are_heard(tmp_path):
+    clock, domain = SystemClock(tmp_path), free_domain_id()
+    environment = ros_environment(domain)
+    clock.step(-0.2)
+    with quiet_context(domain, environment) as context:
+        node = rclpy.create_node("robot", context=context)
+        commands = Mailbox(node, JointState, "/cf1/command", qos.COMMAND_IN)
+        sender = subprocess.Popen([sys.executable, "-c", COMMANDS], env=os.environ | environment | clock.environment)
+        try:
+            ages_s, until = [], time.monotonic() + 20.0
+            while len(ages_s) < 50 and time.monotonic() < until:
+                if taken := commands.subscription.handle.take_message(JointState, False):
+                    ages_s.append(time.time() - taken[1]["source_timestamp"] * 1e-9)
+                time.sleep(0.01)
+        finally:
+            sender.kill()
+            sender.wait()
+            node.destroy_node()
+    assert len(ages_s) == 50 and min(ages_s) > 0.2, "as DDS sees them"
+    # A middleware that drops by the receiver's clock leaves that much for the clocks to differ.
+    assert qos.command_out(0.02).lifespan.nanoseconds >= 0.5e9
