@@ -20,6 +20,7 @@ from ros_nodes.lifecycle.parameters import (
     declare_team,
     declare_trusted_keys,
 )
+from ros_nodes.lifecycle.peer_clocks import peer_clocks
 from ros_nodes.lifecycle.polling import Waiter
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import CommandInbox
@@ -66,6 +67,7 @@ class PolicyNode(ManagedNode):
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
         load = partial(PolicyRuntime.load, robot=spec, trusted=self._trusted_keys)
+        peer_clocks(self.hub, self.clock)  # so that its computer is asked, where it has no shield
         self._runtime = SwapRuntime(load(self._bundle), self._bundle, self._tell)
         serve_swaps(self, self._runtime, load)
         contract = self._runtime.contract

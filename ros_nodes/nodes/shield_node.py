@@ -31,6 +31,7 @@ from ros_nodes.lifecycle.parameters import (
     declare_team,
     declare_trusted_keys,
 )
+from ros_nodes.lifecycle.peer_clocks import PeerClocks, peer_clocks
 from ros_nodes.lifecycle.polling import Waiter
 from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.messages import battery, qos
@@ -64,6 +65,7 @@ class ShieldNode(ManagedNode):
         self._stop_file = StopFile(self._stop_dir, self.robot_name)
         self._authority: Authority | None = None
         self._battery_state: BatteryState | None = None
+        self._clocks: PeerClocks | None = None
         self._winds_down = False
 
     def read_parameters(self) -> None:
@@ -103,6 +105,7 @@ class ShieldNode(ManagedNode):
         self._policy_status: DiagnosticArray | None = None
         self._battery = self.subscribe(BatteryState, battery.TOPIC, qos.LATCHED)
         self._battery_state = None
+        self._clocks = peer_clocks(self.hub, self.clock)
         self._pre_arm = PreArm(self, self._fingerprint, self._peer_names, self._state.topics)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
@@ -229,7 +232,7 @@ class ShieldNode(ManagedNode):
         self._hear_slow()
         missing = self._pre_arm.missing(self._peers.peers, self._policy_status)
         empty = battery.too_empty(self._battery_state, self._least_charge)
-        return authority.arm([*missing, *filter(None, [empty])])
+        return authority.arm([*missing, *filter(None, [empty]), *(self._clocks.differing() if self._clocks else [])])
 
     def _hear_slow(self) -> None:
         """Take what says something now and then."""
@@ -237,10 +240,11 @@ class ShieldNode(ManagedNode):
         self._battery_state = (self._battery.take() or (self._battery_state,))[0]
 
     def health(self) -> tuple[str, dict[str, str]]:
-        """The charge, and a warning below that with which it would be armed."""
-        if (state := self._battery_state) is None:
-            return "", {}
-        return battery.too_empty(state, self._least_charge), battery.values(state)
+        """The charge and other computers' clocks; a warning where it would not be armed for them."""
+        state, clocks = self._battery_state, self._clocks
+        warnings = [battery.too_empty(state, self._least_charge), *(clocks.differing() if clocks else [])]
+        values = (battery.values(state) if state else {}) | (clocks.diagnostics() if clocks else {})
+        return "; ".join(filter(None, warnings)), values
 
     def _keep_stop(self, reason: str) -> None:
         try:
