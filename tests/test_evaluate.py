@@ -51,7 +51,7 @@ def test_only_the_first_episode_of_a_world_counts():
 
 def test_wilson_interval():
     assert wilson(250, 256) == (pytest.approx(0.9498190, abs=1e-6), pytest.approx(0.9892151, abs=1e-6))
-    assert wilson(0, 256)[0] == 0.0
+    assert wilson(0, 256)[0] == 0.0 and wilson(7, 7)[1] == 1.0
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -23,6 +25,7 @@ from sim.tasks import load_task
 
 Policy = Controller | PolicyRuntime | PolicyRunner | Path | str
 HELD_OUT_SEED = 1_000_003  # training seeds are small numbers
+Z = NormalDist().inv_cdf(0.975)  # of an interval of 95 %
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResul
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
     """Wilson's 95 % confidence interval of a rate."""
-    from scipy.stats import binomtest
-
-    interval = binomtest(successes, trials).proportion_ci(confidence_level=0.95, method="wilson")
-    return float(interval.low), float(interval.high)
+    share, width = successes / trials, Z**2 / trials
+    half = Z * sqrt(share * (1.0 - share) / trials + width / (4.0 * trials))
+    low, high = ((share + width / 2.0 + side) / (1.0 + width) for side in (-half, half))
+    return 0.0 if successes == 0 else low, 1.0 if successes == trials else high
