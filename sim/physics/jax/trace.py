@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torch._decomp import get_decompositions
+from torch._decomp import decomposition_table
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -44,8 +44,8 @@ class Program:
 
         self._jax, self._operators = jax, {**operators(jax), **dict.fromkeys(CHECKS, _nothing), **own}
         with _quietly(), tracing():
-            exported = torch.export.export(Traced(), (example,), strict=False).run_decompositions()
-            exported = exported.run_decompositions(get_decompositions(self._missing(exported.graph)))
+            exported = torch.export.export(Traced(), (example,), strict=False)
+            exported = exported.run_decompositions(self._decompositions())
         missing = self._missing(exported.graph)
         if any(_name(target) in ("sym_size", "nonzero") for target in missing):
             raise NotImplementedError("how many entries a mask selects is unknown in a trace: use torch.where")
@@ -66,10 +66,25 @@ class Program:
         out = run(*inputs, enable_io_processing=False)
         return [value for value, wanted in zip(out, self._wanted, strict=True) if wanted]
 
+    def _decompositions(self) -> dict[Any, Callable]:
+        """How operators are made of others: as torch does it by itself, and wherever JAX has none.
+
+        All at once, for each pass over a program takes as long as tracing it.
+        """
+        known = self._known()
+        return dict(torch.export.default_decompositions().items()) | {
+            op: made
+            for op, made in decomposition_table.items()
+            if isinstance(op, torch._ops.OpOverload) and _name(op) not in known
+        }
+
+    def _known(self) -> Mapping[str, Operator]:
+        return self._operators | drawing(self._jax, None)
+
     def _missing(self, graph: fx.Graph) -> list[Any]:
-        """Operators that JAX has not; torch makes most of them from others."""
+        """Operators that JAX has not, and that torch makes of no others."""
+        known = self._known()
         called = {node.target for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
-        known = self._operators | drawing(self._jax, None)
         return [target for target in called if _name(target) not in known]
 
     def _constant(self, value: Any) -> Any:
