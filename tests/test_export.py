@@ -39,9 +39,27 @@ def run_dir(tmp_path_factory) -> Path:
     return folder
 
 
+def counted(function, calls: list[str]):
+    def call(*args):
+        calls.append(function.__name__)
+        return function(*args)
+
+    return call
+
+
 @pytest.fixture(scope="module")
-def bundle_path(run_dir: Path, tmp_path_factory) -> Path:
-    return export_policy(run_dir, tmp_path_factory.mktemp("bundle") / "policy.onnx")
+def exported(run_dir: Path, tmp_path_factory) -> tuple[Path, list[str]]:
+    """A policy file, and what was called to make it."""
+    made: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("GraphController", "to_onnx", "make_contract", "record_probes"):
+            patch.setattr(export, name, counted(getattr(export, name), made))
+        return export_policy(run_dir, tmp_path_factory.mktemp("bundle") / "policy.onnx"), made
+
+
+@pytest.fixture(scope="module")
+def bundle_path(exported: tuple[Path, list[str]]) -> Path:
+    return exported[0]
 
 
 def test_the_contract_says_what_the_task_says(bundle_path: Path):
@@ -58,20 +76,8 @@ def test_the_contract_says_what_the_task_says(bundle_path: Path):
     assert task["groups"]["crazyflie"]["rewards"]["at_goal"]["func"] == "sim.terms.rewards.at_goal"
 
 
-def counted(function, calls: list[str]):
-    def call(*args):
-        calls.append(function.__name__)
-        return function(*args)
-
-    return call
-
-
-def test_graph_and_contract_are_made_once(run_dir: Path, tmp_path: Path, monkeypatch):
-    made = []
-    for name in ("GraphController", "to_onnx", "make_contract", "record_probes"):
-        monkeypatch.setattr(export, name, counted(getattr(export, name), made))
-    export_policy(run_dir, tmp_path / "policy.onnx")
-    assert made == ["GraphController", "to_onnx", "make_contract", "record_probes"]
+def test_graph_and_contract_are_made_once(exported: tuple[Path, list[str]]):
+    assert exported[1] == ["GraphController", "to_onnx", "make_contract", "record_probes"]
 
 
 def test_the_file_names_nothing_of_the_machine_that_made_it(bundle_path: Path):
