@@ -35,6 +35,16 @@ def _own_ros_domains():
         yield
 
 
+@pytest.fixture(scope="session")
+def pd_bundle(tmp_path_factory) -> Path:
+    """The policy file of a PD controller, which takes seconds to export."""
+    from pd_bundle import save_pd_bundle
+
+    path = tmp_path_factory.mktemp("bundle") / "pd.onnx"
+    save_pd_bundle(path)
+    return path
+
+
 @pytest.fixture(scope="module")
 def quickly_compiled():
     """Compiled code for few steps of few worlds: made in half the time, it runs some times slower."""

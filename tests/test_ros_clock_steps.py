@@ -7,7 +7,6 @@ import pytest
 
 pytest.importorskip("rclpy")
 from nav_msgs.msg import Odometry
-from pd_bundle import save_pd_bundle
 from ros_rig import Rig
 from system_clock import SystemClock
 
@@ -28,11 +27,10 @@ def system_clock(tmp_path, monkeypatch):
 
 
 @pytest.fixture(params=[2])
-def rig(request, system_clock, tmp_path, monkeypatch):
+def rig(request, pd_bundle, system_clock, tmp_path, monkeypatch):
     """A team of two robots, or of as many as a test's parameter says."""
-    bundle = tmp_path / "pd.onnx"
-    save_pd_bundle(bundle)
-    with Rig(tmp_path, starts=[[2.0 * robot, 0.0, 1.0, 0.0] for robot in range(request.param)], bundle=bundle) as rig:
+    starts = [[2.0 * robot, 0.0, 1.0, 0.0] for robot in range(request.param)]
+    with Rig(tmp_path, starts=starts, bundle=pd_bundle) as rig:
         monkeypatch.undo()  # the test's own clock, and that of the compiler, stay
         yield rig
 

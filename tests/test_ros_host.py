@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("rclpy")
-from pd_bundle import save_pd_bundle
 from rclpy.parameter_client import AsyncParameterClient
 from ros_rig import Rig
 
@@ -40,11 +39,10 @@ def until(rig, happens, within_s=20.0):
         rig.processes.check()
 
 
-def test_a_policy_that_fails_leaves_the_others_of_its_process_flying(tmp_path):
-    bundle, fail = tmp_path / "pd.onnx", tmp_path / "fail"
-    save_pd_bundle(bundle)
+def test_a_policy_that_fails_leaves_the_others_of_its_process_flying(pd_bundle, tmp_path):
+    fail = tmp_path / "fail"
     starts = [[1.5 * number, 0.0, 1.0, 0.0] for number in range(4)]
-    with Rig(tmp_path, starts=starts, bundle=bundle) as rig:
+    with Rig(tmp_path, starts=starts, bundle=pd_bundle) as rig:
         policies = [f"{name}/policy" for name in TEAM]
         command = node_command("host", rig.processes._params_files)
         command[1:3] = ["-c", HOST.format(fail=str(fail), team=TEAM)]

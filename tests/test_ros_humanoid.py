@@ -69,11 +69,17 @@ def save(path: Path) -> None:
     save_bundle(export_onnx(policy, promised), promised, probes, path)
 
 
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bundle") / "policy.onnx"
+    save(path)
+    return path
+
+
 @pytest.fixture
-def rig(tmp_path):
-    save(tmp_path / "policy.onnx")
+def rig(bundle, tmp_path):
     mission = standing([[0.0, 0.0, SPEC.home_height_m, 0.5]], SPEC)
-    with Rig(tmp_path, bundle=tmp_path / "policy.onnx", mission=mission, commands=["velocity"]) as rig:
+    with Rig(tmp_path, bundle=bundle, mission=mission, commands=["velocity"]) as rig:
         rig.start("simulated_robots", "g1_1/shield", "g1_1/policy")
         yield rig
 

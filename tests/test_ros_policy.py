@@ -27,19 +27,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    path = tmp_path_factory.mktemp("bundle") / "pd.onnx"
-    save_pd_bundle(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def flown(bundle, tmp_path_factory):
+def flown(pd_bundle, tmp_path_factory):
     """One mission of two robots; the first one's policy is killed."""
     out = tmp_path_factory.mktemp("mission")
     progress = []
     result = run_swap(
-        bundle, out, robots=2, duration_s=11.0, kill_after_s=4.0, seed=3, on_progress=lambda p: progress.append(p)
+        pd_bundle, out, robots=2, duration_s=11.0, kill_after_s=4.0, seed=3, on_progress=lambda p: progress.append(p)
     )
     return result, out, progress
 
@@ -100,9 +93,9 @@ def test_the_bag_is_read_by_rosbags_and_by_mcap(flown):
 
 
 @pytest.mark.alone
-def test_a_folder_that_holds_a_mission_is_not_written_over(flown, bundle):
+def test_a_folder_that_holds_a_mission_is_not_written_over(flown, pd_bundle):
     with pytest.raises(ValueError, match="exists already"):
-        run_swap(bundle, flown[1], robots=2)
+        run_swap(pd_bundle, flown[1], robots=2)
 
 
 def test_a_bundle_for_another_robot_is_refused_in_one_line(tmp_path):
@@ -118,9 +111,9 @@ def test_a_bundle_for_another_robot_is_refused_in_one_line(tmp_path):
     assert "hexacopter" in line and "crazyflie" in line
 
 
-def test_only_a_file_signed_with_a_trusted_key_is_flown(bundle, tmp_path):
+def test_only_a_file_signed_with_a_trusted_key_is_flown(pd_bundle, tmp_path):
     mine, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-    loaded, file = load_bundle(bundle), tmp_path / "signed.onnx"
+    loaded, file = load_bundle(pd_bundle), tmp_path / "signed.onnx"
     file.write_bytes(add_signature(loaded.model_bytes, loaded.fingerprint, other))
     key, other_key = (key_text(public_bytes(private)) for private in (mine, other))
     given = {"trusted_keys": [key], "bundle": str(file)}
@@ -135,8 +128,8 @@ def test_only_a_file_signed_with_a_trusted_key_is_flown(bundle, tmp_path):
         rig.transition(CONFIGURE, "cf1/policy", "cf1/shield")
 
 
-def test_a_node_goes_through_its_life_twice(bundle, tmp_path):
-    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=bundle) as rig:
+def test_a_node_goes_through_its_life_twice(pd_bundle, tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=pd_bundle) as rig:
         rig.start("simulated_robots", "cf1/shield", "cf1/policy")
         rig.watch("cf1", 1.5)
         assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
@@ -162,9 +155,9 @@ def test_a_missing_bundle_is_one_line_and_starts_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_children_die_with_a_parent_that_is_killed(bundle, tmp_path):
+def test_children_die_with_a_parent_that_is_killed(pd_bundle, tmp_path):
     out = str(tmp_path / "out")
-    code = f"from ros_nodes.mission.deploy import run_swap; run_swap({str(bundle)!r}, {out!r}, robots=1)"
+    code = f"from ros_nodes.mission.deploy import run_swap; run_swap({str(pd_bundle)!r}, {out!r}, robots=1)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=tmp_path) as parent:
         until = time.monotonic() + 60.0
@@ -179,8 +172,8 @@ def test_children_die_with_a_parent_that_is_killed(bundle, tmp_path):
         time.sleep(0.1)
 
 
-def children(mark: str) -> list[str]:
-    """Processes of nodes whose command line holds `mark`."""
+def children(*marks: str) -> list[str]:
+    """Processes of nodes whose command line holds all `marks`."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -188,17 +181,17 @@ def children(mark: str) -> list[str]:
                 command = (entry / "cmdline").read_text()
             except OSError:
                 continue  # it ended meanwhile
-            if mark in command and "ros_nodes." in command and "--ros-args" in command:
+            if all(mark in command for mark in (*marks, "ros_nodes.", "--ros-args")):
                 found.append(entry.name)
     return found
 
 
-def test_a_process_that_dies_unasked_ends_the_mission_and_is_named(bundle, tmp_path):
+def test_a_process_that_dies_unasked_ends_the_mission_and_is_named(pd_bundle, tmp_path):
     def sabotage(progress: dict) -> None:
         if progress.get("t_s", 0.0) > 0.5:
-            for pid in children("cf1/shield"):
+            for pid in children(str(tmp_path), "cf1/shield"):  # other teams may fly beside this one
                 os.kill(int(pid), signal.SIGKILL)
 
     with pytest.raises(DeployError, match="cf1_shield ended with code -9"):
-        run_swap(bundle, tmp_path / "out", robots=1, kill_after_s=None, on_progress=sabotage)
+        run_swap(pd_bundle, tmp_path / "out", robots=1, kill_after_s=None, on_progress=sabotage)
     assert not children(str(tmp_path))

@@ -6,7 +6,6 @@ import time
 import pytest
 
 pytest.importorskip("rclpy")
-from pd_bundle import save_pd_bundle
 from ros_rig import PERIOD_S, Rig
 from rosgraph_msgs.msg import Clock
 
@@ -44,11 +43,9 @@ class SimulatedTime:
 
 
 @pytest.fixture
-def rig(tmp_path):
-    bundle = tmp_path / "pd.onnx"
-    save_pd_bundle(bundle)
+def rig(pd_bundle, tmp_path):
     simulated = {"/**": {"use_sim_time": True}}
-    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=bundle, parameters=simulated) as rig:
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=pd_bundle, parameters=simulated) as rig:
         yield rig
 
 
