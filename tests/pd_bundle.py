@@ -78,11 +78,15 @@ def pd_contract(**changes) -> Contract:
 
 
 class PdPolicyWithFault(PdPolicy):
-    """Asks for nothing that a number can say where its robot is higher than a drone flies in a test's probes."""
+    """Asks for `fault` where its robot is higher than a drone flies in a test's probes."""
+
+    def __init__(self, fault: float = float("nan")):
+        super().__init__()
+        self.fault = fault
 
     def forward(self, base_pos, *others):
         target, *rest = super().forward(base_pos, *others)
-        return torch.where(base_pos[:, 2:] > FAULT_ABOVE_M, target / 0.0 - target / 0.0, target), *rest
+        return torch.where(base_pos[:, 2:] > FAULT_ABOVE_M, torch.full_like(target, self.fault), target), *rest
 
 
 def save_pd_bundle(path: Path, contract: Contract | None = None, policy: PdPolicy | None = None) -> str:

@@ -8,6 +8,7 @@ import torch
 from point_team import PointTeam
 from small_run import train_cfg
 
+from deploy.bundle import load_bundle
 from phalanx.cli import main
 from policies.checkpoint import BEST, load_checkpoint, save_best
 from policies.training.train import TrainCfg, train
@@ -59,8 +60,10 @@ def test_export_takes_the_best_when_asked_and_says_when_there_is_none(tmp_path: 
     assert "best.pt" in said and "whole episode" in said and "Traceback" not in said
     content = load_checkpoint(run)
     save_best(run / "checkpoint.pt", content)
-    assert phalanx("export", run, "--best", "--out", tmp_path / "a.onnx") == 0
-    assert (tmp_path / "a.onnx").exists() and "best.pt" in capsys.readouterr().out
+    assert phalanx("sign", "--new-key", "--key", key := tmp_path / "my.pem") == 0
+    public = capsys.readouterr().out.strip()
+    assert phalanx("export", run, "--best", "--out", tmp_path / "a.onnx", "--sign-key", key) == 0
+    assert load_bundle(tmp_path / "a.onnx").signer == public and "best.pt" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="it is installed here")

@@ -25,6 +25,7 @@ def files(tmp_path_factory):
         "old": (contract, PdPolicy()),
         "new": (contract, PdPolicy(speed=0.3)),
         "faulty": (contract, PdPolicyWithFault()),
+        "strong": (contract, PdPolicyWithFault(99.0)),
         "limits": (replace(contract, shield={"separation_m": 0.2}), PdPolicy()),
         "rate": (replace(contract, control_dt_s=0.01), PdPolicy()),
         "range": (replace(contract, commands=(replace(contract.commands[0], high=(5.0,) * 3),)), PdPolicy()),
@@ -69,14 +70,15 @@ def test_a_new_policy_is_probed_blended_in_and_tried_before_the_old_one_goes(fil
 
 
 @pytest.mark.parametrize("cycles", [PROBE // 2, PROBE + BLEND // 2, PROBE + BLEND + TRIAL // 2])
-def test_a_policy_that_fails_is_taken_back_in_the_same_cycle(files, cycles):
+@pytest.mark.parametrize(("name", "says"), [("faulty", "the policy's output is not"), ("strong", "asks for [99.0, ")])
+def test_a_policy_that_fails_is_taken_back_in_the_same_cycle(files, cycles, name, says):
     flight = Flight(files)
-    flight.swap.offer(PolicyRuntime.load, files["faulty"])
+    flight.swap.offer(PolicyRuntime.load, files[name])
     _ = [*flight.fly(cycles)]
     above = robot_view({**random_inputs(3, 1, 1, 2), "base_pos": np.full((1, 1, 3), FAULT_ABOVE_M + 0.1, np.float32)})
     flown, old, _ = flight.fly(PROBE + BLEND + TRIAL, above[0])
     np.testing.assert_array_equal(flown, old)
-    assert f"{files['faulty']} was taken back, {files['old']} flies on: the policy's output is not" in flight.said[-1]
+    assert f"{files[name]} was taken back, {files['old']} flies on: {says}" in flight.said[-1]
     flight.swap.offer(PolicyRuntime.load, files["new"])  # another may be tried
 
 
