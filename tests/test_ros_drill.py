@@ -9,7 +9,11 @@ import pytest
 pytest.importorskip("rclpy")
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
+from ros_rig import HOVER, SPEC, Rig
 
+from hardware.types import ActuatorCommand
+from ros_nodes.messages import qos
+from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.mission.drill import drill, plan_drill, rows_for
 from ros_nodes.mission.faults import ROWS
 from ros_nodes.mission.relay import changed, delay, duplicates, loss, reordering, silence, unchanged
@@ -32,6 +36,22 @@ def test_a_killed_policy_is_held_landed_and_a_fault_and_its_neighbour_flies_on(t
     assert (outcome.state, outcome.other_state, outcome.cut_in_air) == ("FAULT", "POLICY", 0), outcome
     assert 2.0 < outcome.reaction_periods < 12.0 and 1.0 < outcome.least_distance_m < 1.5
     assert "request" in outcome.reason
+
+
+def test_where_two_say_where_a_robot_is_no_request_is_obeyed_for_its_policy_hears_both(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as team:
+        team.start("simulated_robots", "cf1/shield")
+        publisher, converter = team.publisher("cf1"), CommandConverter(SPEC.channels)
+
+        def request(_: float) -> None:
+            publisher.publish(converter.write(ActuatorCommand(HOVER), team.state("cf1")[1]))
+
+        team.fly("cf1", 1.0, request)
+        stranger = team.node.create_publisher(Odometry, "/cf1/odom", qos.MEASURED)
+        team.watch("cf1", 2.0, request)
+        assert team.authority("cf1") in ("LANDING", "FAULT")
+        assert "/cf1/odom has 2 publishers where one is due" in team.processes.log_of("cf1_shield").read_text()
+        team.node.destroy_publisher(stranger)
 
 
 def test_an_unknown_row_is_named(tmp_path):

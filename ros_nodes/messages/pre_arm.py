@@ -32,6 +32,12 @@ class PreArm:
         found.append(self._policy(policy))
         return [reason for reason in found if reason]
 
+    def strangers(self) -> str:
+        """Why no request may be obeyed in flight: somebody else publishes them, or what the robot measures."""
+        topics = ("requested", *self._sources)
+        doubled = [reason for topic in topics if (reason := self._publishers(topic, 0))]
+        return f"{'; '.join(doubled)}: no request is obeyed" if doubled else ""
+
     def _publishers(self, topic: str, least: int) -> str:
         """Why `topic` has too few publishers, or more than one."""
         count = self._node.count_publishers(topic)

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from math import nan
 from resource import RLIMIT_FSIZE, prlimit
 
+from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
 from hardware import load_robot
 from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import base_frame, odometry_of
 from ros_nodes.mission.drill_flight import (
     ARMED,
     GROUND,
@@ -113,6 +115,21 @@ def _stranger(topic: str) -> Strike:
     return strike
 
 
+def _other_place(flight: Flight) -> None:
+    """Somebody else says that the robot is 5 m away, as often as its own sensor."""
+    name, (x, y, z) = flight.name, flight.node.positions[STRUCK].tolist()
+    publisher = flight.node.create_publisher(Odometry, f"/{name}/odom", qos.MEASURED)
+    message = odometry_of(base_frame(name))
+    message.pose.pose.position.x, message.pose.pose.position.y, message.pose.pose.position.z = x + 5.0, y, z
+
+    def send() -> None:
+        message.header.stamp = flight.node.get_clock().now().to_msg()
+        publisher.publish(message)
+
+    flight.watch(LASTING_S, send)
+    flight.node.destroy_publisher(publisher)
+
+
 def _fill_disk(flight: Flight) -> None:
     """No file of recorder, policy and shield may grow any more."""
     for node in ("recorder", "policy", "shield"):
@@ -213,6 +230,7 @@ ROWS = (
     Row("emergency stop", lambda flight: flight.node.ask(flight.name, "estop"), ("STOPPED",)),
     Row("second policy", _stranger("requested"), ("FAULT",), WITHIN_PERIODS + 8),
     Row("stranger's commands", _stranger("command"), ("POLICY",), None),
+    Row("stranger's odometry", _other_place, ("FAULT",), WITHIN_PERIODS + 8),
     *_late_requests(),
     *_late_odometry(),
     Row("peer silent for 2 s", _way(PEER, silence), ("POLICY",), None, through={PEER: unchanged}),
@@ -228,5 +246,6 @@ ROWS = (
     ),
     Row("policy file replaced", _replace_bundle, ("POLICY",), None),
     Row("recorder killed", _kill("recorder"), ("POLICY",), None, says="recorder ended"),
+    Row("recorder frozen for 2 s", _freeze("recorder", LASTING_S), ("POLICY",), None),
     Row("disk full", _fill_disk, ("POLICY",), None, patience_s=START_S, says="recorder ended"),
 )

@@ -213,8 +213,9 @@ class ShieldNode(ManagedNode):
             )
         if now_s > self._sources_s:
             self._sources_s = now_s + SOURCES_EVERY_S
-            count = self.count_publishers("requested")
-            self._strangers = f"requests of {count} publishers: none is obeyed" if count > 1 else ""
+            if self._strangers != (strangers := self._pre_arm.strangers()):
+                self._strangers = strangers
+                self.get_logger().warning(strangers or "every topic has one publisher again")
             self._hear_slow()
 
     def _act(self, authority: Authority, now_s: float, what: str) -> str:
