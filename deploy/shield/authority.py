@@ -13,6 +13,7 @@ from hardware.types import ActuatorCommand
 START_WITHIN_S = 15.0  # take-off, home or stand-up; then it is given up
 
 IDLE_S = 1.0  # for so long a drone that has come down is sent idle commands: one message may be lost
+ASKED = "asked by a person"  # why a robot lands that is not in trouble
 
 
 class State(Enum):
@@ -190,7 +191,7 @@ class Authority:
     def _land(self, now_s: float) -> str:
         if self.state in FLOWN:
             self.shield.land(now_s, "landing asked for")
-            self._become(State.LANDING, "asked by a person")
+            self._become(State.LANDING, ASKED)
         return ""
 
     def _hold(self, now_s: float) -> str:

@@ -48,7 +48,7 @@ def deploy(
     if any(Path(subject).suffix in (".yaml", ".yml") for subject in subjects):
         if trusted_keys:
             raise ValueError("--trusted-keys: a team file names its own, as trusted_keys: [...]")
-        return _deploy_team(subjects, out_dir or fresh_folder(Path("runs/deploy")))
+        return _deploy_team(subjects, out_dir or fresh_folder(Path("runs/deploy")), json)
     from deploy.bundle import load_bundle
     from phalanx.verdict import warn_of_refused
 
@@ -94,21 +94,29 @@ def deploy(
     return 0 if good else 1
 
 
-def _deploy_team(subjects: Sequence[str], folder: Path) -> int:
-    """Run a team file until Ctrl-C."""
-    from ros_nodes.lifecycle.processes import ProcessError
-    from ros_nodes.mission.run_team import run_team
+def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
+    """Run a team file until Ctrl-C; 1 where something failed."""
+    from ros_nodes.mission.run_team import RESULT, run_team
 
     if len(subjects) > 1:
         raise ValueError(f"{' '.join(subjects)}: a team file is given alone")
-    out.print(f"team of {subjects[0]}: Ctrl-C ends it, logs are in {folder / 'logs'}", markup=False)
-    try:
-        run_team(Path(subjects[0]), folder.resolve())
-    except KeyboardInterrupt:
-        return 0
-    except ProcessError as error:
-        err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)
-    return 1
+    out.print(f"team of {subjects[0]}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}", markup=False)
+    result = run_team(Path(subjects[0]), folder.resolve())
+    if json:
+        print_json(result)
+    else:
+        changes = [event for event in result["events"] if event["from"]]
+        out.print(f"team               {result['duration_s']:.0f} s, {len(changes)} changes of state")
+        for failure in result["failures"]:
+            who = failure["robot"] or "a process"
+            out.print(f"[red]failed[/]             {escape(who)} at {failure['t_s']:.1f} s: {escape(failure['why'])}")
+        for reason in result["lost"]:
+            out.print(f"[yellow]lost[/]               {escape(reason)}")
+        for robot, rates in result["rates_hz"].items():
+            shown = ", ".join(f"{topic} {rate['median']:.0f} Hz" for topic, rate in rates.items())
+            out.print(f"rates              {robot}: {shown}", markup=False)
+        out.print(f"result             {folder / RESULT}", markup=False)
+    return 1 if result["failures"] else 0
 
 
 def policy_files(subjects: Sequence[str]) -> list[Path]:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -191,6 +191,27 @@ class Processes:
         process = self._running.pop(name)
         process.send_signal(number)
         _reap(process, timeout_s)
+
+    def end_all(
+        self, names: Sequence[str], timeout_s: float, number: int, watch: Callable[[], None] = lambda: None
+    ) -> None:
+        """Send `names` the signal `number`, and once more at each Ctrl-C; kill what has not ended after `timeout_s`.
+
+        `watch` is called again and again meanwhile.
+        """
+        ending = [self._running.pop(name) for name in names if name in self._running]
+        for process in ending:
+            process.send_signal(number)
+        until = time.monotonic() + timeout_s
+        while any(process.poll() is None for process in ending) and time.monotonic() < until:
+            try:
+                watch()
+                time.sleep(0.05)
+            except KeyboardInterrupt:
+                for process in ending:
+                    process.send_signal(number)
+        for process in ending:
+            _reap(process, 0.0)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End all, the last one started first to be asked."""

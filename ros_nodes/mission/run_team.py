@@ -1,41 +1,114 @@
-"""The nodes of a team file as processes of this program, where there is no `ros2 launch`."""
+"""The nodes of a team file as processes of this program, where there is no `ros2 launch`, and what came of it."""
 
 import json
 import os
 import signal
+import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from time import sleep
+from statistics import median
+from typing import Any
 
+from deploy.shield.authority import ASKED, State
 from ros_nodes.lifecycle.processes import ProcessError, Processes
 from ros_nodes.lifecycle.transport import transport_settings
 from ros_nodes.mission.deploy import CONFIG
 from ros_nodes.mission.launch_plan import Node, plan
-from ros_nodes.mission.prepare import PARAMETERS
+from ros_nodes.mission.mission import load_mission
+from ros_nodes.mission.monitor import SILENT, Change, Monitor, monitoring
+from ros_nodes.mission.prepare import PARAMETERS, PLAN
 
+RESULT = "result.json"
 WATCH_S = 0.1
+RATES_S = 1.0  # between two looks at the rates
 LANDING_S = 30.0  # for a shield that brings its robot down before it ends
 
 
-def run_team(file: Path, out: Path, watch: Callable[[], None] = lambda: None) -> None:
+class TeamLog:
+    """What robots do, as the monitor hears it: who had each of them when, and how often topics were sent."""
+
+    def __init__(self, monitor: Monitor):
+        self._monitor = monitor
+        self._began_s, self._began_ns = time.monotonic(), time.time_ns()
+        self._changes: list[Change] = []
+        self._rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self._rates_s = 0.0
+
+    def listen(self) -> None:
+        """To be called again and again."""
+        self._changes += self._monitor.poll()
+        if (now_s := time.monotonic()) < self._rates_s:
+            return
+        self._rates_s = now_s + RATES_S
+        for robot in self._monitor.snapshot()["robots"]:
+            if robot["state"] == State.POLICY.name:
+                for topic, rate_hz in robot["rates_hz"].items():
+                    if rate_hz is not None:
+                        self._rates[robot["robot"]][topic].append(rate_hz)
+
+    def result(self) -> dict[str, Any]:
+        """`events` and `failures` as of `phalanx deploy`, and `rates_hz` while policies had their robots."""
+        events = [
+            {
+                "t_s": round(change.time_s - self._began_ns * 1e-9, 3),
+                "robot": change.robot,
+                "from": change.before,
+                "to": change.after,
+                "reason": change.reason,
+            }
+            for change in sorted(self._changes, key=lambda change: change.time_s)
+        ]
+        return {
+            "duration_s": round(time.monotonic() - self._began_s, 1),
+            "failures": [
+                {"robot": event["robot"], "t_s": event["t_s"], "why": f"{event['to']}: {event['reason']}"}
+                for event in events
+                if event["to"] == State.FAULT.name
+                or (event["to"] == SILENT and event["from"] != State.DISARMED.name)  # its process may have ended
+                or (event["to"] == State.LANDING.name and event["reason"] != ASKED)
+            ],
+            "events": events,
+            "rates_hz": {
+                robot: {topic: {"median": round(median(r), 1), "min": round(min(r), 1)} for topic, r in topics.items()}
+                for robot, topics in self._rates.items()
+            },
+        }
+
+
+def run_team(file: Path, out: Path, watch: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """Start the nodes of the team file and watch them until Ctrl-C; then shields end first, all others after them.
 
-    ROS is that of the environment: domain, discovery range, middleware. `watch` is called again and again, and may
-    raise. TeamError for a bad file; ProcessError for a process that ends by itself, after which all are ended.
+    ROS is that of the environment: domain, discovery range, middleware. `watch` is called again and again. Returns what
+    `TeamLog` heard, with the share of a core that each process took and those that are `lost`; it is in `RESULT` in
+    `out` too, also where a process ended by itself, which is a failure then. TeamError for a bad file.
     """
     nodes = plan({"team": str(file), "only": "", "out": str(out)})
-    with Processes([CONFIG, out / PARAMETERS], out / "logs", transport_settings(os.environ)) as processes:
-        names = [_start(processes, node) for node in nodes]
+    team = load_mission(out / PLAN).names
+    ended = ""
+    with (
+        Processes([CONFIG, out / PARAMETERS], out / "logs", transport_settings(os.environ)) as processes,
+        monitoring(team) as monitor,
+    ):
+        names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor), time.monotonic()
         try:
             while True:
                 processes.check()
+                log.listen()
                 watch()
-                sleep(WATCH_S)
-        except (KeyboardInterrupt, ProcessError):
-            for name in names:
-                if "shield" in name:
-                    processes.end(name, LANDING_S, signal.SIGINT)
-            raise
+                time.sleep(WATCH_S)
+        except KeyboardInterrupt:
+            pass
+        except ProcessError as error:
+            ended = str(error)
+        took_s = time.monotonic() - began_s
+        cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
+        processes.end_all([name for name in names if "shield" in name], LANDING_S, signal.SIGINT, log.listen)
+        result = {"team": list(team), **log.result(), "cores": cores, "lost": list(processes.lost)}
+        if ended:
+            result["failures"].append({"robot": "", "t_s": round(took_s, 3), "why": ended})
+    (out / RESULT).write_text(json.dumps(result, indent=1))
+    return result
 
 
 def _start(processes: Processes, node: Node) -> str:

@@ -1,0 +1,70 @@
+"""`phalanx deploy TEAM.yaml` flies until Ctrl-C, lands, and leaves a result that says what was done and what failed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy")
+from pd_bundle import save_pd_bundle
+
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+
+pytestmark = pytest.mark.ros
+
+
+@pytest.fixture
+def flying(tmp_path):
+    """A team of two in the air, its process and its folder."""
+    save_pd_bundle(tmp_path / "pd.onnx")
+    robots = [{"name": f"cf{i}", "bundle": "pd.onnx", "base_pose": [2.0 * i, 0, 0, 0]} for i in (1, 2)]
+    (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
+    command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
+    environment = os.environ | ros_environment(free_domain_id())
+    team = subprocess.Popen([*command, "--json"], env=environment, stdout=subprocess.PIPE, text=True)
+    until, logs = time.monotonic() + 90.0, tmp_path / "out" / "logs"
+    while not any("the mission begins" in file.read_text() for file in logs.glob("*operator*")):
+        assert team.poll() is None and time.monotonic() < until
+        time.sleep(0.2)
+    time.sleep(4.0)
+    yield team, tmp_path / "out"
+    if team.poll() is None:
+        team.terminate()
+        team.wait(20)
+
+
+def told(team: subprocess.Popen, out: Path) -> dict:
+    printed = team.communicate(timeout=60)[0]
+    result = json.loads((out / "result.json").read_text())
+    assert json.loads(printed[printed.index("{") :]) == result
+    return result
+
+
+def test_ctrl_c_lands_the_team_and_the_result_tells_who_had_which_robot(flying):
+    team, out = flying
+    team.send_signal(signal.SIGINT)
+    result = told(team, out)
+    assert team.returncode == 0 and result["failures"] == [] and result["team"] == ["cf1", "cf2"]
+    for robot in result["team"]:
+        states = [event["to"] for event in result["events"] if event["robot"] == robot]
+        assert [s for s in states if "(" not in s] == ["DISARMED", "ARMED", "STARTING", "POLICY", "LANDING", "DISARMED"]
+        assert result["rates_hz"][robot]["command"]["median"] == pytest.approx(50.0, rel=0.2)
+    assert any("shield" in name and 0.0 < share < 1.0 for name, share in result["cores"].items())
+
+
+def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_still_lands(flying):
+    team, out = flying
+    pids = subprocess.run(["pgrep", "-P", str(team.pid), "-f", "cf1/policy"], capture_output=True, text=True).stdout
+    os.kill(int(pids.split()[0]), signal.SIGKILL)
+    result = told(team, out)
+    assert team.returncode == 1
+    assert any("ended with code -9" in failure["why"] for failure in result["failures"])
+    assert {e["robot"] for e in result["events"] if e["from"] == "LANDING" and e["to"] in ("DISARMED", "FAULT")} == {
+        "cf1",
+        "cf2",
+    }
