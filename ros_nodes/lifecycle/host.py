@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import rclpy
+from rclpy.exceptions import InvalidHandle
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
@@ -55,7 +56,8 @@ class Interrupts:
         os.read(wake, 1)
         self.beat()
         while time.monotonic() - self._beat_s < ENDS_WITHIN_S:
-            self._on_signal()
+            with suppress(InvalidHandle):  # of a node that has just been destroyed: this thread has to stay
+                self._on_signal()
             time.sleep(WIND_DOWN_LOOK_S)
         os._exit(1)
 
