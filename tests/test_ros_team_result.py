@@ -38,7 +38,7 @@ def flying(tmp_path):
         team.wait(20)
 
 
-def told(team: subprocess.Popen, out: Path) -> dict:
+def printed_and_kept(team: subprocess.Popen, out: Path) -> dict:
     printed = team.communicate(timeout=60)[0]
     result = json.loads((out / "result.json").read_text())
     assert json.loads(printed[printed.index("{") :]) == result
@@ -48,7 +48,7 @@ def told(team: subprocess.Popen, out: Path) -> dict:
 def test_ctrl_c_lands_the_team_and_the_result_tells_who_had_which_robot(flying):
     team, out = flying
     team.send_signal(signal.SIGINT)
-    result = told(team, out)
+    result = printed_and_kept(team, out)
     assert team.returncode == 0 and result["failures"] == [] and result["team"] == ["cf1", "cf2"]
     for robot in result["team"]:
         states = [event["to"] for event in result["events"] if event["robot"] == robot]
@@ -61,7 +61,7 @@ def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_still_lands(fly
     team, out = flying
     pids = subprocess.run(["pgrep", "-P", str(team.pid), "-f", "cf1/policy"], capture_output=True, text=True).stdout
     os.kill(int(pids.split()[0]), signal.SIGKILL)
-    result = told(team, out)
+    result = printed_and_kept(team, out)
     assert team.returncode == 1
     assert any("ended with code -9" in failure["why"] for failure in result["failures"])
     assert {e["robot"] for e in result["events"] if e["from"] == "LANDING" and e["to"] in ("DISARMED", "FAULT")} == {
