@@ -30,7 +30,7 @@ SETTLED_NS = 1_000_000_000  # after a step: messages stamped before it have arri
 AHEAD_NS = 5_000_000  # clocks of one robot's computers agree to this
 UNLIKELY = 10  # a stamp that much of the future is as unlikely as one so many times as old
 SLICE_S = 0.001  # between two looks at /clock
-FAR_NS = 1_000_000_000  # nobody waits so long: a time further ahead is one from before /clock began anew
+FAR_NS = 1_000_000_000  # no node waits so long: a time further ahead is one from before /clock began anew
 MEMORY = Path(
     "/dev/shm"
 )  # all sessions of a user share it, where each may have a folder of its own for temporary files
