@@ -89,7 +89,7 @@ class RobotSpec:
     fixed_base: bool = False  # bolted to the world, else free
     home_height_m: float = 0.0  # of the base above the floor when the robot stands in its home pose, m
     frames: Mapping[str, str] = field(default_factory=dict)  # name, such as "tool" or "left_foot" -> site of the MJCF
-    endurance_s: float | None = None  # s at work on a full battery; None on the mains, or not published
+    endurance_s: float | None = None  # s at work on a full battery; None on the mains, or where it is not published
     flight: FlightModel | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 

@@ -17,7 +17,7 @@ from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.bring_up import ACTIVATE, CONFIGURE, BringUp
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
 from ros_nodes.messages import qos
@@ -58,7 +58,7 @@ def standing(starts: list[list[float]], *specs: RobotSpec, **changes: Any) -> Mi
     return replace(mission, **changes)
 
 
-class IdleNode(ManagedNode):
+class IdleNode(ThreadNode):
     """Listens for a test, and does nothing by itself."""
 
     def configure(self) -> None: ...
@@ -110,7 +110,7 @@ class Rig:
         self.node, self.executor = self._operator.__enter__()
         self._driver = BringUp(self.node, self.executor)
         self.commands = {
-            name: Mailbox(self.node, JointState, f"/{name}/command", qos.COMMAND_IN) for name in self.names
+            name: Mailbox(self.node, JointState, f"/{name}/command", qos.COMMAND_IN, raw=True) for name in self.names
         }
         self.odometry = {
             name: Mailbox(self.node, Odometry, f"/{name}/odom", qos.SENSOR, raw=True) for name in self.names

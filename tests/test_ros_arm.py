@@ -15,7 +15,7 @@ from hardware import load_robot
 from hardware.types import ActuatorCommand, ObjectState
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import empty_state, odometry_of, set_stamp, write_object
+from ros_nodes.messages.conversion import OdometryWriter, empty_state, set_stamp
 from ros_nodes.messages.joints import JointConverter
 from ros_nodes.messages.topics import object_topic
 
@@ -30,21 +30,20 @@ class Tracker:
 
     def __init__(self, rig: Rig):
         self._publisher = rig.node.create_publisher(Odometry, object_topic(CUBE), qos.SENSOR)
-        self._message = odometry_of(CUBE)
+        self._writer = OdometryWriter(CUBE)
         self.bearing = 0.0
 
     def say(self, _: float) -> None:
         pos = 0.5 * np.array([np.cos(self.bearing), np.sin(self.bearing), 0.1])
         cube = ObjectState(pos, np.array([1.0, 0, 0, 0]), np.zeros(3), np.zeros(3), np.zeros(()))
-        write_object(self._message, cube, time.time_ns())
-        self._publisher.publish(self._message)
+        self._publisher.publish(self._writer.object(cube, time.time_ns()))
 
 
 class Joints:
     """The newest measured joint positions."""
 
     def __init__(self, rig: Rig):
-        self._mailbox = Mailbox(rig.node, JointState, f"/{rig.names[0]}/joint_states", qos.SENSOR)
+        self._mailbox = Mailbox(rig.node, JointState, f"/{rig.names[0]}/joint_states", qos.SENSOR, raw=True)
         self._converter, self._state = JointConverter(SPEC.joint_names), empty_state(len(SPEC.joints))
 
     def now(self) -> np.ndarray:

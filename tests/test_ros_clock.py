@@ -141,10 +141,10 @@ def test_a_wait_for_messages_ends_on_time_though_the_clock_is_set_back_meanwhile
         "import time, rclpy; from nav_msgs.msg import Odometry; from ros_nodes.messages import qos\n"
         "from ros_nodes.lifecycle.polling import Mailbox, Waiter\n"
         "rclpy.init(); node = rclpy.create_node('waits')\n"
-        "waiter = Waiter(node, [Mailbox(node, Odometry, 'odom', qos.SENSOR)])\n"
+        "waiter, inbox = Waiter(node.context), [Mailbox(node, Odometry, 'odom', qos.SENSOR)]\n"
         "print('ready', flush=True); begin = time.monotonic()\n"
         "while (left_s := begin + 1.0 - time.monotonic()) > 0:\n"
-        "    waiter.wait(left_s)\n"
+        "    waiter.wait(inbox, left_s)\n"
         "print(time.monotonic() - begin)\n"
     )
     clock = SystemClock(tmp_path)

@@ -11,7 +11,7 @@ from ros_rig import Rig
 from system_clock import SystemClock
 
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import odometry_of, set_stamp
+from ros_nodes.messages.conversion import set_stamp
 
 pytestmark = [pytest.mark.ros, pytest.mark.alone]
 STEPS_S = (1.0, -1.0, 0.05, 0.1, -0.15)
@@ -56,7 +56,7 @@ def test_a_team_flies_through_steps_of_the_systems_clock_and_each_process_logs_o
 @pytest.mark.parametrize("rig", [1], indirect=True)
 def test_sensors_that_go_with_the_systems_clock_are_believed_across_its_steps(rig, system_clock):
     """As those of a motion-capture system, a program that is none of ours: policy and shield judge its stamps."""
-    message, publisher = odometry_of("cf1/base_link"), rig.node.create_publisher(Odometry, "/cf1/odom", qos.SENSOR)
+    message, publisher = Odometry(), rig.node.create_publisher(Odometry, "/cf1/odom", qos.SENSOR)
     message.pose.pose.position.z = message.pose.pose.orientation.w = 1.0
     ended = threading.Event()
 

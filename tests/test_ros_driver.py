@@ -79,7 +79,10 @@ def test_what_was_really_sent_is_published_and_recorded(tmp_path, monkeypatch):
     with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], parameters=parameters) as team:
         team.start("recorder", "cf1/driver")
         publisher = team.node.create_publisher(JointState, "/cf1/command", qos.COMMAND_IN)
-        sent, converter = Mailbox(team.node, JointState, "/cf1/sent", qos.SENSOR), CommandConverter(SPEC.channels)
+        sent, converter = (
+            Mailbox(team.node, JointState, "/cf1/sent", qos.SENSOR, raw=True),
+            CommandConverter(SPEC.channels),
+        )
         asked, stamp_ns = np.float32([5.0, 0.1, 0.2, 0.3]), time.time_ns()
         until, taken = time.monotonic() + 5.0, None
         while time.monotonic() < until:
@@ -103,7 +106,7 @@ def test_a_stranger_that_commands_the_robot_of_a_shield_is_not_obeyed_and_is_rep
         team.start("cf1/driver", "cf1/shield")
         requests, converter = team.publisher("cf1"), CommandConverter(SPEC.channels)
         stranger = team.node.create_publisher(JointState, "/cf1/command", qos.COMMAND_IN)
-        sent, thrusts = Mailbox(team.node, JointState, "/cf1/sent", qos.recording(500, latched=False)), []
+        sent, thrusts = Mailbox(team.node, JointState, "/cf1/sent", qos.recording(500, latched=False), raw=True), []
         full = np.float32([SPEC.command_high[0], 0.0, 0.0, 0.0])
 
         def ask(_: float) -> None:
@@ -136,7 +139,7 @@ def test_an_arm_behind_its_driver_tells_its_joints_and_is_stopped_in_silence(tmp
         np.testing.assert_allclose(base.base_quat, [np.cos(0.4), 0.0, 0.0, np.sin(0.4)], atol=1e-6)
         publisher, converter = team.publisher("panda_1"), CommandConverter(panda.channels)
         joints, state = JointConverter(panda.joint_names), empty_state(len(panda.joints))
-        mailbox = Mailbox(team.node, JointState, "/panda_1/joint_states", qos.SENSOR)
+        mailbox = Mailbox(team.node, JointState, "/panda_1/joint_states", qos.SENSOR, raw=True)
         target = np.array([joint.home for joint in panda.joints], np.float32)
         target[0] += 0.4
 

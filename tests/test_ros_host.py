@@ -22,10 +22,10 @@ from ros_nodes.lifecycle.host import run_nodes
 from ros_nodes.nodes.policy_node import PolicyNode
 
 class Policy(PolicyNode):
-    def _step(self, *arguments):
+    def _cycle(self, *arguments):
         if Path({fail!r}).exists() and self.robot_name == "cf1":
             raise RuntimeError("propeller missing")
-        return super()._step(*arguments)
+        return super()._cycle(*arguments)
 
 raise SystemExit(run_nodes({{f"{{name}}/policy": partial(Policy, name) for name in {team}}}))
 """

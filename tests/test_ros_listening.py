@@ -16,7 +16,7 @@ from hardware import load_robot
 from hardware.types import ObjectState
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import odometry_of, set_stamp, write_object
+from ros_nodes.messages.conversion import OdometryWriter, set_stamp
 from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 from ros_nodes.messages.topics import object_topic
 
@@ -35,11 +35,10 @@ def said_on(topic: str, monkeypatch):
     try:
         node = IdleNode("listener")
         publisher = node.create_publisher(Odometry, topic, qos.SENSOR)
-        message = odometry_of("thing")
+        writer = OdometryWriter("thing")
 
         def say(time_ns: int) -> None:
-            write_object(message, THING, time_ns)
-            publisher.publish(message)
+            publisher.publish(writer.object(THING, time_ns))
 
         yield node, say
         node.stop()

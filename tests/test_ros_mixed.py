@@ -45,7 +45,7 @@ def test_each_of_two_unlike_robots_does_what_its_own_topic_asks(tmp_path):
         rig.start("simulated_robots", "cf1/shield", "panda_1/shield")
         requests = Requests(rig)
         arm, converter = rig.publisher("panda_1"), CommandConverter(PANDA.channels)
-        joints = Mailbox(rig.node, JointState, "/panda_1/joint_states", qos.SENSOR)
+        joints = Mailbox(rig.node, JointState, "/panda_1/joint_states", qos.SENSOR, raw=True)
         reader, measured = JointConverter(PANDA.joint_names), empty_state(len(PANDA.joints))
         target = np.array([joint.home for joint in PANDA.joints])
         target[0] += 0.3

@@ -13,7 +13,7 @@ from sensor_msgs.msg import JointState
 from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.bring_up import ACTIVATE, DEACTIVATE, BringUpError
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import odometry_of, set_stamp, write_odometry
+from ros_nodes.messages.conversion import OdometryWriter, set_stamp
 from ros_nodes.messages.joints import CommandConverter
 
 pytestmark = pytest.mark.ros
@@ -199,14 +199,13 @@ def test_a_peer_that_falls_silent_is_kept_clear_of(tmp_path):
         assert "never heard of cf2" in rig.asked("cf1", "arm")
         requests, peer = Requests(rig), np.array([1.2, 0.0, 1.0])
         voice = rig.node.create_publisher(Odometry, "/cf2/odom", qos.SENSOR)
-        message, closest = odometry_of("cf2/base_link"), [np.inf]
+        writer, closest = OdometryWriter("cf2/base_link"), [np.inf]
 
         def act(t: float) -> None:
             if t < 1.0:  # then it hovers on, and is silent
                 state, _ = rig.state("cf1")
                 state.base_pos[:], state.base_lin_vel[:], state.base_quat[:] = peer, 0.0, (1, 0, 0, 0)
-                write_odometry(message, state, time.time_ns())
-                voice.publish(message)
+                voice.publish(writer.base(state, time.time_ns()))
             if t > 0.5:
                 requests.good(goal=(1.2, 0.0, 1.0))  # the policy wants to be where the peer is
             else:

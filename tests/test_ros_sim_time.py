@@ -9,7 +9,8 @@ pytest.importorskip("rclpy")
 from ros_rig import PERIOD_S, Rig
 from rosgraph_msgs.msg import Clock
 
-from ros_nodes.messages.conversion import set_stamp, stamp_ns
+from ros_nodes.messages.conversion import set_stamp
+from ros_nodes.messages.layout import read_stamp
 
 pytestmark = [pytest.mark.ros, pytest.mark.alone]
 START_NS, STEP_NS = 5_000_000_000, 4_000_000
@@ -55,7 +56,7 @@ def newest_stamp_s(rig: Rig) -> float:
     while (taken := rig.commands["cf1"].take()) is None:
         assert time.monotonic() < until
         time.sleep(0.001)
-    return stamp_ns(taken[0].header.stamp) * 1e-9
+    return read_stamp(taken[0]) * 1e-9
 
 
 def test_stamps_deadlines_and_ages_follow_the_clock_topic(rig):

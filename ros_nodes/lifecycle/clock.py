@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rclpy.node import Node
 
-    from ros_nodes.lifecycle.polling import Waiter
-
 STEP_NS = 1_000_000  # a change of the system's clock that counts as a step
 WATCH_S = 0.05  # between two looks at the system's clock
 SUSPECT_NS = 20_000_000  # a message of this age makes one look at once
@@ -30,7 +28,7 @@ SETTLED_NS = 1_000_000_000  # after a step: messages stamped before it have arri
 AHEAD_NS = 5_000_000  # clocks of one robot's computers agree to this
 UNLIKELY = 10  # a stamp that much of the future is as unlikely as one so many times as old
 SLICE_S = 0.001  # between two looks at /clock
-FAR_NS = 1_000_000_000  # no node waits so long: a time further ahead is one from before /clock began anew
+FAR_NS = 1_000_000_000  # no wait is so long: a time further ahead is one from before /clock began anew
 MEMORY = Path(
     "/dev/shm"
 )  # all sessions of a user share it, where each may have a folder of its own for temporary files
@@ -178,9 +176,13 @@ class RobotClock:
 
     def start(self, stopped: threading.Event) -> None:
         """With `use_sim_time` wait for the first `/clock`."""
-        while not (self.now_ns() or stopped.wait(SLICE_S)):
-            if self._node is not None:
-                self._node.get_logger().info("waiting for /clock", throttle_duration_sec=5.0)
+        self.say_waiting()
+        self.sleep_until(1, stopped)
+
+    def say_waiting(self) -> None:
+        """Log it where `/clock` has not begun."""
+        if self._node is not None and not self.now_ns():
+            self._node.get_logger().info("waiting for /clock")
 
     def arrived_ns(self, received_ns: int) -> int:
         """When a message arrived that the middleware received at `received_ns` of the system's clock.
@@ -193,23 +195,21 @@ class RobotClock:
 
     def sleep_until(self, time_ns: int, stopped: threading.Event) -> bool:
         """Sleep; False when `stopped` was set before the time came. Ends where `/clock` begins anew."""
-        while (remaining_ns := time_ns - self.now_ns()) > 0:
-            is_simulated = self.is_simulated
+        while (remaining_s := self.until_s(time_ns)) > 0:
             if stopped.is_set():
                 return False
-            if is_simulated and remaining_ns > FAR_NS:
-                break
-            time.sleep(SLICE_S if is_simulated else remaining_ns * 1e-9)
+            time.sleep(remaining_s)
         return not stopped.is_set()
 
-    def wait(self, waiter: "Waiter", until_ns: int, stopped: threading.Event) -> bool:
-        """Whether `waiter` has a message before `until_ns`, or before `/clock` begins anew."""
+    def until_s(self, time_ns: int) -> float:
+        """How long to wait for a time before the next look at it, s; 0 or less when it has come.
+
+        With `use_sim_time` also where it is far: then `/clock` has begun anew.
+        """
+        remaining_ns = time_ns - self.now_ns()
         if not self.is_simulated:
-            return waiter.wait((until_ns - self.now_ns()) * 1e-9)
-        while not waiter.wait(SLICE_S):
-            if not 0 < until_ns - self.now_ns() <= FAR_NS or stopped.is_set():
-                return False
-        return True
+            return remaining_ns * 1e-9
+        return SLICE_S if 0 < remaining_ns <= FAR_NS else 0.0
 
 
 class SenderClock:

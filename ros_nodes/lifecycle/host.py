@@ -1,4 +1,4 @@
-"""A process of one node or of several: one context, one executor for their services, and a loop thread for each."""
+"""A process of one node or of several: one context, one executor for their services, one thread for control loops."""
 
 import os
 import signal
@@ -14,9 +14,10 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode, TurnNode
 from ros_nodes.lifecycle.processes import die_with_parent
 from ros_nodes.lifecycle.transport import avoid_shared_memory
+from ros_nodes.lifecycle.turns import Turns
 
 ENDS_WITHIN_S = 5.0  # after a signal
 WIND_DOWN_LOOK_S = 0.1
@@ -97,8 +98,11 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> int:
             start_parameter_services=False,
         )
         executor.add_node(hub)
+        turns = Turns(hub.context)
         for node in made:
             node.hub = hub
+            if isinstance(node, TurnNode):
+                node.turns = turns
     until_s = None  # when the robots have been stopped for long enough
     while not (interrupts.terminated or all(node.failed for node in made)):
         executor.spin_once()  # until a service was called, a signal came or a loop failed

@@ -20,12 +20,13 @@ from ros_nodes.lifecycle.parameters import declare_niceness, refusal
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.lifecycle.scheduling import schedule_process
 from ros_nodes.lifecycle.series import SeriesWriter
+from ros_nodes.lifecycle.turns import Cycles, TurnLoop, Turns, Wait
 
 QUIET_NS = 1_000_000_000  # after a signal: robots of which nothing was heard for so long need nothing any more
 
 
 class ManagedNode(LifecycleNode, ABC):
-    """A lifecycle node. Subclasses fill `configure` and `run`, the loop, which has a thread of its own.
+    """A lifecycle node. Subclasses fill `configure` and a loop, see `ThreadNode` and `TurnNode`.
 
     An exception that leaves a transition callback would take the node with it: each is reported and becomes FAILURE.
     """
@@ -33,7 +34,7 @@ class ManagedNode(LifecycleNode, ABC):
     def __init__(self, name: str, namespace: str = ""):
         """`namespace` without a slash; by default that of the command line."""
         super().__init__(name, namespace=namespace)
-        self._loop: LoopThread | None = None
+        self._loop: LoopThread | TurnLoop | None = None
         self.clock = RobotClock(self)
         self._mailboxes: list[Mailbox] = []  # what it hears
         self._health = Health(self, self.clock, self._mailboxes, lambda: self._failed, lambda: self.health())
@@ -53,8 +54,8 @@ class ManagedNode(LifecycleNode, ABC):
         """Load, connect; ValueError with one line when that cannot be. Parameters have been read."""
 
     @abstractmethod
-    def run(self, stopped: threading.Event) -> None:
-        """The loop; returns soon after `stopped` is set."""
+    def start_loop(self) -> LoopThread | TurnLoop:
+        """Begin the loop; an exception in it goes to `loop_failed`."""
 
     def subscribe(self, message_type: type, topic: str, profile: QoSProfile, raw: bool = False) -> Mailbox:
         """A polled subscription until clean-up."""
@@ -91,8 +92,7 @@ class ManagedNode(LifecycleNode, ABC):
                 raise ValueError(f"the loop of {self.get_fully_qualified_name()} has not ended yet")
             freeze_garbage()
             self.get_logger().info(schedule_process(declare_niceness(self)))
-            self._loop = LoopThread(self.get_name(), self._run, self._loop_failed)
-            self._loop.start()
+            self._loop = self.start_loop()
 
         super().on_activate(state)  # publishers first: the loop may publish at once
         return self._guard(activate)
@@ -137,6 +137,12 @@ class ManagedNode(LifecycleNode, ABC):
     def stop_robot(self) -> None:
         """The process has been asked to end at once: stop the robot, as a person's emergency stop does."""
 
+    def loop_failed(self, error: Exception) -> None:
+        """A node whose loop fails falls silent, which is what watchdogs and shields understand."""
+        self.get_logger().fatal("".join(traceback.format_exception(error)))
+        self._failed = True
+        self.wake()
+
     def stop(self) -> None:
         """End the loop and release everything, from any state."""
         self._stop_loop()
@@ -156,10 +162,6 @@ class ManagedNode(LifecycleNode, ABC):
     def _may_set(self, parameters: list[Parameter]) -> SetParametersResult:
         reason = refusal(self, parameters)
         return SetParametersResult(successful=not reason, reason=reason)
-
-    def _run(self, stopped: threading.Event) -> None:
-        self.clock.start(stopped)
-        self.run(stopped)
 
     def _stop_loop(self) -> None:
         if self._loop is not None:
@@ -182,8 +184,39 @@ class ManagedNode(LifecycleNode, ABC):
             return TransitionCallbackReturn.FAILURE
         return TransitionCallbackReturn.SUCCESS
 
-    def _loop_failed(self, error: Exception) -> None:
-        """A node whose loop fails falls silent, which is what watchdogs and shields understand."""
-        self.get_logger().fatal("".join(traceback.format_exception(error)))
-        self._failed = True
-        self.wake()
+
+class ThreadNode(ManagedNode):
+    """A node whose loop has a thread of its own."""
+
+    @abstractmethod
+    def run(self, stopped: threading.Event) -> None:
+        """The loop; returns soon after `stopped` is set."""
+
+    def start_loop(self) -> LoopThread:
+        loop = LoopThread(self.get_name(), self._run, self.loop_failed)
+        loop.start()
+        return loop
+
+    def _run(self, stopped: threading.Event) -> None:
+        self.clock.start(stopped)
+        self.run(stopped)
+
+
+class TurnNode(ManagedNode):
+    """A node whose loop takes turns, in one thread, with those of the other robots of its process."""
+
+    def __init__(self, name: str, namespace: str = ""):
+        super().__init__(name, namespace)
+        self.turns = Turns(self.context)
+
+    @abstractmethod
+    def cycles(self) -> Cycles:
+        """The loop; it is closed where it waits."""
+
+    def start_loop(self) -> TurnLoop:
+        return self.turns.start(self.get_name(), self._cycles(), self.clock, self.loop_failed)
+
+    def _cycles(self) -> Cycles:
+        self.clock.say_waiting()
+        yield Wait((), 1)  # with `use_sim_time` until the first `/clock`
+        yield from self.cycles()

@@ -32,17 +32,23 @@ class Deadlines:
         self._clock = clock
         self.next_ns = clock.now_ns() if first_ns is None else first_ns  # the next one, as long as it is not missed
 
-    def wait(self, stopped: threading.Event) -> Tick | None:
-        """Sleep until the next deadline that has not gone by for a whole period; None once `stopped` is set."""
+    def due(self) -> int:
+        """The next deadline that has not gone by for a whole period."""
         now_ns = self._clock.now_ns()
         if now_ns < self.next_ns - 2 * self.period_ns and self._clock.is_simulated:  # /clock began anew
             self.next_ns = now_ns
-        skipped = max(0, (now_ns - self.next_ns) // self.period_ns)
-        deadline = self.next_ns + skipped * self.period_ns
-        if not self._clock.sleep_until(deadline, stopped):
-            return None
-        self.next_ns = deadline + self.period_ns
-        return Tick(deadline, self._clock.now_ns(), skipped)
+        return self.next_ns + max(0, (now_ns - self.next_ns) // self.period_ns) * self.period_ns
+
+    def begin(self, deadline_ns: int) -> Tick:
+        """The cycle of a deadline that has come."""
+        skipped = (deadline_ns - self.next_ns) // self.period_ns
+        self.next_ns = deadline_ns + self.period_ns
+        return Tick(deadline_ns, self._clock.now_ns(), skipped)
+
+    def wait(self, stopped: threading.Event) -> Tick | None:
+        """Sleep until the next deadline; None once `stopped` is set."""
+        deadline_ns = self.due()
+        return self.begin(deadline_ns) if self._clock.sleep_until(deadline_ns, stopped) else None
 
 
 class LoopThread:

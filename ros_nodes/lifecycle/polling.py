@@ -6,10 +6,11 @@ message of a topic takes it from the middleware when it needs it: one microsecon
 
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
+from rclpy.context import Context
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
@@ -113,23 +114,34 @@ class Waiter:
     a step ends it.
     """
 
-    def __init__(self, node: Node, mailboxes: Sequence[Mailbox]):
-        self._mailboxes = mailboxes
-        self._wait_set = _rclpy.WaitSet(len(mailboxes), 1, 0, 0, 0, 0, node.context.handle)
-        self._stepped = _rclpy.GuardCondition(node.context.handle)
+    def __init__(self, context: Context):
+        self._context = context
+        self._interrupt = _rclpy.GuardCondition(context.handle)
+        self._make_room(1)
         machine_clock().on_step(weakref.WeakMethod(self._end_wait))
 
-    def wait(self, timeout_s: float) -> bool:
-        """True when a mailbox has something; False after `timeout_s`, or as the system's clock steps."""
+    def wait(self, mailboxes: Collection[Mailbox], timeout_s: float) -> set[Mailbox]:
+        """Those that have something; none after `timeout_s`, on `wake`, or as the system's clock steps."""
+        if len(mailboxes) > self._capacity:
+            self._make_room(len(mailboxes))
         self._wait_set.clear_entities()
-        for mailbox in self._mailboxes:
+        for mailbox in mailboxes:
             self._wait_set.add_subscription(mailbox.subscription.handle)
-        self._wait_set.add_guard_condition(self._stepped)
+        self._wait_set.add_guard_condition(self._interrupt)
         self._wait_set.wait(max(0, int(timeout_s * 1e9)))
-        return bool(self._wait_set.get_ready_entities("subscription"))
+        ready = self._wait_set.get_ready_entities("subscription")
+        return {mailbox for mailbox in mailboxes if mailbox.subscription.handle.pointer in ready} if ready else set()
+
+    def wake(self) -> None:
+        """End a wait of another thread, or the next one."""
+        self._interrupt.trigger_guard_condition()
+
+    def _make_room(self, mailboxes: int) -> None:
+        self._capacity = mailboxes
+        self._wait_set = _rclpy.WaitSet(mailboxes, 1, 0, 0, 0, 0, self._context.handle)
 
     def _end_wait(self, step_ns: int) -> None:
-        self._stepped.trigger_guard_condition()
+        self.wake()
 
 
 def _never_called(message: Any) -> None:

@@ -32,7 +32,8 @@ class SeriesWriter:
         self._path, self._row_bytes, self._on_end = path, dtype.itemsize, on_end
         memory = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(capacity + 1,))
         self._begin = memory.offset
-        self._rows = memory.view(np.float64).reshape(capacity + 1, len(columns))
+        # Of a plain array, for every row of a memmap is made a memmap first.
+        self._rows = np.asarray(memory).view(np.float64).reshape(capacity + 1, len(columns))
         self._count = self._room = 0
         self._ended = False
         self._reserve()

@@ -11,16 +11,13 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseArray
 from nav_msgs.msg import Odometry
-from rclpy.serialization import deserialize_message
+from rclpy.serialization import deserialize_message, serialize_message
 
 from hardware.types import ObjectState, Peers, RobotState
+from ros_nodes.messages.layout import PLAIN_CDR, MessageError, aligned, write_stamp
 
 WORLD_FRAME = "world"
 FAR = 1e9  # m and m/s: no robot is there, and single precision still holds it
-
-
-class MessageError(ValueError):
-    """A message with invalid content; the text names the reason."""
 
 
 def base_frame(robot: str) -> str:
@@ -91,11 +88,9 @@ def _at_offsets(serialised: bytes) -> Motion | None:
     try:
         sec, nanosec, length = _STAMP.unpack_from(serialised, 4)
         child = 16 + length + -length % 4  # two strings, each behind its length
-        pose = end = child + 4 + _LENGTH.unpack_from(serialised, child)[0]
-        pose += (
-            4 - pose
-        ) % 8  # numbers lie at multiples of their size, counted from behind the four bytes of the header
-        if len(serialised) != pose + _POSE.size + _TWIST.size + 2 * _COVARIANCE_SIZE:
+        end = child + 4 + _LENGTH.unpack_from(serialised, child)[0]
+        pose = aligned(end)
+        if len(serialised) != pose + _POSE_AND_TWIST_SIZE:
             return None
         x, y, z, qx, qy, qz, qw = _POSE.unpack_from(serialised, pose)
         vx, vy, vz, wx, wy, wz = _TWIST.unpack_from(serialised, pose + _POSE.size + _COVARIANCE_SIZE)
@@ -113,9 +108,9 @@ def _decoded(serialised: bytes) -> Motion:
         raise MessageError(f"odometry of {len(serialised)} bytes cannot be read") from error
 
 
-PLAIN_CDR = b"\x00\x01"  # little endian, as every middleware here sends it
 _STAMP, _LENGTH = struct.Struct("<iII"), struct.Struct("<I")
 _POSE, _TWIST, _COVARIANCE_SIZE = struct.Struct("<7d"), struct.Struct("<6d"), 36 * 8
+_POSE_AND_TWIST_SIZE = _POSE.size + _TWIST.size + 2 * _COVARIANCE_SIZE
 
 
 def _motion_of(message: Odometry) -> Motion:
@@ -150,25 +145,32 @@ def world_motion(motion: Motion) -> tuple[Vector, Vector]:
     return motion.pos, velocity
 
 
-def write_odometry(message: Odometry, state: RobotState, time_ns: int) -> None:
-    """Fill pose, twist and stamp of `message` from the base of `state` (no batch); frames stay as they are."""
-    _write(message, state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel)
-    set_stamp(message.header.stamp, time_ns)
+class OdometryWriter:
+    """Serialised Odometry of one body in the world, filled again and again."""
 
+    def __init__(self, child_frame: str):
+        message = Odometry(child_frame_id=child_frame)
+        message.header.frame_id = WORLD_FRAME
+        self._message = bytearray(serialize_message(message))
+        self._pose = len(self._message) - _POSE_AND_TWIST_SIZE
+        self._twist = self._pose + _POSE.size + _COVARIANCE_SIZE
 
-def write_object(message: Odometry, state: ObjectState, time_ns: int) -> None:
-    """Fill pose, twist and stamp of `message` from `state` (no batch); frames stay as they are."""
-    _write(message, state.pos, state.quat, state.lin_vel, state.ang_vel)
-    set_stamp(message.header.stamp, time_ns)
+    def base(self, state: RobotState, time_ns: int) -> bytes:
+        """The message for the base of `state` (no batch), measured at `time_ns`."""
+        return self._write(state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel, time_ns)
 
+    def object(self, state: ObjectState, time_ns: int) -> bytes:
+        """The message for `state` (no batch), measured at `time_ns`."""
+        return self._write(state.pos, state.quat, state.lin_vel, state.ang_vel, time_ns)
 
-def _write(message: Odometry, pos: np.ndarray, quat: np.ndarray, lin_vel: np.ndarray, ang_vel: np.ndarray) -> None:
-    pose, twist = message.pose.pose, message.twist.twist
-    p, q, v, w = pose.position, pose.orientation, twist.linear, twist.angular
-    p.x, p.y, p.z = pos.tolist()
-    q.w, q.x, q.y, q.z = quat.tolist()
-    v.x, v.y, v.z = lin_vel.tolist()
-    w.x, w.y, w.z = ang_vel.tolist()
+    def _write(
+        self, pos: np.ndarray, quat: np.ndarray, lin_vel: np.ndarray, ang_vel: np.ndarray, time_ns: int
+    ) -> bytes:
+        w, x, y, z = quat.tolist()
+        _POSE.pack_into(self._message, self._pose, *pos.tolist(), x, y, z, w)
+        _TWIST.pack_into(self._message, self._twist, *lin_vel.tolist(), *ang_vel.tolist())
+        write_stamp(self._message, time_ns)
+        return bytes(self._message)
 
 
 def write_poses(message: PoseArray, poses: np.ndarray, time_ns: int) -> None:
@@ -177,10 +179,3 @@ def write_poses(message: PoseArray, poses: np.ndarray, time_ns: int) -> None:
         p, q = pose.position, pose.orientation
         p.x, p.y, p.z, q.w, q.x, q.y, q.z = values
     set_stamp(message.header.stamp, time_ns)
-
-
-def odometry_of(child_frame: str) -> Odometry:
-    """An Odometry of `child_frame` in the world, to be filled again and again."""
-    message = Odometry(child_frame_id=child_frame)
-    message.header.frame_id = WORLD_FRAME
-    return message

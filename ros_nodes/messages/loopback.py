@@ -20,7 +20,7 @@ def round_trips_ms(count: int = 100, timeout_s: float = 5.0) -> list[float]:
         go = here.create_publisher(Odometry, "go", qos.SENSOR)
         come = there.create_publisher(Odometry, "come", qos.SENSOR)
         arrived, returned = Mailbox(there, Odometry, "go", qos.SENSOR), Mailbox(here, Odometry, "come", qos.SENSOR)
-        at_there, at_here = Waiter(there, [arrived]), Waiter(here, [returned])
+        at_there, at_here = Waiter(far), Waiter(near)
         until = time.monotonic() + timeout_s
         counts = [end.get_subscription_count for end in (go, come)]
         counts += [end.subscription.get_publisher_count for end in (arrived, returned)]
@@ -32,11 +32,11 @@ def round_trips_ms(count: int = 100, timeout_s: float = 5.0) -> list[float]:
         for _ in range(count):
             begin = time.perf_counter()
             go.publish(message)
-            if not at_there.wait(timeout_s):
+            if not at_there.wait([arrived], timeout_s):
                 raise TimeoutError(f"a message did not arrive within {timeout_s:g} s")
             arrived.take()
             come.publish(message)
-            if not at_here.wait(timeout_s):
+            if not at_here.wait([returned], timeout_s):
                 raise TimeoutError(f"a message did not return within {timeout_s:g} s")
             returned.take()
             times.append((time.perf_counter() - begin) * 1e3)

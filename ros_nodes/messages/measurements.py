@@ -9,7 +9,7 @@ from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import MessageError, base_frame, odometry_of, write_odometry
+from ros_nodes.messages.conversion import MessageError, OdometryWriter, base_frame
 from ros_nodes.messages.joints import JointConverter
 from ros_nodes.messages.transforms import Transforms
 
@@ -27,12 +27,13 @@ class Measurements:
     ):
         """`namespace` ends in a slash; empty for the node's own."""
         self._transforms, self._fixed_base = transforms, spec.fixed_base
-        self._odometry = odometry_of(base_frame(robot))
+        self._frame = base_frame(robot)
+        self._odometry = OdometryWriter(self._frame)
         self._odometry_publisher = node.advertise(Odometry, f"{namespace}odom", qos.MEASURED)
         self._odometry_ns = round(1e9 / spec.control_hz) if spec.fixed_base else 0
         self._last_ns = 0
         self._stamps_ns: deque[int] = deque(maxlen=round(REMEMBERED_S * spec.sensor_hz))
-        self._joints = JointConverter(spec.joint_names, base_frame(robot))
+        self._joints = JointConverter(spec.joint_names, self._frame)
         self._joint_publisher = (
             node.advertise(JointState, f"{namespace}joint_states", qos.MEASURED) if spec.joints else None
         )
@@ -42,13 +43,11 @@ class Measurements:
         self._stamps_ns.append(stamp_ns)
         if abs(stamp_ns - self._last_ns) >= self._odometry_ns:
             self._last_ns = stamp_ns
-            write_odometry(self._odometry, state, stamp_ns)
-            self._odometry_publisher.publish(self._odometry)
+            self._odometry_publisher.publish(self._odometry.base(state, stamp_ns))
         if self._joint_publisher is not None:
             self._joint_publisher.publish(self._joints.write(state, stamp_ns))
         if self._transforms is not None:
-            frame = self._odometry.child_frame_id
-            self._transforms.update(frame, state.base_pos, state.base_quat, stamp_ns, self._fixed_base)
+            self._transforms.update(self._frame, state.base_pos, state.base_quat, stamp_ns, self._fixed_base)
 
     def refuse(self, stamp_ns: int, publishers: int) -> None:
         """MessageError for a command stamped `stamp_ns`, of one of several `publishers`, that may be a stranger's.

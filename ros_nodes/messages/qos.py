@@ -30,7 +30,7 @@ LIFESPAN_S = 1.0
 def command_out(control_dt_s: float) -> QoSProfile:
     """For publishers of commands: promised every second period at least.
 
-    Receivers go by the age of a command, by its stamp. The lifespan is only for what has waited in a process that stood
+    Receivers check the age of a command by its stamp. The lifespan is only for what has waited in a process that stood
     still: some middlewares compare the clocks of two computers for it (Fast DDS does not).
     """
     return QoSProfile(

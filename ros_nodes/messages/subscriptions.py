@@ -45,7 +45,7 @@ class OwnState:
             self.mailboxes.append(odometry.mailbox)
             self._parts.append(partial(self._take_odometry, odometry))
         if spec.joints:
-            self.mailboxes.append(node.subscribe(JointState, "joint_states", qos.SENSOR))
+            self.mailboxes.append(node.subscribe(JointState, "joint_states", qos.SENSOR, raw=True))
             self._parts.append(partial(self._take_joints, self.mailboxes[-1], JointConverter(spec.joint_names)))
         self._heard: Heard | None = None
         self._senders = [SenderClock(node.clock) for _ in self._parts]

@@ -105,8 +105,8 @@ def _fly_row(row: Row, mission: Mission, team: Team | None, out: Path) -> Outcom
         while time.monotonic() < until:
             with suppress(ProcessError):  # some were killed
                 flight.processes.check()
-            told = [*flight.processes.lost, *flight.refusals, flight.node.shields[STRUCK].reason]
-            if flight.state() in row.ends and any(row.says in reason for reason in told):
+            reported = [*flight.processes.lost, *flight.refusals, flight.node.shields[STRUCK].reason]
+            if flight.state() in row.ends and any(row.says in reason for reason in reported):
                 break
             flight.watch(0.1)
         flight.watch(DOWN_S if flight.state() == "SILENT" else 0.3)
@@ -139,7 +139,7 @@ def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, en
     taken = [event for event in end.changes if event["t_s"] > 0.0]
     periods = taken[0]["t_s"] * spec.control_hz if taken and row.phase != GROUND else None
     reasons = [*(event["reason"] for event in taken), *end.refusals, *end.lost]
-    told = [reason for reason in reasons if row.says and row.says in reason]
+    reported = [reason for reason in reasons if row.says and row.says in reason]
     if {"STOPPED", "SILENT"} & {*row.ends}:  # a person stopped it, or its own watchdog did
         cut = 0
     passed = (
@@ -149,7 +149,7 @@ def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, en
         and (least_m is None or least_m > 2 * spec.radius_m)
         and not cut
         and (row.ends != ("POLICY",) or row.phase != POLICY or moved_m is None or moved_m < STAYS_M)
-        and (not row.says or bool(told))
+        and (not row.says or bool(reported))
     )
     return Outcome(
         row.title,
@@ -163,7 +163,7 @@ def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, en
         None if down is None else round(down[0] - struck_s, 2),
         None if down is None else round(down[1], 2),
         cut,
-        told[0] if told else taken[-1]["reason"] if taken else "",
+        reported[0] if reported else taken[-1]["reason"] if taken else "",
         tuple(end.lost),
     )
 

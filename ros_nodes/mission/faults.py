@@ -11,7 +11,7 @@ from sensor_msgs.msg import JointState
 
 from hardware import load_robot
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import base_frame, odometry_of
+from ros_nodes.messages.conversion import WORLD_FRAME, base_frame
 from ros_nodes.mission.drill_flight import (
     ARMED,
     GROUND,
@@ -119,7 +119,8 @@ def _other_place(flight: Flight) -> None:
     """Somebody else says that the robot is 5 m away, as often as its own sensor."""
     name, (x, y, z) = flight.name, flight.node.positions[STRUCK].tolist()
     publisher = flight.node.create_publisher(Odometry, f"/{name}/odom", qos.MEASURED)
-    message = odometry_of(base_frame(name))
+    message = Odometry(child_frame_id=base_frame(name))
+    message.header.frame_id = WORLD_FRAME
     message.pose.pose.position.x, message.pose.pose.position.y, message.pose.pose.position.z = x + 5.0, y, z
 
     def send() -> None:

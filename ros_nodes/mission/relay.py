@@ -32,7 +32,7 @@ class Relay:
         self.way = way
         self._publisher = node.create_publisher(message_type, sink, profile)
         self._mailbox = Mailbox(node, message_type, source, QUEUE, raw=True)
-        self._waiter = Waiter(node, [self._mailbox])
+        self._waiter = Waiter(node.context)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
         self._thread.start()
@@ -49,7 +49,7 @@ class Relay:
         waiting: list[tuple[float, int, bytes]] = []  # a heap: when due, number, message
         while not self._stopped.is_set():
             due_s = waiting[0][0] - time.monotonic() if waiting else LOOK_S
-            self._waiter.wait(min(max(due_s, 0.0), LOOK_S))
+            self._waiter.wait([self._mailbox], min(max(due_s, 0.0), LOOK_S))
             while (taken := self._mailbox.take()) is not None:
                 for delay_s, message in self.way(taken[0], random):
                     heappush(waiting, (time.monotonic() + delay_s, next(numbers), message))

@@ -15,7 +15,7 @@ from hardware import load_robot
 from hardware.drivers import Driver, HasBattery, load_driver
 from hardware.types import RobotState
 from ros_nodes.lifecycle.host import run_node
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_base_pose
 from ros_nodes.messages import qos
@@ -31,7 +31,7 @@ NS = 1_000_000_000
 SILENT = (State.DISARMED.name, State.FAULT.name)  # in which a shield may have nothing to say
 
 
-class DriverNode(ManagedNode):
+class DriverNode(ThreadNode):
     """Publishes measurements at the robot's sensor rate and obeys `command`.
 
     Without commands it stops the robot, unless its shield said that it is disarmed. A driver that can arm its device
@@ -68,7 +68,7 @@ class DriverNode(ManagedNode):
             place(self._bolted, *self._base_pose)
         self._measurements = Measurements(self, spec, self._name, make_transforms(self, self._tf_hz))
         self._battery = BatteryPublisher(self) if isinstance(self._driver, HasBattery) else None
-        self._commands = self.subscribe(JointState, "command", qos.COMMANDS_IN)
+        self._commands = self.subscribe(JointState, "command", qos.COMMANDS_IN, raw=True)
         self._status = self.subscribe(DiagnosticArray, "status", qos.LATCHED)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
         self._converter = CommandConverter(spec.channels, base_frame(self._name))

@@ -10,7 +10,7 @@ import threading
 from nav_msgs.msg import Odometry
 
 from ros_nodes.lifecycle.host import run_node
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_series_dir
 from ros_nodes.lifecycle.polling import Waiter
@@ -22,7 +22,7 @@ PING, PONG = "/ping", "/pong"
 PATIENCE_S = 0.5
 
 
-class EchoNode(ManagedNode):
+class EchoNode(ThreadNode):
     """Sends back what it receives; with `rate_hz` above 0 it is the side that sends, and records each cycle."""
 
     def __init__(self, namespace: str = "") -> None:
@@ -39,17 +39,17 @@ class EchoNode(ManagedNode):
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 
     def run(self, stopped: threading.Event) -> None:
-        waiter, message = Waiter(self, [self._inbox]), Odometry()
+        waiter, inbox, message = Waiter(self.context), [self._inbox], Odometry()
         if not self._rate_hz:
             while not stopped.is_set():
-                if waiter.wait(PATIENCE_S) and (taken := self._inbox.take()):
+                if waiter.wait(inbox, PATIENCE_S) and (taken := self._inbox.take()):
                     self._publisher.publish(taken[0])
             return
         niceness = os.getpriority(os.PRIO_PROCESS, 0)
         deadlines = Deadlines(1 / self._rate_hz, self.clock)
         while (tick := deadlines.wait(stopped)) is not None:
             self._publisher.publish(message)
-            if waiter.wait(PATIENCE_S) and self._inbox.take() and self._series:
+            if waiter.wait(inbox, PATIENCE_S) and self._inbox.take() and self._series:
                 now_ns = self.clock.now_ns()
                 self._series.add(now_ns * 1e-9, (now_ns - tick.deadline_ns) * 1e-6, niceness)
 

@@ -14,7 +14,7 @@ from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
 from ros_nodes.lifecycle.host import run_node
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import WORLD_FRAME, base_frame, set_stamp
@@ -27,7 +27,7 @@ BUTTONS = {"enable": 4, "estop": 1, "land": 0, "arm": 7, "start": 3, "reset": 6}
 NS = 1_000_000_000
 
 
-class JoystickNode(ManagedNode):
+class JoystickNode(ThreadNode):
     """Commands the robot of its namespace."""
 
     def __init__(self, namespace: str = "") -> None:

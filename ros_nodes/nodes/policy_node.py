@@ -1,6 +1,6 @@
 """One robot's policy: measurements and peers in, requested actuator commands out, on absolute deadlines."""
 
-import threading
+from collections.abc import Generator
 from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -11,7 +11,7 @@ from deploy.runtime.swap import SwapRuntime
 from deploy.shield.authority import ASKS_THE_POLICY
 from hardware import load_robot
 from ros_nodes.lifecycle.host import run_node
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import TurnNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import (
     declare,
@@ -21,9 +21,9 @@ from ros_nodes.lifecycle.parameters import (
     declare_trusted_keys,
 )
 from ros_nodes.lifecycle.peer_clocks import peer_clocks
-from ros_nodes.lifecycle.polling import Waiter
+from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import qos
-from ros_nodes.messages.commands import CommandInbox
+from ros_nodes.messages.commands import Command, CommandInbox
 from ros_nodes.messages.conversion import base_frame
 from ros_nodes.messages.diagnostics import POLICY_STATUS, policy_status, read_status
 from ros_nodes.messages.joints import CommandConverter
@@ -33,11 +33,13 @@ from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
 SERIES_CAPACITY = 200_000
 PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
+PAIR = 2  # robots in turns: what there is to do at one moment must not fill two cores for long
+PATIENCE_NS = 100_000_000  # between two looks for the first measurement
 GRACE_NS = 8_000_000  # a cycle waits this long for its own measurement, rather than use one that is a period older
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 
 
-class PolicyNode(ManagedNode):
+class PolicyNode(TurnNode):
     """Runs one bundle for one robot; publishes `requested`."""
 
     def __init__(self, namespace: str = "") -> None:
@@ -73,7 +75,6 @@ class PolicyNode(ManagedNode):
         contract = self._runtime.contract
         self._period_s, self._sensor_ns = contract.control_dt_s, round(1e9 / spec.sensor_hz)
         self._state = OwnState(self, spec, self._base_pose)
-        self._waiter = Waiter(self, self._state.mailboxes)
         self._peers = PeerTable(self, self._peer_names)
         self._objects = ObjectTable(self, contract.objects)
         self._inbox = CommandInbox(
@@ -87,20 +88,20 @@ class PolicyNode(ManagedNode):
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
         self.get_logger().info(f"{self._bundle}: self-test passed, task {contract.task!r}, {1 / self._period_s:g} Hz")
 
-    def run(self, stopped: threading.Event) -> None:
+    def cycles(self) -> Cycles:
         self._runtime.reset()
-        self._await_objects(stopped)
-        first = self._first_measurement(stopped)
-        if first is None:
-            return
-        first_ns, first_stamp_ns = first
+        yield from self._await_objects()
+        first_ns, first_stamp_ns = yield from self._first_measurement()
         self._inbox.start(self._state.state, self._objects.objects)
         self._asked_by = ""
         self._tell()
         deadlines = Deadlines(self._period_s, self.clock, first_ns)
         last_woke_ns = 0
-        while (tick := deadlines.wait(stopped)) is not None:
-            self._step(first_stamp_ns + tick.deadline_ns - first_ns, stopped)
+        while True:
+            deadline_ns = deadlines.due()
+            yield Wait((), deadline_ns)
+            tick = deadlines.begin(deadline_ns)
+            yield from self._cycle(first_stamp_ns + deadline_ns - first_ns)
             if self._series and last_woke_ns:
                 period_error_us = (tick.woke_ns - last_woke_ns - deadlines.period_ns * (1 + tick.skipped)) * 1e-3
                 work_us = (self.clock.now_ns() - tick.woke_ns) * 1e-3
@@ -108,17 +109,21 @@ class PolicyNode(ManagedNode):
                 self._series.add(tick.woke_ns * 1e-9, period_error_us, tick.skipped, work_us, age_ms)
             last_woke_ns = tick.woke_ns
 
-    def _step(self, due_ns: int, stopped: threading.Event) -> None:
+    def _cycle(self, due_ns: int) -> Cycles:
         """One cycle, for the measurement that is stamped about `due_ns` or the last one before it."""
         now_ns = self.clock.now_ns()
         self._state.update(now_ns)
-        until_ns, before_ns = now_ns + GRACE_NS, due_ns - self._sensor_ns // 2
-        while self._state.stamp_ns < before_ns and self.clock.wait(self._waiter, until_ns, stopped):
-            now_ns = self.clock.now_ns()
-            self._state.update(now_ns)
         is_asked, command = self._is_asked(), self._inbox.update(now_ns)
         if not is_asked:
             return
+        until_ns, before_ns = now_ns + GRACE_NS, due_ns - self._sensor_ns // 2
+        while self._state.stamp_ns < before_ns and (yield Wait(self._state.mailboxes, until_ns)):
+            self._state.update(self.clock.now_ns())
+        self._request(command)
+
+    def _request(self, command: Command) -> None:
+        now_ns = self.clock.now_ns()
+        self._state.update(now_ns)
         if not -self._period_s <= self._state.state.age <= self._max_age_s:
             return  # no current state: the shield handles silence
         if awaited := self._inbox.awaited:
@@ -157,17 +162,18 @@ class PolicyNode(ManagedNode):
         about = {"task": self._runtime.contract.task, "bundle": self._runtime.file, "swap": swap}
         self._own_status.publish(policy_status(self.robot_name, self._runtime.fingerprint, about, self.clock.now_ns()))
 
-    def _await_objects(self, stopped: threading.Event) -> None:
+    def _await_objects(self) -> Cycles:
         """Wait until every object that the policy observes has been received."""
-        while not stopped.is_set():
-            self._objects.update(self.clock.now_ns())
+        while True:
+            now_ns = self.clock.now_ns()
+            self._objects.update(now_ns)
             unseen = self._objects.not_current(self._max_object_age_s, self._period_s)
             if not unseen:
                 return
             self.get_logger().error(f"no current message of objects: {', '.join(unseen)}", throttle_duration_sec=5.0)
-            stopped.wait(self._period_s)
+            yield Wait((), now_ns + round(self._period_s * 1e9))
 
-    def _first_measurement(self, stopped: threading.Event) -> tuple[int, int] | None:
+    def _first_measurement(self) -> Generator[Wait, bool, tuple[int, int]]:
         """When the measurement of the first cycle is here at the earliest, and its stamp, ns.
 
         Later cycles are as long after it: each begins when its measurement can be here, and works as soon as it is.
@@ -175,11 +181,16 @@ class PolicyNode(ManagedNode):
         self._state.update(self.clock.now_ns())  # messages from the queue have no known delay
         lags_ns: list[int] = []
         while len(lags_ns) < PHASE_SAMPLES:
-            if stopped.is_set():
-                return None
-            if self._waiter.wait(0.1) and self._state.update(self.clock.now_ns()):
-                lags_ns.append(self.clock.now_ns() - self._state.stamp_ns)
-        return self._state.stamp_ns + min(lags_ns), self._state.stamp_ns
+            yield Wait(self._state.mailboxes, self.clock.now_ns() + PATIENCE_NS)
+            now_ns = self.clock.now_ns()
+            if self._state.update(now_ns):
+                lags_ns.append(now_ns - self._state.stamp_ns)
+        stamp_ns, period_ns = self._state.stamp_ns, round(self._period_s * 1e9)
+        # Robots that are measured at the same moments use the same ones of them: one after the other, see `Turns`.
+        place = sorted([self.robot_name, *self._peer_names]).index(self.robot_name) // PAIR
+        phase_ns = place * self._sensor_ns % period_ns
+        stamp_ns -= (stamp_ns - phase_ns) % period_ns // self._sensor_ns * self._sensor_ns
+        return stamp_ns + min(lags_ns), stamp_ns
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
 from ros_nodes.lifecycle.host import run_node
-from ros_nodes.lifecycle.lifecycle_node import QUIET_NS, ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import QUIET_NS, ThreadNode
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.messages import qos
 from ros_nodes.messages.topics import team_topics
@@ -18,7 +18,7 @@ QUEUE = 200  # messages a topic: two seconds of the fastest
 POLL_S = 0.1
 
 
-class RecorderNode(ManagedNode):
+class RecorderNode(ThreadNode):
     """Writes `bag` (a folder) from activation to deactivation."""
 
     def __init__(self) -> None:

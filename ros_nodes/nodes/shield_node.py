@@ -1,6 +1,5 @@
 """One robot's shield, in another process than the policy: every command passes it, also when the policy is silent."""
 
-import threading
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
@@ -21,7 +20,7 @@ from hardware.types import ActuatorCommand
 from hardware.urdf import make_urdf
 from ros_nodes.lifecycle.clock import SenderClock
 from ros_nodes.lifecycle.host import run_node
-from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import TurnNode
 from ros_nodes.lifecycle.parameters import (
     NEVER,
     declare,
@@ -32,8 +31,8 @@ from ros_nodes.lifecycle.parameters import (
     declare_trusted_keys,
 )
 from ros_nodes.lifecycle.peer_clocks import PeerClocks, peer_clocks
-from ros_nodes.lifecycle.polling import Waiter
 from ros_nodes.lifecycle.stop_file import StopFile
+from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import battery, qos
 from ros_nodes.messages.conversion import MessageError, base_frame
 from ros_nodes.messages.diagnostics import POLICY_STATUS, ShieldStatus
@@ -51,7 +50,7 @@ TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
 
 
-class ShieldNode(ManagedNode):
+class ShieldNode(TurnNode):
     """Filters `requested` into `command`; services `shield/arm` ... say who has the robot, `status` tells it.
 
     Activation moves nothing: see `deploy.shield.authority`.
@@ -99,7 +98,7 @@ class ShieldNode(ManagedNode):
         self._spec = spec
         self._state = OwnState(self, spec, self._base_pose)
         self._peers = PeerTable(self, self._peer_names)
-        self._requested = self.subscribe(JointState, "requested", qos.COMMAND_IN)
+        self._requested = self.subscribe(JointState, "requested", qos.COMMAND_IN, raw=True)
         self._sender = SenderClock(self.clock)
         self._policy = self.subscribe(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._policy_status: DiagnosticArray | None = None
@@ -137,33 +136,39 @@ class ShieldNode(ManagedNode):
         self._keep_stop("emergency stop by a second signal")
         self._asks.ask(ESTOP)
 
-    def run(self, stopped: threading.Event) -> None:
+    def cycles(self) -> Cycles:
         authority = self._authority = Authority(Shield(self._params, self._spec), self._start, self._tell)
         if reason := self._stop_file.read():  # a stop outlives every process: only a reset ends it
             authority.estop(reason)
         if self._description:
             self._description_publisher.publish(String(data=self._description))
-        period_ns, clock = round(self._params.control_dt_s * 1e9), self.clock
-        waiter = Waiter(self, [self._requested])
         self._request: ActuatorCommand | None = None
         self._request_ns = 0
         self._sources_s, self._strangers = 0.0, ""
-        flood_ns, missing_ns = round(FLOOD * period_ns), round(MISSING_AFTER * period_ns)
-        deadline_ns, earliest_ns = clock.now_ns() + period_ns, 0
         try:
-            while clock.sleep_until(earliest_ns, stopped):
-                arrived = clock.wait(waiter, deadline_ns, stopped) and self._take_request()
-                now_ns = clock.now_ns()
-                if not arrived and 0 < deadline_ns - now_ns <= missing_ns:  # further ahead: /clock began anew
-                    continue
-                self._step(authority, now_ns, arrived)
-                earliest_ns = now_ns + flood_ns
-                # A missed request moves the deadline by exactly one period: commands keep their rhythm without it.
-                missed_ns = min(max(deadline_ns + period_ns, earliest_ns), now_ns + period_ns)
-                deadline_ns = now_ns + missing_ns if arrived else missed_ns
+            yield from self._filter(authority)
         finally:
             self._authority = None
             self._asks.drop()
+
+    def _filter(self, authority: Authority) -> Cycles:
+        """A step for every request, and for every one that is missing."""
+        period_ns, clock = round(self._params.control_dt_s * 1e9), self.clock
+        flood_ns, missing_ns = round(FLOOD * period_ns), round(MISSING_AFTER * period_ns)
+        deadline_ns, earliest_ns = clock.now_ns() + period_ns, 0
+        while True:
+            is_there = yield Wait([self._requested], deadline_ns)
+            if clock.until_s(earliest_ns) > 0:
+                yield Wait((), earliest_ns)
+            arrived = is_there and self._take_request()
+            now_ns = clock.now_ns()
+            if not arrived and 0 < deadline_ns - now_ns <= missing_ns:  # further ahead: /clock began anew
+                continue
+            self._step(authority, now_ns, arrived)
+            earliest_ns = now_ns + flood_ns
+            # A missed request moves the deadline by exactly one period: commands keep their rhythm without it.
+            missed_ns = min(max(deadline_ns + period_ns, earliest_ns), now_ns + period_ns)
+            deadline_ns = now_ns + missing_ns if arrived else missed_ns
 
     def _describe(self, spec: RobotSpec) -> str:
         """The robot as URDF; empty, and logged, where its MJCF has what URDF has not."""

@@ -6,6 +6,7 @@ from dataclasses import fields
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count as counter
+from math import gcd
 from random import random
 
 from geometry_msgs.msg import Pose, PoseArray
@@ -16,16 +17,16 @@ from sensor_msgs.msg import JointState
 from hardware import load_robot
 from hardware.types import Battery, ObjectState
 from ros_nodes.lifecycle.host import run_node
-from ros_nodes.lifecycle.lifecycle_node import QUIET_NS, ManagedNode
+from ros_nodes.lifecycle.lifecycle_node import QUIET_NS, ThreadNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import declare, declare_series_dir
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import BatteryPublisher
-from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, odometry_of, write_object, write_poses
+from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, OdometryWriter, write_poses
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.topics import GROUND_TRUTH, object_topic
-from ros_nodes.messages.transforms import Transforms, declare_tf_hz, make_transforms
+from ros_nodes.messages.transforms import declare_tf_hz, make_transforms
 from ros_nodes.mission.ground_truth import ground_truth_columns
 from ros_nodes.mission.mission import Mission, load_mission
 from sim.noise import Noise
@@ -38,7 +39,7 @@ PUBLISH_NS = 50_000  # what publishing takes: it begins so much before a message
 NS = 1_000_000_000
 
 
-class SimulatedRobotsNode(ManagedNode):
+class SimulatedRobotsNode(ThreadNode):
     """Publishes what robots and trackers measure, subscribes to `<robot>/command`.
 
     `/ground_truth` is for the record; no node uses it.
@@ -83,14 +84,20 @@ class SimulatedRobotsNode(ManagedNode):
         self._batteries = [
             (i, BatteryPublisher(self, f"/{n}/")) for i, (spec, n) in enumerate(named) if spec.endurance_s
         ]
-        self._objects = [(name, odometry_of(name)) for name in mission.objects]
+        self._objects = [(name, OdometryWriter(name)) for name in mission.objects]
         self._trackers = [self.advertise(Odometry, object_topic(name), qos.MEASURED) for name in mission.objects]
         self._object_every = self._every(OBJECT_HZ)
-        self._newest = max(*self._sensor_every, self._object_every)  # steps in which everything is measured once
+        every = [*self._sensor_every, *([self._object_every] if mission.objects else [])]
+        # Between two measurements no one sees the physics: its steps are made up for in one go before the next one.
+        # A command counts from the moment of its arrival all the same.
+        self._steps = gcd(*every)
+        self._newest = max(every)  # steps in which everything is measured once
         self._truth_publisher = self.advertise(PoseArray, GROUND_TRUTH, qos.SENSOR)
         self._truth = PoseArray(poses=[Pose() for _ in mission.names])
         self._truth.header.frame_id = WORLD_FRAME
-        self._commands = [self.subscribe(JointState, f"/{name}/command", qos.COMMANDS_IN) for name in mission.names]
+        self._commands = [
+            self.subscribe(JointState, f"/{name}/command", qos.COMMANDS_IN, raw=True) for name in mission.names
+        ]
         self._converters = [CommandConverter(spec.channels) for spec in specs]
         self._make_series(mission)
 
@@ -117,38 +124,45 @@ class SimulatedRobotsNode(ManagedNode):
     def run(self, stopped: threading.Event) -> None:
         self._outbox: list[tuple[int, int, Callable[[], None]]] = []  # a heap: when due, number, what
         self._numbers = counter()
-        deadlines = Deadlines(1 / self._physics_hz, self.clock)
+        step_ns = round(NS / self._physics_hz)
+        deadlines = Deadlines(self._steps * step_ns / NS, self.clock)
         count = 0
         while (tick := deadlines.wait(stopped)) is not None:
-            self._receive(tick.woke_ns)
-            for missed in range(tick.skipped, -1, -1):  # physics may not lag: simulated time is real time
-                now_ns = tick.deadline_ns - missed * deadlines.period_ns
+            self._receive()
+            steps = self._steps * (1 + tick.skipped)  # physics may not lag: simulated time is real time
+            for missing in range(steps - 1, -1, -1):
+                now_ns = tick.deadline_ns - missing * step_ns
                 self._team.step(now_ns / NS)
-                if missed < self._newest:  # where physics catches up, older measurements would arrive too late to count
+                count += 1
+                if missing < self._newest:  # where physics catches up, older measurements would come too late to count
                     self._sense(count, now_ns)
                 self._record(count, now_ns)
-                count += 1
-            while self._outbox and self._outbox[0][0] < deadlines.next_ns:  # what is due before the next step
+            while self._outbox and self._outbox[0][0] < deadlines.next_ns:  # what is due before the next steps
                 due_ns, _, publish = heappop(self._outbox)
                 self.clock.sleep_until(due_ns - PUBLISH_NS, stopped)
                 publish()
 
     def _sense(self, count: int, now_ns: int) -> None:
-        """Measure the robots and objects whose turn it is; robots' phases are spread over the sensor period."""
+        """Measure the robots and objects whose turn it is: all at one moment, as a motion capture system does."""
         robots = self._team.robots
-        for number, (robot, every) in enumerate(zip(robots, self._sensor_every, strict=True)):
-            if count % every == number * every // len(robots):
-                self._post(now_ns, partial(self._measurements[number].publish, robot.measure(), now_ns))
+        for robot, measurements, every in zip(robots, self._measurements, self._sensor_every, strict=True):
+            if count % every == 0:
+                self._post(now_ns, partial(measurements.publish, robot.measure(), now_ns))
         for number, battery in self._batteries:
             if battery.due(now_ns):
                 worked_s, endurance_s = robots[number].worked_s, robots[number].spec.endurance_s
                 battery.publish(Battery(max(0.0, self._charge - worked_s / (endurance_s or 1.0))), now_ns)
         if count % self._object_every == 0:
-            for (name, message), publisher in zip(self._objects, self._trackers, strict=True):
-                self._post(
-                    now_ns,
-                    partial(_track, publisher, message, self._transforms, self._team.measure_object(name), now_ns),
-                )
+            for (name, writer), publisher in zip(self._objects, self._trackers, strict=True):
+                state = self._team.measure_object(name)
+                self._post(now_ns, partial(self._track, name, publisher, writer.object(state, now_ns), state, now_ns))
+
+    def _track(
+        self, name: str, publisher: LifecyclePublisher, message: bytes, state: ObjectState, stamp_ns: int
+    ) -> None:
+        publisher.publish(message)
+        if self._transforms is not None:
+            self._transforms.update(name, state.pos, state.quat, stamp_ns)
 
     def _post(self, now_ns: int, publish: Callable[[], None]) -> None:
         delay_s = self._latency_s + self._jitter_s * random()
@@ -167,7 +181,7 @@ class SimulatedRobotsNode(ManagedNode):
             self._state_series.add(stamp_ns / NS, *self._team.ground_truth_row())
             self._qpos_series.add(stamp_ns / NS, *self._team.qpos)
 
-    def _receive(self, now_ns: int) -> None:
+    def _receive(self) -> None:
         for number, inbox in enumerate(self._commands):
             while (taken := inbox.take()) is not None:
                 arrived_ns = self.clock.arrived_ns(taken[1])
@@ -177,19 +191,10 @@ class SimulatedRobotsNode(ManagedNode):
                 except MessageError as error:  # as hardware would: what is no command does nothing
                     self.get_logger().warning(f"{inbox.topic}: {error}", throttle_duration_sec=1.0)
                     continue
-                self._team.robots[number].receive(command.target, now_ns / NS)
-                self._commanded_ns = now_ns
+                self._team.robots[number].receive(command.target, arrived_ns / NS)
+                self._commanded_ns = arrived_ns
                 if self._command_series:
                     self._command_series.add(arrived_ns / NS, number, (arrived_ns - stamp_ns) * 1e-6)
-
-
-def _track(
-    publisher: LifecyclePublisher, message: Odometry, transforms: Transforms | None, state: ObjectState, stamp_ns: int
-) -> None:
-    write_object(message, state, stamp_ns)
-    publisher.publish(message)
-    if transforms is not None:
-        transforms.update(message.child_frame_id, state.pos, state.quat, stamp_ns)
 
 
 def main() -> int:
