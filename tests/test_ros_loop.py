@@ -9,9 +9,17 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
+import rclpy
+from sensor_msgs.msg import JointState
+
 from ros_nodes.lifecycle.clock import RobotClock
+from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.loop import Deadlines, LoopThread
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.lifecycle.series import SeriesWriter, read_series
+from ros_nodes.lifecycle.turns import Cycles, Turns, Wait
+from ros_nodes.messages import qos
 
 RUNNING = threading.Event()
 
@@ -93,3 +101,69 @@ def test_a_full_series_drops_what_comes_later(tmp_path):
     for value in range(1, 6):
         writer.add(value)
     np.testing.assert_array_equal(read_series(tmp_path / "a.npy")["t"], [1, 2, 3])
+
+
+@pytest.fixture
+def context():
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        yield context
+
+
+def counting(counts: list[int], clock: RobotClock, fails_at: int = -1) -> Cycles:
+    """Counts a cycle every 5 ms."""
+    deadline_ns = clock.now_ns()
+    while True:
+        deadline_ns += 5_000_000
+        assert not (yield Wait((), deadline_ns)), "there was no message"
+        counts.append(threading.get_ident())
+        if len(counts) == fails_at:
+            raise RuntimeError("propeller missing")
+
+
+def test_loops_that_take_turns_keep_their_deadlines_and_fail_alone(context):
+    turns, clock, heard = Turns(context), RobotClock(), []
+    counts: list[list[int]] = [[], [], []]
+    loops = [
+        turns.start(str(number), counting(counts[number], clock, 10 if number == 1 else -1), clock, heard.append)
+        for number in range(3)
+    ]
+    time.sleep(0.5)
+    for loop in loops:
+        loop.stop()
+    lengths = [len(count) for count in counts]
+    assert lengths[1] == 10 and [str(error) for error in heard] == ["propeller missing"]
+    assert min(lengths[0], lengths[2]) > 60, lengths
+    assert len({thread for count in counts for thread in count}) == 1  # one thread has served all
+    time.sleep(0.05)
+    assert [len(count) for count in counts] == lengths  # what was stopped is not served any more
+    again: list[int] = []
+    loop = turns.start("again", counting(again, clock), clock, heard.append)
+    time.sleep(0.1)
+    loop.stop()
+    assert len(again) > 5
+
+
+def test_a_loop_that_waits_for_messages_is_served_as_one_comes_and_closed_where_it_waits(context):
+    node, clock = rclpy.create_node("talks", context=context), RobotClock()
+    mailbox = Mailbox(node, JointState, "words", qos.SENSOR)
+    publisher = node.create_publisher(JointState, "words", qos.SENSOR)
+    turns, served, closed = Turns(context), [], threading.Event()
+
+    def listen() -> Cycles:
+        try:
+            while True:
+                if (yield Wait([mailbox], clock.now_ns() + 10_000_000_000)):
+                    served.append(mailbox.take())
+        finally:
+            closed.set()
+
+    loop = turns.start("listens", listen(), clock, lambda error: None)
+    until = time.monotonic() + 5.0
+    while not served and time.monotonic() < until:
+        publisher.publish(JointState())
+        time.sleep(0.01)
+    assert served and served[0] is not None
+    begin = time.monotonic()
+    loop.stop()
+    assert closed.is_set() and time.monotonic() - begin < 1.0  # it did not wait out its ten seconds
