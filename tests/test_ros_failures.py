@@ -101,9 +101,11 @@ def test_a_missed_goal_and_a_failed_term_name_their_robot():
 
 def test_a_mode_travels_as_a_key_whatever_its_reason_says():
     status = ShieldStatus("cf1", 0.5)
+    peers = {"cf2": 0.012, "cf3": None}
     report = ShieldReport(Mode.HOLD, "NOMINAL: a reason that looks like a mode", 1.0, (), 0.0)
     assert status.update(0.0, State.POLICY, "", report, 0.1)
-    read = read_status(status.message(5 * MS))
+    read = read_status(status.message(5 * MS, peers))
+    assert read.peers == pytest.approx(peers)
     assert (read.state, read.mode, read.reason) == ("POLICY", "HOLD", report.reason)
     assert (read.latched, read.time_ns) == (False, 5 * MS)
     assert not status.update(0.1, State.POLICY, "", report, 0.1)

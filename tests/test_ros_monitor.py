@@ -25,7 +25,7 @@ def command(domain_id: int, *arguments: str) -> list[str]:
 
 
 def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
-    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as rig, ExitStack() as running:
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0], [2.0, 0.0, 1.0, 0.0]]) as rig, ExitStack() as running:
         rig.start("simulated_robots", "cf1/shield", armed=False)
         domain_id = rig.node.context.get_domain_id()
         lines = subprocess.Popen(command(domain_id), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -52,7 +52,7 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
         assert robot["publishers"] == {"odom": 1, "requested": 0, "command": 1}
         assert robot["rates_hz"]["command"] == pytest.approx(SPEC.control_hz, rel=0.2)
         assert robot["rates_hz"]["requested"] == 0.0 and robot["rates_hz"]["odom"] > 10
-        assert robot["odom_age_s"] < 0.5
+        assert robot["odom_age_s"] < 0.5 and list(robot["peers_age_s"]) == ["cf2"] and robot["peers_age_s"]["cf2"] < 0.5
 
         rig.ask("cf1", "estop")
         assert "cf1  ARMED -> STOPPED" in lines.stdout.readline()
@@ -60,6 +60,11 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
         while b"STOPPED" not in shown:
             assert time.monotonic() < until, bytes(shown)
             time.sleep(0.1)
+        rig.processes.kill("simulated_robots")
+        while b"0/1 not cf2" not in shown:
+            assert time.monotonic() < until, bytes(shown)
+            time.sleep(0.1)
+        assert b"1/1" in shown
         rig.processes.kill("cf1_shield")
         assert "cf1  STOPPED -> SILENT: no status for 5 s" in lines.stdout.readline()
         for watching in (lines, terminal):

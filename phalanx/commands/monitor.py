@@ -21,6 +21,7 @@ SHOW_S = 0.5
 JSON_S = 1.0
 MEASURE_S = 1.6  # for rates and ages, once robots are heard
 CHANGES = 8  # shown below the table
+HEARD_S = 0.5  # a peer whose last message is older is not heard
 WIDE = 110  # columns from which on reasons stand beside the modes
 RED, YELLOW, GREEN = "red", "yellow", "green"
 STYLES = {"STOPPED": RED, "FAULT": RED, "SILENT": RED, "LANDING": YELLOW, "STARTING": YELLOW, "POLICY": GREEN}
@@ -35,7 +36,7 @@ def monitor(
     wait_s: float = 10.0,
     domain: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
 ) -> int:
-    """Watch the robots of a ROS domain: state, mode, reason, margin, ages, rates, battery, publishers, last changes.
+    """Watch the robots of a ROS domain: state, mode, reason, margin, ages, rates, battery, who hears whom, changes.
 
     A table in a terminal, else a line for each change. It only listens. Ctrl-C ends it.
 
@@ -160,9 +161,16 @@ def _cells(robot: dict[str, Any]) -> dict[str, str]:
         "odom ms": _number(robot["odom_age_s"], ".0f", 1e3),
         "o/r/c Hz": "/".join(_number(rate, ".0f") for rate in robot["rates_hz"].values()) or "-",
         "o/r/c pubs": "/".join(map(str, robot["publishers"].values())) or "-",
+        "hears": _hears(robot["peers_age_s"]),
         "batt. %": _number(charge, ".0f", 100.0),
         "reason": _reason(robot),
     }
+
+
+def _hears(ages_s: dict[str, float | None]) -> str:
+    """How many peers are heard, and of how many; names of those that are not."""
+    lost = [name for name, age_s in ages_s.items() if age_s is None or age_s > HEARD_S]
+    return f"{len(ages_s) - len(lost)}/{len(ages_s)}" + (f" not {','.join(lost)}" if lost else "") if ages_s else "-"
 
 
 def _number(value: float | None, how: str, scale: float = 1.0) -> str:

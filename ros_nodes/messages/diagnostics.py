@@ -1,8 +1,9 @@
 """A shield's status, by REP-107: level, a short message and key-value pairs; the mode is one of the keys."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import nan
+from types import MappingProxyType
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -18,6 +19,7 @@ UNDER_POLICY = {"NOMINAL": OK, "FILTERED": OK}
 # Keys of a status.
 STATE, MODE, REASON, LATCHED, FINGERPRINT = "state", "mode", "reason", "latched", "fingerprint"
 MARGIN, INTERVENTIONS, REQUEST_AGE = "margin", "interventions", "request age [ms]"
+PEERS = "age of peers [ms]"  # "cf2 12, cf3 -": a dash for one that was never heard
 POLICY_STATUS = "policy/status"
 
 
@@ -73,8 +75,10 @@ class ShieldStatus:
             }
         return due
 
-    def message(self, time_ns: int) -> DiagnosticArray:
-        """The array to publish, stamped `time_ns` (robot time)."""
+    def message(self, time_ns: int, peers: Mapping[str, float | None] = MappingProxyType({})) -> DiagnosticArray:
+        """The array to publish, stamped `time_ns` (robot time); `peers` by name: age of the last message, s."""
+        ages = (f"{name} {'-' if age_s is None else f'{age_s * 1e3:.0f}'}" for name, age_s in peers.items())
+        self._values[PEERS] = ", ".join(ages)
         self._status.values = [KeyValue(key=key, value=str(value)) for key, value in self._values.items()]
         set_stamp(self._array.header.stamp, time_ns)
         return self._array
@@ -92,6 +96,7 @@ class ShieldMode:
     margin: float = nan  # to the nearest constraint, see `deploy.shield`
     interventions: int = 0  # cycles in which the request was changed
     request_age_s: float = nan  # since the measurement that the last request answers; huge before the first
+    peers: Mapping[str, float | None] = field(default_factory=dict)  # name -> age of its last message, s, or None
 
     @property
     def label(self) -> str:
@@ -118,7 +123,12 @@ def read_status(message: DiagnosticArray) -> ShieldMode:
         _number(values.get(MARGIN)),
         int(_number(values.get(INTERVENTIONS), 0.0)),
         _number(values.get(REQUEST_AGE)) * 1e-3,
+        {name: None if age == "-" else _number(age) * 1e-3 for name, age in _pairs(values.get(PEERS, ""))},
     )
+
+
+def _pairs(text: str) -> list[list[str]]:
+    return [words for part in text.split(", ") if len(words := part.rsplit(" ", 1)) == 2]
 
 
 def _number(text: str | None, otherwise: float = nan) -> float:

@@ -89,6 +89,7 @@ class PeerTable:
     """The newest state of every other robot; those never received are not valid."""
 
     def __init__(self, node: ManagedNode, names: Sequence[str]):
+        self._names = names
         self._topics = [listen(node, f"/{name}/odom") for name in names]
         self._heard: list[Heard | None] = [None] * len(names)
         self._senders = [SenderClock(node.clock) for _ in names]
@@ -111,6 +112,11 @@ class PeerTable:
                 peers.valid[slot] = True
         np.multiply(now_ns - self._stamps_ns, 1e-9, out=peers.age, where=peers.valid, casting="unsafe")
         return peers
+
+    def ages(self) -> dict[str, float | None]:
+        """Age of the last message of each as of the last update, s; None for one that was never heard."""
+        heard = zip(self._names, self.peers.valid.tolist(), self.peers.age.tolist(), strict=True)
+        return {name: age_s if valid else None for name, valid, age_s in heard}
 
 
 class ObjectTable:

@@ -144,6 +144,7 @@ class RobotMonitor:
             "interventions": shield.interventions,
             "request_age_s": _finite(shield.request_age_s) if shield.request_age_s < NEVER_S else None,
             "odom_age_s": ages.get("odom"),
+            "peers_age_s": {name: None if age_s is None else _finite(age_s) for name, age_s in shield.peers.items()},
             "status_age_s": max(0.0, (now_ns - self._heard_ns) * 1e-9),
             "rates_hz": {name: self._rate_hz(name, now_ns) for name in self._streams},
             "publishers": self.publishers,
