@@ -134,7 +134,11 @@ def test_each_node_is_told_of_its_own_robot_and_shields_keep_drones_apart_from_d
     mission = standing([[0, 0, 1, 0], [2, 0, 0, 0.5], [0, 1, 1, 0]], SPEC, PANDA, SPEC)
     specs = {"cf1": SPEC, "panda_1": PANDA, "cf2": SPEC}
     given = team_parameters(
-        mission, {name: make_shield_params(spec) for name, spec in specs.items()}, dict.fromkeys(specs, ""), tmp_path
+        mission,
+        {name: make_shield_params(spec) for name, spec in specs.items()},
+        dict.fromkeys(specs, ""),
+        tmp_path,
+        (),
     )
     for name, spec in specs.items():
         shield, policy = (given[f"/{name}/{node}"]["ros__parameters"] for node in ("shield", "policy"))
