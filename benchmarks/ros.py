@@ -40,6 +40,7 @@ def _figures(result: dict[str, Any]) -> dict[str, float]:
         "missed_cycles_share": result["missed_cycles"] / result["cycles"],
         **{f"{kind}_cores_a_robot": share for kind, share in kinds.items()},
         "simulator_cores": result["cores"]["simulated_robots"],
+        "armed_after_s": result["armed_after_s"],
         "all_cores": sum(result["cores"].values()),
         "other_programs_cores": result["other_programs_cores"] or 0.0,
     }

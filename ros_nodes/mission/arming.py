@@ -42,7 +42,7 @@ def arm(
     again and again, and may raise. Raises ArmError.
     """
     begin = steady_since = time.monotonic()
-    asked_s = dict.fromkeys(node.team, -ASK_AGAIN_S)
+    asked: dict[str, tuple[str, float]] = {}  # what was asked of each robot last, and when
     while (now := time.monotonic()) - steady_since < STEADY_S:
         watch()
         node.update()
@@ -56,8 +56,9 @@ def arm(
             if now - begin > ARM_S:
                 why = node.refusals.get(name) or shield.reason
                 raise ArmError(f"{name}: its policy did not get it within {ARM_S:g} s ({shield.state}: {why})")
-            if now - asked_s[name] > ASK_AGAIN_S and (step := NEXT_STEP.get(shield.state)):
-                asked_s[name] = now
+            last, asked_s = asked.get(name, ("", 0.0))
+            if (step := NEXT_STEP.get(shield.state)) and (step != last or now - asked_s > ASK_AGAIN_S):
+                asked[name] = step, now
                 node.ask(name, step)
 
 

@@ -92,6 +92,7 @@ def run_mission(
         "cores": {name: round(share, 4) for name, share in flight.cores.items()},
         "other_programs_cores": None if other_cores is None else round(other_cores, 2),
         "events": flight.events,
+        "armed_after_s": round(flight.armed_after_s, 2),
         "landed": not flight.not_down,
         "lost": flight.lost,
         "seed": mission.seed,
@@ -112,11 +113,12 @@ class _Flight:
     not_down: list[str]  # robots that did not come to rest when asked
     lost: list[str]  # processes that ended and that robots can do without
     cores: dict[str, float]  # how much of a core each process took in the mission
+    armed_after_s: float  # from the start of the first process until the last robot was armed
 
 
 def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, report: Progress) -> _Flight:
     """Start all processes, fly, land, end them."""
-    domain_id = free_domain_id()
+    domain_id, launched_ns = free_domain_id(), machine_clock().now_ns()
     environment = ros_environment(domain_id)
     report({"phase": "start", "domain_id": domain_id})
     with (
@@ -150,7 +152,9 @@ def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, re
             report({"phase": "landing"})
             not_down = land(node, executor, processes.check)
             hands = events(node.changes, start_ns)
-            return _Flight(start_ns, killed_ns, changes, hands, not_down, list(processes.lost), cores)
+            armed_ns = max(next((m.time_ns for m in modes if m.state == "ARMED"), start_ns) for modes in changes.values())
+            armed_s = (armed_ns - launched_ns) * 1e-9
+            return _Flight(start_ns, killed_ns, changes, hands, not_down, list(processes.lost), cores, armed_s)
         except BringUpError as error:
             raise DeployError(f"{error}: {processes.last_line_of(error.node)}") from error
         except (ArmError, ProcessError) as error:
