@@ -120,6 +120,10 @@ def test_a_stop_is_at_once_and_a_reset_only_acknowledges():
     assert not drone.ask("reset")
     drone.fly(1.0, request=np.float32([0.6, 0, 0, 0]))
     assert drone.authority.state is State.DISARMED and drone.height < 0.05
+    assert not drone.ask("arm"), "it came down while it was stopped, which is no jump of its estimate"
+    assert not drone.ask("start")
+    drone.fly(6.0, request="hover")
+    assert drone.authority.state is State.POLICY
 
 
 def test_a_short_silence_is_held_and_a_lasting_one_lands_and_is_a_fault_until_acknowledged():

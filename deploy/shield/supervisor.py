@@ -105,6 +105,7 @@ class Shield:
     def observe(self, now_s: float, context: Context) -> ShieldReport:
         """Follow the robot's state without commanding it; the report is that of a robot that is off."""
         elapsed_s = 0.0 if self._last_s is None else min(max(now_s - self._last_s, 0.0), 0.1)
+        self._mode = Mode.OFF  # where it went while it was stopped is no jump of an estimate in flight
         self._check_clock(now_s)
         reason = self._take_state(now_s, elapsed_s, context.state)
         if blind := check_age(self.params, "state", now_s - self._state_s):
