@@ -127,8 +127,13 @@ def test_files_that_are_no_policy_are_named_so(exported, tmp_path):
 def test_a_missing_file_and_a_folder_are_named_so(tmp_path):
     with pytest.raises(BundleError, match=r"nowhere\.onnx: no such file$"):
         load_bundle(tmp_path / "nowhere.onnx")
-    with pytest.raises(BundleError, match=r"cannot be read: Is a directory$"):
-        load_bundle(tmp_path)
+    for nothing in (tmp_path, "/dev/zero"):
+        with pytest.raises(BundleError, match=r": is no file$"):
+            load_bundle(nothing)
+    with (tmp_path / "huge.onnx").open("wb") as huge:
+        huge.truncate(3 << 30)
+    with pytest.raises(BundleError, match=r"huge\.onnx: has 3072 MiB; policy files have at most 2048 MiB$"):
+        load_bundle(tmp_path / "huge.onnx")
 
 
 def test_saving_with_another_program_breaks_the_fingerprint(policy_file, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from deploy.shield import Mode, ShieldReport
 from deploy.shield.authority import State
@@ -112,6 +112,9 @@ def test_a_mode_travels_as_a_key_whatever_its_reason_says():
     latched = ShieldReport(Mode.HOLD, "", 1.0, (), 0.0, latched=True)
     assert status.update(0.2, State.LANDING, "no state", latched, 0.1) and read_status(status.message(6 * MS)).latched
     assert read_status(DiagnosticArray()).mode == "?"
+    for number in ("inf", "nan", "-1", "1e300", "9" * 5000, "many"):
+        pairs = [KeyValue(key="interventions", value=number), KeyValue(key="age of peers [ms]", value=number)]
+        assert read_status(DiagnosticArray(status=[DiagnosticStatus(values=pairs)])).interventions == 0
 
 
 def test_this_program_s_own_work_is_not_that_of_others():

@@ -1,5 +1,6 @@
 """A computer whose clock differs is found by messages there and back, and named before a robot is armed."""
 
+import json
 import os
 import socket
 import subprocess
@@ -9,13 +10,16 @@ import time
 import pytest
 
 pytest.importorskip("rclpy")
+import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from ros_rig import Rig
 from std_msgs.msg import String
 from system_clock import SystemClock
 
-from ros_nodes.lifecycle.peer_clocks import BEST_EFFORT, TOPIC
-from ros_nodes.lifecycle.processes import ros_environment
+from ros_nodes.lifecycle.clock import RobotClock
+from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.peer_clocks import BEST_EFFORT, MOST, TOPIC, PeerClocks
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 
 pytestmark = pytest.mark.ros
 
@@ -76,3 +80,37 @@ def test_a_computer_alone_is_silent_and_one_whose_clock_differs_keeps_robots_on_
         finally:
             other.kill()
             other.wait()
+
+
+GARBAGE = {
+    "infinite": '{"machine": "x", "host": "h", "sent": Infinity, "heard": {}}',
+    "no number": '{"machine": "x", "host": "h", "sent": NaN, "heard": {}}',
+    "deep": "[" * 9_000,
+    "large": '{"machine": "x", "host": "h", "sent": ' + "9" * 4000 + ', "heard": {}}',
+    "negative": '{"machine": "x", "host": "h", "sent": -5, "heard": {}}',
+    "long": '{"machine": "' + "x" * 20_000 + '", "host": "h", "sent": 5, "heard": {}}',
+    "nothing": "",
+    "list": "[]",
+}
+
+
+@pytest.fixture
+def clocks():
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node = rclpy.create_node("clocks", context=context)
+        yield PeerClocks(node, RobotClock(node), "this computer")
+        node.destroy_node()
+
+
+@pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE)
+def test_what_is_no_clock_is_not_heard(clocks, data):
+    clocks._hear(String(data=data), {"received_timestamp": time.time_ns()})
+    assert not clocks._computers
+
+
+def test_invented_computers_are_not_kept_for_ever(clocks):
+    for number in range(5000):
+        says = {"machine": str(number), "host": "h", "sent": time.time_ns(), "heard": {}}
+        clocks._hear(String(data=json.dumps(says)), {"received_timestamp": time.time_ns()})
+    assert len(clocks._computers) <= MOST

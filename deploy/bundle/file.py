@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISREG
 
 import onnxruntime as ort
 
@@ -19,6 +20,7 @@ from deploy.contract.codec import contract_from_json
 
 CONTRACT_KEY = "phalanx.contract"
 PROBES_KEY = "phalanx.probes"
+LARGEST = 2 << 30  # bytes: what ONNX itself allows in one file
 PROBE_TOLERANCE = 1e-5  # absolute, in the outputs' units: far above rounding, far below what a robot could show
 
 
@@ -44,12 +46,23 @@ def load_bundle(path: Path | str, trusted: Iterable[str] = ()) -> Bundle:
     With `trusted` keys, base64 or files with them, only a file that one of them has signed is read.
     """
     try:
+        check_size(path)
         data = Path(path).read_bytes()
     except FileNotFoundError as error:
         raise BundleError(f"{path}: no such file") from error
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
     return read_bundle(data, str(path), trusted)
+
+
+def check_size(path: Path | str, largest: int = LARGEST) -> None:
+    """BundleError for what is no regular file, and for one of more than `largest` bytes. OSError."""
+    status = Path(path).stat()
+    if not S_ISREG(status.st_mode):
+        raise BundleError(f"{path}: is no file")
+    if status.st_size > largest:
+        size = f"{status.st_size / 2**20:.0f} MiB"
+        raise BundleError(f"{path}: has {size}; policy files have at most {largest >> 20} MiB")
 
 
 def self_test(bundle: Bundle, name: str = "policy") -> float:

@@ -1,6 +1,7 @@
 """A policy that takes over from another in flight: tried beside it, blended in, and taken back where it fails."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -9,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from deploy.bundle import BundleError
+from deploy.bundle.file import check_size
 from deploy.contract import Contract
 from deploy.runtime.policy_runtime import NO_OBJECTS, ControlStep, PolicyOutputError, PolicyRuntime
 from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
 
 KEPT = ("robot", "control_dt_s", "commands", "objects", "team", "shield", "group")  # of a contract, by a swap
 LARGEST_SHARE = 0.25  # of a control period, for one step of a policy that runs beside another
+LARGEST_FILE = 16 << 20  # bytes: checking a file holds up the policy that flies, the longer the larger it is
 SLACK = 1e-4  # by which rounding may carry a target beyond a channel's limit, in units of the channel's range
 
 
@@ -70,6 +73,8 @@ class SwapRuntime:
         if (tried := self._next) is not None:
             raise ValueError(f"{file}: {tried[1]} is being tried already")
         self._check_flown(file)
+        with suppress(OSError):  # `load` says it
+            check_size(file, LARGEST_FILE)
         candidate = load(file)
         self._check_flown(file)
         _check_same(self.contract, candidate.contract, file)

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -105,7 +106,10 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> int:
                 node.turns = turns
     until_s = None  # when the robots have been stopped for long enough
     while not (interrupts.terminated or all(node.failed for node in made)):
-        executor.spin_once()  # until a service was called, a signal came or a loop failed
+        try:
+            executor.spin_once()  # until a service was called, a signal came or a loop failed
+        except Exception:  # of a callback: the loops of all robots of the process go on
+            traceback.print_exc()
         for node in made:
             node.end_failed()
         if interrupts.count:

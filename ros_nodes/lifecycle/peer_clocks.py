@@ -24,6 +24,8 @@ TOPIC = "/clocks"
 PERIOD_S = 2.0
 GREETINGS = 3  # messages after the number of processes has changed
 KEPT = 8  # exchanges, of which the fastest counts
+MOST, LONGEST = 100, 10_000  # computers, characters of a message: more is no fleet's
+LATEST_NS = 2**62
 FORGET_NS = 15_000_000_000  # a computer that is silent for so long
 BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
@@ -33,6 +35,16 @@ class Exchange(NamedTuple):
 
     offset_ns: float  # of the other clock over this one
     way_ns: int  # of both messages together
+
+
+class _Said(NamedTuple):
+    """A message, as far as it concerns this computer; ns."""
+
+    machine: str
+    host: str
+    sent_ns: int
+    asked_ns: int  # when this computer sent its last message that arrived there, and when that was; 0 for none
+    there_ns: int
 
 
 class _Computer:
@@ -85,6 +97,7 @@ class PeerClocks:
         self._processes = processes
         now_ns = self._clock.now_ns()
         others = {key: c for key, c in self._computers.items() if now_ns - c.arrived_ns < FORGET_NS}
+        self._computers = others
         if not others and not self._greetings:
             return
         self._greetings = max(0, self._greetings - 1)
@@ -94,22 +107,32 @@ class PeerClocks:
 
     def _hear(self, message: String, info: dict[str, int]) -> None:
         arrived_ns = self._clock.arrived_ns(info["received_timestamp"])
-        try:
-            says = json.loads(message.data)
-            key, name, sent_ns = str(says["machine"]), str(says["host"]), int(says["sent"])
-            heard = says["heard"].get(self._machine)
-            asked_ns, there_ns = map(int, heard) if heard else (0, 0)
-        except (ValueError, KeyError, TypeError, AttributeError):  # of another version, or a stranger's
+        said = self._read(message.data)
+        if said is None or said.machine == self._machine or self._clock.is_simulated:
             return
-        if key == self._machine or self._clock.is_simulated:
-            return
+        key, name, sent_ns, asked_ns, there_ns = said
         if key not in self._computers:
+            if len(self._computers) >= MOST:
+                return
             self._greetings = max(self._greetings, 1)
         computer = self._computers.setdefault(key, _Computer(name))
         computer.sent_ns, computer.arrived_ns = sent_ns, arrived_ns
         if asked_ns:
             offset_ns = ((there_ns - asked_ns) + (sent_ns - arrived_ns)) / 2
             computer.exchanges.append(Exchange(offset_ns, (arrived_ns - asked_ns) - (sent_ns - there_ns)))
+
+    def _read(self, data: str) -> "_Said | None":
+        """None for what is of another version, or a stranger's."""
+        if len(data) > LONGEST:
+            return None
+        try:
+            says = json.loads(data)
+            heard = says["heard"].get(self._machine)
+            times = int(says["sent"]), *(map(int, heard) if heard else (0, 0))
+            said = _Said(str(says["machine"]), str(says["host"])[:64], *times)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            return None
+        return said if all(0 <= time_ns < LATEST_NS for time_ns in times) else None
 
 
 _CLOCKS: WeakKeyDictionary[Node, PeerClocks] = WeakKeyDictionary()

@@ -121,7 +121,7 @@ def read_status(message: DiagnosticArray) -> ShieldMode:
         stamp_ns(message.header.stamp),
         values.get(STATE, "?"),
         _number(values.get(MARGIN)),
-        int(_number(values.get(INTERVENTIONS), 0.0)),
+        _count(values.get(INTERVENTIONS)),
         _number(values.get(REQUEST_AGE)) * 1e-3,
         {name: None if age == "-" else _number(age) * 1e-3 for name, age in _pairs(values.get(PEERS, ""))},
     )
@@ -129,6 +129,10 @@ def read_status(message: DiagnosticArray) -> ShieldMode:
 
 def _pairs(text: str) -> list[list[str]]:
     return [words for part in text.split(", ") if len(words := part.rsplit(" ", 1)) == 2]
+
+
+def _count(text: str | None) -> int:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 19 else 0
 
 
 def _number(text: str | None, otherwise: float = nan) -> float:
