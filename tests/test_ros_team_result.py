@@ -61,6 +61,9 @@ def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_still_lands(fly
     team, out = flying
     pids = subprocess.run(["pgrep", "-P", str(team.pid), "-f", "cf1/policy"], capture_output=True, text=True).stdout
     os.kill(int(pids.split()[0]), signal.SIGKILL)
+    time.sleep(6.0)
+    assert team.poll() is None  # who has the robots goes on, and has landed them
+    team.send_signal(signal.SIGINT)
     result = printed_and_kept(team, out)
     assert team.returncode == 1
     assert any("ended with code -9" in failure["why"] for failure in result["failures"])

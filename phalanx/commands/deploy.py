@@ -97,11 +97,14 @@ def deploy(
 def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
     """Run a team file until Ctrl-C; 1 where something failed."""
     from ros_nodes.mission.run_team import RESULT, run_team
+    from ros_nodes.mission.team_file import load_team
 
     if len(subjects) > 1:
         raise ValueError(f"{' '.join(subjects)}: a team file is given alone")
-    out.print(f"team of {subjects[0]}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}", markup=False)
-    result = run_team(Path(subjects[0]), folder.resolve())
+    file = Path(subjects[0])
+    load_team(file)  # a bad file is answered before a promise
+    out.print(f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}", markup=False)
+    result = run_team(file, folder.resolve(), on_failure=lambda why: err.print(f"lost: {why}", markup=False))
     if json:
         print_json(result)
     else:
@@ -178,7 +181,7 @@ def _summary(result: dict, page: Path) -> None:
         out.print(f"machine            bare echo {echo_ms:.1f} ms p99, other programs on {cores:.1f} cores")
     if landed is not None:
         fallback = result["kill_to_fallback_ms"]
-        took = "never took over" if fallback is None else f"took over after {fallback:.0f} ms"
+        took = "had the robot before, or never took over" if fallback is None else f"took over after {fallback:.0f} ms"
         out.print(f"killed policy      shield {took}; {'landed safely' if landed else '[red]did not land safely[/]'}")
     if stopped is not None:
         ended = "shield brought the robot to rest" if stopped else "[red]robot did not come to rest[/]"

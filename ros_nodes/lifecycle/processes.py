@@ -156,14 +156,28 @@ class Processes:
 
     def check(self) -> None:
         """ProcessError when a process has ended on its own; one that robots can do without is noted in `lost`."""
-        for name, process in list(self._running.items()):
-            if process.poll() is None:
-                continue
-            reason = f"{name} ended with code {process.returncode}: {self.last_line(name)}"
+        for name in self.ended():
+            reason = self.why_ended(name)
             if name not in DISPENSABLE:
                 raise ProcessError(reason)
-            del self._running[name]
+            self.forget(name)
             self.lost.append(reason)
+
+    def ended(self) -> list[str]:
+        """Processes that have ended on their own and were not forgotten."""
+        return [name for name, process in self._running.items() if process.poll() is not None]
+
+    def why_ended(self, name: str) -> str:
+        """Exit code and last line of a process that has ended, and the nodes that it carried."""
+        carried = ", ".join(
+            node for node, process in self._process_of.items() if process == name and node.replace("/", "_") != name
+        )
+        who = f"{name} ({carried})" if carried else name
+        return f"{who} ended with code {self._running[name].returncode}: {self.last_line(name)}"
+
+    def forget(self, name: str) -> None:
+        """It has ended, and the others go on."""
+        del self._running[name]
 
     def cpu_s(self) -> dict[str, float]:
         """Processor time, s, that each running process has used; nothing where the system does not tell."""

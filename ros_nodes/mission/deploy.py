@@ -152,13 +152,17 @@ def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, re
             report({"phase": "landing"})
             not_down = land(node, executor, processes.check)
             hands = events(node.changes, start_ns)
-            armed_ns = max(next((m.time_ns for m in modes if m.state == "ARMED"), start_ns) for modes in changes.values())
-            armed_s = (armed_ns - launched_ns) * 1e-9
+            armed_s = (_armed_ns(changes) - launched_ns) * 1e-9
             return _Flight(start_ns, killed_ns, changes, hands, not_down, list(processes.lost), cores, armed_s)
         except BringUpError as error:
             raise DeployError(f"{error}: {processes.last_line_of(error.node)}") from error
         except (ArmError, ProcessError) as error:
             raise DeployError(str(error)) from error
+
+
+def _armed_ns(changes: Mapping[str, Sequence[ShieldMode]]) -> int:
+    """When the last robot was armed for the first time."""
+    return max(next((m.time_ns for m in modes if m.state == "ARMED"), 0) for modes in changes.values())
 
 
 def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: Progress) -> tuple[int, int | None]:

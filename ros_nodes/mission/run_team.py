@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from deploy.shield.authority import ASKED, State
-from ros_nodes.lifecycle.processes import ProcessError, Processes
+from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.lifecycle.transport import transport_settings
 from ros_nodes.mission.deploy import CONFIG
 from ros_nodes.mission.launch_plan import Node, plan
@@ -58,6 +58,7 @@ class TeamLog:
                 "reason": change.reason,
             }
             for change in sorted(self._changes, key=lambda change: change.time_s)
+            if change.time_s * 1e9 >= self._began_ns  # before that it was another team's, with the same names
         ]
         return {
             "duration_s": round(time.monotonic() - self._began_s, 1),
@@ -76,16 +77,24 @@ class TeamLog:
         }
 
 
-def run_team(file: Path, out: Path, watch: Callable[[], None] = lambda: None) -> dict[str, Any]:
+def run_team(
+    file: Path,
+    out: Path,
+    watch: Callable[[], None] = lambda: None,
+    on_failure: Callable[[str], None] = lambda why: None,
+) -> dict[str, Any]:
     """Start the nodes of the team file and watch them until Ctrl-C; then shields end first, all others after them.
 
     ROS is that of the environment: domain, discovery range, middleware. `watch` is called again and again. Returns what
     `TeamLog` heard, with the share of a core that each process took and those that are `lost`; it is in `RESULT` in
-    `out` too, also where a process ended by itself, which is a failure then. TeamError for a bad file.
+    `out` too. A process that ends by itself is a failure, of which `on_failure` hears at once, and the others go on, as
+    long as there is a shield. TeamError for a bad file.
     """
     nodes = plan({"team": str(file), "only": "", "out": str(out)})
     team = load_mission(out / PLAN).names
-    ended = ""
+    failures: list[dict[str, Any]] = []
+    # A shell gives what it starts in the background an ignored SIGINT; here that is how robots are landed.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with (
         Processes([CONFIG, out / PARAMETERS], out / "logs", transport_settings(os.environ)) as processes,
         monitoring(team) as monitor,
@@ -93,22 +102,29 @@ def run_team(file: Path, out: Path, watch: Callable[[], None] = lambda: None) ->
         names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor), time.monotonic()
         try:
             while True:
-                processes.check()
+                for name in processes.ended():  # the others go on: a robot without its policy is landed by its shield
+                    failures.append(_failure(processes.why_ended(name), began_s))
+                    on_failure(failures[-1]["why"])
+                    processes.forget(name)
+                    names.remove(name)
+                if not any("shield" in name for name in names):
+                    break
                 log.listen()
                 watch()
                 time.sleep(WATCH_S)
         except KeyboardInterrupt:
             pass
-        except ProcessError as error:
-            ended = str(error)
         took_s = time.monotonic() - began_s
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
         processes.end_all([name for name in names if "shield" in name], LANDING_S, signal.SIGINT, log.listen)
         result = {"team": list(team), **log.result(), "cores": cores, "lost": list(processes.lost)}
-        if ended:
-            result["failures"].append({"robot": "", "t_s": round(took_s, 3), "why": ended})
+        result["failures"] = sorted([*result["failures"], *failures], key=lambda failure: failure["t_s"])
     (out / RESULT).write_text(json.dumps(result, indent=1))
     return result
+
+
+def _failure(why: str, began_s: float) -> dict[str, Any]:
+    return {"robot": "", "t_s": round(time.monotonic() - began_s, 3), "why": why}
 
 
 def _start(processes: Processes, node: Node) -> str:
