@@ -49,6 +49,7 @@ def sign_files(files: Iterable[Path], key: "Ed25519PrivateKey") -> None:
 
     for file, bundle in [(file, load_bundle(file)) for file in files]:
         write_atomically(add_signature(bundle.model_bytes, bundle.fingerprint, key), file)
+        err.print(f"signed {file}", markup=False)
 
 
 def load_key(path: Path) -> "Ed25519PrivateKey":

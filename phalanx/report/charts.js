@@ -3,6 +3,7 @@
 
 const MARGIN = { left: 46, right: 14, top: 18, bottom: 34 };
 const ROW = 14; // height of a label
+const ROWS = 4; // labels below one another at most: a mark that finds no room has none, the curve needs it
 
 // Vertical marks [{x, label, kind, labelKind}] with their labels in rows below `top`, and where the plot can begin. A mark
 // whose line would cut the label of an earlier one begins in the row below it.
@@ -13,6 +14,10 @@ function drawMarks(marks, x, width, top, bottom) {
     const at = x(mark.x), size = 12 + textWidth(mark.label), right = at + size > width;
     const [from, to] = right ? [at - size, at] : [at, at + size];
     const row = Math.max(-1, ...labels.filter((other) => other.from < (right ? to : at + 1) && from < other.to).map((other) => other.row)) + 1;
+    if (row >= ROWS) {
+      body += line(at, top + ROW * ROWS, at, bottom, mark.kind || "mark");
+      continue;
+    }
     labels.push({ from, to, row });
     rows = Math.max(rows, row + 1);
     body += line(at, top + ROW * row, at, bottom, mark.kind || "mark");

@@ -167,12 +167,15 @@ def _rate_hz(recording: Recording) -> float:
 
 
 def _kill_to_fallback_ms(recording: Recording) -> float | None:
-    """From the SIGKILL to the first fallback command; None when there was no kill or no fallback."""
+    """From the SIGKILL to the first fallback command; None when there was no kill, no fallback, or one before."""
     if recording.killed_s is None:
         return None
     shield = recording.shields[recording.mission.kill_robot]
-    after = (shield["time_s"] > recording.killed_s) & np.isin(shield["mode"], FALLBACK)
-    return float((shield["time_s"][after][0] - recording.killed_s) * 1e3) if after.any() else None
+    time_s, falls_back = shield["time_s"], np.isin(shield["mode"], FALLBACK)
+    if falls_back[time_s <= recording.killed_s][-1:].any():
+        return None
+    after = (time_s > recording.killed_s) & falls_back
+    return float((time_s[after][0] - recording.killed_s) * 1e3) if after.any() else None
 
 
 def _landed_safely(recording: Recording, params: ShieldParams) -> bool:
