@@ -6,32 +6,29 @@ ARGS ?=
 BIN := $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest --quiet --no-header
 PARALLEL := --numprocesses=logical --dist=loadgroup --maxprocesses
-BESIDE = $(MAKE) --no-print-directory --jobs=3
+BESIDE_LINT = $(MAKE) --no-print-directory --jobs=2 lint without-ros
 SOURCES := hardware deploy sim policies ros_nodes phalanx
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 
-.PHONY: demo test quick without-ros with-ros lint docs clean
+.PHONY: demo test quick without-ros lint docs clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
 	@$(BIN)/phalanx demo $(ARGS)
 
-# What needs no wall clock shares the cores, and gives way to robots in real time, two teams at a time, for mostly they
-# wait; then, one after the other, what measures how punctual they are. Each of the three ends with its own count.
+# What needs no wall clock shares the cores; then robots in real time, two teams at a time, for mostly they wait; then,
+# one after the other, what measures how punctual they are. Each of the three ends with its own count.
 # The quick demo is among the latter (tests/test_demo.py), so the whole way cannot break unseen.
 test:
-	@$(BESIDE) lint without-ros with-ros MARKED="not ros"; status=$$?; \
+	@$(BESIDE_LINT) MARKED="not ros"; status=$$?; \
+		$(PYTEST) $(PARALLEL) 2 -m "ros and not alone" || status=1; \
 		$(PYTEST) -m "ros and alone" && exit $$status
 
 quick:
-	@$(BESIDE) lint without-ros MARKED="not ros and not slow"
+	@$(BESIDE_LINT) MARKED="not ros and not slow"
 
 without-ros: $(VENV)/.installed-dev
-	@nice -n 19 $(PYTEST) $(PARALLEL) 4 -m "$(MARKED)"
-
-# Its output comes at its end, in one piece.
-with-ros: $(VENV)/.installed-dev
-	@out=$$($(PYTEST) $(PARALLEL) 2 -m "ros and not alone" 2>&1); status=$$?; echo "$$out"; exit $$status
+	@$(PYTEST) $(PARALLEL) 4 -m "$(MARKED)"
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

@@ -31,7 +31,10 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
         lines = subprocess.Popen(command(domain_id), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         screen, screen_end = pty.openpty()
         terminal = subprocess.Popen(
-            command(domain_id), stdout=screen_end, stderr=screen_end, env=os.environ | {"TERM": "xterm"}
+            command(domain_id),
+            stdout=screen_end,
+            stderr=screen_end,
+            env=os.environ | {"TERM": "xterm", "COLUMNS": "160"},
         )
         os.close(screen_end)
         for watching in (lines, terminal):

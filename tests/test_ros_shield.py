@@ -1,5 +1,6 @@
 """The shield node against a policy that is hostile, a peer that is silent, and its own death."""
 
+import threading
 import time
 
 import numpy as np
@@ -201,17 +202,23 @@ def test_a_peer_that_falls_silent_is_kept_clear_of(tmp_path):
         voice = rig.node.create_publisher(Odometry, "/cf2/odom", qos.SENSOR)
         writer, closest = OdometryWriter("cf2/base_link"), [np.inf]
 
-        def act(t: float) -> None:
-            if t < 1.0:  # then it hovers on, and is silent
-                state, _ = rig.state("cf1")
-                state.base_pos[:], state.base_lin_vel[:], state.base_quat[:] = peer, 0.0, (1, 0, 0, 0)
+        state, silent = rig.state("cf1")[0], threading.Event()
+        state.base_pos[:], state.base_lin_vel[:], state.base_quat[:] = peer, 0.0, (1, 0, 0, 0)
+
+        def speak() -> None:
+            while not silent.wait(0.02):
                 voice.publish(writer.base(state, time.time_ns()))
+
+        def act(t: float) -> None:
+            if t > 1.0:  # it hovers on
+                silent.set()
             if t > 0.5:
                 requests.good(goal=(1.2, 0.0, 1.0))  # the policy wants to be where the peer is
             else:
                 requests.good()
             closest[0] = min(closest[0], float(np.linalg.norm(rig.state("cf1")[0].base_pos - peer)))
 
+        threading.Thread(target=speak, daemon=True).start()
         rig.watch("cf1", 0.3, act)
         for what in ("arm", "start"):
             rig.ask("cf1", what)

@@ -238,6 +238,8 @@ class ShieldNode(TurnNode):
         self._hear_slow()
         missing = self._pre_arm.missing(self._peers.peers, self._policy_status)
         empty = battery.too_empty(self._battery_state, self._least_charge)
+        if self._battery_state is None and self.count_publishers(battery.TOPIC):
+            empty = "no word of the battery yet"
         return authority.arm([*missing, *filter(None, [empty]), *(self._clocks.differing() if self._clocks else [])])
 
     def _hear_slow(self) -> None:
