@@ -6,6 +6,7 @@ others: robots that are served one right after the other need far less time toge
 
 import threading
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from rclpy.context import Context
@@ -107,5 +108,7 @@ class TurnLoop:
 
     def fail(self, error: Exception) -> None:
         """End, and say why."""
+        with suppress(Exception):  # where it waits, it still has to let go of things
+            self._cycles.close()
         self.ended.set()
         self._on_error(error)
