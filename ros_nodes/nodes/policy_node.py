@@ -35,7 +35,7 @@ SERIES_CAPACITY = 200_000
 PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
 PAIR = 2  # robots in turns: what there is to do at one moment must not fill two cores for long
 PATIENCE_NS = 100_000_000  # between two looks for the first measurement
-GRACE_NS = 8_000_000  # a cycle waits this long for its own measurement, rather than use one that is a period older
+GRACE = 0.4  # of a period: a cycle waits so long for its own measurement, rather than use an older one
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 
 
@@ -116,7 +116,7 @@ class PolicyNode(TurnNode):
         is_asked, command = self._is_asked(), self._inbox.update(now_ns)
         if not is_asked:
             return
-        until_ns, before_ns = now_ns + GRACE_NS, due_ns - self._sensor_ns // 2
+        until_ns, before_ns = now_ns + round(GRACE * 1e9 * self._period_s), due_ns - self._sensor_ns // 2
         while self._state.stamp_ns < before_ns and (yield Wait(self._state.mailboxes, until_ns)):
             self._state.update(self.clock.now_ns())
         self._request(command)
