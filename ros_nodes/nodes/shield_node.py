@@ -1,7 +1,6 @@
 """One robot's shield, in another process than the policy: every command passes it, also when the policy is silent."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -10,10 +9,9 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import BatteryState, JointState
 from std_msgs.msg import String
 
-from deploy.shield import Context, Shield, make_shield_params
+from deploy.shield import Context, Shield
 from deploy.shield.authority import Authority, Change, State
 from deploy.shield.fallback import StartCfg
-from deploy.shield.param_checks import bounds_of
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
@@ -25,7 +23,6 @@ from ros_nodes.lifecycle.parameters import (
     NEVER,
     declare,
     declare_base_pose,
-    declare_following,
     declare_series_dir,
     declare_team,
     declare_trusted_keys,
@@ -40,6 +37,7 @@ from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.operator_services import ESTOP, OperatorServices
 from ros_nodes.messages.pre_arm import PreArm
 from ros_nodes.messages.subscriptions import OwnState, PeerTable
+from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
 
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
 SERIES_CAPACITY = 200_000
@@ -94,7 +92,7 @@ class ShieldNode(TurnNode):
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
-        self._params = self._declare_shield_params(spec)
+        self._params = declare_limits(self, spec, self._limits_of_bundle(spec))
         self._spec = spec
         self._state = OwnState(self, spec, self._base_pose)
         self._peers = PeerTable(self, self._peer_names)
@@ -267,34 +265,14 @@ class ShieldNode(TurnNode):
         else:
             self.get_logger().info(text)
 
-    def _declare_shield_params(self, spec: RobotSpec) -> Any:
-        """Every field is a ROS parameter `shield.<field>`: by default that of the policy file, else of the spec."""
-        defaults = make_shield_params(spec, **self._limits_of_bundle(spec))
-        bounds = bounds_of(type(defaults))
-        values = {}
-        for field in fields(defaults):
-            default = getattr(defaults, field.name)
-            value = list(default) if isinstance(default, tuple) else default
-            name = f"shield.{field.name}"
-            low, high = bounds.get(field.name, (None, None))
-            text = f"{type(defaults).__name__}.{field.name}, see deploy/shield."
-            given = declare_following(self, name, value, text, low, high)
-            values[field.name] = tuple(given) if isinstance(default, tuple) else given
-        return make_shield_params(spec, **values)
-
     def _limits_of_bundle(self, spec: RobotSpec) -> Mapping[str, Any]:
-        """What the policy was trained behind; BundleError, a ValueError, for a file that is not for this robot."""
         if not self._bundle:
             if self._trusted_keys and not self._fingerprint:
                 raise ValueError("trusted_keys: a bundle or a fingerprint is needed to know the policy file by")
             return {}
-        from deploy.bundle import load_bundle  # here, for a shield without a file needs no onnxruntime
-        from deploy.runtime.compatibility import check_robot
-
-        bundle = load_bundle(self._bundle, self._trusted_keys)
-        check_robot(bundle.contract, spec, self._bundle)
-        self._fingerprint = self._fingerprint or bundle.fingerprint
-        return bundle.contract.shield
+        limits, fingerprint = limits_of_bundle(self._bundle, spec, self._trusted_keys)
+        self._fingerprint = self._fingerprint or fingerprint
+        return limits
 
 
 def main() -> int:

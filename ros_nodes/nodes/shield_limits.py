@@ -1,0 +1,40 @@
+"""The limits of a shield as parameters of its node."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from rclpy.node import Node
+
+from deploy.shield import make_shield_params
+from deploy.shield.param_checks import bounds_of
+from hardware.spec import RobotSpec
+from ros_nodes.lifecycle.parameters import declare_following
+
+
+def declare_limits(node: Node, spec: RobotSpec, trained: Mapping[str, Any]) -> Any:
+    """Every limit is a parameter `shield.<field>`, by default that of `trained`, else of the spec; all of them."""
+    defaults = make_shield_params(spec, **trained)
+    bounds = bounds_of(type(defaults))
+    values = {}
+    for field in fields(defaults):
+        default = getattr(defaults, field.name)
+        value = list(default) if isinstance(default, tuple) else default
+        low, high = bounds.get(field.name, (None, None))
+        text = f"{type(defaults).__name__}.{field.name}, see deploy/shield."
+        given = declare_following(node, f"shield.{field.name}", value, text, low, high)
+        values[field.name] = tuple(given) if isinstance(default, tuple) else given
+    return make_shield_params(spec, **values)
+
+
+def limits_of_bundle(file: str, spec: RobotSpec, trusted_keys: Sequence[str]) -> tuple[Mapping[str, Any], str]:
+    """What the policy was trained behind, and the file's fingerprint.
+
+    BundleError, a ValueError, for a file that is not for this robot or signed by none of `trusted_keys`.
+    """
+    from deploy.bundle import load_bundle  # here, for a shield without a file needs no onnxruntime
+    from deploy.runtime.compatibility import check_robot
+
+    bundle = load_bundle(file, trusted_keys)
+    check_robot(bundle.contract, spec, file)
+    return bundle.contract.shield, bundle.fingerprint
