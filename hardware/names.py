@@ -1,9 +1,13 @@
 """Names that a person may have mistyped."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import SequenceMatcher, get_close_matches
+from itertools import islice
+from pathlib import Path
 
 SHORTEST = 4  # letters of a name that is looked for inside of another
+MOST = 1000  # names of a folder that are compared
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -13,3 +17,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     near = max(inside, key=lambda k: SequenceMatcher(None, k, name).ratio(), default=None)
     near = near or next(iter(get_close_matches(name, known, n=1)), None)
     return f"; did you mean {near!r}?" if near else ""
+
+
+def nearest_path(path: Path | str) -> str:
+    """ "; did you mean ...?" with what is spelled like `path`, which does not exist, in its folder; else ""."""
+    path = Path(path)
+    with suppress(OSError):
+        found = [k.name for k in islice(path.parent.iterdir(), MOST) if not k.name.startswith(".")]
+        if near := next(iter(get_close_matches(path.name, found, n=1)), None):
+            return f"; did you mean {str(path.with_name(near))!r}?"
+    return ""

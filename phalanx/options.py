@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from hardware.names import nearest_path
 from hardware.ranges import check_range
 
 CHECKPOINT = "checkpoint.pt"  # as in `policies.checkpoint`, which takes seconds to import
@@ -64,7 +65,8 @@ def check_run(path: Path) -> None:
     """ValueError unless `path` is a checkpoint, or the folder of a training run that has one."""
     file = path / CHECKPOINT if path.is_dir() else path
     if not file.is_file():
-        raise ValueError(f"no checkpoint at {file}: give the folder of a training run, or a checkpoint in it")
+        near = "" if path.exists() else nearest_path(path)
+        raise ValueError(f"no checkpoint at {file}: give the folder of a training run, or a checkpoint in it{near}")
 
 
 def check_out(path: Path | None, folder: bool = False) -> None:

@@ -81,6 +81,18 @@ def test_an_arm_has_no_faults_that_only_drones_can_have(tmp_path):
         drill(team, tmp_path / "out", rows=["late peer"])
 
 
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [("reach", "is for 'panda'"), ("payload-lift", "observes 'load'"), ("perch-drone", "group 'drone'")],
+)
+def test_a_policy_file_that_two_crazyflies_cannot_fly_is_refused_by_its_name_before_anything_is_written(
+    file, why, tmp_path
+):
+    with pytest.raises(ValueError, match=f"^{ZOO / file}.onnx: .*{why}"):
+        drill(ZOO / f"{file}.onnx", tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
 def test_ways_lose_delay_double_and_overtake_as_many_as_they_say():
     random, sent = Random(0), [bytes([number]) for number in range(200)]
 

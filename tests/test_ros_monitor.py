@@ -1,5 +1,6 @@
 """`phalanx monitor` beside a robot that is armed and stopped, in a terminal and in a pipe."""
 
+import io
 import json
 import os
 import pty
@@ -13,8 +14,10 @@ from contextlib import ExitStack
 import pytest
 
 pytest.importorskip("rclpy")
+from rich.console import Console
 from ros_rig import SPEC, Rig
 
+from phalanx.commands.monitor import render
 from ros_nodes.lifecycle.processes import free_domain_id
 
 pytestmark = pytest.mark.ros
@@ -64,10 +67,10 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
             assert time.monotonic() < until, bytes(shown)
             time.sleep(0.1)
         rig.processes.kill("simulated_robots")
-        while b"0/1 not cf2" not in shown:
+        while b"0/1" not in shown:
             assert time.monotonic() < until, bytes(shown)
             time.sleep(0.1)
-        assert b"1/1" in shown
+        assert b"1/1" in shown and b"does not hear" in shown
         rig.processes.kill("cf1_shield")
         assert "cf1  STOPPED -> SILENT: no status for 5 s" in lines.stdout.readline()
         for watching in (lines, terminal):
@@ -75,6 +78,40 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
             assert watching.wait(10) == 0
         assert lines.stdout.read() == lines.stderr.read() == ""
         assert b"last changes" in shown and b"Traceback" not in shown
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_nothing_is_cut_on_a_narrow_screen(width):
+    reason = "no current estimate: 1234 ms old; never heard of cf1, cf2; battery at 10 %, needs 20 %"
+    robots = [
+        {
+            "robot": f"drone_{number}",
+            "latched": True,
+            "margin": 0.123,
+            "interventions": 12345,
+            "request_age_s": None,
+            "odom_age_s": 0.01,
+            "state": "DISARMED",
+            "mode": "FILTERED",
+            "reason": f"{number} {reason}",
+            "rates_hz": {"odom": 100.0, "requested": 50.0, "command": 51.0 + number},
+            "publishers": {"odom": 1, "requested": 1, "command": 2},
+            "peers_age_s": {f"drone_{other}": None for other in range(8) if other != number},
+            "battery": {"charge": 0.11 + 0.01 * number, "voltage": 3.7},
+            "changes": [{"time_s": 2e9, "from": "", "to": "DISARMED", "reason": f"{number} {reason}"}],
+        }
+        for number in range(8)
+    ]
+    screen = Console(width=width, file=io.StringIO(), soft_wrap=True)
+    screen.print(render({"time_s": 2e9, "robots": robots}, width))
+    text = screen.file.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    words = text.split()
+    for robot in robots:
+        rates = "/".join(f"{rate:.0f}" for rate in robot["rates_hz"].values())
+        assert rates in words and f"{robot['battery']['charge']:.0%}"[:-1] in words
+        assert text.count(robot["reason"][:20]) == 2 and " ".join(robot["reason"].split()) in " ".join(words)
+    assert "drone_1, drone_2, drone_3" in " ".join(words)
 
 
 def test_nobody_to_watch_is_said_in_one_line():

@@ -17,6 +17,7 @@ from deploy.bundle.session import open_session, run_session
 from deploy.bundle.signature import check_signature, split_signature
 from deploy.contract import Contract
 from deploy.contract.codec import contract_from_json
+from hardware.names import nearest_path
 
 CONTRACT_KEY = "phalanx.contract"
 PROBES_KEY = "phalanx.probes"
@@ -49,7 +50,7 @@ def load_bundle(path: Path | str, trusted: Iterable[str] = ()) -> Bundle:
         check_size(path)
         data = Path(path).read_bytes()
     except FileNotFoundError as error:
-        raise BundleError(f"{path}: no such file") from error
+        raise BundleError(f"{path}: no such file{nearest_path(path)}") from error
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
     return read_bundle(data, str(path), trusted)

@@ -22,10 +22,10 @@ JSON_S = 1.0
 MEASURE_S = 1.6  # for rates and ages, once robots are heard
 CHANGES = 8  # shown below the table
 HEARD_S = 0.5  # a peer whose last message is older is not heard
-WIDE = 110  # columns from which on reasons stand beside the modes
 RED, YELLOW, GREEN = "red", "yellow", "green"
 STYLES = {"STOPPED": RED, "FAULT": RED, "SILENT": RED, "LANDING": YELLOW, "STARTING": YELLOW, "POLICY": GREEN}
-NUMBERS = ("margin", "interv.", "req ms", "odom ms", "o/r/c Hz", "o/r/c pubs", "batt. %")
+LONG = ("reason", "does not hear")  # stand below where the table would be wider than the screen
+NUMBERS = ("margin", "interv.", "req ms", "odom ms", "o/r/c Hz", "pubs", "bat. %")
 SINCE_EPOCH_S = 1e9  # robot times below are those of a simulation
 
 
@@ -119,38 +119,52 @@ def _line(time_s: float, robot: str, before: str, after: str, reason: str) -> st
 
 def render(snapshot: dict[str, Any], width: int | None = None) -> RenderableType:
     """The display of a `Monitor.snapshot`."""
-    robots, wide = snapshot["robots"], (width or out.width) >= WIDE
+    robots, width = snapshot["robots"], width or out.width
     if not robots:
         return Text("no robot is heard yet", style="dim")
     rows = [_cells(robot) for robot in robots]
     widths = {title: max(len(title), *(len(row[title]) for row in rows)) for title in rows[0]}
-    titles = [title for title in widths if wide or title != "reason"]
+    below = () if sum(widths.values()) + len(widths) <= width else LONG
+    widths = {title: size for title, size in widths.items() if title not in below}
     # By hand: rich's table takes longer than all the listening.
-    head = " ".join(_aligned(title, title, widths) for title in titles)
-    lines = [Text(head, "dim", no_wrap=True, overflow="ellipsis")]
-    for robot, row in zip(robots, rows, strict=True):
-        several = any(count > 1 for count in robot["publishers"].values())
-        style = RED if several else STYLES.get(robot["state"], "")
-        line = " ".join(_aligned(title, row[title], widths) for title in titles)
-        lines.append(Text(line, style, no_wrap=True, overflow="ellipsis"))
-    reasons = [] if wide else [Text(f"{r['robot']}: {_reason(r)}") for r in robots if _reason(r)]
+    lines = []
+    for titles in _folded(widths, width):
+        lines.append(Text(" ".join(_aligned(title, title, widths) for title in titles), "dim"))
+        for robot, row in zip(robots, rows, strict=True):
+            several = any(count > 1 for count in robot["publishers"].values())
+            style = RED if several else STYLES.get(robot["state"], "")
+            lines.append(Text(" ".join(_aligned(title, row[title], widths) for title in titles), style))
+    lines += [Text(f"{row['robot']} {title}: {row[title]}") for row in rows for title in below if row[title]]
     changes = sorted((c | {"robot": r["robot"]} for r in robots for c in r["changes"]), key=lambda c: c["time_s"])
     last = [Text(_line(c["time_s"], c["robot"], c["from"], c["to"], c["reason"])) for c in changes[-CHANGES:]]
-    legend = Text("o/r/c: odometry, requests, commands: rates, publishers", style="dim")
-    return Group(*lines, *reasons, legend, Text("\nlast changes", style="dim"), *last)
+    legend = Text("o/r/c: odometry, requests, commands; pubs: publishers of each", style="dim")
+    lines += [legend, Text("\nlast changes", style="dim"), *last]
+    for line in lines:
+        line.no_wrap, line.overflow = False, "fold"  # else what does not fit would be cut, or left to the terminal
+    return Group(*lines)
+
+
+def _folded(widths: dict[str, int], width: int) -> list[list[str]]:
+    """Titles of tables that fit into `width` columns, one below the other; each begins with the robots' names."""
+    name, *others = widths
+    tables, taken = [[name]], widths[name]
+    for title in others:
+        if len(tables[-1]) > 1 and taken + 1 + widths[title] > width:
+            tables.append([name])
+            taken = widths[name]
+        tables[-1].append(title)
+        taken += 1 + widths[title]
+    return tables
 
 
 def _aligned(title: str, text: str, widths: dict[str, int]) -> str:
     return text.rjust(widths[title]) if title in NUMBERS else text.ljust(widths[title])
 
 
-def _reason(robot: dict[str, Any]) -> str:
-    return ("latched: " if robot["latched"] else "") + robot["reason"]
-
-
 def _cells(robot: dict[str, Any]) -> dict[str, str]:
     """What the table says of a robot, by the column's title."""
-    charge = robot["battery"] and robot["battery"]["charge"]
+    charge, peers = robot["battery"] and robot["battery"]["charge"], robot["peers_age_s"]
+    lost = [name for name, age_s in peers.items() if age_s is None or age_s > HEARD_S]
     return {
         "robot": robot["robot"],
         "state": robot["state"],
@@ -160,17 +174,12 @@ def _cells(robot: dict[str, Any]) -> dict[str, str]:
         "req ms": _number(robot["request_age_s"], ".0f", 1e3),
         "odom ms": _number(robot["odom_age_s"], ".0f", 1e3),
         "o/r/c Hz": "/".join(_number(rate, ".0f") for rate in robot["rates_hz"].values()) or "-",
-        "o/r/c pubs": "/".join(map(str, robot["publishers"].values())) or "-",
-        "hears": _hears(robot["peers_age_s"]),
-        "batt. %": _number(charge, ".0f", 100.0),
-        "reason": _reason(robot),
+        "pubs": "/".join(map(str, robot["publishers"].values())) or "-",
+        "hears": f"{len(peers) - len(lost)}/{len(peers)}" if peers else "-",
+        "bat. %": _number(charge, ".0f", 100.0),
+        "does not hear": ", ".join(lost),
+        "reason": ("latched: " if robot["latched"] else "") + robot["reason"],
     }
-
-
-def _hears(ages_s: dict[str, float | None]) -> str:
-    """How many peers are heard, and of how many; names of those that are not."""
-    lost = [name for name, age_s in ages_s.items() if age_s is None or age_s > HEARD_S]
-    return f"{len(ages_s) - len(lost)}/{len(ages_s)}" + (f" not {','.join(lost)}" if lost else "") if ages_s else "-"
 
 
 def _number(value: float | None, how: str, scale: float = 1.0) -> str:

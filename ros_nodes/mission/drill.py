@@ -23,6 +23,7 @@ from ros_nodes.mission.failures import events
 from ros_nodes.mission.faults import POLICY_FILE, ROWS, Row
 from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
 from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
+from ros_nodes.mission.prepare import check_policy
 from ros_nodes.mission.team_file import Team, load_team, team_mission
 
 AFTER_S, DOWN_S = 2.5, 2.0
@@ -82,10 +83,18 @@ def plan_drill(path: Path) -> tuple[Team | None, Mission]:
     """The team of a team file, simulated, and where it stands; two Crazyflies for a policy file. ValueError."""
     if path.suffix in TEAM_FILES:
         team = simulated(load_team(path))
-        return team, team_mission(team)
-    load_bundle(path)
-    mission = replace(plan_swap(2, 60.0, None, seed=0), orders=(), checks_s=(60.0,))
-    return None, mission.flown_by({CRAZYFLIE: path})
+        mission = team_mission(team)
+    else:
+        if (robot := load_bundle(path).contract.robot.name) != CRAZYFLIE:
+            raise ValueError(f"{path}: is for {robot!r}; robots other than {CRAZYFLIE!r} need a team file (.yaml)")
+        team, mission = None, replace(plan_swap(2, 60.0, None, seed=0), orders=(), checks_s=(60.0,))
+        mission = replace(mission, team=tuple(replace(member, bundle=str(path)) for member in mission.team))
+    for member in mission.team:
+        contract = load_bundle(member.bundle).contract
+        check_policy(contract, mission, member)
+        if absent := [name for name in contract.objects if name not in mission.objects]:
+            raise ValueError(f"{member.bundle}: observes {absent[0]!r}, which the mission of a team file has to have")
+    return team, mission if team else mission.flown_by({CRAZYFLIE: path})
 
 
 def rows_for(mission: Mission) -> list[Row]:

@@ -20,7 +20,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import BatteryState, JointState
 
 from ros_nodes.lifecycle.context import quiet_context
-from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, transport_settings
 from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import ShieldMode, read_status
@@ -110,7 +110,7 @@ class RobotMonitor:
             self._streams = {topic: Stream(self._node, kind, self._topic(topic)) for topic, kind in STREAMS.items()}
         self.publishers = {topic: self._node.count_publishers(self._topic(topic)) for topic in STREAMS}
         if self._battery is None and self._node.count_publishers(self._topic("battery_state")):
-            self._battery = Mailbox(self._node, BatteryState, self._topic("battery_state"), qos.SENSOR)
+            self._battery = make_mailbox(self._node, BatteryState, self._topic("battery_state"), qos.LATCHED)
 
     def poll(self, now_ns: int) -> list[Change]:
         """Take what has arrived; changes since the last call. `now_ns`: the system's clock."""

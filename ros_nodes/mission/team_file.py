@@ -32,6 +32,7 @@ from deploy.bundle.signature import key_text, read_public_key
 from deploy.runtime.compatibility import check_robot
 from deploy.shield import make_shield_params
 from hardware import load_robot
+from hardware.names import nearest_path
 from hardware.plugins import load_plugin
 from ros_nodes.mission.mission import Member, Mission, load_mission
 
@@ -95,6 +96,8 @@ def load_team(path: Path | str) -> Team:
     file = Path(path)
     try:
         data = msgspec.yaml.decode(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise TeamError(f"{file}: no such file{nearest_path(file)}") from error
     except OSError as error:
         raise TeamError(f"{file}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
