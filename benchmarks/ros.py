@@ -17,7 +17,9 @@ def bench_ros(policy: Path, teams: tuple[int, ...], repeats: int, on_progress: C
     for seed in range(repeats):
         for size in teams:
             with tempfile.TemporaryDirectory() as folder:
-                rows[str(size)].append(_figures(run_swap(policy, Path(folder) / "out", size, DURATION_S, None, seed)))
+                rows[str(size)].append(
+                    _figures(run_swap(policy, Path(folder) / "out", size, DURATION_S, None, seed, echo=True))
+                )
         on_progress()
     medians = {size: {key: median(row[key] for row in of) for key in of[0]} for size, of in rows.items()}
     return {"policy": str(policy), "teams": medians}
@@ -25,7 +27,7 @@ def bench_ros(policy: Path, teams: tuple[int, ...], repeats: int, on_progress: C
 
 def _figures(result: dict[str, Any]) -> dict[str, float]:
     """Of one mission. Cores are those of a process divided by its robots."""
-    command, echo = result["sensor_to_command_ms"], result["bare_echo"]["cycle_ms"]
+    command, echo = result["sensor_to_command_ms"], result["bare_echo_ms"]["before"]
     kinds = {"policy": 0.0, "shield": 0.0}
     for process, nodes in result["hosts"].items():
         kinds[nodes[0].rpartition("/")[2]] += result["cores"][process] / result["robots"]

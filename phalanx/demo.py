@@ -145,9 +145,8 @@ def _fly(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
         done_s = max(done_s, display.get("completed", 0.0))  # a landing goes on where the mission ended
         update(done_s / cfg.mission_s, display.get("note") or display["description"])
 
-    return run_swap(
-        policy, cfg.out / "ros", cfg.robots, cfg.mission_s, cfg.kill_after_s, cfg.seed, on_progress=on_progress
-    )
+    flight = (cfg.robots, cfg.mission_s, cfg.kill_after_s, cfg.seed)
+    return run_swap(policy, cfg.out / "ros", *flight, on_progress=on_progress, echo=True)
 
 
 def _write(cfg: DemoCfg, result: dict[str, Any]) -> Path:

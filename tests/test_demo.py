@@ -20,7 +20,7 @@ KEYS = {
         "kill_to_fallback_ms",
         "landed_safely",
         "failures",
-        "bare_echo",
+        "bare_echo_ms",
     },
     "shield": {"interventions", "violations"},
 }

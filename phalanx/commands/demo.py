@@ -43,8 +43,9 @@ def demo(
     if json:
         print_json(result)
     for gate in result["gates"]:
-        mark = "[yellow]warn[/]" if gate["warning"] else "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
-        because = f" ({gate['warning']})" if gate["warning"] else ""
+        passed = "[yellow]warn[/]" if gate["cause"] else "[green]pass[/]"
+        mark = passed if gate["passed"] else "[red]fail[/]"
+        because = f" ({gate['cause']})" if gate["cause"] else ""
         err.print(f"{mark}  {gate['name']:<62} {gate['value']:>22}   wanted {gate['wanted']}{because}")
     failed = [gate["name"] for gate in result["gates"] if not gate["passed"]]
     for failure in result["failures"] if failed else ():  # a short training reaches no goals, and need not

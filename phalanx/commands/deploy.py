@@ -176,9 +176,8 @@ def _summary(result: dict, page: Path) -> None:
         f"control rate       {result['control_hz']:.1f} Hz, {result['missed_cycles']} of {result['cycles']} missed"
     )
     out.print(f"sensor to command  {latency['p50']:.1f} ms median, {latency['p99']:.1f} ms p99")
-    echo_ms, cores = result["bare_echo"]["cycle_ms"]["p99"], result["other_programs_cores"]
-    if echo_ms is not None and cores is not None:
-        out.print(f"machine            bare echo {echo_ms:.1f} ms p99, other programs on {cores:.1f} cores")
+    if (others := result["other_programs_cores"]) is not None:
+        out.print(f"machine            other programs on {others:.1f} of {result['machine_cores']} cores")
     if landed is not None:
         fallback = result["kill_to_fallback_ms"]
         took = "had the robot before, or never took over" if fallback is None else f"took over after {fallback:.0f} ms"

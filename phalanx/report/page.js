@@ -17,7 +17,7 @@ function within(parent, kind = "div") { const element = document.createElement(k
 
 function head() {
   const failed = result.gates.filter((gate) => !gate.passed);
-  const warned = result.gates.filter((gate) => gate.passed && gate.warning).length;
+  const warned = result.gates.filter((gate) => gate.passed && gate.cause).length;
   const ran = result.started_utc ? `${result.started_utc.replace("T", " ").slice(0, 16)} UTC` : "";
   const facts = [result.task && `task ${result.task}`, result.kind, result.seed === undefined ? "" : `seed ${result.seed}`, ran];
   page.append(html("div", { class: "top" }, `<span class="brand">phalanx</span><span>${escapeText(facts.filter(Boolean).join(" · "))}</span>`));
@@ -115,7 +115,7 @@ function timing() {
     { unit: "us", xLabel: "absolute error, us" });
 }
 
-const mark = (gate) => (!gate.passed ? "fail" : gate.warning ? "warn" : "pass");
+const mark = (gate) => (!gate.passed ? "fail" : gate.cause ? "warn" : "pass");
 
 // What a mission failed by, and every time that a shield took over: which robot, when, from which mode to which, why.
 function incidents() {
@@ -131,7 +131,7 @@ function incidents() {
 function ending() {
   const gates = card("Gates", "What this run had to reach. The command exits non-zero and names the gate when one is missed.");
   gates.append(html("div", { class: "scroll" }, `<table><tr><th style="width:64px"></th><th>gate</th><th class="num">measured</th><th class="num">wanted</th></tr>${result.gates.map((gate) =>
-    `<tr><td class="${mark(gate)}-mark">${mark(gate)}</td><td>${escapeText(gate.name)}${gate.warning ? `<br><span class="soft">${escapeText(gate.warning)}</span>` : ""}</td><td class="num">${escapeText(gate.value)}</td><td class="num">${escapeText(gate.wanted)}</td></tr>`).join("")}</table>`));
+    `<tr><td class="${mark(gate)}-mark">${mark(gate)}</td><td>${escapeText(gate.name)}${gate.cause ? `<br><span class="soft">${escapeText(gate.cause)}</span>` : ""}</td><td class="num">${escapeText(gate.value)}</td><td class="num">${escapeText(gate.wanted)}</td></tr>`).join("")}</table>`));
   const run = card("This run", "");
   const facts = { seed: result.seed, ...(result.wall_s ? { "whole run": seconds(result.wall_s) } : {}), ...(result.machine || {}), ...(result.files || {}) };
   const table = (values) => `<div class="scroll"><table>${Object.entries(values).map(([name, value]) => `<tr><td class="soft">${escapeText(name)}</td><td><code>${escapeText(value)}</code></td></tr>`).join("")}</table></div>`;

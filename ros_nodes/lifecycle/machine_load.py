@@ -1,4 +1,4 @@
-"""How much of this machine other programs use."""
+"""How much of this machine others use: other programs, and the neighbours of a virtual machine."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ class MachineLoad:
         self._begin = _now()
 
     def others(self) -> float | None:
-        """Cores that programs other than this one and its ended children kept busy; None where nothing tells."""
+        """Cores that all but this program and its ended children kept busy; None where nothing tells."""
         begin, end = self._begin, _now()
         if begin is None or end is None:
             return None

@@ -17,7 +17,7 @@ from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_setti
 
 PARENT = "PHALANX_PARENT_PID"
 PR_SET_PDEATHSIG = 1
-DISPENSABLE = ("recorder", "ping", "pong")  # processes without which a mission goes on
+DISPENSABLE = ("recorder",)  # processes without which a mission goes on
 # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
 # directory that happens to be called like one of our packages must not shadow it.
 NODE_ENVIRONMENT = {

@@ -1,9 +1,10 @@
 """A whole mission in ROS 2 on this machine: simulated robots, policies in some processes, shields in others."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from rclpy.executors import SingleThreadedExecutor
 
 from deploy.bundle import load_bundle
+from hardware import load_robot
 from ros_nodes.lifecycle.bring_up import BringUpError, node_names
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.context import quiet_context
@@ -18,6 +20,7 @@ from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
 from ros_nodes.mission.arming import ArmError, arm, first_orders, land
+from ros_nodes.mission.bare_echo import bare_echo
 from ros_nodes.mission.failures import events
 from ros_nodes.mission.flight_file import save_flight
 from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
@@ -25,7 +28,7 @@ from ros_nodes.mission.mission_metrics import load_recording, mission_metrics
 from ros_nodes.mission.mission_success import Criterion, near_goal
 from ros_nodes.mission.operator import MissionNode, OrderSender, bring_up
 from ros_nodes.mission.placement import place_team
-from ros_nodes.mission.prepare import ECHO, PARAMETERS, prepare
+from ros_nodes.mission.prepare import PARAMETERS, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "team.yaml"
 BRING_UP_S = 30.0
@@ -46,6 +49,7 @@ def run_swap(
     kill_after_s: float | None = 11.0,
     seed: int = 0,
     on_progress: Progress | None = None,
+    echo: bool = False,
 ) -> dict[str, Any]:
     """Fly the swap with the policy file, see `plan_swap` and `run_mission`.
 
@@ -53,7 +57,7 @@ def run_swap(
     """
     load_bundle(bundle_path)  # a bad file is answered before a bad number
     mission = plan_swap(robots, duration_s, kill_after_s, seed)
-    return run_mission(mission.flown_by({CRAZYFLIE: bundle_path}), out_dir, on_progress=on_progress)
+    return run_mission(mission.flown_by({CRAZYFLIE: bundle_path}), out_dir, on_progress=on_progress, echo=echo)
 
 
 def run_mission(
@@ -64,25 +68,33 @@ def run_mission(
     policy_hosts: int | None = None,
     shield_hosts: int | None = None,
     trusted: Sequence[str] = (),
+    echo: bool = False,
 ) -> dict[str, Any]:
     """Carry out `mission`, each robot with its policy file, and return its metrics (see `mission_metrics`).
 
     Policies run in `policy_hosts` processes and shields in `shield_hosts`, by default as `place_team` says; a policy
-    that is to be killed is alone in one more. `trusted`: see `prepare`.
+    that is to be killed is alone in one more. `trusted`: see `prepare`. With `echo` the machine is measured before
+    and after, while nothing of the mission runs, see `bare_echo`.
 
-    `criterion` evaluates the ground truth. `on_progress` gets a dict with `phase` ("start", "bring-up", "mission",
-    "landing", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in
-    `out_dir`: bag/ (MCAP), flight.npz, mission.json (metrics), plan.json, params.yaml, logs/ and series/. BundleError
-    or ValueError for a bundle or mission that cannot be, DeployError when a process fails.
+    `criterion` evaluates the ground truth. `on_progress` gets a dict with `phase` ("echo", "start", "bring-up",
+    "mission", "landing", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`.
+    Leaves in `out_dir`: bag/ (MCAP), flight.npz, mission.json (metrics), plan.json, params.yaml, logs/ and series/.
+    BundleError or ValueError for a bundle or mission that cannot be, DeployError when a process fails.
     """
     out = Path(out_dir).resolve()
     killed = mission.names[mission.kill_robot] if mission.kill_s is not None else ""
     placement = place_team(mission.names, policy_hosts, shield_hosts, killed)
     shields = prepare(mission, out, trusted=trusted)
     report = on_progress or (lambda progress: None)
-    load = MachineLoad()
-    flight = _fly(mission, placement, out, report)
-    other_cores = load.others()
+    rate_hz = max(load_robot(member.robot).control_hz for member in mission.team)
+    with bare_echo(out, rate_hz, CONFIG) if echo else nullcontext(lambda: None) as measure_echo:
+        report({"phase": "echo"})
+        before = measure_echo()
+        load = MachineLoad()
+        flight = _fly(mission, placement, out, report)
+        other_cores = load.others()
+        report({"phase": "echo"})
+        after = measure_echo()
     report({"phase": "evaluate"})
     recording = load_recording(out / "series", mission, flight.start_ns, flight.killed_ns, flight.changes)
     files = dict.fromkeys(member.bundle for member in mission.team)
@@ -91,6 +103,8 @@ def run_mission(
         "hosts": placement,
         "cores": {name: round(share, 4) for name, share in flight.cores.items()},
         "other_programs_cores": None if other_cores is None else round(other_cores, 2),
+        "machine_cores": os.cpu_count(),
+        "bare_echo_ms": {"before": before, "after": after},
         "events": flight.events,
         "armed_after_s": round(flight.armed_after_s, 2),
         "landed": not flight.not_down,
@@ -127,8 +141,6 @@ def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, re
     ):
         processes.start("recorder", "recorder_node")
         processes.start("simulated_robots", "simulated_robots_node")
-        for side in ECHO:
-            processes.start(side, "echo_node", namespace=side)
         for name, nodes in placement.items():
             processes.start_host(name, nodes)
         report({"phase": "bring-up"})
@@ -139,9 +151,7 @@ def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, re
                 send_first()
                 processes.check()
 
-            stages = node_names(mission.names, True, True)
-            stages[0] += [f"/{side}/echo" for side in ECHO]
-            bring_up(node, executor, stages, BRING_UP_S, watch)
+            bring_up(node, executor, node_names(mission.names, True, True), BRING_UP_S, watch)
             arm(node, executor, watch)
             began_s, before = time.monotonic(), processes.cpu_s()
             start_ns, killed_ns = _conduct(mission, node, processes, report)

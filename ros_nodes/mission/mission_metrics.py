@@ -41,7 +41,6 @@ class Recording:
     policies: list[Series]
     shields: list[Series]
     takeovers: list[Takeover]
-    echo: Series  # a message to another process and back, beside the mission
     killed_s: float | None
 
 
@@ -71,7 +70,6 @@ def load_recording(
         [read(f"{name}_policy") for name in mission.names],
         [read(f"{name}_shield") for name in mission.names],
         takeovers(changes, start_ns),
-        read("ping_echo"),
         None if killed_ns is None else (killed_ns - start_ns) * 1e-9,
     )
 
@@ -123,7 +121,6 @@ def mission_metrics(
             "violations": len(violations),
             "takeovers": [asdict(takeover) for takeover in recording.takeovers],
         },
-        "bare_echo": _bare_echo(recording.echo),
         "policy_work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.policies])),
     }
     return result
@@ -207,16 +204,3 @@ def _percentiles(values: np.ndarray) -> dict[str, float | None]:
         return {"p50": None, "p99": None, "max": None}
     p50, p99 = np.percentile(values, [50, 99])
     return {"p50": round(float(p50), 3), "p99": round(float(p99), 3), "max": round(float(values.max()), 3)}
-
-
-def _bare_echo(echo: Series) -> dict[str, Any]:
-    """Delay of a message to another process and back that has nothing to do with the mission.
-
-    `cycle_ms` is from the moment at which it should have left. `niceness` is what the system granted.
-    """
-    count, time_s = len(echo["time_s"]), echo["time_s"]
-    return {
-        "cycle_ms": _percentiles(echo["cycle_ms"]),
-        "hz": round((count - 1) / (time_s[-1] - time_s[0]), 2) if count > 1 else None,
-        "niceness": int(echo["niceness"][-1]) if count else None,
-    }

@@ -19,7 +19,6 @@ from ros_nodes.mission.mission import Member, Mission, save_mission, yaw_of
 from ros_nodes.mission.team_file import Team
 
 PLAN, PARAMETERS = "plan.json", "params.yaml"
-ECHO = ("ping", "pong")  # namespaces of the two sides of a bare echo, see `ros_nodes.nodes.echo_node`
 OF_A_DRIVER = ("robot_type", "base_pose")  # parameters of a robot's policy that its driver has too
 ShieldOf = dict[str, ShieldParams | JointShieldParams]  # robot by name
 
@@ -122,7 +121,6 @@ def team_parameters(
     nodes: dict[str, dict[str, Any]] = {
         "/simulated_robots": {**series, **noise, "mission": str(out / PLAN), "seed": mission.seed},
         "/recorder": {**team, **record},
-        f"/{ECHO[0]}/echo": {**series, "rate_hz": max(load_robot(member.robot).control_hz for member in mission.team)},
         "/mission": {**team, "mission": str(out / PLAN)},
     }
     for member in mission.team:

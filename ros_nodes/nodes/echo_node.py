@@ -1,10 +1,8 @@
 """A bare echo: a message to another process and back, once a control period, and how long that takes.
 
-Two processes of this node, `ping` and `pong`, run beside a mission. They do none of its work: what they measure is the
-delay of the machine.
+Two processes of this node, `ping` and `pong`, do nothing else: what they measure is the delay of the machine.
 """
 
-import os
 import threading
 
 from nav_msgs.msg import Odometry
@@ -16,7 +14,7 @@ from ros_nodes.lifecycle.parameters import declare, declare_series_dir
 from ros_nodes.lifecycle.polling import Waiter
 from ros_nodes.messages import qos
 
-SERIES = ("time_s", "cycle_ms", "niceness")
+SERIES = ("time_s", "cycle_ms")
 SERIES_CAPACITY = 60_000
 PING, PONG = "/ping", "/pong"
 PATIENCE_S = 0.5
@@ -45,13 +43,12 @@ class EchoNode(ThreadNode):
                 if waiter.wait(inbox, PATIENCE_S) and (taken := self._inbox.take()):
                     self._publisher.publish(taken[0])
             return
-        niceness = os.getpriority(os.PRIO_PROCESS, 0)
         deadlines = Deadlines(1 / self._rate_hz, self.clock)
         while (tick := deadlines.wait(stopped)) is not None:
             self._publisher.publish(message)
             if waiter.wait(inbox, PATIENCE_S) and self._inbox.take() and self._series:
                 now_ns = self.clock.now_ns()
-                self._series.add(now_ns * 1e-9, (now_ns - tick.deadline_ns) * 1e-6, niceness)
+                self._series.add(now_ns * 1e-9, (now_ns - tick.deadline_ns) * 1e-6)
 
 
 def main() -> int:

@@ -16,7 +16,6 @@ KINDS = {
     "policy": "policy_node.PolicyNode",
     "shield": "shield_node.ShieldNode",
     "driver": "driver_node.DriverNode",
-    "echo": "echo_node.EchoNode",
 }
 
 
