@@ -16,7 +16,7 @@ from deploy.shield import make_shield_params
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
-from ros_nodes.lifecycle.bring_up import ACTIVATE, CONFIGURE, BringUp
+from ros_nodes.lifecycle.bring_up import BringUp
 from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
@@ -129,9 +129,7 @@ class Rig:
         for name in names:
             namespace, _, node = name.rpartition("/")
             self.processes.start(name.replace("/", "_"), f"{node}_node", namespace=namespace)
-        self.transition(CONFIGURE, *names)
-        for name in names:
-            self.transition(ACTIVATE, name)
+        self._driver.up([[f"/{name}"] for name in names], 60.0, self.processes.check)
         for name in names:
             if name.endswith("/shield") and armed:
                 self.ask(name.removesuffix("/shield"), "arm")

@@ -69,8 +69,37 @@ class BringUp:
             self._executor.spin_once(timeout_sec=0.02)
             check()
             if time.monotonic() > until:
-                message = f"node {waiting[0]} did not {_WORDS[transition]} within {timeout_s:g} s"
-                raise BringUpError(message, waiting[0])
+                raise self._late(waiting[0], timeout_s)
+
+    def up(self, stages: Sequence[Sequence[str]], timeout_s: float, check: Callable[[], None] = lambda: None) -> None:
+        """Configure and activate all nodes of `stages`; `check` may raise in between.
+
+        Each goes its own way, so that a slow one holds up as few as can be: all are configured as soon as they are
+        there, and activated once the stages before are active. Raises BringUpError, for one that refuses, and where
+        none has got any further for `timeout_s`.
+        """
+        waiting = [(stage, name) for stage, names in enumerate(stages) for name in names]
+        for _, name in waiting:
+            self._remotes.setdefault(name, _Remote(self._node, name)).begin(CONFIGURE)
+        until = time.monotonic() + timeout_s
+        while waiting:
+            first = waiting[0][0]  # all stages before it are active
+            for stage, name in list(waiting):
+                remote = self._remotes[name]
+                if (remote.transition == CONFIGURE or stage == first) and remote.step():
+                    until = time.monotonic() + timeout_s
+                    if remote.transition == ACTIVATE:
+                        waiting.remove((stage, name))
+                    else:
+                        remote.begin(ACTIVATE)
+            self._executor.spin_once(timeout_sec=0.02)
+            check()
+            if time.monotonic() > until:
+                raise self._late(waiting[0][1], timeout_s)
+
+    def _late(self, name: str, timeout_s: float) -> BringUpError:
+        word = _WORDS[self._remotes[name].transition]
+        return BringUpError(f"node {name} did not {word} within {timeout_s:g} s", name)
 
 
 class KeepUp:
@@ -106,7 +135,7 @@ class _Remote:
         self._until_s = 0.0
 
     def begin(self, transition: int) -> None:
-        self._transition = transition
+        self.transition = transition
         self._call = None
         self._changing = False
         self._until_s = 0.0
@@ -118,10 +147,10 @@ class _Remote:
             if self._changing:
                 if answer.success:
                     return True
-                raise BringUpError(f"node {self._name} refused to {_WORDS[self._transition]}", self._name)
-            if answer.current_state.id == _GOALS[self._transition]:
+                raise BringUpError(f"node {self._name} refused to {_WORDS[self.transition]}", self._name)
+            if answer.current_state.id == _GOALS[self.transition]:
                 return True
-            change = Transition(id=self._transition)
+            change = Transition(id=self.transition)
             self._send(self._change_state, ChangeState.Request(transition=change), GIVE_UP_CALL_S)
         elif time.monotonic() > self._until_s and self._get_state.service_is_ready():
             self._send(self._get_state, GetState.Request(), ASK_AGAIN_S)
@@ -134,15 +163,15 @@ class _Remote:
             self._call = call
         elif call is not None and call.done() and self._changing:
             if not call.result().success:
-                raise BringUpError(f"node {self._name} refused to {_WORDS[self._transition]}", self._name)
-            up = self._transition == ACTIVATE
+                raise BringUpError(f"node {self._name} refused to {_WORDS[self.transition]}", self._name)
+            up = self.transition == ACTIVATE
             self._configured = not up
             return up
         elif call is not None and call.done():
             state = call.result().current_state.id
             if state == State.PRIMARY_STATE_UNCONFIGURED or (self._configured and state == _GOALS[CONFIGURE]):
-                self._transition = CONFIGURE if state == State.PRIMARY_STATE_UNCONFIGURED else ACTIVATE
-                change = ChangeState.Request(transition=Transition(id=self._transition))
+                self.transition = CONFIGURE if state == State.PRIMARY_STATE_UNCONFIGURED else ACTIVATE
+                change = ChangeState.Request(transition=Transition(id=self.transition))
                 self._send(self._change_state, change, GIVE_UP_CALL_S)
         elif self._configured or (time.monotonic() > self._until_s and self._get_state.service_is_ready()):
             self._send(self._get_state, GetState.Request(), ASK_AGAIN_S)

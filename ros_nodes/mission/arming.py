@@ -13,6 +13,7 @@ ARM_S = 30.0  # a busy machine needs most of it
 LAND_S = 20.0
 STEADY_S = 0.7  # every policy has to fly its robot for this long before the mission begins
 ASK_AGAIN_S = 0.5
+REFUSED_S = 0.1  # what is missing for arming comes within moments
 WATCH_S = 0.02
 DOWN = ("DISARMED", "FAULT", "STOPPED")
 
@@ -57,7 +58,8 @@ def arm(
                 why = node.refusals.get(name) or shield.reason
                 raise ArmError(f"{name}: its policy did not get it within {ARM_S:g} s ({shield.state}: {why})")
             last, asked_s = asked.get(name, ("", 0.0))
-            if (step := NEXT_STEP.get(shield.state)) and (step != last or now - asked_s > ASK_AGAIN_S):
+            patience_s = REFUSED_S if node.refusals.get(name) else ASK_AGAIN_S
+            if (step := NEXT_STEP.get(shield.state)) and (step != last or now - asked_s > patience_s):
                 asked[name] = step, now
                 node.ask(name, step)
 

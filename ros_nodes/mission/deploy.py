@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from rclpy.executors import SingleThreadedExecutor
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
-from ros_nodes.lifecycle.bring_up import BringUpError, node_names
+from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, node_names
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.machine_load import MachineLoad
@@ -26,7 +26,7 @@ from ros_nodes.mission.flight_file import save_flight
 from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
 from ros_nodes.mission.mission_metrics import load_recording, mission_metrics
 from ros_nodes.mission.mission_success import Criterion, near_goal
-from ros_nodes.mission.operator import MissionNode, OrderSender, bring_up
+from ros_nodes.mission.operator import MissionNode, OrderSender
 from ros_nodes.mission.placement import place_team
 from ros_nodes.mission.prepare import PARAMETERS, prepare
 
@@ -135,14 +135,13 @@ def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, re
     domain_id, launched_ns = free_domain_id(), machine_clock().now_ns()
     environment = ros_environment(domain_id)
     report({"phase": "start", "domain_id": domain_id})
-    with (
-        Processes([CONFIG, out / PARAMETERS], out / "logs", environment) as processes,
-        operator(mission.names, domain_id, environment, mission.command_names) as (node, executor),
-    ):
-        processes.start("recorder", "recorder_node")
-        processes.start("simulated_robots", "simulated_robots_node")
-        for name, nodes in placement.items():
+    with Processes([CONFIG, out / PARAMETERS], out / "logs", environment) as processes, ExitStack() as stack:
+        # At once, and first what takes longest until it can fly: imports are most of the way to it.
+        for name, nodes in sorted(placement.items(), key=lambda process: "policy" not in process[1][0]):
             processes.start_host(name, nodes)
+        processes.start("simulated_robots", "simulated_robots_node")
+        processes.start("recorder", "recorder_node")
+        node, executor = stack.enter_context(operator(mission.names, domain_id, environment, mission.command_names))
         report({"phase": "bring-up"})
         try:
             send_first = first_orders(mission, node)
@@ -151,7 +150,7 @@ def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, re
                 send_first()
                 processes.check()
 
-            bring_up(node, executor, node_names(mission.names, True, True), BRING_UP_S, watch)
+            BringUp(node, executor).up(node_names(mission.names, True, True), BRING_UP_S, watch)
             arm(node, executor, watch)
             began_s, before = time.monotonic(), processes.cpu_s()
             start_ns, killed_ns = _conduct(mission, node, processes, report)

@@ -15,14 +15,14 @@ from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
 
 from hardware import load_robot
-from ros_nodes.lifecycle.bring_up import node_names
+from ros_nodes.lifecycle.bring_up import BringUp, node_names
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.mission.arming import ASK_AGAIN_S, arm, first_orders
 from ros_nodes.mission.deploy import BRING_UP_S, CONFIG, operator
 from ros_nodes.mission.mission import Member, Mission
-from ros_nodes.mission.operator import MissionNode, bring_up
+from ros_nodes.mission.operator import MissionNode
 from ros_nodes.mission.placement import place_team
 from ros_nodes.mission.prepare import PARAMETERS, prepare
 from ros_nodes.mission.relay import Relay, Way
@@ -155,7 +155,7 @@ def team_in_flight(
             send_first()
             processes.check()
 
-        bring_up(node, executor, node_names(mission.names, True, True), BRING_UP_S, watch)
+        BringUp(node, executor).up(node_names(mission.names, True, True), BRING_UP_S, watch)
         flight.bring_to(phase)
         yield flight
 

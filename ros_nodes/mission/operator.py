@@ -1,20 +1,18 @@
 """The operator's side: brings a team up in order, sends commands, and follows positions and shield modes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.task import Future
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from ros_nodes.lifecycle.bring_up import ACTIVATE, CONFIGURE, BringUp
 from ros_nodes.lifecycle.clock import RobotClock
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.polling import Mailbox
@@ -150,17 +148,3 @@ def _velocity(robot: str, velocity: np.ndarray, now_ns: int) -> TwistStamped:
     set_stamp(message.header.stamp, now_ns)
     message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = np.asarray(velocity, float).tolist()
     return message
-
-
-def bring_up(
-    node: Node,
-    executor: SingleThreadedExecutor,
-    stages: Sequence[Sequence[str]],
-    timeout_s: float,
-    check: Callable[[], None],
-) -> None:
-    """Configure all nodes, then activate them stage by stage. Raises BringUpError, or what `check` raises."""
-    driver = BringUp(node, executor)
-    driver.transition([name for stage in stages for name in stage], CONFIGURE, timeout_s, check)
-    for stage in stages:
-        driver.transition(stage, ACTIVATE, timeout_s, check)

@@ -9,12 +9,12 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
-from ros_nodes.lifecycle.bring_up import BringUpError, KeepUp, node_names
+from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, node_names
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.mission.arming import ArmError, arm, first_orders
 from ros_nodes.mission.mission import load_mission
-from ros_nodes.mission.operator import MissionNode, OrderSender, bring_up
+from ros_nodes.mission.operator import MissionNode, OrderSender
 
 WATCH_S = 0.02
 ONCE = ("/recorder", "/simulated_robots")  # what they did before is lost with them
@@ -58,7 +58,9 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     simulated = declare(node, "simulated", True, "Whether /simulated_robots belongs to the team; then it is armed too.")
     recorded = declare(node, "recorded", True, "Whether /recorder belongs to the team.")
     drivers = [n for n in declare(node, "drivers", [""], "Names of the robots that are real; armed by a person.") if n]
-    timeout_s = declare(node, "bring_up_timeout_s", 30.0, "Time for each stage of bring-up, s.", low=1.0, high=300.0)
+    timeout_s = declare(
+        node, "bring_up_timeout_s", 30.0, "Longest time in bring-up without progress, s.", low=1.0, high=300.0
+    )
     mission = load_mission(path)
     node.advertise(mission.command_names)
     send_first = first_orders(mission, node)
@@ -68,7 +70,7 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
         watch()
 
     stages = node_names(node.team, simulated, recorded, drivers, node.get_namespace().strip("/"))
-    bring_up(node, executor, stages, timeout_s, send_and_watch)
+    BringUp(node, executor).up(stages, timeout_s, send_and_watch)
     if not drivers and simulated:  # a real robot is for a person to arm
         arm(node, executor, send_and_watch)
     node.get_logger().info(f"{', '.join(node.team)}: the mission begins, {mission.duration_s:g} s")

@@ -1,0 +1,109 @@
+"""A team comes up as fast as its slowest node allows, and its processes find each other at once."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+
+pytest.importorskip("rclpy")
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+
+from ros_nodes.lifecycle.bring_up import BringUp, BringUpError
+from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT, free_domain_id, ros_environment
+
+SLOW_S = 0.6
+LONE = "import rclpy, sys; rclpy.init(); node = rclpy.create_node('lone'); sys.stdin.read()"
+
+
+class Slow(LifecycleNode):
+    """Takes its time to configure, and notes when it did what."""
+
+    def __init__(self, name: str, takes_s: float, done: dict[str, float], context: rclpy.Context):
+        super().__init__(name, context=context, start_parameter_services=False)
+        self._takes_s, self._done = takes_s, done
+
+    def on_configure(self, state):
+        if self._takes_s < 0:
+            return TransitionCallbackReturn.FAILURE
+        time.sleep(self._takes_s)
+        self._done[f"{self.get_name()} configured"] = time.monotonic()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_activate(self, state):
+        self._done[f"{self.get_name()} active"] = time.monotonic()
+        return super().on_activate(state)
+
+
+@contextmanager
+def team(**takes_s: float):
+    """Nodes in a thread each, and what brings them up."""
+    done: dict[str, float] = {}
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        nodes = [Slow(name, s, done, context) for name, s in takes_s.items()]
+        executors = [SingleThreadedExecutor(context=context) for _ in (*nodes, None)]
+        threads = []
+        for node, executor in zip(nodes, executors, strict=False):
+            executor.add_node(node)
+            threads.append(threading.Thread(target=executor.spin, daemon=True))
+            threads[-1].start()
+        own = rclpy.create_node("operator", context=context)
+        executors[-1].add_node(own)
+        yield BringUp(own, executors[-1]), done
+        for executor in executors:
+            executor.shutdown()
+        for thread in threads:
+            thread.join()
+        for node in (*nodes, own):
+            node.destroy_node()
+
+
+@pytest.mark.ros
+def test_a_node_is_active_while_another_still_configures_unless_it_comes_after_that_one():
+    with team(fast=0.0, slow=SLOW_S, last=0.0) as (nodes, done):
+        nodes.up([["/fast"], ["/slow"], ["/last"]], 10.0)
+    assert done["fast active"] < done["slow configured"] - 0.5 * SLOW_S
+    assert done["last configured"] < done["slow configured"]
+    assert done["slow active"] < done["last active"]
+
+
+@pytest.mark.ros
+def test_progress_counts_and_a_node_that_makes_none_is_named():
+    with team(one=SLOW_S, two=2 * SLOW_S, three=3 * SLOW_S) as (nodes, done):
+        nodes.up([["/one"], ["/two"], ["/three"]], 1.5 * SLOW_S)
+        assert len(done) == 6
+    with team(good=0.0, bad=-1.0) as (nodes, done), pytest.raises(BringUpError, match="/bad refused to configure"):
+        nodes.up([["/good", "/bad"]], 10.0)
+    with team(good=0.0) as (nodes, done), pytest.raises(BringUpError, match=r"/absent did not configure within 0\.5 s"):
+        nodes.up([["/good"], ["/absent"]], 0.5)
+
+
+@pytest.mark.ros
+def test_a_process_says_that_it_is_there_for_as_long_as_others_may_be_starting():
+    # One that starts may miss the answer to its own first word; it would hear of this one 3 s later.
+    domain_id = free_domain_id()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 7400 + 250 * domain_id + 10 + 2 * 60))  # where a 61st process would listen
+        environment = ros_environment(domain_id) | NODE_ENVIRONMENT
+        lone = subprocess.Popen([sys.executable, "-c", LONE], stdin=subprocess.PIPE, env=os.environ | environment)
+        try:
+            probe.settimeout(20.0)
+            probe.recv(65536)
+            began_s, heard_s = time.monotonic(), []
+            probe.settimeout(1.0)
+            while time.monotonic() < began_s + 3.0:
+                probe.recv(65536)
+                heard_s.append(time.monotonic() - began_s)
+        finally:
+            lone.kill()
+            lone.wait()
+    assert max(late - early for early, late in pairwise(heard_s)) < 0.5
