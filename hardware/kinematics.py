@@ -6,8 +6,11 @@ and sine of half its joint's angle, so that one matrix product turns all links a
 """
 
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -22,6 +25,18 @@ _FOLLOWED_BY = np.stack([multiply(np.eye(4), unit) for unit in np.eye(4)]).resha
 # What MuJoCo also knows and would change where a site is: refused, for silently reading past it would be worse.
 UNREAD = frozenset({"euler", "axisangle", "xyaxes", "zaxis", "ref"})
 _NO_DEFAULT = {"joint": UNREAD | {"pos", "axis", "type"}, "site": UNREAD | {"pos", "quat"}}
+_known: ContextVar[dict[tuple, Any] | None] = ContextVar("known", default=None)
+
+
+@contextmanager
+def worked_out_once() -> Iterator[None]:
+    """Until its end, chains work out once what several terms ask of the same array; nobody writes to it meanwhile."""
+    token = _known.set({}) if _known.get() is None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _known.reset(token)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +55,10 @@ class Chain:
 
     def forward(self, joint_pos: Array) -> tuple[Array, Array]:
         """Position (..., 3) m and quaternion (..., 4) wxyz of the site in the base body at `joint_pos` (..., J)."""
-        turns = self._turns(joint_pos)
-        pairs = products(turns)
+        return self._once(self._forward, joint_pos)
+
+    def _forward(self, joint_pos: Array) -> tuple[Array, Array]:
+        turns, pairs = self._once(self._turns, joint_pos)
         pos = as_like(self.start, joint_pos) + _flat(pairs) @ as_like(self.vectors[:, :3], joint_pos)
         if self.out.any():
             pos = pos + _flat(pairs * self._moved(joint_pos)) @ as_like(self.slid[:, :3], joint_pos)
@@ -50,8 +67,7 @@ class Chain:
     def jacobian(self, joint_pos: Array) -> Array:
         """(..., 6, J): linear, then angular velocity of the site per joint velocity, in the axes of the base body."""
         xp = array_namespace(joint_pos)
-        turns = self._turns(joint_pos)
-        pairs = products(turns)
+        turns, pairs = self._once(self._turns, joint_pos)
         vectors = _flat(pairs) @ as_like(self.vectors, joint_pos)
         if self.out.any():
             vectors = vectors + _flat(pairs * self._moved(joint_pos)) @ as_like(self.slid, joint_pos)
@@ -64,8 +80,16 @@ class Chain:
         """How far the slide of each link is out, (..., L, 1) m."""
         return (joint_pos @ as_like(self.out, joint_pos))[..., None]
 
-    def _turns(self, joint_pos: Array) -> Array:
-        """How each link is turned in the base body, (..., L, 4)."""
+    def _once(self, work_out: Callable[[Array], tuple[Array, Array]], joint_pos: Array) -> tuple[Array, Array]:
+        if (known := _known.get()) is None:
+            return work_out(joint_pos)
+        key = (id(self), work_out.__name__, id(joint_pos))
+        if key not in known:
+            known[key] = (work_out(joint_pos), self, joint_pos)  # which live on, so that no other has their id
+        return known[key][0]
+
+    def _turns(self, joint_pos: Array) -> tuple[Array, Array]:
+        """How each link is turned in the base body, (..., L, 4), and `products` of it."""
         xp = array_namespace(joint_pos)
         half = joint_pos @ as_like(self.half, joint_pos)
         step = xp.concat([xp.cos(half), xp.sin(half)], axis=-1) @ as_like(self.step, joint_pos)
@@ -73,7 +97,8 @@ class Chain:
         turns = [step[..., 0, :1, :]]  # the first row of a step is its quaternion
         for i in range(1, step.shape[-3]):
             turns.append(turns[-1] @ step[..., i, :, :])
-        return xp.concat(turns, axis=-2)
+        turned = xp.concat(turns, axis=-2)
+        return turned, products(turned)
 
 
 def load_chain(spec: RobotSpec, frame: str) -> Chain:

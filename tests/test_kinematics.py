@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from hardware import Joint, RobotSpec, load_robot, robot_names
-from hardware.kinematics import load_chain
-from hardware.rotation import multiply, rotate_inverse
+from hardware.kinematics import load_chain, worked_out_once
+from hardware.rotation import multiply, products, rotate_inverse
 from sim.baselines.ik import joint_velocity, pose_error
 
 FRAMES = [(name, role) for name in robot_names() for role in load_robot(name).frames]
@@ -120,6 +120,22 @@ def test_single_precision_stays_and_is_good_to_a_micrometre(array, tmp_path):
     for value, expected in zip((*chain.forward(single), chain.jacobian(single)), exact, strict=True):
         assert value.dtype == single.dtype
         np.testing.assert_allclose(value, expected, atol=5e-6)
+
+
+def test_what_several_terms_ask_of_one_array_is_worked_out_once_and_anew_for_the_next(monkeypatch):
+    made, chain = [], load_chain(load_robot("panda"), "tool")
+    monkeypatch.setattr("hardware.kinematics.products", lambda turns: made.append(1) or products(turns))
+    angles = torch.linspace(-1.0, 1.0, 16, dtype=torch.float64).view(2, 8)
+    first, second = ((*chain.forward(each), chain.jacobian(each)) for each in (angles, 0.5 * angles))
+    for expected in (first, second):
+        made.clear()
+        with worked_out_once():
+            with worked_out_once():
+                again = [*chain.forward(angles)]
+            chain.forward(angles)
+            again.append(chain.jacobian(angles))
+        assert len(made) == 1 and all(map(torch.equal, again, expected))
+        angles *= 0.5  # written to between two control periods
 
 
 def test_a_site_on_the_base_itself_never_moves(tmp_path):

@@ -5,6 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from hardware import load_robot
+from hardware.kinematics import worked_out_once
 from hardware.types import ActuatorCommand
 from policies.networks.policy import Policy
 from sim.envs.action import decode
@@ -24,6 +25,7 @@ class Controller(nn.Module):
         self.group, self.policy = group, policy
         self._robot = load_robot(group.robot)
 
+    @worked_out_once()
     def forward(self, policy_input: PolicyInput) -> tuple[ActuatorCommand, dict[str, Tensor], Tensor, Tensor]:
         """Fields (..., n), peers (..., P, n) -> target (..., U), memory, own (..., D), action (..., U) in [-1, 1]."""
         obs = observe(self.group.observation, policy_input)

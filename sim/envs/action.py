@@ -5,12 +5,14 @@ The environment and the exported controller call these same functions, so that t
 
 import torch
 
+from hardware.kinematics import worked_out_once
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 from sim.task import ActionCfg, Tensor
 from sim.tree import on_tensors
 
 
+@worked_out_once()
 def decode(cfg: ActionCfg, action: Tensor, state: RobotState, robot: RobotSpec) -> ActuatorCommand:
     """Actuator set-points (..., U) of a network output (..., U), which is clipped to [-1, 1] first.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hardware.kinematics import worked_out_once
 from sim.task import ObservationCfg, PolicyInput, Tensor
 
 
@@ -27,6 +28,7 @@ class Observation:
         return torch.cat([self.policy, neighbours.flatten(-2)], dim=-1)
 
 
+@worked_out_once()
 def observe(cfg: ObservationCfg, inputs: PolicyInput, privileged: Tensor | None = None) -> Observation:
     """Own terms in order, and each neighbour's terms in order; `privileged` (..., C) is handed on."""
     own = torch.cat([t.func(inputs, **t.params) for t in cfg.own.values()], dim=-1)
