@@ -26,6 +26,8 @@ def bench(
     device: Device = None,
     policy: Path = Path("zoo/swarm-swap.onnx"),
     neighbours: int = 8,
+    hz: float | None = None,
+    held: bool = False,
     repeats: int = 5,
     json: bool = False,
 ) -> int:
@@ -33,12 +35,13 @@ def bench(
 
     `sim`: the whole environment against MuJoCo alone. `scale`: what a drone costs in larger and larger teams. `peers`:
     our environments beside EnvPool's (extra `bench`) and Gymnasium's AsyncVectorEnv. `engines`: our environments on
-    each physics engine (extras `warp` and `jax`). `control`: policy runtime, shield. `ros`: the swap
-    in ROS 2, delays beside a bare echo and processor time a robot.
+    each physics engine (extras `warp` and `jax`). `control`: policy runtime, shield. `ros`: the swap in ROS 2, delays
+    beside a bare echo, lost cycles and processor time a robot.
 
     Args:
         what: What to measure.
-        tasks: Of `sim` and `engines` hover, swarm-swap, reach and velocity by default, of `peers` reach and velocity.
+        tasks: Of `sim` and `engines` hover, swarm-swap, reach and velocity by default, of `peers` reach and velocity,
+            of `ros` with `hz` reach and stand.
         batches: Worlds in parallel in `sim` and `engines`; each size is measured.
         training: In `sim` and `engines`, measure rollout and learning too.
         teams: Team sizes of `scale`, 1 to 64 by default, and of `ros`, 1, 4 and 8.
@@ -49,13 +52,18 @@ def bench(
         device: Of `engines`; an accelerator where there is one, when not given.
         policy: Policy file of `control` and `ros`.
         neighbours: Robots around the one that `control` flies.
+        hz: In `ros`, fly untrained policies of `tasks` at this control rate, or the next that their models allow.
+        held: In `ros`, while another program holds a core and the system refuses niceness.
         repeats: Measurements; the median counts.
         json: Print one JSON object on stdout.
     """
     teams = teams or ((1, 4, 8) if what == "ros" else (1, 2, 4, 8, 16, 32, 64))
     _check(batches=batches, teams=teams, robots=robots, batch=batch, peer_batches=peer_batches, repeats=repeats)
     check_range("neighbours", neighbours, 0)
-    chosen = tasks or (("reach", "velocity") if what == "peers" else ("hover", "swarm-swap", "reach", "velocity"))
+    usual = {"peers": ("reach", "velocity"), "ros": ("reach", "stand")}
+    chosen = tasks or usual.get(what, ("hover", "swarm-swap", "reach", "velocity"))
+    if hz is not None:
+        check_range("hz", hz, 1.0)
     each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
     turns = each[what] * len(chosen) if what in each else repeats
     with make_progress() as progress:
@@ -66,7 +74,7 @@ def bench(
             "peers": {"tasks": chosen, "batch": batch, "peer_batches": peer_batches},
             "engines": dict(tasks=chosen, engines=engines, batches=batches, device=device, training=training),
             "control": {"policy": policy, "neighbours": neighbours},
-            "ros": {"policy": policy, "teams": teams},
+            "ros": {"policy": policy, "teams": teams, "tasks": chosen, "hz": hz, "held": held},
         }
         result = _measure(what)(**options[what], repeats=repeats, on_progress=lambda: progress.advance(bar))
     from phalanx.machine import machine, versions

@@ -15,6 +15,8 @@ from hardware.types import Peers, RobotState
 
 STEPS = 2000  # of one measurement
 WARM_UP = 200
+RESTED = 50  # steps of one measurement, each after a pause in which the processor's caches grow cold
+PAUSE_S = 0.02
 NEIGHBOUR_M = 0.9  # distance of the ring of neighbours: near enough that the shield has something to solve
 CLOSING_M_S = 0.5
 
@@ -43,11 +45,12 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
         shield.step(k * 0.02, Context(state, peers), step.requested, 0.005)
 
     layers = {"policy runtime": policy_step, "shield": shield_step, "policy and shield": both}
-    rows: dict[str, list[list[float]]] = {name: [] for name in layers}
+    rows: dict[str, list[list[float]]] = {f"{name}{rest}": [] for rest in ("", ", after a pause") for name in layers}
     for _ in range(repeats):
         for name, call in layers.items():
             shield.reset()
-            rows[name].append(_percentiles_us(call))
+            rows[name].append(_percentiles_us(call, STEPS))
+            rows[f"{name}, after a pause"].append(_percentiles_us(call, RESTED, PAUSE_S))
         on_progress()
     return {
         "policy": str(policy),
@@ -57,7 +60,7 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
             name: dict(zip(("p50", "p99", "max"), np.median(values, axis=0).tolist(), strict=True))
             for name, values in rows.items()
         },
-        "shield_intervened_share": busy / (repeats * (STEPS + WARM_UP)),
+        "shield_intervened_share": busy / (repeats * (STEPS + RESTED + 2 * WARM_UP)),
         "cold_start": cold,
     }
 
@@ -85,15 +88,17 @@ def _situation(neighbours: int) -> tuple[RobotState, Peers]:
     return state, peers
 
 
-def _percentiles_us(call: Callable[[int], None]) -> list[float]:
+def _percentiles_us(call: Callable[[int], None], steps: int, pause_s: float = 0.0) -> list[float]:
     """p50, p99 and worst of single calls, us, without the garbage collector, as the control loop runs."""
-    times = np.empty(STEPS)
+    times = np.empty(steps)
     for k in range(WARM_UP):
         call(k)
     gc.collect()
     gc.disable()
     try:
-        for k in range(STEPS):
+        for k in range(steps):
+            if pause_s:
+                time.sleep(pause_s)
             start = time.perf_counter_ns()
             call(WARM_UP + k)
             times[k] = 1e-3 * (time.perf_counter_ns() - start)

@@ -20,7 +20,7 @@ def verification(file: Path, bundle: "Bundle") -> dict[str, Any] | None:
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             parts = record.get("files", {"": record}).values()
-            if bundle.fingerprint in [part["fingerprint"] for part in parts]:
+            if "verdict" in record and bundle.fingerprint in [part["fingerprint"] for part in parts]:
                 return record | {"record": str(path)}
         except (OSError, ValueError, AttributeError, KeyError, TypeError):
             continue  # there is none, or something else of that name

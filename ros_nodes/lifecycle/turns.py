@@ -1,7 +1,8 @@
 """One thread for the control loops of a process: each runs until it waits, then the next one that is due.
 
-What has just run costs a quarter of what it costs after a pause, in which the processor's caches have been filled by
-others: robots that are served one right after the other need far less time together than in a thread each.
+What has just run costs a sixth (a policy's step) or a third (a shield's) of what it costs after a pause, in which the
+processor's caches grow cold (`python -m benchmarks control`): robots that are served one right after the other need far
+less time together than in a thread each.
 """
 
 import threading
