@@ -19,6 +19,8 @@ from benchmarks.scale import grid_task
 from benchmarks.sim import figures
 from benchmarks.subject import MOMENTS, Subject
 from benchmarks.turns import Clock, Cost, measure, median_ratio
+from hardware import load_robot
+from hardware.plugins import PluginError
 from sim.physics import EngineError
 
 ROOT = Path(__file__).parent.parent
@@ -88,6 +90,19 @@ def test_large_teams_start_apart_and_fly():
     for _ in range(10):
         *_, info = env.step(torch.zeros(2, 64, 4))
         assert not info["ended"].any()
+
+
+def test_a_robot_and_its_task_are_found_at_a_higher_rate():
+    assert load_robot("benchmarks.raised:g1_200").control_hz == 200.0
+    env = make_env("benchmarks.raised:reach_250", 2, 0)
+    assert env.world.control_dt == pytest.approx(0.004) and env.world.decimation == 1
+    with pytest.raises(PluginError, match="has no 'reach'"):
+        load_robot("benchmarks.raised:reach")
+
+
+def test_a_rate_that_a_model_cannot_have_is_refused_before_anything_is_trained():
+    with pytest.raises(ValueError, match=r"^hz = 300: reach is simulated in steps of 4 ms, at most 250 Hz$"):
+        bench_command("ros", hz=300.0)
 
 
 @pytest.mark.slow

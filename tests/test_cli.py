@@ -155,6 +155,8 @@ def test_a_policy_that_its_verification_refused_is_called_so(tmp_path):
     assert record["verdict"] == "refused"
     (tmp_path / "velocity.json").write_bytes((zoo / "hover.json").read_bytes())  # of another file
     assert "verification" not in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
+    (tmp_path / "velocity.json").write_text(json.dumps({"fingerprint": record["fingerprint"]}))  # of its flight
+    assert "verification" not in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
 
 
 @pytest.mark.slow
