@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deploy.runtime import PolicyRuntime
-from deploy.shield import Context, Shield, make_shield_params
+from deploy.shield import Context, Shield, make_shield_params, narrowed_limits
 from hardware import load_robot
 from hardware.types import Peers, RobotState
 
@@ -27,7 +27,7 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
     runtime = PolicyRuntime.load(policy)
     cold = {"load_and_self_test_s": time.perf_counter() - began}
     spec = load_robot(runtime.contract.robot.name)
-    shield = Shield(make_shield_params(spec, **runtime.contract.shield), spec)
+    shield = Shield(make_shield_params(spec, **narrowed_limits(spec, runtime.contract.shield)[0]), spec)
     state, peers = _situation(neighbours)
     command = {c.name: np.array([0.8, 0.0, 1.2], np.float32) for c in runtime.contract.commands}
     requested = runtime.step(state, peers, command).requested

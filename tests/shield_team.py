@@ -16,7 +16,8 @@ torch.set_num_threads(1)
 SPEC = load_robot("crazyflie")
 LOW, HIGH = np.array(SPEC.command_low), np.array(SPEC.command_high)
 STEPS = 5  # physics steps of 4 ms per control period
-MEASURED_AFTER = 3  # of them: measurements are 8 ms old when they are used
+MEASURED_AFTER = 3  # of them
+FRESH_S, OLD_S = 0.008, 0.028  # age of the last measurement when it is used, and of the one before
 POS_NOISE_M, VEL_NOISE, QUAT_NOISE, RATE_NOISE = 0.005, 0.03, 0.005, 0.02  # one sigma
 
 
@@ -78,20 +79,25 @@ def fly(
     seconds: float,
     rng: np.random.Generator,
     guard: Guard | None = None,
+    corner: bool = False,
 ) -> Outcome:
-    """Fly `starts` (worlds, robots, 3) for `seconds`, everybody's command through the filter or through `guard`."""
-    guard = guard or filtered_with(params)
+    """Fly `starts` (worlds, robots, 3) for `seconds`, everybody's command through the filter or through `guard`.
+
+    At the `corner` all bounds hold at once: rotors 10 % too strong or too weak, the oldest states and the latest
+    commands in every period.
+    """
+    guard = guard or filtered_with(params, OLD_S if corner else FRESH_S)
     worlds, robots = starts.shape[:2]
     scene = build_scene(SPEC, robots)
     model, ctrl = scene.model, scene.group.ctrl_index
     datas = [mujoco.MjData(model) for _ in range(worlds)]
     qpos, qvel = scene.group.base_qpos, scene.group.base_qvel
-    strength = rng.uniform(0.9, 1.1, (worlds, robots))
-    delay = rng.integers(0, STEPS + 1, worlds)
+    strength = rng.choice([0.9, 1.1], (worlds, robots)) if corner else rng.uniform(0.9, 1.1, (worlds, robots))
+    delay = np.full(worlds, STEPS) if corner else rng.integers(0, STEPS + 1, worlds)
     for data, start in zip(datas, starts, strict=True):
         data.qpos[qpos] = np.concatenate([start, np.tile([1.0, 0, 0, 0], (robots, 1))], axis=1)
         data.act[scene.group.act_index[:, 0]] = SPEC.flight.hover_thrust_n
-    others = np.array([[j for j in range(robots) if j != i] for i in range(robots)])
+    others = np.array([[j for j in range(robots) if j != i] for i in range(robots)], dtype=int)
     sent = np.tile([SPEC.flight.hover_thrust_n, 0, 0, 0], (worlds, robots, 1))
 
     def truth() -> tuple[np.ndarray, np.ndarray]:
@@ -112,10 +118,11 @@ def fly(
     out = Outcome(np.inf, np.inf, 0, -np.inf, np.inf, 0.0, np.empty((round(seconds / 0.02), worlds, robots, 3)))
     now = before = measure()
     for step in range(len(out.track)):
-        heard, age = (now, 0.008) if step % 3 else (before, 0.028)  # every third word of the others is lost
+        known = before if corner else now
+        heard, age = (now, FRESH_S) if step % 3 and not corner else (before, OLD_S)  # every third word is lost
         pair = heard.pos[:, others].shape[:-1]
         peers = Peers(heard.pos[:, others], heard.lin_vel_w[:, others], np.full(pair, age), np.ones(pair, dtype=bool))
-        last, (sent, infeasible) = sent, guard(now, peers, policy(now, step))
+        last, (sent, infeasible) = sent, guard(known, peers, policy(known, step))
         out.infeasible += infeasible / len(out.track)
         for part in ((0, MEASURED_AFTER), (MEASURED_AFTER, STEPS)):
             for world, data in enumerate(datas):
@@ -127,8 +134,9 @@ def fly(
                 before, now = now, measure()
             pos = truth()[0][..., :3]
             margin = safe_margin(params, pos, pos[:, others])
-            out.distance_m = min(out.distance_m, np.linalg.norm(pos[:, :, None] - pos[:, others], axis=-1).min())
-            out.margin = min(out.margin, margin.min())
+            gaps = np.linalg.norm(pos[:, :, None] - pos[:, others], axis=-1)
+            out.distance_m = min(out.distance_m, gaps.min(initial=np.inf))
+            out.margin = min(out.margin, margin.min(initial=np.inf))
             out.violations += int((margin < 0.0).sum()) // 2
             out.fence_m = max(out.fence_m, (pos - high).max(), (low - pos).max())
             out.floor_m = min(out.floor_m, pos[..., 2].min())
@@ -136,11 +144,11 @@ def fly(
     return out
 
 
-def filtered_with(params: ShieldParams) -> Guard:
+def filtered_with(params: ShieldParams, age_s: float = FRESH_S) -> Guard:
     """The filter alone, for all worlds and robots at once."""
 
     def guard(now: Measured, peers: Peers, request: np.ndarray) -> tuple[np.ndarray, float]:
-        state = state_of(now)
+        state = state_of(now, age_s)
         tensors = [
             type(value)(*(torch.as_tensor(getattr(value, name)) for name in value.__slots__))
             for value in (state, peers)
@@ -151,9 +159,9 @@ def filtered_with(params: ShieldParams) -> Guard:
     return guard
 
 
-def state_of(now: Measured) -> RobotState:
+def state_of(now: Measured, age_s: float = FRESH_S) -> RobotState:
     """What the robots know of themselves, in the stack's own type."""
     batch = now.pos.shape[:-1]
     none = np.zeros((*batch, 0))
     vel_b = rotate_inverse(now.quat, now.lin_vel_w)
-    return RobotState(none, none, now.pos, now.quat, vel_b, now.rate, np.full(batch, 0.008))
+    return RobotState(none, none, now.pos, now.quat, vel_b, now.rate, np.full(batch, age_s))

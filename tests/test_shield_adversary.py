@@ -1,5 +1,7 @@
 """Teams whose policies try to collide, in real physics with noise, delay and unequal rotors: nobody touches anybody."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from shield_team import HIGH, LOW, SPEC, Measured, fly, random_starts, state_of, steer
@@ -86,6 +88,44 @@ def test_adversaries_do_not_touch_each_other_the_fence_or_the_floor(robots, seco
     assert result.distance_m > TOUCH_M
     assert result.margin > 0.0 and result.violations == 0
     assert result.fence_m < 0.0 and result.floor_m > 0.05
+
+
+class Solo:
+    """Requests of one robot against the faces of its fence: one way per world, by its number modulo their number."""
+
+    def __call__(self, now: Measured, step: int) -> np.ndarray:
+        rng, turn = np.random.default_rng(step // 10), 0.15 * step
+        to_and_fro = 15.0 if step // 40 % 2 else -15.0
+        ways = [
+            self.steered([10.0, 10.0, 0.0]),
+            self.steered([10.0, 10.0, -5.0]),
+            self.steered([-10.0, 0.0, 0.0]),
+            self.steered([10.0 * np.cos(turn), 10.0 * np.sin(turn), 0.0]),
+            self.steered([to_and_fro, to_and_fro, -to_and_fro]),
+            lambda part: np.where(rng.random(4) < 0.5, LOW, HIGH),
+            lambda part: np.array([LOW[0], 0.0, 0.0, 0.0]),
+            lambda part: np.array([HIGH[0], 0.0, 0.0, 0.0]),
+        ]
+        request = np.empty((len(now.pos), 1, 4))
+        for world in range(len(request)):
+            part = Measured(*(getattr(now, field.name)[world : world + 1] for field in fields(now)))
+            request[world] = ways[world % len(ways)](part)
+        return request
+
+    @staticmethod
+    def steered(accel_w):
+        return lambda part: steer(part, np.broadcast_to(accel_w, part.pos.shape))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("robots", [1, 2, 4, 8])
+def test_with_all_bounds_at_their_corner_nobody_touches_another_the_fence_or_the_floor(robots):
+    rng = np.random.default_rng(10 + robots)
+    attack, worlds = (Adversaries(rng), 8) if robots > 1 else (Solo(), 16)
+    result = fly(PARAMS, attack, random_starts(rng, worlds, robots), 10.0, rng, corner=True)
+    print(f"{robots} robots at the corner: {result}")
+    assert result.margin > 0.0 and result.violations == 0
+    assert result.fence_m < 0.0
 
 
 def test_without_the_shield_the_same_adversaries_do_touch():

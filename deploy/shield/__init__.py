@@ -10,7 +10,7 @@ from deploy.shield.filter import filter_command
 from deploy.shield.joints.filter import joint_row_names
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.param_checks import ShieldParamsError
-from deploy.shield.params import make_shield_params
+from deploy.shield.params import make_shield_params, narrowed_limits
 from deploy.shield.supervisor import Shield, ShieldReport
 from deploy.shield.types import Context, FilterInfo
 
@@ -27,6 +27,7 @@ __all__ = [
     "filter_command",
     "joint_row_names",
     "make_shield_params",
+    "narrowed_limits",
     "row_names",
     "safe_margin",
 ]

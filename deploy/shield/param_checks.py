@@ -51,6 +51,17 @@ class SupervisionParams:
         check_at_most("act_periods", self.act_periods, max(OLDEST_S / self.control_dt_s, 3.0))
 
 
+SUPERVISION_NARROWER = {
+    "control_dt_s": min,
+    "warn_periods": min,
+    "act_periods": min,
+    "recover_periods": max,
+    "latch_s": min,
+    "clock_jump_s": min,
+    "ramp_s": max,
+}
+
+
 def make_params(kind: type[T], values: Mapping[str, Any], overrides: Mapping[str, Any]) -> T:
     """Parameters of a `kind`, in which `overrides` replace single `values`. ShieldParamsError for an unknown one."""
     known = [field.name for field in fields(kind)]

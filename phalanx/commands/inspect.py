@@ -2,12 +2,15 @@
 
 import json as jsonlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from math import degrees
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from hardware import load_robot
 from phalanx.console import out, print_json, print_section
 from phalanx.options import PolicyFile
 
@@ -79,8 +82,18 @@ def show_contract(bundle: "Bundle", probe_error: float, path: Path, verified: di
 
 
 def shield_in_words(contract: "Contract") -> list[tuple[str, ...]]:
-    """What the shield enforces, as rows; its bare parameters where it is not the shield of a drone."""
+    """What the shield enforces, as rows; its bare parameters where it is not the shield of a drone.
+
+    Of a robot that is known here, that is what the file narrows of the robot's own limits; else what the file states.
+    """
+    from deploy.shield import make_shield_params, narrowed_limits
+
     s: dict[str, Any] = dict(contract.shield)
+    held: list[str] = []
+    with suppress(ValueError):
+        spec = load_robot(contract.robot.name)
+        limits, held = narrowed_limits(spec, contract.shield)
+        s = asdict(make_shield_params(spec, **limits))
     dt_ms = 1e3 * s.get("control_dt_s", 0.0)
     try:
         low, high = s["geofence_low"], s["geofence_high"]
@@ -97,8 +110,8 @@ def shield_in_words(contract: "Contract") -> list[tuple[str, ...]]:
             f"(fallback {contract.robot.fallback!r}); an operator resets it",
         ]
     except KeyError:
-        return [(name, str(value)) for name, value in s.items()]
-    return [("-", line) for line in lines]
+        return [*((name, str(value)) for name, value in s.items()), *(("-", line) for line in held)]
+    return [("-", line) for line in (*lines, *held)]
 
 
 def _tensor(t: "TensorSpec") -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from deploy.bundle import load_bundle
 from deploy.bundle.signature import key_text, read_public_key
 from deploy.contract import CommandSpec, Contract
 from deploy.runtime.compatibility import check_robot
-from deploy.shield import JointShieldParams, ShieldParams, make_shield_params
+from deploy.shield import JointShieldParams, ShieldParams, make_shield_params, narrowed_limits
 from hardware import load_robot
 from ros_nodes.messages.commands import own_topics
 from ros_nodes.mission.mission import Member, Mission, save_mission, yaw_of
@@ -39,9 +39,9 @@ def prepare(
     for member in mission.team:
         contract = bundles[member.bundle].contract
         check_policy(contract, mission, member)
-        shields[member.name] = make_shield_params(
-            load_robot(member.robot), **{**contract.shield, **limits.get(member.name, {})}
-        )
+        spec = load_robot(member.robot)
+        trained, _ = narrowed_limits(spec, contract.shield)
+        shields[member.name] = make_shield_params(spec, **{**trained, **limits.get(member.name, {})})
     for old in ("bag", "series", "logs"):
         if (out / old).exists():
             raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")

@@ -30,7 +30,7 @@ from msgspec import Meta, Struct
 from deploy.bundle import load_bundle
 from deploy.bundle.signature import key_text, read_public_key
 from deploy.runtime.compatibility import check_robot
-from deploy.shield import make_shield_params
+from deploy.shield import make_shield_params, narrowed_limits
 from hardware import load_robot
 from hardware.names import nearest_path
 from hardware.plugins import load_plugin
@@ -140,7 +140,7 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         spec = load_robot(robot.type or contract.robot.name)
         check_robot(contract, spec, bundle)
         key = "shield"
-        make_shield_params(spec, **{**contract.shield, **team.shield, **robot.shield})
+        make_shield_params(spec, **{**narrowed_limits(spec, contract.shield)[0], **team.shield, **robot.shield})
         key = "driver"
         if robot.driver:
             load_plugin("driver", robot.driver)

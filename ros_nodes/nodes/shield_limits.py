@@ -6,15 +6,21 @@ from typing import Any
 
 from rclpy.node import Node
 
-from deploy.shield import make_shield_params
+from deploy.shield import make_shield_params, narrowed_limits
 from deploy.shield.param_checks import bounds_of
 from hardware.spec import RobotSpec
 from ros_nodes.lifecycle.parameters import declare_following
 
 
 def declare_limits(node: Node, spec: RobotSpec, trained: Mapping[str, Any]) -> Any:
-    """Every limit is a parameter `shield.<field>`, by default that of `trained`, else of the spec; all of them."""
-    defaults = make_shield_params(spec, **trained)
+    """All limits, each a parameter `shield.<field>`: by default the robot's, or what `trained` narrows it to.
+
+    Where `trained` would widen one, a warning says so.
+    """
+    limits, held = narrowed_limits(spec, trained)
+    for line in held:
+        node.get_logger().warning(line)
+    defaults = make_shield_params(spec, **limits)
     bounds = bounds_of(type(defaults))
     values = {}
     for field in fields(defaults):

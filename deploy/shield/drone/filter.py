@@ -2,7 +2,7 @@
 
 What is guaranteed, and when. Two to eight Crazyflies that all run this filter with the default parameters keep every
 two centres at least `separation_m` (0.25 m) apart across and `downwash_ratio` times that (0.62 m) up and down, and stay
-inside the geofence (to 0.05 m where eight crowd at its lower face), whatever commands are requested, if
+inside the geofence, whatever commands are requested and all of this at once, if
 - positions are known to 5 mm and velocities to 0.03 m/s (one sigma), and states and peers are at most 30 ms old;
 - a command takes at most 20 ms to the motors, and thrust over mass is within 10 % of the nominal one;
 - they start outside each other's ellipsoid, slower than `max_speed`.
@@ -129,12 +129,20 @@ def fallback_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Arr
 def _command(
     xp: Any, params: ShieldParams, spec: RobotSpec, rot: Columns, turn: Columns, request: Columns, accel: Array
 ) -> Array:
-    """The request, changed so that `accel` (..., 3) results after the look-ahead, when `rot` has gone on by `turn`."""
+    """The request, changed so that `accel` (..., 3) results after the look-ahead, when `rot` has gone on by `turn`.
+
+    The thrust is the part of the wanted one along the axis that the rates which are sent lead to: under the request's
+    own ones the axis may point anywhere.
+    """
     assert spec.flight is not None
     authority = rate_authority_s(params, spec.flight)
-    missing, lift = missing_turn(rotated_back(turn, rotated_back(rot, lift_of(columns(accel)))))
+    lift = rotated_back(turn, rotated_back(rot, lift_of(columns(accel))))
+    missing, _ = missing_turn(lift)
     rates = [rate + angle / authority for rate, angle in zip(request[1:], missing, strict=True)]
-    return clamp(xp, spec, join([spec.mass_kg * lift, *rates]))
+    sent = columns(clamp(xp, spec, join([spec.mass_kg * lift[2], *rates])))[1:]
+    done = turn_matrix([authority * (rate - asked) for rate, asked in zip(sent, request[1:], strict=True)])
+    lift = rotated_back(done, lift)
+    return clamp(xp, spec, join([spec.mass_kg * lift[2], *rates]))
 
 
 def _solve_many(

@@ -5,6 +5,7 @@ from math import cos, radians
 from typing import Any
 
 from deploy.shield.param_checks import (
+    SUPERVISION_NARROWER,
     NotNegative,
     Positive,
     ShieldParamsError,
@@ -57,6 +58,36 @@ class ShieldParams(SupervisionParams):
             raise ShieldParamsError(f"geofence {self.geofence_low} .. {self.geofence_high}: low must be below high")
 
 
+# How a policy file may change them, towards the safe side only; all others are the robot's.
+NARROWER = {
+    **SUPERVISION_NARROWER,
+    "separation_m": max,
+    "downwash_ratio": max,
+    "buffer_m": max,
+    "max_tilt_rad": min,
+    "max_climb_accel": min,
+    "max_descent_accel": min,
+    "max_speed": min,
+    "geofence_low": max,
+    "geofence_high": min,
+    "fence_buffer_m": max,
+    "land_speed": min,
+}
+
+
+def widest_flight_limits(spec: RobotSpec) -> dict[str, Any]:
+    """Of `NARROWER`, what a policy file may come to: the default, but down to the ground, and up with full thrust."""
+    flight = spec.flight
+    assert flight is not None
+    default = make_flight_params(spec)
+    lift = dict(zip(spec.channel_names, spec.command_high, strict=True))["thrust"] / flight.hover_thrust_n
+    low = (*default.geofence_low[:2], default.ground_z_m)
+    return {name: getattr(default, name) for name in NARROWER} | {
+        "max_climb_accel": GRAVITY * (lift - 1.0),
+        "geofence_low": low,
+    }
+
+
 def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
     """Shield parameters for a multirotor `spec`; errors as of `make_shield_params`."""
     flight = spec.flight
@@ -67,8 +98,10 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
     values = {
         "control_dt_s": 1.0 / spec.control_hz,
         "separation_m": 1.6 * 2 * spec.radius_m,
-        "latency_s": lag,
-        "lookahead_s": lag + 0.04,
+        "latency_s": lag + 0.03,
+        # An attitude gain of 11.7 1/s for a Crazyflie: stable up to 30 ms of state age and 20 ms to the motors, with a
+        # rate loop half as slow again up to 20 + 20 ms. With 19.6 1/s (lag + 0.04) it circled from 20 + 20 ms on.
+        "lookahead_s": lag + 0.08,
         "max_tilt_rad": tilt,
         # Full thrust at full tilt must still give the climb; 10 % of thrust stays in reserve.
         "max_climb_accel": min(4.0, GRAVITY * (0.9 * lift * cos(tilt) - 1.0)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.shield.param_checks import (
+    SUPERVISION_NARROWER,
     HalfShare,
     NotNegative,
     Positive,
@@ -18,6 +19,24 @@ from deploy.shield.param_checks import (
 )
 from hardware.spec import RobotSpec
 
+# How a policy file may change them, towards the safe side only; all others are the robot's.
+NARROWER = {
+    **SUPERVISION_NARROWER,
+    "position_low": max,
+    "position_high": min,
+    "max_velocity": min,
+    "max_acceleration": min,
+    "max_effort": min,
+    "range_margin": max,
+    "speed_share": min,
+    "effort_share": min,
+    "brake_share": min,
+    "pickup_share": max,
+    "max_power_w": min,
+    "target_speed_share": min,
+    "max_tilt_rad": min,
+    "min_height_share": max,
+}
 PER_CHANNEL = ("position_low", "position_high", "max_velocity", "max_acceleration", "max_effort")
 
 

@@ -1,0 +1,85 @@
+"""Limits belong to the robot's owner: a policy file narrows them and never widens them."""
+
+from dataclasses import asdict
+
+import pytest
+
+from deploy.shield import make_shield_params, narrowed_limits
+from deploy.shield.param_checks import ShieldParamsError
+from hardware import load_robot
+
+DRONE, ARM, HUMANOID = load_robot("crazyflie"), load_robot("panda"), load_robot("g1")
+WIDE = {
+    "separation_m": 0.001,
+    "downwash_ratio": 0.1,
+    "geofence_low": (-1e6, -1e6, -1e6),
+    "geofence_high": (1e6, 1e6, 1e6),
+    "max_climb_accel": 50.0,
+    "max_speed": 99.0,
+    "max_tilt_rad": 1.5,
+    "control_dt_s": 1.0,
+    "act_periods": 500,
+}
+
+
+def params_of(spec, trained):
+    limits, held = narrowed_limits(spec, trained)
+    return make_shield_params(spec, **limits), held
+
+
+def test_what_a_file_would_widen_stays_the_robots_and_is_said():
+    params, held = params_of(DRONE, WIDE)
+    usual = make_shield_params(DRONE)
+    assert sorted(line.split(":")[0] for line in held) == sorted(WIDE)
+    assert "separation_m: the policy file asks for 0.001, the robot's limit 0.2" in "; ".join(held)
+    for name in ("separation_m", "downwash_ratio", "geofence_high", "max_speed", "max_tilt_rad", "control_dt_s"):
+        assert getattr(params, name) == getattr(usual, name), name
+    assert params.act_periods == usual.act_periods
+    assert params.geofence_low == (*usual.geofence_low[:2], 0.0)  # the ground, and not below it
+    assert params.max_climb_accel < 9.0  # what full thrust gives
+
+
+def test_what_a_file_narrows_holds():
+    asked = {"separation_m": 0.4, "max_speed": 1.0, "geofence_low": (-1.0, -9.0, 0.5), "act_periods": 3}
+    params, held = params_of(DRONE, asked)
+    assert (params.separation_m, params.max_speed, params.act_periods) == (0.4, 1.0, 3)
+    assert params.geofence_low == (-1.0, -3.0, 0.5)  # each face by itself
+    assert [line.split(":")[0] for line in held] == ["geofence_low"]
+
+
+def test_the_filters_own_numbers_are_not_the_files():
+    asked = {"lookahead_s": 0.01, "latency_s": 1e-6, "barrier_gain": 1e4, "peer_accel": 1e-6, "landed_height_m": 50.0}
+    assert params_of(DRONE, asked) == (make_shield_params(DRONE), [])
+
+
+@pytest.mark.parametrize("spec", [ARM, HUMANOID])
+def test_robots_with_joints_too(spec):
+    usual = make_shield_params(spec)
+    wide = {name: tuple(9.0 * most for most in getattr(usual, name)) for name in ("max_velocity", "max_effort")}
+    wide |= {"speed_share": 1.0, "max_power_w": 1e9, "pickup_share": 0.0, "latency_s": 0.4}
+    params, held = params_of(spec, wide)
+    assert params == usual and len(held) >= 4
+    slow = tuple(0.5 * speed for speed in usual.max_velocity)
+    assert params_of(spec, {"max_velocity": slow})[0].max_velocity == slow
+
+
+@pytest.mark.parametrize("spec", [DRONE, ARM, HUMANOID])
+def test_the_robots_own_limits_come_back_as_they_are(spec):
+    usual = make_shield_params(spec)
+    assert params_of(spec, asdict(usual)) == (usual, [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"separation_m": float("nan")}, "separation_m = nan: must be a number"),
+        ({"geofence_low": (0.0, 0.0)}, "geofence_low = .*: must be 3 numbers"),
+        ({"geofence_low": 3.0}, "geofence_low = 3.0: must be 3 numbers"),
+        ({"max_speed": "fast"}, "max_speed = 'fast': must be a number"),
+        ({"speed": 1.0}, "unknown shield parameter 'speed' in the policy file"),
+        ({"geofence_low": (5.0, 0.0, 0.0)}, "low must be below high"),
+    ],
+)
+def test_what_is_no_limit_is_refused_in_one_line(asked, reason):
+    with pytest.raises(ShieldParamsError, match=reason):
+        params_of(DRONE, asked)
