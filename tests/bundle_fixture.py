@@ -1,7 +1,9 @@
 """A small but complete team policy, exported for real: what the tests of the deployed side fly."""
 
 import io
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -161,8 +163,18 @@ def record_probes(policy: nn.Module, contract: Contract) -> Probes:
     )
 
 
+@cache
+def exported_policy() -> tuple[TeamPolicy, bytes]:
+    """The torch module and its policy file: exported once for all tests of a process."""
+    policy, contract = TeamPolicy(), make_contract()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "policy.onnx"
+        save_bundle(export_onnx(policy, contract), contract, record_probes(policy, contract), path)
+        return policy, path.read_bytes()
+
+
 def save_policy(path: Path) -> TeamPolicy:
     """Write the sample policy file; returns the torch module that it came from."""
-    policy, contract = TeamPolicy(), make_contract()
-    save_bundle(export_onnx(policy, contract), contract, record_probes(policy, contract), path)
+    policy, data = exported_policy()
+    path.write_bytes(data)
     return policy

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from parity import measure_parity
 from small_run import train_cfg
 
 from deploy.bundle import load_bundle
@@ -17,7 +18,7 @@ from phalanx.verdict import gate_in_words, why_no_parity
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.evaluate import evaluate, wilson
 from policies.evaluation.trained import load_controller
-from policies.evaluation.verify import VerifyCfg, measure_parity, starts_for, verify
+from policies.evaluation.verify import VerifyCfg, starts_for, verify
 from policies.export import export
 from policies.export.export import export_policy
 from policies.training.train import train

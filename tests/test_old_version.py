@@ -7,6 +7,7 @@ checkpoint is without what only resuming needs.
 from pathlib import Path
 
 import pytest
+from parity import measure_parity
 
 from deploy.bundle import load_bundle
 from deploy.contract import FORMAT
@@ -14,7 +15,7 @@ from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.policy_runner import BundleRunner
-from policies.evaluation.verify import VerifyCfg, measure_parity
+from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 
 OLD = Path(__file__).parent / "old_version"

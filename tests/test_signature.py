@@ -22,6 +22,7 @@ from deploy.bundle.signature import add_signature, key_text, public_bytes, split
 from deploy.runtime import PolicyRuntime
 
 MINE, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 KEY, OTHER_KEY = key_text(public_bytes(MINE)), key_text(public_bytes(OTHER))
 
 
@@ -79,6 +80,14 @@ def test_a_changed_bit_is_refused_wherever_it_is(signed, tmp_path, trusted):
         changed = bytearray(signed)
         changed[place] ^= 1
         refusal(tmp_path, bytes(changed), *trusted)
+
+
+@pytest.mark.parametrize("end", [b"=rm", b"=="])  # of the signer, of the signature
+def test_another_spelling_of_the_same_bytes_is_no_signature(signed, tmp_path, end):
+    place = signed.rindex(end) - 1
+    changed = bytearray(signed)
+    changed[place] = LETTERS[LETTERS.index(changed[place]) + 1]
+    refusal(tmp_path, bytes(changed))
 
 
 def test_a_changed_file_with_a_fingerprint_that_fits_is_refused(signed, tmp_path):

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 from one_group import make_env
+from parity import measure_parity
 from small_run import train_cfg
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
-from policies.evaluation.verify import VerifyCfg, measure_parity
+from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 from policies.training.train import train
 from sim.envs.team_env import TeamEnv

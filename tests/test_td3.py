@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from parity import measure_parity
 from point_team import PointPair, PointTeam
 from small_run import train_cfg
 from test_resume import same
@@ -13,7 +14,7 @@ from policies.algorithms.td3 import TD3Cfg
 from policies.checkpoint import load_checkpoint
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.trained import load_controller
-from policies.evaluation.verify import VerifyCfg, measure_parity
+from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 from policies.training.train import train
 from sim.envs.observation import Observation

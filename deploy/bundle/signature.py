@@ -15,7 +15,9 @@ from typing import Any
 # protobuf: field 14 of ModelProto is a key (field 1) and a value (field 2); the lengths are those of the literals here.
 _SIGNER = b"\x72\x3e\x0a\x0ephalanx.signer\x12\x2c"
 _SIGNATURE = b"\x72\x6d\x0a\x11phalanx.signature\x12\x58"
-_TAIL = re.compile(re.escape(_SIGNER) + rb"([A-Za-z0-9+/]{43}=)" + re.escape(_SIGNATURE) + rb"([A-Za-z0-9+/]{86}==)")
+# The last letter of base64 holds fewer bits than others: of its spellings only the one that is written is a signature.
+_KEY, _SIGNED = rb"([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)", rb"([A-Za-z0-9+/]{85}[AQgw]==)"
+_TAIL = re.compile(re.escape(_SIGNER) + _KEY + re.escape(_SIGNATURE) + _SIGNED)
 _TAIL_SIZE = len(_SIGNER) + 44 + len(_SIGNATURE) + 88
 _PURPOSE = b"phalanx policy file "  # what was signed for another purpose is no signature of a policy
 

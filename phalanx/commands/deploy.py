@@ -113,8 +113,6 @@ def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
         for failure in result["failures"]:
             who = failure["robot"] or "a process"
             out.print(f"[red]failed[/]             {escape(who)} at {failure['t_s']:.1f} s: {escape(failure['why'])}")
-        for reason in result["lost"]:
-            out.print(f"[yellow]lost[/]               {escape(reason)}")
         for robot, rates in result["rates_hz"].items():
             shown = ", ".join(f"{topic} {rate['median']:.0f} Hz" for topic, rate in rates.items())
             out.print(f"rates              {robot}: {shown}", markup=False)

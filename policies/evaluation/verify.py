@@ -130,17 +130,14 @@ def team_sizes(contract: Contract, cfg: VerifyCfg) -> tuple[int, ...]:
     return sizes if trained in sizes else (*sizes, trained)
 
 
-def measure_parity(bundle: Bundle, run_dir: Path | None, cfg: VerifyCfg) -> dict[str, Any]:
-    """Largest difference of commands over whole episodes, both sides fed alike and each carrying its own memory."""
-    group = group_of(bundle.contract)
-    return measure_team_parity({group: bundle}, run_dir, cfg)[group]
-
-
 @single_threaded_torch()
 def measure_team_parity(
     bundles: Mapping[str, Bundle], run_dir: Path | None, cfg: VerifyCfg
 ) -> dict[str, dict[str, Any]]:
-    """As `measure_parity` for the file of each group, flown together."""
+    """Of each group's file, flown together: largest difference of commands over whole episodes.
+
+    Both sides are fed alike, and each carries its own memory.
+    """
     contract = next(iter(bundles.values())).contract
     files = {group: BundleRunner(PolicyRuntime(bundle)) for group, bundle in bundles.items()}
     origins: dict[str, str | None] = dict.fromkeys(bundles)

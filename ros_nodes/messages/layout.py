@@ -60,10 +60,10 @@ class JointLayout:
             self.names.append(message[end + 4 : end + 3 + length].decode())
             end += 4 + length + -length % 4
         self._at: dict[str, tuple[int, struct.Struct]] = {}
-        self._fixed = [(STAMP_AT + _STAMP.size, end)]
+        fixed = [(STAMP_AT + _STAMP.size, end)]
         for field in FIELDS:
             count = _LENGTH.unpack_from(message, end)[0]
-            self._fixed.append((end, end + 4))
+            fixed.append((end, end + 4))
             start = aligned(end + 4) if count else end + 4
             if count > len(message):
                 raise ValueError(f"{count} numbers")
@@ -72,7 +72,7 @@ class JointLayout:
         if message[:2] != PLAIN_CDR or not 0 <= len(message) - end <= SLACK:
             raise ValueError(f"{len(message)} bytes where {end} are due")
         self._size, self.end = len(message), end
-        self._same = [(slice(first, last), message[first:last]) for first, last in self._fixed]
+        self._same = [(slice(first, last), message[first:last]) for first, last in fixed]
 
     def matches(self, message: bytes) -> bool:
         """Whether another message is laid out like this, with the same names."""

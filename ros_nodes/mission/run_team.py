@@ -86,9 +86,9 @@ def run_team(
     """Start the nodes of the team file and watch them until Ctrl-C; then shields end first, all others after them.
 
     ROS is that of the environment: domain, discovery range, middleware. `watch` is called again and again. Returns what
-    `TeamLog` heard, with the share of a core that each process took and those that are `lost`; it is in `RESULT` in
-    `out` too. A process that ends by itself is a failure, of which `on_failure` hears at once, and the others go on, as
-    long as there is a shield. TeamError for a bad file.
+    `TeamLog` heard, with the share of a core that each process took; it is in `RESULT` in `out` too. A process that
+    ends by itself, a recorder too, is a failure, of which `on_failure` hears at once, and the others go on, as long as
+    there is a shield. TeamError for a bad file.
     """
     nodes = plan({"team": str(file), "only": "", "out": str(out)})
     team = load_mission(out / PLAN).names
@@ -117,7 +117,7 @@ def run_team(
         took_s = time.monotonic() - began_s
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
         processes.end_all([name for name in names if "shield" in name], LANDING_S, signal.SIGINT, log.listen)
-        result = {"team": list(team), **log.result(), "cores": cores, "lost": list(processes.lost)}
+        result = {"team": list(team), **log.result(), "cores": cores}
         result["failures"] = sorted([*result["failures"], *failures], key=lambda failure: failure["t_s"])
     (out / RESULT).write_text(json.dumps(result, indent=1))
     return result

@@ -49,7 +49,8 @@ SPEC = RobotSpec(
         "drag": f"{_DRONE_MODELS}: drag_matrix",
         "rate time constant": "critically damped rate loop through the rotor lag: both poles at 1 / (2 tau)",
         "rate limits": "crazyflie-firmware default rate limit 720 deg/s, halved for a policy",
-        "endurance": "Bitcraze, Crazyflie 2.1 Brushless: about 10 minutes of flight with its 350 mAh battery",
+        "endurance": "Bitcraze, data sheet of the Crazyflie 2.1 Brushless (114993410), version 3: 10 minutes of flight "
+        "with its stock battery, 350 mAh",
         "max tilt": "keeps height at 80 % of full thrust",
         "sensor rate": "motion-capture positioning as commonly run with Crazyswarm2, 100 Hz",
     },

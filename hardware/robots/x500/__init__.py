@@ -53,7 +53,8 @@ SPEC = RobotSpec(
         "drag": f"{_PX4_ROTOR}: rotorDragCoefficient at the hover speed of four rotors, none along the rotor axes",
         "rate time constant": "critically damped rate loop through the rotor lag: both poles at 1 / (2 tau)",
         "rate limits": "PX4 parameters: MC_ROLLRATE_MAX, MC_PITCHRATE_MAX 220 deg/s, MPC_YAWRAUTO_MAX 60 deg/s",
-        "endurance": "Holybro, X500 V2: 18 minutes of hover without a payload, 5000 mAh",
+        "endurance": "Holybro, https://holybro.com/products/x500-v2-kits: about 18 minutes of hover with no additional "
+        "payload, tested with a battery of 5000 mAh",
         "max tilt": "keeps height at 80 % of full thrust, at most PX4's MPC_TILTMAX_AIR of 45 deg",
         "sensor rate": "PX4 publishes vehicle_odometry at 100 Hz over uXRCE-DDS",
         "outline, landing gear": f"{_PX4_MODEL}: collision boxes of base_link",
