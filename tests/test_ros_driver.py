@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from ros_rig import HOVER, SPEC, Rig, standing
 from sensor_msgs.msg import JointState
 
@@ -63,6 +64,11 @@ def test_a_device_is_armed_with_its_shield_and_a_disarmed_one_is_not_stopped_for
         team.watch("cf1", 2.5)
         assert not log.exists() and team.state("cf1")[0].base_pos[2] < 0.05
         team.ask("cf1", "arm")
+        stranger = team.node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
+        message = DiagnosticArray(status=[DiagnosticStatus(values=[KeyValue(key="state", value="DISARMED")])])
+        team.watch("cf1", 0.3)
+        team.watch("cf1", 0.7, lambda _: stranger.publish(message))
+        team.node.destroy_publisher(stranger)
         team.watch("cf1", 0.3)
         team.processes.end("cf1_shield")  # SIGTERM: it ends at once
         team.processes.end("cf1_driver")

@@ -24,7 +24,7 @@ class PreArm:
         """What keeps the robot from being armed now; `policy`: the last status of its policy."""
         found = [self._publishers(topic, 1) for topic in self._sources]
         found.append(self._publishers("requested", 0))
-        found.append(self._publishers("command", 1))  # its own shield
+        found += [self._publishers(topic, 1) for topic in ("command", "status")]  # its own shield
         never = [name for name, heard in zip(self._peers, peers.valid, strict=True) if not heard]
         silent = [n for n, age in zip(self._peers, peers.age, strict=True) if n not in never and age > PEER_SILENT_S]
         found.append(f"never heard of {', '.join(never)}" if never else "")

@@ -7,7 +7,6 @@ import json
 import threading
 from dataclasses import replace
 
-from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
 
 from deploy.shield.authority import State
@@ -21,9 +20,9 @@ from ros_nodes.lifecycle.parameters import declare, declare_base_pose
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import BatteryPublisher
 from ros_nodes.messages.conversion import MessageError, base_frame, empty_state
-from ros_nodes.messages.diagnostics import read_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
+from ros_nodes.messages.shield_says import ShieldSays
 from ros_nodes.messages.subscriptions import place
 from ros_nodes.messages.transforms import declare_tf_hz, make_transforms
 
@@ -69,7 +68,7 @@ class DriverNode(ThreadNode):
         self._measurements = Measurements(self, spec, self._name, make_transforms(self, self._tf_hz))
         self._battery = BatteryPublisher(self) if isinstance(self._driver, HasBattery) else None
         self._commands = self.subscribe(JointState, "command", qos.COMMANDS_IN, raw=True)
-        self._status = self.subscribe(DiagnosticArray, "status", qos.LATCHED)
+        self._shield = ShieldSays(self)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
         self._converter = CommandConverter(spec.channels, base_frame(self._name))
 
@@ -95,8 +94,8 @@ class DriverNode(ThreadNode):
 
     def _follow_shield(self, driver: Driver) -> bool:
         """Arm and disarm the device with the shield; True where it was armed now."""
-        said = self._status.take()
-        is_armed = self._is_armed if said is None else read_status(said[0]).state not in SILENT
+        said = self._shield.take()
+        is_armed = self._is_armed if said is None else said.state not in SILENT
         if is_armed is self._is_armed:
             return False
         self._is_armed = is_armed

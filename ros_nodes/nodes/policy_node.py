@@ -25,9 +25,10 @@ from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import Command, CommandInbox
 from ros_nodes.messages.conversion import base_frame
-from ros_nodes.messages.diagnostics import POLICY_STATUS, policy_status, read_status
+from ros_nodes.messages.diagnostics import POLICY_STATUS, policy_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.policy_swap import declare_next_bundle, serve_swaps
+from ros_nodes.messages.shield_says import ShieldSays
 from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 
 SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
@@ -82,7 +83,7 @@ class PolicyNode(TurnNode):
         )
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "requested", qos.command_out(self._period_s))
-        self._shield_status = self.subscribe(DiagnosticArray, "status", qos.LATCHED)
+        self._shield = ShieldSays(self)
         self._asked_by = ""  # the state in which the shield asks for requests; empty while it does not
         self._own_status = self.advertise(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
@@ -142,8 +143,7 @@ class PolicyNode(TurnNode):
 
     def _is_asked(self) -> bool:
         """Whether the shield wants requests; where it has begun to, the policy begins anew, from where the robot is."""
-        if (taken := self._shield_status.take()) is not None:
-            shield = read_status(taken[0])
+        if (shield := self._shield.take()) is not None:
             state = shield.state
             self._runtime.shield_says(shield.policy_flies, f"{shield.label}: {shield.reason}")
             asked_by = state if state in ASKING else ""
