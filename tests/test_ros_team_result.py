@@ -32,7 +32,7 @@ def flying(tmp_path):
         assert team.poll() is None and time.monotonic() < until
         time.sleep(0.2)
     time.sleep(4.0)
-    yield team, tmp_path / "out"
+    yield team, tmp_path / "out", environment
     if team.poll() is None:
         team.terminate()
         team.wait(20)
@@ -46,7 +46,7 @@ def printed_and_kept(team: subprocess.Popen, out: Path) -> dict:
 
 
 def test_ctrl_c_lands_the_team_and_the_result_tells_who_had_which_robot(flying):
-    team, out = flying
+    team, out, _ = flying
     team.send_signal(signal.SIGINT)
     result = printed_and_kept(team, out)
     assert team.returncode == 0 and result["failures"] == [] and result["team"] == ["cf1", "cf2"]
@@ -57,8 +57,30 @@ def test_ctrl_c_lands_the_team_and_the_result_tells_who_had_which_robot(flying):
     assert any("shield" in name and 0.0 < share < 1.0 for name, share in result["cores"].items())
 
 
+def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_that_was_killed_is_in_nobodys_way(flying):
+    team, out, environment = flying
+    command = [sys.executable, "-m", "phalanx", "deploy", str(out.parent / "team.yaml"), "--out"]
+    again = subprocess.run(
+        [*command, str(out.parent / "second")], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert again.returncode == 2 and again.stdout == "" and not (out.parent / "second").exists()
+    (line,) = again.stderr.splitlines()
+    assert f"another team is in ROS domain {environment['ROS_DOMAIN_ID']}: node cf" in line
+    processes = subprocess.run(["pgrep", "-P", str(team.pid)], capture_output=True, text=True).stdout.split()
+    team.kill()
+    team.wait()
+    until = time.monotonic() + 10.0
+    while any(Path(f"/proc/{pid}").exists() for pid in processes):
+        assert time.monotonic() < until, "a process is left behind"
+        time.sleep(0.1)
+    third = subprocess.Popen([*command, str(out.parent / "third")], env=environment, stdout=subprocess.PIPE, text=True)
+    assert third.stdout.readline().startswith("team of")
+    third.send_signal(signal.SIGINT)
+    third.communicate(timeout=60)
+
+
 def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_still_lands(flying):
-    team, out = flying
+    team, out, _ = flying
     pids = subprocess.run(["pgrep", "-P", str(team.pid), "-f", "cf1/policy"], capture_output=True, text=True).stdout
     os.kill(int(pids.split()[0]), signal.SIGKILL)
     time.sleep(6.0)

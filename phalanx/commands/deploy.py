@@ -97,14 +97,17 @@ def deploy(
 def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
     """Run a team file until Ctrl-C; 1 where something failed."""
     from ros_nodes.mission.run_team import RESULT, run_team
-    from ros_nodes.mission.team_file import load_team
 
     if len(subjects) > 1:
         raise ValueError(f"{' '.join(subjects)}: a team file is given alone")
     file = Path(subjects[0])
-    load_team(file)  # a bad file is answered before a promise
-    out.print(f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}", markup=False)
-    result = run_team(file, folder.resolve(), on_failure=lambda why: err.print(f"lost: {why}", markup=False))
+    promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
+    result = run_team(
+        file,
+        folder.resolve(),
+        on_start=lambda: out.print(promise, markup=False),
+        on_failure=lambda why: err.print(f"lost: {why}", markup=False),
+    )
     if json:
         print_json(result)
     else:

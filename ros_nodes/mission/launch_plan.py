@@ -5,12 +5,14 @@ A node is what launch_ros takes, and its kind: "lifecycle", "node", or "last", w
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ros_nodes.lifecycle.bring_up import node_names
 from ros_nodes.mission.deploy import CONFIG
 from ros_nodes.mission.launch_arguments import mission_for, names_in, robots_in, seed_in
+from ros_nodes.mission.monitor import monitoring
 from ros_nodes.mission.placement import place_team
 from ros_nodes.mission.prepare import PARAMETERS, prepare
 from ros_nodes.mission.team_file import Hosts, load_team, team_mission
@@ -22,15 +24,19 @@ def main() -> int:
     """Print the nodes for the launch arguments "name:=value" of the command line; 2, and one line, for bad ones."""
     given = dict(argument.split(":=", 1) for argument in sys.argv[1:])
     try:
-        print(json.dumps(plan(given)))
+        with monitoring() as monitor:
+            print(json.dumps(plan(given, monitor.refuse_taken)))
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0
 
 
-def plan(given: Mapping[str, str]) -> list[Node]:
-    """The nodes of a team, each with its parameter files, which are written; `given` as in team.launch.py."""
+def plan(given: Mapping[str, str], check: Callable[[list[str]], None] = lambda nodes: None) -> list[Node]:
+    """The nodes of a team, each with its parameter files, which are written; `given` as in team.launch.py.
+
+    `check` gets the names of all lifecycle nodes before anything is written, and may raise.
+    """
     out = Path(given["out"] or given["log_dir"]).resolve()
     team = load_team(given["team"]) if given["team"] else None
     if team:
@@ -42,8 +48,9 @@ def plan(given: Mapping[str, str]) -> list[Node]:
         mission = mission_for(given["bundle"], given["mission"], robots_in(given["robots"]), seed_in(given["seed"]))
         here, drivers = mission.names, []
         simulated, recorded = given["simulated"] == "true", bool(given["out"])
-    prepare(mission, out, team, here)
     hosts, namespace = team.hosts if team else Hosts(), team.namespace if team else ""
+    check([node for stage in node_names(here, simulated, recorded, drivers, namespace) for node in stage])
+    prepare(mission, out, team, here)
     most = len(here)
     carried = place_team(here, hosts.policies and min(hosts.policies, most), hosts.shields and min(hosts.shields, most))
     for nodes_of in carried.values():  # a driver is in the process of its shield, which has the last word

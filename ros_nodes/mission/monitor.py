@@ -17,6 +17,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import BatteryState, JointState
 
 from ros_nodes.lifecycle.context import quiet_context
@@ -30,6 +31,8 @@ SILENT, SILENT_S = "SILENT", 5.0  # a shield says its status twice a second; one
 LOOK_S = 1.0  # between two looks at who is there
 WINDOW = 9  # polls over which rates are measured
 KEPT = 20  # changes of each robot
+DISCOVERED_S, LISTEN_S = 0.4, 0.05  # who is in the domain is known after so long
+SPEAKS_S = 2.5  # within which a node that is alive says something on /diagnostics
 QUIET_S = 1.0  # without a message of a topic its rate is zero
 NEVER_S = 1e6  # an age above means that there has been none
 STREAMS = {"odom": Odometry, "requested": JointState, "command": JointState}
@@ -205,6 +208,30 @@ class Monitor:
         """Of all robots that were heard, for JSON, and the time, s of the system's clock."""
         now_ns = time.time_ns()
         return {"time_s": now_ns * 1e-9, "robots": [robot.snapshot(now_ns) for robot in self.heard]}
+
+    def refuse_taken(self, nodes: Sequence[str]) -> None:
+        """ValueError where one of `nodes`, fully qualified names, is alive already: another team's.
+
+        A node that was killed stays known for a while, so those count that say something on `/diagnostics`.
+        """
+        ours, alive = {name.strip("/") for name in nodes}, set[str]()
+        said, begun_s = Mailbox(self._node, DiagnosticArray, "/diagnostics", QoSProfile(depth=100)), time.monotonic()
+        try:
+            while not alive and (waited_s := time.monotonic() - begun_s) < SPEAKS_S:
+                known = {f"{space}/{name}".strip("/") for name, space in self._node.get_node_names_and_namespaces()}
+                if waited_s > DISCOVERED_S and not ours & known:
+                    return
+                time.sleep(LISTEN_S)
+                while (taken := said.take()) is not None:
+                    alive |= ours & {status.name.removesuffix(": node") for status in taken[0].status}
+        finally:
+            said.close()
+        if alive:
+            domain = self._node.context.get_domain_id()
+            raise ValueError(
+                f"another team is in ROS domain {domain}: node {min(alive)} is there already; end that team, "
+                "choose another ROS_DOMAIN_ID, or other names and namespace in the team file"
+            )
 
     def _find(self) -> None:
         for topic, types in self._node.get_topic_names_and_types():

@@ -6,6 +6,7 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,9 +16,9 @@ from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.lifecycle.transport import transport_settings
 from ros_nodes.mission.deploy import CONFIG
 from ros_nodes.mission.launch_plan import Node, plan
-from ros_nodes.mission.mission import load_mission
 from ros_nodes.mission.monitor import SILENT, Change, Monitor, monitoring
-from ros_nodes.mission.prepare import PARAMETERS, PLAN
+from ros_nodes.mission.prepare import PARAMETERS
+from ros_nodes.mission.team_file import load_team
 
 RESULT = "result.json"
 WATCH_S = 0.1
@@ -81,24 +82,27 @@ def run_team(
     file: Path,
     out: Path,
     watch: Callable[[], None] = lambda: None,
+    on_start: Callable[[], None] = lambda: None,
     on_failure: Callable[[str], None] = lambda why: None,
 ) -> dict[str, Any]:
     """Start the nodes of the team file and watch them until Ctrl-C; then shields end first, all others after them.
 
-    ROS is that of the environment: domain, discovery range, middleware. `watch` is called again and again. Returns what
-    `TeamLog` heard, with the share of a core that each process took; it is in `RESULT` in `out` too. A process that
-    ends by itself, a recorder too, is a failure, of which `on_failure` hears at once, and the others go on, as long as
-    there is a shield. TeamError for a bad file.
+    ROS is that of the environment: domain, discovery range, middleware. `on_start` is called once all is checked,
+    `watch` again and again. Returns what `TeamLog` heard, with the share of a core that each process took; it is in
+    `RESULT` in `out` too. A process that ends by itself, a recorder too, is a failure, of which `on_failure` hears at
+    once, and the others go on, as long as there is a shield. TeamError for a bad file, ValueError where another team
+    has nodes of these names.
     """
-    nodes = plan({"team": str(file), "only": "", "out": str(out)})
-    team = load_mission(out / PLAN).names
+    team = [robot.name for robot in load_team(file).robots]
     failures: list[dict[str, Any]] = []
     # A shell gives what it starts in the background an ignored SIGINT; here that is how robots are landed.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with (
-        Processes([CONFIG, out / PARAMETERS], out / "logs", transport_settings(os.environ)) as processes,
-        monitoring(team) as monitor,
-    ):
+    with ExitStack() as stack:
+        monitor = stack.enter_context(monitoring(team))
+        nodes = plan({"team": str(file), "only": "", "out": str(out)}, monitor.refuse_taken)
+        settings = transport_settings(os.environ)
+        processes = stack.enter_context(Processes([CONFIG, out / PARAMETERS], out / "logs", settings))
+        on_start()
         names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor), time.monotonic()
         try:
             while True:
