@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,6 +173,15 @@ OVERLAPS = """<script>addEventListener("load", () => setTimeout(() => {
 }, 500))</script>"""
 
 
+def shown_title(page: str, script: str, folder: Path, width: int = 1280) -> str:
+    """The title that `script` gives the page in a browser."""
+    (folder / "page.html").write_text(page.replace("</body>", f"{script}</body>"))
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},3000", "--dump-dom"]
+    command += ["--virtual-time-budget=4000", f"--user-data-dir={folder}", f"file://{folder}/page.html"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    return re.search("<title>(.*?)</title>", shown)[1]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
 @pytest.mark.parametrize("width", [1280, 500])
@@ -180,11 +190,26 @@ def test_no_label_of_a_figure_lies_on_another(tmp_path, width):
     events = [Event(t, "cf3", "kill", text) for t, text in ((0.0, "new goals"), (10.3, "new goals"), (17.9, "landed"))]
     flight = replace(flight, events=(*flight.events, *events), latency_ms=np.linspace(3.0, 30.0, 1000))
     page = render_page({**GOOD, "success": True, "gates": []}, flight, "swap")
-    (tmp_path / "page.html").write_text(page.replace("</body>", f"{OVERLAPS}</body>"))
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},3000", "--dump-dom"]
-    command += ["--virtual-time-budget=4000", f"--user-data-dir={tmp_path}", f"file://{tmp_path}/page.html"]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-    assert re.search("<title>(overlaps: .*?)</title>", shown)[1] == "overlaps: ;"
+    assert shown_title(page, OVERLAPS, tmp_path, width) == "overlaps: ;"
+
+
+LABELS = """<script>addEventListener("load", () => setTimeout(() => {
+  const svg = document.querySelector("svg:has(.mark)");
+  const rows = new Set([...svg.querySelectorAll(".mark-text")].map((text) => text.getAttribute("y")));
+  const grid = [...svg.querySelectorAll(".grid")].map((line) => +line.getAttribute("y1"));
+  const plot = Math.round(Math.max(...grid) - Math.min(...grid));
+  document.title = `rows ${rows.size} marks ${svg.querySelectorAll(".mark").length} plot ${plot}`;
+}, 500))</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
+def test_labels_of_many_holds_leave_room_for_the_curve(tmp_path):
+    flight = make_flight()
+    holds = tuple(Event(5.0 + 0.1 * k, "cf3", "hold", f"cf3 holds: request {k} is late") for k in range(40))
+    page = render_page({**GOOD, "success": True, "gates": []}, replace(flight, events=holds), "swap")
+    rows, marks, plot = map(int, re.findall(r"\d+", shown_title(page, LABELS, tmp_path)))
+    assert rows == 4 and marks == 40 and plot > 80
 
 
 def test_a_flight_survives_its_file(tmp_path):

@@ -59,6 +59,20 @@ def test_a_robot_with_a_low_battery_is_not_armed_and_it_shows(tmp_path):
 
 
 @pytest.mark.ros
+def test_a_robot_whose_battery_has_not_been_heard_of_yet_is_not_armed(tmp_path):
+    with Rig(tmp_path, STANDS) as rig:
+        rig.start("cf1/shield", armed=False)
+        assert "battery" not in rig.asked("cf1", "arm")  # there is none: nothing to wait for
+        battery = rig.node.create_publisher(BatteryState, "/cf1/battery_state", qos.LATCHED)
+        until = time.monotonic() + 5.0
+        while "no word of the battery yet" not in rig.asked("cf1", "arm"):
+            assert time.monotonic() < until
+        battery.publish(BatteryState(percentage=0.9))
+        while "battery" in rig.asked("cf1", "arm"):
+            assert time.monotonic() < until
+
+
+@pytest.mark.ros
 def test_a_battery_lasts_as_long_as_the_maker_says_and_only_work_empties_it(tmp_path):
     with Rig(tmp_path, STANDS) as rig:
         rig.start("simulated_robots")

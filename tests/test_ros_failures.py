@@ -1,6 +1,7 @@
 """A mission that fails says which robot, when and why; a hold that ends by itself is no failure."""
 
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from ros_nodes.messages.diagnostics import ShieldMode, ShieldStatus, read_status
 from ros_nodes.mission.failures import events, lost_robots, missed_goals, takeovers, terminated_robots
 from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import plan_swap
+from ros_nodes.mission.mission_metrics import MODES, _kill_to_fallback_ms
 from ros_nodes.mission.mission_success import MissionSuccess
 
 MS = 1_000_000
@@ -115,6 +117,25 @@ def test_a_mode_travels_as_a_key_whatever_its_reason_says():
     for number in ("inf", "nan", "-1", "1e300", "9" * 5000, "many"):
         pairs = [KeyValue(key="interventions", value=number), KeyValue(key="age of peers [ms]", value=number)]
         assert read_status(DiagnosticArray(status=[DiagnosticStatus(values=pairs)])).interventions == 0
+
+
+@pytest.mark.parametrize(
+    ("told", "expected_ms"),
+    [
+        ([(0.0, "NOMINAL"), (5.1, "HOLD")], 100.0),
+        ([(0.0, "NOMINAL"), (4.0, "HOLD"), (4.4, "FILTERED"), (5.1, "HOLD")], 100.0),  # had the robot, and gave it back
+        ([(0.0, "NOMINAL"), (4.0, "HOLD")], None),  # had the robot before: the kill took nothing from it
+        ([(0.0, "NOMINAL")], None),
+    ],
+)
+def test_a_kill_is_measured_where_it_made_the_shield_take_over(told, expected_ms):
+    mode = np.zeros(len(TIME_S))
+    for t_s, name in told:
+        mode[t_s - 1e-9 <= TIME_S] = MODES.index(name)
+    recording = SimpleNamespace(
+        killed_s=5.0, mission=SimpleNamespace(kill_robot=0), shields=[{"time_s": TIME_S, "mode": mode}]
+    )
+    assert _kill_to_fallback_ms(recording) == (expected_ms and pytest.approx(expected_ms))
 
 
 def test_this_program_s_own_work_is_not_that_of_others():
