@@ -134,7 +134,7 @@ def _verify(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
 
 
 def _fly(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
-    from phalanx.commands.deploy import shown
+    from phalanx.commands.deploy import say_stopping, shown
     from ros_nodes.mission.deploy import run_swap
 
     done_s = 0.0
@@ -144,6 +144,8 @@ def _fly(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
         display = shown(state)
         done_s = max(done_s, display.get("completed", 0.0))  # a landing goes on where the mission ended
         update(done_s / cfg.mission_s, display.get("note") or display["description"])
+        if state["phase"] == "stopping":
+            say_stopping(state["processes"])
 
     flight = (cfg.robots, cfg.mission_s, cfg.kill_after_s, cfg.seed)
     return run_swap(policy, cfg.out / "ros", *flight, on_progress=on_progress, echo=True)

@@ -227,4 +227,4 @@ def test_an_operator_whose_team_does_not_come_up_names_the_node_and_ends(flight,
     processes.start("operator", "operator_node")
     end = end_of(processes, 20.0)
     assert end.startswith("operator ended with code 1: [FATAL]")
-    assert "node /recorder did not configure within 1 s" in end
+    assert "node /simulated_robots did not configure within 1 s" in end

@@ -1,6 +1,7 @@
 """A team comes up as fast as its slowest node allows, and its processes find each other at once."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +21,21 @@ from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from ros_nodes.lifecycle.bring_up import BringUp, BringUpError
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT, free_domain_id, ros_environment
+from ros_nodes.mission.deploy import DeployError, run_swap
+from ros_nodes.mission.mission import plan_swap, save_mission
 
+SWAP = Path(__file__).parent.parent / "zoo" / "swarm-swap.onnx"
 SLOW_S = 0.6
+PARENT = """
+import sys, time
+from pathlib import Path
+from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
+from ros_nodes.mission.deploy import CONFIG
+processes = Processes([CONFIG], Path(sys.argv[1]), ros_environment(free_domain_id()))
+processes.start("operator", "operator_node", parameters=["team:=[cf1]", f"mission:={sys.argv[2]}"])
+print(processes.pid("operator"), flush=True)
+time.sleep(60.0)
+"""
 LONE = "import rclpy, sys; rclpy.init(); node = rclpy.create_node('lone'); sys.stdin.read()"
 
 
@@ -107,3 +122,55 @@ def test_a_process_says_that_it_is_there_for_as_long_as_others_may_be_starting()
             lone.kill()
             lone.wait()
     assert max(late - early for early, late in pairwise(heard_s)) < 0.5
+
+
+@pytest.mark.ros
+def test_an_operator_ends_when_who_started_it_is_killed(tmp_path):
+    save_mission(plan_swap(1, 8.0, None, 0), tmp_path / "plan.json")
+    command = [sys.executable, "-c", PARENT, str(tmp_path), str(tmp_path / "plan.json")]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    operator = Path(f"/proc/{int(parent.stdout.readline())}")
+    until = time.monotonic() + 30.0
+    time.sleep(4.0)  # it waits for its nodes
+    assert operator.exists()
+    parent.kill()
+    parent.wait()
+    while operator.exists():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+@pytest.mark.ros
+def test_ctrl_c_before_anything_is_armed_says_at_once_what_it_waits_for(tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "phalanx", "deploy", str(SWAP), "--robots", "2", "--out", str(out)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as deploy:
+        assert deploy.stderr is not None
+        while not list(out.glob("logs/recorder*")):
+            assert deploy.poll() is None
+            time.sleep(0.02)
+        time.sleep(1.0)  # nodes import, and are waited for
+        asked_s = time.monotonic()
+        deploy.send_signal(signal.SIGINT)
+        while "stopping: waiting for " not in (line := deploy.stderr.readline()):
+            assert line, "it ended without a word"
+        assert time.monotonic() - asked_s < 1.0
+        assert deploy.wait(10.0) == 130
+        assert time.monotonic() - asked_s < 6.0
+    assert not (out / "mission.json").exists()
+
+
+@pytest.mark.ros
+def test_a_bring_up_that_fails_on_a_busy_machine_names_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("ros_nodes.mission.deploy.BRING_UP_S", 0.05)
+    monkeypatch.setattr("os.getloadavg", lambda: (12.34, 9.0, 5.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with pytest.raises(
+        DeployError, match=r"did not configure within 0\.05 s.*load 12\.3 on 2 cores, others used \d\.\d"
+    ):
+        run_swap(SWAP, tmp_path / "busy", 2, 8.0, None)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    with pytest.raises(DeployError) as idle:
+        run_swap(SWAP, tmp_path / "idle", 2, 8.0, None)
+    assert "machine" not in str(idle.value)

@@ -1,8 +1,9 @@
 """`phalanx deploy`: fly policy files in ROS 2."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.markup import escape
@@ -60,21 +61,27 @@ def deploy(
     if out_dir is not None and (out_dir.is_file() or (out_dir.is_dir() and any(out_dir.iterdir()))):
         raise ValueError(f"--out {out_dir}: exists already; give a new folder")
     warn_of_refused(bundles)
+    if find_spec("torch") is None:  # for the report; said before anything flies
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
     from phalanx.mission import plan_mission  # takes seconds: what is wrong with the files is said before
-    from phalanx.mission_film import load_mission_flight
-    from phalanx.report import render_flight
     from ros_nodes.mission.deploy import DeployError, run_mission
 
     plan, criterion = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
     folder = out_dir or fresh_folder(Path("runs/deploy"))
     with make_progress() as progress:
         bar = progress.add_task("starting", total=plan.duration_s, note="")
+
+        def follow(state: dict[str, Any]) -> None:
+            progress.update(bar, **shown(state))
+            if state["phase"] == "stopping":
+                say_stopping(state["processes"])
+
         try:
             result = run_mission(
                 plan,
                 folder,
                 criterion,
-                lambda state: progress.update(bar, **shown(state)),
+                follow,
                 policy_hosts,
                 shield_hosts,
                 trusted_keys,
@@ -83,6 +90,9 @@ def deploy(
             progress.stop()
             err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)
             return 1
+    from phalanx.mission_film import load_mission_flight  # seconds more, in which nothing waits on the ground
+    from phalanx.report import render_flight
+
     page = folder / "report.html"
     flight, task = load_mission_flight(folder / "flight.npz", plan), next(iter(policies.values())).task
     page.write_text(render_flight(result, flight, task, [member.robot for member in plan.team]), encoding="utf-8")
@@ -107,6 +117,7 @@ def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
         folder.resolve(),
         on_start=lambda: out.print(promise, markup=False),
         on_failure=lambda why: err.print(f"lost: {why}", markup=False),
+        on_stop=say_stopping,
     )
     if json:
         print_json(result)
@@ -150,6 +161,11 @@ def shown(state: dict) -> dict:
         return {"description": state["phase"]} | domain
     modes = " ".join(str(getattr(mode, "name", mode)).lower() for mode in state["modes"])
     return {"description": "mission", "completed": state["t_s"], "note": state["event"] or modes}
+
+
+def say_stopping(processes: int) -> None:
+    """At Ctrl-C, what is waited for, at once."""
+    err.print(f"stopping: waiting for {processes} processes", markup=False)
 
 
 def _summary(result: dict, page: Path) -> None:

@@ -23,6 +23,7 @@ _GOALS = {
     CLEAN_UP: State.PRIMARY_STATE_UNCONFIGURED,
 }
 ASK_AGAIN_S = 1.0
+LOOK_S = 0.05  # between two looks who is there: a core is better used by those who start
 GIVE_UP_CALL_S = 10.0  # a transition may take this long
 
 
@@ -42,9 +43,10 @@ def node_names(
     `drivers`: robots that have one. `namespace`, without slashes: that of the nodes that serve the whole team.
     """
     own = f"/{namespace}" if namespace else ""
-    stages = [[f"{own}/recorder"] * recorded + [f"{own}/simulated_robots"] * simulated]
+    stages = [[f"{own}/simulated_robots"] * simulated]
     stages += [[f"/{name}/{node}" for name in names] for node, names in (("driver", drivers), ("shield", team))]
-    return [stage for stage in [*stages, [f"/{name}/policy" for name in team]] if stage]
+    stages += [[f"/{name}/policy" for name in team] + [f"{own}/recorder"] * recorded]
+    return [stage for stage in stages if stage]
 
 
 class BringUp:
@@ -66,7 +68,7 @@ class BringUp:
         for name in names:
             self._remotes.setdefault(name, _Remote(self._node, name)).begin(transition)
         while waiting := [name for name in names if not self._remotes[name].step()]:
-            self._executor.spin_once(timeout_sec=0.02)
+            self._executor.spin_once(timeout_sec=LOOK_S)
             check()
             if time.monotonic() > until:
                 raise self._late(waiting[0], timeout_s)
@@ -92,7 +94,7 @@ class BringUp:
                         waiting.remove((stage, name))
                     else:
                         remote.begin(ACTIVATE)
-            self._executor.spin_once(timeout_sec=0.02)
+            self._executor.spin_once(timeout_sec=LOOK_S)
             check()
             if time.monotonic() > until:
                 raise self._late(waiting[0][1], timeout_s)

@@ -12,13 +12,25 @@ class MachineLoad:
     def __init__(self) -> None:
         self._begin = _now()
 
-    def others(self) -> float | None:
-        """Cores that all but this program and its ended children kept busy; None where nothing tells."""
+    def others(self, children_s: float = 0.0) -> float | None:
+        """Cores that all but this program and its children kept busy; None where nothing tells.
+
+        `children_s`: processor time of the children that have not ended.
+        """
         begin, end = self._begin, _now()
         if begin is None or end is None:
             return None
         (busy, own, at_s), (busy_end, own_end, end_s) = begin, end
-        return max(0.0, (busy_end - busy) - (own_end - own)) / max(end_s - at_s, 1e-3)
+        return max(0.0, (busy_end - busy) - (own_end - own) - children_s) / max(end_s - at_s, 1e-3)
+
+    def blame(self, children_s: float = 0.0) -> str:
+        """What a program that was too slow says of the machine, where more threads want to run than it has cores."""
+        cores, load = os.cpu_count() or 1, os.getloadavg()[0]
+        if load <= cores:
+            return ""
+        others = self.others(children_s)
+        used = "" if others is None else f", others used {others:.1f} of them"
+        return f"; the machine may be too busy: load {load:.1f} on {cores} cores{used}"
 
 
 def _now() -> tuple[float, float, float] | None:

@@ -112,6 +112,10 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __len__(self) -> int:
+        """How many have not been ended."""
+        return len(self._running)
+
     def start(
         self, name: str, module: str, namespace: str = "", parameters: Sequence[str] = (), remaps: Sequence[str] = ()
     ) -> None:
@@ -234,8 +238,13 @@ class Processes:
         for process in reversed(processes):
             process.send_signal(signal.SIGTERM)
         until = time.monotonic() + timeout_s
-        for process in processes:
-            _reap(process, max(0.0, until - time.monotonic()))
+        try:
+            for process in processes:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, until - time.monotonic()))
+        finally:  # after an impatient Ctrl-C too
+            for process in processes:
+                _reap(process, 0.0)
 
 
 def _reap(process: subprocess.Popen[bytes], timeout_s: float) -> None:

@@ -32,6 +32,7 @@ from ros_nodes.mission.prepare import PARAMETERS, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "team.yaml"
 BRING_UP_S = 30.0
+NOTHING_ARMED_S, FLOWN_S = 1.0, 5.0  # for processes to end when interrupted; then they are killed
 CONDUCT_S = 0.02
 PROGRESS_S = 0.2
 Progress = Callable[[dict[str, Any]], None]
@@ -77,9 +78,10 @@ def run_mission(
     and after, while nothing of the mission runs, see `bare_echo`.
 
     `criterion` evaluates the ground truth. `on_progress` gets a dict with `phase` ("echo", "start", "bring-up",
-    "mission", "landing", "evaluate"), and in the mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`.
-    Leaves in `out_dir`: bag/ (MCAP), flight.npz, mission.json (metrics), plan.json, params.yaml, logs/ and series/.
-    BundleError or ValueError for a bundle or mission that cannot be, DeployError when a process fails.
+    "mission", "landing", "evaluate", and "stopping" when interrupted, with the number of `processes`), and in the
+    mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in `out_dir`: bag/ (MCAP), flight.npz,
+    mission.json (metrics), plan.json, params.yaml, logs/ and series/. BundleError or ValueError for a bundle or mission
+    that cannot be, DeployError when a process fails.
     """
     out = Path(out_dir).resolve()
     killed = mission.names[mission.kill_robot] if mission.kill_s is not None else ""
@@ -91,7 +93,7 @@ def run_mission(
         report({"phase": "echo" if echo else "start"})
         before = measure_echo()
         load = MachineLoad()
-        flight = _fly(mission, placement, out, report)
+        flight = _fly(mission, placement, out, report, load)
         other_cores = load.others()
         report({"phase": "echo" if echo else "evaluate"})
         after = measure_echo()
@@ -130,20 +132,23 @@ class _Flight:
     armed_after_s: float  # from the start of the first process until the last robot was armed
 
 
-def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, report: Progress) -> _Flight:
+def _fly(
+    mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, report: Progress, load: MachineLoad
+) -> _Flight:
     """Start all processes, fly, land, end them."""
     domain_id, launched_ns = free_domain_id(), machine_clock().now_ns()
     environment = ros_environment(domain_id)
     report({"phase": "start", "domain_id": domain_id})
+    patience_s = NOTHING_ARMED_S  # with processes that are to end
     with Processes([CONFIG, out / PARAMETERS], out / "logs", environment) as processes, ExitStack() as stack:
-        # At once, and first what takes longest until it can fly: imports are most of the way to it.
-        for name, nodes in sorted(placement.items(), key=lambda process: "policy" not in process[1][0]):
-            processes.start_host(name, nodes)
-        processes.start("simulated_robots", "simulated_robots_node")
-        processes.start("recorder", "recorder_node")
-        node, executor = stack.enter_context(operator(mission.names, domain_id, environment, mission.command_names))
-        report({"phase": "bring-up"})
         try:
+            # At once, and first what takes longest until it can fly: imports are most of the way to it.
+            for name, nodes in sorted(placement.items(), key=lambda process: "policy" not in process[1][0]):
+                processes.start_host(name, nodes)
+            processes.start("simulated_robots", "simulated_robots_node")
+            processes.start("recorder", "recorder_node")
+            node, executor = stack.enter_context(operator(mission.names, domain_id, environment, mission.command_names))
+            report({"phase": "bring-up"})
             send_first = first_orders(mission, node)
 
             def watch() -> None:
@@ -151,6 +156,7 @@ def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, re
                 processes.check()
 
             BringUp(node, executor).up(node_names(mission.names, True, True), BRING_UP_S, watch)
+            patience_s = FLOWN_S
             arm(node, executor, watch)
             began_s, before = time.monotonic(), processes.cpu_s()
             start_ns, killed_ns = _conduct(mission, node, processes, report)
@@ -163,9 +169,16 @@ def _fly(mission: Mission, placement: Mapping[str, Sequence[str]], out: Path, re
             hands = events(node.changes, start_ns)
             armed_s = (_armed_ns(changes) - launched_ns) * 1e-9
             return _Flight(start_ns, killed_ns, changes, hands, not_down, list(processes.lost), cores, armed_s)
+        except KeyboardInterrupt:
+            report({"phase": "stopping", "processes": len(processes)})
+            processes.close(patience_s)  # all robots are simulated: none is left alone
+            raise
         except BringUpError as error:
-            raise DeployError(f"{error}: {processes.last_line_of(error.node)}") from error
-        except (ArmError, ProcessError) as error:
+            busy = load.blame(sum(processes.cpu_s().values()))
+            raise DeployError(f"{error}: {processes.last_line_of(error.node)}{busy}") from error
+        except ArmError as error:
+            raise DeployError(f"{error}{load.blame(sum(processes.cpu_s().values()))}") from error
+        except ProcessError as error:
             raise DeployError(str(error)) from error
 
 

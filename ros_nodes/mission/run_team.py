@@ -84,14 +84,15 @@ def run_team(
     watch: Callable[[], None] = lambda: None,
     on_start: Callable[[], None] = lambda: None,
     on_failure: Callable[[str], None] = lambda why: None,
+    on_stop: Callable[[int], None] = lambda processes: None,
 ) -> dict[str, Any]:
     """Start the nodes of the team file and watch them until Ctrl-C; then shields end first, all others after them.
 
     ROS is that of the environment: domain, discovery range, middleware. `on_start` is called once all is checked,
     `watch` again and again. Returns what `TeamLog` heard, with the share of a core that each process took; it is in
     `RESULT` in `out` too. A process that ends by itself, a recorder too, is a failure, of which `on_failure` hears at
-    once, and the others go on, as long as there is a shield. TeamError for a bad file, ValueError where another team
-    has nodes of these names.
+    once, and the others go on, as long as there is a shield. `on_stop` hears of Ctrl-C: how many processes are
+    waited for. TeamError for a bad file, ValueError where another team has nodes of these names.
     """
     team = [robot.name for robot in load_team(file).robots]
     failures: list[dict[str, Any]] = []
@@ -117,7 +118,7 @@ def run_team(
                 watch()
                 time.sleep(WATCH_S)
         except KeyboardInterrupt:
-            pass
+            on_stop(len(processes))
         took_s = time.monotonic() - began_s
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
         processes.end_all([name for name in names if "shield" in name], LANDING_S, signal.SIGINT, log.listen)

@@ -31,6 +31,7 @@ def main() -> int:
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
+    die_with_parent()
     avoid_shared_memory()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node, executor = MissionNode(commands=()), SingleThreadedExecutor()

@@ -95,7 +95,6 @@ class PolicyNode(TurnNode):
         first_ns, first_stamp_ns = yield from self._first_measurement()
         self._inbox.start(self._state.state, self._objects.objects)
         self._asked_by = ""
-        self._tell()
         deadlines = Deadlines(self._period_s, self.clock, first_ns)
         last_woke_ns = 0
         while True:
@@ -185,6 +184,8 @@ class PolicyNode(TurnNode):
             now_ns = self.clock.now_ns()
             if self._state.update(now_ns):
                 lags_ns.append(now_ns - self._state.stamp_ns)
+                if len(lags_ns) == 1:  # it hears its robot, which may be armed while the rest is learnt
+                    self._tell()
         stamp_ns, period_ns = self._state.stamp_ns, round(self._period_s * 1e9)
         # Robots that are measured at the same moments use the same ones of them: one after the other, see `Turns`.
         place = sorted([self.robot_name, *self._peer_names]).index(self.robot_name) // PAIR

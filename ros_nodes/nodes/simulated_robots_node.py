@@ -1,5 +1,6 @@
 """All simulated robots in one process: physics in real time that behaves, to the other nodes, like hardware."""
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import fields
@@ -71,6 +72,7 @@ class SimulatedRobotsNode(ThreadNode):
         self._charge = declare(self, "battery_charge", 1.0, text, 0.0, 1.0)
 
     def configure(self) -> None:
+        os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is drawn, and a graphics library takes long to load
         from ros_nodes.simulation.simulated_team import SimulatedTeam  # MuJoCo: only here
 
         mission = load_mission(self._mission)
