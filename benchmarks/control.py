@@ -3,6 +3,7 @@
 import gc
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from deploy.runtime import PolicyRuntime
 from deploy.shield import Context, Shield, make_shield_params, narrowed_limits
 from hardware import load_robot
-from hardware.types import Peers, RobotState
+from hardware.types import ActuatorCommand, Peers, RobotState
 
 STEPS = 2000  # of one measurement
 WARM_UP = 200
@@ -31,18 +32,23 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
     state, peers = _situation(neighbours)
     command = {c.name: np.array([0.8, 0.0, 1.2], np.float32) for c in runtime.contract.commands}
     requested = runtime.step(state, peers, command).requested
-    busy = 0
+    busy, periods = 0, count()
 
     def policy_step(k: int) -> None:
         runtime.step(state, peers, command)
 
-    def shield_step(k: int) -> None:
+    def shielded(request: ActuatorCommand) -> None:
         nonlocal busy
-        busy += bool(shield.step(k * 0.02, Context(state, peers), requested, 0.005)[1].intervention > 0)
+        period = next(periods)
+        state.base_pos[0] += 0.006 if period % 2 else -0.006  # an estimate that stands still would be a frozen one
+        state.base_lin_vel[0] *= -1.0
+        busy += bool(shield.step(period * 0.02, Context(state, peers), request, 0.005)[1].intervention > 0)
+
+    def shield_step(k: int) -> None:
+        shielded(requested)
 
     def both(k: int) -> None:
-        step = runtime.step(state, peers, command)
-        shield.step(k * 0.02, Context(state, peers), step.requested, 0.005)
+        shielded(runtime.step(state, peers, command).requested)
 
     layers = {"policy runtime": policy_step, "shield": shield_step, "policy and shield": both}
     rows: dict[str, list[list[float]]] = {f"{name}{rest}": [] for rest in ("", ", after a pause") for name in layers}
@@ -60,7 +66,7 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
             name: dict(zip(("p50", "p99", "max"), np.median(values, axis=0).tolist(), strict=True))
             for name, values in rows.items()
         },
-        "shield_intervened_share": busy / (repeats * (STEPS + RESTED + 2 * WARM_UP)),
+        "shield_intervened_share": busy / next(periods),
         "cold_start": cold,
     }
 

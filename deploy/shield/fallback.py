@@ -67,6 +67,12 @@ class Fallback(Protocol):
     def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
         """Why `state` cannot follow `last` after `elapsed_s`, or an empty string."""
 
+    def check_frozen(self, state: RobotState, stamp_s: float) -> str:
+        """Why `state`, measured at `stamp_s`, is only the one of before, or an empty string."""
+
+    def doubt(self, state: RobotState, stamp_s: float) -> str:
+        """Why `state`, which is used, contradicts those before it, or an empty string."""
+
     def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
         """Why the request cannot be used, or an empty string."""
 

@@ -161,11 +161,13 @@ class Shield:
             if self.fallback.uses_peers:
                 self._trip(now_s, wrong_peers if check_age(self.params, "peers", now_s - self._peers_s) else "")
             self._trip(now_s, wrong_request if check_age(self.params, "request", now_s - self._request_s) else "")
+        doubt = "" if wrong_state else self.fallback.doubt(self._state, self._state_s)
+        self._trip(now_s, doubt)
         fallen = self.fallback.check_envelope(self._state)
         self._was_upright = self._was_upright or not fallen
         if self._request is not None or self._was_upright:  # else it may lie
             self._trip(now_s, fallen, latched=True)
-        good = not (wrong_state or wrong_peers or (wrong_request and not waiting))
+        good = not (wrong_state or wrong_peers or doubt or (wrong_request and not waiting))
         self._count_hold(elapsed_s, good, good and (waiting or self._request_s > last_request_s + ORDER_TOL_S))
         if self._tripped_s is not None:
             react = self.fallback.go_blind if blind else self.fallback.fall_back
@@ -192,9 +194,11 @@ class Shield:
         """Keep a good state; instead of a bad one dead-reckon the last good one."""
         reason = self.fallback.check_state(state)
         if not reason and state is not None and self._state is not None:
-            reason = check_order(now_s - float(state.age), self._state_s)
-            reason = reason or self.fallback.check_jump(state, self._state, elapsed_s)
-            if reason and check_age(self.params, "state", now_s - self._state_s):
+            stamp_s = now_s - float(state.age)
+            reason = check_order(stamp_s, self._state_s)
+            frozen = self._mode is not Mode.OFF and self.fallback.check_frozen(state, stamp_s)
+            reason = reason or frozen or self.fallback.check_jump(state, self._state, elapsed_s)
+            if reason and not frozen and check_age(self.params, "state", now_s - self._state_s):
                 if self._mode is not Mode.OFF:
                     self._trip(now_s, reason, latched=True)
                 reason = ""  # where all measurements disagree with the prediction for so long, the prediction is wrong

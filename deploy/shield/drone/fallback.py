@@ -6,6 +6,7 @@ import numpy as np
 
 from deploy.shield.drone.constraints import row_names
 from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
+from deploy.shield.drone.motion import MotionCheck
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.guards import check_jump, check_request, check_state
@@ -36,6 +37,7 @@ class DroneFallback:
         self.params, self.spec = params, spec
         self.holds_s = params.hold_s
         underground = (*params.geofence_low[:2], params.ground_z_m - 10.0)
+        self._motion = MotionCheck()
         self._landing_params = replace(params, geofence_low=underground)
         self.reset()
 
@@ -58,6 +60,15 @@ class DroneFallback:
 
     def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
         return check_jump(self.params, state, last.base_pos, elapsed_s)
+
+    def check_frozen(self, state: RobotState, stamp_s: float) -> str:
+        if self._height_m(state) < self.params.landed_height_m:
+            self._motion.forget()
+            return ""
+        return self._motion.check_frozen(state, stamp_s)
+
+    def doubt(self, state: RobotState, stamp_s: float) -> str:
+        return self._motion.doubt(state, stamp_s)
 
     def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
         return check_request(self.params, self.spec, requested, age_s)

@@ -51,6 +51,12 @@ class JointFallback:
     def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
         return check_joint_jump(self.params, self.spec, self._limits, state, last, elapsed_s)
 
+    def check_frozen(self, state: RobotState, stamp_s: float) -> str:
+        return ""
+
+    def doubt(self, state: RobotState, stamp_s: float) -> str:
+        return ""
+
     def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
         return check_joint_request(self.params, self.spec, self._limits, requested, age_s)
 

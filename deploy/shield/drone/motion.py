@@ -1,0 +1,57 @@
+"""Whether what is measured can be the motion of one robot: an estimator can freeze, or lose one of its sensors."""
+
+import numpy as np
+
+from hardware.rotation import rotate
+from hardware.types import RobotState
+
+FROZEN_S = 0.1  # a robot in the air is never measured twice at the same place, speed and attitude to the last bit
+WINDOW_S = 0.5  # over which positions and velocities are compared
+APART_M = 0.25  # between the way that positions tell and the one that velocities tell: five times what noise does
+GAP_S = 0.2  # without a measurement, after which it begins anew
+SAME_S = 1e-4  # a measurement that is looked at twice
+
+
+class MotionCheck:
+    """Compares each measurement of a robot in the air with those before it."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew with the next measurement."""
+        self._doubt, self._seen = "", b""
+        self._stamp_s = self._changed_s = self._followed_s = self._since_s = -np.inf
+        self._from = self._vel = self._way = np.zeros(3)
+
+    def check_frozen(self, state: RobotState, stamp_s: float) -> str:
+        """Why `state`, which was measured at `stamp_s`, is the one of before, or an empty string."""
+        seen = b"".join(x.tobytes() for x in (state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel))
+        if seen != self._seen or stamp_s - self._stamp_s > GAP_S:
+            self._seen, self._changed_s = seen, stamp_s
+        self._stamp_s = stamp_s
+        same_s = stamp_s - self._changed_s
+        return f"estimate has not changed for {1e3 * same_s:.0f} ms" if same_s > FROZEN_S else ""
+
+    def doubt(self, state: RobotState, stamp_s: float) -> str:
+        """Why position or velocity is wrong, nobody knows which, or an empty string; holds until a window without."""
+        elapsed_s = stamp_s - self._followed_s
+        if abs(elapsed_s) < SAME_S:
+            return self._doubt
+        pos, vel = np.array(state.base_pos), rotate(state.base_quat, state.base_lin_vel)
+        if not 0.0 < elapsed_s < GAP_S:
+            self._begin(pos, stamp_s)
+        else:
+            self._way = self._way + 0.5 * elapsed_s * (vel + self._vel)
+            apart_m = float(np.linalg.norm(pos - self._from - self._way))
+            if apart_m > APART_M:
+                self._doubt = f"position and velocity differ by {apart_m:.2f} m of way"
+                self._begin(pos, stamp_s)
+            elif stamp_s - self._since_s > WINDOW_S:
+                self._doubt = ""
+                self._begin(pos, stamp_s)
+        self._vel, self._followed_s = vel, stamp_s
+        return self._doubt
+
+    def _begin(self, pos: np.ndarray, stamp_s: float) -> None:
+        self._from, self._way, self._since_s = pos, np.zeros(3), stamp_s

@@ -1,0 +1,70 @@
+"""An estimator that freezes, sticks or slides takes the robot from its policy before it leaves its fence."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_shield_supervisor import HOVER, PARAMS, SPEC, Flight
+
+from deploy.shield import Mode
+from hardware.rotation import rotate_inverse
+
+AWAY = np.float32([1.05 * HOVER[0], 0.0, 0.6, 0.0])  # tilts, and goes
+
+
+def speeding(speed: float = 1.0) -> Flight:
+    """A robot that flies to positive x under its policy."""
+    flight = Flight().after_ramp()
+    for _ in range(100):
+        tilt_rate = 2.0 if flight.data.qvel[0] < speed and flight.data.qpos[5] < 0.1 else -2.0
+        flight.step(np.float32([1.03 * HOVER[0], 0.0, tilt_rate if abs(flight.data.qpos[5]) < 0.12 else 0.0, 0.0]))
+        if flight.data.qvel[0] > speed:
+            return flight
+    raise AssertionError("it does not speed up")
+
+
+def test_a_frozen_estimate_with_fresh_stamps_brings_the_robot_down_level():
+    flight = speeding()
+    frozen = flight.state()
+    reasons = [flight.step(AWAY, state=replace(frozen))[1] for _ in range(round(6.0 / PARAMS.control_dt_s))]
+    tripped = next(k for k, report in enumerate(reasons) if report.mode not in (Mode.NOMINAL, Mode.FILTERED))
+    assert tripped * PARAMS.control_dt_s <= 0.25
+    assert "has not changed" in reasons[tripped].reason
+    assert reasons[-1].mode is Mode.OFF
+    assert flight.data.qpos[0] < PARAMS.geofence_high[0]
+
+
+@pytest.mark.parametrize("what", ["velocity stuck at zero", "position stuck", "position slides"])
+def test_a_position_that_is_not_where_the_velocity_leads_lands_the_robot(what):
+    flight = speeding()
+    start = flight.state()
+
+    def wrong(step: int):
+        state = flight.state()
+        if what == "velocity stuck at zero":
+            return replace(state, base_lin_vel=np.zeros(3))
+        if what == "position stuck":
+            return replace(state, base_pos=start.base_pos + 1e-4 * (step % 2))
+        return replace(state, base_pos=state.base_pos + np.array([0.0, 0.016 * step, 0.0]))  # 0.8 m/s
+
+    reports = [flight.step(AWAY, state=wrong(step))[1] for step in range(round(8.0 / PARAMS.control_dt_s))]
+    tripped = next(k for k, report in enumerate(reports) if report.mode not in (Mode.NOMINAL, Mode.FILTERED))
+    assert tripped * PARAMS.control_dt_s <= 0.5
+    assert "position and velocity differ" in reports[tripped].reason
+    assert any(report.latched for report in reports)
+
+
+def test_an_adversary_that_is_measured_with_noise_is_not_doubted():
+    rng = np.random.default_rng(1)
+    flight, request = Flight().after_ramp(), HOVER
+    for step in range(2000):
+        if step % 25 == 0:
+            request = rng.uniform(SPEC.command_low, SPEC.command_high)
+        true = flight.state()
+        vel_w = rng.normal(0.0, 0.03, 3)
+        measured = replace(
+            true,
+            base_pos=true.base_pos + rng.normal(0.0, 0.005, 3),
+            base_lin_vel=true.base_lin_vel + rotate_inverse(true.base_quat, vel_w),
+        )
+        assert flight.step(request, state=measured)[1].mode in (Mode.NOMINAL, Mode.FILTERED), flight.modes[-1]
