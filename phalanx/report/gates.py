@@ -76,17 +76,18 @@ def _on_time(name: str, value: float | None, limit: float, unit: str, ros: Mappi
 def _slowness(ros: Mapping[str, Any]) -> tuple[float, str]:
     """By what factor the machine is slower than it should be, at least 1, and what was found of it.
 
-    By its bare echoes while nothing of ours ran, or by what other programs left of the processor during the mission.
+    By its bare echoes while nothing of ours ran; or by other programs during the mission: what has to wait for the
+    processor waits longer as its idle share shrinks, which would have been larger without them.
     """
-    cores, others = ros["machine_cores"], ros["other_programs_cores"]
+    cores, others, ours = ros["machine_cores"], ros["other_programs_cores"], sum(ros["cores"].values())
     echoes = {when: echo["p95"] for when, echo in ros["bare_echo_ms"].items() if echo}
     factors = [1.0, *(ms / ECHO_MS for ms in echoes.values())]
     found = [f"{ms:.1f} ms {when}" for when, ms in echoes.items()]
     words = [f"bare echoes took {' and '.join(found)} the mission (p95, quiet: {ECHO_MS:g} ms)"] * bool(found)
     if others is not None:
-        words.insert(0, f"other programs held {others:.1f} of {cores} cores")
+        words.insert(0, f"other programs held {others:.1f} of {cores} cores, this one {ours:.1f}")
         if others > FREE_CORES:
-            factors.append(cores / max(cores - others, 1e-3))
+            factors.append((cores - ours) / max(cores - ours - others, 1e-3))
     return max(factors), "; ".join(words)
 
 
