@@ -38,7 +38,7 @@ class DemoCfg:
 
 def quick_changes() -> dict[str, Any]:
     """What `--quick` changes: a training too short to succeed, fewer starts, a shorter flight; the rest is as real."""
-    return {"train_s": 20.0, "num_envs": 256, "episodes": 32, "mission_s": 12.0, "kill_after_s": 6.0, "quick": True}
+    return {"train_s": 8.0, "num_envs": 256, "episodes": 32, "mission_s": 12.0, "kill_after_s": 6.0, "quick": True}
 
 
 def run_demo(cfg: DemoCfg, display: Display) -> dict[str, Any]:

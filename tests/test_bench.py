@@ -1,11 +1,13 @@
 """The benchmarks: what they count is what happened, and what they print is complete."""
 
 import importlib.util
+import io
 import json
 import os
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import torch
 from one_group import make_env
 
 from benchmarks.__main__ import bench as bench_command
+from benchmarks.__main__ import main
 from benchmarks.footprint import footprint, per_world
 from benchmarks.scale import grid_task
 from benchmarks.sim import figures
@@ -27,9 +30,18 @@ ROOT = Path(__file__).parent.parent
 
 
 def bench(*args: str) -> subprocess.CompletedProcess[str]:
+    """The command in this process, which has loaded the libraries already."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(stdout), redirect_stderr(stderr):
+        patch.setattr(sys, "argv", ["benchmarks", *args])
+        with pytest.raises(SystemExit) as exit:
+            main()
+    return subprocess.CompletedProcess(args, exit.value.code, stdout.getvalue(), stderr.getvalue())
+
+
+def bench_alone(*args: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks", *args]
-    environment = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # compiling takes half as long
-    return subprocess.run(command, capture_output=True, text=True, timeout=800, cwd=ROOT, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=800, cwd=ROOT)
 
 
 def test_ratios_are_of_costs_measured_in_the_same_turn():
@@ -125,7 +137,6 @@ def test_bench_sim_prints_one_object_with_every_task_and_batch():
     assert {"import_s", "make_env_s", "first_step_s"} <= set(hover["cold_start"])
 
 
-@pytest.mark.slow
 def test_unknown_task_is_refused_before_anything_is_measured():
     done = bench("sim", "--tasks", "hover", "hovver")
     assert done.returncode == 2 and "did you mean 'hover'" in done.stderr and "Traceback" not in done.stderr
@@ -161,7 +172,7 @@ def test_bench_scale_prints_a_table():
 @pytest.mark.slow
 def test_async_vector_env_runs_beside_ours_and_leaves_no_process():
     before = _children()
-    done = bench("peers", "--tasks", "hover", "--batch", "64", "--repeats", "1", "--json")
+    done = bench_alone("peers", "--tasks", "hover", "--batch", "64", "--repeats", "1", "--json")
     assert done.returncode == 0, done.stderr
     rates = json.loads(done.stdout)["tasks"]["hover"]["rates"]
     assert rates["ours"]["ours_over_this"] == pytest.approx(1.0)
@@ -173,7 +184,7 @@ def test_async_vector_env_runs_beside_ours_and_leaves_no_process():
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("envpool") is None, reason="needs the extra [bench]")
 def test_envpool_runs_beside_ours():
-    done = bench("peers", "--tasks", "reach", "--batch", "64", "--peer-batches", "8", "--repeats", "1", "--json")
+    done = bench_alone("peers", "--tasks", "reach", "--batch", "64", "--peer-batches", "8", "--repeats", "1", "--json")
     assert done.returncode == 0, done.stderr
     reach = json.loads(done.stdout)["tasks"]["reach"]
     assert reach["rates"]["EnvPool, 8 worlds"]["robot_steps_per_s"] > 0.0
@@ -186,6 +197,7 @@ def test_a_wrong_engine_is_not_measured():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quickly_compiled")
 def test_engines_are_measured_side_by_side():
     done = bench("engines", "--tasks", "hover", "--batches", "16", "--repeats", "1", "--json")
     rows = {row["engine"]: row for row in json.loads(done.stdout)["rows"]}

@@ -12,7 +12,7 @@ from rosgraph_msgs.msg import Clock
 from ros_nodes.messages.conversion import set_stamp
 from ros_nodes.messages.layout import read_stamp
 
-pytestmark = [pytest.mark.ros, pytest.mark.alone]
+pytestmark = pytest.mark.ros
 START_NS, STEP_NS = 5_000_000_000, 4_000_000
 SPEED = 0.5
 FALLBACK = ("HOLD", "LAND", "ESTOP")

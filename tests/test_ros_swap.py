@@ -17,7 +17,7 @@ from ros_nodes.lifecycle.series import read_series
 from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import FINGERPRINT, POLICY_STATUS, DiagnosticArray
 
-pytestmark = [pytest.mark.ros, pytest.mark.alone]
+pytestmark = pytest.mark.ros
 SWAP_S = 3.5  # probe, blend and trial
 TRIES = 3  # a machine that stands still for a moment is not a swap that misses a cycle
 
