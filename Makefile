@@ -5,7 +5,7 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest --quiet --no-header
-PARALLEL := --numprocesses=logical --dist=loadgroup --maxprocesses
+PARALLEL := --dist=loadgroup --numprocesses
 BESIDE_LINT = $(MAKE) --no-print-directory --jobs=2 lint without-ros
 SOURCES := hardware deploy sim policies ros_nodes phalanx
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
@@ -16,19 +16,19 @@ PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 demo: $(VENV)/.installed
 	@$(BIN)/phalanx demo $(ARGS)
 
-# What needs no wall clock shares the cores; then robots in real time, two teams at a time, for mostly they wait; then,
+# What needs no wall clock shares the cores; then robots in real time, three teams at a time, for mostly they wait; then,
 # one after the other, what measures how punctual they are. Each of the three ends with its own count.
 # The quick demo is among the latter (tests/test_demo.py), so the whole way cannot break unseen.
 test:
 	@$(BESIDE_LINT) MARKED="not ros"; status=$$?; \
-		$(PYTEST) $(PARALLEL) 2 -m "ros and not alone" || status=1; \
+		$(PYTEST) $(PARALLEL) 3 -m "ros and not alone" || status=1; \
 		$(PYTEST) -m "ros and alone" && exit $$status
 
 quick:
 	@$(BESIDE_LINT) MARKED="not ros and not slow"
 
 without-ros: $(VENV)/.installed-dev
-	@$(PYTEST) $(PARALLEL) 4 -m "$(MARKED)"
+	@$(PYTEST) $(PARALLEL) logical --maxprocesses 4 -m "$(MARKED)"
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .
