@@ -34,7 +34,7 @@ class MotionCheck:
         return f"estimate has not changed for {1e3 * same_s:.0f} ms" if same_s > FROZEN_S else ""
 
     def doubt(self, state: RobotState, stamp_s: float) -> str:
-        """Why position or velocity is wrong, nobody knows which, or an empty string; holds until a window without."""
+        """Why position or velocity is wrong, one cannot say which, or an empty string; holds until a window without."""
         elapsed_s = stamp_s - self._followed_s
         if abs(elapsed_s) < SAME_S:
             return self._doubt
