@@ -30,7 +30,7 @@ _known: ContextVar[dict[tuple, Any] | None] = ContextVar("known", default=None)
 
 @contextmanager
 def worked_out_once() -> Iterator[None]:
-    """Until its end, chains work out once what several terms ask of the same array; nobody writes to it meanwhile."""
+    """Until its end, chains work out once what several terms ask of the same array, which must not change."""
     token = _known.set({}) if _known.get() is None else None
     try:
         yield
