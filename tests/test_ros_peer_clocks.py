@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -36,6 +37,7 @@ from ros_nodes.lifecycle.peer_clocks import PeerClocks
 rclpy.init()
 node = rclpy.create_node("other")
 clocks = PeerClocks(node, clock.RobotClock(node), "another computer")
+clocks.carries(sys.argv[2])
 rclpy.spin(node)
 """
 
@@ -60,26 +62,45 @@ def test_a_computer_alone_is_silent_and_one_whose_clock_differs_keeps_robots_on_
         rig.ask("cf1", "arm")
         rig.ask("cf1", "land")
         values: dict[str, str] = {}
-        rig.node.create_subscription(
-            DiagnosticArray,
-            "/diagnostics",
-            lambda m: values.update({v.key: v.value for s in m.status if "cf1/shield" in s.name for v in s.values}),
-            10,
-        )
+        said_of_cf1: list[str] = []
+
+        def hear(message: DiagnosticArray) -> None:
+            for status in message.status:
+                if "cf1/shield" in status.name:
+                    values.update({pair.key: pair.value for pair in status.values})
+                    said_of_cf1.append(status.message)
+
+        rig.node.create_subscription(DiagnosticArray, "/diagnostics", hear, 10)
         clock, folder = SystemClock(tmp_path), tmp_path / "memory"
         folder.mkdir()
         clock.step(0.3)
         environment = os.environ | ros_environment(rig.node.context.get_domain_id()) | clock.environment
-        other = subprocess.Popen([sys.executable, "-c", OTHER, str(folder)], env=environment)
-        try:
-            key = f"clock of {socket.gethostname()} [ms]"
-            until(rig, lambda: key in values, 30.0)
-            assert float(values[key]) == pytest.approx(300.0, abs=20.0)
-            refused = rig.asked("cf2", "arm", within_s=1.0)
-            assert f"clock of {socket.gethostname()} differs by +" in refused
-        finally:
-            other.kill()
-            other.wait()
+        differs = f"clock of {socket.gethostname()} differs by +"
+        key = f"clock of {socket.gethostname()} [ms]"
+        for carried in ("somebody", "cf1"):  # a computer that has nothing to do with these robots, and one that has
+            said.clear()
+            other = subprocess.Popen([sys.executable, "-c", OTHER, str(folder), carried], env=environment)
+            try:
+                until(rig, partial(has_answered, said, carried), 30.0)
+                until(rig, lambda: values.get(key), 30.0)
+                assert float(values[key]) == pytest.approx(300.0, abs=20.0)
+                if carried == "cf1":
+                    assert differs in rig.asked("cf2", "arm", within_s=1.0)
+                else:
+                    until(rig, lambda: differs in said_of_cf1[-1], 5.0)
+                    rig.ask("cf2", "arm")
+                    rig.ask("cf2", "land")
+                    until(rig, lambda: rig.authority("cf2") == "LANDING", 5.0)
+                    until(rig, lambda: rig.authority("cf2") == "DISARMED", 20.0)
+            finally:
+                other.kill()
+                other.wait()
+
+
+def has_answered(said: list[str], carried: str) -> bool:
+    """Whether the process of another computer that carries a node of the robot has heard one of this computer."""
+    messages = [json.loads(data) for data in said]
+    return any(m["machine"] == "another computer" and m["robots"] == [carried] and m["heard"] for m in messages)
 
 
 GARBAGE = {

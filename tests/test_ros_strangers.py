@@ -1,11 +1,14 @@
 """Somebody else speaks on the topics of a robot that flies."""
 
+import time
+
 import pytest
 
 pytest.importorskip("rclpy")
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from ros_rig import Rig
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
@@ -47,3 +50,16 @@ def test_a_stranger_on_status_switches_no_requests_off_or_on_and_keeps_a_robot_f
         assert "status has 2 publishers where one is due" in team.asked("cf1", "arm")
         team.node.destroy_publisher(stranger)
         team.ask("cf1", "arm")
+
+
+def test_each_of_a_hundred_calls_at_once_is_answered(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 0.05, 0.0]]) as team:
+        team.start("simulated_robots", "cf1/shield", armed=False)
+        client = team.node.create_client(Trigger, "/cf1/shield/land")
+        assert client.wait_for_service(10.0)
+        calls = [client.call_async(Trigger.Request()) for _ in range(100)]
+        until = time.monotonic() + 15.0
+        while not all(call.done() for call in calls) and time.monotonic() < until:
+            team.executor.spin_once(timeout_sec=0.1)
+        assert sum(call.done() for call in calls) == 100
+        assert not any(call.result().success for call in calls), "a robot on the ground cannot land"

@@ -9,6 +9,7 @@ it is silent.
 import json
 import socket
 from collections import deque
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -45,6 +46,7 @@ class _Said(NamedTuple):
     sent_ns: int
     asked_ns: int  # when this computer sent its last message that arrived there, and when that was; 0 for none
     there_ns: int
+    robots: frozenset[str]  # that it says it carries nodes of
 
 
 class _Computer:
@@ -52,6 +54,7 @@ class _Computer:
         self.name = name
         self.sent_ns = self.arrived_ns = 0  # its last message: by its clock, by this one's
         self.exchanges: deque[Exchange] = deque(maxlen=KEPT)
+        self.robots: frozenset[str] = frozenset()
 
 
 class PeerClocks:
@@ -62,25 +65,34 @@ class PeerClocks:
         self._node, self._clock = node, clock
         self._machine = machine or Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._computers: dict[str, _Computer] = {}
+        self._robots: set[str] = set()  # whose nodes this process carries
         self._processes = self._greetings = 0
         self._publisher = node.create_publisher(String, TOPIC, BEST_EFFORT)
         node.create_subscription(String, TOPIC, self._hear, BEST_EFFORT)
         node.create_timer(PERIOD_S, self._beat, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
-    def offsets(self) -> dict[str, Exchange]:
-        """The best exchange with each other computer that is not silent, by host name."""
+    def carries(self, robot: str) -> None:
+        """This process has a node of `robot`: from now on it says so."""
+        self._robots.add(robot)
+
+    def offsets(self, robots: Collection[str] | None = None) -> dict[str, Exchange]:
+        """The best exchange with each other computer that is not silent, by host name.
+
+        With `robots` only with those that say that they carry nodes of one of them.
+        """
         now_ns = self._clock.now_ns()
         return {
             computer.name: min(computer.exchanges, key=lambda exchange: exchange.way_ns)
             for computer in list(self._computers.values())
             if computer.exchanges and now_ns - computer.arrived_ns < FORGET_NS
+            if robots is None or not computer.robots.isdisjoint(robots)
         }
 
-    def differing(self) -> list[str]:
-        """Clocks that certainly differ by more than robots' computers may, in words."""
+    def differing(self, robots: Collection[str] | None = None) -> list[str]:
+        """Clocks that certainly differ by more than robots' computers may, in words; `robots` as in `offsets`."""
         return [
             f"clock of {name} differs by {exchange.offset_ns * 1e-6:+.1f} ms"
-            for name, exchange in self.offsets().items()
+            for name, exchange in self.offsets(robots).items()
             if abs(exchange.offset_ns) - exchange.way_ns / 2 > AHEAD_NS
         ]
 
@@ -102,21 +114,22 @@ class PeerClocks:
             return
         self._greetings = max(0, self._greetings - 1)
         heard = {key: [computer.sent_ns, computer.arrived_ns] for key, computer in others.items()}
-        says = {"machine": self._machine, "host": socket.gethostname(), "sent": self._clock.now_ns(), "heard": heard}
-        self._publisher.publish(String(data=json.dumps(says)))
+        says = {"machine": self._machine, "host": socket.gethostname(), "robots": [*self._robots], "heard": heard}
+        self._publisher.publish(String(data=json.dumps(says | {"sent": self._clock.now_ns()})))
 
     def _hear(self, message: String, info: dict[str, int]) -> None:
         arrived_ns = self._clock.arrived_ns(info["received_timestamp"])
         said = self._read(message.data)
         if said is None or said.machine == self._machine or self._clock.is_simulated:
             return
-        key, name, sent_ns, asked_ns, there_ns = said
+        key, name, sent_ns, asked_ns, there_ns, robots = said
         if key not in self._computers:
             if len(self._computers) >= MOST:
                 return
             self._greetings = max(self._greetings, 1)
         computer = self._computers.setdefault(key, _Computer(name))
         computer.sent_ns, computer.arrived_ns = sent_ns, arrived_ns
+        computer.robots |= robots  # each of its processes names its own
         if asked_ns:
             offset_ns = ((there_ns - asked_ns) + (sent_ns - arrived_ns)) / 2
             computer.exchanges.append(Exchange(offset_ns, (arrived_ns - asked_ns) - (sent_ns - there_ns)))
@@ -128,8 +141,10 @@ class PeerClocks:
         try:
             says = json.loads(data)
             heard = says["heard"].get(self._machine)
-            times = int(says["sent"]), *(map(int, heard) if heard else (0, 0))
-            said = _Said(str(says["machine"]), str(says["host"])[:64], *times)
+            asked_ns, there_ns = map(int, heard) if heard else (0, 0)
+            times = int(says["sent"]), asked_ns, there_ns
+            robots = frozenset(name for name in says.get("robots", ()) if isinstance(name, str))
+            said = _Said(str(says["machine"]), str(says["host"])[:64], *times, robots=robots)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
         return said if all(0 <= time_ns < LATEST_NS for time_ns in times) else None
@@ -138,8 +153,9 @@ class PeerClocks:
 _CLOCKS: WeakKeyDictionary[Node, PeerClocks] = WeakKeyDictionary()
 
 
-def peer_clocks(hub: Node, clock: RobotClock) -> PeerClocks:
-    """Those of the process whose shared node is `hub`; to be called in the thread of the executor."""
+def peer_clocks(hub: Node, clock: RobotClock, robot: str) -> PeerClocks:
+    """Those of the process whose shared node is `hub`, for a node of `robot`; for the thread of the executor."""
     if hub not in _CLOCKS:
         _CLOCKS[hub] = PeerClocks(hub, clock)
+    _CLOCKS[hub].carries(robot)
     return _CLOCKS[hub]

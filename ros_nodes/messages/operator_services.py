@@ -7,10 +7,13 @@ from functools import partial
 from queue import SimpleQueue
 
 from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_srvs.srv import Trigger
 
 ESTOP = "estop"
 SERVICES = ("arm", "disarm", "start", "land", "hold", ESTOP, "reset")
+# A call is answered within a cycle. Others wait: one that a full queue has pushed out would never be answered.
+CALLS = QoSProfile(depth=500, reliability=ReliabilityPolicy.RELIABLE)
 ANSWER_WITHIN_S = 1.0  # the shield's thread serves once a cycle
 
 
@@ -32,7 +35,7 @@ class OperatorServices:
         self._is_active, self._keep_stop, self._waits = is_active, keep_stop, waits
         self._asked: SimpleQueue[tuple[str, Future[str]]] = SimpleQueue()
         for name in SERVICES:
-            node.create_service(Trigger, f"shield/{name}", partial(self._serve, name))
+            node.create_service(Trigger, f"shield/{name}", partial(self._serve, name), qos_profile=CALLS)
 
     def ask(self, name: str) -> None:
         """Ask as a service call would, without waiting for the answer."""

@@ -12,6 +12,7 @@ from ros_nodes.mission.operator import MissionNode, OrderSender
 ARM_S = 30.0  # a busy machine needs most of it
 LAND_S = 20.0
 STEADY_S = 0.7  # every policy has to fly its robot for this long before the mission begins
+GAP_S = 0.3  # without a look
 ASK_AGAIN_S = 0.5
 REFUSED_S = 0.1  # what is missing for arming comes within moments
 WATCH_S = 0.02
@@ -42,9 +43,15 @@ def arm(
     A robot that lost its policy meanwhile is started again; one that was stopped by a person is not. `watch` is called
     again and again, and may raise. Raises ArmError.
     """
-    begin = steady_since = time.monotonic()
+    begin = steady_since = looked_s = time.monotonic()
     asked: dict[str, tuple[str, float]] = {}  # what was asked of each robot last, and when
-    while (now := time.monotonic()) - steady_since < STEADY_S:
+    while True:
+        now = time.monotonic()
+        if now - looked_s > GAP_S and now - begin < ARM_S:  # what happened meanwhile was not seen
+            steady_since = now
+        looked_s = now
+        if now - steady_since >= STEADY_S:
+            return
         watch()
         node.update()
         executor.spin_once(timeout_sec=WATCH_S)

@@ -70,7 +70,7 @@ class PolicyNode(TurnNode):
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
         load = partial(PolicyRuntime.load, robot=spec, trusted=self._trusted_keys)
-        peer_clocks(self.hub, self.clock)  # so that its computer is asked, where it has no shield
+        peer_clocks(self.hub, self.clock, self.robot_name)  # so that its computer is asked, where it has no shield
         self._runtime = SwapRuntime(load(self._bundle), self._bundle, self._tell)
         serve_swaps(self, self._runtime, load)
         contract = self._runtime.contract

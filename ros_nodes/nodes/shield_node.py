@@ -102,7 +102,7 @@ class ShieldNode(TurnNode):
         self._policy_status: DiagnosticArray | None = None
         self._battery = self.subscribe(BatteryState, battery.TOPIC, qos.LATCHED)
         self._battery_state = None
-        self._clocks = peer_clocks(self.hub, self.clock)
+        self._clocks = peer_clocks(self.hub, self.clock, self.robot_name)
         self._pre_arm = PreArm(self, self._fingerprint, self._peer_names, self._state.topics)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
@@ -238,7 +238,9 @@ class ShieldNode(TurnNode):
         empty = battery.too_empty(self._battery_state, self._least_charge)
         if self._battery_state is None and self.count_publishers(battery.TOPIC):
             empty = "no word of the battery yet"
-        return authority.arm([*missing, *filter(None, [empty]), *(self._clocks.differing() if self._clocks else [])])
+        # Of computers that have to do with this robot: anybody may say something of a clock.
+        differing = self._clocks.differing([self.robot_name, *self._peer_names]) if self._clocks else []
+        return authority.arm([*missing, *filter(None, [empty]), *differing])
 
     def _hear_slow(self) -> None:
         """Take what says something now and then."""
@@ -246,7 +248,7 @@ class ShieldNode(TurnNode):
         self._battery_state = (self._battery.take() or (self._battery_state,))[0]
 
     def health(self) -> tuple[str, dict[str, str]]:
-        """The charge and other computers' clocks; a warning where it would not be armed for them."""
+        """The charge and other computers' clocks; a warning where the one is low, or one of the others differs."""
         state, clocks = self._battery_state, self._clocks
         warnings = [battery.too_empty(state, self._least_charge), *(clocks.differing() if clocks else [])]
         values = (battery.values(state) if state else {}) | (clocks.diagnostics() if clocks else {})
