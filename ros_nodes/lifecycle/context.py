@@ -18,7 +18,7 @@ def quiet_context(domain_id: int, environment: Mapping[str, str]) -> Iterator[rc
     os.environ.update(environment)  # the middleware reads them when the context begins
     context = rclpy.Context()
     try:
-        rclpy.init(context=context, domain_id=domain_id, signal_handler_options=SignalHandlerOptions.NO)
+        rclpy.init(args=[], context=context, domain_id=domain_id, signal_handler_options=SignalHandlerOptions.NO)
         yield context
     finally:
         context.try_shutdown()
