@@ -90,12 +90,14 @@ def run_mission(
     report = on_progress or (lambda progress: None)
     rate_hz = max(load_robot(member.robot).control_hz for member in mission.team)
     with bare_echo(out, rate_hz, CONFIG) if echo else nullcontext(lambda: None) as measure_echo:
-        report({"phase": "echo" if echo else "start"})
+        if echo:
+            report({"phase": "echo"})
         before = measure_echo()
         load = MachineLoad()
         flight = _fly(mission, placement, out, report, load)
         other_cores = load.others()
-        report({"phase": "echo" if echo else "evaluate"})
+        if echo:
+            report({"phase": "echo"})
         after = measure_echo()
     report({"phase": "evaluate"})
     recording = load_recording(out / "series", mission, flight.start_ns, flight.killed_ns, flight.changes)
