@@ -28,6 +28,7 @@ def test_sticks_count_only_while_the_enabling_button_is_held():
     assert joystick.read(STICK, pressed()).velocity is None
     np.testing.assert_allclose(joystick.read(STICK, pressed(4)).velocity, [0.5, 0.0, 0.0, -0.4])
     np.testing.assert_allclose(joystick.read([9.0, np.nan], pressed(4)).velocity, [0.0, 0.5, 0.0, 0.0])
+    np.testing.assert_allclose(joystick.read([-np.inf, np.inf], pressed(4)).velocity, np.zeros(4))
 
 
 def test_a_button_asks_once_and_only_stop_and_landing_need_no_enabling_button():

@@ -12,6 +12,7 @@ from std_srvs.srv import Trigger
 
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
+from ros_nodes.messages.operator_services import CALLS
 
 pytestmark = pytest.mark.ros
 
@@ -55,7 +56,8 @@ def test_a_stranger_on_status_switches_no_requests_off_or_on_and_keeps_a_robot_f
 def test_each_of_a_hundred_calls_at_once_is_answered(tmp_path):
     with Rig(tmp_path, starts=[[0.0, 0.0, 0.05, 0.0]]) as team:
         team.start("simulated_robots", "cf1/shield", armed=False)
-        client = team.node.create_client(Trigger, "/cf1/shield/land")
+        # The queue of who calls has to be as long: it is that of the answers, and of calls that were lost on their way.
+        client = team.node.create_client(Trigger, "/cf1/shield/land", qos_profile=CALLS)
         assert client.wait_for_service(10.0)
         calls = [client.call_async(Trigger.Request()) for _ in range(100)]
         until = time.monotonic() + 15.0

@@ -18,7 +18,7 @@ from test_cli import here
 
 from deploy.bundle import BundleError, load_bundle
 from deploy.bundle.fingerprint import add_fingerprint
-from deploy.bundle.signature import add_signature, key_text, public_bytes, split_signature
+from deploy.bundle.signature import add_signature, key_text, public_bytes, read_public_key, split_signature
 from deploy.runtime import PolicyRuntime
 
 MINE, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
@@ -152,3 +152,12 @@ def test_the_command_makes_a_key_and_signs_with_it(unsigned, tmp_path, monkeypat
     kept.chmod(0o644)
     assert "chmod 600" in here("sign", str(file)).stderr
     assert load_bundle(file).contract == make_contract()
+
+
+def test_what_is_no_key_file_is_refused_without_reading_all_of_it(tmp_path):
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(1 << 40)
+    for path, said in ((large, "holds no public key"), ("/dev/zero", "neither a public key"), (tmp_path, "neither")):
+        with pytest.raises(ValueError, match=said):
+            read_public_key(str(path))

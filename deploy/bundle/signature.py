@@ -18,6 +18,7 @@ _SIGNATURE = b"\x72\x6d\x0a\x11phalanx.signature\x12\x58"
 # The last letter of base64 holds fewer bits than others: of its spellings only the one that is written is a signature.
 _KEY, _SIGNED = rb"([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)", rb"([A-Za-z0-9+/]{85}[AQgw]==)"
 _TAIL = re.compile(re.escape(_SIGNER) + _KEY + re.escape(_SIGNATURE) + _SIGNED)
+KEY_FILE = 1000  # characters of a file with a key that are read: no more of what is something else
 _TAIL_SIZE = len(_SIGNER) + 44 + len(_SIGNATURE) + 88
 _PURPOSE = b"phalanx policy file "  # what was signed for another purpose is no signature of a policy
 
@@ -80,7 +81,11 @@ def read_public_key(text: str) -> bytes:
     except (binascii.Error, ValueError):
         pass
     try:
-        key = base64.b64decode(Path(os.path.expanduser(text)).read_text(encoding="ascii").strip(), validate=True)
+        path = Path(os.path.expanduser(text))
+        if not path.is_file():
+            raise FileNotFoundError(text)
+        with path.open(encoding="ascii") as file:
+            key = base64.b64decode(file.read(KEY_FILE).strip(), validate=True)
     except OSError as error:
         raise ValueError(f"trusted key {text!r}: neither a public key in base64 nor a file with one") from error
     except ValueError:

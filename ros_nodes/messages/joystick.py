@@ -38,4 +38,4 @@ class Joystick:
         if not free:
             return Hands(None, asks)
         raw = [axes[number] if 0 <= number < len(axes) else 0.0 for number in self._axes]
-        return Hands(np.clip(np.nan_to_num(raw), -1.0, 1.0) * self._scale, asks)
+        return Hands(np.clip(np.nan_to_num(raw, posinf=0.0, neginf=0.0), -1.0, 1.0) * self._scale, asks)
