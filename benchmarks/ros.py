@@ -114,5 +114,6 @@ def _figures(result: dict[str, Any]) -> dict[str, float]:
         "simulator_cores": result["cores"]["simulated_robots"],
         "all_cores": sum(result["cores"].values()),
         "other_programs_cores": result["other_programs_cores"] or 0.0,
+        "stolen_cores": result["stolen_cores"] or 0.0,
         "armed_after_s": result["armed_after_s"],
     }

@@ -30,6 +30,7 @@ GOOD = {
         "landed_safely": True,
         "bare_echo_ms": {when: {"p50": 1.6, "p95": 2.0, "p99": 5.0, "p100": 6.0} for when in ("before", "after")},
         "other_programs_cores": 0.1,
+        "stolen_cores": 0.0,
         "machine_cores": 2,
         "cores": {"simulated_robots": 0.3, "policy_host_1": 0.3, "shield_host_1": 0.4},
     },
@@ -98,6 +99,11 @@ def test_a_core_held_by_another_program_is_a_warning_that_names_it():
     assert [gate.passed for gate in late(7.0, others=1.0, kill_to_fallback_ms=150.0)] == [True]
     (gate,) = late(others=1.0, machine_cores=16)
     assert not gate.passed  # what is left of sixteen cores is enough for anything
+
+
+def test_what_the_host_of_a_virtual_machine_takes_counts_as_others():
+    (gate,) = late(stolen_cores=0.6)
+    assert gate.passed and "the host of this virtual machine 0.6" in gate.cause
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

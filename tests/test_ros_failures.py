@@ -142,3 +142,4 @@ def test_this_program_s_own_work_is_not_that_of_others():
     load = MachineLoad()
     total = sum(k * k for k in range(2_000_000))
     assert total and load.others() is not None and 0.0 <= load.others() < 256
+    assert load.stolen() is not None and 0.0 <= load.stolen() < 256

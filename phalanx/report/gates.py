@@ -80,14 +80,16 @@ def _slowness(ros: Mapping[str, Any]) -> tuple[float, str]:
     processor waits longer as its idle share shrinks, which would have been larger without them.
     """
     cores, others, ours = ros["machine_cores"], ros["other_programs_cores"], sum(ros["cores"].values())
+    stolen = ros["stolen_cores"] or 0.0
     echoes = {when: echo["p95"] for when, echo in ros["bare_echo_ms"].items() if echo}
     factors = [1.0, *(ms / ECHO_MS for ms in echoes.values())]
     found = [f"{ms:.1f} ms {when}" for when, ms in echoes.items()]
     words = [f"bare echoes took {' and '.join(found)} the mission (p95, quiet: {ECHO_MS:g} ms)"] * bool(found)
     if others is not None:
-        words.insert(0, f"other programs held {others:.1f} of {cores} cores, this one {ours:.1f}")
-        if others > FREE_CORES:
-            factors.append((cores - ours) / max(cores - ours - others, 1e-3))
+        host = f", the host of this virtual machine {stolen:.1f}" if stolen >= 0.05 else ""
+        words.insert(0, f"other programs held {others:.1f} of {cores} cores{host}, this one {ours:.1f}")
+        if (taken := others + stolen) > FREE_CORES:
+            factors.append((cores - ours) / max(cores - ours - taken, 1e-3))
     return max(factors), "; ".join(words)
 
 

@@ -1,4 +1,4 @@
-"""How much of this machine others use: other programs, and the neighbours of a virtual machine."""
+"""How much of this machine others use: other programs, and the host of a virtual machine."""
 
 import os
 import resource
@@ -20,8 +20,15 @@ class MachineLoad:
         begin, end = self._begin, _now()
         if begin is None or end is None:
             return None
-        (busy, own, at_s), (busy_end, own_end, end_s) = begin, end
+        (busy, own, at_s, _), (busy_end, own_end, end_s, _) = begin, end
         return max(0.0, (busy_end - busy) - (own_end - own) - children_s) / max(end_s - at_s, 1e-3)
+
+    def stolen(self) -> float | None:
+        """Cores that the host of a virtual machine took from it; what it took from this program others do not hold."""
+        begin, end = self._begin, _now()
+        if begin is None or end is None:
+            return None
+        return (end[3] - begin[3]) / max(end[2] - begin[2], 1e-3)
 
     def blame(self, children_s: float = 0.0) -> str:
         """What a program that was too slow says of the machine, where more threads want to run than it has cores."""
@@ -33,8 +40,8 @@ class MachineLoad:
         return f"; the machine may be too busy: load {load:.1f} on {cores} cores{used}"
 
 
-def _now() -> tuple[float, float, float] | None:
-    """Processor seconds of everything and of this program, and the time."""
+def _now() -> tuple[float, float, float, float] | None:
+    """Processor seconds of everything and of this program, the time, and processor seconds that were stolen."""
     try:
         user, nice, system, _idle, _wait, irq, softirq, steal, *_ = map(
             int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
@@ -42,5 +49,6 @@ def _now() -> tuple[float, float, float] | None:
     except (OSError, ValueError):
         return None
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    own = sum(usage.ru_utime + usage.ru_stime for usage in usages)
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK"), own, time.monotonic()
+    own, tick_s = sum(usage.ru_utime + usage.ru_stime for usage in usages), 1 / os.sysconf("SC_CLK_TCK")
+    busy = user + nice + system + irq + softirq + steal
+    return busy * tick_s, own, time.monotonic(), steal * tick_s

@@ -95,7 +95,7 @@ def run_mission(
         before = measure_echo()
         load = MachineLoad()
         flight = _fly(mission, placement, out, report, load)
-        other_cores = load.others()
+        used = {"other_programs_cores": load.others(), "stolen_cores": load.stolen()}
         if echo:
             report({"phase": "echo"})
         after = measure_echo()
@@ -106,7 +106,7 @@ def run_mission(
         **mission_metrics(recording, list(shields.values()), criterion),
         "hosts": placement,
         "cores": {name: round(share, 4) for name, share in flight.cores.items()},
-        "other_programs_cores": None if other_cores is None else round(other_cores, 2),
+        **{name: None if cores is None else round(cores, 2) for name, cores in used.items()},
         "machine_cores": os.cpu_count(),
         "bare_echo_ms": {"before": before, "after": after},
         "events": flight.events,
