@@ -23,7 +23,9 @@ def nearest_path(path: Path | str) -> str:
     """ "; did you mean ...?" with what is spelled like `path`, which does not exist, in its folder; else ""."""
     path = Path(path)
     with suppress(OSError):
-        found = [k.name for k in islice(path.parent.iterdir(), MOST) if not k.name.startswith(".")]
-        if near := next(iter(get_close_matches(path.name, found, n=1)), None):
-            return f"; did you mean {str(path.with_name(near))!r}?"
+        found = [k for k in islice(path.parent.iterdir(), MOST) if not k.name.startswith(".")]
+        # Without their suffixes, for these make any two files alike.
+        near = [k for k in found if get_close_matches(path.stem, [k.stem])]
+        best = max(near, key=lambda k: SequenceMatcher(None, k.name, path.name).ratio(), default=None)
+        return f"; did you mean {str(best)!r}?" if best else ""
     return ""
