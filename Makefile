@@ -21,7 +21,7 @@ demo: $(VENV)/.installed
 # The quick demo is among the latter (tests/test_demo.py), so the whole way cannot break unseen.
 test:
 	@$(BESIDE_LINT) MARKED="not ros"; status=$$?; \
-		$(PYTEST) $(PARALLEL) 3 -m "ros and not alone" || status=1; \
+		$(PYTEST) $(PARALLEL) 2 -m "ros and not alone" || status=1; \
 		$(PYTEST) -m "ros and alone" && exit $$status
 
 quick:
