@@ -16,7 +16,7 @@ PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 demo: $(VENV)/.installed
 	@$(BIN)/phalanx demo $(ARGS)
 
-# What needs no wall clock shares the cores; then robots in real time, three teams at a time, for mostly they wait; then,
+# What needs no wall clock shares the cores; then robots in real time, two teams at a time; then,
 # one after the other, what measures how punctual they are. Each of the three ends with its own count.
 # The quick demo is among the latter (tests/test_demo.py), so the whole way cannot break unseen.
 test:

@@ -91,6 +91,8 @@ def test_the_bag_holds_what_drone_and_arm_know_of_each_other(perched):
         counts = {connection.topic: connection.msgcount for connection in bag.connections}
     for topic in ("/objects/tray/odom", "/cf1/odom", "/panda_1/joint_states", "/cf1/command", "/panda_1/requested"):
         assert counts[topic] > 400, topic
+    for topic in ("/rosout", "/diagnostics", "/cf1/status", "/panda_1/policy/status", "/cf1/battery_state"):
+        assert counts[topic] > 0, topic
 
 
 def test_perch_is_judged_by_each_role_s_own_terms():

@@ -61,7 +61,7 @@ def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_tha
     team, out, environment = flying
     command = [sys.executable, "-m", "phalanx", "deploy", str(out.parent / "team.yaml"), "--out"]
     again = subprocess.run(
-        [*command, str(out.parent / "second")], env=environment, capture_output=True, text=True, timeout=60
+        [*command, str(out.parent / "second")], env=environment, capture_output=True, text=True, timeout=90
     )
     assert again.returncode == 2 and again.stdout == "" and not (out.parent / "second").exists()
     (line,) = again.stderr.splitlines()

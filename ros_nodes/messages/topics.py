@@ -5,12 +5,17 @@ from collections.abc import Sequence
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseArray, PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
-from sensor_msgs.msg import JointState
+from rcl_interfaces.msg import Log
+from sensor_msgs.msg import BatteryState, JointState
 from std_msgs.msg import Float64MultiArray
+
+from ros_nodes.messages import battery
+from ros_nodes.messages.diagnostics import POLICY_STATUS
 
 GROUND_TRUTH = "/ground_truth"
 GOAL = "goal"
 VELOCITY = "cmd_vel"
+OF_EVERY_NODE = {"/rosout": (Log, True), "/diagnostics": (DiagnosticArray, False)}  # as long as there is one
 
 
 def object_topic(name: str) -> str:
@@ -31,7 +36,7 @@ def team_topics(
     `joints`: whether the robots have any. `commands`: those that go to topics of their own, see `command_topic`.
     """
     topics: dict[str, tuple[type, bool]] = {GROUND_TRUTH: (PoseArray, False)}
-    topics |= {object_topic(name): (Odometry, False) for name in objects}
+    topics |= OF_EVERY_NODE | {object_topic(name): (Odometry, False) for name in objects}
     for robot in team:
         topics[f"/{robot}/odom"] = (Odometry, False)
         if joints:
@@ -43,4 +48,6 @@ def team_topics(
         topics[f"/{robot}/command"] = (JointState, False)
         topics[f"/{robot}/sent"] = (JointState, False)
         topics[f"/{robot}/status"] = (DiagnosticArray, True)
+        topics[f"/{robot}/{POLICY_STATUS}"] = (DiagnosticArray, True)
+        topics[f"/{robot}/{battery.TOPIC}"] = (BatteryState, True)
     return topics

@@ -33,6 +33,7 @@ WINDOW = 9  # polls over which rates are measured
 KEPT = 20  # changes of each robot
 DISCOVERED_S, LISTEN_S = 0.4, 0.05  # who is in the domain is known after so long
 SPEAKS_S = 2.5  # within which a node that is alive says something on /diagnostics
+SLOWEST = 8.0  # times as long on a machine where more threads want to run than it has cores
 QUIET_S = 1.0  # without a message of a topic its rate is zero
 NEVER_S = 1e6  # an age above means that there has been none
 STREAMS = {"odom": Odometry, "requested": JointState, "command": JointState}
@@ -214,12 +215,13 @@ class Monitor:
 
         A node that was killed stays known for a while, so those count that say something on `/diagnostics`.
         """
+        slow = min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), SLOWEST)
         ours, alive = {name.strip("/") for name in nodes}, set[str]()
         said, begun_s = Mailbox(self._node, DiagnosticArray, "/diagnostics", QoSProfile(depth=100)), time.monotonic()
         try:
-            while not alive and (waited_s := time.monotonic() - begun_s) < SPEAKS_S:
+            while not alive and (waited_s := time.monotonic() - begun_s) < slow * SPEAKS_S:
                 known = {f"{space}/{name}".strip("/") for name, space in self._node.get_node_names_and_namespaces()}
-                if waited_s > DISCOVERED_S and not ours & known:
+                if waited_s > slow * DISCOVERED_S and not ours & known:
                     return
                 time.sleep(LISTEN_S)
                 while (taken := said.take()) is not None:

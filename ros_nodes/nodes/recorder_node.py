@@ -12,7 +12,7 @@ from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import QUIET_NS, ThreadNode
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.messages import qos
-from ros_nodes.messages.topics import team_topics
+from ros_nodes.messages.topics import OF_EVERY_NODE, team_topics
 
 QUEUE = 200  # messages a topic: two seconds of the fastest
 POLL_S = 0.1
@@ -60,7 +60,8 @@ class RecorderNode(ThreadNode):
                 ending = stopped.is_set()  # after the end is asked for, what has arrived is still written
                 for mailbox in self._inbox:
                     while (taken := mailbox.take()) is not None:
-                        self._received_ns = self.clock.now_ns()
+                        if mailbox.topic not in OF_EVERY_NODE:
+                            self._received_ns = self.clock.now_ns()
                         bag.write(connections[mailbox.topic], self.clock.arrived_ns(taken[1]), taken[0])
                 time.sleep(0 if ending else POLL_S)
 
