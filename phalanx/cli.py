@@ -42,14 +42,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _look_after_signals() -> None:
-    """Ctrl-C is one line even while a library is imported; SIGTERM does as Ctrl-C does.
+    """Ctrl-C is one line even while a library is imported; SIGTERM and a closed terminal do as Ctrl-C does.
 
-    So a service manager, too, leaves checkpoints to resume from and no process behind.
+    So a service manager or a lost connection, too, leaves checkpoints to resume from, landed robots and no process.
     """
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in the background of a shell
     if threading.current_thread() is threading.main_thread() and not ignored:
         signal.signal(signal.SIGINT, _interrupt)
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(signal.SIGHUP, _hang_up)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -60,6 +62,15 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
             os._exit(INTERRUPTED)
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _hang_up(*_: object) -> None:
+    """The terminal is gone: what is printed now would fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        if os.isatty(stream):
+            os.dup2(null, stream)
+    signal.raise_signal(signal.SIGINT)
 
 
 def _complain(message: str, code: int) -> int:

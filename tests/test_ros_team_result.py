@@ -45,9 +45,10 @@ def printed_and_kept(team: subprocess.Popen, out: Path) -> dict:
     return result
 
 
-def test_ctrl_c_lands_the_team_and_the_result_tells_who_had_which_robot(flying):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["ctrl-c", "a closed terminal"])
+def test_what_ends_it_lands_the_team_and_the_result_tells_who_had_which_robot(flying, number):
     team, out, _ = flying
-    team.send_signal(signal.SIGINT)
+    team.send_signal(number)
     result = printed_and_kept(team, out)
     assert team.returncode == 0 and result["failures"] == [] and result["team"] == ["cf1", "cf2"]
     for robot in result["team"]:
@@ -69,10 +70,13 @@ def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_tha
     processes = subprocess.run(["pgrep", "-P", str(team.pid)], capture_output=True, text=True).stdout.split()
     team.kill()
     team.wait()
-    until = time.monotonic() + 10.0
+    until = time.monotonic() + 40.0  # they land their robots first
     while any(Path(f"/proc/{pid}").exists() for pid in processes):
         assert time.monotonic() < until, "a process is left behind"
         time.sleep(0.1)
+    said = "".join(file.read_text() for file in (out / "logs").glob("*shield*"))
+    for robot in ("cf1", "cf2"):
+        assert f"{robot}: POLICY -> LANDING" in said and f"{robot}: LANDING -> DISARMED" in said
     third = subprocess.Popen([*command, str(out.parent / "third")], env=environment, stdout=subprocess.PIPE, text=True)
     assert third.stdout.readline().startswith("team of")
     third.send_signal(signal.SIGINT)

@@ -90,6 +90,33 @@ def test_adversaries_do_not_touch_each_other_the_fence_or_the_floor(robots, seco
     assert result.fence_m < 0.0 and result.floor_m > 0.05
 
 
+class Squeezers(Adversaries):
+    """Robots that press each other into a corner while they turn, and cut in before each other."""
+
+    def __init__(self, rng: np.random.Generator):
+        super().__init__(rng)
+        self.ways = [self.into_a_corner, self.onto_the_one_in_the_corner, self.cut_in] * 2
+
+    def into_a_corner(self, now, step):
+        return self.turning(self.toward(now, np.array([3.0, 3.0, 0.0]), 25.0), -3.0)
+
+    def onto_the_one_in_the_corner(self, now, step):
+        goal = np.repeat(now.pos[:, :1], now.pos.shape[1], axis=1)
+        goal[:, 0] = 3.0, 3.0, 0.1
+        return self.turning(self.toward(now, goal, 20.0), 3.0)
+
+    def cut_in(self, now, step):
+        gap = np.linalg.norm(now.pos[:, :, None] - now.pos[:, None], axis=-1) + 1e9 * np.eye(now.pos.shape[1])
+        near = gap.argmin(-1)[..., None]
+        ahead = np.take_along_axis(now.lin_vel_w, near, axis=1)
+        return self.toward(now, np.take_along_axis(now.pos, near, axis=1) + 0.4 * ahead, 20.0)
+
+    @staticmethod
+    def turning(request, yaw_rate):
+        request[..., 3] = yaw_rate
+        return request
+
+
 class Solo:
     """Requests of one robot against the faces of its fence: one way per world, by its number modulo their number."""
 
@@ -102,6 +129,8 @@ class Solo:
             self.steered([-10.0, 0.0, 0.0]),
             self.steered([10.0 * np.cos(turn), 10.0 * np.sin(turn), 0.0]),
             self.steered([to_and_fro, to_and_fro, -to_and_fro]),
+            lambda part: Squeezers.turning(self.steered([20.0, 20.0, 0.0])(part), 3.0),
+            lambda part: Squeezers.turning(self.steered([-20.0, 20.0, 15.0])(part), -3.0),
             lambda part: np.where(rng.random(4) < 0.5, LOW, HIGH),
             lambda part: np.array([LOW[0], 0.0, 0.0, 0.0]),
             lambda part: np.array([HIGH[0], 0.0, 0.0, 0.0]),
@@ -121,11 +150,21 @@ class Solo:
 @pytest.mark.parametrize("robots", [1, 2, 4, 8])
 def test_with_all_bounds_at_their_corner_nobody_touches_another_the_fence_or_the_floor(robots):
     rng = np.random.default_rng(10 + robots)
-    attack, worlds = (Adversaries(rng), 8) if robots > 1 else (Solo(), 16)
+    attack, worlds = (Adversaries(rng), 8) if robots > 1 else (Solo(), 20)
     result = fly(PARAMS, attack, random_starts(rng, worlds, robots), 10.0, rng, corner=True)
     print(f"{robots} robots at the corner: {result}")
     assert result.margin > 0.0 and result.violations == 0
     assert result.fence_m < 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("robots", "least_m"), [(2, PARAMS.separation_m), (4, PARAMS.separation_m), (8, TOUCH_M)])
+def test_robots_that_squeeze_each_other_at_the_corner_of_all_bounds_do_not_touch(robots, least_m):
+    rng = np.random.default_rng(20 + robots)
+    result = fly(PARAMS, Squeezers(rng), random_starts(rng, 6, robots), 8.0, rng, corner=True)
+    print(f"{robots} robots squeezed: {result}")
+    assert result.distance_m > least_m
+    assert result.fence_m < 0.4 and result.floor_m > 0.05
 
 
 def test_without_the_shield_the_same_adversaries_do_touch():

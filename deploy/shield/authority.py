@@ -13,7 +13,7 @@ from hardware.types import ActuatorCommand
 START_WITHIN_S = 15.0  # take-off, home or stand-up; then it is given up
 
 IDLE_S = 1.0  # for so long a drone that has come down is sent idle commands: one message may be lost
-ASKED = "asked by a person"  # why a robot lands that is not in trouble
+ASKED = "on request"  # why a robot lands that is not in trouble
 
 
 class State(Enum):
@@ -78,7 +78,7 @@ class Authority:
             return "; ".join(troubles)
         self.shield.release()
         self._was_armed = True
-        self._become(State.ARMED, "armed by a person")
+        self._become(State.ARMED, "armed on request")
         return ""
 
     def ask(self, what: str, now_s: float) -> str:
@@ -170,7 +170,7 @@ class Authority:
         is_up = self._flies and self._mode is not Mode.OFF
         if self.state is not State.ARMED or is_up:
             return self._refuse("disarm", "in the air: land it, or stop it by estop" if is_up else "")
-        self._disarm_now("disarmed by a person")
+        self._disarm_now("disarmed on request")
         return ""
 
     def _disarm_now(self, reason: str) -> None:
@@ -185,7 +185,7 @@ class Authority:
             return self._refuse("start")
         self.shield.release()
         self._starting_since_s = now_s
-        self._become(State.STARTING, "started by a person")
+        self._become(State.STARTING, "started on request")
         return ""
 
     def _land(self, now_s: float) -> str:
@@ -200,7 +200,7 @@ class Authority:
         if self.state not in ASKS_THE_POLICY and (self.state is not State.LANDING or self._trouble):
             return self._refuse("hold", self._trouble)
         self.shield.release()
-        self._become(State.ARMED, "held by a person")
+        self._become(State.ARMED, "held on request")
         return ""
 
     def _reset(self, now_s: float) -> str:
@@ -208,12 +208,12 @@ class Authority:
         if self.state is State.LANDING:
             self._trouble = ""
             self.shield.release()
-            self._become(State.ARMED, "landing ended by a person")
+            self._become(State.ARMED, "landing ended on request")
         elif self.state in (State.STOPPED, State.FAULT):
             stands = self._falls_disarmed and self._mode is Mode.HOLD
-            self._disarm_now("acknowledged by a person")
+            self._disarm_now("acknowledged on request")
             if stands:
-                self._become(State.ARMED, "acknowledged by a person; it stands")
+                self._become(State.ARMED, "acknowledged on request; it stands")
         return ""
 
     def _become(self, state: State, reason: str) -> None:

@@ -51,15 +51,18 @@ class SupervisionParams:
         check_at_most("act_periods", self.act_periods, max(OLDEST_S / self.control_dt_s, 3.0))
 
 
-SUPERVISION_NARROWER = {
-    "control_dt_s": min,
-    "warn_periods": min,
-    "act_periods": min,
-    "recover_periods": max,
-    "latch_s": min,
-    "clock_jump_s": min,
-    "ramp_s": max,
-}
+Limits = dict[str, tuple[Any, Any]]  # of a field: the widest and the narrowest value that a policy file may give it
+
+
+def supervision_limits(usual: SupervisionParams) -> Limits:
+    """Of what all classes have in common; see `narrowed_limits`."""
+    return {
+        "warn_periods": (usual.warn_periods, 1),
+        "act_periods": (usual.act_periods, 2),
+        "recover_periods": (usual.recover_periods, 50),
+        "latch_s": (usual.latch_s, 0.0),
+        "ramp_s": (usual.ramp_s, 5.0),
+    }
 
 
 def make_params(kind: type[T], values: Mapping[str, Any], overrides: Mapping[str, Any]) -> T:

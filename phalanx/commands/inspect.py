@@ -92,8 +92,11 @@ def shield_in_words(contract: "Contract") -> list[tuple[str, ...]]:
     held: list[str] = []
     with suppress(ValueError):
         spec = load_robot(contract.robot.name)
-        limits, held = narrowed_limits(spec, contract.shield)
-        s = asdict(make_shield_params(spec, **limits))
+        try:
+            limits, held = narrowed_limits(spec, contract.shield)
+            s = asdict(make_shield_params(spec, **limits))
+        except ValueError as error:
+            return [("-", f"refused: {error}")]
     dt_ms = 1e3 * s.get("control_dt_s", 0.0)
     try:
         low, high = s["geofence_low"], s["geofence_high"]

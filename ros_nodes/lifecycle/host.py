@@ -16,7 +16,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode, TurnNode
-from ros_nodes.lifecycle.processes import die_with_parent
+from ros_nodes.lifecycle.processes import die_with_parent, outlive_next_parent
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.lifecycle.turns import Turns
 
@@ -50,6 +50,7 @@ class Interrupts:
 
     def _interrupt(self, *_: object) -> None:
         self.count += 1
+        outlive_next_parent()
 
     def _terminate(self, *_: object) -> None:
         self.terminated = True

@@ -15,7 +15,7 @@ from random import Random
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_settings
 
-PARENT = "PHALANX_PARENT_PID"
+PARENT, WHEN_GONE = "PHALANX_PARENT_PID", "PHALANX_PARENT_GONE"  # and the signal that its end sends
 PR_SET_PDEATHSIG = 1
 DISPENSABLE = ("recorder",)  # processes without which a mission goes on
 # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
@@ -31,12 +31,18 @@ class ProcessError(RuntimeError):
 
 
 def die_with_parent() -> None:
-    """In a child that `Processes` started: be terminated when the parent is gone, however it went."""
-    parent = int(os.environ.get(PARENT, "0"))
+    """In a child that `Processes` started: be sent a signal when the parent is gone, however it went."""
+    parent, number = int(os.environ.get(PARENT, "0")), int(os.environ.get(WHEN_GONE, signal.SIGTERM))
     if parent and sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
         if os.getppid() != parent:  # it went before the line above
             raise SystemExit(1)
+
+
+def outlive_next_parent() -> None:
+    """After a first signal: the end of who adopted this process must not count as a second one."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0)
 
 
 def free_domain_id() -> int:
@@ -87,8 +93,13 @@ def node_command(
 class Processes:
     """Nodes as child processes. A context manager: leaving it ends them all."""
 
-    def __init__(self, params_files: Sequence[Path], log_dir: Path, environment: Mapping[str, str]):
-        """All nodes read `params_files`, of which the later win; what they print goes to `log_dir`/<name>.log."""
+    def __init__(
+        self, params_files: Sequence[Path], log_dir: Path, environment: Mapping[str, str], lands: bool = False
+    ):
+        """All nodes read `params_files`, of which the later win; what they print goes to `log_dir`/<name>.log.
+
+        When this process is killed they end at once, or where it `lands` they land their robots first.
+        """
         self._params_files = list(params_files)
         self._log_dir = log_dir
         log_dir.mkdir(parents=True, exist_ok=True)
@@ -101,6 +112,7 @@ class Processes:
             **NODE_ENVIRONMENT,
             "PYTHONPATH": path,
             PARENT: str(os.getpid()),
+            WHEN_GONE: str(int(signal.SIGINT if lands else signal.SIGTERM)),
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._process_of: dict[str, str] = {}  # node -> process

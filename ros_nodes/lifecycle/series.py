@@ -67,7 +67,7 @@ class SeriesWriter:
 
 def read_series(path: Path) -> dict[str, np.ndarray]:
     """Columns (rows,) by name of a file that a SeriesWriter wrote, finished or not."""
-    rows = np.load(path, mmap_mode="r")
+    rows = np.load(path)  # not mapped: on a full disk the holes of such a file cannot be
     assert rows.dtype.names is not None
     count = int(np.argmax(rows[rows.dtype.names[0]] == 0.0))
     return {name: np.array(rows[name][:count]) for name in rows.dtype.names}

@@ -102,7 +102,7 @@ def run_team(
         monitor = stack.enter_context(monitoring(team))
         nodes = plan({"team": str(file), "only": "", "out": str(out)}, monitor.refuse_taken)
         settings = transport_settings(os.environ)
-        processes = stack.enter_context(Processes([CONFIG, out / PARAMETERS], out / "logs", settings))
+        processes = stack.enter_context(Processes([CONFIG, out / PARAMETERS], out / "logs", settings, lands=True))
         on_start()
         names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor), time.monotonic()
         try:

@@ -1,11 +1,13 @@
 """The filter of multirotors.
 
-What is guaranteed, and when. Two to eight Crazyflies that all run this filter with the default parameters keep every
-two centres at least `separation_m` (0.25 m) apart across and `downwash_ratio` times that (0.62 m) up and down, and stay
-inside the geofence, whatever commands are requested and all of this at once, if
+What is guaranteed, and when. Two to four Crazyflies that all run this filter with the default parameters keep every
+two centres at least `separation_m` (0.25 m) apart across and `downwash_ratio` times that (0.62 m) up and down, and one
+stays inside the geofence, whatever commands are requested and all of this at once, if
 - positions are known to 5 mm and velocities to 0.03 m/s (one sigma), and states and peers are at most 30 ms old;
 - a command takes at most 20 ms to the motors, and thrust over mass is within 10 % of the nominal one;
-- they start outside each other's ellipsoid, slower than `max_speed`.
+- they start at rest outside each other's ellipsoid, or so far apart that braking keeps it (h >= 0 in `peer_rows`).
+Robots that press each other against the fence may leave it by 0.4 m: it gives way to collisions, but for its lower
+face. Eight that press each other into one corner come within 0.2 m, and do not touch (0.155 m).
 A peer whose messages are older is kept at a larger distance (`peer_accel` age^2 / 2, up to `peer_age_cap_s`), on the
 assumption that its own shield brings it to a hover. This is an engineering margin, shown by simulation against
 adversaries (tests/test_shield_adversary.py); it is not a certificate.
@@ -48,7 +50,7 @@ from deploy.shield.qp.batched import solve_batch
 from deploy.shield.qp.single import solve_one
 from deploy.shield.types import Context, FilterInfo
 from hardware.spec import RobotSpec
-from hardware.types import Array
+from hardware.types import Array, RobotState
 
 ROW_TOL = 1e-6  # m/s^2, by which a request may exceed a row and still count as allowed
 FALLBACK_STEPS = 12  # of gradient descent; more change the fallback by less than the noise of a measurement
@@ -84,7 +86,7 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
             return clamped, FilterInfo(margin, np.zeros(bound.shape, dtype=bool), np.True_, np.float64(0.0))
         push = tie_break(xp, params, rows, excess, context.peers.pos.shape[-2])
         accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push, row_counts(context))
-        sent = _command(xp, params, spec, rot, turn, request, accel).astype(target.dtype)
+        sent = _command(xp, params, spec, state, rot, request, accel).astype(target.dtype)
         return sent, FilterInfo(margin, active, feasible, norm(xp, accel - wanted))
     info = FilterInfo(margin, xp.zeros_like(excess, dtype=xp.bool), xp.ones_like(allowed), xp.zeros_like(bound[..., 0]))
     if bool(allowed.all()):
@@ -96,8 +98,8 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     )
     info.intervention[part] = norm(xp, accel - wanted[part])
     sent = xp.asarray(clamped, copy=True)
-    rot, turn, request = ([column[part] for column in value] for value in (rot, turn, request))
-    sent[part] = xp.astype(_command(xp, params, spec, rot, turn, request, accel), target.dtype)
+    rot, request = ([column[part] for column in value] for value in (rot, request))
+    sent[part] = xp.astype(_command(xp, params, spec, state, rot, request, accel, part), target.dtype)
     return sent, info
 
 
@@ -127,20 +129,31 @@ def fallback_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Arr
 
 
 def _command(
-    xp: Any, params: ShieldParams, spec: RobotSpec, rot: Columns, turn: Columns, request: Columns, accel: Array
+    xp: Any,
+    params: ShieldParams,
+    spec: RobotSpec,
+    state: RobotState,
+    rot: Columns,
+    request: Columns,
+    accel: Array,
+    part: Any = ...,
 ) -> Array:
-    """The request, changed so that `accel` (..., 3) results after the look-ahead, when `rot` has gone on by `turn`.
+    """The request, changed so that `accel` (..., 3) results after the look-ahead; of the robots `part` of `state`.
 
-    The thrust is the part of the wanted one along the axis that the rates which are sent lead to: under the request's
-    own ones the axis may point anywhere.
+    Without its yaw: in a body that turns, a tilt that is asked for now is one to another side then. The thrust is the
+    part of the wanted one along the axis that the rates which are sent lead to: under the request's own ones the axis
+    may point anywhere.
     """
     assert spec.flight is not None
     authority = rate_authority_s(params, spec.flight)
+    level = (request[1], request[2], 0.0 * request[3])
+    rate, age = columns(state.base_ang_vel[part]), double(state.age[part])
+    turn = turn_matrix(predicted_turn(params, spec.flight, rate, level, age))
     lift = rotated_back(turn, rotated_back(rot, lift_of(columns(accel))))
     missing, _ = missing_turn(lift)
-    rates = [rate + angle / authority for rate, angle in zip(request[1:], missing, strict=True)]
+    rates = [rate + angle / authority for rate, angle in zip(level, missing, strict=True)]
     sent = columns(clamp(xp, spec, join([spec.mass_kg * lift[2], *rates])))[1:]
-    done = turn_matrix([authority * (rate - asked) for rate, asked in zip(sent, request[1:], strict=True)])
+    done = turn_matrix([authority * (rate - asked) for rate, asked in zip(sent, level, strict=True)])
     lift = rotated_back(done, lift)
     return clamp(xp, spec, join([spec.mass_kg * lift[2], *rates]))
 

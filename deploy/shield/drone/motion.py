@@ -7,7 +7,7 @@ from hardware.types import RobotState
 
 FROZEN_S = 0.1  # a robot in the air is never measured twice at the same place, speed and attitude to the last bit
 WINDOW_S = 0.5  # over which positions and velocities are compared
-APART_M = 0.25  # between the way that positions tell and the one that velocities tell: five times what noise does
+APART_M = 0.4  # between the ways that positions and velocities tell; velocities 0.1 s late stay below it
 GAP_S = 0.2  # without a measurement, after which it begins anew
 SAME_S = 1e-4  # a measurement that is looked at twice
 

@@ -5,15 +5,18 @@ from math import cos, radians
 from typing import Any
 
 from deploy.shield.param_checks import (
-    SUPERVISION_NARROWER,
+    Limits,
     NotNegative,
     Positive,
     ShieldParamsError,
     SupervisionParams,
     check_at_most,
     make_params,
+    supervision_limits,
 )
 from hardware.spec import GRAVITY, RobotSpec
+
+MIN_SIDE_M = 0.6  # of a geofence: below, its faces leave no room between their braking distances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,7 @@ class ShieldParams(SupervisionParams):
     # Pairwise barrier on coordinates whose z is divided by downwash_ratio: an ellipsoid around each robot.
     separation_m: Positive  # guaranteed least horizontal distance between two centres
     downwash_ratio: Positive = 2.5  # least vertical distance = ratio * separation
-    buffer_m: NotNegative = 0.08  # added to separation in the barrier: room for noise, delay and model errors
+    buffer_m: NotNegative = 0.16  # added to separation in the barrier: room for noise, delay and model errors
     brake_accel: Positive = 2.0  # m/s^2, each robot's share of the braking that the barrier counts on
     approach_gain: Positive = 3.0  # 1/s, allowed closing speed per metre where the braking curve is steeper
     barrier_gain: Positive = 5.0  # 1/s, how fast a used-up barrier is restored
@@ -37,7 +40,7 @@ class ShieldParams(SupervisionParams):
     command_delay_s: NotNegative = 0.02  # s, transport part of latency and look-ahead, in which the body keeps its rate
 
     # The robot's own envelope.
-    max_tilt_rad: float
+    max_tilt_rad: Positive
     max_climb_accel: Positive  # m/s^2
     max_descent_accel: Positive = 4.0  # m/s^2
     max_speed: Positive = 2.5  # m/s
@@ -56,36 +59,34 @@ class ShieldParams(SupervisionParams):
         SupervisionParams.__post_init__(self)
         if not all(low < high for low, high in zip(self.geofence_low, self.geofence_high, strict=True)):
             raise ShieldParamsError(f"geofence {self.geofence_low} .. {self.geofence_high}: low must be below high")
+        if not all(high - low >= MIN_SIDE_M for low, high in zip(self.geofence_low, self.geofence_high, strict=True)):
+            raise ShieldParamsError(
+                f"geofence {self.geofence_low} .. {self.geofence_high}: every side must have at least {MIN_SIDE_M} m"
+            )
 
 
-# How a policy file may change them, towards the safe side only; all others are the robot's.
-NARROWER = {
-    **SUPERVISION_NARROWER,
-    "separation_m": max,
-    "downwash_ratio": max,
-    "buffer_m": max,
-    "max_tilt_rad": min,
-    "max_climb_accel": min,
-    "max_descent_accel": min,
-    "max_speed": min,
-    "geofence_low": max,
-    "geofence_high": min,
-    "fence_buffer_m": max,
-    "land_speed": min,
-}
+def flight_limits(spec: RobotSpec) -> Limits:
+    """What a policy file may set, each from its widest to its narrowest value; all other fields are the robot's.
 
-
-def widest_flight_limits(spec: RobotSpec) -> dict[str, Any]:
-    """Of `NARROWER`, what a policy file may come to: the default, but down to the ground, and up with full thrust."""
+    Tilt, descent and the buffers are not among them: braking rests on them, so that less of them is not safer.
+    """
     flight = spec.flight
     assert flight is not None
-    default = make_flight_params(spec)
+    usual = make_flight_params(spec)
     lift = dict(zip(spec.channel_names, spec.command_high, strict=True))["thrust"] / flight.hover_thrust_n
-    low = (*default.geofence_low[:2], default.ground_z_m)
-    return {name: getattr(default, name) for name in NARROWER} | {
-        "max_climb_accel": GRAVITY * (lift - 1.0),
-        "geofence_low": low,
-    }
+    low, high = usual.geofence_low, usual.geofence_high
+    return (
+        supervision_limits(usual)
+        | {
+            "separation_m": (usual.separation_m, 2.0 * usual.separation_m),
+            "downwash_ratio": (usual.downwash_ratio, 2.0 * usual.downwash_ratio),
+            "max_climb_accel": (GRAVITY * (lift - 1.0), usual.max_climb_accel),  # full thrust
+            "max_speed": (usual.max_speed, 0.5),
+            "geofence_low": ((*low[:2], usual.ground_z_m), tuple(x - MIN_SIDE_M for x in high)),
+            "geofence_high": (high, tuple(x + MIN_SIDE_M for x in low)),
+            "land_speed": (usual.land_speed, 0.2),
+        }
+    )
 
 
 def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.shield.param_checks import (
-    SUPERVISION_NARROWER,
     HalfShare,
+    Limits,
     NotNegative,
     Positive,
     Share,
@@ -16,27 +16,10 @@ from deploy.shield.param_checks import (
     ShieldParamsError,
     SupervisionParams,
     make_params,
+    supervision_limits,
 )
 from hardware.spec import RobotSpec
 
-# How a policy file may change them, towards the safe side only; all others are the robot's.
-NARROWER = {
-    **SUPERVISION_NARROWER,
-    "position_low": max,
-    "position_high": min,
-    "max_velocity": min,
-    "max_acceleration": min,
-    "max_effort": min,
-    "range_margin": max,
-    "speed_share": min,
-    "effort_share": min,
-    "brake_share": min,
-    "pickup_share": max,
-    "max_power_w": min,
-    "target_speed_share": min,
-    "max_tilt_rad": min,
-    "min_height_share": max,
-}
 PER_CHANNEL = ("position_low", "position_high", "max_velocity", "max_acceleration", "max_effort")
 
 
@@ -83,6 +66,25 @@ class JointShieldParams(SupervisionParams):
         for low, high in zip(self.position_low, self.position_high, strict=True):
             if not low < high:
                 raise ShieldParamsError(f"shield parameter position_low = {low:g} must be below {high:g}")
+
+
+def joint_limits(spec: RobotSpec) -> Limits:
+    """What a policy file may set, each from its widest to its narrowest value; all other fields are the robot's.
+
+    Effort, power and the falling envelope are not among them: an arm that may not hold its weight is not safer.
+    """
+    usual = make_joint_params(spec)
+    span = [(low, high, 0.45 * (high - low)) for low, high in zip(usual.position_low, usual.position_high, strict=True)]
+    return supervision_limits(usual) | {
+        "position_low": (usual.position_low, tuple(low + most for low, _, most in span)),
+        "position_high": (usual.position_high, tuple(high - most for _, high, most in span)),
+        "max_velocity": (usual.max_velocity, tuple(0.05 * speed for speed in usual.max_velocity)),
+        "range_margin": (usual.range_margin, 0.2),
+        "speed_share": (usual.speed_share, 0.1),
+        "brake_share": (usual.brake_share, 0.1),
+        "pickup_share": (usual.pickup_share, 0.9),
+        "target_speed_share": (usual.target_speed_share, 0.05),
+    }
 
 
 def make_joint_params(spec: RobotSpec, **overrides: Any) -> JointShieldParams:
