@@ -57,6 +57,18 @@ def test_a_takeover_is_told_with_robot_time_modes_and_reason():
     }
 
 
+def test_a_robot_that_was_lost_just_before_the_mission_began_is_told():
+    told = modes(
+        (-3.0, "NOMINAL", "", False),
+        (-2.0, "HOLD", "request 99 ms old", False),
+        (-1.0, "NOMINAL", "", False),
+        (-0.1, "HOLD", "request 104 ms old", False),
+        (0.03, "LAND", "request 126 ms old", True),
+    )
+    (lost,) = takeovers({"cf1": told}, 0)
+    assert (lost.t_s, lost.reason, lost.latched) == (-0.1, "request 126 ms old", True)
+
+
 def test_a_robot_lost_for_good_is_a_failure_unless_its_policy_was_killed():
     (failure,) = lost_robots(MISSION, takeovers(CHANGES, 0), None)
     assert failure == {"robot": "cf2", "t_s": 4.0, "why": "shield FILTERED -> HOLD for good: request 101 ms old"}

@@ -29,7 +29,10 @@ class Takeover:
 
 
 def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[Takeover]:
-    """Takeovers since the mission began at `start_ns` (robot time), by time; `changes`: modes of each shield."""
+    """Takeovers of the mission that began at `start_ns` (robot time), by time; `changes`: modes of each shield.
+
+    One before its beginning is told where the policy did not have the robot again by then.
+    """
     found = []
     for robot, modes in changes.items():
         policy, current = "", None
@@ -41,11 +44,12 @@ def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> lis
                 policy, current = mode.mode, None
             elif current is None:
                 current = Takeover(robot, t_s, policy, mode.mode, mode.reason, mode.latched)
-                if policy and t_s >= 0.0:
+                if policy:
                     found.append(current)
             elif mode.latched and not current.latched:
                 current.latched, current.reason = True, mode.reason
-    return sorted(found, key=lambda takeover: takeover.t_s)
+    told = [t for t in found if t.t_s >= 0.0 or t.until_s is None or t.until_s > 0.0]
+    return sorted(told, key=lambda takeover: takeover.t_s)
 
 
 def events(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[dict[str, Any]]:
