@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -66,7 +67,10 @@ def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_tha
     )
     assert again.returncode == 2 and again.stdout == "" and not (out.parent / "second").exists()
     (line,) = again.stderr.splitlines()
-    assert f"another team is in ROS domain {environment['ROS_DOMAIN_ID']}: node cf" in line
+    taken = (
+        r"another team is in ROS domain (\d+): node (cf[12]/|simulated_robots|mission|recorder)\S* ?is there already"
+    )
+    assert (found := re.search(taken, line)) and found[1] == environment["ROS_DOMAIN_ID"], line
     processes = subprocess.run(["pgrep", "-P", str(team.pid)], capture_output=True, text=True).stdout.split()
     team.kill()
     team.wait()
