@@ -31,7 +31,7 @@ class Takeover:
 def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[Takeover]:
     """Takeovers of the mission that began at `start_ns` (robot time), by time; `changes`: modes of each shield.
 
-    One before its beginning is told where the policy did not have the robot again by then.
+    One before its beginning counts where the policy did not have the robot again by then.
     """
     found = []
     for robot, modes in changes.items():
@@ -48,8 +48,8 @@ def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> lis
                     found.append(current)
             elif mode.latched and not current.latched:
                 current.latched, current.reason = True, mode.reason
-    told = [t for t in found if t.t_s >= 0.0 or t.until_s is None or t.until_s > 0.0]
-    return sorted(told, key=lambda takeover: takeover.t_s)
+    counted = [t for t in found if t.t_s >= 0.0 or t.until_s is None or t.until_s > 0.0]
+    return sorted(counted, key=lambda takeover: takeover.t_s)
 
 
 def events(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[dict[str, Any]]:
