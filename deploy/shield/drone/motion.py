@@ -8,7 +8,7 @@ from hardware.types import RobotState
 FROZEN_S = 0.1  # a robot in the air is never measured twice at the same place, speed and attitude to the last bit
 WINDOW_S = 0.5  # over which positions and velocities are compared
 APART_M = 0.4  # between the ways that positions and velocities tell; velocities 0.1 s late stay below it
-GAP_S = 0.2  # without a measurement, after which it begins anew
+GAP_S = 0.2  # without a measurement, after which it starts over
 SAME_S = 1e-4  # a measurement that is looked at twice
 
 
@@ -19,7 +19,7 @@ class MotionCheck:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew with the next measurement."""
+        """Start over with the next measurement."""
         self._doubt, self._seen = "", b""
         self._stamp_s = self._changed_s = self._followed_s = self._since_s = -np.inf
         self._from = self._vel = self._way = np.zeros(3)

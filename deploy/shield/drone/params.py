@@ -100,8 +100,8 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         "control_dt_s": 1.0 / spec.control_hz,
         "separation_m": 1.6 * 2 * spec.radius_m,
         "latency_s": lag + 0.03,
-        # An attitude gain of 11.7 1/s for a Crazyflie: stable up to 30 ms of state age and 20 ms to the motors, with a
-        # rate loop half as slow again up to 20 + 20 ms. With 19.6 1/s (lag + 0.04) it circled from 20 + 20 ms on.
+        # It decides the attitude gain, 11.7 1/s for a Crazyflie: a shorter one circles at the delays of `drone.filter`,
+        # see tests/test_shield_attitude.py.
         "lookahead_s": lag + 0.08,
         "max_tilt_rad": tilt,
         # Full thrust at full tilt must still give the climb; 10 % of thrust stays in reserve.
