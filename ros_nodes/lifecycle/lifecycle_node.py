@@ -13,6 +13,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 
+from ros_nodes.lifecycle.claims import claim_name
 from ros_nodes.lifecycle.clock import RobotClock
 from ros_nodes.lifecycle.health import Health
 from ros_nodes.lifecycle.loop import LoopThread, freeze_garbage
@@ -35,6 +36,7 @@ class ManagedNode(LifecycleNode, ABC):
         """`namespace` without a slash; by default that of the command line."""
         super().__init__(name, namespace=namespace)
         self._loop: LoopThread | TurnLoop | None = None
+        self._claim = claim_name(self.context.get_domain_id(), self.get_fully_qualified_name())
         self.clock = RobotClock(self)
         self._mailboxes: list[Mailbox] = []  # what it hears
         self._health = Health(self, self.clock, self._mailboxes, lambda: self._failed, lambda: self.health())

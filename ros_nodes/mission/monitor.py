@@ -20,6 +20,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import BatteryState, JointState
 
+from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, transport_settings
@@ -213,8 +214,11 @@ class Monitor:
     def refuse_taken(self, nodes: Sequence[str]) -> None:
         """ValueError where one of `nodes`, fully qualified names, is alive already: another team's.
 
-        A node that was killed stays known for a while, so those count that say something on `/diagnostics`.
+        Those of this computer have claimed their names. Of another computer's, which discovery finds, a node that was
+        killed stays known for a while, so those count that say something on `/diagnostics`.
         """
+        if claimed := taken_names(self._node.context.get_domain_id(), nodes):
+            raise self._taken(claimed[0])
         slow = min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), SLOWEST)
         ours, alive = {name.strip("/") for name in nodes}, set[str]()
         said, begun_s = Mailbox(self._node, DiagnosticArray, "/diagnostics", QoSProfile(depth=100)), time.monotonic()
@@ -229,11 +233,14 @@ class Monitor:
         finally:
             said.close()
         if alive:
-            domain = self._node.context.get_domain_id()
-            raise ValueError(
-                f"another team is in ROS domain {domain}: node {min(alive)} is there already; end that team, "
-                "choose another ROS_DOMAIN_ID, or other names and namespace in the team file"
-            )
+            raise self._taken(min(alive))
+
+    def _taken(self, node: str) -> ValueError:
+        domain = self._node.context.get_domain_id()
+        return ValueError(
+            f"another team is in ROS domain {domain}: node {node.strip('/')} is there already; "
+            "end that team, choose another ROS_DOMAIN_ID, or other names and namespace in the team file"
+        )
 
     def _find(self) -> None:
         for topic, types in self._node.get_topic_names_and_types():
