@@ -284,6 +284,24 @@ def test_targets_run_no_faster_than_their_joints_may(arm, side):
     assert (side * (before - stand.home) > 0.5).all()
 
 
+@pytest.mark.parametrize(("name", "moved"), [("three_joint_arm", "wrist"), ("panda", "joint1"), ("g1", "left_elbow")])
+def test_a_flood_of_requests_moves_targets_no_faster_than_one_a_period(name, moved, tmp_path):
+    """Five calls in a control period led five times as far as one."""
+    stand = Stand(load(name, tmp_path)).after_ramp()
+    moved = next(i for i, channel in enumerate(stand.spec.channel_names) if moved in channel)
+    request = stand.home[stand.channel].copy()
+    request[moved] = stand.low[moved] + 0.9 * (stand.high - stand.low)[moved]
+    limit, begin_s, fastest = stand.params.max_velocity[moved], stand.now_s, 0.0
+    stand.steps //= 5
+    sent = [stand.data.ctrl[stand.ctrl][moved]]
+    while stand.now_s < begin_s + 0.3:
+        target, _ = stand.step(request=request, dt_s=stand.dt_s / 5)
+        sent.append(target[moved])
+        fastest = max(fastest, abs(stand.vel[moved]))
+    assert abs(np.diff(sent)).max() < 1.01 * limit * stand.dt_s / 5
+    assert abs(sent[-1] - sent[0]) > min(0.09 * limit, 0.3) and fastest < 1.05 * limit
+
+
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("ages", [True, False], ids=["the last measurement grows old", "no measurement"])
 def test_an_arm_that_is_measured_no_more_stops_near_where_it_was_seen(ages, name, tmp_path):

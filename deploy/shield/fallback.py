@@ -88,8 +88,8 @@ class Fallback(Protocol):
     def hold(self, state: RobotState) -> np.ndarray:
         """Command (U,) that keeps the robot where it was when this was first asked."""
 
-    def pace(self, request: np.ndarray, sent: np.ndarray) -> np.ndarray:
-        """`request` (U,) as near as one control period may lead from the command `sent` (U,)."""
+    def pace(self, request: np.ndarray, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
+        """`request` (U,) as near as the `elapsed_s` since the command `sent` (U,) may lead from it."""
 
     def wait(self, state: RobotState) -> FallbackCommand:
         """The command before the first request."""

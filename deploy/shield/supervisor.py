@@ -176,7 +176,7 @@ class Shield:
         if self._request is None:
             return self._send(self.fallback.wait(self._state), f"waiting for the policy: {wrong_request}")
         asked = self._ramped(now_s, self._state)
-        target = self.fallback.pace(asked, self._sent)
+        target = self.fallback.pace(asked, self._sent, elapsed_s)
         if target is asked:
             return self._send(FallbackCommand(asked, Mode.NOMINAL, self.params), self._late(now_s))
         command, report = self._send(FallbackCommand(target, Mode.FILTERED, self.params), "target speed")

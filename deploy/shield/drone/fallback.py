@@ -91,7 +91,7 @@ class DroneFallback:
             self._anchor = np.clip(state.base_pos + STOP_TIME_S * vel, low + room, high - room)
         return fly_to(self.params, self.spec, state, self._anchor, np.zeros(3))
 
-    def pace(self, request: np.ndarray, sent: np.ndarray) -> np.ndarray:
+    def pace(self, request: np.ndarray, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
         return request
 
     def wait(self, state: RobotState) -> FallbackCommand:

@@ -32,7 +32,7 @@ class JointFallback:
         self._names = joint_row_names(spec)
         home = np.array([spec.joints[index].home for index in spec.joint_of_channel])
         self._home = self._clip(home)
-        self._step = params.target_speed_share * params.control_dt_s * self._limits.max_velocity
+        self._target_speed = params.target_speed_share * self._limits.max_velocity
         self._kept: np.ndarray | None = None  # (U,) rad, targets from before a reset: grip and what carries a load
         self.reset()
 
@@ -81,9 +81,13 @@ class JointFallback:
             self._pose = self._start(state)
         return self._pose
 
-    def pace(self, request: np.ndarray, sent: np.ndarray) -> np.ndarray:
-        """The request, no farther from the last target than the speed that targets may run at."""
-        paced = np.minimum(np.maximum(request, sent - self._step), sent + self._step)
+    def pace(self, request: np.ndarray, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
+        """The request, no farther from the last target than the speed that targets may run at.
+
+        More calls in a period lead no farther. Nor does a pause: a target that stood still leaps no more than a period.
+        """
+        step = min(elapsed_s, self.params.control_dt_s) * self._target_speed
+        paced = np.minimum(np.maximum(request, sent - step), sent + step)
         return request if np.logical_and.reduce(paced == request) else paced.astype(np.float32)
 
     def wait(self, state: RobotState) -> FallbackCommand:
