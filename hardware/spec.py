@@ -44,6 +44,10 @@ class FlightModel:
     rotor_time_constant_s: float  # first-order lag of rotor thrust, s
     rate_time_constant_s: float  # each of the two equal poles of the closed body-rate loop, s
     max_tilt_rad: float  # largest tilt that leaves thrust to hold height, rad
+    rotors_xy_m: tuple[
+        tuple[float, float], ...
+    ] = ()  # of each rotor's axis, m, body; without them it blows no air down
+    propeller_radius_m: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ class SceneCfg:
     props: PropsFunc | None = None  # adds bodies, cables, pillars, ... to the scene
     objects: tuple[str, ...] = ()  # free bodies that all robots see
     bases: Callable[[int], np.ndarray] | None = None  # robots N -> (N, 4) x, y, z m, yaw rad, where bases are fixed
+    downwash: bool = False  # multirotors push down those below them, see sim/envs/downwash.py
 
 
 @dataclass

@@ -97,6 +97,11 @@ class RobotGroup:
         force[:, torch.as_tensor(self.group.base_qvel[:, :3]).flatten()] = self.force.flatten(1).double()
         return force
 
+    def thrust(self) -> Tensor:
+        """The thrust (W, N) that drives give for what was sent last, N, without their lag."""
+        given = self._bent(self.sent.unsqueeze(1)).squeeze(1) * self.strength
+        return torch.where(self._forces & ~self.dead.unsqueeze(-1), given, 0.0).sum(-1)
+
     def write(self, ctrl: Tensor, target: Tensor) -> None:
         """Put set-points for `target` (W, N, U) into ctrl (W, n, nu): late by the delay, as strong as drives are."""
         target = target.clamp(self._low, self._high)

@@ -7,6 +7,7 @@ import torch
 from hardware import load_robot
 from hardware.rotation import rotate_inverse
 from hardware.types import ActuatorCommand, ObjectState
+from sim.envs.downwash import add_downwash
 from sim.envs.robots import ANG, LIN, POS, QUAT, RobotGroup
 from sim.noise import Noise, add_error
 from sim.physics import Physics, make_physics, on
@@ -38,10 +39,16 @@ class World:
     """
 
     def __init__(
-        self, scene: Scene, num_worlds: int, control_dt_s: float, engine: str = "mujoco", device: str | None = None
+        self,
+        scene: Scene,
+        num_worlds: int,
+        control_dt_s: float,
+        engine: str = "mujoco",
+        device: str | None = None,
+        downwash: bool = False,
     ):
         """`control_dt_s` must be a whole number of the model's time steps; see `make_physics` for the engine."""
-        self.scene, self.num_worlds = scene, num_worlds
+        self.scene, self.num_worlds, self._downwash = scene, num_worlds, downwash
         self.sim_dt, self.control_dt = float(scene.model.opt.timestep), control_dt_s
         self.decimation = round(control_dt_s / self.sim_dt)
         if abs(self.decimation * self.sim_dt - control_dt_s) > 1e-9:
@@ -76,6 +83,8 @@ class World:
         for group, command in zip(self.groups, commands, strict=True):
             group.write(ctrl, command.target)
             force = group.add_force(force)
+        if self._downwash:
+            force = add_downwash(self.groups, force)
         self.physics.step(ctrl, force)
 
     def true_objects(self) -> dict[str, ObjectState]:

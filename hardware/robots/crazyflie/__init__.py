@@ -38,6 +38,8 @@ SPEC = RobotSpec(
         hover_thrust_n=HOVER_THRUST_N,
         rotor_time_constant_s=ROTOR_TIME_CONSTANT_S,
         rate_time_constant_s=2 * ROTOR_TIME_CONSTANT_S,
+        rotors_xy_m=tuple((x, y) for x in (ROTOR_ARM_M, -ROTOR_ARM_M) for y in (ROTOR_ARM_M, -ROTOR_ARM_M)),
+        propeller_radius_m=PROPELLER_RADIUS_M,
         max_tilt_rad=acos(HOVER_THRUST_N / (0.8 * THRUST_MAX_N)),
     ),
     sources={
