@@ -9,12 +9,13 @@ import numpy as np
 import torch
 
 from deploy.shield import Context, JointShieldParams, filter_command
+from deploy.shield.joints.guarantee import BOUNDS
 from hardware import Channel, Joint, Peers, RobotSpec, RobotState
 
 torch.set_num_threads(1)
-MEASURED_BEFORE_S = 0.004  # a measurement is this old when it is used
-LATENCY_S = 0.010  # until a command is at the drive, at most
-POS_NOISE, VEL_NOISE = 2e-4, 5e-3  # one sigma, rad and rad/s: encoders and their difference quotient
+MEASURED_BEFORE_S = BOUNDS.age_s  # a measurement is this old when it is used
+LATENCY_S = BOUNDS.delay_s  # until a command is at the drive, at most
+POS_NOISE, VEL_NOISE = BOUNDS.pos, BOUNDS.vel  # one sigma, rad and rad/s: encoders and their difference quotient
 
 # A shoulder that lifts, an elbow and a wrist that turn about one axis, so that each throws the others about.
 LINKS = """

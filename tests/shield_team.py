@@ -9,6 +9,7 @@ import torch
 from one_scene import build_scene
 
 from deploy.shield import Context, ShieldParams, filter_command, safe_margin
+from deploy.shield.drone.guarantee import BOUNDS
 from hardware import Peers, RobotState, load_robot
 from hardware.rotation import multiply, rotate_inverse
 
@@ -17,8 +18,8 @@ SPEC = load_robot("crazyflie")
 LOW, HIGH = np.array(SPEC.command_low), np.array(SPEC.command_high)
 STEPS = 5  # physics steps of 4 ms per control period
 MEASURED_AFTER = 3  # of them
-FRESH_S, OLD_S = 0.008, 0.028  # age of the last measurement when it is used, and of the one before
-POS_NOISE_M, VEL_NOISE, QUAT_NOISE, RATE_NOISE = 0.005, 0.03, 0.005, 0.02  # one sigma
+FRESH_S, OLD_S = 0.008, BOUNDS.age_s  # age of the last measurement when it is used, and of the one before
+POS_NOISE_M, VEL_NOISE, QUAT_NOISE, RATE_NOISE = BOUNDS.pos_m, BOUNDS.vel, 0.5 * BOUNDS.tilt_rad, BOUNDS.rate
 
 
 @dataclass
@@ -92,7 +93,9 @@ def fly(
     model, ctrl = scene.model, scene.group.ctrl_index
     datas = [mujoco.MjData(model) for _ in range(worlds)]
     qpos, qvel = scene.group.base_qpos, scene.group.base_qvel
-    strength = rng.choice([0.9, 1.1], (worlds, robots)) if corner else rng.uniform(0.9, 1.1, (worlds, robots))
+    weak, strong = 1.0 - BOUNDS.thrust, 1.0 + BOUNDS.thrust
+    shape = worlds, robots
+    strength = rng.choice([weak, strong], shape) if corner else rng.uniform(weak, strong, shape)
     delay = np.full(worlds, STEPS) if corner else rng.integers(0, STEPS + 1, worlds)
     for data, start in zip(datas, starts, strict=True):
         data.qpos[qpos] = np.concatenate([start, np.tile([1.0, 0, 0, 0], (robots, 1))], axis=1)

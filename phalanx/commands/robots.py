@@ -2,13 +2,17 @@
 
 from dataclasses import asdict
 from math import degrees
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from phalanx.console import out, print_json, print_section, print_table
+from phalanx.console import err, out, print_json, print_section, print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from deploy.shield.guarantee import Lines
     from hardware.spec import RobotSpec
 
 JOINT = {  # column -> field of a joint
@@ -28,18 +32,37 @@ BRIEF = 4  # channels that the list writes out
 
 
 def robots(
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[ROBOT]")] = None, json: bool = False
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[ROBOT]")] = None,
+    shield: bool = False,
+    markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    json: bool = False,
 ) -> int:
     """List the robots, or show one: joints, limits, gains, and where every number is from.
 
     Args:
         name: Show this one; or module:NAME, a RobotSpec of your own.
+        shield: Show what its shield guarantees instead, and under which bounds.
+        markdown: Write what the shields guarantee into a file, over what stands there between its marks.
         json: Print one JSON object on stdout, with every number's source.
     """
     from hardware import load_robot, robot_names
 
+    if markdown is not None:
+        from phalanx.guarantees import write_guarantees
+
+        write_guarantees(markdown)
+        err.print(f"written {markdown}", markup=False)
+        return 0
     specs = [load_robot(each) for each in ([name] if name else robot_names())]
-    if json:
+    if shield:
+        from deploy.shield.guarantees import make_guarantee
+
+        promised = {spec.name: asdict(make_guarantee(spec)) for spec in specs}
+        if json:
+            print_json(promised)
+        else:
+            show_guarantees(promised)
+    elif json:
         rows = [asdict(spec) | {"mjcf": spec.mjcf.name} for spec in specs]
         print_json(rows[0] if name else {"robots": rows})
     elif name:
@@ -68,6 +91,16 @@ def show_robot(spec: "RobotSpec") -> None:
     flight = asdict(spec.flight) if spec.flight else {}
     print_section("Flight", ("quantity", "value"), [(name, f"{value:g}") for name, value in flight.items()])
     print_section("Where the numbers are from", ("what", "source"), spec.sources.items())
+
+
+def show_guarantees(promised: "Mapping[str, Mapping[str, Lines]]") -> None:
+    """Print what the shields of robots guarantee, by their names."""
+    from deploy.shield.guarantee import TITLES
+
+    for name, tables in promised.items():
+        out.print(f"\n[bold]{name}[/]\n")
+        for part, title in TITLES.items():
+            print_section(title, ("what", "how much"), tables[part])
 
 
 def _range(channel) -> str:

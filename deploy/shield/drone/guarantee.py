@@ -1,0 +1,154 @@
+"""What the shield of a multirotor promises, in numbers that follow from its parameters and from what is assumed."""
+
+from dataclasses import dataclass
+from math import degrees, hypot, pi, sqrt, tan
+
+import numpy as np
+
+from deploy.shield.drone.attitude import rate_authority_s
+from deploy.shield.drone.params import ShieldParams
+from deploy.shield.guarantee import Guarantee, Lines
+from hardware.spec import GRAVITY, FlightModel, RobotSpec
+
+SIGMAS = 3.0  # of a random error that a margin has room for
+
+
+@dataclass(frozen=True, slots=True)
+class FlightBounds:
+    """What is assumed, all of it at once; errors of measurement are one sigma of each axis."""
+
+    pos_m: float = 0.005
+    vel: float = 0.03  # m/s
+    tilt_rad: float = 0.01
+    rate: float = 0.02  # rad/s
+    age_s: float = 0.028  # of the own state and of what peers say, when they are used
+    delay_s: float = 0.02  # from the shield's answer to the motors
+    thrust: float = 0.1  # share by which thrust over mass may differ from the nominal one
+
+
+BOUNDS = FlightBounds()  # at this corner adversaries fly (tests/test_shield_adversary.py)
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """How much of a buffer errors use up, m."""
+
+    steady_m: float  # by thrust that is not the nominal one, in the direction that needs most
+    noise_m: float  # by errors of measurement, three sigma
+
+    @property
+    def total_m(self) -> float:
+        return self.steady_m + self.noise_m
+
+
+def used_of_buffer(params: ShieldParams, bounds: FlightBounds, bodies: int) -> Used:
+    """What errors use up of a buffer across, between two robots (`bodies` 2) or a robot and a face of its fence (1).
+
+    An acceleration that is short by e lets a barrier h settle at -e / barrier_gain, and so the distance at
+    -e / (barrier_gain approach_gain); an error of velocity counts like one of distance over approach_gain, and is
+    carried ahead over age and latency besides.
+    """
+    stiffness = params.barrier_gain * params.approach_gain
+    upwards = 1.0 if bodies == 1 else 1.0 / params.downwash_ratio
+    steady_m = bodies * bounds.thrust * GRAVITY * max(tan(params.max_tilt_rad), upwards) / stiffness
+    ahead_s = bounds.age_s + params.latency_s + 1.0 / params.approach_gain
+    noise_m = hypot(bounds.pos_m, ahead_s * bounds.vel, GRAVITY * bounds.tilt_rad / stiffness)
+    return Used(steady_m, SIGMAS * sqrt(bodies) * noise_m)
+
+
+def attitude_loop(params: ShieldParams, flight: FlightModel, bounds: FlightBounds) -> tuple[float, float]:
+    """Phase margin, rad, of the loop from a tilt error to the rates that undo it, and the delay, s, that uses it up.
+
+    The loop is that of the filter: rates are asked for over the rate loop 1 / (T s + 1)^2, at the largest age and
+    delay and with half a control period of holding each command.
+    """
+    authority_s, lag_s = rate_authority_s(params, flight), flight.rate_time_constant_s
+    s = 1j * np.geomspace(0.1, 1e3, 20_000)
+    delay_s = bounds.age_s + bounds.delay_s + 0.5 * params.control_dt_s
+    lead_s = params.lookahead_s - authority_s + bounds.age_s
+    loop = (1.0 + lead_s * s) * np.exp(-delay_s * s) / (authority_s * s * (lag_s * s + 1.0) ** 2)
+    crossing = int(np.flatnonzero(np.abs(loop) > 1.0)[-1])
+    phase = float(np.unwrap(np.angle(loop))[crossing]) + pi
+    return phase, phase / float(s[crossing].imag)
+
+
+def flight_guarantee(params: ShieldParams, spec: RobotSpec, bounds: FlightBounds = BOUNDS) -> Guarantee:
+    """The tables of a multirotor."""
+    assert spec.flight is not None
+    return Guarantee(
+        holds=_holds(params), assumed=_assumed(bounds), margins=_margins(params, spec.flight, bounds), outside=OUTSIDE
+    )
+
+
+OUTSIDE: Lines = (
+    ("eight robots that press each other into one corner", "come within 0.2 m, and did not touch (0.155 m)"),
+    (
+        "robots that press each other against the fence",
+        "leave it by up to 0.4 m: it gives way to collisions, its floor not",
+    ),
+    ("a peer that does not run this filter", "only half of the braking is done: it can be hit"),
+    (
+        "a peer that says nothing any more",
+        "is taken to go on as it did, up to the cap of its age; then nothing is known of it",
+    ),
+    ("an estimate that is wrong", "seen where it freezes, jumps, or where position and velocity contradict each other"),
+    ("a person's emergency stop, a shield that is killed", "motors idle: the robot falls on what is below it"),
+    ("no state for long", "it sinks level, without the filter"),
+    ("downwash, gusts and pushes beyond the bound on thrust", "not looked at"),
+)
+
+
+def _holds(params: ShieldParams) -> Lines:
+    faces = zip("xyz", params.geofence_low, params.geofence_high, strict=True)
+    return (
+        ("distance of two centres at one height", f"{params.separation_m:.3f} m or more"),
+        (
+            "... above each other",
+            f"{params.downwash_ratio * params.separation_m:.2f} m or more; in between, an ellipsoid",
+        ),
+        ("centre of one robot by itself", ", ".join(f"{axis} {low:g} to {high:g} m" for axis, low, high in faces)),
+        ("a request, a state or peers that cannot be used", f"the shield flies the robot after {_trip_ms(params)} ms"),
+    )
+
+
+def _assumed(bounds: FlightBounds) -> Lines:
+    return (
+        ("start", "at rest outside each other's ellipsoid, or so far apart that every row is met"),
+        ("number of robots in one place", "two to four, each of which runs this filter and is heard by the others"),
+        ("error of position; of velocity", f"{1e3 * bounds.pos_m:g} mm; {bounds.vel:g} m/s, one sigma"),
+        ("error of attitude; of rates", f"{bounds.tilt_rad:g} rad; {bounds.rate:g} rad/s, one sigma"),
+        ("age of the own state and of what peers say", f"{1e3 * bounds.age_s:g} ms or less"),
+        ("from the command to the motors", f"{1e3 * bounds.delay_s:g} ms or less"),
+        ("thrust over mass", f"within {100 * bounds.thrust:g} % of the nominal one, load and wind included"),
+    )
+
+
+def _margins(params: ShieldParams, flight: FlightModel, bounds: FlightBounds) -> Lines:
+    peer, fence = (used_of_buffer(params, bounds, bodies) for bodies in (2, 1))
+    phase, reserve_s = attitude_loop(params, flight, bounds)
+    stale_m = 0.5 * params.peer_accel * bounds.age_s**2
+    return (
+        (
+            f"of the buffer of a pair, {params.buffer_m:g} m and {1e3 * stale_m:.0f} mm for the age of messages",
+            f"{1e3 * peer.steady_m:.0f} mm for thrust, {1e3 * peer.noise_m:.0f} mm for measurement; "
+            f"{1e3 * (params.buffer_m + stale_m - peer.total_m):.0f} mm are left",
+        ),
+        (
+            f"of the buffer of the fence, {params.fence_buffer_m:g} m",
+            f"{1e3 * fence.steady_m:.0f} mm for thrust, {1e3 * fence.noise_m:.0f} mm for measurement; "
+            f"{1e3 * (params.fence_buffer_m - fence.total_m):.0f} mm are left",
+        ),
+        (
+            f"attitude loop, gain {1.0 / rate_authority_s(params, flight):.1f} 1/s, at the largest age and delay",
+            f"phase margin {degrees(phase):.0f} degrees; it would circle with {1e3 * reserve_s:.0f} ms more",
+        ),
+        (
+            f"way to a stop from {params.max_speed:g} m/s",
+            f"{0.5 * params.max_speed**2 / params.brake_accel:.2f} m for a peer at {params.brake_accel:g} m/s^2, "
+            f"{0.5 * params.max_speed**2 / params.fence_brake_accel:.2f} m for the fence",
+        ),
+    )
+
+
+def _trip_ms(params: ShieldParams) -> str:
+    return f"{1e3 * params.act_periods * params.control_dt_s:.0f}"

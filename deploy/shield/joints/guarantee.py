@@ -1,0 +1,123 @@
+"""What the shield of a robot with joints promises, in numbers that follow from its parameters and what is assumed."""
+
+from dataclasses import dataclass
+from math import degrees
+
+from deploy.shield.guarantee import Guarantee, Lines
+from deploy.shield.joints.limits import joint_limits, reaction_s
+from deploy.shield.joints.params import JointShieldParams
+from hardware.spec import RobotSpec
+
+OVERSPEED = 1.05  # times its speed limit, which no joint of an arm exceeded
+
+
+@dataclass(frozen=True, slots=True)
+class JointBounds:
+    """What is assumed of an arm, all of it at once; errors of measurement are one sigma."""
+
+    pos: float = 2e-4  # rad
+    vel: float = 5e-3  # rad/s
+    age_s: float = 0.004
+    delay_s: float = 0.01  # from the shield's answer to the drive
+
+
+BOUNDS = JointBounds()  # so adversaries move arms (tests/test_shield_joints.py)
+
+
+def joint_guarantee(params: JointShieldParams, spec: RobotSpec, bounds: JointBounds = BOUNDS) -> Guarantee:
+    """The tables of an arm, or of a robot on legs."""
+    if spec.fixed_base:
+        return Guarantee(_arm_holds(params), _arm_assumed(bounds), _arm_margins(params, spec), ARM_OUTSIDE)
+    return Guarantee(_legs_hold(params), LEGS_ASSUMED, _legs_margins(params), LEGS_OUTSIDE)
+
+
+ARM_OUTSIDE: Lines = (
+    ("the arm itself, its table, other arms, people", "not looked at: there are limits of joints only"),
+    ("a load that nobody told of", "joints run faster than promised: 3 kg at the Panda's hand, 1.2 times their limit"),
+    ("a joint that moves by itself against its stop", "crosses it at 50 to 80 % of its speed limit"),
+    (
+        "effort of a stiff servo whose joint is blocked",
+        "up to 2.7 times its limit is asked for; the drive cuts that off",
+    ),
+    ("a gripper's finger", "its stops, its effort, and the speed of its target only: it works by being stopped"),
+    ("a person's emergency stop", "brakes and holds; it is never limp"),
+)
+LEGS_ASSUMED: Lines = (
+    ("ground", "level, and it stands or goes slowly"),
+    ("the base's attitude, rates and height", "measured, each within the age at which the shield takes over"),
+)
+LEGS_OUTSIDE: Lines = (
+    ("falling", "not prevented: it is foreseen, and damped"),
+    ("a policy that ends while the robot walks", "the shield brings the legs to the home pose: it may fall"),
+    (
+        "limbs that throw each other about in the air",
+        "short-ranged joints reach their stops; light ones run 1.9 times their limit",
+    ),
+    ("obstacles, people, the robot's own body", "not looked at"),
+    ("a person's emergency stop", "damps at once: it sinks down"),
+)
+
+
+def _arm_holds(params: JointShieldParams) -> Lines:
+    return (
+        ("every turning joint", "stays inside its range"),
+        ("its speed", f"{100 * OVERSPEED:g} % of its limit or less"),
+        ("its target", f"moves no faster than {100 * params.target_speed_share:g} % of that limit"),
+        _trips(params, "the shield brakes the arm on its path, and holds it"),
+    )
+
+
+def _arm_assumed(bounds: JointBounds) -> Lines:
+    return (
+        ("control rate", "50 Hz"),
+        ("error of position; of velocity", f"{1e3 * bounds.pos:g} mrad; {1e3 * bounds.vel:g} mrad/s, one sigma"),
+        ("age of the state", f"{1e3 * bounds.age_s:g} ms or less"),
+        ("from the command to the drive", f"{1e3 * bounds.delay_s:g} ms or less"),
+        ("gravity", "is compensated by the arm's own controller"),
+        ("what the arm touches", "nothing"),
+    )
+
+
+def _arm_margins(params: JointShieldParams, spec: RobotSpec) -> Lines:
+    limits, react_s = joint_limits(params, spec), reaction_s(params)
+    lines = []
+    for index, channel in enumerate(spec.channels):
+        if channel.unit != "rad":
+            continue
+        speed = params.speed_share * limits.max_velocity[index]
+        way = react_s * speed + 0.5 * speed**2 / limits.brake[index]
+        clear = params.range_margin * (params.position_high[index] - params.position_low[index])
+        fast = f"{degrees(speed):.0f} degrees/s at most, and stops within {degrees(way):.0f} degrees"
+        lines.append((channel.name, f"targets {degrees(clear):.1f} degrees clear of its stops; {fast}"))
+    return tuple(lines)
+
+
+def _legs_hold(params: JointShieldParams) -> Lines:
+    tilt = degrees(params.max_tilt_rad)
+    return (
+        ("every target", f"{100 * params.range_margin:g} % of its joint's range clear of either stop"),
+        (
+            "what a target calls for from a joint at rest",
+            f"{100 * params.effort_share:g} % of its drive's effort or less",
+        ),
+        ("all drives together", f"{params.max_power_w:.0f} W of mechanical power or less, in the middle of a period"),
+        (f"tilt beyond {tilt:.0f} degrees now or in {params.fall_horizon_s:g} s", "the robot is damped, never limp"),
+        (f"base below {100 * params.min_height_share:g} % of its height at home", "the same"),
+        _trips(params, f"the shield stands it in its home pose, within {params.stand_s:g} s"),
+    )
+
+
+def _legs_margins(params: JointShieldParams) -> Lines:
+    clear = [
+        params.range_margin * (high - low) for low, high in zip(params.position_low, params.position_high, strict=True)
+    ]
+    return (
+        ("room between a target and a stop", f"{degrees(min(clear)):.1f} to {degrees(max(clear)):.1f} degrees"),
+        ("effort left for what pulls at a joint", f"{100 * (1 - params.effort_share):.0f} %"),
+        ("speed asked for", f"{100 * params.speed_share:g} % of a joint's limit or less"),
+    )
+
+
+def _trips(params: JointShieldParams, then: str) -> tuple[str, str]:
+    trip_ms = 1e3 * params.act_periods * params.control_dt_s
+    return "a request or a state that cannot be used", f"after {trip_ms:.0f} ms {then}"
