@@ -130,3 +130,14 @@ def test_one_robot_with_eight_peers_is_filtered_within_half_a_millisecond():
             filter_command(PARAMS, SPEC, *case)
             times_s.append(time.thread_time() - start_s)
     assert np.median(times_s) < 0.5e-3  # about 0.1 ms on an idle core; this only catches an order of magnitude
+
+
+@pytest.mark.parametrize("name", ["crazyflie", "x500"])
+def test_a_drone_that_falls_can_be_braked_for_its_floor(name):
+    spec = load_robot(name)
+    rest = np.zeros(0), np.zeros(0), np.array([0.0, 0.0, 0.7]), np.array([1.0, 0, 0, 0]), np.array([0.0, 0.0, -2.0])
+    state = RobotState(*rest, np.zeros(3), np.array(0.02))
+    nobody = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))
+    down = np.array([spec.command_low[0], 0, 0, 0], np.float32)
+    sent, info = filter_command(make_shield_params(spec), spec, Context(state, nobody), down)
+    assert info.feasible and sent[0] > 1.2 * spec.flight.hover_thrust_n

@@ -47,7 +47,7 @@ class ShieldParams(SupervisionParams):
     geofence_low: tuple[float, float, float] = (-3.0, -3.0, 0.1)  # m, world
     geofence_high: tuple[float, float, float] = (3.0, 3.0, 3.0)  # m, world
     fence_buffer_m: Positive = 0.15  # the fence acts this much earlier: what a thrust error of 10 % can push against it
-    fence_brake_accel: Positive = 4.0  # m/s^2
+    fence_brake_accel: Positive  # m/s^2
 
     # The fallback.
     max_jump_m: Positive = 0.5  # m, farther than this from the position before is not a measurement of the same flight
@@ -95,6 +95,8 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
     assert flight is not None
     lift = dict(zip(spec.channel_names, spec.command_high, strict=True))["thrust"] / flight.hover_thrust_n
     tilt = min(flight.max_tilt_rad, radians(31.0))
+    # Full thrust at full tilt must still give the climb; 10 % of thrust stays in reserve.
+    climb = min(4.0, GRAVITY * (0.9 * lift * cos(tilt) - 1.0))
     lag = flight.rotor_time_constant_s + 2 * flight.rate_time_constant_s
     values = {
         "control_dt_s": 1.0 / spec.control_hz,
@@ -104,8 +106,8 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         # see tests/test_shield_attitude.py.
         "lookahead_s": lag + 0.08,
         "max_tilt_rad": tilt,
-        # Full thrust at full tilt must still give the climb; 10 % of thrust stays in reserve.
-        "max_climb_accel": min(4.0, GRAVITY * (0.9 * lift * cos(tilt) - 1.0)),
+        "max_climb_accel": climb,
+        "fence_brake_accel": climb,  # its lower face is braked for by climbing
     }
     params = make_params(ShieldParams, values, overrides)
     check_at_most("max_tilt_rad", params.max_tilt_rad, flight.max_tilt_rad)
