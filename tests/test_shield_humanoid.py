@@ -209,6 +209,42 @@ def test_a_bad_base_or_joint_state_is_named(fields, reason):
     assert report.mode is Mode.HOLD and reason in report.reason
 
 
+def turned(state: RobotState, pitch: float) -> RobotState:
+    quat = np.zeros(4)
+    mujoco.mju_mulQuat(quat, state.base_quat, np.array([np.cos(pitch / 2), 0.0, np.sin(pitch / 2), 0.0]))
+    return replace(state, base_quat=quat)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda state: turned(state, 1.2),
+        lambda state: turned(state, -2.5),
+        lambda state: replace(state, base_ang_vel=np.array([6.0, -5.0, 1.0])),
+        lambda state: replace(state, base_pos=np.array([0.0, 0.0, 0.1])),
+        lambda state: replace(state, joint_pos=state.joint_pos + np.float32(np.arange(29) == 3)),
+        lambda state: replace(state, base_quat=np.zeros(4)),
+    ],
+    ids=["pitched", "upside down", "rates", "height", "joint", "no quaternion"],
+)
+@pytest.mark.parametrize("apart", [1, 7])
+def test_one_bad_sample_takes_the_robot_from_nobody(spoil, apart):
+    """Two of them, `apart` periods from one another, with good ones between where there is room."""
+    stand = Stand(load_robot("g1")).after_ramp()
+    for step in range(20):
+        bad = step == 4 or (apart > 1 and step == 4 + apart)
+        _, report = stand.step(state=spoil(stand.state()) if bad else stand.state())
+        assert report.mode in (Mode.NOMINAL, Mode.FILTERED) and not report.latched
+    assert tilt_rad(stand) < 0.1
+
+
+def test_what_two_samples_say_counts():
+    stand = Stand(load_robot("g1")).after_ramp()
+    for _ in range(2):
+        _, report = stand.step(state=replace(stand.state(), base_ang_vel=np.array([6.0, -5.0, 1.0])))
+    assert report.mode is Mode.DAMP and report.latched
+
+
 def test_upright_is_judged_by_tilt_tilt_to_come_and_height():
     spec = load_robot("g1")
     params = make_shield_params(spec)

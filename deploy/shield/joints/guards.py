@@ -1,6 +1,6 @@
 """Checks of the measured state of robots with joints. Each returns why it cannot be used, or an empty string."""
 
-from math import atan2, hypot, isfinite
+from math import acos, atan2, hypot, isfinite
 
 import numpy as np
 
@@ -9,6 +9,10 @@ from deploy.shield.joints.limits import Limits
 from deploy.shield.joints.params import JointShieldParams
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
+
+TURN_RAD = 0.2  # noise and delay of an attitude estimate from one measurement to the next
+MOVED_RAD = 0.3  # 500 rad/s^2 over a period of 20 ms are 0.2 rad
+TURN_RAD_S = 10.0  # a robot on legs that falls or is thrown over turns no faster
 
 
 def check_joint_state(params: JointShieldParams, spec: RobotSpec, limits: Limits, state: RobotState | None) -> str:
@@ -36,6 +40,22 @@ def check_joint_jump(
         return ""
     index = int(far.argmax())
     return f"{spec.channels[index].name} jumped by {jump[index]:.2f} {spec.channels[index].unit}"
+
+
+def check_motion(spec: RobotSpec, state: RobotState, last: RobotState, elapsed_s: float) -> str:
+    """Why a robot on legs cannot have come from the state `last`, `elapsed_s` before; or an empty string.
+
+    Its attitude may change as fast as it can turn, a joint's position about as its measured velocities say.
+    """
+    angle = 2.0 * acos(min(abs(float(state.base_quat @ last.base_quat)), 1.0))
+    if angle > TURN_RAD + TURN_RAD_S * elapsed_s:
+        return f"attitude jumped by {angle:.2f} rad"
+    change = state.joint_pos - last.joint_pos - (0.5 * elapsed_s) * (state.joint_vel + last.joint_vel)
+    slack = MOVED_RAD + elapsed_s * np.maximum(np.abs(state.joint_vel), np.abs(last.joint_vel))
+    if not np.logical_or.reduce(np.abs(change) > slack):
+        return ""
+    index = int((np.abs(change) - slack).argmax())
+    return f"{spec.joints[index].name} jumped by {change[index]:.2f} rad more than it moved"
 
 
 def check_upright(params: JointShieldParams, spec: RobotSpec, state: RobotState) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from deploy.shield.fallback import FallbackCommand, Mode
 from deploy.shield.joints.fallback import JointFallback
-from deploy.shield.joints.guards import check_upright
+from deploy.shield.joints.guards import check_motion, check_upright
 from hardware.types import RobotState
 
 
@@ -18,6 +18,8 @@ class HumanoidFallback(JointFallback):
     """
 
     always_home = True
+    _before: RobotState | None = None  # the measurement before the last one, where it is known
+    _guessed_s = 0.0  # for which the state has been dead-reckoned
 
     def reset(self) -> None:
         super().reset()
@@ -30,10 +32,21 @@ class HumanoidFallback(JointFallback):
 
     def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         """The joints stay where they were seen: legs that carry a robot stay behind their targets for good."""
+        self._guessed_s += elapsed_s
         return replace(state, joint_vel=np.zeros_like(state.joint_vel))
 
+    def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
+        over_s = elapsed_s + self._guessed_s
+        reason = super().check_jump(state, last, elapsed_s) or check_motion(self.spec, state, last, over_s)
+        known = self._guessed_s <= self.params.act_periods * self.params.control_dt_s
+        if not (reason and known):  # one that contradicts a long guess is taken all the same
+            self._before, self._guessed_s = last if known else None, 0.0
+        return reason
+
     def check_envelope(self, state: RobotState) -> str:
-        return check_upright(self.params, self.spec, state)
+        """One measurement is no fall: the one before has to say so too, unless it is long ago."""
+        reason = check_upright(self.params, self.spec, state)
+        return reason if self._before is None or check_upright(self.params, self.spec, self._before) else ""
 
     def fall_back(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
