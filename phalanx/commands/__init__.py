@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from phalanx.commands.attack import attack
 from phalanx.commands.demo import demo
 from phalanx.commands.deploy import deploy
 from phalanx.commands.doctor import doctor
@@ -27,6 +28,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "export": export,
     "inspect": inspect,
     "verify": verify,
+    "attack": attack,
     "sign": sign,
     "deploy": deploy,
     "drill": drill,

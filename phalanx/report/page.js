@@ -128,6 +128,12 @@ function incidents() {
     takeovers.map((hold) => row(hold.robot, hold.t_s, `${hold.from_mode} to ${hold.to_mode}, ${ended(hold)}`, hold.reason)).join("")}</table>`));
 }
 
+function attacks() {
+  const { columns, rows } = result.attack;
+  const cells = (row, tag) => row.map((cell, k) => `<${tag}${k > 1 && k < 7 ? ' class="num"' : ""}>${escapeText(cell)}</${tag}>`).join("");
+  card("Faults and attackers", "Robot-steps and what came of them. Violations under faults beyond the stated bounds are in brackets: they are reported, not counted.").append(html("div", { class: "scroll" }, `<table><tr>${cells(columns, "th")}</tr>${rows.map((row) => `<tr>${cells(row, "td")}</tr>`).join("")}</table>`));
+}
+
 function ending() {
   const gates = card("Gates", "What this run had to reach. The command exits non-zero and names the gate when one is missed.");
   gates.append(html("div", { class: "scroll" }, `<table><tr><th style="width:64px"></th><th>gate</th><th class="num">measured</th><th class="num">wanted</th></tr>${result.gates.map((gate) =>
@@ -149,4 +155,5 @@ if (result.train) learning(two);
 if (result.verify) heldOut(two);
 if (flight && flight.latency.counts.length) timing();
 if (result.ros) incidents();
+if (result.attack) attacks();
 if (result.gates.length) ending();

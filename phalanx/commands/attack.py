@@ -1,0 +1,145 @@
+"""`phalanx attack`: try to break the shield."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from hardware.ranges import check_range
+from phalanx.commands.deploy import fresh_folder
+from phalanx.console import err, make_progress, out, print_json, print_table
+from phalanx.options import Count, Counts, Json, OutFolder, check_out, check_robots, check_seed
+from phalanx.report.attack import COLUMNS, in_words, row_in_words, write_attack
+
+if TYPE_CHECKING:
+    from sim.attack.campaign import Campaign
+    from sim.attack.outcome import Outcome
+
+TEAMS = (1, 2, 4)
+Target = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ROBOT|TASK|FILE")]
+Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavior_hint="")]
+
+
+def attack(
+    target: Target = "crazyflie",
+    robots: Counts = (),
+    steps: int = 1_000_000,
+    seed: int = 0,
+    faults: Names = (),
+    attackers: Names = (),
+    workers: Count = None,
+    out_dir: OutFolder = None,
+    json: Json = False,
+) -> int:
+    """Try to break the shield of a robot, with teams in simulation whose policies attack while other things go wrong.
+
+    Every robot flies behind the shield that it has in ROS 2, supervisor and filter. All policies of a team are
+    attackers: they chase, ram, squeeze, push at walls, freeze, send what is no number. Each attacker meets each fault:
+    of sensing, messages, delays and actuators, inside of what the shield states and outside of it. What counts is where
+    the bodies are. Prints a table, writes attack.json and report.html; exits 1 when a guarantee did not hold inside.
+
+    Ctrl-C keeps what has been flown; the same command with the same --out goes on.
+
+    Args:
+        target: A robot, such as crazyflie; or a task or a policy file, for its robot with the limits of its shield.
+        robots: Team sizes; 1, 2 and 4 when not given.
+        steps: Robot-steps to fly, one for each robot and control period, shared by all attackers and faults.
+        seed: Decides starts, noise, delays and strengths. The same seed flies the same flights.
+        faults: Only these, by name; all when none is given.
+        attackers: Only these, by name; all when none is given.
+        workers: Processes; as many as cores when not given.
+        out_dir: Folder of the results, or that of a run to go on with; a fresh one under runs/attack when not given.
+        json: Print one JSON object on stdout.
+    """
+    check_robots(*robots)
+    check_seed(seed)
+    check_range("steps", steps, 1, 1e12)
+    check_range("workers", workers, 1, 1024)
+    check_out(out_dir, folder=True)
+    from sim.attack.campaign import plan, run
+    from sim.attack.faults import FAULTS
+    from sim.attack.table import result_of
+
+    cfg = _campaign(target, robots or TEAMS, steps, seed, faults, attackers)
+    folder = out_dir or fresh_folder(Path("runs/attack"))
+    with make_progress() as progress:
+        flights = sum(1 for _ in plan(cfg))
+        bar, bad = progress.add_task("attack", total=flights, note=""), 0
+
+        def landed(flight: Any, outcome: "Outcome") -> None:
+            nonlocal bad
+            bad += outcome.violations if FAULTS[flight.fault].inside else 0
+            progress.update(bar, advance=1, note=f"{bad} violations inside")
+
+        try:
+            table = run(cfg, folder, workers or len(os.sched_getaffinity(0)), landed)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted; the same command with --out {folder} goes on") from None
+    result = {"target": target, **result_of(cfg, table)}
+    write_attack(result, folder)
+    if json:
+        print_json(result)
+    else:
+        _show(result)
+    err.print(f"results and report are in {folder}", markup=False)
+    return 0 if result["passed"] else 1
+
+
+def _campaign(
+    target: str, robots: Sequence[int], steps: int, seed: int, faults: Sequence[str], attackers: Sequence[str]
+) -> "Campaign":
+    """ValueError for a name that does not exist, and for a robot that has no attackers."""
+    from hardware import load_robot
+    from hardware.names import nearest
+    from sim.attack.attackers import ATTACKERS
+    from sim.attack.campaign import Campaign
+    from sim.attack.faults import FAULTS
+
+    robot, shield = _robot_of(target)
+    if (spec := load_robot(robot)).flight is None:
+        raise ValueError(f"{robot} is a {spec.kind}: attacks are for drones")
+    for what, known, asked in (("fault", FAULTS, faults), ("attacker", ATTACKERS, attackers)):
+        for name in asked:
+            if name not in known:
+                raise ValueError(f"unknown {what} {name!r}; there are: {', '.join(known)}{nearest(name, known)}")
+    return Campaign(robot, shield, tuple(robots), steps, seed, tuple(faults or FAULTS), tuple(attackers or ATTACKERS))
+
+
+def _robot_of(target: str) -> tuple[str, dict[str, Any]]:
+    """Name of the robot, and what of its shield's parameters is not as usual."""
+    from deploy.shield import narrowed_limits
+    from hardware import load_robot, robot_names
+    from phalanx.subjects import is_file
+
+    if target in robot_names():
+        return target, {}
+    if is_file(target):
+        from deploy.bundle import load_bundle
+
+        contract = load_bundle(Path(target)).contract
+        return contract.robot.name, narrowed_limits(load_robot(contract.robot.name), contract.shield)[0]
+    from sim.tasks import load_task, task_names
+
+    if target not in task_names() and ":" not in target:
+        raise ValueError(
+            f"neither a robot, a task nor a policy file: {target!r}; robots: {', '.join(robot_names())}; "
+            f"tasks: {', '.join(task_names())}"
+        )
+    task = load_task(target)
+    if len(task.groups) > 1:
+        raise ValueError(f"{target} has groups ({', '.join(task.groups)}): attack the robots of each")
+    return task.group.robot, dict(task.group.shield)
+
+
+def _show(result: Mapping[str, Any]) -> None:
+    """A row for each fault and class of attackers, and what they add up to."""
+    print_table(COLUMNS, [row_in_words(row) for row in result["classes"]], whole=range(7))
+    for where in ("inside", "outside"):
+        total = result[where]
+        out.print(f"{where} of what is stated: {in_words(total)}", markup=False)
+        if total["first"]:
+            out.print(f"  first violation: {total['first']}", markup=False)
+    colour, word = ("green", "held") if result["passed"] else ("red", "broken")
+    out.print(f"[{colour}]{word}[/]  {result['robot']}")

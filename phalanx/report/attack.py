@@ -1,0 +1,63 @@
+"""The result of `phalanx attack` for people and machines: table, attack.json, report.html."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from phalanx.report.gates import Gate
+from phalanx.report.page import render_page
+
+COLUMNS = ("fault", "attackers", "steps", "violations", "margin", "changed", "held", "ended")
+ABOUT = (
+    "Teams in simulation, each robot behind the shield that it has in ROS 2. All policies attack. Margins are measured "
+    "where the bodies are: 0 is the guaranteed limit."
+)
+
+
+def row_in_words(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of `COLUMNS`; violations outside of what is stated are in brackets."""
+    count = f"{row['violations']}" if row["inside"] else f"({row['violations']})"
+    where = "" if row["inside"] else ", outside"
+    return (f"{row['fault']}{where}", row["attackers"], f"{row['steps']:,}", count, *_shares(row), _ended(row["ended"]))
+
+
+def in_words(total: Mapping[str, Any]) -> str:
+    """`1,000 robot-steps, 0 violations, least margin 0.12, policy changed in 95 %`."""
+    if not total["steps"]:
+        return "nothing flown"
+    margin, changed, held = _shares(total)
+    most = "".join(f", {name.replace('_', ' ')} {value:.3f}" for name, value in total["most"].items())
+    return (
+        f"{total['steps']:,} robot-steps, {total['violations']} of them in violation, least margin {margin}{most}; "
+        f"command changed in {changed}, robot held in {held}"
+    )
+
+
+def write_attack(result: Mapping[str, Any], folder: Path) -> None:
+    """attack.json and report.html in `folder`."""
+    (folder / "attack.json").write_text(json.dumps(result, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    broken = result["inside"]["violations"]
+    page = {
+        "task": "",
+        "kind": f"{result['target']}, teams of {', '.join(map(str, result['robots']))}",
+        "seed": result["seed"],
+        "success": result["passed"],
+        "gates": [asdict(Gate("robot-steps in violation, inside of what is stated", not broken, str(broken), "0"))],
+        "about": ABOUT,
+        "attack": {"columns": COLUMNS, "rows": [row_in_words(row) for row in result["rows"]]},
+        "files": {place: in_words(result[place]) for place in ("inside", "outside")},
+    }
+    (folder / "report.html").write_text(render_page(page, None, f"{result['robot']}: shield under attack"), "utf-8")
+
+
+def _shares(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Least margin, shares of the steps in which the shield changed the command, and in which it flew itself."""
+    margin = "-" if row["least_margin"] is None else f"{row['least_margin']:.3f}"
+    changed, held = (f"{100 * row[name] / row['steps']:.1f} %" for name in ("changed", "held"))
+    return margin, changed, held
+
+
+def _ended(modes: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {mode.lower()}" for mode, count in sorted(modes.items(), key=lambda item: -item[1]))

@@ -1,0 +1,147 @@
+"""Many flights under attack, over processes, each written down once it has landed, so that a campaign can go on."""
+
+import json
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from deploy.shield import ShieldParams, make_shield_params
+from hardware import load_robot
+from sim.attack.drones import SECONDS, WORLDS, fly
+from sim.attack.outcome import Outcome
+
+FLIGHTS = "flights.jsonl"  # in the folder of a campaign: what is attacked in the first line, then a flight a line
+AHEAD = 2  # flights that wait for each process
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """What is attacked, by whom and for how long. The same campaign flies the same flights."""
+
+    robot: str
+    shield: dict[str, Any]  # fields of its shield's parameters that are not the robot's usual ones
+    robots: tuple[int, ...]
+    steps: int  # shielded robot-steps, at least
+    seed: int
+    faults: tuple[str, ...]
+    attackers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """One of a campaign."""
+
+    number: int
+    fault: str
+    attacker: str
+    robots: int
+
+
+def plan(cfg: Campaign) -> Iterator[Flight]:
+    """Its flights: every fault with every attacker and team, in an order of chance, again and again."""
+    cells = list(product(cfg.faults, cfg.attackers, cfg.robots))
+    random.Random(cfg.seed).shuffle(cells)
+    rate, steps, number = load_robot(cfg.robot).control_hz, 0, 0
+    while steps < cfg.steps:
+        flight = Flight(number, *cells[number % len(cells)])
+        steps += WORLDS * flight.robots * round(SECONDS * rate)
+        number += 1
+        yield flight
+
+
+def fly_one(cfg: Campaign, flight: Flight) -> Outcome:
+    """One flight; an exception of the shield is a violation."""
+    spec = load_robot(cfg.robot)
+    params = make_shield_params(spec, **cfg.shield)
+    seed = int.from_bytes(sha256(f"{cfg.seed}/{flight.number}".encode()).digest()[:6])
+    assert isinstance(params, ShieldParams)
+    try:
+        return fly(spec, params, flight.fault, flight.attacker, flight.robots, seed)
+    except Exception as error:
+        what = (
+            f"{flight.attacker}, {flight.fault}, {flight.robots} robots, seed {seed}: {type(error).__name__}: {error}"
+        )
+        return Outcome(steps=1, violations=1, least_margin=-1.0, broken={"no exception": 1}, first=what)  # type: ignore[arg-type]
+
+
+def run(
+    cfg: Campaign, folder: Path, workers: int, landed: Callable[[Flight, Outcome], None]
+) -> dict[tuple[str, str], Outcome]:
+    """Fly what of `cfg` is not in `folder` yet; outcomes by fault and attacker. `landed` is called after each flight.
+
+    ValueError where the folder is that of another campaign. KeyboardInterrupt leaves all that has landed.
+    """
+    done = _read(cfg, folder / FLIGHTS)
+    table: dict[tuple[str, str], Outcome] = {}
+
+    def take(flight: Flight, outcome: Outcome) -> None:
+        table.setdefault((flight.fault, flight.attacker), Outcome()).add(outcome)
+        landed(flight, outcome)
+
+    flights = list(plan(cfg))
+    for flight in flights:
+        if flight.number in done:
+            take(flight, done[flight.number])
+    missing = [flight for flight in flights if flight.number not in done]
+    with (folder / FLIGHTS).open("a", encoding="utf-8") as file:
+        for flight, outcome in _flown(cfg, missing, workers):
+            file.write(json.dumps(asdict(flight) | outcome.as_json(), allow_nan=False) + "\n")
+            file.flush()
+            take(flight, outcome)
+    return table
+
+
+def _flown(cfg: Campaign, flights: Sequence[Flight], workers: int) -> Iterator[tuple[Flight, Outcome]]:
+    """Flights and outcomes, as they land."""
+    if workers == 1 or len(flights) < 2:
+        yield from ((flight, fly_one(cfg, flight)) for flight in flights)
+        return
+    pool = ProcessPoolExecutor(min(workers, len(flights)), get_context("spawn"), _ignore_interrupt)
+    waiting = iter(flights)
+    running: dict[Future[Outcome], Flight] = {}
+    try:
+        while True:
+            while len(running) < AHEAD * workers and (flight := next(waiting, None)):
+                running[pool.submit(fly_one, cfg, flight)] = flight
+            if not running:
+                return
+            landed, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in landed:
+                yield running.pop(future), future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ignore_interrupt() -> None:
+    """Ctrl-C goes to all processes of a terminal; what it means is decided by the first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def _read(cfg: Campaign, path: Path) -> dict[int, Outcome]:
+    """Outcomes of the flights in `path`, by number; writes its first line where it is new."""
+    own = json.loads(json.dumps(asdict(cfg)))
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(own) + "\n", encoding="utf-8")
+        return {}
+    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    for name, value in json.loads(head).items():
+        if own[name] != value:
+            raise ValueError(f"{path.parent} has a campaign with {name} = {value}, not {own[name]}: give another --out")
+    done = {}
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue  # written while the power failed
+        done[row["number"]] = Outcome.of_json({k: v for k, v in row.items() if k not in Flight.__slots__})
+    return done
