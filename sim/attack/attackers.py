@@ -11,7 +11,7 @@ from hardware.rotation import rotate_inverse
 from hardware.spec import GRAVITY, RobotSpec
 from sim.attack.team import Measured
 
-TURN_GAIN = 12.0  # 1/s, of a pilot who knows no care
+TURN_GAIN = 12.0  # 1/s, of the attitude, too quick to be calm
 PUSH = 20.0  # m/s^2
 AHEAD_S = 0.4
 WEAK_FROM_S = 2.0  # when policies that fail begin to
@@ -74,7 +74,7 @@ def request_of(attacker: Attacker, view: View) -> Request:
 
 
 def steer(view: View, accel_w: np.ndarray) -> np.ndarray:
-    """Commands (W, N, 4) of a pilot who wants `accel_w` (..., 3) m/s^2 and knows no limit."""
+    """Commands (W, N, 4) of a policy that wants `accel_w` (..., 3) m/s^2 and knows no limit."""
     lift = rotate_inverse(view.now.quat, np.broadcast_to(accel_w + np.array([0.0, 0.0, GRAVITY]), view.now.pos.shape))
     side = np.linalg.norm(lift[..., :2], axis=-1) + 1e-9
     gain = TURN_GAIN * np.arctan2(side, lift[..., 2]) / side

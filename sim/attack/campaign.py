@@ -15,7 +15,8 @@ from typing import Any
 
 from deploy.shield import ShieldParams, make_shield_params
 from hardware import load_robot
-from sim.attack.drones import SECONDS, WORLDS, fly
+from sim.attack.drones import SECONDS, WORLDS
+from sim.attack.drones import flight as fly_drones
 from sim.attack.outcome import Outcome
 
 FLIGHTS = "flights.jsonl"  # in the folder of a campaign: what is attacked in the first line, then a flight a line
@@ -64,7 +65,7 @@ def fly_one(cfg: Campaign, flight: Flight) -> Outcome:
     seed = int.from_bytes(sha256(f"{cfg.seed}/{flight.number}".encode()).digest()[:6])
     assert isinstance(params, ShieldParams)
     try:
-        return fly(spec, params, flight.fault, flight.attacker, flight.robots, seed)
+        return fly_drones(spec, params, flight.fault, flight.attacker, flight.robots, seed)
     except Exception as error:
         what = (
             f"{flight.attacker}, {flight.fault}, {flight.robots} robots, seed {seed}: {type(error).__name__}: {error}"
@@ -137,11 +138,13 @@ def _read(cfg: Campaign, path: Path) -> dict[int, Outcome]:
     for name, value in json.loads(head).items():
         if own[name] != value:
             raise ValueError(f"{path.parent} has a campaign with {name} = {value}, not {own[name]}: give another --out")
-    done = {}
+    done, whole = {}, [head]
     for line in lines:
         try:
             row = json.loads(line)
-        except ValueError:
-            continue  # written while the power failed
+        except ValueError:  # what was being written when the process ended
+            continue
+        whole.append(line)
         done[row["number"]] = Outcome.of_json({k: v for k, v in row.items() if k not in Flight.__slots__})
+    path.write_text("\n".join(whole) + "\n", encoding="utf-8")
     return done

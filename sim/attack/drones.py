@@ -1,7 +1,9 @@
 """One flight of a team of multirotors, each behind the `Shield` object that its robot has, under attack."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +23,9 @@ BEGAN_S = 100.0  # on the shields' clock
 DOWN = [mode.value for mode in (Mode.LAND, Mode.OFF, Mode.ESTOP)]  # the ground is where they are going
 OBEYS = [mode.value for mode in (Mode.NOMINAL, Mode.FILTERED)]
 SPREAD_M = 1.2  # across, of the starts
+# From the time in s, what each robot knows, what it has heard and what its policy asks for, all (W, N, ...), to the
+# commands that are sent (W, N, 4) and the values of the modes (W, N).
+Guard = Callable[[float, RobotState, Peers, Request], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,57 +42,67 @@ def limits_of(spec: RobotSpec, robots: int) -> Limits:
     return Limits(touch_m, PRESSED_M if robots > 1 else 0.0)
 
 
-def fly(
-    spec: RobotSpec, params: ShieldParams, fault: str, attacker: str, robots: int, seed: int, seconds: float = SECONDS
-) -> Outcome:
-    """A team of `robots` for `seconds` in `WORLDS` worlds, all policies under `attacker`, with `fault`."""
+def flight(spec: RobotSpec, params: ShieldParams, fault: str, attacker: str, robots: int, seed: int) -> Outcome:
+    """A team of `robots` in each of `WORLDS` worlds for `SECONDS`, all its policies under `attacker`, with `fault`."""
     rng = np.random.default_rng(seed)
-    low, high = np.array(params.geofence_low), np.array(params.geofence_high)
-    room = 4 * params.fence_buffer_m
-    apart = 1.8 * params.separation_m * np.array([1.0, 1.0, params.downwash_ratio])
-    spread = max(SPREAD_M, 1.2 * params.separation_m * robots**0.5)
-    box = np.maximum(low + room, [-spread, -spread, -np.inf]), np.minimum(high - room, [spread, spread, np.inf])
-    team = Team(spec, random_starts(rng, (WORLDS, robots), *box, apart), FAULTS[fault], rng)
+    starts = free_starts(spec, params, (WORLDS, robots), rng)
+    team = Team(spec, starts, FAULTS[fault], rng)
+    shields = Shields(spec, params, starts.shape[:2])
     view = View(spec, params, rng, team.now)
-    shields = [[Shield(params, spec) for _ in range(robots)] for _ in range(WORLDS)]
-    judge = Judge(spec, params, team)
-    modes = np.empty((WORLDS, robots), dtype=int)
-    for step in range(round(seconds * spec.control_hz)):
-        view.now, view.t_s = team.now, step * team.dt_s
-        asked = request_of(ATTACKERS[attacker], view)
-        command = through(shields, BEGAN_S + view.t_s, team.state(), team.peers(), asked, modes)
-        judge.look(team.step(command), modes, view.t_s)
-    out = judge.outcome
-    out.ended.update(Mode(mode).name for mode in modes.flat)
+    out = fly(team, view, partial(request_of, ATTACKERS[attacker]), shields, SECONDS)
+    out.ended.update(Mode(mode).name for mode in shields.modes.flat)
     if out.first:
         out.first = f"{attacker} with {fault}, {robots} robots, seed {seed}: {out.first}"
     return out
 
 
-def through(
-    shields: list[list[Shield]], now_s: float, state: RobotState, peers: Peers, asked: Request, modes: np.ndarray
-) -> np.ndarray:
-    """Commands (W, N, 4) that the shields send; `modes` (W, N) takes the values of their modes."""
-    sent = np.empty(asked.target.shape)
-    for index in np.ndindex(modes.shape):
-        own = RobotState(*(getattr(state, name)[index] for name in RobotState.__slots__))
-        mates = Peers(*(getattr(peers, name)[index] for name in Peers.__slots__))
-        wanted = ActuatorCommand(asked.target[index].astype(np.float32)) if asked.there[index] else None
-        world, robot = index
-        command, report = shields[world][robot].step(now_s, Context(own, mates), wanted, float(asked.age_s[index]))
-        sent[index], modes[index] = command.target, report.mode.value
-    return sent
+def fly(team: Team, view: View, attack: Callable[[View], Request], guard: Guard, seconds: float) -> Outcome:
+    """Fly `team` for `seconds`: what `attack` asks for, through `guard`."""
+    check = GuaranteeCheck(view.spec, view.params, team)
+    for step in range(round(seconds / team.dt_s)):
+        view.now, view.t_s = team.now, step * team.dt_s
+        command, modes = guard(view.t_s, team.state(), team.peers(), attack(view))
+        check.add(team.step(command), modes, view.t_s)
+    return check.outcome
 
 
-class Judge:
-    """Counts what the bodies did."""
+def free_starts(spec: RobotSpec, params: ShieldParams, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+    """Places (W, N, 3) m well inside the fence, at which robots are at rest outside each other's ellipsoids."""
+    low, high = np.array(params.geofence_low), np.array(params.geofence_high)
+    room, spread = 4 * params.fence_buffer_m, max(SPREAD_M, 1.2 * params.separation_m * shape[1] ** 0.5)
+    apart = 1.8 * params.separation_m * np.array([1.0, 1.0, params.downwash_ratio])
+    middle = np.array([spread, spread, np.inf])
+    return random_starts(rng, shape, np.maximum(low + room, -middle), np.minimum(high - room, middle), apart)
+
+
+class Shields:
+    """The shield of each robot, W x N."""
+
+    def __init__(self, spec: RobotSpec, params: ShieldParams, shape: tuple[int, ...]):
+        self.modes = np.full(shape, Mode.OFF.value)
+        self._shields = {index: Shield(params, spec) for index in np.ndindex(shape)}
+
+    def __call__(self, t_s: float, state: RobotState, peers: Peers, asked: Request) -> tuple[np.ndarray, np.ndarray]:
+        """Commands (W, N, 4) that the shields send, and the values of their modes (W, N)."""
+        sent = np.empty(asked.target.shape)
+        for index, shield in self._shields.items():
+            own = RobotState(*(getattr(state, name)[index] for name in RobotState.__slots__))
+            mates = Peers(*(getattr(peers, name)[index] for name in Peers.__slots__))
+            wanted = ActuatorCommand(asked.target[index].astype(np.float32)) if asked.there[index] else None
+            command, report = shield.step(BEGAN_S + t_s, Context(own, mates), wanted, float(asked.age_s[index]))
+            sent[index], self.modes[index] = command.target, report.mode.value
+        return sent, self.modes
+
+
+class GuaranteeCheck:
+    """Counts in which robot-steps a guarantee did not hold, by where the bodies are."""
 
     def __init__(self, spec: RobotSpec, params: ShieldParams, team: Team):
         self.params, self.team = params, team
         self.limits = limits_of(spec, team.robots)
         self.outcome = Outcome()
 
-    def look(self, seen: np.ndarray, modes: np.ndarray, t_s: float) -> None:
+    def add(self, seen: np.ndarray, modes: np.ndarray, t_s: float) -> None:
         """One control period: true positions (T, W, N, 3) m on the way, and the modes (W, N) that led there."""
         out, params = self.outcome, self.params
         going_down = np.isin(modes, DOWN)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Conditions that a team works under. Errors are in units of the stated bounds, delays in control periods.
+    """Conditions that a team works under. Errors and delays are in units of the stated bounds, lags in control periods.
 
     A fault is `inside` when every assumption of the robot's shield still holds: then nothing may happen.
     """
@@ -22,7 +22,7 @@ class Fault:
     most_lost: int = 1  # messages, or states, that are lost in a row at most
     partitioned: bool = False  # each half of the team hears nothing of the other
     delay: tuple[float, float] = (0.0, 1.0)  # of commands; drawn for each world
-    strength: tuple[float, float] = (0.9, 1.1)  # of the actuators, over the nominal one; drawn for each robot
+    strength: tuple[float, float] = (-1.0, 1.0)  # error of the actuators; drawn for each robot
     extremes: bool = False  # delay and strength are drawn from the ends of their ranges only
 
 
@@ -45,8 +45,8 @@ HALF_LOST = Fault(
 FAULTS: dict[str, Fault] = {
     "usual": Fault(about="noise, delays and strengths drawn from within their bounds", inside=True),
     "corner": CORNER,
-    "corner, weak": replace(CORNER, about="all bounds at once, actuators weak", strength=(0.9, 0.9)),
-    "corner, strong": replace(CORNER, about="all bounds at once, actuators strong", strength=(1.1, 1.1)),
+    "corner, weak": replace(CORNER, about="all bounds at once, actuators weak", strength=(-1, -1)),
+    "corner, strong": replace(CORNER, about="all bounds at once, actuators strong", strength=(1, 1)),
     "corner, biased": replace(
         CORNER, about="all bounds at once, constant errors instead of noise", noise=0.0, bias=1.0
     ),
@@ -64,7 +64,10 @@ FAULTS: dict[str, Fault] = {
     ),
     "partition": Fault(about="each half of the team hears nothing of the other", inside=False, partitioned=True),
     "delay x 2": Fault(about="commands take twice the stated time", inside=False, delay=(2, 2)),
-    "actuators +- 20 %": Fault(
-        about="actuators too weak or too strong by 20 %", inside=False, strength=(0.8, 1.2), extremes=True
+    "actuators x 2": Fault(
+        about="actuators too weak or strong by twice the stated share",
+        inside=False,
+        strength=(-2, 2),
+        extremes=True,
     ),
 }

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from deploy.shield.drone.guarantee import BOUNDS
 from hardware.rotation import multiply, rotate_inverse
 from hardware.spec import RobotSpec
 from hardware.types import Peers, RobotState
 from sim.attack.faults import Fault
 from sim.scenes.scene import Members, compose_scene
 
-POS_SIGMA_M, VEL_SIGMA, QUAT_SIGMA, RATE_SIGMA = 0.005, 0.03, 0.005, 0.02  # the stated bounds; m, m/s, -, rad/s
-FRESH_S = 0.008  # age of the last measurement when it is used: one period later it is 28 ms of the 30 that are stated
 BLIND_FROM_S = 4.0
 TRIES = 2000  # of a place for a robot
 REMEMBERED = 256  # control periods; nothing older is delivered
@@ -41,7 +40,8 @@ class Team:
         tick_s = self._model.opt.timestep
         self.dt_s = 1.0 / spec.control_hz
         self._ticks = round(self.dt_s / tick_s)
-        self._measured_after = self._ticks - round(FRESH_S / tick_s)
+        self._fresh_s = BOUNDS.age_s - self.dt_s  # age when it is used; that of the measurement before is the bound
+        self._measured_after = self._ticks - round(self._fresh_s / tick_s)
         self._ctrl, self._qpos, self._qvel = group.ctrl_index, group.base_qpos, group.base_qvel
         self._datas = [mujoco.MjData(self._model) for _ in range(self.worlds)]
         hover = spec.flight.hover_thrust_n
@@ -49,10 +49,10 @@ class Team:
             data.qpos[self._qpos] = np.concatenate([start, np.tile([1.0, 0, 0, 0], (self.robots, 1))], axis=1)
             data.act[group.act_index[:, 0]] = hover
         self._sent = np.tile([hover, 0.0, 0.0, 0.0], (*shape, 1))
-        low, high = fault.strength
+        low, high = (1.0 + share * BOUNDS.thrust for share in fault.strength)
         thrust = rng.choice([low, high], shape) if fault.extremes else rng.uniform(low, high, shape)
         self._strength = np.stack([thrust, *np.ones((3, *shape))], axis=-1)
-        least, most = (round(share * self._ticks) for share in fault.delay)
+        least, most = (round(share * BOUNDS.delay_s / tick_s) for share in fault.delay)
         self._delay = rng.integers(least, most + 1, self.worlds)  # physics steps
         self._bias = fault.bias * _directions(rng, (2, *shape))
         self.others = np.array([[j for j in range(self.robots) if j != i] for i in range(self.robots)], dtype=int)
@@ -74,7 +74,7 @@ class Team:
         self._state_lag = lag
         rows = (self._rows(lag), *np.indices(lag.shape, sparse=True))
         known = Measured(*(getattr(self._past, name)[rows] for name in Measured.__slots__))
-        return state_of(known, FRESH_S + lag * self.dt_s)
+        return state_of(known, self._fresh_s + lag * self.dt_s)
 
     def peers(self) -> Peers:
         """What each robot has received from its mates (W, N, N - 1, ...); once a control period."""
@@ -84,7 +84,7 @@ class Team:
         if self.fault.partitioned:
             half = 2 * np.arange(self.robots) // self.robots
             heard &= half[:, None] == half[self.others]
-        return Peers(self._past.pos[rows], self._past.lin_vel_w[rows], FRESH_S + lag * self.dt_s, heard)
+        return Peers(self._past.pos[rows], self._past.lin_vel_w[rows], self._fresh_s + lag * self.dt_s, heard)
 
     def step(self, command: np.ndarray) -> np.ndarray:
         """Fly `command` (W, N, 4) for one control period; true positions (2, W, N, 3) m on the way."""
@@ -108,13 +108,13 @@ class Team:
         pose, vel = self.truth()
         shape, share = pose.shape[:2], self.fault.noise
         normal = self.rng.normal
-        tilt = np.concatenate([np.ones((*shape, 1)), normal(0, share * QUAT_SIGMA, (*shape, 3))], axis=-1)
+        tilt = np.concatenate([np.ones((*shape, 1)), normal(0, 0.5 * share * BOUNDS.tilt_rad, (*shape, 3))], axis=-1)
         quat = multiply(pose[..., 3:], tilt)
         return Measured(
-            pose[..., :3] + POS_SIGMA_M * (self._bias[0] + share * normal(size=(*shape, 3))),
+            pose[..., :3] + BOUNDS.pos_m * (self._bias[0] + share * normal(size=(*shape, 3))),
             quat / np.linalg.norm(quat, axis=-1, keepdims=True),
-            vel[..., :3] + VEL_SIGMA * (self._bias[1] + share * normal(size=(*shape, 3))),
-            vel[..., 3:] + share * RATE_SIGMA * normal(size=(*shape, 3)),
+            vel[..., :3] + BOUNDS.vel * (self._bias[1] + share * normal(size=(*shape, 3))),
+            vel[..., 3:] + share * BOUNDS.rate * normal(size=(*shape, 3)),
         )
 
     def _later(self, lag: np.ndarray, least: int, lost: float) -> np.ndarray:

@@ -1,0 +1,65 @@
+"""`phalanx attack` as a person types it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from test_cli_input import assert_one_line_error, here
+
+from sim.attack import campaign, drones, faults
+
+FAST = ["attack", "crazyflie", "--workers", "1", "--robots", "2", "--steps", "2000", "--attackers", "cut in"]
+
+
+def test_a_campaign_is_flown_once_and_written_down(tmp_path):
+    done = here(*FAST, "--faults", "corner", "--out", str(tmp_path), "--json")
+    result = json.loads(done.stdout)
+    assert done.returncode == 0 and result["passed"] and result == json.loads((tmp_path / "attack.json").read_text())
+    (row,) = result["rows"]
+    assert row["fault"] == "corner" and row["steps"] == 2000 and row["violations"] == 0 and 0 < row["least_margin"] < 5
+    assert row["changed"] > 1000 and row["ended"] == {"FILTERED": 4}
+    assert "cut in" in (tmp_path / "report.html").read_text()
+    before = (tmp_path / "flights.jsonl").read_bytes()
+    again = here(*FAST, "--faults", "corner", "--out", str(tmp_path), "--json")
+    assert json.loads(again.stdout) == result and (tmp_path / "flights.jsonl").read_bytes() == before
+
+
+def test_it_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
+    monkeypatch.setattr(drones, "SECONDS", 1.0)
+    monkeypatch.setattr(campaign, "SECONDS", 1.0)
+    steps = ["attack", "--workers", "1", "--robots", "1", "--faults", "usual", "--attackers", "drop", "--json"]
+    whole = here(*steps, "--steps", "200", "--out", str(tmp_path / "whole"))
+    here(*steps, "--steps", "200", "--out", str(tmp_path / "part"))
+    flights = tmp_path / "part" / "flights.jsonl"
+    head, first, second = flights.read_text().splitlines()
+    flights.write_text(f"{head}\n{first}\n{second[:40]}")  # killed while it wrote
+    on = here(*steps, "--steps", "200", "--out", str(tmp_path / "part"))
+    assert json.loads(on.stdout) == json.loads(whole.stdout)
+    assert [json.loads(line)["number"] for line in flights.read_text().splitlines()[1:]] == [0, 1]
+    other = here(*steps, "--steps", "200", "--seed", "1", "--out", str(tmp_path / "part"))
+    assert_one_line_error(other, "a campaign with seed = 0, not 1")
+
+
+def test_violations_count_inside_of_what_is_stated_only(tmp_path, monkeypatch):
+    deaf = [*FAST, "--faults", "partition"]
+    done = here(*deaf, "--out", str(tmp_path / "outside"))
+    assert done.returncode == 0 and "partition, outside" in done.stdout and "held" in done.stdout
+    monkeypatch.setitem(faults.FAULTS, "partition", replace(faults.FAULTS["partition"], inside=True))
+    done = here(*deaf, "--out", str(tmp_path / "inside"))
+    assert done.returncode == 1 and "broken" in done.stdout and "first violation: cut in with partition" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["crazyfly"], ["neither a robot, a task nor a policy file: 'crazyfly'"]),
+        (["crazyflie", "--faults", "cornr"], ["unknown fault 'cornr'", "did you mean 'corner'"]),
+        (["crazyflie", "--attackers", "chase"], ["unknown attacker 'chase'", "did you mean 'chaser'"]),
+        (["crazyflie", "--steps", "0"], ["steps = 0"]),
+        (["payload-lift", "--robots", "0"], ["robots = 0"]),
+        (["panda"], ["panda is a manipulator"]),
+    ],
+)
+def test_wrong_arguments_are_answered_in_one_line(tmp_path, args, said):
+    assert_one_line_error(here("attack", *args, cwd=tmp_path), *said)
+    assert not list(tmp_path.iterdir())
