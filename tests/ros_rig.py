@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from nav_msgs.msg import Odometry
+from patience import patience
 from sensor_msgs.msg import JointState
 
 from deploy.shield import make_shield_params
@@ -145,7 +146,7 @@ class Rig:
         while True:
             self.node.refusals.pop(robot, None)
             self.node.ask(robot, what)
-            give_up = time.monotonic() + 5.0
+            give_up = time.monotonic() + patience(5.0)
             while robot not in self.node.refusals:
                 assert time.monotonic() < give_up, f"{robot}: no answer to {what}"
                 self.executor.spin_once(timeout_sec=0.02)
@@ -162,7 +163,7 @@ class Rig:
 
     def state(self, robot: str):
         """The newest measured state of `robot`, and its stamp."""
-        until = time.monotonic() + 2.0
+        until = time.monotonic() + patience(2.0)
         while (taken := self.odometry[robot].take()) is None:
             assert time.monotonic() < until, f"no odometry of {robot}"
             time.sleep(0.002)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from bundle_fixture import save_policy
+from patience import patience
 
 from phalanx.cli import main
 from phalanx.commands import COMMANDS
@@ -34,7 +35,7 @@ def here(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str
 
 def phalanx(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "phalanx", *args]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=patience(120))
 
 
 def cpu_s() -> float:
@@ -238,7 +239,7 @@ def test_interrupted_training_leaves_a_checkpoint_that_resumes(tmp_path):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(patience(60)) == 130
     assert (run / "checkpoint.pt").exists()
     done = here(*args, "3000", "--resume", "--json")
     assert done.returncode == 0, done.stderr
@@ -284,8 +285,8 @@ def test_an_interrupted_flight_leaves_no_process_behind(tmp_path, end):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.1)
     process.send_signal(end)
-    assert process.wait(30) == 130
-    deadline = time.monotonic() + 10.0  # one that was only just born notices by itself that its parent has gone
+    assert process.wait(patience(30)) == 130
+    deadline = time.monotonic() + patience(10.0)  # one only just born notices by itself that its parent has gone
     while any(Path(f"/proc/{child}").exists() for child in children):
         assert time.monotonic() < deadline
         time.sleep(0.1)

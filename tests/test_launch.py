@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from ros_rig import standing
@@ -80,7 +81,7 @@ def installed(tmp_path):
 
 
 def run(*command):
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd="/", timeout=60)
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd="/", timeout=patience(60))
 
 
 def test_a_launch_file_learns_from_the_install_what_to_start(installed, tmp_path):
@@ -157,7 +158,7 @@ def test_an_executable_of_the_install_is_its_node(installed):
             BringUp(operating, executor).transition(["/cf1/shield"], CONFIGURE, 30.0)
     finally:
         node.send_signal(signal.SIGINT)
-        assert node.wait(10.0) == 0
+        assert node.wait(patience(10.0)) == 0
 
 
 def test_a_node_that_is_none_is_answered_with_those_that_are(installed):
@@ -200,7 +201,7 @@ def test_a_launched_team_comes_up_goes_where_its_mission_says_and_ends_on_ctrl_c
     processes.start("policy", "policy_node", namespace="cf1")
     processes.start("operator", "operator_node")
     with operator(["cf1"], int(environment["ROS_DOMAIN_ID"]), environment) as (node, executor):
-        until = time.monotonic() + 40.0
+        until = time.monotonic() + patience(40.0)
         while not np.linalg.norm(node.positions[0] - GOAL) < 0.1:
             processes.check()
             executor.spin_once(timeout_sec=0.02)
@@ -209,7 +210,7 @@ def test_a_launched_team_comes_up_goes_where_its_mission_says_and_ends_on_ctrl_c
     assert "the mission begins" in processes.log_of("operator").read_text()
     processes.kill("policy")
     processes.start("policy", "policy_node", namespace="cf1")  # as a launch file does
-    until = time.monotonic() + 30.0
+    until = time.monotonic() + patience(30.0)
     while "/cf1/policy was started anew: it is up again" not in processes.log_of("operator").read_text():
         processes.check()
         assert time.monotonic() < until, processes.log_of("operator").read_text()

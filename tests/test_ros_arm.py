@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from nav_msgs.msg import Odometry
@@ -47,7 +48,7 @@ class Joints:
         self._converter, self._state = JointConverter(SPEC.joint_names), empty_state(len(SPEC.joints))
 
     def now(self) -> np.ndarray:
-        until = time.monotonic() + 2.0
+        until = time.monotonic() + patience(2.0)
         time.sleep(0.05)
         while (taken := self._mailbox.take()) is None:
             assert time.monotonic() < until, "no joint states"
@@ -76,7 +77,7 @@ def settle(rig: Rig, tracker: Tracker, duration_s: float) -> list[ActuatorComman
 
 def turned(rig: Rig, tracker: Tracker, joints: Joints, joint: int, angle: float) -> None:
     """Wait until `joint` is at `angle` rad and stays there, which takes its time on a busy machine."""
-    until, there = time.monotonic() + 15.0, 0
+    until, there = time.monotonic() + patience(15.0), 0
     while there < 2:
         settle(rig, tracker, 0.3)
         now = joints.now()[joint]
@@ -125,7 +126,7 @@ def test_a_dead_policy_is_a_held_arm_and_so_is_a_dead_shield(rig):
     rig.node.send("panda_1", {"lift": np.array([0.0])})
     settle(rig, tracker, 1.5)
     tracker.bearing = 1.2
-    until = time.monotonic() + 5.0
+    until = time.monotonic() + patience(5.0)
     while joints.now()[0] < 0.1:
         assert time.monotonic() < until, "it does not turn"
         rig.watch("panda_1", 0.05, tracker.say)

@@ -6,6 +6,7 @@ from math import isnan
 from pathlib import Path
 
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -43,14 +44,14 @@ def test_a_robot_with_a_low_battery_is_not_armed_and_it_shows(tmp_path):
         rig.node.create_subscription(
             DiagnosticArray, "/diagnostics", lambda m: found.extend(s for s in m.status if "shield" in s.name), 10
         )
-        until = time.monotonic() + 5.0
+        until = time.monotonic() + patience(5.0)
         while not found:
             assert time.monotonic() < until
             rig.executor.spin_once(timeout_sec=0.1)
         assert found[-1].level == DiagnosticStatus.WARN and "battery at 12 %" in found[-1].message
         assert {v.key: v.value for v in found[-1].values}["battery [%]"] == "12"
         with monitoring(["cf1"], rig.node.context.get_domain_id()) as monitor:
-            until = time.monotonic() + 8.0
+            until = time.monotonic() + patience(8.0)
             while not (monitor.heard and monitor.snapshot()["robots"][0]["battery"]):
                 assert time.monotonic() < until
                 monitor.poll()
@@ -64,7 +65,7 @@ def test_a_robot_whose_battery_has_not_been_heard_of_yet_is_not_armed(tmp_path):
         rig.start("cf1/shield", armed=False)
         assert "battery" not in rig.asked("cf1", "arm")  # there is none: nothing to wait for
         battery = rig.node.create_publisher(BatteryState, "/cf1/battery_state", qos.LATCHED)
-        until = time.monotonic() + 5.0
+        until = time.monotonic() + patience(5.0)
         while "no word of the battery yet" not in rig.asked("cf1", "arm"):
             assert time.monotonic() < until
         battery.publish(BatteryState(percentage=0.9))

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 import rclpy
@@ -131,7 +132,7 @@ def test_an_operator_ends_when_who_started_it_is_killed(tmp_path):
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     operator = Path(f"/proc/{int(parent.stdout.readline())}")
-    until = time.monotonic() + 30.0
+    until = time.monotonic() + patience(30.0)
     time.sleep(4.0)  # it waits for its nodes
     assert operator.exists()
     parent.kill()
@@ -156,7 +157,7 @@ def test_ctrl_c_before_anything_is_armed_says_at_once_what_it_waits_for(tmp_path
         while "stopping: waiting for " not in (line := deploy.stderr.readline()):
             assert line, "it ended without a word"
         assert time.monotonic() - asked_s < 1.0
-        assert deploy.wait(10.0) == 130
+        assert deploy.wait(patience(10.0)) == 130
         assert time.monotonic() - asked_s < 6.0
     assert not (out / "mission.json").exists()
 

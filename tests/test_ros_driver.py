@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -44,7 +45,7 @@ def test_a_shield_flies_a_robot_through_its_driver_and_silence_stops_it(tmp_path
         assert team.mode("cf1") in ("NOMINAL", "FILTERED")
         assert abs(team.state("cf1")[0].base_pos[2] - 1.0) < 0.1
         team.processes.kill("cf1_shield")
-        until = time.monotonic() + 3.0
+        until = time.monotonic() + patience(3.0)
         while not log.exists() and time.monotonic() < until:
             time.sleep(0.05)
         assert log.exists(), "the driver went on flying the last command"
@@ -57,7 +58,7 @@ def test_a_device_is_armed_with_its_shield_and_a_disarmed_one_is_not_stopped_for
         team.start("cf1/driver", "cf1/shield")
         team.watch("cf1", 0.5)
         team.ask("cf1", "land")
-        until = time.monotonic() + 8.0
+        until = time.monotonic() + patience(8.0)
         while team.authority("cf1") != "DISARMED":
             team.watch("cf1", 0.1)
             assert time.monotonic() < until
@@ -90,12 +91,12 @@ def test_what_was_really_sent_is_published_and_recorded(tmp_path, monkeypatch):
             CommandConverter(SPEC.channels),
         )
         asked, stamp_ns = np.float32([5.0, 0.1, 0.2, 0.3]), time.time_ns()
-        until, taken = time.monotonic() + 5.0, None
+        until, taken = time.monotonic() + patience(5.0), None
         while time.monotonic() < until:
             publisher.publish(converter.write(ActuatorCommand(asked), stamp_ns))
             time.sleep(0.02)
             if taken is None and (taken := sent.take()) is not None:
-                until = time.monotonic() + 1.0  # the recorder may find the driver later than we
+                until = time.monotonic() + patience(1.0)  # the recorder may find the driver later than we
         command, stamp = converter.read(taken[0])
         assert stamp == stamp_ns
         np.testing.assert_array_equal(command.target, np.float32([SPEC.command_high[0], 0.1, 0.2, 0.3]))
@@ -127,7 +128,7 @@ def test_a_stranger_that_commands_the_robot_of_a_shield_is_not_obeyed_and_is_rep
         assert team.mode("cf1") in ("NOMINAL", "FILTERED") and abs(team.state("cf1")[0].base_pos[2] - 1.0) < 0.1
         assert "command has 2 publishers" in team.processes.log_of("cf1_driver").read_text()
         team.ask("cf1", "land")
-        until = time.monotonic() + 8.0
+        until = time.monotonic() + patience(8.0)
         while team.authority("cf1") != "DISARMED" and time.monotonic() < until:
             team.watch("cf1", 0.1)
         assert "command has 2 publishers where one is due" in team.asked("cf1", "arm")
@@ -156,7 +157,7 @@ def test_an_arm_behind_its_driver_tells_its_joints_and_is_stopped_in_silence(tmp
         team.fly("panda_1", 2.5, request)
         assert state.joint_pos[0] == pytest.approx(0.4, abs=0.02)
         team.processes.kill("panda_1_shield")
-        until = time.monotonic() + 3.0
+        until = time.monotonic() + patience(3.0)
         while not log.exists() and time.monotonic() < until:
             time.sleep(0.05)
         assert log.exists(), "the driver went on with the last command"

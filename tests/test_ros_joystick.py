@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from geometry_msgs.msg import PoseStamped, TwistStamped
@@ -73,7 +74,7 @@ def test_a_joystick_sends_velocities_stands_still_when_let_go_or_silent_and_stop
         silent = watch(box, 2.0)
         assert silent[-1].twist.linear.x == 0.0 and len(silent) < 20
         watch(box, 0.5, hold())
-        until = time.monotonic() + 10.0
+        until = time.monotonic() + patience(10.0)
         joy.publish(Joy(axes=STICK, buttons=pressed(1)))
         while team.mode("cf1") != "ESTOP":
             assert time.monotonic() < until, team.node.shields

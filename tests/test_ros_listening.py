@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 import rclpy
@@ -49,7 +50,7 @@ def said_on(topic: str, monkeypatch):
 
 def heard(say, stamp_ns: int, update, found) -> None:
     """Say it again and again until `found(update())`."""
-    until = time.monotonic() + 3.0
+    until = time.monotonic() + patience(3.0)
     while not found(update()):
         assert time.monotonic() < until, "nothing was heard"
         say(stamp_ns)

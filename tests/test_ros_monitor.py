@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack
 
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from rich.console import Console
@@ -25,6 +26,10 @@ pytestmark = pytest.mark.ros
 
 def command(domain_id: int, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "phalanx", "monitor", "--domain", str(domain_id), *arguments]
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=patience(60))
 
 
 def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
@@ -48,7 +53,7 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
         rig.ask("cf1", "arm")
         assert "cf1  DISARMED -> ARMED" in lines.stdout.readline()
 
-        done = subprocess.run(command(domain_id, "cf1", "--json", "--once"), capture_output=True, text=True, timeout=60)
+        done = run(command(domain_id, "cf1", "--json", "--once"))
         assert done.returncode == 0, done.stderr
         (robot,) = json.loads(done.stdout)["robots"]
         assert (robot["robot"], robot["state"], robot["latched"]) == ("cf1", "ARMED", False)
@@ -62,7 +67,7 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
 
         rig.ask("cf1", "estop")
         assert "cf1  ARMED -> STOPPED" in lines.stdout.readline()
-        until = time.monotonic() + 20.0
+        until = time.monotonic() + patience(20.0)
         while b"STOPPED" not in shown:
             assert time.monotonic() < until, bytes(shown)
             time.sleep(0.1)
@@ -75,7 +80,7 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
         assert "cf1  STOPPED -> SILENT: no status for 5 s" in lines.stdout.readline()
         for watching in (lines, terminal):
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(10) == 0
+            assert watching.wait(patience(10)) == 0
         assert lines.stdout.read() == lines.stderr.read() == ""
         assert b"last changes" in shown and b"Traceback" not in shown
 
@@ -115,9 +120,7 @@ def test_nothing_is_cut_on_a_narrow_screen(width):
 
 
 def test_nobody_to_watch_is_said_in_one_line():
-    done = subprocess.run(
-        command(free_domain_id(), "--once", "--json", "--wait-s", "0.5"), capture_output=True, text=True, timeout=60
-    )
+    done = run(command(free_domain_id(), "--once", "--json", "--wait-s", "0.5"))
     assert done.returncode == 1 and json.loads(done.stdout)["robots"] == []
     assert "nothing was heard of any robot within 0.5 s" in done.stderr
 

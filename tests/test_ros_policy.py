@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
+from patience import patience
 
 pytest.importorskip("rclpy")
 from pd_bundle import pd_contract, save_pd_bundle
@@ -160,13 +161,13 @@ def test_children_die_with_a_parent_that_is_killed(pd_bundle, tmp_path):
     code = f"from ros_nodes.mission.deploy import run_swap; run_swap({str(pd_bundle)!r}, {out!r}, robots=1)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=tmp_path) as parent:
-        until = time.monotonic() + 60.0
+        until = time.monotonic() + patience(60.0)
         while len(mine := children(str(tmp_path))) < 4:
             assert time.monotonic() < until and parent.poll() is None
             time.sleep(0.1)
         time.sleep(0.5)
         parent.send_signal(signal.SIGKILL)
-    until = time.monotonic() + 20.0  # a busy machine takes its time to end them
+    until = time.monotonic() + patience(20.0)  # a busy machine takes its time to end them
     while any(Path(f"/proc/{pid}").exists() for pid in mine):
         assert time.monotonic() < until, children(str(tmp_path))
         time.sleep(0.1)

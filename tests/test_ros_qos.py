@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 import rclpy
@@ -41,7 +42,7 @@ def goal(x):
 
 def say_until_heard(publisher, x, inbox):
     """Published once the inbox is there, as by a person who sees the robot."""
-    end = time.monotonic() + 5.0
+    end = time.monotonic() + patience(5.0)
     while publisher.get_subscription_count() < 1:
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -56,7 +57,7 @@ def test_a_goal_of_rviz_arrives_and_a_latched_one_from_before(monkeypatch):
     with operated(CRAZYFLIE, (), monkeypatch) as (_, operator, robot):
         operator.create_publisher(PoseStamped, TOPIC, qos.LATCHED).publish(goal(2.0))
         late = robot.subscribe(PoseStamped, "goal", qos.LATCHED)
-        end = time.monotonic() + 5.0
+        end = time.monotonic() + patience(5.0)
         while (taken := late.take()) is None:
             assert time.monotonic() < end, "who comes late does not hear what was said before"
             time.sleep(0.01)
@@ -97,7 +98,7 @@ def test_a_publisher_that_cannot_be_heard_is_reported_in_the_log(monkeypatch, ki
         with quiet_context(domain, ros_environment(domain)) as context:  # a program of its own
             elsewhere = rclpy.create_node("elsewhere", context=context)
             elsewhere.create_publisher(kind, TOPIC, profile)
-            end, lines = time.monotonic() + 20.0, []
+            end, lines = time.monotonic() + patience(20.0), []
             while not any(says in line for line in lines):
                 assert time.monotonic() < end, lines
                 executor.spin_once(timeout_sec=0.05)
@@ -112,7 +113,7 @@ def test_sensors_are_heard_by_who_asks_for_reliable_ones(tmp_path):
     with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as team:
         team.start("simulated_robots")
         box = Mailbox(team.node, Odometry, "/cf1/odom", QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE))
-        end = time.monotonic() + 3.0
+        end = time.monotonic() + patience(3.0)
         while box.take() is None:
             assert time.monotonic() < end, "a reliable subscriber hears no odometry"
             time.sleep(0.01)
@@ -126,7 +127,7 @@ def test_a_bag_holds_every_goal_once(tmp_path):
         team.start("recorder")
         for durability in (DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL):
             publisher = team.node.create_publisher(PoseStamped, "/cf1/goal", QoSProfile(depth=1, durability=durability))
-            end = time.monotonic() + 5.0
+            end = time.monotonic() + patience(5.0)
             while publisher.get_subscription_count() < 1:
                 assert time.monotonic() < end
                 time.sleep(0.01)
@@ -142,7 +143,7 @@ def test_every_node_says_once_a_second_how_it_is(tmp_path):
     with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as team:
         box = Mailbox(team.node, DiagnosticArray, "/diagnostics", QoSProfile(depth=20))
         team.start("simulated_robots", "cf1/shield")
-        states, end = {}, time.monotonic() + 5.0
+        states, end = {}, time.monotonic() + patience(5.0)
         while states != {"simulated_robots: node": "active", "cf1/shield: node": "active"}:
             assert time.monotonic() < end, states
             while (taken := box.take()) is not None:
@@ -175,7 +176,7 @@ def test_commands_of_a_computer_whose_clock_is_behind_are_heard(tmp_path):
         commands = Mailbox(node, JointState, "/cf1/command", qos.COMMAND_IN)
         sender = subprocess.Popen([sys.executable, "-c", COMMANDS], env=os.environ | environment | clock.environment)
         try:
-            ages_s, until = [], time.monotonic() + 20.0
+            ages_s, until = [], time.monotonic() + patience(20.0)
             while len(ages_s) < 50 and time.monotonic() < until:
                 if taken := commands.subscription.handle.take_message(JointState, False):
                     ages_s.append(time.time() - taken[1]["source_timestamp"] * 1e-9)

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from nav_msgs.msg import Odometry
@@ -184,7 +185,7 @@ def test_a_shield_that_dies_in_flight_is_replaced(rig):
     rig.watch("cf1", 1.0, lambda t: requests.good())
     rig.processes.kill("cf1_shield")
     rig.start("cf1/shield")
-    until = time.monotonic() + 5.0  # until the middleware has told this process of the new shield
+    until = time.monotonic() + patience(5.0)  # until the middleware has told this process of the new shield
     while not rig.watch("cf1", 0.1, lambda t: requests.good()):
         assert time.monotonic() < until, "the new shield says nothing"
     commands = rig.watch("cf1", 1.5, lambda t: requests.good())

@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from bundle_fixture import export_onnx, torch_step
@@ -37,9 +38,9 @@ def bundle(tmp_path_factory):
 
 def call(rig: Rig, node: str, kind, service: str, **request):
     client = rig.node.create_client(kind, f"/{node}/{service}")
-    assert client.wait_for_service(5.0)
+    assert client.wait_for_service(patience(5.0))
     future = client.call_async(kind.Request(**request))
-    rig.executor.spin_until_future_complete(future, timeout_sec=5.0)
+    rig.executor.spin_until_future_complete(future, timeout_sec=patience(5.0))
     return future.result()
 
 

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from ros_rig import PERIOD_S, Rig
@@ -52,7 +53,7 @@ def rig(pd_bundle, tmp_path):
 
 def newest_stamp_s(rig: Rig) -> float:
     """Of the shield's next command."""
-    until = time.monotonic() + 2.0
+    until = time.monotonic() + patience(2.0)
     while (taken := rig.commands["cf1"].take()) is None:
         assert time.monotonic() < until
         time.sleep(0.001)

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -58,9 +59,9 @@ def test_each_of_a_hundred_calls_at_once_is_answered(tmp_path):
         team.start("simulated_robots", "cf1/shield", armed=False)
         # The queue of who calls has to be as long: it is that of the answers, and of calls that were lost on their way.
         client = team.node.create_client(Trigger, "/cf1/shield/land", qos_profile=CALLS)
-        assert client.wait_for_service(10.0)
+        assert client.wait_for_service(patience(10.0))
         calls = [client.call_async(Trigger.Request()) for _ in range(100)]
-        until = time.monotonic() + 15.0
+        until = time.monotonic() + patience(15.0)
         while not all(call.done() for call in calls) and time.monotonic() < until:
             team.executor.spin_once(timeout_sec=0.1)
         assert sum(call.done() for call in calls) == 100

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from pd_bundle import FAULT_ABOVE_M, PdPolicy, PdPolicyWithFault, save_pd_bundle
@@ -41,7 +42,7 @@ class Pilot:
         self.said: dict[str, str] = {}
 
     def call(self, client, request):
-        assert client.wait_for_service(10.0)
+        assert client.wait_for_service(patience(10.0))
         future = client.call_async(request)
         self.rig.executor.spin_until_future_complete(future, timeout_sec=20.0)
         return future.result()

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from nav_msgs.msg import Odometry
@@ -40,7 +41,7 @@ def test_a_real_and_a_simulated_robot_come_up_and_the_real_one_is_stopped_at_the
     try:
         with operator(["cf1", "cf2"], domain, ros) as (node, executor):
             boxes = [Mailbox(node, Odometry, f"/{name}/odom", qos.SENSOR) for name in ("cf1", "cf2")]
-            heard, until = set(), time.monotonic() + 60.0
+            heard, until = set(), time.monotonic() + patience(60.0)
             while len(heard) < 2 or "?" in node.modes:
                 assert deploy.poll() is None, deploy.stderr.read()
                 assert time.monotonic() < until, (heard, node.modes)
@@ -52,7 +53,7 @@ def test_a_real_and_a_simulated_robot_come_up_and_the_real_one_is_stopped_at_the
             }
     finally:
         deploy.send_signal(signal.SIGINT)
-        code = deploy.wait(60.0)
+        code = deploy.wait(patience(60.0))
     assert code == 0
     assert log.exists(), "the driver did not stop its robot"
 

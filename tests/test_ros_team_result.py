@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
 from pd_bundle import save_pd_bundle
@@ -28,19 +29,24 @@ def flying(tmp_path):
     command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
     environment = os.environ | ros_environment(free_domain_id())
     team = subprocess.Popen([*command, "--json"], env=environment, stdout=subprocess.PIPE, text=True)
-    until, logs = time.monotonic() + 90.0, tmp_path / "out" / "logs"
-    while not any("the mission begins" in file.read_text() for file in logs.glob("*operator*")):
-        assert team.poll() is None and time.monotonic() < until
-        time.sleep(0.2)
-    time.sleep(4.0)
+    wait_until_said(team, tmp_path / "out", "operator", "the mission begins")
+    time.sleep(1.0)  # of flight, of which rates are told
     yield team, tmp_path / "out", environment
     if team.poll() is None:
         team.terminate()
-        team.wait(20)
+        team.wait(patience(20))
+
+
+def wait_until_said(team: subprocess.Popen, out: Path, process: str, words: str) -> None:
+    """Until the log of a process of `team` has `words`."""
+    until = time.monotonic() + patience(60.0)
+    while not any(words in file.read_text() for file in (out / "logs").glob(f"*{process}*")):
+        assert team.poll() is None and time.monotonic() < until, words
+        time.sleep(0.1)
 
 
 def printed_and_kept(team: subprocess.Popen, out: Path) -> dict:
-    printed = team.communicate(timeout=60)[0]
+    printed = team.communicate(timeout=patience(60))[0]
     result = json.loads((out / "result.json").read_text())
     assert json.loads(printed[printed.index("{") :]) == result
     return result
@@ -63,7 +69,7 @@ def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_tha
     team, out, environment = flying
     command = [sys.executable, "-m", "phalanx", "deploy", str(out.parent / "team.yaml"), "--out"]
     again = subprocess.run(
-        [*command, str(out.parent / "second")], env=environment, capture_output=True, text=True, timeout=90
+        [*command, str(out.parent / "second")], env=environment, capture_output=True, text=True, timeout=patience(90)
     )
     assert again.returncode == 2 and again.stdout == "" and not (out.parent / "second").exists()
     (line,) = again.stderr.splitlines()
@@ -74,7 +80,7 @@ def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_tha
     processes = subprocess.run(["pgrep", "-P", str(team.pid)], capture_output=True, text=True).stdout.split()
     team.kill()
     team.wait()
-    until = time.monotonic() + 40.0  # they land their robots first
+    until = time.monotonic() + patience(40.0)  # they land their robots first
     while any(Path(f"/proc/{pid}").exists() for pid in processes):
         assert time.monotonic() < until, "a process is left behind"
         time.sleep(0.1)
@@ -84,15 +90,15 @@ def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_tha
     third = subprocess.Popen([*command, str(out.parent / "third")], env=environment, stdout=subprocess.PIPE, text=True)
     assert third.stdout.readline().startswith("team of")
     third.send_signal(signal.SIGINT)
-    third.communicate(timeout=60)
+    third.communicate(timeout=patience(60))
 
 
 def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_still_lands(flying):
     team, out, _ = flying
     pids = subprocess.run(["pgrep", "-P", str(team.pid), "-f", "cf1/policy"], capture_output=True, text=True).stdout
     os.kill(int(pids.split()[0]), signal.SIGKILL)
-    time.sleep(6.0)
-    assert team.poll() is None  # who has the robots goes on, and has landed them
+    for robot in ("cf1", "cf2"):  # who has the robots goes on, and lands them
+        wait_until_said(team, out, "shield", f"{robot}: LANDING -> ")
     team.send_signal(signal.SIGINT)
     result = printed_and_kept(team, out)
     assert team.returncode == 1
