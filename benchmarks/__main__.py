@@ -1,4 +1,4 @@
-"""`python -m benchmarks sim|scale|peers|engines|control|ros`: how fast it is on this machine."""
+"""`python -m benchmarks sim|scale|peers|engines|control|shield|ros`: how fast it is on this machine."""
 
 import importlib
 import sys
@@ -12,9 +12,11 @@ from hardware.ranges import check_range
 from phalanx.console import make_progress, out, print_json, print_section
 from phalanx.options import Device
 
+MOST_COLUMNS = 6  # of a table; where more things were measured, each is a row
+
 
 def bench(
-    what: Annotated[Literal["sim", "scale", "peers", "engines", "control", "ros"], tyro.conf.Positional],
+    what: Annotated[Literal["sim", "scale", "peers", "engines", "control", "shield", "ros"], tyro.conf.Positional],
     tasks: tuple[str, ...] = (),
     batches: tuple[int, ...] = (256, 1024, 4096),
     training: bool = False,
@@ -35,8 +37,9 @@ def bench(
 
     `sim`: the whole environment against MuJoCo alone. `scale`: what a drone costs in larger and larger teams. `peers`:
     our environments beside EnvPool's (extra `bench`) and Gymnasium's AsyncVectorEnv. `engines`: our environments on
-    each physics engine (extras `warp` and `jax`). `control`: policy runtime, shield. `ros`: the swap in ROS 2, delays
-    beside a bare echo, lost cycles and processor time a robot.
+    each physics engine (extras `warp` and `jax`). `control`: policy runtime, shield. `shield`: its whole step, drones,
+    arm and humanoid, and its filter beside OSQP and CBFpy on the same rows (extra `bench`). `ros`: the swap in ROS 2,
+    delays beside a bare echo, lost cycles and processor time a robot.
 
     Args:
         what: What to measure.
@@ -74,6 +77,7 @@ def bench(
             "peers": {"tasks": chosen, "batch": batch, "peer_batches": peer_batches},
             "engines": dict(tasks=chosen, engines=engines, batches=batches, device=device, training=training),
             "control": {"policy": policy, "neighbours": neighbours},
+            "shield": {},
             "ros": {"policy": policy, "teams": teams, "tasks": chosen, "hz": hz, "held": held},
         }
         result = _measure(what)(**options[what], repeats=repeats, on_progress=lambda: progress.advance(bar))
@@ -102,6 +106,10 @@ def show(value: Any, title: str = "") -> None:
     rows = [_flat(part) for part in parts.values() if isinstance(part, dict)]
     if rows and len(rows) == len(parts) and not any(isinstance(cell, list) for row in rows for cell in row.values()):
         figures = dict.fromkeys(key for row in rows for key in row)
+        if len(parts) > MOST_COLUMNS and isinstance(value, dict):
+            cells = [[_figure(row.get(key, "")) for key in figures] for row in rows]
+            print_section(title, ("", *figures), [(name, *row) for name, row in zip(parts, cells, strict=True)])
+            return
         columns = ["", *(parts if isinstance(value, dict) else [""] * len(rows))]
         print_section(title, columns, [(key, *(_figure(row.get(key, "")) for row in rows)) for key in figures])
         return

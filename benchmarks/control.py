@@ -29,7 +29,7 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
     cold = {"load_and_self_test_s": time.perf_counter() - began}
     spec = load_robot(runtime.contract.robot.name)
     shield = Shield(make_shield_params(spec, **narrowed_limits(spec, runtime.contract.shield)[0]), spec)
-    state, peers = _situation(neighbours)
+    state, peers = situation(neighbours)
     command = {c.name: np.array([0.8, 0.0, 1.2], np.float32) for c in runtime.contract.commands}
     requested = runtime.step(state, peers, command).requested
     busy, periods = 0, count()
@@ -55,8 +55,8 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
     for _ in range(repeats):
         for name, call in layers.items():
             shield.reset()
-            rows[name].append(_percentiles_us(call, STEPS))
-            rows[f"{name}, after a pause"].append(_percentiles_us(call, RESTED, PAUSE_S))
+            rows[name].append(percentiles_us(call, STEPS))
+            rows[f"{name}, after a pause"].append(percentiles_us(call, RESTED, PAUSE_S))
         on_progress()
     return {
         "policy": str(policy),
@@ -71,7 +71,7 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
     }
 
 
-def _situation(neighbours: int) -> tuple[RobotState, Peers]:
+def situation(neighbours: int) -> tuple[RobotState, Peers]:
     """A robot in hover with a ring of neighbours around it, all coming closer."""
     angle = 2 * np.pi * np.arange(neighbours) / max(neighbours, 1)
     around = np.stack([np.cos(angle), np.sin(angle), 0.1 * np.sin(3 * angle)], axis=-1).astype(np.float32)
@@ -94,7 +94,9 @@ def _situation(neighbours: int) -> tuple[RobotState, Peers]:
     return state, peers
 
 
-def _percentiles_us(call: Callable[[int], None], steps: int, pause_s: float = 0.0) -> list[float]:
+def percentiles_us(
+    call: Callable[[int], Any], steps: int, pause_s: float = 0.0, clock: Callable[[], int] = time.perf_counter_ns
+) -> list[float]:
     """p50, p99 and worst of single calls, us, without the garbage collector, as the control loop runs."""
     times = np.empty(steps)
     for k in range(WARM_UP):
@@ -105,9 +107,9 @@ def _percentiles_us(call: Callable[[int], None], steps: int, pause_s: float = 0.
         for k in range(steps):
             if pause_s:
                 time.sleep(pause_s)
-            start = time.perf_counter_ns()
+            start = clock()
             call(WARM_UP + k)
-            times[k] = 1e-3 * (time.perf_counter_ns() - start)
+            times[k] = 1e-3 * (clock() - start)
     finally:
         gc.enable()
     return [*np.percentile(times, [50, 99]).tolist(), float(times.max())]

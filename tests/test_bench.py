@@ -15,6 +15,7 @@ import pytest
 import torch
 from one_group import make_env
 
+from benchmarks import shield
 from benchmarks.__main__ import bench as bench_command
 from benchmarks.__main__ import main
 from benchmarks.footprint import footprint, per_world
@@ -189,6 +190,23 @@ def test_envpool_runs_beside_ours():
     reach = json.loads(done.stdout)["tasks"]["reach"]
     assert reach["rates"]["EnvPool, 8 worlds"]["robot_steps_per_s"] > 0.0
     assert reach["physics"]["EnvPool"]["timestep"] == 0.005
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("cbfpy") is None, reason="needs the extra [bench]")
+def test_the_shield_is_measured_free_and_held_back_beside_solvers_of_the_same_rows(monkeypatch):
+    monkeypatch.setattr(shield, "STEPS", 20)
+    for kinds, name in ((shield._CASES, "drone, 4 neighbours"), (shield._PROBLEMS, "drone, 4 neighbours")):
+        monkeypatch.setattr(shield, "_CASES" if kinds is shield._CASES else "_PROBLEMS", {name: kinds[name]})
+    done = bench("shield", "--repeats", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert list(found["step_us"]) == ["drone, 4 neighbours, free", "drone, 4 neighbours, held back"]
+    for row in found["step_us"].values():
+        assert 0.0 < row["p50"] <= row["p99"] and row["of_period_at_500_hz"] == pytest.approx(row["p99"] / 2000.0)
+    solvers = {name.partition(": ")[2]: row for name, row in found["solve_us"].items()}
+    assert solvers.keys() == {"filter, rows included", "daqp", "osqp", "cbfpy"}
+    assert all(row["violation"] < 1e-4 for row in solvers.values())
 
 
 def test_a_wrong_engine_is_not_measured():
