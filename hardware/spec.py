@@ -95,6 +95,7 @@ class RobotSpec:
     frames: Mapping[str, str] = field(default_factory=dict)  # name, such as "tool" or "left_foot" -> site of the MJCF
     endurance_s: float | None = None  # s at work on a full battery; None on the mains, or where it is not published
     flight: FlightModel | None = None
+    fallback_policy: Path | None = None  # policy file that brings a robot on legs to a stand when its own one is lost
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property

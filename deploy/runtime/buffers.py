@@ -10,14 +10,19 @@ _ALIGN = 16  # float32 values: 64 bytes, one cache line, what onnxruntime's kern
 
 
 class BoundGraph:
-    """Fill `inputs[name]` in place, call `run()`, read `outputs[name]` before the next run; all with batch 1."""
+    """Fill `inputs[name]` in place, call `run()`, read `outputs[name]` before the next run; all with one `batch`."""
 
     def __init__(
-        self, session: ort.InferenceSession, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...], peers: int
+        self,
+        session: ort.InferenceSession,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+        peers: int,
+        batch: int = 1,
     ):
         self._session = session
         self._binding = session.io_binding()
-        sizes = {"batch": 1, "peers": peers}
+        sizes = {"batch": batch, "peers": peers}
         self.inputs, self.flat_input = _allocate(inputs, sizes)
         self.outputs, self.flat_output = _allocate(outputs, sizes)
         for bind, buffers in ((self._binding.bind_input, self.inputs), (self._binding.bind_output, self.outputs)):

@@ -91,6 +91,9 @@ class Fallback(Protocol):
     def pace(self, request: np.ndarray, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
         """`request` (U,) as near as the `elapsed_s` since the command `sent` (U,) may lead from it."""
 
+    def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
+        """What to do for the policy's last `request` (U,): itself, or where it is not new something better."""
+
     def wait(self, state: RobotState) -> FallbackCommand:
         """The command before the first request."""
 

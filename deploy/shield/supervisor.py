@@ -176,12 +176,15 @@ class Shield:
         if self._request is None:
             return self._send(self.fallback.wait(self._state), f"waiting for the policy: {wrong_request}")
         asked = self._ramped(now_s, self._state)
-        target = self.fallback.pace(asked, self._sent, elapsed_s)
+        is_new = self._request_s > last_request_s + ORDER_TOL_S
+        bridged = self.fallback.bridge(self._state, asked, is_new, elapsed_s)
+        target = self.fallback.pace(bridged, self._sent, elapsed_s)
         if target is asked:
             return self._send(FallbackCommand(asked, Mode.NOMINAL, self.params), self._late(now_s))
-        command, report = self._send(FallbackCommand(target, Mode.FILTERED, self.params), "target speed")
+        why = "target speed" if bridged is asked else "late request"
+        command, report = self._send(FallbackCommand(target, Mode.FILTERED, self.params), why)
         held_back = float(np.abs(command.target - asked).max())
-        return command, replace(report, active=(*report.active, "target speed"), intervention=held_back)
+        return command, replace(report, active=(*report.active, why), intervention=held_back)
 
     def _check_clock(self, now_s: float) -> str:
         last_s, self._last_s = self._last_s, now_s

@@ -63,13 +63,18 @@ def robots(
         else:
             show_guarantees(promised)
     elif json:
-        rows = [asdict(spec) | {"mjcf": spec.mjcf.name} for spec in specs]
+        rows = [asdict(spec) | _file_names(spec) for spec in specs]
         print_json(rows[0] if name else {"robots": rows})
     elif name:
         show_robot(specs[0])
     else:
         print_table(LIST, map(_row, specs), whole=(0, 2))
     return 0
+
+
+def _file_names(spec: "RobotSpec") -> dict[str, str | None]:
+    file = spec.fallback_policy
+    return {"mjcf": spec.mjcf.name, "fallback_policy": file.name if file else None}
 
 
 def show_robot(spec: "RobotSpec") -> None:

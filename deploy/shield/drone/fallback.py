@@ -94,6 +94,9 @@ class DroneFallback:
     def pace(self, request: np.ndarray, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
         return request
 
+    def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
+        return request
+
     def wait(self, state: RobotState) -> FallbackCommand:
         """Stay in the air, or on the ground."""
         if self._height_m(state) < self.params.landed_height_m:

@@ -90,6 +90,9 @@ class JointFallback:
         paced = np.minimum(np.maximum(request, sent - step), sent + step)
         return request if np.logical_and.reduce(paced == request) else paced.astype(np.float32)
 
+    def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
+        return request
+
     def wait(self, state: RobotState) -> FallbackCommand:
         return FallbackCommand(self.hold(state), Mode.HOLD, self.params)
 

@@ -1,17 +1,23 @@
-"""The fallback of robots on legs: stand in the home pose while upright, else damp; never without torque at once."""
+"""The fallback of robots on legs: come to a stand while upright, else damp; never without torque at once."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from deploy.shield.fallback import FallbackCommand, Mode
+from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.joints.fallback import JointFallback
 from deploy.shield.joints.guards import check_motion, check_upright
+from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.joints.standby import Standby
+from hardware.spec import RobotSpec
 from hardware.types import RobotState
 
 
 class HumanoidFallback(JointFallback):
-    """It stands by moving its targets from the last ones to the home pose within `stand_s`.
+    """A robot with a fallback policy walks on by that one from the first request that is missing, if it walks like the
+    policy that it had; once it falls back it slows down and stands by it. All its targets pass the filter.
+
+    Without one it stands by moving its targets from the last ones to the home pose within `stand_s`.
 
     It damps by targets that follow the measured joints: what they pulled with at first fades within `damp_s`, and what
     remains of kp (q* - q) - kd dq is the second half, which resists every motion. Once it damps it goes on until reset.
@@ -21,13 +27,26 @@ class HumanoidFallback(JointFallback):
     _before: RobotState | None = None  # the measurement before the last one, where it is known
     _guessed_s = 0.0  # for which the state has been dead-reckoned
 
+    def __init__(self, params: JointShieldParams, spec: RobotSpec):
+        self._standby = Standby.load(spec) if spec.fallback_policy else None
+        self._has_robot = False  # the fallback policy
+        super().__init__(params, spec)
+
     def reset(self) -> None:
         super().reset()
         self.trip()
 
+    def keep(self, sent: np.ndarray | None) -> None:
+        super().keep(sent)
+        if sent is None:  # nobody has commanded it for a while
+            self._has_robot = False
+            if self._standby:
+                self._standby.reset()
+
     def trip(self) -> None:
         self._from: np.ndarray | None = None  # (U,) rad, targets at the trip
         self._pull: np.ndarray | None = None  # (U,) rad, targets ahead of the joints when damping began
+        self._offset: np.ndarray | float = 0.0  # (U,) rad, from the fallback policy to the targets at the trip
         self._time_s = 0.0  # since then
 
     def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
@@ -53,15 +72,56 @@ class HumanoidFallback(JointFallback):
     ) -> FallbackCommand:
         if self._pull is None and (stop or self.check_envelope(state)):
             self._pull, self._time_s = sent - self._measured(state), 0.0
-        elif self._from is not None or self._pull is not None:
+        elif self._from is not None or self._pull is not None or self._has_robot:
             self._time_s += elapsed_s
         if self._pull is not None:
+            self._has_robot = False
             fading = max(1.0 - self._time_s / self.params.damp_s, 0.0)
             return FallbackCommand(self._clip(self._measured(state) + fading * self._pull), Mode.DAMP, self.params)
+        target = self._stand(state, sent, elapsed_s)
+        if target is not None:
+            return FallbackCommand(self._clip(target), Mode.HOLD, self.params)
         if self._from is None:
             self._from, self._time_s = np.array(sent), 0.0
         share = min(self._time_s / self.params.stand_s, 1.0)
         return FallbackCommand(self._clip((1.0 - share) * self._from + share * self._home), Mode.HOLD, self.params)
+
+    def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
+        self._has_robot = False
+        if self._standby is None:
+            return request
+        self._standby.observe(state, elapsed_s)
+        if is_new:
+            self._standby.compare(request)
+        target = None if is_new or not self._standby.is_near else self._standby.target
+        return request if target is None else self._clip(target)
+
+    def wait(self, state: RobotState) -> FallbackCommand:
+        """A robot that its fallback policy has brought to a stand is kept there by it."""
+        target = self._stand(state, None, self.params.control_dt_s) if self._has_robot else None
+        return super().wait(state) if target is None else FallbackCommand(self._clip(target), Mode.HOLD, self.params)
+
+    def start(self, state: RobotState, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
+        self._has_robot = False
+        return super().start(state, elapsed_s, cfg)
+
+    def _stand(self, state: RobotState, sent: np.ndarray | None, elapsed_s: float) -> np.ndarray | None:
+        """Targets (U,) of the fallback policy on its way to a stand; None where there is none, or it has not run.
+
+        What was `sent` before it had the robot fades within `stand_s`: nothing, if it walks as the other policy did.
+        """
+        if self._standby is None or self._from is not None:
+            return None
+        begins = not self._has_robot
+        if begins:
+            self._standby.take_over()
+        self._standby.observe(state, elapsed_s)
+        if (target := self._standby.target) is None:
+            return None
+        if begins:
+            self._has_robot, self._time_s = True, 0.0
+            self._offset = 0.0 if sent is None else sent - target
+        return target + max(1.0 - self._time_s / self.params.stand_s, 0.0) * self._offset
 
     def go_blind(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
@@ -76,5 +136,7 @@ class HumanoidFallback(JointFallback):
         return FallbackCommand(np.array(sent), Mode.HOLD, self.params)
 
     def at_rest(self, state: RobotState, mode: Mode) -> bool:
+        if self._has_robot and self._standby and mode is not Mode.DAMP:
+            return self._standby.stands and super().at_rest(state, mode)
         moves = mode is not Mode.DAMP and self._time_s < self.params.stand_s
         return not moves and super().at_rest(state, mode)

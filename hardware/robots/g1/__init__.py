@@ -81,6 +81,7 @@ SPEC = RobotSpec(
     control_hz=50.0,
     sensor_hz=500.0,
     fallback="damp",
+    fallback_policy=Path(__file__).with_name("fallback.onnx"),
     home_height_m=0.7847,
     endurance_s=7200.0,
     frames={site: site for site in ("left_foot", "right_foot", "left_hand", "right_hand", "head")},
@@ -106,6 +107,7 @@ SPEC = RobotSpec(
         "radius": "sum of the lengths of the chain to the finger tips, whatever the pose",
         "soles": "contact points of Unitree's g1_29dof_rev_1_0.xml: x from -0.05 m to 0.12 m, 35 mm below the ankle",
         "sole friction": "0.8, rubber on a dry hard floor; an estimate",
+        "fallback policy": "zoo/velocity.onnx, trained to walk and to stand as commanded; see zoo/velocity.json",
         "sensor rate": "Unitree SDK 2 publishes the low-level state at 500 Hz",
     },
 )

@@ -1,0 +1,196 @@
+"""What the shield makes of a walking humanoid: `python benchmarks/humanoid_shield.py [--event dies] [--robots 20]`.
+
+G1s walk by `zoo/velocity.onnx` behind the whole supervisor, each with the noise, delays, pushes and randomisation of
+the task. Then something happens (`EVENTS`), in the middle of a step that differs from robot to robot. Printed as JSON:
+for each speed the share that is on its feet `--seconds` later, the modes they end in, and how often the shield
+corrected the policy before.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from deploy.runtime import PolicyRuntime
+from deploy.shield import Context, Mode, Shield, ShieldReport, make_shield_params
+from deploy.shield.types import NO_PEERS
+from hardware import ActuatorCommand, RobotState
+from hardware.rotation import multiply
+from policies.evaluation.policy_runner import BundleRunner
+from policies.threads import single_threaded_torch
+from sim.envs.team_env import TeamEnv
+from sim.task import Draw, Start
+from sim.tasks.velocity import FALLEN, VELOCITY, starts
+from sim.terms import humanoids
+
+SEED = 2_000_003  # no training and no evaluation begins from it
+WALKS_S = 4.0  # before the event
+SPREAD_S = 0.72  # over which the event comes, from robot to robot: one gait cycle
+
+
+@dataclass
+class Walkers:
+    """`worlds` G1s on their way at `speed` (m/s), each behind a shield of its own."""
+
+    speed: float
+    worlds: int
+    policy: Path
+    push: bool = True
+    seed: int = SEED
+
+    def __post_init__(self) -> None:
+        name = VELOCITY.group_name
+
+        def constant(draw: Draw) -> dict[str, Start]:
+            begin = starts(draw)[name]
+            asked = torch.zeros_like(begin.command["velocity"])
+            asked[..., 0] = self.speed
+            return {name: replace(begin, command={"velocity": asked}, plan={})}
+
+        changed: dict[str, Any] = {"starts": constant, "update_commands": None, "terminations": {}, "episode_s": 1e4}
+        if not self.push:
+            events = {k: v for k, v in VELOCITY.group.randomisation.items() if k != "push"}
+            changed["randomisation"] = events
+        self.env = TeamEnv(VELOCITY.changed(**changed), self.worlds, self.seed)
+        self.robots = self.env.group
+        self.runner = BundleRunner(PolicyRuntime.load(self.policy))
+        self.runner.start(self.robots)
+        # A shield does not know in which phase of its gait a policy begins.
+        self.runner.memory["gait_phase"][:] = np.random.default_rng(self.seed).random((self.worlds, 1))
+        spec = self.robots.robot
+        self.params = make_shield_params(spec, **VELOCITY.group.shield)
+        self.shields = [Shield(self.params, spec) for _ in range(self.worlds)]
+        self.now_s = 100.0
+        self.requests: list[tuple[ActuatorCommand, float] | None] = [None] * self.worlds
+        self.reports: list[ShieldReport] = []
+        self.fallen = np.zeros(self.worlds, bool)  # ever
+        self.fell_s = np.full(self.worlds, np.inf)
+
+    def states(self) -> list[RobotState]:
+        """What the robots measure."""
+        measured = self.robots.measured[0]
+        rows = {f: getattr(measured, f)[:, 0].numpy().astype(np.float64) for f in RobotState.__slots__}
+        return [RobotState(*(np.asarray(rows[f][w]) for f in RobotState.__slots__)) for w in range(self.worlds)]
+
+    def step(
+        self, silent: np.ndarray | None = None, spoilt: Mapping[int, Callable[[RobotState], RobotState]] | None = None
+    ) -> None:
+        """One control period; `silent` (W,) policies say nothing, `spoilt` changes what shields are given."""
+        action, target = self.runner.act(self.robots)
+        sent = target.clone()
+        self.reports = []
+        self.now_s += self.params.control_dt_s
+        for w, state in enumerate(self.states()):
+            if silent is None or not silent[w]:
+                self.requests[w] = ActuatorCommand(target[w, 0].numpy().copy()), self.now_s - float(state.age)
+            seen = spoilt[w](state) if spoilt and w in spoilt else state
+            request = self.requests[w]
+            asked, age_s = (request[0], self.now_s - request[1]) if request else (None, 0.0)
+            command, report = self.shields[w].step(self.now_s, Context(seen, NO_PEERS), asked, age_s)
+            sent[w, 0] = torch.from_numpy(np.asarray(command.target))
+            self.reports.append(report)
+        name = VELOCITY.group_name
+        self.env.step({name: action}, {name: sent})
+        down = humanoids.fallen(self.robots.now, **FALLEN)[:, 0].numpy()
+        self.fell_s[down & ~self.fallen] = self.now_s
+        self.fallen |= down
+
+
+def nothing(state: RobotState) -> RobotState:
+    return state
+
+
+def bad_imu(state: RobotState) -> RobotState:
+    """An attitude that is 1.2 rad off."""
+    return replace(state, base_quat=multiply(state.base_quat, np.array([np.cos(0.6), 0.0, np.sin(0.6), 0.0])))
+
+
+def bad_gyro(state: RobotState) -> RobotState:
+    return replace(state, base_ang_vel=np.array([6.0, -5.0, 1.0]))
+
+
+def bad_joint(state: RobotState) -> RobotState:
+    pos = state.joint_pos.copy()
+    pos[3] += 1.5
+    return replace(state, joint_pos=pos)
+
+
+def bad_height(state: RobotState) -> RobotState:
+    return replace(state, base_pos=state.base_pos - np.array([0.0, 0.0, 0.6]))
+
+
+EVENTS: dict[str, tuple[int, Callable[[RobotState], RobotState]]] = {  # periods of silence, what the shield sees
+    "nothing": (0, nothing),
+    "dies": (10**9, nothing),
+    "misses 3": (3, nothing),
+    "misses 8": (8, nothing),
+    "bad attitude": (0, bad_imu),
+    "bad rates": (0, bad_gyro),
+    "bad joint": (0, bad_joint),
+    "bad height": (0, bad_height),
+}
+
+
+@single_threaded_torch()
+def try_event(event: str, speed: float, worlds: int, seconds: float, policy: Path) -> dict[str, Any]:
+    """Walk, then let `event` happen; returns what `__main__` prints."""
+    walkers = Walkers(speed, worlds, policy)
+    dt_s = walkers.params.control_dt_s
+    spread = np.arange(worlds) * round(SPREAD_S / dt_s) // worlds
+    begin = round(WALKS_S / dt_s) + spread
+    periods, spoil = EVENTS[event]
+    corrected: Counter[str] = Counter()
+    steps = 0
+    before = None
+    tripped = np.zeros(worlds, bool)
+    damped: dict[int, str] = {}
+    for step in range(int(begin.max()) + 1 + round(seconds / dt_s)):
+        if before is None and step == begin.min():
+            before = walkers.fallen.copy()
+        silent = (begin <= step) & (step < begin + periods)
+        walkers.step(silent, {int(w): spoil for w in np.flatnonzero(step == begin)})
+        if step < begin.min() and step > 50:
+            steps += worlds
+            for report in walkers.reports:
+                kinds = {name.rsplit(" ", 1)[-1] if ":" in name else name for name in report.active}
+                corrected.update(kinds | ({"any"} if report.intervention > 0 else set()))
+        for w, report in enumerate(walkers.reports):
+            if report.mode is Mode.DAMP and w not in damped:
+                damped[w] = f"{(step - begin[w]) * dt_s:.2f} s: {report.reason}"
+        tripped |= np.array([r.mode not in (Mode.NOMINAL, Mode.FILTERED) for r in walkers.reports]) & (step >= begin)
+    assert before is not None
+    up = ~walkers.fallen[~before]
+    fell_s = walkers.fell_s - 100 - begin * dt_s
+    speeds = walkers.robots.now.lin_vel_w[:, 0, :2].norm(dim=-1).numpy()
+    return {
+        "event": event,
+        "speed_m_s": speed,
+        "robots": int((~before).sum()),
+        "upright": float(up.mean()),
+        "tripped": float(tripped[~before].mean()),
+        "fell_after_s": sorted(np.round(fell_s[~before & walkers.fallen], 2).tolist())[:8],
+        "damped": list(damped.values())[:8],
+        "modes": dict(Counter(r.mode.name for r in walkers.reports)),
+        "reasons": dict(Counter(r.reason[:40] for r in walkers.reports).most_common(3)),
+        "m_s_at_end": float(speeds[~walkers.fallen].mean()) if not walkers.fallen.all() else None,
+        "corrected": {name: round(count / steps, 4) for name, count in corrected.most_common(7)},
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--event", choices=EVENTS, nargs="+", default=["dies"])
+    parser.add_argument("--speed", type=float, nargs="+", default=[0.0, 0.3, 0.6, 1.0], help="forward, m/s")
+    parser.add_argument("--robots", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--policy", type=Path, default=Path("zoo/velocity.onnx"))
+    args = parser.parse_args()
+    for event in args.event:
+        for speed in args.speed:
+            print(json.dumps(try_event(event, speed, args.robots, args.seconds, args.policy)), flush=True)

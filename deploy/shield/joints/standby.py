@@ -1,0 +1,165 @@
+"""A fallback that is a policy: it runs beside the one that has the robot, ready to take over within one period."""
+
+from functools import lru_cache
+from math import atan2, cos, exp, sin
+from pathlib import Path
+
+import numpy as np
+
+from deploy.bundle import Bundle, BundleError, load_bundle, self_test
+from deploy.contract.tensor_specs import STATE_INPUTS, TARGET
+from deploy.runtime.buffers import BoundGraph, all_finite
+from deploy.runtime.compatibility import check_robot
+from hardware.rotation import rotate
+from hardware.spec import RobotSpec
+from hardware.types import RobotState
+
+PHASE = "gait_phase"  # memory (1,) in [0, 1) that says where in its gait a walking policy is
+VELOCITY = "velocity"  # command (3,) m/s, m/s, rad/s in the heading frame
+PHASES = 12  # an error of a twelfth of the gait's length fells no more robots, one of a sixth does
+SLOWEST = 0.06  # m/s: commanded less, a walking policy stands, and its gait stops
+SLOWS_DOWN_S = 1.4  # from walking to standing
+STANDS_S = 1.0  # after which it has come to rest
+VELOCITY_S = 0.3  # time constant in which the sway of single steps is smoothed from the velocity
+FORGETS_S = 0.15  # time constant in which earlier differences to the policy that has the robot stop to count
+NEAR_RAD = 0.08  # root mean square over the joints that differ, up to which it walks as the other policy does
+
+
+class Standby:
+    """A policy for walking at a commanded velocity, run in several phases of its gait at once, and standing.
+
+    While another policy has the robot, the row whose targets are nearest to that one's is the one that takes over: it
+    goes on in the same phase, slows down and stands. A policy without phase or command is run in one row.
+    """
+
+    def __init__(self, bundle: Bundle, dt_s: float):
+        contract = bundle.contract
+        names = {memory.input for memory in contract.memory}
+        self._turns = PHASE in names and bool(contract.commands)
+        rows = PHASES + 1 if self._turns else 1  # the last one stands
+        self._graph = BoundGraph(bundle.session, contract.inputs, contract.outputs, 1, rows)
+        inputs, outputs = self._graph.inputs, self._graph.outputs
+        self._state = [(name, inputs[name]) for name in STATE_INPUTS if name in inputs]
+        self._memory = [(inputs[m.input], outputs[m.output], np.array(m.initial, np.float32)) for m in contract.memory]
+        self._phase = inputs.get(PHASE)
+        self._command = inputs.get(VELOCITY)
+        self._low, self._high = (np.array(x) for x in next(((c.low, c.high) for c in contract.commands), (0.0, 0.0)))
+        self._targets, self._dt_s = outputs[TARGET], dt_s
+        self.reset()
+
+    @classmethod
+    def load(cls, spec: RobotSpec) -> "Standby":
+        """The fallback policy of a robot that has one; BundleError for a file that is damaged or not for it."""
+        assert spec.fallback_policy is not None
+        bundle = _read(spec.fallback_policy)
+        check_robot(bundle.contract, spec, str(spec.fallback_policy))
+        return cls(bundle, 1.0 / spec.control_hz)
+
+    def reset(self) -> None:
+        """Forget the past."""
+        for buffer, _, initial in self._memory:
+            buffer[...] = initial
+        self._velocity = np.zeros(3)
+        self._since_s = 0.0
+        self._difference = np.zeros(len(self._targets))  # rad^2, to the targets of the policy that has the robot
+        self._ran = False
+        self._best = 0
+        self._slows_s: float | None = None  # s left until it stands; None while another policy has the robot
+        self._follow(0)
+
+    @property
+    def target(self) -> np.ndarray | None:
+        """Targets (U,) rad of the best row; None before it has run."""
+        return self._targets[self._best].copy() if self._ran else None
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it walks, or stands, as the policy that has the robot."""
+        return self._ran and bool(self._difference[self._best] < NEAR_RAD**2)
+
+    def observe(self, state: RobotState, elapsed_s: float) -> None:
+        """Run all rows for the state, once in a control period however often it is called."""
+        self._since_s += elapsed_s
+        if self._since_s < 0.5 * self._dt_s:
+            return
+        self._since_s = min(self._since_s - self._dt_s, 0.5 * self._dt_s)
+        self._measure(state)
+        for name, buffer in self._state:
+            buffer[...] = getattr(state, name)
+        if self._command is not None:
+            self._command[...] = self._commands()
+        self._graph.run()
+        if not all_finite(self._graph.flat_output):
+            self._ran = False
+            return
+        for buffer, output, _ in self._memory:
+            buffer[...] = output
+        self._ran = True
+
+    def compare(self, target: np.ndarray) -> None:
+        """Look which row is nearest to the `target` (U,) rad of the policy that has the robot."""
+        if not self._ran:
+            return
+        if self._slows_s is not None:  # it gives the robot back
+            self._follow(self._best)
+        keeps = exp(-self._dt_s / FORGETS_S)
+        apart = np.square(self._targets - target)
+        self._difference *= keeps
+        self._difference += (1.0 - keeps) * apart.sum(-1) / max(1, np.count_nonzero(apart.any(0)))
+        self._best = int(self._difference.argmin())
+
+    def take_over(self) -> None:
+        """From now on `target` is what the robot is to do: it slows down and stands."""
+        walks = self._turns and self._best < PHASES
+        for buffer, _, _ in self._memory:
+            buffer[...] = buffer[self._best].copy()
+        self._slows_s = SLOWS_DOWN_S if walks else 0.0
+
+    @property
+    def stands(self) -> bool:
+        """Whether it has had the robot for long enough to stand still."""
+        return self._slows_s is not None and self._slows_s <= -STANDS_S
+
+    def _follow(self, best: int) -> None:
+        """Run beside another policy: the phases apart from each other by as much as possible."""
+        self._best, self._slows_s = best, None
+        self._difference[...] = NEAR_RAD**2
+        if self._turns and self._phase is not None:
+            first = self._phase[best, 0] if best < PHASES else 0.0
+            self._phase[:PHASES, 0] = (first + (np.arange(PHASES) - best) / PHASES) % 1.0
+
+    def _measure(self, state: RobotState) -> None:
+        """The velocity in the heading frame, smoothed, unless it is slowing down."""
+        if self._slows_s is not None:
+            self._slows_s -= self._dt_s
+            return
+        w, x, y, z = state.base_quat.tolist()
+        yaw = atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        (east, north, _), (_, _, turn) = rotate(state.base_quat, np.stack([state.base_lin_vel, state.base_ang_vel]))
+        now = np.array([cos(yaw) * east + sin(yaw) * north, cos(yaw) * north - sin(yaw) * east, turn])
+        self._velocity += (1.0 - exp(-self._dt_s / VELOCITY_S)) * (now - self._velocity)
+
+    def _commands(self) -> np.ndarray:
+        """(rows, 3): the velocity in all phases, in the last row none."""
+        commands = np.zeros((len(self._targets), 3), np.float32)
+        share = 1.0 if self._slows_s is None else max(self._slows_s / SLOWS_DOWN_S, 0.0)
+        velocity = np.clip(share * self._velocity, self._low, self._high)
+        if np.linalg.norm(velocity) < SLOWEST:
+            velocity = np.array([SLOWEST, 0.0, 0.0]) if self._slows_s is None else np.zeros(3)
+        commands[: PHASES if self._slows_s is None else None] = velocity
+        return commands
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path) -> Bundle:
+    """A file that its fingerprint, its contract and its probes vouch for, read once however many shields there are."""
+    bundle = load_bundle(path)
+    self_test(bundle, str(path))
+    contract = bundle.contract
+    if (
+        contract.objects
+        or contract.team.max_peers
+        or any(command.name != VELOCITY or command.shape != ("batch", 3) for command in contract.commands)
+    ):
+        raise BundleError(f"{path}: a fallback policy has no objects, no peers and no command but {VELOCITY!r}")
+    return bundle
