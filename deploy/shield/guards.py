@@ -1,6 +1,7 @@
 """Checks of what reaches the shield. Each returns why the input cannot be used, or an empty string."""
 
-from math import dist, hypot, isfinite
+from math import dist, hypot, isfinite, nan
+from typing import Any
 
 import numpy as np
 
@@ -10,23 +11,64 @@ from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
 QUAT_NORM_TOL = 0.05  # attitude filters stay far inside; a zeroed or mixed-up message does not
+FAR = 1e8  # m, m/s, rad/s: larger numbers are no measurement of anything
+SIZES: tuple[tuple[str, tuple[int, ...] | None], ...] = (
+    ("base_pos", (3,)),
+    ("base_quat", (4,)),
+    ("base_lin_vel", (3,)),
+    ("base_ang_vel", (3,)),
+    ("joint_pos", None),
+    ("joint_vel", None),
+)
 ORDER_TOL_S = 0.002  # clocks that stamp and clocks that compare may differ by this much from step to step
 RANGE_TOL = 0.1  # of a channel's range: a policy's output beyond it violates its contract
 
 
 def check_state(params: ShieldParams | JointShieldParams, state: RobotState | None) -> str:
-    """Shape, finiteness, unit quaternion and age of the base of a robot's own state."""
-    if state is None:
+    """Type, shape, finiteness, unit quaternion and age of the base of a robot's own state."""
+    if not isinstance(state, RobotState):
         return "no state"
-    for value, size in ((state.base_pos, 3), (state.base_quat, 4), (state.base_lin_vel, 3), (state.base_ang_vel, 3)):
-        if value.shape != (size,):
-            return f"state has shape {value.shape} where ({size},) is due"
-    quat = state.base_quat.tolist()
-    if not isfinite(sum([*state.base_pos.tolist(), *state.base_lin_vel.tolist(), *state.base_ang_vel.tolist(), *quat])):
-        return "state not finite"
-    if abs(hypot(*quat) ** 2 - 1.0) > 2 * QUAT_NORM_TOL:
+    try:  # a dozen numbers are looked at in plain Python: one NumPy call takes longer than all of it
+        pos, quat = state.base_pos.tolist(), state.base_quat.tolist()
+        vel, rate = state.base_lin_vel.tolist(), state.base_ang_vel.tolist()
+        length = hypot(*pos, *vel, *rate, *quat)
+        sizes = len(pos), len(quat), len(vel), len(rate)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        sizes = None
+    if sizes != (3, 4, 3, 3) or not _are_floats(state):
+        return next(
+            filter(None, (check_array("state", getattr(state, name), size) for name, size in SIZES)), "no state"
+        )
+    if not length < FAR:
+        return f"state has values of {length:.3g}" if isfinite(length) else "state not finite"
+    if abs(hypot(*quat) - 1.0) > QUAT_NORM_TOL:
         return "quaternion not of unit length"
-    return check_age(params, "state", float(state.age))
+    return check_age(params, "state", seconds(state.age))
+
+
+def _are_floats(state: RobotState) -> bool:
+    """Whether all of it but its age are arrays of floats; of the base they are known to be arrays."""
+    joints = state.joint_pos, state.joint_vel
+    kinds = state.base_pos.dtype.kind + state.base_quat.dtype.kind
+    kinds += state.base_lin_vel.dtype.kind + state.base_ang_vel.dtype.kind
+    return kinds == "ffff" and all(isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in joints)
+
+
+def check_array(what: str, value: Any, shape: tuple[int, ...] | None = None) -> str:
+    """Whether `value` is an array of floats, of this shape where one is given."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return f"{what} is {getattr(value, 'dtype', None) or type(value).__name__} where floats are due"
+    if shape is not None and value.shape != shape:
+        return f"{what} has shape {value.shape} where {shape} is due"
+    return ""
+
+
+def seconds(value: Any) -> float:
+    """`value` as a number, NaN where it is none: what is late is refused, and so is what says nothing of it."""
+    if isinstance(value, float):
+        return value
+    single = np.ndim(value) == 0 if isinstance(value, (np.ndarray, np.generic, int)) else False
+    return float(value) if single and np.asarray(value).dtype.kind in "fiu" else nan
 
 
 def check_age(params: ShieldParams | JointShieldParams, what: str, age_s: float) -> str:
@@ -48,28 +90,34 @@ def check_jump(params: ShieldParams, state: RobotState, last_pos: np.ndarray, el
 
 
 def check_peers(peers: Peers) -> str:
-    """Shapes, and finiteness of the valid slots."""
-    slots = np.shape(peers.valid)
-    if len(slots) != 1 or np.shape(peers.pos) != (*slots, 3) or np.shape(peers.lin_vel) != (*slots, 3):
-        return f"peers have shapes {np.shape(peers.pos)}, {np.shape(peers.lin_vel)}, {slots}"
-    if np.shape(peers.age) != slots:
-        return f"peers' ages have shape {np.shape(peers.age)} where {slots} is due"
-    # A sum of finite numbers is finite, and one with others is not. Padding may be anything, so it is looked at last.
-    if isfinite(peers.pos.sum() + peers.lin_vel.sum() + peers.age.sum()):
+    """Types, shapes, and finiteness of the valid slots."""
+    if not isinstance(peers, Peers):
+        return "no peers"
+    valid = peers.valid
+    if not isinstance(valid, np.ndarray) or valid.dtype.kind != "b" or valid.ndim != 1:
+        return "peers do not say which of them are valid"
+    slots = valid.shape
+    for value, shape in ((peers.pos, (*slots, 3)), (peers.lin_vel, (*slots, 3)), (peers.age, slots)):
+        if reason := check_array("peers", value, shape):
+            return reason
+    # Padding may be anything, so which of them are valid is looked at last.
+    if np.vdot(peers.pos, peers.pos) + np.vdot(peers.lin_vel, peers.lin_vel) + np.vdot(peers.age, peers.age) < FAR**2:
         return ""
-    sums = peers.pos.sum(-1) + peers.lin_vel.sum(-1) + peers.age
-    return "" if np.isfinite(sums[peers.valid]).all() else "peers not finite"
+    size = (np.abs(peers.pos).sum(-1) + np.abs(peers.lin_vel).sum(-1) + np.abs(peers.age))[valid]
+    if (size < FAR).all():
+        return ""
+    return f"peers have values of {size.max():.3g}" if np.isfinite(size).all() else "peers not finite"
 
 
 def check_request(
     params: ShieldParams | JointShieldParams, spec: RobotSpec, requested: ActuatorCommand | None, age_s: float
 ) -> str:
-    """Presence, shape, finiteness, range and age of what the policy asks for."""
-    if requested is None:
+    """Presence, type, shape, finiteness, range and age of what the policy asks for."""
+    if not isinstance(requested, ActuatorCommand):
         return "no request"
     target = requested.target
-    if np.shape(target) != (len(spec.channels),):
-        return f"request has shape {np.shape(target)} where ({len(spec.channels)},) is due"
+    if reason := check_array("request", target, (len(spec.channels),)):
+        return reason
     for value, channel in zip(target.tolist(), spec.channels, strict=True):
         slack = RANGE_TOL * (channel.high - channel.low)
         if not channel.low - slack <= value <= channel.high + slack:

@@ -4,6 +4,7 @@ What differs between classes of robots is in their fallbacks: `drone.fallback`, 
 """
 
 from dataclasses import dataclass, replace
+from math import isfinite
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.fallbacks import make_fallback
 from deploy.shield.filter import filter_command
-from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peers
+from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peers, seconds
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import NO_PEERS, Context
 from hardware.spec import RobotSpec
@@ -144,6 +145,7 @@ class Shield:
         """
         if self._tripped_s is not None and self.fallback.done(self._mode):
             return self._rest(self._mode)
+        now_s, requested_age_s = self._time(now_s), seconds(requested_age_s)
         elapsed_s = 0.0 if self._last_s is None else min(max(now_s - self._last_s, 0.0), 0.1)
         wrong_clock = self._check_clock(now_s)
         self._objects, self._people = context.objects, context.people
@@ -186,6 +188,11 @@ class Shield:
         held_back = float(np.abs(command.target - asked).max())
         return command, replace(report, active=(*report.active, why), intervention=held_back)
 
+    def _time(self, now_s: float) -> float:
+        """`now_s`; without a clock the robot's own periods are counted, or nothing would ever be late."""
+        now_s = seconds(now_s)
+        return now_s if isfinite(now_s) else (self._last_s or 0.0) + self.params.control_dt_s
+
     def _check_clock(self, now_s: float) -> str:
         last_s, self._last_s = self._last_s, now_s
         if last_s is None or 0.0 <= now_s - last_s <= self.params.clock_jump_s:
@@ -222,7 +229,10 @@ class Shield:
         return ""
 
     def _take_peers(self, now_s: float, elapsed_s: float, peers: Peers) -> str:
-        reason = check_peers(peers) if self.fallback.uses_peers else ""
+        if not self.fallback.uses_peers:
+            self._peers = NO_PEERS
+            return ""
+        reason = check_peers(peers)
         if not reason:
             self._peers, self._peers_s = Peers(*(np.array(getattr(peers, name)) for name in Peers.__slots__)), now_s
         elif self._peers is not None:
@@ -289,6 +299,9 @@ class Shield:
             return ActuatorCommand(self._sent), ShieldReport(mode, reason, np.inf, (), 0.0, self._latched)
         context = Context(self._state, self._peers, self._objects, self._people)
         sent, info = filter_command(answer.params, self.spec, context, answer.target)
+        if not np.isfinite(sent).all():  # never the last command for ever
+            blind = self.fallback.go_blind(self._state, self._sent, 0.0, self.params.control_dt_s, self._stopped)
+            return self._send(replace(blind, params=None), "the filter has no answer")
         sent = self._inside(sent)
         active: tuple[str, ...] = ()
         if info.intervention > 0.0:

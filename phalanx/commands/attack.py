@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sim.attack.outcome import Outcome
 
 TEAMS = (1, 2, 4)
+FUZZED = 2_400  # calls of one part
 Target = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ROBOT|TASK|FILE")]
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavior_hint="")]
 
@@ -29,6 +30,7 @@ def attack(
     seed: int = 0,
     faults: Names = (),
     attackers: Names = (),
+    fuzz: Count = None,
     workers: Count = None,
     out_dir: OutFolder = None,
     json: Json = False,
@@ -49,6 +51,8 @@ def attack(
         seed: Decides starts, noise, delays and strengths. The same seed flies the same flights.
         faults: Only these, by name; all when none is given.
         attackers: Only these, by name; all when none is given.
+        fuzz: Instead of flights, so many calls of the robot's shield with inputs of any type, shape and value, of a
+            robot of any class: never an exception, never a command that is none, never trust in what cannot be used.
         workers: Processes; as many as cores when not given.
         out_dir: Folder of the results, or that of a run to go on with; a fresh one under runs/attack when not given.
         json: Print one JSON object on stdout.
@@ -56,8 +60,12 @@ def attack(
     check_robots(*robots)
     check_seed(seed)
     check_range("steps", steps, 1, 1e12)
+    check_range("fuzz", fuzz, 1, 1e12)
     check_range("workers", workers, 1, 1024)
     check_out(out_dir, folder=True)
+    cores = workers or len(os.sched_getaffinity(0))
+    if fuzz is not None:
+        return _fuzz(target, fuzz, seed, cores, json)
     from sim.attack.campaign import plan, run
     from sim.attack.faults import FAULTS
     from sim.attack.table import result_of
@@ -74,7 +82,7 @@ def attack(
             progress.update(bar, advance=1, note=f"{bad} violations inside")
 
         try:
-            table = run(cfg, folder, workers or len(os.sched_getaffinity(0)), landed)
+            table = run(cfg, folder, cores, landed)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"interrupted; the same command with --out {folder} goes on") from None
     result = {"target": target, **result_of(cfg, table)}
@@ -84,6 +92,32 @@ def attack(
     else:
         _show(result)
     err.print(f"results and report are in {folder}", markup=False)
+    return 0 if result["passed"] else 1
+
+
+def _fuzz(target: str, calls: int, seed: int, workers: int, json: bool) -> int:
+    """Calls in parts over processes; 1 where one was answered wrongly."""
+    robot, shield = _robot_of(target)
+    from sim.attack.campaign import over_processes
+    from sim.attack.fuzz import Job, fuzz_part
+    from sim.attack.outcome import Outcome
+
+    jobs = [Job(robot, shield, min(FUZZED, calls - first), seed + first // FUZZED) for first in range(0, calls, FUZZED)]
+    total = Outcome()
+    with make_progress() as progress:
+        bar = progress.add_task("fuzz", total=calls, note="")
+        for job, outcome in over_processes(fuzz_part, jobs, workers):
+            total.add(outcome)
+            progress.update(bar, advance=job.calls, note=f"{total.violations} answered wrongly")
+    result = {"target": target, "robot": robot, "seed": seed, "passed": not total.violations, **total.as_json()}
+    if json:
+        print_json(result)
+    else:
+        out.print(f"{total.steps:,} calls, {total.violations} answered wrongly", markup=False)
+        for what, count in total.broken.most_common():
+            out.print(f"  {count} x {what}", markup=False)
+        if total.first:
+            out.print(f"  first: {total.first}", markup=False)
     return 0 if result["passed"] else 1
 
 

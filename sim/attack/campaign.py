@@ -7,11 +7,12 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from deploy.shield import ShieldParams, make_shield_params
 from hardware import load_robot
@@ -20,6 +21,7 @@ from sim.attack.drones import flight as fly_drones
 from sim.attack.outcome import Outcome
 
 FLIGHTS = "flights.jsonl"  # in the folder of a campaign: what is attacked in the first line, then a flight a line
+J = TypeVar("J")
 AHEAD = 2  # flights that wait for each process
 
 
@@ -93,29 +95,29 @@ def run(
             take(flight, done[flight.number])
     missing = [flight for flight in flights if flight.number not in done]
     with (folder / FLIGHTS).open("a", encoding="utf-8") as file:
-        for flight, outcome in _flown(cfg, missing, workers):
+        for flight, outcome in over_processes(partial(fly_one, cfg), missing, workers):
             file.write(json.dumps(asdict(flight) | outcome.as_json(), allow_nan=False) + "\n")
             file.flush()
             take(flight, outcome)
     return table
 
 
-def _flown(cfg: Campaign, flights: Sequence[Flight], workers: int) -> Iterator[tuple[Flight, Outcome]]:
-    """Flights and outcomes, as they land."""
-    if workers == 1 or len(flights) < 2:
-        yield from ((flight, fly_one(cfg, flight)) for flight in flights)
+def over_processes(work: Callable[[J], Outcome], jobs: Sequence[J], workers: int) -> Iterator[tuple[J, Outcome]]:
+    """`work` of each of `jobs`, as it is done; a single process is this one."""
+    if workers == 1 or len(jobs) < 2:
+        yield from ((job, work(job)) for job in jobs)
         return
-    pool = ProcessPoolExecutor(min(workers, len(flights)), get_context("spawn"), _ignore_interrupt)
-    waiting = iter(flights)
-    running: dict[Future[Outcome], Flight] = {}
+    pool = ProcessPoolExecutor(min(workers, len(jobs)), get_context("spawn"), _ignore_interrupt)
+    waiting = iter(jobs)
+    running: dict[Future[Outcome], J] = {}
     try:
         while True:
-            while len(running) < AHEAD * workers and (flight := next(waiting, None)):
-                running[pool.submit(fly_one, cfg, flight)] = flight
+            while len(running) < AHEAD * workers and (job := next(waiting, None)) is not None:
+                running[pool.submit(work, job)] = job
             if not running:
                 return
-            landed, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in landed:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
                 yield running.pop(future), future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

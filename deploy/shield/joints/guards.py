@@ -4,7 +4,7 @@ from math import acos, atan2, hypot, isfinite
 
 import numpy as np
 
-from deploy.shield.guards import check_age, check_request, check_state
+from deploy.shield.guards import check_age, check_array, check_request, check_state, seconds
 from deploy.shield.joints.limits import Limits
 from deploy.shield.joints.params import JointShieldParams
 from hardware.spec import RobotSpec
@@ -17,16 +17,20 @@ TURN_RAD_S = 10.0  # a robot on legs that falls or is thrown over turns no faste
 
 def check_joint_state(params: JointShieldParams, spec: RobotSpec, limits: Limits, state: RobotState | None) -> str:
     """Shapes, finiteness, age, joints that the robot cannot have; of free bases also their pose and velocity."""
-    if state is None:
+    if not isinstance(state, RobotState):
         return "no state"
     size = len(spec.joints)
     for value in (state.joint_pos, state.joint_vel):
-        if np.shape(value) != (size,):
-            return f"state has shape {np.shape(value)} where ({size},) is due"
+        if reason := check_array("state", value, (size,)):
+            return reason
+    if spec.fixed_base:  # where its base is believed to be does not matter
+        for value in (state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel):
+            if reason := check_array("state", value):
+                return reason
     # A sum of finite numbers is finite, and one with others is not.
     if not isfinite(np.add.reduce(state.joint_pos) + np.add.reduce(state.joint_vel)):
         return "state not finite"
-    reason = check_age(params, "state", float(state.age)) if spec.fixed_base else check_state(params, state)
+    reason = check_age(params, "state", seconds(state.age)) if spec.fixed_base else check_state(params, state)
     return reason or _check_sense(spec, limits, state)
 
 
@@ -82,7 +86,7 @@ def check_joint_request(
     params: JointShieldParams, spec: RobotSpec, limits: Limits, requested: ActuatorCommand | None, age_s: float
 ) -> str:
     """`check_request`, asked only where something is wrong: it looks at one channel after the other."""
-    if requested is not None and np.shape(requested.target) == (len(spec.channels),):
+    if isinstance(requested, ActuatorCommand) and not check_array("request", requested.target, (len(spec.channels),)):
         low, high = limits.asked
         if np.logical_and.reduce((low <= requested.target) & (requested.target <= high)):
             return check_age(params, "request", age_s)
