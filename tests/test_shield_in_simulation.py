@@ -1,12 +1,16 @@
-"""The filter in simulation sees what a robot's shield sees: the whole team, whatever the policy looks at."""
+"""The shield in simulation is that of the robot: it sees the whole team, and answers the same."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
+from deploy.shield import Context, Mode, Shield, filter_command
+from hardware import ActuatorCommand
 from phalanx.agents import make_agent
 from policies.evaluation.evaluate import evaluate
+from sim.envs import agents
 from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task
 
@@ -52,3 +56,46 @@ def test_what_a_shield_hears_starts_anew_with_its_world_and_goes_on_from_a_saved
         assert torch.equal(one.reward["crazyflie"], other.reward["crazyflie"])
         own, peers = env.group.measured[0].base_pos, env.group.shield_peers.pos
         assert torch.linalg.vector_norm(peers - own[..., None, :], dim=-1).max() < 4.0  # none of an earlier start
+
+
+def one_robot(value, robot):
+    return type(value)(*(getattr(value, name)[0, robot].numpy().copy() for name in value.__slots__))
+
+
+@pytest.mark.parametrize(("task", "sway"), [("swarm-swap", 0.0), ("reach", 1.0)])
+def test_a_robots_shield_sends_what_the_simulation_sent_until_its_policy_is_late_and_once_it_is_back(
+    task, sway, monkeypatch
+):
+    """Whole flights: each robot's shield, one state after another in NumPy, is given what the batch in torch was."""
+    flight = []
+
+    def recorded(params, spec, context, target):
+        sent, info = filter_command(params, spec, context, target)
+        flight.append((context, target, sent))
+        return sent, info
+
+    monkeypatch.setattr(agents, "filter_command", recorded)
+    env = TeamEnv(task, 1, 3, shield=True)
+    pilot = make_agent("baseline", 0, env.group.cfg)
+    (group,) = env.groups
+    for step in range(140):
+        action = pilot.act(env.group)[0]
+        env.step({group: action + sway * torch.sin(0.12 * step + torch.arange(action.shape[-1]))})
+    late = [*range(60, 68), *range(95, 103)]  # of the requests, twice eight periods
+    held = compared = held_back = 0
+    for robot in range(env.group.num_agents):
+        shield = Shield(env.group.shield, env.group.robot)
+        for step, (context, target, sent) in enumerate(flight):
+            state, peers = one_robot(context.state, robot), one_robot(context.peers, robot)
+            asked = None if step in late else ActuatorCommand(target[0, robot].numpy())
+            command, report = shield.step(step * env.control_dt, Context(state, peers), asked, 0.005)
+            held += report.mode is Mode.HOLD
+            if step < 40 or asked is None or report.mode not in (Mode.NOMINAL, Mode.FILTERED):
+                continue  # its ramp, and its own answers
+            if "target speed" not in report.active:  # it is the supervisor's: the filter knows no target before
+                np.testing.assert_allclose(command.target, sent[0, robot], rtol=1e-5, atol=1e-6)
+                compared += 1
+                held_back += report.mode is Mode.FILTERED
+        assert report.mode in (Mode.NOMINAL, Mode.FILTERED)
+    assert held >= 8 * env.group.num_agents
+    assert compared > 0.6 * env.group.num_agents * (len(flight) - 70) and held_back > 10
