@@ -94,7 +94,12 @@ OUTSIDE: Lines = (
     ("an estimate that is wrong", "seen where it freezes, jumps, or where position and velocity contradict each other"),
     ("a person's emergency stop, a shield that is killed", "motors idle: the robot falls on what is below it"),
     ("no state for long", "it sinks level, without the filter"),
-    ("downwash, gusts and pushes beyond the bound on thrust", "not looked at"),
+    ("gusts and pushes beyond the bound on thrust", "not looked at"),
+    (
+        "downwash, whose push is beyond that bound",
+        "the lower drone is pushed away, from who is above; under two of them it leaves the fence by its floor "
+        "([figures](figures.md))",
+    ),
 )
 
 
