@@ -1,7 +1,7 @@
 """How far above each other drones stay behind the shield, in each other's wake: `python -m benchmarks.downwash`.
 
-Crazyflies with the noise and delays of swarm-swap and rotors of 90 to 110 %, flown by a controller that knows nothing of the
-others. Printed as JSON, each situation with the wake off and on; distances are true ones, 50 times a second.
+Crazyflies with the noise and delays of swarm-swap and rotors of 90 to 110 %, flown by a controller that knows nothing
+of the others. Printed as JSON, each situation with the wake off and on; distances are true ones, 50 times a second.
 """
 
 import argparse
