@@ -148,11 +148,12 @@ class Shield:
         now_s, requested_age_s = self._time(now_s), seconds(requested_age_s)
         elapsed_s = 0.0 if self._last_s is None else min(max(now_s - self._last_s, 0.0), 0.1)
         wrong_clock = self._check_clock(now_s)
-        self._objects, self._people = context.objects, context.people
+        self._around = context
         wrong_state = self._take_state(now_s, elapsed_s, context.state)
         wrong_peers = self._take_peers(now_s, elapsed_s, context.peers)
         last_request_s, waiting = self._request_s, self._request is None
         wrong_request = self._take_request(now_s, requested, requested_age_s)
+        silent = self.fallback.check_silent(self._peers)
         blind = check_age(self.params, "state", now_s - self._state_s)
         if self._state is None or (blind and self._mode is Mode.OFF):
             return self._rest(Mode.OFF, wrong_state or blind)  # on the ground, or never measured: nothing to land
@@ -162,6 +163,7 @@ class Shield:
             self._trip(now_s, wrong_clock, latched=True)
             if self.fallback.uses_peers:
                 self._trip(now_s, wrong_peers if check_age(self.params, "peers", now_s - self._peers_s) else "")
+            self._trip(now_s, silent)
             self._trip(now_s, wrong_request if check_age(self.params, "request", now_s - self._request_s) else "")
         doubt = "" if wrong_state else self.fallback.doubt(self._state, self._state_s)
         self._trip(now_s, doubt)
@@ -169,7 +171,7 @@ class Shield:
         self._was_upright = self._was_upright or not fallen
         if self._request is not None or self._was_upright:  # else it may lie
             self._trip(now_s, fallen, latched=True)
-        good = not (wrong_state or wrong_peers or doubt or (wrong_request and not waiting))
+        good = not (wrong_state or wrong_peers or silent or doubt or (wrong_request and not waiting))
         self._count_hold(elapsed_s, good, good and (waiting or self._request_s > last_request_s + ORDER_TOL_S))
         if self._tripped_s is not None:
             react = self.fallback.go_blind if blind else self.fallback.fall_back
@@ -297,7 +299,7 @@ class Shield:
         if answer.params is None:
             self._mode, self._sent = mode, self._inside(answer.target)
             return ActuatorCommand(self._sent), ShieldReport(mode, reason, np.inf, (), 0.0, self._latched)
-        context = Context(self._state, self._peers, self._objects, self._people)
+        context = replace(self._around, state=self._state, peers=self._peers)
         sent, info = filter_command(answer.params, self.spec, context, answer.target)
         if not np.isfinite(sent).all():  # never the last command for ever
             blind = self.fallback.go_blind(self._state, self._sent, 0.0, self.params.control_dt_s, self._stopped)

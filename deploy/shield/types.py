@@ -11,6 +11,14 @@ NO_PEERS = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, dt
 
 
 @dataclass(slots=True)
+class Sharing:
+    """What peers do about their distance to this robot, one entry for each slot of `Peers`."""
+
+    shares: Array  # (..., P) bool, that run this filter, hear this robot, and so do their half of the braking
+    separation_m: Array  # (..., P) m, that they keep themselves; a pair keeps the larger one of both
+
+
+@dataclass(slots=True)
 class Context:
     """All that one robot's shield knows at one moment. A constraint on new data is one function and a field here."""
 
@@ -18,6 +26,7 @@ class Context:
     peers: Peers  # robots of the team
     objects: Mapping[str, ObjectState] = field(default_factory=dict)  # tracked things, by name
     people: Peers = field(default_factory=lambda: NO_PEERS)
+    sharing: Sharing | None = None  # None: all peers share, and keep the same distance
 
 
 @dataclass(slots=True)

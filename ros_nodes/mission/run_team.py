@@ -122,6 +122,8 @@ def run_team(
         took_s = time.monotonic() - began_s
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
         processes.end_all([name for name in names if "shield" in name], LANDING_S, signal.SIGINT, log.listen)
+        time.sleep(WATCH_S)
+        log.listen()  # to what shields said last
         result = {"team": list(team), **log.result(), "cores": cores}
         result["failures"] = sorted([*result["failures"], *failures], key=lambda failure: failure["t_s"])
     (out / RESULT).write_text(json.dumps(result, indent=1))

@@ -17,12 +17,13 @@ from array_api_compat import array_namespace
 
 from deploy.shield.arrays import NEVER_ZERO, at_least, at_most, columns, constant, dot, double, join, least, norm
 from deploy.shield.drone.attitude import Columns, rotated, rotation_matrix, thrust_axis
-from deploy.shield.drone.params import ShieldParams
+from deploy.shield.drone.params import FRESH_S, ShieldParams
 from deploy.shield.types import Context
 from hardware.spec import GRAVITY
 from hardware.types import Array, Peers, RobotState
 
 NO_LIMIT = 1e6  # m/s^2, bound of a row that must never act (a finite number, because solvers dislike infinity)
+HALF = 0.5  # of the braking that keeps two robots apart, where both do theirs
 _FENCE = np.concatenate([np.eye(3), -np.eye(3)])
 
 
@@ -160,7 +161,7 @@ def predict_peers(xp: Any, params: ShieldParams, peers: Peers) -> tuple[Array, A
     return double(peers.pos) + vel * (age + params.latency_s)[..., None], vel, age
 
 
-def braking_curve(xp: Any, distance: Array, brake: float, gain: float) -> tuple[Array, Array]:
+def braking_curve(xp: Any, distance: Array, brake: Array, gain: float) -> tuple[Array, Array]:
     """Closing speed (m/s) from which `brake` m/s^2 stops within `distance` m, and its slope (1/s).
 
     The square root of the text books, made linear with slope `gain` near and below zero distance, where its own slope
@@ -173,29 +174,31 @@ def braking_curve(xp: Any, distance: Array, brake: float, gain: float) -> tuple[
 
 @constraint({"peer": Priority.COLLISION}, each="peers")
 def peer_rows(ahead: Ahead) -> tuple[Array, Array]:
-    """One barrier row per peer: (A (..., P, 3), b (..., P)), with this robot's half of the duty.
+    """One barrier row per peer: (A (..., P, 3), b (..., P)), with this robot's share of the duty, see `_apart`.
 
-    h = opening speed + braking_curve(distance - reach) on coordinates whose z is divided by `downwash_ratio`; the row
-    is half of dh/dt >= -barrier_gain h (Wang, Ames, Egerstedt, 2017). Circling opens the distance too, but earns no
-    credit: estimated from noisy velocities of different ages it is what adversaries spiral in on.
+    It is half of it for a peer that shares; both brake for the fence as one, or the one behind would push the one in
+    front through it. It is all of it for a peer that does not, or has fallen silent: it is taken to fly straight on.
     """
-    xp, params, age = ahead.xp, ahead.params, ahead.peer_age
-    scale = _scale(xp, params, ahead.pos)
-    diff = (ahead.pos[..., None, :] - ahead.peer_pos) * scale
-    distance = norm(xp, diff)
-    away = diff / distance[..., None] * scale
-    opening = dot(away, ahead.vel[..., None, :] - ahead.peer_vel)
-    reach = params.separation_m + params.buffer_m + (0.5 * params.peer_accel) * age * age
-    allowed, slope = braking_curve(xp, distance - reach, 2.0 * params.brake_accel, params.approach_gain)
-    half = 0.5 * (params.barrier_gain * (opening + allowed) + slope * opening)
-    # Both brake for the fence as one, or the one behind would push the one in front through it.
+    xp, params, sharing = ahead.xp, ahead.params, ahead.context.sharing
     pushes = fence_push(ahead.fences)
     own, other = pushes[..., :1, :], pushes[..., 1:, :]
-    shared = at_least(xp.maximum(own, other), 0.0) + at_most(xp.minimum(own, other), 0.0)
-    length = norm(xp, away)
-    valid = ahead.context.peers.valid
-    rows = xp.where(valid[..., None], -away / length[..., None], 0.0)
-    return rows, xp.where(valid, (half - dot(away, shared)) / length, NO_LIMIT)
+    together = at_least(xp.maximum(own, other), 0.0) + at_most(xp.minimum(own, other), 0.0)
+    duty, separation_m = HALF, params.separation_m
+    if sharing is not None:
+        silent_s = params.act_periods * params.control_dt_s
+        does = sharing.shares & (ahead.peer_age <= silent_s)
+        duty = xp.where(does, HALF, 1.0)
+        together = xp.where(does[..., None], together, 0.0)
+        separation_m = at_least(sharing.separation_m, params.separation_m)
+    peers = ahead.peer_pos, ahead.peer_vel, ahead.peer_age
+    return _apart(ahead, *peers, separation_m, duty, together, ahead.context.peers.valid)
+
+
+@constraint({"person": Priority.COLLISION}, each="people")
+def people_rows(ahead: Ahead) -> tuple[Array, Array]:
+    """One barrier row per person, with all of the duty."""
+    pos, vel, age = predict_peers(ahead.xp, ahead.params, ahead.context.people)
+    return _apart(ahead, pos, vel, age, ahead.params.people_m, 1.0, 0.0 * pos, ahead.context.people.valid)
 
 
 _FENCE_PRIORITIES = {f"fence_{side}_{axis}": Priority.SOFT for side in ("high", "low") for axis in "xyz"}
@@ -243,6 +246,33 @@ def envelope_rows(ahead: Ahead) -> tuple[Array, Array]:
     params, batch = ahead.params, ahead.pos.shape[:-1]
     rows, bounds = _envelope(params.max_tilt_rad, params.max_climb_accel, params.max_descent_accel)
     return _spread(ahead.xp, rows, batch, ahead.pos), _spread(ahead.xp, bounds, batch, ahead.pos)
+
+
+def _apart(
+    ahead: Ahead, pos: Array, vel: Array, age: Array, separation_m: Array, duty: Array, together: Array, valid: Array
+) -> tuple[Array, Array]:
+    """Rows (..., P, 3) and bounds (..., P) that keep `separation_m` from each of P bodies.
+
+    h = opening speed + braking_curve(distance - reach) on coordinates whose z is divided by `downwash_ratio`; a row is
+    the share `duty` of dh/dt >= -barrier_gain h (Wang, Ames, Egerstedt, 2017), where `together` (..., P, 3) m/s^2 is
+    what both do anyway. Circling opens the distance too, but earns no credit: estimated from noisy velocities of
+    different ages it is what adversaries spiral in on. A body that flew away when it was heard may have stopped since.
+    """
+    xp, params = ahead.xp, ahead.params
+    scale = _scale(xp, params, ahead.pos)
+    diff = (ahead.pos[..., None, :] - pos) * scale
+    distance = norm(xp, diff)
+    away = diff / distance[..., None] * scale
+    opening = dot(away, ahead.vel[..., None, :] - vel)
+    if bool((age > FRESH_S).any()):
+        doubt = at_least(age - FRESH_S, 0.0) / (params.peer_age_cap_s - FRESH_S)
+        opening = opening - doubt * at_least(-dot(away, vel), 0.0)
+    reach = separation_m + params.buffer_m + (0.5 * params.peer_accel) * age * age
+    allowed, slope = braking_curve(xp, distance - reach, params.brake_accel / duty, params.approach_gain)
+    part = duty * (params.barrier_gain * (opening + allowed) + slope * opening)
+    length = norm(xp, away)
+    rows = xp.where(valid[..., None], -away / length[..., None], 0.0)
+    return rows, xp.where(valid, (part - dot(away, together)) / length, NO_LIMIT)
 
 
 def _entries(field: Any) -> int:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from math import cos, radians
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from deploy.shield.param_checks import (
     Limits,
@@ -16,6 +18,8 @@ from deploy.shield.param_checks import (
 )
 from hardware.spec import GRAVITY, RobotSpec
 
+FRESH_S = 0.03  # up to this age a message counts as what a peer does now; see `drone.filter`
+AboveFresh = Annotated[float, Meta(gt=FRESH_S)]
 MIN_SIDE_M = 0.6  # of a geofence: below, its faces leave no room between their braking distances
 
 
@@ -32,7 +36,9 @@ class ShieldParams(SupervisionParams):
     barrier_gain: Positive = 5.0  # 1/s, how fast a used-up barrier is restored
     tie_break_accel: NotNegative = 1.5  # m/s^2, largest push to the right of a blocking peer, which ends deadlocks
     peer_accel: Positive = 6.0  # m/s^2, what a peer may do between two of its messages
-    peer_age_cap_s: Positive = 0.3  # s, a peer silent for longer is taken to be in its own fallback
+    peer_age_cap_s: AboveFresh = 0.3  # s, a peer silent for longer is taken to have stopped where it was by then
+    peer_silent_s: AboveFresh = 1.0  # s, a peer that is silent for longer ends the policy's turn
+    people_m: Positive = 1.5  # least distance to a person's middle, m, across
 
     # The road from a command to an acceleration.
     latency_s: Positive  # s, states are predicted this far before the rows are written
