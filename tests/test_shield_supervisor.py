@@ -298,6 +298,25 @@ def test_while_landing_it_still_keeps_away_from_a_peer_below():
         assert scaled > 0.95
 
 
+def test_a_robot_that_sinks_without_an_estimate_keeps_away_from_a_peer_below_too():
+    flight = Flight(pos=(0.0, 0.0, 1.6)).after_ramp()
+    below = Peers(np.array([[0.02, 0.0, 0.7]]), np.zeros((1, 3)), np.zeros(1), np.ones(1, bool))
+    for _ in range(125):
+        _, report = flight.step(None, state=None, peers=below)
+        offset = flight.state().base_pos - below.pos[0]
+        assert np.linalg.norm(offset * [1, 1, 1 / PARAMS.downwash_ratio]) / PARAMS.separation_m > 0.9
+    assert report.mode is Mode.LAND and not report.filtered
+
+
+def test_a_robot_that_was_flipped_is_taken_from_its_policy_for_good():
+    flight = Flight(pos=(0.0, 0.0, 2.0)).after_ramp()
+    flight.data.qpos[3:7] = np.cos(0.8), np.sin(0.8), 0.0, 0.0
+    report = flight.fly(0.1)[1]
+    assert report.latched and "degrees" in report.reason
+    flight.fly(1.5)
+    assert flight.data.qpos[2] > 0.2 and abs(flight.data.qpos[4]) < 0.1  # it is upright again, and flies
+
+
 def test_emergency_stop_is_at_once_and_latched():
     flight = Flight().after_ramp()
     flight.shield.estop()

@@ -79,6 +79,9 @@ class Fallback(Protocol):
     def check_envelope(self, state: RobotState) -> str:
         """Why the policy may not go on from this good state, or an empty string."""
 
+    def check_start(self, state: RobotState, context: Context) -> str:
+        """Why a robot at rest may not be armed where it is, or an empty string."""
+
     def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         """`state` after `elapsed_s` under the command `sent` (U,)."""
 

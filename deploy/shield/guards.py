@@ -1,5 +1,6 @@
 """Checks of what reaches the shield. Each returns why the input cannot be used, or an empty string."""
 
+from collections.abc import Sequence
 from math import dist, hypot, isfinite, nan
 from typing import Any
 
@@ -107,6 +108,15 @@ def check_peers(peers: Peers) -> str:
     if (size < FAR).all():
         return ""
     return f"peers have values of {size.max():.3g}" if np.isfinite(size).all() else "peers not finite"
+
+
+def check_silent(params: ShieldParams, peers: Peers, names: Sequence[str] = ()) -> str:
+    """Peers that were heard, and have been silent for so long that nothing is known of them any more."""
+    silent = np.flatnonzero(peers.valid & (peers.age > params.peer_silent_s)).tolist()
+    if not silent:
+        return ""
+    called = ", ".join(names[slot] if slot < len(names) else f"peer_{slot}" for slot in silent)
+    return f"{called} silent for over {params.peer_silent_s:g} s"
 
 
 def check_request(

@@ -12,7 +12,7 @@ from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.fallbacks import make_fallback
 from deploy.shield.filter import filter_command
-from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peers, seconds
+from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peers, check_silent, seconds
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import NO_PEERS, Context
 from hardware.spec import RobotSpec
@@ -31,6 +31,7 @@ class ShieldReport:
     active: tuple[str, ...]  # constraints that held the command back
     intervention: float  # distance from the requested command to the one sent
     latched: bool = False  # whether only a reset gives the robot back to the policy
+    filtered: bool = False  # whether the filter had the last word, so that the robot does its half of keeping distances
 
 
 class Shield:
@@ -114,7 +115,8 @@ class Shield:
             self._state_s = -np.inf
         self._take_peers(now_s, elapsed_s, context.peers)
         self.fallback.keep(None)
-        return self._rest(Mode.OFF, reason or blind)[1]
+        unsafe = "" if self._state is None else self.fallback.check_start(self._state, context)
+        return self._rest(Mode.OFF, reason or blind or unsafe)[1]
 
     def rest(self) -> np.ndarray:
         """Command (U,) that stands for no command."""
@@ -153,7 +155,9 @@ class Shield:
         wrong_peers = self._take_peers(now_s, elapsed_s, context.peers)
         last_request_s, waiting = self._request_s, self._request is None
         wrong_request = self._take_request(now_s, requested, requested_age_s)
-        silent = self.fallback.check_silent(self._peers)
+        silent = ""
+        if isinstance(self.params, ShieldParams) and self._peers is not None:  # others do not look at peers
+            silent = check_silent(self.params, self._peers, context.peer_names)
         blind = check_age(self.params, "state", now_s - self._state_s)
         if self._state is None or (blind and self._mode is Mode.OFF):
             return self._rest(Mode.OFF, wrong_state or blind)  # on the ground, or never measured: nothing to land
@@ -176,7 +180,9 @@ class Shield:
         if self._tripped_s is not None:
             react = self.fallback.go_blind if blind else self.fallback.fall_back
             since_s = now_s - self._tripped_s
-            return self._send(react(self._state, self._sent, since_s, elapsed_s, self._stopped), self._reason)
+            answer = react(self._state, self._sent, since_s, elapsed_s, self._stopped)
+            command, report = self._send(answer, self._reason)
+            return command, replace(report, filtered=report.filtered and not blind)  # where it is blind is a guess
         if self._request is None:
             return self._send(self.fallback.wait(self._state), f"waiting for the policy: {wrong_request}")
         asked = self._ramped(now_s, self._state)
@@ -312,7 +318,7 @@ class Shield:
             if mode is Mode.NOMINAL:
                 mode, reason = Mode.FILTERED, ", ".join(active) or "no command meets every constraint"
         self._mode, self._sent = mode, sent
-        report = ShieldReport(mode, reason, float(info.margin), active, float(info.intervention), self._latched)
+        report = ShieldReport(mode, reason, float(info.margin), active, float(info.intervention), self._latched, True)
         return ActuatorCommand(sent), report
 
     def _inside(self, target: np.ndarray) -> np.ndarray:

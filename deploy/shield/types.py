@@ -1,6 +1,6 @@
 """What goes into a shield's filter, and what it says it did."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,7 @@ class Context:
     objects: Mapping[str, ObjectState] = field(default_factory=dict)  # tracked things, by name
     people: Peers = field(default_factory=lambda: NO_PEERS)
     sharing: Sharing | None = None  # None: all peers share, and keep the same distance
+    peer_names: Sequence[str] = ()  # by which reasons call them
 
 
 @dataclass(slots=True)

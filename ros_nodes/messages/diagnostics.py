@@ -19,6 +19,7 @@ UNDER_POLICY = {"NOMINAL": OK, "FILTERED": OK}
 # Keys of a status.
 STATE, MODE, REASON, LATCHED, FINGERPRINT = "state", "mode", "reason", "latched", "fingerprint"
 MARGIN, INTERVENTIONS, REQUEST_AGE = "margin", "interventions", "request age [ms]"
+SHARES, SEPARATION = "keeps its distance", "separation [m]"
 PEERS = "age of peers [ms]"  # "cf2 12, cf3 -": a dash for one that was never heard
 POLICY_STATUS = "policy/status"
 
@@ -26,13 +27,15 @@ POLICY_STATUS = "policy/status"
 class ShieldStatus:
     """Gathers what happens between two messages."""
 
-    def __init__(self, robot: str, period_s: float):
+    def __init__(self, robot: str, period_s: float, separation_m: float = 0.0):
+        """`separation_m`: the distance that the robot keeps from others."""
+        self._separation_m = separation_m
         self._status = DiagnosticStatus(name=f"{robot}: shield", hardware_id=robot)
         self._array = DiagnosticArray(status=[self._status])
         self._array.header.frame_id = base_frame(robot)
         self._period_s = period_s
         self._next_s = 0.0
-        self._last: tuple[State, Mode, bool] | None = None
+        self._last: tuple[State, Mode, bool, bool] | None = None
         self._interventions = 0
         self._rejected = 0
         self._reason_of_rejection = ""
@@ -50,7 +53,7 @@ class ShieldStatus:
         """
         self._interventions += report.mode.name == "FILTERED"
         reason = report.reason if state is State.POLICY else why or report.reason
-        now = state, report.mode, report.latched
+        now = state, report.mode, report.latched, report.filtered
         due = now != self._last or now_s >= self._next_s
         if due:
             self._last = now
@@ -65,6 +68,8 @@ class ShieldStatus:
                 MODE: report.mode.name,
                 REASON: reason,
                 LATCHED: report.latched,
+                SHARES: report.filtered,
+                SEPARATION: f"{self._separation_m:.3f}",
                 MARGIN: f"{report.margin:.3f}",
                 "active constraints": ", ".join(report.active),
                 "intervention": f"{report.intervention:.3f}",
@@ -97,6 +102,8 @@ class ShieldMode:
     interventions: int = 0  # cycles in which the request was changed
     request_age_s: float = nan  # since the measurement that the last request answers; huge before the first
     peers: Mapping[str, float | None] = field(default_factory=dict)  # name -> age of its last message, s, or None
+    shares: bool = False  # whether its filter has the last word, so that it does its half of keeping distances
+    separation_m: float = nan  # that it keeps from others
 
     @property
     def label(self) -> str:
@@ -124,6 +131,8 @@ def read_status(message: DiagnosticArray) -> ShieldMode:
         _count(values.get(INTERVENTIONS)),
         _number(values.get(REQUEST_AGE)) * 1e-3,
         {name: None if age == "-" else _number(age) * 1e-3 for name, age in _pairs(values.get(PEERS, ""))},
+        values.get(SHARES) == str(True),
+        _number(values.get(SEPARATION)),
     )
 
 

@@ -35,6 +35,7 @@ from ros_nodes.messages.conversion import MessageError, base_frame
 from ros_nodes.messages.diagnostics import POLICY_STATUS, ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.operator_services import ESTOP, OperatorServices
+from ros_nodes.messages.peers_say import PeersSay
 from ros_nodes.messages.pre_arm import PreArm
 from ros_nodes.messages.subscriptions import OwnState, PeerTable
 from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
@@ -96,6 +97,8 @@ class ShieldNode(TurnNode):
         self._spec = spec
         self._state = OwnState(self, spec, self._base_pose)
         self._peers = PeerTable(self, self._peer_names)
+        silent_s = self._params.act_periods * self._params.control_dt_s
+        self._say = PeersSay(self, self.robot_name, self._peer_names, silent_s)
         self._requested = self.subscribe(JointState, "requested", qos.COMMAND_IN, raw=True)
         self._sender = SenderClock(self.clock)
         self._policy = self.subscribe(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
@@ -109,7 +112,7 @@ class ShieldNode(TurnNode):
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
         self._description_publisher = self.advertise(String, "robot_description", qos.LATCHED)
         self._description = self._describe(spec)
-        self._status = ShieldStatus(self.robot_name, 1 / self._status_hz)
+        self._status = ShieldStatus(self.robot_name, 1 / self._status_hz, getattr(self._params, "separation_m", 0.0))
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -200,7 +203,12 @@ class ShieldNode(TurnNode):
     def _step(self, authority: Authority, now_ns: int, arrived: bool) -> None:
         now_s = now_ns * 1e-9
         self._state.update(now_ns)
-        context = Context(self._state.state if self._state.stamp_ns else None, self._peers.update(now_ns))
+        context = Context(
+            self._state.state if self._state.stamp_ns else None,
+            self._say.settle(self._peers.update(now_ns)),
+            sharing=self._say.sharing,
+            peer_names=self._peer_names,
+        )
         self._asks.serve(partial(self._act, authority, now_s))
         age_s = (now_ns - self._request_ns) * 1e-9
         command, report = authority.step(now_s, context, self._request, age_s)
@@ -220,6 +228,7 @@ class ShieldNode(TurnNode):
                 self._strangers = strangers
                 self.get_logger().warning(strangers or "every topic has one publisher again")
             self._hear_slow()
+            self._say.hear(now_s)
 
     def _act(self, authority: Authority, now_s: float, what: str) -> str:
         """What a person asked for; why not, or an empty string."""

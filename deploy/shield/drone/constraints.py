@@ -103,6 +103,25 @@ def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, context: C
     return xp.concat(rows, axis=-2), xp.concat(bounds, axis=-1)
 
 
+def check_start(params: ShieldParams, context: Context) -> str:
+    """Why a robot at rest must not begin where it is, which braking could not mend; or an empty string. NumPy."""
+    assert context.state is not None
+    pos, peers = context.state.base_pos, context.peers
+    for axis, value, low, high in zip("xyz", pos.tolist(), params.geofence_low, params.geofence_high, strict=True):
+        if value > high or (value < low and axis != "z"):  # the ground is below the fence
+            return f"outside the geofence: {axis} = {value:.2f} m, allowed {low:g} .. {high:g}"
+    separation_m = (
+        at_least(context.sharing.separation_m, params.separation_m) if context.sharing else params.separation_m
+    )
+    apart_m = np.sqrt(_scaled_square(np, params, pos, peers.pos))
+    near = np.flatnonzero(peers.valid & (apart_m < separation_m)).tolist()
+    if not near:
+        return ""
+    least_m = np.broadcast_to(separation_m, apart_m.shape)[near[0]]
+    name = context.peer_names[near[0]] if near[0] < len(context.peer_names) else f"peer_{near[0]}"
+    return f"{apart_m[near[0]]:.2f} m from {name}, at least {least_m:.2f} needed"
+
+
 def split_bounds(xp: Any, bound: Array, counts: tuple[int, ...]) -> tuple[Array, Array]:
     """Bounds (..., M) twice, for when they cannot all be met: without the COLLISION rows, and without the SOFT ones.
 

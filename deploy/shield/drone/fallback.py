@@ -1,10 +1,12 @@
 """The fallback of multirotors: hover, land, motors off."""
 
 from dataclasses import replace
+from math import acos, degrees
 
 import numpy as np
 
-from deploy.shield.drone.constraints import row_names
+from deploy.shield.drone.attitude import rotation_matrix
+from deploy.shield.drone.constraints import check_start, row_names
 from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
 from deploy.shield.drone.motion import MotionCheck
 from deploy.shield.drone.params import ShieldParams
@@ -15,6 +17,8 @@ from hardware.rotation import rotate
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 
+FAR = 1e6  # m
+FLIPPED_RAD = 1.4  # the shield itself asks for no tilt near it: only a collision, a gust or a broken rotor does
 STOP_TIME_S = 0.4  # a robot that trips holds the point it reaches by flying on for this long, braking on the way
 BLIND_S = 4.0  # without a state motors stop after this time: it has sunk to the ground or is beyond help
 LANDED_SPEED = 0.25  # m/s
@@ -39,6 +43,7 @@ class DroneFallback:
         underground = (*params.geofence_low[:2], params.ground_z_m - 10.0)
         self._motion = MotionCheck()
         self._landing_params = replace(params, geofence_low=underground)
+        self._blind_params = replace(params, geofence_low=(-FAR,) * 3, geofence_high=(FAR,) * 3)  # peers only
         self.reset()
 
     def reset(self) -> None:
@@ -74,7 +79,11 @@ class DroneFallback:
         return check_request(self.params, self.spec, requested, age_s)
 
     def check_envelope(self, state: RobotState) -> str:
-        return ""
+        tilt_rad = acos(min(max(rotation_matrix(state.base_quat.tolist())[8], -1.0), 1.0))
+        return f"tilted by {degrees(tilt_rad):.0f} degrees" if tilt_rad > FLIPPED_RAD else ""
+
+    def check_start(self, state: RobotState, context: Context) -> str:
+        return check_start(self.params, replace(context, state=state))
 
     def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         return dead_reckon(self.spec, state, sent, elapsed_s)
@@ -128,7 +137,7 @@ class DroneFallback:
         if self._blind_s > BLIND_S:
             return self._idle()
         self._anchor = None
-        return FallbackCommand(sink_blind(self.params, self.spec, state), Mode.LAND, None)
+        return FallbackCommand(sink_blind(self.params, self.spec, state), Mode.LAND, self._blind_params)
 
     def start(self, state: RobotState, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
         """Take-off: straight up from where it stands, then hover. In the air it stays where it is."""

@@ -1,0 +1,60 @@
+"""What the shields of peers say of themselves: whether they keep their distance to this robot, and how large it is."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+
+from deploy.shield.authority import State
+from deploy.shield.types import Sharing
+from hardware.types import Peers
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.diagnostics import ShieldMode, read_status
+
+SAID_S = 1.5  # a status that is older says nothing: one is due every half second
+AT_REST = {state.name for state in (State.DISARMED, State.STOPPED, State.FAULT)}
+FARTHEST_M = 5.0  # a peer that says it keeps more than this is not believed
+
+
+class PeersSay:
+    """The newest status of every peer. One that says nothing, or whose status has two publishers, does not share."""
+
+    def __init__(self, node: ManagedNode, robot: str, names: Sequence[str], silent_s: float):
+        """`robot`: this one; `silent_s`: age of its messages at a peer from which on that one does not hear it."""
+        self._robot, self._silent_s = robot, silent_s
+        self._mailboxes: list[Mailbox] = [
+            node.subscribe(DiagnosticArray, f"/{name}/status", qos.HISTORY) for name in names
+        ]
+        self._said: list[ShieldMode | None] = [None] * len(names)
+        self._heard_s = [-np.inf] * len(names)
+        self.sharing = Sharing(np.zeros(len(names), bool), np.zeros(len(names)))
+        self._rest = np.zeros(len(names), bool)  # these said that they move no more
+
+    def hear(self, now_s: float) -> None:
+        """Take what has arrived; `now_s`: the time of the node."""
+        for slot, mailbox in enumerate(self._mailboxes):
+            while (taken := mailbox.take()) is not None:
+                self._said[slot], self._heard_s[slot] = read_status(taken[0]), now_s
+            said = self._said[slot]
+            if said is None:
+                continue
+            alone = mailbox.publishers <= 1
+            age_s = said.peers.get(self._robot)
+            hears = age_s is not None and age_s <= self._silent_s
+            fresh = now_s - self._heard_s[slot] <= SAID_S
+            self.sharing.shares[slot] = said.shares and hears and alone and fresh
+            keeps = said.separation_m if isfinite(said.separation_m) else 0.0
+            self.sharing.separation_m[slot] = min(max(keeps, 0.0), FARTHEST_M)
+            self._rest[slot] = alone and said.state in AT_REST
+
+    def settle(self, peers: Peers) -> Peers:
+        """`peers`, of which those stand where they were heard last that said that they rest, and are silent."""
+        gone = self._rest & (peers.age > self._silent_s) & peers.valid
+        if not gone.any():
+            return peers
+        still = np.where(gone[:, None], np.float32(0.0), peers.lin_vel)
+        return replace(peers, lin_vel=still, age=np.where(gone, np.float32(0.0), peers.age))
