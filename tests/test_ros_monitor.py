@@ -65,6 +65,8 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
         assert robot["rates_hz"]["requested"] == 0.0 and robot["rates_hz"]["odom"] > 10
         assert robot["odom_age_s"] < 0.5 and list(robot["peers_age_s"]) == ["cf2"] and robot["peers_age_s"]["cf2"] < 0.5
 
+        assert robot["keeps_distance"] and robot["peers_sharing"] == []  # cf2 has no shield
+
         rig.ask("cf1", "estop")
         assert "cf1  ARMED -> STOPPED" in lines.stdout.readline()
         until = time.monotonic() + patience(20.0)

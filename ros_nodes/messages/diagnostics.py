@@ -1,6 +1,6 @@
 """A shield's status, by REP-107: level, a short message and key-value pairs; the mode is one of the keys."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
 from types import MappingProxyType
@@ -20,6 +20,7 @@ UNDER_POLICY = {"NOMINAL": OK, "FILTERED": OK}
 STATE, MODE, REASON, LATCHED, FINGERPRINT = "state", "mode", "reason", "latched", "fingerprint"
 MARGIN, INTERVENTIONS, REQUEST_AGE = "margin", "interventions", "request age [ms]"
 SHARES, SEPARATION = "keeps its distance", "separation [m]"
+SHARING = "peers that share"  # "cf2": that keep their distance too, and hear this robot
 PEERS = "age of peers [ms]"  # "cf2 12, cf3 -": a dash for one that was never heard
 POLICY_STATUS = "policy/status"
 
@@ -80,8 +81,14 @@ class ShieldStatus:
             }
         return due
 
-    def message(self, time_ns: int, peers: Mapping[str, float | None] = MappingProxyType({})) -> DiagnosticArray:
-        """The array to publish, stamped `time_ns` (robot time); `peers` by name: age of the last message, s."""
+    def message(
+        self, time_ns: int, peers: Mapping[str, float | None] = MappingProxyType({}), sharing: Sequence[str] = ()
+    ) -> DiagnosticArray:
+        """The array to publish, stamped `time_ns` (robot time); `peers` by name: age of the last message, s.
+
+        `sharing`: those that do their half of keeping distances.
+        """
+        self._values[SHARING] = ", ".join(sharing)
         ages = (f"{name} {'-' if age_s is None else f'{age_s * 1e3:.0f}'}" for name, age_s in peers.items())
         self._values[PEERS] = ", ".join(ages)
         self._status.values = [KeyValue(key=key, value=str(value)) for key, value in self._values.items()]
@@ -104,6 +111,7 @@ class ShieldMode:
     peers: Mapping[str, float | None] = field(default_factory=dict)  # name -> age of its last message, s, or None
     shares: bool = False  # whether its filter has the last word, so that it does its half of keeping distances
     separation_m: float = nan  # that it keeps from others
+    sharing: tuple[str, ...] = ()  # peers that do their half, as it knows
 
     @property
     def label(self) -> str:
@@ -133,6 +141,7 @@ def read_status(message: DiagnosticArray) -> ShieldMode:
         {name: None if age == "-" else _number(age) * 1e-3 for name, age in _pairs(values.get(PEERS, ""))},
         values.get(SHARES) == str(True),
         _number(values.get(SEPARATION)),
+        tuple(filter(None, values.get(SHARING, "").split(", "))),
     )
 
 

@@ -25,7 +25,7 @@ class PeersSay:
 
     def __init__(self, node: ManagedNode, robot: str, names: Sequence[str], silent_s: float):
         """`robot`: this one; `silent_s`: age of its messages at a peer from which on that one does not hear it."""
-        self._robot, self._silent_s = robot, silent_s
+        self._robot, self._names, self._silent_s = robot, list(names), silent_s
         self._mailboxes: list[Mailbox] = [
             node.subscribe(DiagnosticArray, f"/{name}/status", qos.HISTORY) for name in names
         ]
@@ -50,6 +50,11 @@ class PeersSay:
             keeps = said.separation_m if isfinite(said.separation_m) else 0.0
             self.sharing.separation_m[slot] = min(max(keeps, 0.0), FARTHEST_M)
             self._rest[slot] = alone and said.state in AT_REST
+
+    @property
+    def names(self) -> list[str]:
+        """Of those that share."""
+        return [name for name, shares in zip(self._names, self.sharing.shares.tolist(), strict=True) if shares]
 
     def settle(self, peers: Peers) -> Peers:
         """`peers`, of which those stand where they were heard last that said that they rest, and are silent."""

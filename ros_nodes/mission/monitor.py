@@ -146,6 +146,8 @@ class RobotMonitor:
             "reason": self.changes[-1].reason if silent else shield.reason,
             "latched": shield.latched,
             "margin": _finite(shield.margin),
+            "keeps_distance": shield.shares,
+            "peers_sharing": list(shield.sharing),
             "interventions": shield.interventions,
             "request_age_s": _finite(shield.request_age_s) if shield.request_age_s < NEVER_S else None,
             "odom_age_s": ages.get("odom"),

@@ -216,7 +216,7 @@ class ShieldNode(TurnNode):
             stamp_ns = self._request_ns if arrived else self._state.stamp_ns
             self._publisher.publish(self._converter.write(command, stamp_ns or now_ns))
         if self._status.update(now_s, authority.state, authority.reason, report, age_s):
-            self._status_publisher.publish(self._status.message(now_ns, self._peers.ages()))
+            self._status_publisher.publish(self._status.message(now_ns, self._peers.ages(), self._say.names))
         if self._series:
             work_us = (self.clock.now_ns() - now_ns) * 1e-3
             self._series.add(
