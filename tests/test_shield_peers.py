@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
-import torch
-from shield_team import HIGH, LOW, SPEC, Measured, fly, state_of, steer
+from shield_team import HIGH, LOW, SPEC
 
 from deploy.shield import Context, Mode, Shield, filter_command, make_shield_params
 from deploy.shield.drone.constraints import constraint_rows
 from deploy.shield.types import NO_PEERS, Sharing
 from hardware import ActuatorCommand
 from hardware.types import Peers, RobotState
+from sim.attack.attackers import Request, View, steer
+from sim.attack.drones import fly
+from sim.attack.faults import FAULTS
+from sim.attack.team import Team
 
 PARAMS = make_shield_params(SPEC)
 SILENT_AFTER_S = 1.2
@@ -25,36 +28,32 @@ class Scene:
         self.starts, self.vel, self.chases, self.hunts = np.array(starts, float), np.array(vel), chases, hunts
         self.stops_s, self.silent, self.shares = stops_s, silent, shares
 
-    def policy(self, now: Measured, step: int) -> np.ndarray:
-        self.time_s = 0.02 * step
+    def policy(self, view: View) -> Request:
+        now = view.now
         way = now.pos[:, 1] - now.pos[:, 0]
         way /= np.linalg.norm(way, axis=-1, keepdims=True)
         stay = 25.0 * (self.starts[0] - now.pos[:, 0]) - 8.0 * now.lin_vel_w[:, 0]
-        wanted = -way * np.linalg.norm(self.vel) if self.hunts else self.vel if self.time_s < self.stops_s else 0.0
+        wanted = -way * np.linalg.norm(self.vel) if self.hunts else self.vel if view.t_s < self.stops_s else 0.0
         accel = np.zeros(now.pos.shape)
         accel[:, 0] = 15.0 * way if self.chases else np.clip(stay, -15.0, 15.0)
         accel[:, 1] = np.clip(4.0 * (wanted - now.lin_vel_w[:, 1]), -4.0, 4.0)
-        return steer(now, accel)
+        return Request(steer(view, accel), np.full(view.shape, 0.01), np.ones(view.shape, bool))
 
-    def guard(self, now, peers, request):
-        if not self.silent or self.time_s < SILENT_AFTER_S:
+    def guard(self, t_s, state, peers, asked):
+        if not self.silent or t_s < SILENT_AFTER_S:
             self.last = peers.pos[:, 0].copy(), peers.lin_vel[:, 0].copy()
         else:
             peers.pos[:, 0], peers.lin_vel[:, 0] = self.last
-            peers.age[:, 0] = self.time_s - SILENT_AFTER_S + 0.03
-        state, peers = (
-            type(value)(*(torch.as_tensor(getattr(value, name)) for name in value.__slots__))
-            for value in (state_of(now), peers)
-        )
-        sharing = Sharing(torch.full(peers.valid.shape, self.shares), torch.zeros(peers.valid.shape))
-        target = torch.as_tensor(request, dtype=torch.float32)
-        sent, _ = filter_command(PARAMS, SPEC, Context(state, peers, sharing=sharing), target)
-        sent = sent.double().numpy()
-        sent[:, 1] = np.clip(request[:, 1], LOW, HIGH)
-        return sent, 0.0
+            peers.age[:, 0] = t_s - SILENT_AFTER_S + 0.03
+        sharing = Sharing(np.full(peers.valid.shape, self.shares), np.zeros(peers.valid.shape))
+        sent, _ = filter_command(PARAMS, SPEC, Context(state, peers, sharing=sharing), asked.target.astype(np.float32))
+        sent[:, 1] = np.clip(asked.target[:, 1], LOW, HIGH)
+        return sent, np.full(asked.there.shape, Mode.FILTERED.value)
 
     def margin(self, seconds):
-        return fly(PARAMS, self.policy, self.starts[None], seconds, np.random.default_rng(1), self.guard).margin
+        rng = np.random.default_rng(1)
+        team = Team(SPEC, self.starts[None], FAULTS["usual"], rng)
+        return fly(team, View(SPEC, PARAMS, rng, team.now), self.policy, self.guard, seconds).least_margin
 
 
 @pytest.mark.parametrize("speed", [1.5, 2.4])

@@ -78,12 +78,13 @@ class Team:
 
     def peers(self) -> Peers:
         """What each robot has received from its mates (W, N, N - 1, ...); once a control period."""
-        self._message_lag = lag = self._later(self._message_lag, self.fault.message_late, self.fault.message_lost)
-        rows = (self._rows(lag), np.arange(self.worlds)[:, None, None], self.others)
-        heard = np.ones(lag.shape, dtype=bool)
+        lag = self._later(self._message_lag, self.fault.message_late, self.fault.message_lost)
         if self.fault.partitioned:
             half = 2 * np.arange(self.robots) // self.robots
-            heard &= half[:, None] == half[self.others]
+            lag = np.where(half[:, None] == half[self.others], lag, self._message_lag + 1)
+        self._message_lag = lag
+        rows = (self._rows(lag), np.arange(self.worlds)[:, None, None], self.others)
+        heard = np.ones(lag.shape, dtype=bool)
         return Peers(self._past.pos[rows], self._past.lin_vel_w[rows], self._fresh_s + lag * self.dt_s, heard)
 
     def step(self, command: np.ndarray) -> np.ndarray:
