@@ -1,6 +1,6 @@
 """The safety shield: the last word on every command, in another process than the policy, the same code in simulation.
 
-It takes the policy for an adversary. What it guarantees, in numbers, stands in `drone.filter` and `joints.filter`.
+It takes the policy for an adversary. What it guarantees, in numbers, stands in docs/shield.md.
 """
 
 from deploy.shield.drone.constraints import constraint_rows, row_names, safe_margin

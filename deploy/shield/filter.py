@@ -1,6 +1,6 @@
 """filter_command: the command that is sent in place of the requested one, for one robot or a batch of worlds x robots.
 
-What it guarantees, in numbers and under which assumptions, stands in `drone.filter` and `joints.filter`.
+What it guarantees, in numbers and under which assumptions, stands in docs/shield.md.
 """
 
 from deploy.shield.drone.filter import filter_flight

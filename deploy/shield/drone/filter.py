@@ -1,16 +1,9 @@
 """The filter of multirotors.
 
-What is guaranteed, and when. Two to four Crazyflies that all run this filter with the default parameters keep every
-two centres at least `separation_m` (0.25 m) apart across and `downwash_ratio` times that (0.62 m) up and down, and one
-stays inside the geofence, whatever commands are requested and all of this at once, if
-- positions are known to 5 mm and velocities to 0.03 m/s (one sigma), and states and peers are at most 30 ms old;
-- a command takes at most 20 ms to the motors, and thrust over mass is within 10 % of the nominal one;
-- they start at rest outside each other's ellipsoid, or so far apart that braking keeps it (h >= 0 in `peer_rows`).
-Robots that press each other against the fence may leave it by 0.4 m: it gives way to collisions, but for its lower
-face. Eight that press each other into one corner come within 0.2 m, and do not touch (0.155 m).
-A peer whose messages are older is kept at a larger distance (`peer_accel` age^2 / 2, up to `peer_age_cap_s`), on the
-assumption that its own shield brings it to a hover. This is an engineering margin, shown by simulation against
-adversaries (tests/test_shield_adversary.py); it is not a certificate.
+It keeps two robots' centres `separation_m` apart across and `downwash_ratio` times that up and down, and one robot
+inside its geofence, whatever commands are requested, while the bounds of `drone.guarantee` hold. docs/shield.md has
+them, what is outside, and what attacks found. This is an engineering margin, shown by simulation against adversaries
+(tests/test_shield_adversary.py, `phalanx attack`); it is not a certificate.
 """
 
 from typing import Any

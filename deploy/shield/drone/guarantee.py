@@ -6,6 +6,7 @@ from math import degrees, hypot, pi, sqrt, tan
 import numpy as np
 
 from deploy.shield.drone.attitude import rate_authority_s
+from deploy.shield.drone.fallback import BLIND_S, FLIPPED_RAD
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.guarantee import Guarantee, Lines
 from hardware.spec import GRAVITY, FlightModel, RobotSpec
@@ -76,31 +77,52 @@ def flight_guarantee(params: ShieldParams, spec: RobotSpec, bounds: FlightBounds
     """The tables of a multirotor."""
     assert spec.flight is not None
     return Guarantee(
-        holds=_holds(params), assumed=_assumed(bounds), margins=_margins(params, spec.flight, bounds), outside=OUTSIDE
+        holds=_holds(params),
+        assumed=_assumed(params, bounds),
+        margins=_margins(params, spec.flight, bounds),
+        outside=_outside(params),
     )
 
 
-OUTSIDE: Lines = (
-    ("eight robots that press each other into one corner", "come within 0.2 m, and did not touch (0.155 m)"),
-    (
-        "robots that press each other against the fence",
-        "leave it by up to 0.4 m: it gives way to collisions, its floor not",
-    ),
-    ("a peer that does not run this filter", "only half of the braking is done: it can be hit"),
-    (
-        "a peer that says nothing any more",
-        "is taken to go on as it did, up to the cap of its age; then nothing is known of it",
-    ),
-    ("an estimate that is wrong", "seen where it freezes, jumps, or where position and velocity contradict each other"),
-    ("a person's emergency stop, a shield that is killed", "motors idle: the robot falls on what is below it"),
-    ("no state for long", "it sinks level, without the filter"),
-    ("gusts and pushes beyond the bound on thrust", "not looked at"),
-    (
-        "downwash, whose push is beyond that bound",
-        "the lower drone is pushed away, from who is above; under two of them it leaves the fence by its floor "
-        "([figures](figures.md))",
-    ),
-)
+def _outside(params: ShieldParams) -> Lines:
+    silent_ms = 1e3 * params.act_periods * params.control_dt_s
+    return (
+        (
+            "a peer that does not run this filter, or is not heard by it",
+            "this robot does all of the braking: it evades one that flies straight on, and a hunter of 1.5 m/s; a "
+            "faster one may hit it",
+        ),
+        (
+            f"a peer whose messages are older than {silent_ms:.0f} ms",
+            f"the same; after {params.peer_silent_s:g} s the shield holds the robot, then lands it",
+        ),
+        (
+            "a person who is tracked",
+            f"kept at {params.people_m:g} m across, with all of the braking; nobody is tracked by phalanx itself",
+        ),
+        ("eight robots that press each other into one corner", "come within 0.2 m, and did not touch (0.155 m)"),
+        (
+            "robots that press each other against the fence",
+            "leave it by up to 0.4 m (Crazyflie): it gives way to collisions",
+        ),
+        (
+            "an estimate that is wrong",
+            "seen where it freezes, jumps, or where position and velocity contradict each other; an offset that is "
+            "there from the start is not",
+        ),
+        (f"a tilt of more than {degrees(FLIPPED_RAD):.0f} degrees", "the shield levels and lands the robot"),
+        (
+            f"no state for {silent_ms:.0f} ms",
+            f"it sinks level, away from peers by what it remembers; after {BLIND_S:g} s its motors idle",
+        ),
+        ("a person's emergency stop", "motors idle at once: the robot falls on what is below it"),
+        ("a shield that is killed", "says nothing any more: the robot is left to its firmware"),
+        (
+            "downwash, whose push is beyond that bound",
+            "the lower drone is pushed away, from who is above; under two of them it leaves the fence by its floor "
+            "([figures](figures.md))",
+        ),
+    )
 
 
 def _holds(params: ShieldParams) -> Lines:
@@ -116,10 +138,14 @@ def _holds(params: ShieldParams) -> Lines:
     )
 
 
-def _assumed(bounds: FlightBounds) -> Lines:
+def _assumed(params: ShieldParams, bounds: FlightBounds) -> Lines:
     return (
-        ("start", "at rest outside each other's ellipsoid, or so far apart that every row is met"),
-        ("number of robots in one place", "two to four, each of which runs this filter and is heard by the others"),
+        ("start", "at rest outside each other's ellipsoid: arming is refused elsewhere"),
+        ("number of robots in one place", "two to four"),
+        (
+            "each peer",
+            "runs this filter, says so, and hears this robot; of two distances that they keep the larger one holds",
+        ),
         ("error of position; of velocity", f"{1e3 * bounds.pos_m:g} mm; {bounds.vel:g} m/s, one sigma"),
         ("error of attitude; of rates", f"{bounds.tilt_rad:g} rad; {bounds.rate:g} rad/s, one sigma"),
         ("age of the own state and of what peers say", f"{1e3 * bounds.age_s:g} ms or less"),

@@ -18,7 +18,7 @@ from deploy.shield.param_checks import (
 )
 from hardware.spec import GRAVITY, RobotSpec
 
-FRESH_S = 0.03  # up to this age a message counts as what a peer does now; see `drone.filter`
+FRESH_S = 0.03  # up to this age a message counts as what a peer does now; see `drone.guarantee`
 AboveFresh = Annotated[float, Meta(gt=FRESH_S)]
 MIN_SIDE_M = 0.6  # of a geofence: below, its faces leave no room between their braking distances
 
@@ -108,7 +108,7 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         "control_dt_s": 1.0 / spec.control_hz,
         "separation_m": 1.6 * 2 * spec.radius_m,
         "latency_s": lag + 0.03,
-        # It decides the attitude gain, 11.7 1/s for a Crazyflie: a shorter one circles at the delays of `drone.filter`,
+        # It decides the attitude gain, 11.7 1/s for a Crazyflie: a shorter one circles at the delays of `guarantee`,
         # see tests/test_shield_attitude.py.
         "lookahead_s": lag + 0.08,
         "max_tilt_rad": tilt,
