@@ -2,11 +2,15 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
 from test_cli_input import assert_one_line_error, here
 
-from sim.attack import campaign, drones, faults
+from policies.evaluation.learned_attack import fly_learned
+from policies.training.train import CollectionCfg, TrainCfg, train
+from sim.attack import campaign, drones, faults, learned
 
 FAST = ["attack", "crazyflie", "--workers", "1", "--robots", "2", "--steps", "2000", "--attackers", "cut in"]
 
@@ -49,6 +53,26 @@ def test_violations_count_inside_of_what_is_stated_only(tmp_path, monkeypatch):
     assert done.returncode == 1 and "broken" in done.stdout and "first violation: cut in with partition" in done.stdout
 
 
+def test_a_learned_attacker_flies_against_whole_shields(tmp_path, monkeypatch):
+    monkeypatch.setattr(drones, "SECONDS", 1.0)
+    small = TrainCfg("sim.attack.learned:BREAK", out=tmp_path, collection=CollectionCfg(4, 3, True), total_steps=1)
+    assert train(small).finished
+    cfg = campaign.Campaign("crazyflie", {}, (3,), 300, 0, ("corner",), ("learned",))
+    outcome = fly_learned(cfg, tmp_path, campaign.Flight(0, "corner", "learned", 3))
+    assert outcome.steps == 300 and outcome.violations == 0 and outcome.changed > 0 and "exception" not in outcome.first
+
+
+def test_it_is_rewarded_for_what_the_shield_must_prevent():
+    apart = torch.tensor([[0.0, 0, 1], [0.26, 0, 1], [2.0, 0, 1]]).repeat(1, 1, 1)
+    task = learned.GROUP.rewards
+    near, far = (SimpleNamespace(offset=(pos[:, None] - pos[:, :, None])) for pos in (apart, 3.0 * apart))
+    reward = {name: term.func(near, **term.params)[0] for name, term in task.items()}
+    assert reward["nearness"][0] > 0.9 > 0.1 > reward["nearness"][2] and not reward["broken"].any()
+    assert task["nearness"].func(far, **task["nearness"].params).max() < reward["nearness"].max()
+    inside = SimpleNamespace(offset=near.offset * 0.9)
+    assert task["broken"].func(inside, **task["broken"].params)[0].tolist() == [True, True, False]
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -58,6 +82,7 @@ def test_violations_count_inside_of_what_is_stated_only(tmp_path, monkeypatch):
         (["crazyflie", "--steps", "0"], ["steps = 0"]),
         (["payload-lift", "--robots", "0"], ["robots = 0"]),
         (["panda"], ["panda is a manipulator"]),
+        (["x500", "--train", "10"], ["--train is for crazyflie, not for x500"]),
     ],
 )
 def test_wrong_arguments_are_answered_in_one_line(tmp_path, args, said):

@@ -1,7 +1,7 @@
 """`phalanx attack`: try to break the shield."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,15 +9,17 @@ import tyro
 
 from hardware.ranges import check_range
 from phalanx.commands.deploy import fresh_folder
+from phalanx.commands.train import note
 from phalanx.console import err, make_progress, out, print_json, print_table
-from phalanx.options import Count, Counts, Json, OutFolder, check_out, check_robots, check_seed
+from phalanx.options import CHECKPOINT, Count, Counts, Json, OutFolder, check_out, check_robots, check_seed
 from phalanx.report.attack import COLUMNS, in_words, row_in_words, write_attack
 
 if TYPE_CHECKING:
-    from sim.attack.campaign import Campaign
+    from sim.attack.campaign import Campaign, Flight
     from sim.attack.outcome import Outcome
 
 TEAMS = (1, 2, 4)
+LEARNED_TASK = "sim.attack.learned:BREAK"
 FUZZED = 2_400  # calls of one part
 Target = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ROBOT|TASK|FILE")]
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavior_hint="")]
@@ -30,6 +32,7 @@ def attack(
     seed: int = 0,
     faults: Names = (),
     attackers: Names = (),
+    train: Count = None,
     fuzz: Count = None,
     workers: Count = None,
     out_dir: OutFolder = None,
@@ -51,6 +54,8 @@ def attack(
         seed: Decides starts, noise, delays and strengths. The same seed flies the same flights.
         faults: Only these, by name; all when none is given.
         attackers: Only these, by name; all when none is given.
+        train: Agent steps to train an attacker for, a policy of the project's own PPO that is rewarded for what the
+            shield must prevent, behind the shield; it takes the place of the others. Crazyflie only.
         fuzz: Instead of flights, so many calls of the robot's shield with inputs of any type, shape and value, of a
             robot of any class: never an exception, never a command that is none, never trust in what cannot be used.
         workers: Processes; as many as cores when not given.
@@ -61,6 +66,7 @@ def attack(
     check_seed(seed)
     check_range("steps", steps, 1, 1e12)
     check_range("fuzz", fuzz, 1, 1e12)
+    check_range("train", train, 1, 1e12)
     check_range("workers", workers, 1, 1024)
     check_out(out_dir, folder=True)
     cores = workers or len(os.sched_getaffinity(0))
@@ -72,6 +78,11 @@ def attack(
 
     cfg = _campaign(target, robots or TEAMS, steps, seed, faults, attackers)
     folder = out_dir or fresh_folder(Path("runs/attack"))
+    fly = None
+    if train is not None:
+        if cfg.robot != "crazyflie":
+            raise ValueError(f"--train is for crazyflie, not for {cfg.robot}")
+        cfg, fly = _learned(cfg, train, folder / "learned")
     with make_progress() as progress:
         flights = sum(1 for _ in plan(cfg))
         bar, bad = progress.add_task("attack", total=flights, note=""), 0
@@ -82,7 +93,7 @@ def attack(
             progress.update(bar, advance=1, note=f"{bad} violations inside")
 
         try:
-            table = run(cfg, folder, cores, landed)
+            table = run(cfg, folder, cores, landed, fly)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"interrupted; the same command with --out {folder} goes on") from None
     result = {"target": target, **result_of(cfg, table)}
@@ -93,6 +104,32 @@ def attack(
         _show(result)
     err.print(f"results and report are in {folder}", markup=False)
     return 0 if result["passed"] else 1
+
+
+def _learned(cfg: "Campaign", steps: int, folder: Path) -> "tuple[Campaign, Callable[[Flight], Outcome]]":
+    """Train an attacker, or go on training it; the campaign in which it is the only one, and who flies that."""
+    from dataclasses import replace
+    from functools import partial
+
+    from policies.evaluation.learned_attack import LEARNED, fly_learned, register
+    from policies.training.config import CollectionCfg, TrainCfg
+    from policies.training.train import train
+
+    learning = TrainCfg(
+        task=LEARNED_TASK,
+        out=folder,
+        collection=CollectionCfg(shield=True),
+        total_steps=steps,
+        seed=cfg.seed,
+        resume=(folder / CHECKPOINT).exists(),
+    )
+    with make_progress() as progress:
+        bar = progress.add_task("train", total=1.0, note="")
+        result = train(learning, lambda n: progress.update(bar, completed=n["fraction"], note=note(n)))
+    if not result.finished:
+        raise KeyboardInterrupt(f"interrupted; the same command with --out {folder.parent} goes on")
+    register(folder)
+    return replace(cfg, attackers=(LEARNED,)), partial(fly_learned, cfg, folder)
 
 
 def _fuzz(target: str, calls: int, seed: int, workers: int, json: bool) -> int:

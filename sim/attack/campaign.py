@@ -76,9 +76,15 @@ def fly_one(cfg: Campaign, flight: Flight) -> Outcome:
 
 
 def run(
-    cfg: Campaign, folder: Path, workers: int, landed: Callable[[Flight, Outcome], None]
+    cfg: Campaign,
+    folder: Path,
+    workers: int,
+    landed: Callable[[Flight, Outcome], None],
+    fly: Callable[[Flight], Outcome] | None = None,
 ) -> dict[tuple[str, str], Outcome]:
     """Fly what of `cfg` is not in `folder` yet; outcomes by fault and attacker. `landed` is called after each flight.
+
+    `fly` flies one in any process: it can be sent there, and is `fly_one` when not given.
 
     ValueError where the folder is that of another campaign. KeyboardInterrupt leaves all that has landed.
     """
@@ -95,7 +101,7 @@ def run(
             take(flight, done[flight.number])
     missing = [flight for flight in flights if flight.number not in done]
     with (folder / FLIGHTS).open("a", encoding="utf-8") as file:
-        for flight, outcome in over_processes(partial(fly_one, cfg), missing, workers):
+        for flight, outcome in over_processes(fly or partial(fly_one, cfg), missing, workers):
             file.write(json.dumps(asdict(flight) | outcome.as_json(), allow_nan=False) + "\n")
             file.flush()
             take(flight, outcome)
