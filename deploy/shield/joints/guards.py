@@ -77,6 +77,11 @@ def check_upright(params: JointShieldParams, spec: RobotSpec, state: RobotState)
         tilt = atan2(hypot(side_x, side_y), rise)
         if tilt > params.max_tilt_rad:
             return f"{verb} {tilt:.2f} rad, more than {params.max_tilt_rad:.2f}"
+    return check_height(params, spec, state)
+
+
+def check_height(params: JointShieldParams, spec: RobotSpec, state: RobotState) -> str:
+    """Why a robot on legs has fallen: the height of its base; or an empty string."""
     height_m = float(state.base_pos[2]) - params.ground_z_m
     least_m = params.min_height_share * spec.home_height_m
     return f"base {height_m:.2f} m above ground, less than {least_m:.2f}" if height_m < least_m else ""

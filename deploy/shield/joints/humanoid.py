@@ -6,11 +6,15 @@ import numpy as np
 
 from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.joints.fallback import JointFallback
-from deploy.shield.joints.guards import check_motion, check_upright
+from deploy.shield.joints.guards import check_height, check_motion, check_upright
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.joints.standby import Standby
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
+
+BRACE_S = 0.8  # from when a fall is foreseen; a G1 that is pushed over meets the ground after 0.6 to 0.9 s
+BRACE_FADES_S = 0.3  # of that, at its end
+BRACE_RAD = 0.8  # farther ahead of a joint no target is
 
 
 class HumanoidFallback(JointFallback):
@@ -21,6 +25,7 @@ class HumanoidFallback(JointFallback):
 
     It damps by targets that follow the measured joints: what they pulled with at first fades within `damp_s`, and what
     remains of kp (q* - q) - kd dq is the second half, which resists every motion. Once it damps it goes on until reset.
+    A robot with a `brace` that is still up when it begins to fall first goes towards that pose, for `BRACE_S`.
     """
 
     always_home = True
@@ -30,6 +35,9 @@ class HumanoidFallback(JointFallback):
     def __init__(self, params: JointShieldParams, spec: RobotSpec):
         self._standby = Standby.load(spec) if spec.fallback_policy else None
         self._has_robot = False  # the fallback policy
+        joints = [spec.joints[index] for index in spec.joint_of_channel]
+        self._brace = np.array([spec.brace.get(joint.name, joint.home) for joint in joints])
+        self._braces = False
         super().__init__(params, spec)
 
     def reset(self) -> None:
@@ -72,10 +80,15 @@ class HumanoidFallback(JointFallback):
     ) -> FallbackCommand:
         if self._pull is None and (stop or self.check_envelope(state)):
             self._pull, self._time_s = sent - self._measured(state), 0.0
+            self._braces = bool(self.spec.brace) and not check_height(self.params, self.spec, state)
         elif self._from is not None or self._pull is not None or self._has_robot:
             self._time_s += elapsed_s
         if self._pull is not None:
             self._has_robot = False
+            if self._braces and not stop:
+                share = min(max((BRACE_S - self._time_s) / BRACE_FADES_S, 0.0), 1.0)
+                way = np.clip(self._brace - self._measured(state), -BRACE_RAD, BRACE_RAD)
+                return FallbackCommand(self._clip(self._measured(state) + share * way), Mode.DAMP, self.params)
             fading = max(1.0 - self._time_s / self.params.damp_s, 0.0)
             return FallbackCommand(self._clip(self._measured(state) + fading * self._pull), Mode.DAMP, self.params)
         target = self._stand(state, sent, elapsed_s)
