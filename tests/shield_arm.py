@@ -1,7 +1,8 @@
 """Robots with joints in MuJoCo whose policies are adversaries, measured late and noisily. For tests."""
 
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import mujoco
@@ -73,6 +74,16 @@ def three_joint_arm(folder: Path) -> RobotSpec:
         fixed_base=True,
         frames={"tool": "tool"},
     )
+
+
+def without_shapes(spec: RobotSpec, folder: Path) -> RobotSpec:
+    """`spec` with a file that says nothing of where its links are, so that only its joints' limits count."""
+    root = ET.parse(spec.mjcf).getroot()
+    for body in root.iter("body"):
+        for geom in body.findall("geom"):
+            body.remove(geom)
+    ET.ElementTree(root).write(folder / spec.mjcf.name)
+    return replace(spec, mjcf=folder / spec.mjcf.name)
 
 
 @dataclass

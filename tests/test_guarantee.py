@@ -47,4 +47,4 @@ def test_the_command_prints_what_holds_and_what_does_not(capsys):
 
     assert robots("ur5e", shield=True) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert "105 % of its limit" in words and "not looked at" in words
+    assert "105 % of its limit" in words and "not kept off" in words

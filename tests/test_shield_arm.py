@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from shield_arm import three_joint_arm
+from shield_arm import three_joint_arm, without_shapes
 from shield_stand import NOBODY, Stand
 
 from deploy.shield import Context, Mode, Shield, make_shield_params
@@ -21,7 +21,8 @@ def arm(tmp_path) -> RobotSpec:
 
 
 def load(name: str, folder) -> RobotSpec:
-    return three_joint_arm(folder) if name == "three_joint_arm" else load_robot(name)
+    spec = three_joint_arm(folder) if name == "three_joint_arm" else load_robot(name)
+    return without_shapes(spec, folder) if spec.fixed_base else spec
 
 
 def in_motion(spec: RobotSpec) -> Stand:

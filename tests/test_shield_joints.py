@@ -5,7 +5,7 @@ from dataclasses import asdict, fields, replace
 import numpy as np
 import pytest
 import torch
-from shield_arm import Adversaries, Rig, filtered_with, three_joint_arm
+from shield_arm import Adversaries, Rig, filtered_with, three_joint_arm, without_shapes
 
 from deploy.shield import (
     Context,
@@ -27,7 +27,7 @@ def arm(tmp_path) -> RobotSpec:
 
 
 def load(name: str, folder) -> RobotSpec:
-    return three_joint_arm(folder) if name == "three_joint_arm" else load_robot(name)
+    return three_joint_arm(folder) if name == "three_joint_arm" else without_shapes(load_robot(name), folder)
 
 
 def state(pos, vel, age=0.0) -> RobotState:

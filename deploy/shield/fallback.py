@@ -70,6 +70,9 @@ class Fallback(Protocol):
     def check_frozen(self, state: RobotState, stamp_s: float) -> str:
         """Why `state`, measured at `stamp_s`, is only the one of before, or an empty string."""
 
+    def load(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> np.ndarray | None:
+        """What the drives hold besides the robot itself (U,) N m, after `elapsed_s` under the command `sent` (U,)."""
+
     def doubt(self, state: RobotState, stamp_s: float) -> str:
         """Why `state`, which is used, contradicts those before it, or an empty string."""
 

@@ -71,6 +71,7 @@ class Shield:
         self._latched = self._stopped = False
         self._held_s = 0.0  # time without the policy, as far as it has not worn off
         self._good_requests = 0  # new ones in a row since the trip
+        self._load: np.ndarray | None = None  # what the drives hold
         self._was_upright = False  # since the reset
         self._ramp_from_s: float | None = None
         self._last_s = None
@@ -169,6 +170,8 @@ class Shield:
                 self._trip(now_s, wrong_peers if check_age(self.params, "peers", now_s - self._peers_s) else "")
             self._trip(now_s, silent)
             self._trip(now_s, wrong_request if check_age(self.params, "request", now_s - self._request_s) else "")
+        if not wrong_state:
+            self._load = self.fallback.load(self._state, self._sent, elapsed_s)
         doubt = "" if wrong_state else self.fallback.doubt(self._state, self._state_s)
         self._trip(now_s, doubt)
         fallen = self.fallback.check_envelope(self._state)
@@ -305,7 +308,7 @@ class Shield:
         if answer.params is None:
             self._mode, self._sent = mode, self._inside(answer.target)
             return ActuatorCommand(self._sent), ShieldReport(mode, reason, np.inf, (), 0.0, self._latched)
-        context = replace(self._around, state=self._state, peers=self._peers)
+        context = replace(self._around, state=self._state, peers=self._peers, load=self._load)
         sent, info = filter_command(answer.params, self.spec, context, answer.target)
         if not np.isfinite(sent).all():  # never the last command for ever
             blind = self.fallback.go_blind(self._state, self._sent, 0.0, self.params.control_dt_s, self._stopped)

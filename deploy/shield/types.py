@@ -19,15 +19,29 @@ class Sharing:
 
 
 @dataclass(slots=True)
+class Obstacles:
+    """Rounded boxes that an arm's links keep off: a wall, a shelf, another arm's links."""
+
+    pos: Array  # (..., B, 3) m, world, of the middle
+    quat: Array  # (..., B, 4) wxyz, box -> world
+    half: Array  # (..., B, 3) m, half of its size along each of its axes; 0, 0, half a length for a capsule
+    radius: Array  # (..., B) m, by which it is rounded on all sides
+    speed: Array  # (..., B) m/s, at which it may come nearer; 0 for what stands
+    valid: Array  # (..., B) bool; False marks padding
+
+
+@dataclass(slots=True)
 class Context:
     """All that one robot's shield knows at one moment. A constraint on new data is one function and a field here."""
 
     state: RobotState | None  # of the robot itself; only the supervisor knows what to do without
     peers: Peers  # robots of the team
     objects: Mapping[str, ObjectState] = field(default_factory=dict)  # tracked things, by name
-    people: Peers = field(default_factory=lambda: NO_PEERS)
+    people: Peers = field(default_factory=lambda: NO_PEERS)  # tracked persons, of whom only where they are counts
     sharing: Sharing | None = None  # None: all peers share, and keep the same distance
     peer_names: Sequence[str] = ()  # by which reasons call them
+    obstacles: Obstacles | None = None  # what stands around
+    load: Array | None = None  # (..., U) N m, what each drive holds besides the robot itself; None where unknown
 
 
 @dataclass(slots=True)

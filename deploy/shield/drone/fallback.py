@@ -72,6 +72,9 @@ class DroneFallback:
             return ""
         return self._motion.check_frozen(state, stamp_s)
 
+    def load(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> np.ndarray | None:
+        return None
+
     def doubt(self, state: RobotState, stamp_s: float) -> str:
         return self._motion.doubt(state, stamp_s)
 

@@ -8,6 +8,11 @@ from deploy.shield.fallback import FallbackCommand, Mode
 from deploy.shield.joints.fallback import STILL, JointFallback
 from hardware.types import RobotState
 
+QUIET_SPEED = 0.15  # of max_velocity: up to it a drive's pull is what it holds
+QUIET_CHANGE = 0.25  # ... and up to this share of braking
+LOAD_SHARE = 0.6  # of a drive's effort that a load may take
+LOAD_S = 0.1  # s, over which pull is averaged
+
 
 @dataclass(slots=True)
 class Braking:
@@ -27,6 +32,25 @@ class ArmFallback(JointFallback):
     def reset(self) -> None:
         super().reset()
         self._braking: Braking | None = None
+        self._load = np.zeros(len(self.spec.channels))
+        self._vel: np.ndarray | None = None  # (U,) rad/s, of the step before
+
+    def load(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
+        """What the drives hold (U,) N m, as their pull shows it whenever all joints are nearly at rest."""
+        limits = self._limits
+        vel = state.joint_vel[limits.joint].astype(np.float64)
+        before, self._vel = self._vel, vel
+        if before is None or elapsed_s <= 0.0:
+            return self._load
+        change = np.abs(vel - before) / elapsed_s
+        quiet = (np.abs(vel) < QUIET_SPEED * limits.max_velocity) & (change < QUIET_CHANGE * limits.brake)
+        if np.logical_and.reduce(quiet | limits.sliding):
+            rows = limits.rows
+            pull = rows.stiffness * (sent - self._measured(state)) - vel * limits.lead_s * rows.stiffness
+            most = np.where(limits.sliding, 0.0, LOAD_SHARE * rows.max_effort)
+            weight = min(elapsed_s / LOAD_S, 1.0)
+            self._load = np.clip(self._load + weight * (pull - self._load), -most, most)
+        return self._load
 
     def trip(self) -> None:
         self._braking = None

@@ -54,6 +54,9 @@ class JointFallback:
     def check_frozen(self, state: RobotState, stamp_s: float) -> str:
         return ""
 
+    def load(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> np.ndarray | None:
+        return None
+
     def doubt(self, state: RobotState, stamp_s: float) -> str:
         return ""
 

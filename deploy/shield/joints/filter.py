@@ -15,7 +15,8 @@ target is moved to where, for the measured and predicted q and dq,
   calls for more at its beginning, and while its joint is blocked: up to 1.4 times its effort in the Panda's arm, 2.7
   times in its wrist, 1.2 times in the UR5e. Its drive has to cut that off, as the drives of both do; where one stops
   the robot instead, set `pickup_share` to 0, and no target calls for more than `effort_share` of a joint at rest;
-- power: all joints that drive together give no more than `max_power_w`.
+- power: all joints that drive together give no more than `max_power_w`;
+- links, of an arm that is bolted down: see `joints.links`.
 
 What is guaranteed, and when. Whatever is requested, at 50 Hz, no turning joint of the Panda, the UR5e or an arm of
 three joints and 6 kg leaves its range, and none is faster than 105 % of its limit, if
@@ -39,19 +40,24 @@ from typing import Any
 
 import numpy as np
 
-from deploy.shield.arrays import at_least, at_most, double, greatest, least, namespace, swapped
+from deploy.shield.arrays import at_least, at_most, constant, double, greatest, least, namespace, swapped
 from deploy.shield.joints.limits import Rows, joint_limits, reaction_s
+from deploy.shield.joints.links import KINDS as LINK_KINDS
+from deploy.shield.joints.links import free_share, link_rows
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import Context, FilterInfo
 from hardware.spec import RobotSpec
 from hardware.types import Array
 
 KINDS = ("range", "effort", "braking", "speed", "power")
+FREE_SHARE = 0.4  # of a drive's effort that brakes in the worst pose; the robot's own weight takes what is missing
+LEAST_BRAKE = 0.25  # of braking without a load, that is counted on with any
 
 
 def joint_row_names(spec: RobotSpec) -> tuple[str, ...]:
-    """Names of `FilterInfo.active`, in order: "elbow: braking"."""
-    return tuple(f"{name}: {kind}" for kind in KINDS for name in spec.channel_names)
+    """Names of `FilterInfo.active`, in order: "elbow: braking", and of an arm "links: floor"."""
+    links = tuple(f"links: {kind}" for kind in LINK_KINDS) if link_rows(spec) else ()
+    return tuple(f"{name}: {kind}" for kind in KINDS for name in spec.channel_names) + links
 
 
 def filter_joints(
@@ -73,23 +79,39 @@ def filter_joints(
     request = double(target)
     finite = xp.isfinite(request.sum(-1))
     asked = xp.where(finite[..., None], request, pos)
+    # A drive that holds a load needs its target ahead of the joint: all that follows is about what is left of it.
+    wanted, ahead = asked, None
+    if context.load is not None:
+        rows, ahead = _loaded(xp, rows, double(context.load))
+        wanted = asked - ahead
 
     speed = rows.sides * vel[..., None, :]
     allowed = allowed_speed(xp, params, rows, rows.box - rows.sides * pos[..., None, :])
     reach, driven = _reach(xp, rows, speed, allowed)
     high, low = pos + reach[..., 0, :], pos - reach[..., 1, :]
-    inner = xp.minimum(xp.maximum(asked, low), high)
+    inner = xp.minimum(xp.maximum(wanted, low), high)
     bounded = xp.minimum(xp.maximum(inner, rows.box_low), rows.box_high)
     sent, weak = _within_power(xp, params, rows, bounded, pos, vel)
+    if links := link_rows(spec):
+        turning = constant(xp, limits.turns, pos)
+        ways = turning * xp.stack([(sent - pos) / constant(xp, limits.lead_s, pos), vel], axis=-2)
+        share, blocked = free_share(params, links, context, pos, ways)
+        slow = xp.minimum(xp.maximum(sent + turning * (share - 1.0) * (sent - pos), low), high)
+        sent = xp.where(share < 1.0, xp.minimum(xp.maximum(slow, rows.box_low), rows.box_high), sent)
+    if ahead is not None:
+        there = xp.minimum(xp.maximum(sent + ahead, rows.box_low), rows.box_high)
+        sent = xp.where(sent == wanted, asked, there)
 
     rest = (measured - rows.low) * rows.per_range
     margin = least(xp.minimum(rest, 1.0 - rest)[..., limits.turning])
     info = FilterInfo(margin, None, finite | ~finite, xp.where(finite, greatest(xp.abs(sent - asked)), limits.span))
     if _any(info.intervention > 0.0):
-        over = rows.sides * (asked - pos)[..., None, :] > reach
+        over = rows.sides * (wanted - pos)[..., None, :] > reach
         info.active = _active(xp, rows, over, inner != bounded, allowed, driven, weak)
     else:
         info.active = xp.concat([weak] * len(KINDS), axis=-1)  # all False
+    if links:
+        info.active = xp.concat([info.active, blocked & (info.intervention > 0.0)[..., None]], axis=-1)
     return sent.astype(target.dtype) if isinstance(sent, np.ndarray) else sent.to(target.dtype), info
 
 
@@ -116,6 +138,19 @@ def _reach(xp: Any, rows: Rows, speed: Array, allowed: Array) -> tuple[Array, Ar
     # The servo's pull fades while the joint follows: its effort counts where the joint will be when the period is over.
     most = rows.effort + at_least(rows.pull * speed + rows.pickup, 0.0)
     return (xp.minimum(push, most) + rows.damping * speed) * rows.compliance, push >= most
+
+
+def _loaded(xp: Any, rows: Rows, load: Array) -> tuple[Rows, Array]:
+    """The rows of drives with less effort left, by `load` (..., U) N m, and by how far (..., U) rad it bends them."""
+    taken = xp.abs(load) / rows.max_effort
+    left = xp.maximum(1.0 - taken, 0.1 + 0.0 * taken)[..., None, :]
+    brake = xp.maximum(1.0 - taken / FREE_SHARE, LEAST_BRAKE + 0.0 * taken)[..., None, :]
+    scaled = {name: getattr(rows, name) * left for name in ("effort", "brake_gain")}
+    scaled |= {name: getattr(rows, name) * brake for name in ("brake_twice", "brake_time")}
+    rows = rows._replace(
+        max_effort=rows.max_effort * left[..., 0, :], brake_time_squared=rows.brake_time_squared * brake**2, **scaled
+    )
+    return rows, load / rows.stiffness
 
 
 def _within_power(

@@ -34,8 +34,13 @@ def joint_guarantee(params: JointShieldParams, spec: RobotSpec, bounds: JointBou
 
 
 ARM_OUTSIDE: Lines = (
-    ("the arm itself, its table, other arms, people", "not looked at: there are limits of joints only"),
-    ("a load that nobody told of", "joints run faster than promised: 3 kg at the Panda's hand, 1.2 times their limit"),
+    ("things, other arms and people that its shield is not given", "not kept off"),
+    ("a policy that is held back before something", "stays on its path: it does not slide along it"),
+    ("what a hand holds, and fingers on what they touch", "not kept off; fingers meet it slowly"),
+    (
+        "a load of 3 kg at a Panda's hand",
+        "estimated from what the drives hold at rest: joints run up to 1.1 times their limit",
+    ),
     ("a joint that moves by itself against its stop", "crosses it at 50 to 80 % of its speed limit"),
     (
         "effort of a stiff servo whose joint is blocked",
@@ -69,6 +74,18 @@ def _arm_holds(params: JointShieldParams) -> Lines:
         ("every turning joint", "stays inside its range"),
         ("its speed", f"{100 * OVERSPEED:g} % of its limit or less"),
         ("its target", f"moves no faster than {100 * params.target_speed_share:g} % of that limit"),
+        (
+            "links, without fingers",
+            f"rest {1e3 * params.link_margin_m:g} mm before each other, the floor and obstacles that it is given; "
+            "measured with all bounds at once: never touching",
+        ),
+        ("fingers", f"meet the floor and obstacles at {params.touch_speed:g} m/s or less"),
+        (
+            "a person who is tracked, at p",
+            f"the arm rests before {params.person_speed:g} m/s bring p within "
+            f"{params.person_radius_m + params.person_reach_m + params.person_error_m:g} m of a link, level "
+            "(ISO/TS 15066, ISO 13855)",
+        ),
         _trips(params, "the shield brakes the arm on its path, and holds it"),
     )
 

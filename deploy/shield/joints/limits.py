@@ -53,6 +53,7 @@ class Limits:
     joint: np.ndarray | slice  # of joint arrays, the entries in channel order
     turning: np.ndarray | slice  # channels that the margin is taken over
     sliding: np.ndarray  # bool, channels in m
+    turns: np.ndarray  # 1.0 of the others, 0.0 of these
     rows: Rows
     span: float  # rad, the longest range of a joint
     lead_s: np.ndarray  # s, by which the target of a joint that moves evenly runs ahead of it
@@ -64,7 +65,7 @@ class Limits:
     found: tuple[np.ndarray, np.ndarray]  # rad, what a sensor may say
 
 
-class _Same:
+class Same:
     """A key by identity: specifications and parameters are frozen, and hashing all their numbers takes longer."""
 
     __slots__ = ("value",)
@@ -76,12 +77,12 @@ class _Same:
         return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
+        return isinstance(other, Same) and other.value is self.value
 
 
 def joint_limits(params: JointShieldParams, spec: RobotSpec) -> Limits:
     """The `Limits` of one robot; ValueError where parameters and robot do not have the same channels."""
-    return _limits(_Same(params), _Same(spec))
+    return _limits(Same(params), Same(spec))
 
 
 def reaction_s(params: JointShieldParams) -> float:
@@ -90,7 +91,7 @@ def reaction_s(params: JointShieldParams) -> float:
 
 
 @lru_cache(maxsize=64)
-def _limits(params_key: _Same, spec_key: _Same) -> Limits:
+def _limits(params_key: Same, spec_key: Same) -> Limits:
     params, spec = params_key.value, spec_key.value
     index = np.array(spec.joint_of_channel)
     if len(index) != len(params.max_effort) or (index < 0).any():
@@ -107,6 +108,7 @@ def _limits(params_key: _Same, spec_key: _Same) -> Limits:
         joint=_as_slice(index),
         turning=slice(None) if turning.all() or not turning.any() else np.flatnonzero(turning),
         sliding=~turning,
+        turns=turning.astype(np.float64),
         rows=_rows(params, turning, low, high, max_velocity, brake, stiffness, damping),
         span=float((high - low).max()),
         lead_s=damping / stiffness,

@@ -47,6 +47,15 @@ class JointShieldParams(SupervisionParams):
     max_power_w: Positive  # W, mechanical, all joints that drive together
     target_speed_share: Share = 1.0  # of max_velocity, how fast a target may run
 
+    # Links of arms that are bolted down, see `joints.links`.
+    link_margin_m: NotNegative = 0.02  # m, between links and themselves, the floor and obstacles
+    link_brake_share: Share = 0.35  # of max_acceleration that links come to rest with; the rest is for a payload
+    touch_speed: NotNegative = 0.25  # m/s, at which fingers may meet floor and obstacles (ISO 10218-1, reduced speed)
+    person_speed: NotNegative = 1.6  # m/s, at which a person may approach (ISO 13855, walking)
+    person_radius_m: NotNegative = 0.3  # m, of a person around where it is tracked
+    person_reach_m: NotNegative = 0.85  # m, how far a hand is ahead of it (ISO 13855, length of an arm)
+    person_error_m: NotNegative = 0.1  # m, of tracking it, and of the arm's own place
+
     # Supervision.
     max_jump_share: Share = 0.1  # of a joint's range, farther than this from the position before is no measurement
     velocity_sense: Positive = 3.0  # times max_velocity: what is measured beyond it is no measurement

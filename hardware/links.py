@@ -1,0 +1,195 @@
+"""The links of an arm as capsules, from its MJCF's own collision shapes; NumPy arrays and torch tensors alike.
+
+A link is what moves with one hinge; link 0 is the base. What sits on slides, the fingers of a gripper, belongs to the
+link that carries it, with the slides in the middle of their range and half of that range added to every radius.
+"""
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from hardware.kinematics import UNREAD, check_file, numbers, unit
+from hardware.rotation import as_like, rotate
+from hardware.spec import RobotSpec
+from hardware.types import Array
+
+_SPACING = 1.2  # of a capsule's radius, between the spheres that cover it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Links:
+    """C capsules on L links, all but the first of which a channel of the spec moves; K spheres cover the capsules.
+
+    A link's pose in the one before it is `still + sin(angle) sine + cos(angle) cosine`, homogeneous.
+    """
+
+    names: tuple[str, ...]  # (L) body of each link
+    parent: tuple[int, ...]  # (L - 1) of every link but the base
+    channel: np.ndarray  # (L - 1) the channel of the spec that positions its hinge
+    still: np.ndarray  # (L - 1, 4, 4)
+    sine: np.ndarray  # (L - 1, 4, 4)
+    cosine: np.ndarray  # (L - 1, 4, 4)
+    link: np.ndarray  # (C) link of each capsule
+    finger: np.ndarray  # (C) bool, whether it sits on a slide
+    ends: np.ndarray  # (C, 2, 3) m, in the link
+    radius: np.ndarray  # (C) m
+    sphere_of: np.ndarray  # (K) capsule that a sphere is of
+    sphere_radius: np.ndarray  # (K) m
+    points: np.ndarray  # (12 L, 3 (2 C + K)): from poses to points in the base body: first, second ends, spheres
+
+    def place(self, pos: Array) -> tuple[Array, Array, Array]:
+        """First ends (..., C, 3), second ends (..., C, 3), spheres' centres (..., K, 3), m, in the base body.
+
+        `pos` (..., U) rad is in the order of the spec's channels.
+        """
+        xp = array_namespace(pos)
+        angle = xp.take(pos, as_index(self.channel, pos), axis=-1)[..., None, None]
+        sine, cosine = as_like(self.sine, pos), as_like(self.cosine, pos)
+        step = as_like(self.still, pos) + xp.sin(angle) * sine + xp.cos(angle) * cosine
+        poses = [as_like(np.eye(4), pos) + xp.zeros_like(step[..., 0, :, :])]
+        for index, parent in enumerate(self.parent):
+            poses.append(poses[parent] @ step[..., index, :, :])
+        rows = xp.stack(poses, axis=-3)[..., :3, :]
+        flat = xp.reshape(rows, (*rows.shape[:-3], -1)) @ as_like(self.points, pos)
+        flat = xp.reshape(flat, (*flat.shape[:-1], -1, 3))
+        count = len(self.radius)
+        return flat[..., :count, :], flat[..., count : 2 * count, :], flat[..., 2 * count :, :]
+
+
+def load_links(spec: RobotSpec) -> Links | None:
+    """The links of an arm that is bolted down; None where its MJCF has no collision shapes.
+
+    Raises ValueError for what the MJCF lacks, or has and is not read here.
+    """
+    root = ET.parse(spec.mjcf).getroot()
+    check_file(spec, root)
+    base = root.find(f"worldbody//body[@name='{spec.base_body}']")
+    if base is None:
+        raise ValueError(f"robot {spec.name!r}: no body {spec.base_body!r} in {spec.mjcf.name}")
+    found = _Found(spec, {e.get("class", ""): g for e in root.iter("default") if (g := e.find("geom")) is not None})
+    found.body(base, 0, np.eye(4), 0.0)
+    links, capsules = found.links, found.capsules
+    if not links or not capsules:
+        return None
+    link = np.array([each[0] for each in capsules], dtype=np.int64)
+    ends = np.array([each[1] for each in capsules]).reshape(-1, 2, 3)
+    radius = np.array([each[2] for each in capsules])
+    count = np.ceil(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=-1) / (_SPACING * radius)).astype(int)
+    sphere_of = np.repeat(np.arange(len(count)), count + 1)
+    share = np.concatenate([np.linspace(0.0, 1.0, n + 1) for n in count])[:, None]
+    half = 0.5 * np.linalg.norm(ends[:, 1] - ends[:, 0], axis=-1) / np.maximum(count, 1)
+    centres = (1.0 - share) * ends[sphere_of, 0] + share * ends[sphere_of, 1]
+    points = np.concatenate([ends[:, 0], ends[:, 1], centres])
+    of_poses = np.zeros((len(links) + 1, 3, 4, len(points), 3))
+    for number, (on, point) in enumerate(zip(np.concatenate([link, link, link[sphere_of]]), points, strict=True)):
+        for axis in range(3):
+            of_poses[on, axis, :, number, axis] = *point, 1.0
+    return Links(
+        names=(spec.base_body, *(each[0] for each in links)),
+        parent=tuple(each[1] for each in links),
+        channel=np.array([each[2] for each in links], dtype=np.int64),
+        still=np.array([each[3] for each in links]),
+        sine=np.array([each[4] for each in links]),
+        cosine=np.array([each[5] for each in links]),
+        link=link,
+        finger=np.array([each[3] for each in capsules]),
+        ends=ends,
+        radius=radius,
+        sphere_of=sphere_of,
+        sphere_radius=np.hypot(radius, half)[sphere_of],
+        points=np.asfortranarray(of_poses.reshape(12 * (len(links) + 1), -1)),
+    )
+
+
+def as_index(values: np.ndarray, like: Array) -> Array:
+    """Indices for arrays of the kind and device of `like`."""
+    return values if isinstance(like, np.ndarray) else array_namespace(like).asarray(values, device=like.device)
+
+
+class _Found:
+    """What a walk over the bodies finds."""
+
+    def __init__(self, spec: RobotSpec, defaults: dict[str, ET.Element]) -> None:
+        self.spec, self.defaults = spec, defaults
+        self.links: list[tuple[str, int, int, np.ndarray, np.ndarray, np.ndarray]] = []
+        self.capsules: list[tuple[int, np.ndarray, float, bool]] = []  # link, ends, radius, finger
+
+    def body(self, body: ET.Element, link: int, pose: np.ndarray, slack: float) -> None:
+        """A body at `pose` in `link`, which slides may move by up to `slack` m to either side."""
+        for joint in body.findall("joint"):
+            axis, place = unit(numbers(joint, "axis", "0 0 1")), numbers(joint, "pos", "0 0 0")
+            if joint.get("type", "hinge") == "slide":
+                low, high = numbers(joint, "range", "0 0")
+                middle = 0.5 * (low + high) - float(joint.get("ref", "0"))
+                pose, slack = pose @ _pose(np.eye(3), middle * axis), slack + 0.5 * (high - low)
+                continue
+            x, y, z = axis
+            cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+            # The body turns about `place`: to it, turn, and back.
+            there, back = _pose(np.eye(3), place), _pose(np.eye(3), -place)
+            turns = (np.eye(3) + cross @ cross, 1.0), (cross, 0.0), (-cross @ cross, 0.0)
+            parts = [pose @ there @ _pose(turn, np.zeros(3), corner) for turn, corner in turns]
+            if (name := joint.get("name", "")) not in self.spec.channel_names:
+                raise ValueError(f"robot {self.spec.name!r}: joint {name!r} moves a link, and no channel positions it")
+            channel = self.spec.channel_names.index(name)
+            self.links.append((body.get("name", ""), link, channel, *(part @ back for part in parts)))
+            link, pose = len(self.links), np.eye(4)
+        first = len(self.capsules)
+        for geom in body.findall("geom"):
+            self.geom(geom, link, pose, slack)
+        if slack and len(self.capsules) > first + 1:  # of a finger's parts one
+            self.capsules[first:] = [_around(self.capsules[first:])]
+        for child in body.findall("body"):
+            self.body(child, link, pose @ _placed(child), slack)
+
+    def geom(self, geom: ET.Element, link: int, pose: np.ndarray, slack: float) -> None:
+        """The capsule that a collision shape just fits into; a visual one is passed over."""
+        default = self.defaults.get(geom.get("class", ""))
+        element = ET.Element("geom", {**(default.attrib if default is not None else {}), **geom.attrib})
+        if element.get("contype") == "0" and element.get("conaffinity") == "0":
+            return
+        kind, size = element.get("type", "sphere"), numbers(element, "size", "0")
+        axis, radius, half = 2, size[0], size[1] if len(size) > 1 else 0.0
+        if kind == "box":
+            axis = int(size.argmax())
+            radius, half = float(np.linalg.norm(np.delete(size, axis))), size[axis]
+        elif kind == "sphere":
+            half = 0.0
+        elif kind not in ("capsule", "cylinder"):  # a cylinder's rims touch the caps of the same length
+            name = f"robot {self.spec.name!r}: geom {element.get('name', '')!r}"
+            raise ValueError(f"{name} is a {kind}; links are read from capsules, boxes, cylinders and spheres")
+        if element.get("fromto"):
+            ends = numbers(element, "fromto", "").reshape(2, 3)
+        else:
+            along = half * np.eye(3)[axis]
+            ends = (_placed(element) @ np.array([[*along, 1.0], [*-along, 1.0]]).T).T[:, :3]
+        ends = ends @ pose[:3, :3].T + pose[:3, 3]
+        self.capsules.append((link, ends, float(radius) + slack, slack > 0.0))
+
+
+def _around(capsules: list[tuple[int, np.ndarray, float, bool]]) -> tuple[int, np.ndarray, float, bool]:
+    """A capsule with all of the others in it, along the longest way through their axes."""
+    points = np.concatenate([ends for _, ends, _, _ in capsules])
+    middle = points.mean(0)
+    along = np.linalg.svd(points - middle)[2][0]
+    share = (points - middle) @ along
+    aside = np.linalg.norm(points - middle - share[:, None] * along, axis=-1)
+    radius = float((aside + np.repeat([radius for _, _, radius, _ in capsules], 2)).max())
+    return capsules[0][0], middle + np.array([[share.min()], [share.max()]]) * along, radius, True
+
+
+def _pose(turn: np.ndarray, pos: np.ndarray, corner: float = 1.0) -> np.ndarray:
+    pose = np.zeros((4, 4))
+    pose[:3, :3], pose[:3, 3], pose[3, 3] = turn, pos, corner
+    return pose
+
+
+def _placed(element: ET.Element) -> np.ndarray:
+    """Pose (4, 4) of a body or shape in the body that it is in."""
+    if unread := sorted(UNREAD.intersection(element.keys())):
+        name = f"{element.tag} {element.get('name', '')!r}"
+        raise ValueError(f"{name} has {unread[0]!r}; links are read from pos, quat and fromto only")
+    quat = unit(numbers(element, "quat", "1 0 0 0"))
+    return _pose(rotate(quat, np.eye(3)).T, numbers(element, "pos", "0 0 0"))

@@ -1,0 +1,122 @@
+"""The links of arms in real physics, measured by the simulator: off themselves, the floor, boxes and people."""
+
+import numpy as np
+import pytest
+from shield_links import CORNER, Bounds, Cell, obstacles, person
+from shield_stand import NOBODY
+
+from deploy.shield import Context, filter_command, make_shield_params
+from deploy.shield.joints.links import FAR_M, between, link_rows
+from hardware import RobotState, load_robot
+
+ROBOTS = ("panda", "ur5e")
+FOLDED = {"panda": [0, -1.7, 0, -3.0, 0, 0.0, 0, 0.04], "ur5e": [0, -np.pi / 2, 3.1, -1.5, 0, 0]}
+LOW = {"panda": [0, 1.7, 0, -0.5, 0, 1.6, 0, 0.04], "ur5e": [0, 0.6, 0, 0, 0, 0]}
+BOX = {"panda": ((0.3, 0.32, 0.4), (0.2, 0.08, 0.4)), "ur5e": ((0.5, 0.45, 0.4), (0.2, 0.08, 0.4))}
+HEAVY = Bounds(delay_s=0.012, age_s=0.004, pos_rad=2e-4, vel_rad_s=5e-3, gains=(1.1, 0.9), payload_kg=3.0)
+
+
+def asked(name: str, what: str, home: np.ndarray) -> np.ndarray:
+    """Targets that lead an arm into itself, the floor or a box beside it."""
+    if what == "box":
+        turned = home.copy()
+        turned[0] += 1.2
+        return turned
+    return np.array({"itself": FOLDED, "floor": LOW}[what][name])
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("what", ["itself", "floor", "box"])
+def test_an_arm_asked_to_go_into_something_stops_before_it(name, what):
+    boxes = [BOX[name]] if what == "box" else []
+    spec = load_robot(name)
+    bare = Cell(spec, Bounds(), boxes)
+    bare.run(asked(name, what, bare.home), 2.0, shielded=False)
+    assert bare.least_m < -0.03  # or there would be nothing to show
+    for bounds in (HEAVY,) if what == "itself" else (CORNER, HEAVY):
+        cell = Cell(spec, bounds, boxes).settled()
+        start = cell.pos
+        cell.run(asked(name, what, cell.home), 2.5)
+        print(name, what, bounds.payload_kg, cell.least_m, cell.nearest, cell.active)
+        assert cell.least_m > 0.0, cell.nearest
+        assert np.abs(cell.pos - start).max() > 0.15 and cell.still()
+        kind = {"itself": "links: self", "floor": "links: floor", "box": "links: obstacle"}[what]
+        assert kind in cell.active
+        away = cell.pos  # a way that leads nowhere nearer is free: up with the shoulder alone, and then home
+        away[1] -= 0.5 * (what == "floor")
+        cell.run(away, 1.0)
+        cell.run(cell.home, 3.0)
+        np.testing.assert_allclose(cell.pos, cell.home, atol=0.03)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_adversaries_at_the_corner_of_all_bounds_hit_nothing(name):
+    spec = load_robot(name)
+    for seed, hold_s in ((1, 0.3), (2, 0.8)):
+        rng = np.random.default_rng(seed)
+        cell = Cell(spec, HEAVY if seed == 2 else CORNER, [BOX[name]], seed).settled()
+        wild = rng.uniform(cell.low, cell.high, (100, len(cell.low)))
+        cell.run(lambda t, wild=wild, hold_s=hold_s: wild[int(t / hold_s)], 6.0)
+        assert cell.least_m > 0.0, cell.nearest
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_an_arm_is_at_rest_before_a_person_can_reach_it_and_goes_on_afterwards(name):
+    spec = load_robot(name)
+    cell = Cell(spec).settled()
+    params = cell.shield.params
+    swing = cell.home.copy()
+    far_m, speeds = 4.0, {}
+    while far_m > 0.8:
+        cell.people = person(far_m, 0.0)
+        side = 1.0 if int(cell.now_s / 1.5) % 2 else -1.0
+        swing[0] = cell.home[0] + 0.8 * side
+        cell.run(swing, cell.dt_s)
+        far_m -= params.person_speed * cell.dt_s
+        speeds[far_m] = cell.speed
+    kept_m = params.person_radius_m + params.person_reach_m + params.person_error_m
+    # The arm's parts are within 0.75 m of its base: only a person nearer than that and a reach can be hurt.
+    assert max(speed for m, speed in speeds.items() if m < cell.extent_m() + kept_m) < 0.06
+    assert max(speed for m, speed in speeds.items() if m > 3.0) > 0.3
+    assert "links: person" in cell.active
+    cell.people = NOBODY
+    cell.run(cell.home, 3.0)
+    np.testing.assert_allclose(cell.pos, cell.home, atol=0.03)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_pairs_left_out_of_the_rows_stay_apart_in_other_poses_than_those_looked_at(name):
+    spec = load_robot(name)
+    rows = link_rows(spec)
+    links = rows.links
+    first, second = np.triu_indices(len(links.radius), 1)
+    parent = np.array([-1, *links.parent])
+    on, other = links.link[first], links.link[second]
+    kept = set(zip(*rows.pairs, strict=True))
+    out = (on != other) & (parent[on] != other) & (parent[other] != on)
+    out &= np.array([pair not in kept for pair in zip(first, second, strict=True)])
+    first, second = first[out], second[out]
+    low, high = np.array(spec.command_low), np.array(spec.command_high)
+    begin, end, _ = links.place(np.random.default_rng(5).uniform(low, high, (8000, len(low))))
+    squares = np.maximum(((links.ends[:, 1] - links.ends[:, 0]) ** 2).sum(-1), 1e-9)
+    gap = between(np, begin, end, (first, second), (squares[first], squares[second]))
+    gap = gap - links.radius[first] - links.radius[second]
+    assert len(first) and gap.min() > FAR_M / 2
+
+
+@pytest.mark.parametrize("what", ["obstacle", "person"])
+def test_what_is_no_number_stops_the_arm(what):
+    spec = load_robot("panda")
+    params = make_shield_params(spec)
+    home = np.array([joint.home for joint in spec.joints])
+    state = RobotState(home, np.zeros(8), *np.zeros((1, 3)), np.array([1.0, 0, 0, 0]), *np.zeros((2, 3)), np.zeros(()))
+    target = np.float32(home + 0.005 * (np.arange(8) < 7))
+    context = Context(state, NOBODY)
+    assert filter_command(params, spec, context, target)[1].intervention == 0.0
+    if what == "obstacle":
+        context.obstacles = obstacles([((np.nan, 0.0, 0.0), (0.1, 0.1, 0.1))])
+    else:
+        context.people = person(np.nan, 0.0)
+    sent, info = filter_command(params, spec, context, target)
+    np.testing.assert_allclose(sent[:7], home[:7], atol=1e-6)
+    assert info.active[-2:].any()
