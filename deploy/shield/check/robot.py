@@ -1,12 +1,14 @@
 """What the deployed rows allow a robot on a line to do towards a peer."""
 
 from dataclasses import dataclass, replace
+from math import tan
 
 import numpy as np
 
 from deploy.shield.drone.constraints import constraint_rows
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.types import Context, Sharing
+from hardware.spec import GRAVITY
 from hardware.types import Peers, RobotState
 
 FAR_M = 1e4
@@ -41,8 +43,10 @@ class Robot:
         return self.share * bound
 
     def hardest(self, bound: np.ndarray) -> np.ndarray:
-        """`bound` (...), but no harder braking than it is counted on for."""
-        return np.maximum(bound, -self.params.fence_brake_accel / self.stretch)
+        """`bound` (...), but no harder braking than tilt, climb and descent within their limits give."""
+        params = self.params
+        vertical, level = min(params.max_climb_accel, params.max_descent_accel), GRAVITY * tan(params.max_tilt_rad)
+        return np.maximum(bound, -(vertical if self.above else level) / self.stretch)
 
 
 def rows_bound(
