@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import degrees
 
 from deploy.shield.guarantee import Guarantee, Lines
+from deploy.shield.joints.humanoid import BRACE_S
 from deploy.shield.joints.limits import joint_limits, reaction_s
 from deploy.shield.joints.params import JointShieldParams
 from hardware.spec import RobotSpec
@@ -30,7 +31,7 @@ def joint_guarantee(params: JointShieldParams, spec: RobotSpec, bounds: JointBou
         return Guarantee(_arm_holds(params), _arm_assumed(bounds), _arm_margins(params, spec), ARM_OUTSIDE)
     walks = bool(spec.fallback_policy)
     left = LEGS_LEFT_WALKING if walks else LEGS_LEFT_AT_HOME
-    return Guarantee(_legs_hold(params, walks), LEGS_ASSUMED, _legs_margins(params), (left, *LEGS_OUTSIDE))
+    return Guarantee(_legs_hold(params, spec), LEGS_ASSUMED, _legs_margins(params), (left, *LEGS_OUTSIDE))
 
 
 ARM_OUTSIDE: Lines = (
@@ -115,9 +116,10 @@ def _arm_margins(params: JointShieldParams, spec: RobotSpec) -> Lines:
     return tuple(lines)
 
 
-def _legs_hold(params: JointShieldParams, walks: bool) -> Lines:
+def _legs_hold(params: JointShieldParams, spec: RobotSpec) -> Lines:
     tilt = degrees(params.max_tilt_rad)
-    stands = "by a policy of its own" if walks else f"in its home pose, within {params.stand_s:g} s"
+    braces = f"goes towards a protective pose for {BRACE_S:g} s, then " if spec.brace else ""
+    stands = "by a policy of its own" if spec.fallback_policy else f"in its home pose, within {params.stand_s:g} s"
     return (
         ("every target", f"{100 * params.range_margin:g} % of its joint's range clear of either stop"),
         (
@@ -127,9 +129,9 @@ def _legs_hold(params: JointShieldParams, walks: bool) -> Lines:
         ("all drives together", f"{params.max_power_w:.0f} W of mechanical power or less, in the middle of a period"),
         (
             f"tilt beyond {tilt:.0f} degrees now or in {params.fall_horizon_s:g} s, twice in a row",
-            "the robot is damped, never limp",
+            f"the robot {braces}is damped, never limp",
         ),
-        (f"base below {100 * params.min_height_share:g} % of its height at home", "the same"),
+        (f"base below {100 * params.min_height_share:g} % of its height at home", "the robot is damped"),
         _trips(params, f"the shield stands it {stands}"),
     )
 
