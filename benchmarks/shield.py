@@ -21,7 +21,7 @@ from hardware.types import ActuatorCommand, RobotState
 
 STEPS = 1000  # of one measurement
 RATES_HZ = (50, 200, 500)
-FAR_M = 2.7  # neighbours at this distance are in nobody's way
+FAR_M = 2.7  # neighbours at this distance are in no robot's way
 PROBLEMS = 64  # of one kind
 BIG = 1e3  # rad, a target that every limit holds back
 

@@ -110,11 +110,11 @@ def test_who_flew_and_is_silent_ends_the_policys_turn_by_name_and_gives_it_back_
 
     assert step(0, 0.01).filtered and step(1, PARAMS.peer_silent_s - 0.1).mode is Mode.NOMINAL
     held = step(2, PARAMS.peer_silent_s + 0.1)
-    assert held.mode is Mode.HOLD and held.reason == "cf2 silent for over 1 s" and not held.latched
+    assert held.mode is Mode.HOLD and held.reason == "cf2 silent for over 0.5 s" and not held.latched
     assert step(3, 0.01).mode is Mode.HOLD
     assert [step(number, 0.01).mode for number in range(4, 12)][-1] is Mode.NOMINAL
     silent = [step(number, 1.5) for number in range(12, 42)]
-    assert silent[-1].latched and silent[-1].reason == "cf2 silent for over 1 s"
+    assert silent[-1].latched and silent[-1].reason == "cf2 silent for over 0.5 s"
 
 
 @pytest.mark.parametrize(

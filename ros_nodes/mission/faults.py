@@ -234,7 +234,7 @@ ROWS = (
     Row("stranger's odometry", _other_place, ("FAULT",), WITHIN_PERIODS + 8),
     *_late_requests(),
     *_late_odometry(),
-    Row("peer silent for 0.5 s", _way(PEER, silence, 0.5), ("POLICY",), None, through={PEER: unchanged}),
+    Row("peer silent for 0.3 s", _way(PEER, silence, 0.3), ("POLICY",), None, through={PEER: unchanged}),
     Row("peer silent for 2 s", _way(PEER, silence), ("FAULT",), None, says="silent", through={PEER: unchanged}),
     Row("late peer", _hear_late, ("POLICY",), None, GROUND, says="never heard of", through={PEER: silence}),
     Row(

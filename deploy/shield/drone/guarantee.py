@@ -98,7 +98,7 @@ def _outside(params: ShieldParams) -> Lines:
         ),
         (
             "a person who is tracked",
-            f"kept at {params.people_m:g} m across, with all of the braking; nobody is tracked by phalanx itself",
+            f"kept at {params.people_m:g} m across, with all of the braking; phalanx itself tracks no people",
         ),
         ("eight robots that press each other into one corner", "come within 0.2 m, and did not touch (0.155 m)"),
         (

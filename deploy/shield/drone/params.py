@@ -37,7 +37,7 @@ class ShieldParams(SupervisionParams):
     tie_break_accel: NotNegative = 1.5  # m/s^2, largest push to the right of a blocking peer, which ends deadlocks
     peer_accel: Positive = 6.0  # m/s^2, what a peer may do between two of its messages
     peer_age_cap_s: AboveFresh = 0.3  # s, a peer silent for longer is taken to have stopped where it was by then
-    peer_silent_s: AboveFresh = 1.0  # s, a peer that is silent for longer ends the policy's turn
+    peer_silent_s: AboveFresh = 0.5  # s, a peer that is silent for longer ends the policy's turn
     people_m: Positive = 1.5  # least distance to a person's middle, m, across
 
     # The road from a command to an acceleration.

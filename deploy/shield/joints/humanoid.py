@@ -46,7 +46,7 @@ class HumanoidFallback(JointFallback):
 
     def keep(self, sent: np.ndarray | None) -> None:
         super().keep(sent)
-        if sent is None:  # nobody has commanded it for a while
+        if sent is None:  # it was not commanded for a while
             self._has_robot = False
             if self._standby:
                 self._standby.reset()
