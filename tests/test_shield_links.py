@@ -1,13 +1,17 @@
 """The links of arms in real physics, measured by the simulator: off themselves, the floor, boxes and people."""
 
+import mujoco
 import numpy as np
 import pytest
+import torch
 from shield_links import CORNER, Bounds, Cell, obstacles, person
 from shield_stand import NOBODY
 
 from deploy.shield import Context, filter_command, make_shield_params
-from deploy.shield.joints.links import FAR_M, between, link_rows
-from hardware import RobotState, load_robot
+from deploy.shield.joints.links import FAR_M, arm_obstacles, between, link_rows
+from deploy.shield.types import Obstacles
+from hardware import Peers, RobotState, load_robot
+from hardware.rotation import rotate
 
 ROBOTS = ("panda", "ur5e")
 FOLDED = {"panda": [0, -1.7, 0, -3.0, 0, 0.0, 0, 0.04], "ur5e": [0, -np.pi / 2, 3.1, -1.5, 0, 0]}
@@ -120,3 +124,57 @@ def test_what_is_no_number_stops_the_arm(what):
     sent, info = filter_command(params, spec, context, target)
     np.testing.assert_allclose(sent[:7], home[:7], atol=1e-6)
     assert info.active[-2:].any()
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_another_arm_is_given_as_the_simulator_has_its_links(name):
+    """Bolted down elsewhere and turned: middles, axes, radii and speeds of its capsules."""
+    spec = load_robot(name)
+    model = mujoco.MjModel.from_xml_path(str(spec.mjcf))
+    data, rng = mujoco.MjData(model), np.random.default_rng(3)
+    base, turn = np.array([0.4, -1.0, 0.2]), np.array([0.8, 0.0, 0.0, 0.6])
+    low, high = (np.array([getattr(joint, side) for joint in spec.joints]) for side in ("low", "high"))
+    pos, vel = rng.uniform(low, high), rng.uniform(-1.0, 1.0, len(low))
+    for joint, at, speed in zip(spec.joints, pos, vel, strict=True):
+        data.joint(joint.name).qpos, data.joint(joint.name).qvel = at, speed
+    mujoco.mj_forward(model, data)
+    found = arm_obstacles(spec, RobotState(pos, vel, base, turn, *np.zeros((2, 3)), np.zeros(())))
+    shapes = [i for i in range(model.ngeom) if model.geom_type[i] == mujoco.mjtGeom.mjGEOM_CAPSULE]
+    assert shapes
+    for shape in shapes:
+        middle = rotate(turn, data.geom_xpos[shape]) + base
+        index = int(np.linalg.norm(found.pos - middle, axis=-1).argmin())
+        np.testing.assert_allclose(found.pos[index], middle, atol=1e-9)
+        along = rotate(turn, data.geom_xmat[shape].reshape(3, 3)[:, 2])
+        assert abs(rotate(found.quat[index], np.array([0.0, 0.0, 1.0])) @ along) == pytest.approx(1.0)
+        assert found.radius[index] == pytest.approx(model.geom_size[shape, 0])
+        assert found.half[index, 2] == pytest.approx(model.geom_size[shape, 1], abs=1e-5)
+        moving = np.zeros(6)
+        mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_GEOM, shape, moving, 0)
+        assert found.speed[index] > np.linalg.norm(moving[3:]) - 1e-3
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_batch_in_torch_is_slowed_down_as_each_robot_in_numpy(name):
+    spec, count = load_robot(name), 64
+    params, rng = make_shield_params(spec), np.random.default_rng(4)
+    low, high = np.array(spec.command_low), np.array(spec.command_high)
+    pos, target = rng.uniform(low, high, (count, len(low))), rng.uniform(low, high, (count, len(low)))
+    vel = rng.normal(0.0, 0.5, pos.shape) * (np.array([c.unit for c in spec.channels]) == "rad")
+    base, turn = np.zeros((count, 3)), np.tile([0.8, 0.0, 0.0, 0.6], (count, 1))
+    fields = (pos, vel, base, turn, base, base, np.full(count, 0.002))
+    things, people = obstacles([BOX[name], ((-0.5, 0.0, 0.3), (0.1, 0.3, 0.3))]), person(1.8, 0.5)
+    each = {field: torch.as_tensor(getattr(things, field)) for field in Obstacles.__slots__}
+    everyone = {field: torch.as_tensor(getattr(people, field)) for field in Peers.__slots__}
+    batch = Context(RobotState(*map(torch.as_tensor, fields)), NOBODY)
+    batch.obstacles = Obstacles(**{k: v.expand(count, *v.shape) for k, v in each.items()})
+    batch.people = Peers(**{k: v.expand(count, *v.shape) for k, v in everyone.items()})
+    sent, info = filter_command(params, spec, batch, torch.as_tensor(target))
+    slowed = 0
+    for i in range(count):
+        state = RobotState(*(field[i] for field in fields))
+        one, single = filter_command(params, spec, Context(state, NOBODY, people=people, obstacles=things), target[i])
+        np.testing.assert_allclose(sent[i].numpy(), one, atol=1e-9)
+        np.testing.assert_array_equal(info.active[i].numpy(), single.active)
+        slowed += single.active[-4:].any()
+    assert slowed > 10

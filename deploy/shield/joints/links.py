@@ -15,11 +15,11 @@ import numpy as np
 from deploy.shield.arrays import at_least, at_most, constant, dot, double, greatest, least, namespace, norm
 from deploy.shield.joints.limits import Same, reaction_s
 from deploy.shield.joints.params import JointShieldParams
-from deploy.shield.types import Context
+from deploy.shield.types import Context, Obstacles
 from hardware.links import Links, as_index, load_links
 from hardware.rotation import rotate, rotate_inverse, rotate_inverse_each
 from hardware.spec import RobotSpec
-from hardware.types import Array
+from hardware.types import Array, RobotState
 
 KINDS = ("self", "floor", "obstacle", "person")
 SAMPLES = 4  # of each way, beyond its beginning; between them gaps are taken for straight
@@ -28,6 +28,7 @@ POSES = 2048
 NO_MORE_M = 1e-6, 1e-3  # by what capsules that are too close may still approach, when sent and when seen to (noise)
 PERSON_M = 2.0  # a person reaches so far up and down from where it is tracked
 TINY = 1e-9
+SOON_S = 1e-3  # over which a speed is taken
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +142,37 @@ def free_share(
     speed = 2.0 * way_s / (xp.sqrt(delay_s**2 + 2.0 * stop_s * way_s) + delay_s)
     blocked = [~(least(least(each)) >= 0.0) for each in room]
     return least(xp.where(free >= 1.0, 1.0, speed))[..., None], xp.stack(blocked, axis=-1)
+
+
+def arm_obstacles(spec: RobotSpec, state: RobotState) -> Obstacles | None:
+    """The links of another arm in `state`, as what a shield keeps off; None where its MJCF has no collision shapes.
+
+    How fast each may come nearer is the speed at which its faster end moves now.
+    """
+    if (rows := link_rows(spec)) is None:
+        return None
+    links, xp = rows.links, namespace(state.joint_pos)
+    channel = as_index(np.array(spec.joint_of_channel), state.joint_pos)
+    pos, vel = (double(xp.take(each, channel, axis=-1)) for each in (state.joint_pos, state.joint_vel))
+    poses = xp.stack([pos, pos + SOON_S * vel], axis=-2)
+    begin, end, _ = links.place(poses)
+    moved = xp.maximum(
+        norm(xp, begin[..., 1, :, :] - begin[..., 0, :, :]), norm(xp, end[..., 1, :, :] - end[..., 0, :, :])
+    )
+    begin, end = begin[..., 0, :, :], end[..., 0, :, :]
+    turn = double(state.base_quat)[..., None, :]
+    axis = rotate(turn, end - begin)
+    length = norm(xp, axis)
+    half = constant(xp, np.eye(3)[2], axis) * (0.5 * length)[..., None]
+    # Half way between z and the axis lies what turns one into the other.
+    unit = axis / length[..., None]
+    quat = xp.stack([1.0 + unit[..., 2], -unit[..., 1], unit[..., 0], 0.0 * length], axis=-1)
+    upside = constant(xp, np.array([0.0, 1.0, 0.0, 0.0]), quat)
+    quat = xp.where(quat[..., :1] < TINY, upside, quat)
+    quat = quat / xp.sqrt((quat * quat).sum(-1))[..., None]
+    middle = rotate(turn, 0.5 * (begin + end)) + double(state.base_pos)[..., None, :]
+    radius = constant(xp, links.radius, length) + 0.0 * length
+    return Obstacles(middle, quat, half, radius, moved / SOON_S, radius > 0.0)
 
 
 class _Room:
