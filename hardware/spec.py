@@ -86,7 +86,7 @@ class RobotSpec:
     joints: tuple[Joint, ...]
     channels: tuple[Channel, ...]
     mass_kg: float
-    radius_m: float  # sphere around the base that no part of the robot leaves, m
+    radius_m: float  # of one robot, not of a pair: no part of it is farther from its base, m
     control_hz: float
     sensor_hz: float
     fallback: Fallback

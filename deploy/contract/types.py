@@ -77,7 +77,7 @@ class RobotInterface(_Part, frozen=True):
     kind: Kind
     joint_names: tuple[Name, ...]
     channels: Annotated[tuple[ChannelSpec, ...], Meta(min_length=1)]
-    radius_m: Positive
+    radius_m: Positive  # of one robot, see RobotSpec
     mass_kg: Positive
     fallback: Fallback
 

@@ -27,8 +27,9 @@ MIN_SIDE_M = 0.6  # of a geofence: below, its faces leave no room between their 
 class ShieldParams(SupervisionParams):
     """Limits of the shield for one kind of robot (SI). `separation_m` is what evaluation counts violations against."""
 
-    # Pairwise barrier on coordinates whose z is divided by downwash_ratio: an ellipsoid around each robot.
-    separation_m: Positive  # guaranteed least horizontal distance between two centres
+    # Barrier of a pair, on coordinates whose z is divided by downwash_ratio: an ellipsoid around the centre of the one
+    # that the centre of the other stays out of. Distances are of the pair: a robot's own part is half of them.
+    separation_m: Positive  # guaranteed least horizontal distance between the centres of a pair
     downwash_ratio: Positive = 2.5  # least vertical distance = ratio * separation
     buffer_m: NotNegative = 0.16  # added to separation in the barrier: room for noise, delay and model errors
     brake_accel: Positive = 2.0  # m/s^2, each robot's share of the braking that the barrier counts on

@@ -12,7 +12,7 @@ HOVER_N = ROBOT.flight.hover_thrust_n
 COLLISION_M = 2 * ROBOT.radius_m  # between the centres of two drones
 SPACE = {"low_m": (-2.5, -2.5, 0.1), "high_m": (2.5, 2.5, 2.5)}  # leaving it is a failure; its floor is 10 cm up
 GEOFENCE = {"geofence_low": (-2.4, -2.4, 0.2), "geofence_high": (2.4, 2.4, 2.4)}
-ELLIPSOID = {"separation_m": 0.40, "downwash_ratio": 2.0}  # kept free around each robot, wider than the shield's own
+ELLIPSOID = {"separation_m": 0.40, "downwash_ratio": 2.0}  # of a pair's centres; wider than what the shield keeps
 
 GOAL_POS = CommandCfg((-2.5, -2.5, 0.2), (2.5, 2.5, 2.4), "m", "world", "where to fly and hover")
 PEER = {
