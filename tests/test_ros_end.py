@@ -30,3 +30,21 @@ def test_a_process_that_hangs_ends_soon_after_a_signal():
     process.send_signal(signal.SIGTERM)
     assert process.wait(10.0) == 1
     assert time.monotonic() - asked >= 0.3  # what goes well has its time
+
+
+ENDS = """
+import atexit, time
+from ros_nodes.lifecycle.host import run_nodes
+
+def make():
+    raise ValueError("no such robot")
+
+atexit.register(time.sleep, 60.0)  # in the place of a destructor of the middleware, which can wait for ever
+run_nodes({"cf1": make})
+"""
+
+
+@pytest.mark.ros
+def test_a_process_whose_nodes_have_ended_waits_for_no_destructor():
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=45)
+    assert (done.returncode, done.stderr) == (2, "error: cf1: no such robot\n")

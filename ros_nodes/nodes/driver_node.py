@@ -130,7 +130,7 @@ class DriverNode(ThreadNode):
 
 def main() -> int:
     """Run the node."""
-    return run_node(DriverNode)
+    run_node(DriverNode)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class EchoNode(ThreadNode):
 
 def main() -> int:
     """Run the node."""
-    return run_node(EchoNode)
+    run_node(EchoNode)
 
 
 if __name__ == "__main__":

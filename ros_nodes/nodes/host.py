@@ -39,7 +39,7 @@ def main() -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return run_nodes(nodes)
+    run_nodes(nodes)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class JoystickNode(ThreadNode):
 
 def main() -> int:
     """Run the node."""
-    return run_node(JoystickNode)
+    run_node(JoystickNode)
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ class PolicyNode(TurnNode):
 
 def main() -> int:
     """Run the node."""
-    return run_node(PolicyNode)
+    run_node(PolicyNode)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def _offered(latched: bool) -> Qos:
 
 def main() -> int:
     """Run the node."""
-    return run_node(RecorderNode)
+    run_node(RecorderNode)
 
 
 if __name__ == "__main__":

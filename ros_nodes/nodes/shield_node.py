@@ -288,7 +288,7 @@ class ShieldNode(TurnNode):
 
 def main() -> int:
     """Run the node."""
-    return run_node(ShieldNode)
+    run_node(ShieldNode)
 
 
 if __name__ == "__main__":

@@ -201,7 +201,7 @@ class SimulatedRobotsNode(ThreadNode):
 
 def main() -> int:
     """Run the node."""
-    return run_node(SimulatedRobotsNode)
+    run_node(SimulatedRobotsNode)
 
 
 if __name__ == "__main__":
