@@ -197,9 +197,10 @@ class Rig:
         raise AssertionError(f"{robot}: {self.node.modes}, {self.node.shields}")
 
     def restart(self, robot: str, act: Callable[[float], None] = lambda t: None) -> None:
-        """Acknowledge whatever happened to `robot`, arm it, and start its policy."""
-        for what in ("reset", "arm", "start"):
-            self.asked(robot, what)
+        """Acknowledge whatever happened to `robot`, arm it and start its policy, which one late message may refuse."""
+        self.asked(robot, "reset")
+        for what in ("arm", "start"):
+            self.asked(robot, what, 2.0)
         self.watch(robot, 0.2, act)
 
     def authority(self, robot: str) -> str:
