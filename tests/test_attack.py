@@ -45,12 +45,21 @@ def test_it_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
 
 
 def test_violations_count_inside_of_what_is_stated_only(tmp_path, monkeypatch):
-    deaf = [*FAST, "--faults", "partition"]
-    done = here(*deaf, "--out", str(tmp_path / "outside"))
-    assert done.returncode == 0 and "partition, outside" in done.stdout and "held" in done.stdout
-    monkeypatch.setitem(faults.FAULTS, "partition", replace(faults.FAULTS["partition"], inside=True))
-    done = here(*deaf, "--out", str(tmp_path / "inside"))
-    assert done.returncode == 1 and "broken" in done.stdout and "first violation: cut in with partition" in done.stdout
+    lost = replace(faults.FAULTS["bias x 10"], bias=150.0)  # each believes itself 0.75 m away
+    monkeypatch.setitem(faults.FAULTS, "bias x 10", lost)
+    args = [*FAST, "--faults", "bias x 10"]
+    done = here(*args, "--out", str(tmp_path / "outside"))
+    assert done.returncode == 0 and "bias x 10, outside" in done.stdout and "held" in done.stdout
+    monkeypatch.setitem(faults.FAULTS, "bias x 10", replace(lost, inside=True))
+    done = here(*args, "--out", str(tmp_path / "inside"))
+    assert done.returncode == 1 and "broken" in done.stdout and "first violation: cut in with bias x 10" in done.stdout
+
+
+def test_arms_are_driven_behind_whole_shields(tmp_path):
+    args = ["ur5e", "--workers", "1", "--steps", "1000", "--faults", "late", "--attackers", "whip", "--json"]
+    result = json.loads(here("attack", *args, "--out", str(tmp_path)).stdout)
+    assert result["passed"] and result["rows"][0]["steps"] == 1000 and result["rows"][0]["changed"] > 300
+    assert 0.5 < result["inside"]["most"]["speed_share"] < 1.05
 
 
 def test_a_learned_attacker_flies_against_whole_shields(tmp_path, monkeypatch):
@@ -81,7 +90,7 @@ def test_it_is_rewarded_for_what_the_shield_must_prevent():
         (["crazyflie", "--attackers", "chase"], ["unknown attacker 'chase'", "did you mean 'chaser'"]),
         (["crazyflie", "--steps", "0"], ["steps = 0"]),
         (["payload-lift", "--robots", "0"], ["robots = 0"]),
-        (["panda"], ["panda is a manipulator"]),
+        (["g1"], ["g1 is a humanoid: attacks are for drones and arms"]),
         (["x500", "--train", "10"], ["--train is for crazyflie, not for x500"]),
     ],
 )

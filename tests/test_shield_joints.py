@@ -5,7 +5,7 @@ from dataclasses import asdict, fields, replace
 import numpy as np
 import pytest
 import torch
-from shield_arm import Adversaries, Rig, filtered_with, three_joint_arm, without_shapes
+from shield_arm import Adversaries, filtered_with, three_joint_arm, without_shapes
 
 from deploy.shield import (
     Context,
@@ -16,6 +16,7 @@ from deploy.shield import (
     make_shield_params,
 )
 from hardware import Peers, RobotSpec, RobotState, load_robot
+from sim.attack.arms import Rig
 
 NOBODY = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))
 ROBOTS = ("three_joint_arm", "panda", "ur5e")

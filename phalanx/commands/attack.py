@@ -49,7 +49,7 @@ def attack(
 
     Args:
         target: A robot, such as crazyflie; or a task or a policy file, for its robot with the limits of its shield.
-        robots: Team sizes; 1, 2 and 4 when not given.
+        robots: Team sizes of drones; 1, 2 and 4 when not given. An arm is attacked by itself.
         steps: Robot-steps to fly, one for each robot and control period, shared by all attackers and faults.
         seed: Decides starts, noise, delays and strengths. The same seed flies the same flights.
         faults: Only these, by name; all when none is given.
@@ -72,8 +72,7 @@ def attack(
     cores = workers or len(os.sched_getaffinity(0))
     if fuzz is not None:
         return _fuzz(target, fuzz, seed, cores, json)
-    from sim.attack.campaign import plan, run
-    from sim.attack.faults import FAULTS
+    from sim.attack.campaign import attacks_on, plan, run
     from sim.attack.table import result_of
 
     cfg = _campaign(target, robots or TEAMS, steps, seed, faults, attackers)
@@ -84,12 +83,12 @@ def attack(
             raise ValueError(f"--train is for crazyflie, not for {cfg.robot}")
         cfg, fly = _learned(cfg, train, folder / "learned")
     with make_progress() as progress:
-        flights = sum(1 for _ in plan(cfg))
+        flights, (known, _) = sum(1 for _ in plan(cfg)), attacks_on(cfg.robot)
         bar, bad = progress.add_task("attack", total=flights, note=""), 0
 
         def landed(flight: Any, outcome: "Outcome") -> None:
             nonlocal bad
-            bad += outcome.violations if FAULTS[flight.fault].inside else 0
+            bad += outcome.violations if known[flight.fault].inside else 0
             progress.update(bar, advance=1, note=f"{bad} violations inside")
 
         try:
@@ -164,18 +163,21 @@ def _campaign(
     """ValueError for a name that does not exist, and for a robot that has no attackers."""
     from hardware import load_robot
     from hardware.names import nearest
-    from sim.attack.attackers import ATTACKERS
-    from sim.attack.campaign import Campaign
-    from sim.attack.faults import FAULTS
+    from sim.attack.campaign import Campaign, attacks_on
 
     robot, shield = _robot_of(target)
-    if (spec := load_robot(robot)).flight is None:
-        raise ValueError(f"{robot} is a {spec.kind}: attacks are for drones")
-    for what, known, asked in (("fault", FAULTS, faults), ("attacker", ATTACKERS, attackers)):
+    spec, (known_faults, known_attackers) = load_robot(robot), attacks_on(robot)
+    if spec.flight is None and not spec.fixed_base:
+        raise ValueError(f"{robot} is a {spec.kind}: attacks are for drones and arms; --fuzz is for every robot")
+    if spec.flight is None:
+        robots = (1,)  # each for itself: a world for each
+    for what, known, asked in (("fault", known_faults, faults), ("attacker", known_attackers, attackers)):
         for name in asked:
             if name not in known:
                 raise ValueError(f"unknown {what} {name!r}; there are: {', '.join(known)}{nearest(name, known)}")
-    return Campaign(robot, shield, tuple(robots), steps, seed, tuple(faults or FAULTS), tuple(attackers or ATTACKERS))
+    return Campaign(
+        robot, shield, tuple(robots), steps, seed, tuple(faults or known_faults), tuple(attackers or known_attackers)
+    )
 
 
 def _robot_of(target: str) -> tuple[str, dict[str, Any]]:

@@ -59,7 +59,7 @@ class Attacker:
     """One way of attacking, and the class of ways that it belongs to."""
 
     kind: str
-    attack: Callable[[View], "np.ndarray | Request"]  # commands (W, N, 4); a Request where it decides about more
+    attack: Callable[..., Any]  # View -> commands (W, N, 4), or a Request where it decides about more
 
 
 ATTACKERS: dict[str, Attacker] = {}
@@ -67,7 +67,7 @@ ATTACKERS: dict[str, Attacker] = {}
 
 def request_of(attacker: Attacker, view: View) -> Request:
     """What `attacker` asks of all robots now."""
-    asked = attacker.attack(view)
+    asked: np.ndarray | Request = attacker.attack(view)
     if isinstance(asked, Request):
         return asked
     return Request(np.broadcast_to(asked, (*view.shape, 4)), np.full(view.shape, 0.01), np.ones(view.shape, dtype=bool))

@@ -16,8 +16,12 @@ from typing import Any, TypeVar
 
 from deploy.shield import ShieldParams, make_shield_params
 from hardware import load_robot
+from sim.attack.arms import drive
+from sim.attack.attackers import ATTACKERS, Attacker
 from sim.attack.drones import SECONDS, WORLDS
 from sim.attack.drones import flight as fly_drones
+from sim.attack.faults import FAULTS, JOINT_FAULTS, Fault
+from sim.attack.joint_attackers import JOINT_ATTACKERS
 from sim.attack.outcome import Outcome
 
 FLIGHTS = "flights.jsonl"  # in the folder of a campaign: what is attacked in the first line, then a flight a line
@@ -48,6 +52,13 @@ class Flight:
     robots: int
 
 
+def attacks_on(robot: str) -> tuple[dict[str, Fault], dict[str, Attacker]]:
+    """Faults and attackers for a robot of this name."""
+    if load_robot(robot).flight is not None:
+        return FAULTS, ATTACKERS
+    return JOINT_FAULTS, JOINT_ATTACKERS
+
+
 def plan(cfg: Campaign) -> Iterator[Flight]:
     """Its flights: every fault with every attacker and team, in an order of chance, again and again."""
     cells = list(product(cfg.faults, cfg.attackers, cfg.robots))
@@ -65,8 +76,9 @@ def fly_one(cfg: Campaign, flight: Flight) -> Outcome:
     spec = load_robot(cfg.robot)
     params = make_shield_params(spec, **cfg.shield)
     seed = int.from_bytes(sha256(f"{cfg.seed}/{flight.number}".encode()).digest()[:6])
-    assert isinstance(params, ShieldParams)
     try:
+        if not isinstance(params, ShieldParams):
+            return drive(spec, params, flight.fault, flight.attacker, WORLDS * flight.robots, SECONDS, seed)
         return fly_drones(spec, params, flight.fault, flight.attacker, flight.robots, seed)
     except Exception as error:
         what = (

@@ -71,3 +71,10 @@ FAULTS: dict[str, Fault] = {
         extremes=True,
     ),
 }
+LATE = Fault(about="the latest commands", inside=True, delay=(1, 1))
+JOINT_FAULTS: dict[str, Fault] = {  # of arms, whose states come from their own drives
+    "usual": FAULTS["usual"],
+    "late": LATE,
+    "late, biased": replace(LATE, about="the latest commands, constant errors instead of noise", noise=0.0, bias=1.0),
+    **{name: FAULTS[name] for name in ("noise x 3", "bias x 10", "delay x 2")},
+}

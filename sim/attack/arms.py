@@ -1,0 +1,173 @@
+"""Arms under attack, each behind the `Shield` object that its robot has."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+
+from deploy.shield import Context, JointShieldParams, Mode, Shield
+from deploy.shield.joints.guarantee import BOUNDS, OVERSPEED
+from deploy.shield.types import NO_PEERS
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand, RobotState
+from sim.attack.faults import JOINT_FAULTS, Fault
+from sim.attack.joint_attackers import JOINT_ATTACKERS, JointAttacks
+from sim.attack.outcome import Outcome
+
+BEGAN_S = 100.0  # on the shields' clock
+
+
+@dataclass
+class Driven:
+    """What physics, not measurements, says about a run; (U,) where nothing else is said."""
+
+    beyond: np.ndarray  # farthest outside a joint's range, as a share of that range; negative inside
+    speed: np.ndarray  # highest, over the joint's limit
+    saturated: np.ndarray  # share of physics steps in which the servo called for more than its effort
+    travelled: np.ndarray  # how much of its range a joint saw
+    mean_speed: np.ndarray  # over the limit
+    broken: np.ndarray  # (2, W) robot-steps in which a turning joint left its range, or was too fast
+    names: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        rows = zip(self.names, self.beyond, self.speed, self.saturated, self.travelled, self.mean_speed, strict=True)
+        return "\n".join(
+            f"{n:22s} beyond {100 * b:6.2f} %  speed {100 * s:6.1f} %  saturated {100 * e:5.1f} %  "
+            f"travelled {100 * t:5.1f} %  mean speed {100 * m:5.1f} %"
+            for n, b, s, e, t, m in rows
+        )
+
+
+# From joint positions and velocities (W, U) and the step to targets (W, U).
+Policy = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
+# From measured states of all worlds and requests to what is sent, (W, U).
+Guard = Callable[[RobotState, np.ndarray], np.ndarray]
+
+
+class Rig:
+    """Worlds with one robot each, in the air where gravity has nothing to say about it unless it is bolted down."""
+
+    def __init__(self, spec: RobotSpec, worlds: int, rng: np.random.Generator, fault: Fault = JOINT_FAULTS["usual"]):
+        self.spec, self.rng, self.fault = spec, rng, fault
+        self.model = mujoco.MjModel.from_xml_path(str(spec.mjcf))
+        if not spec.fixed_base:  # it hangs in the air, and the engine must keep up with limbs that whirl
+            self.model.opt.gravity[:] = 0.0
+            self.model.opt.timestep = 0.002
+            self.model.opt.iterations = 50
+        # Nothing but joints, limits and drives: what a collision does is not the filter's business.
+        self.model.geom_contype[:] = self.model.geom_conaffinity[:] = 0
+        self.datas = [mujoco.MjData(self.model) for _ in range(worlds)]
+        ids = [self.model.joint(name).id for name in spec.joint_names]
+        self.qpos, self.qvel = self.model.jnt_qposadr[ids], self.model.jnt_dofadr[ids]
+        self.ctrl = [self.model.actuator(name).id for name in spec.channel_names]
+        self.channel = np.array(spec.joint_of_channel)
+        for data in self.datas:
+            data.qpos[self.qpos] = [j.home for j in spec.joints]
+            data.ctrl[self.ctrl] = data.qpos[self.qpos][self.channel]
+        slide = np.array([self.model.joint(name).type[0] == mujoco.mjtJoint.mjJNT_SLIDE for name in spec.joint_names])
+        self.noise = np.where(slide, 0.05, 1.0)
+        self.steps = round(1.0 / spec.control_hz / self.model.opt.timestep)
+        self.early = round(BOUNDS.age_s / self.model.opt.timestep)
+        least, most = (int(share * BOUNDS.delay_s / self.model.opt.timestep) for share in fault.delay)
+        self.delay = rng.integers(least, most + 1, worlds)  # physics steps
+        self.bias = fault.bias * rng.choice([-1.0, 1.0], (worlds, len(spec.joints)))
+
+    def truth(self) -> tuple[np.ndarray, np.ndarray]:
+        """Joint positions and velocities (W, J)."""
+        return np.stack([d.qpos[self.qpos] for d in self.datas]), np.stack([d.qvel[self.qvel] for d in self.datas])
+
+    def measure(self) -> RobotState:
+        """What the robots know of themselves (W, ...)."""
+        pos, vel = self.truth()
+        worlds = len(self.datas)
+        level = np.tile([1.0, 0.0, 0.0, 0.0], (worlds, 1))
+        none = np.zeros((worlds, 3))
+        share, normal = self.fault.noise, self.rng.normal
+        pos = pos + BOUNDS.pos * self.noise * (self.bias + share * normal(size=pos.shape))
+        vel = vel + BOUNDS.vel * self.noise * (self.bias + share * normal(size=vel.shape))
+        age = np.full(worlds, self.early * self.model.opt.timestep)
+        return RobotState(pos, vel, none, level, none, none, age)
+
+    def run(self, policy: Policy, guard: Guard, seconds: float) -> Driven:
+        """Everybody's targets through `guard` for `seconds`."""
+        spec, channel = self.spec, self.channel
+        joints = [spec.joints[i] for i in channel]
+        low, high, most, effort, kp, kd = (
+            np.array([getattr(j, name) for j in joints])
+            for name in ("low", "high", "max_velocity", "max_effort", "stiffness", "damping")
+        )
+        size = len(joints)
+        broken = np.zeros((2, len(self.datas)), dtype=int)
+        turning = np.array([channel.unit == "rad" for channel in spec.channels])
+        never, none = np.full(size, -np.inf), np.zeros((4, size))
+        out = Driven(never, none[0], none[1], none[2], none[3], broken, spec.channel_names)
+        least, greatest = np.full(size, np.inf), np.full(size, -np.inf)
+        now = self.measure()
+        sent = now.joint_pos[:, channel]
+        count = round(seconds * spec.control_hz)
+        for step in range(count):
+            last, sent = sent, guard(now, policy(now.joint_pos[:, channel], now.joint_vel[:, channel], step))
+            bad = np.zeros_like(broken, dtype=bool)
+            for tick in range(self.steps):
+                if tick == self.steps - self.early:
+                    now = self.measure()
+                there = np.where((tick >= self.delay)[:, None], sent, last)
+                for data, target in zip(self.datas, there, strict=True):
+                    data.ctrl[self.ctrl] = target
+                    mujoco.mj_step(self.model, data)
+                pos, vel = (x[:, channel] for x in self.truth())
+                beyond, speed = np.maximum(pos - high, low - pos) / (high - low), np.abs(vel) / most
+                out.beyond, out.speed = np.maximum(out.beyond, beyond.max(0)), np.maximum(out.speed, speed.max(0))
+                bad |= np.stack([beyond[:, turning].max(-1) > 0.0, speed[:, turning].max(-1) > OVERSPEED])
+                called = np.abs(kp * (there - pos) - kd * vel)
+                out.saturated += (called > effort).mean(0) / (count * self.steps)
+                out.mean_speed += speed.mean(0) / (count * self.steps)
+                least, greatest = np.minimum(least, pos.min(0)), np.maximum(greatest, pos.max(0))
+            broken += bad
+        out.travelled = (greatest - least) / (high - low)
+        return out
+
+
+def drive(
+    spec: RobotSpec, params: JointShieldParams, fault: str, attacker: str, worlds: int, seconds: float, seed: int
+) -> Outcome:
+    """An arm in each of `worlds` for `seconds`, its policy under `attacker`, with `fault`."""
+    rng = np.random.default_rng(seed)
+    rig, attacks = Rig(spec, worlds, rng, JOINT_FAULTS[fault]), JointAttacks(spec, rng)
+    shields = [Shield(params, spec) for _ in range(worlds)]
+    modes: Counter[Mode] = Counter()
+    last: list[Mode] = []
+
+    def policy(pos: np.ndarray, vel: np.ndarray, step: int) -> np.ndarray:
+        return JOINT_ATTACKERS[attacker].attack(attacks, pos, vel, step)
+
+    def guard(now: RobotState, request: np.ndarray) -> np.ndarray:
+        now_s = BEGAN_S + modes.total() // worlds / spec.control_hz
+        last.clear()
+        sent = []
+        for world, shield in enumerate(shields):
+            own = RobotState(*(getattr(now, name)[world] for name in RobotState.__slots__))
+            wanted = ActuatorCommand(np.array(request[world], dtype=np.float32))
+            command, report = shield.step(now_s, Context(own, NO_PEERS), wanted, float(own.age))
+            sent.append(command.target)
+            last.append(report.mode)
+        modes.update(last)
+        return np.stack(sent).astype(float)
+
+    out = rig.run(policy, guard, seconds)
+    turning = np.array([channel.unit == "rad" for channel in spec.channels])
+    beyond, speed = float(out.beyond[turning].max()), float(out.speed[turning].max())
+    steps, (left, fast) = modes.total(), out.broken.sum(axis=1)
+    return Outcome(
+        steps=steps,
+        violations=int(out.broken.sum()),
+        least_margin=min(-beyond, OVERSPEED - speed),
+        changed=modes[Mode.FILTERED],
+        held=steps - modes[Mode.FILTERED] - modes[Mode.NOMINAL],
+        most={"outside_range_share": beyond, "speed_share": speed, "saturated_share": float(out.saturated.max())},
+        broken=Counter({name: int(n) for name, n in (("range", left), ("speed", fast)) if n}),
+        ended=Counter(mode.name for mode in last),
+        first=f"{attacker} with {fault}, seed {seed}" if out.broken.any() else "",
+    )
