@@ -88,9 +88,13 @@ def _outside(params: ShieldParams) -> Lines:
     silent_ms = 1e3 * params.act_periods * params.control_dt_s
     return (
         (
-            "a peer that does not run this filter, or is not heard by it",
+            "a peer that does not run this filter, or does not hear this robot",
             "this robot does all of the braking: it evades one that flies straight on, and a hunter of 1.5 m/s; a "
             "faster one may hit it",
+        ),
+        (
+            "a robot that was never heard",
+            "nothing is done about it; arming is refused while one of the team is missing",
         ),
         (
             f"a peer whose messages are older than {silent_ms:.0f} ms",
