@@ -228,7 +228,6 @@ _CASES: dict[str, Callable[[bool], Callable[[int], None]]] = {
 }
 _PROBLEMS: dict[str, Callable[[], tuple[Solver, list[Problem]]]] = {
     **{f"drone, {n} neighbours": partial(_drone_problems, n) for n in (4, 16)},
-    "arm, panda": partial(_joint_problems, "panda"),
-    "humanoid, g1": partial(_joint_problems, "g1"),
+    "humanoid, g1": partial(_joint_problems, "g1"),  # arms look at their links besides, which is no such program
 }
 _SOLVERS: dict[str, Callable[[Problem], Solver]] = {"daqp": _daqp, "osqp": _osqp, "cbfpy": _cbfpy}
