@@ -17,7 +17,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode, TurnNode
-from ros_nodes.lifecycle.processes import die_with_parent, outlive_next_parent
+from ros_nodes.lifecycle.processes import die_with_parent, end_process, outlive_next_parent
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.lifecycle.turns import Turns
 
@@ -131,7 +131,4 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> NoReturn:
     for node in [*made, hub] if hub else made:
         node.destroy_node()  # or the middleware leaves its shared memory behind
     rclpy.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Without the middleware's destructors: that of Fast DDS 2.14 can wait for ever, on a whole core, for a call back.
-    os._exit(int(all(node.failed for node in made)) if made else 2)
+    end_process(int(all(node.failed for node in made)) if made else 2)

@@ -11,7 +11,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, node_names
 from ros_nodes.lifecycle.parameters import declare
-from ros_nodes.lifecycle.processes import die_with_parent
+from ros_nodes.lifecycle.processes import die_with_parent, end_process
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.mission.arming import ArmError, arm, first_orders
 from ros_nodes.mission.mission import load_mission
@@ -52,7 +52,7 @@ def main() -> int:
     executor.shutdown()
     node.destroy_node()
     rclpy.shutdown()
-    return code
+    end_process(code)
 
 
 def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:
