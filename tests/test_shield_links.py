@@ -7,7 +7,7 @@ import torch
 from shield_links import CORNER, Bounds, Cell, obstacles, person
 from shield_stand import NOBODY
 
-from deploy.shield import Context, filter_command, make_shield_params
+from deploy.shield import Context, Mode, filter_command, make_shield_params
 from deploy.shield.joints.links import FAR_M, arm_obstacles, between, link_rows
 from deploy.shield.types import Obstacles
 from hardware import Peers, RobotState, load_robot
@@ -178,3 +178,15 @@ def test_a_batch_in_torch_is_slowed_down_as_each_robot_in_numpy(name):
         np.testing.assert_array_equal(info.active[i].numpy(), single.active)
         slowed += single.active[-4:].any()
     assert slowed > 10
+
+
+@pytest.mark.parametrize("field", ["people", "obstacles"])
+@pytest.mark.parametrize("bad", [None, np.zeros(3), "nan"])
+def test_people_and_obstacles_that_cannot_be_read_hold_the_arm(field, bad):
+    cell = Cell(load_robot("ur5e"), Bounds()).settled()
+    if field == "obstacles" and bad is None:
+        return  # without obstacles nothing is said of them
+    wrong = {"people": person(np.nan, 0.0), "obstacles": obstacles([((np.nan, 0, 0), (0.1, 0.1, 0.1))])}[field]
+    setattr(cell, field, wrong if isinstance(bad, str) else bad)
+    cell.run(cell.home + 0.2, 0.4)
+    assert cell.modes[-1] is Mode.HOLD and cell.still()

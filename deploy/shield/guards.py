@@ -8,6 +8,7 @@ import numpy as np
 
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.types import Obstacles
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
@@ -90,16 +91,16 @@ def check_jump(params: ShieldParams, state: RobotState, last_pos: np.ndarray, el
     return f"position jumped by {jump_m:.2f} m" if jump_m > params.max_jump_m + 2 * params.max_speed * elapsed_s else ""
 
 
-def check_peers(peers: Peers) -> str:
-    """Types, shapes, and finiteness of the valid slots."""
+def check_peers(peers: Peers, what: str = "peers") -> str:
+    """Types, shapes, and finiteness of the valid slots; `what` they are is in the reason."""
     if not isinstance(peers, Peers):
-        return "no peers"
+        return f"no {what}"
     valid = peers.valid
     if not isinstance(valid, np.ndarray) or valid.dtype.kind != "b" or valid.ndim != 1:
-        return "peers do not say which of them are valid"
+        return f"{what} do not say which of them are valid"
     slots = valid.shape
     for value, shape in ((peers.pos, (*slots, 3)), (peers.lin_vel, (*slots, 3)), (peers.age, slots)):
-        if reason := check_array("peers", value, shape):
+        if reason := check_array(what, value, shape):
             return reason
     # Padding may be anything, so which of them are valid is looked at last.
     if np.vdot(peers.pos, peers.pos) + np.vdot(peers.lin_vel, peers.lin_vel) + np.vdot(peers.age, peers.age) < FAR**2:
@@ -107,7 +108,25 @@ def check_peers(peers: Peers) -> str:
     size = (np.abs(peers.pos).sum(-1) + np.abs(peers.lin_vel).sum(-1) + np.abs(peers.age))[valid]
     if (size < FAR).all():
         return ""
-    return f"peers have values of {size.max():.3g}" if np.isfinite(size).all() else "peers not finite"
+    return f"{what} have values of {size.max():.3g}" if np.isfinite(size).all() else f"{what} not finite"
+
+
+def check_obstacles(obstacles: Obstacles | None) -> str:
+    """Types, shapes, and finiteness of the valid ones; none need be known."""
+    if obstacles is None:
+        return ""
+    if not isinstance(obstacles, Obstacles):
+        return "no obstacles"
+    valid = obstacles.valid
+    if not isinstance(valid, np.ndarray) or valid.dtype.kind != "b" or valid.ndim != 1:
+        return "obstacles do not say which of them are valid"
+    for name, entries in {"pos": (3,), "quat": (4,), "half": (3,), "radius": (), "speed": ()}.items():
+        value = getattr(obstacles, name)
+        if reason := check_array(f"obstacles' {name}", value, (*valid.shape, *entries)):
+            return reason
+        if not (np.abs(value[valid]) < FAR).all():
+            return f"obstacles' {name} not finite"
+    return ""
 
 
 def check_silent(params: ShieldParams, peers: Peers, names: Sequence[str] = ()) -> str:

@@ -12,7 +12,15 @@ from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.fallbacks import make_fallback
 from deploy.shield.filter import filter_command
-from deploy.shield.guards import ORDER_TOL_S, check_age, check_order, check_peers, check_silent, seconds
+from deploy.shield.guards import (
+    ORDER_TOL_S,
+    check_age,
+    check_obstacles,
+    check_order,
+    check_peers,
+    check_silent,
+    seconds,
+)
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import NO_PEERS, Context
 from hardware.spec import RobotSpec
@@ -72,6 +80,8 @@ class Shield:
         self._held_s = 0.0  # time without the policy, as far as it has not worn off
         self._good_requests = 0  # new ones in a row since the trip
         self._load: np.ndarray | None = None  # what the drives hold
+        self._around = Context(None, NO_PEERS)  # with the last good people and obstacles
+        self._around_s = -np.inf
         self._was_upright = False  # since the reset
         self._ramp_from_s: float | None = None
         self._last_s = None
@@ -115,9 +125,10 @@ class Shield:
             self._state = None  # it is not commanded: nothing could be predicted
             self._state_s = -np.inf
         self._take_peers(now_s, elapsed_s, context.peers)
+        wrong = self._take_around(now_s, elapsed_s, context)
         self.fallback.keep(None)
-        unsafe = "" if self._state is None else self.fallback.check_start(self._state, context)
-        return self._rest(Mode.OFF, reason or blind or unsafe)[1]
+        unsafe = "" if self._state is None else self.fallback.check_start(self._state, self._around)
+        return self._rest(Mode.OFF, reason or blind or wrong or unsafe)[1]
 
     def rest(self) -> np.ndarray:
         """Command (U,) that stands for no command."""
@@ -151,7 +162,7 @@ class Shield:
         now_s, requested_age_s = self._time(now_s), seconds(requested_age_s)
         elapsed_s = 0.0 if self._last_s is None else min(max(now_s - self._last_s, 0.0), 0.1)
         wrong_clock = self._check_clock(now_s)
-        self._around = context
+        wrong_around = self._take_around(now_s, elapsed_s, context)
         wrong_state = self._take_state(now_s, elapsed_s, context.state)
         wrong_peers = self._take_peers(now_s, elapsed_s, context.peers)
         last_request_s, waiting = self._request_s, self._request is None
@@ -168,6 +179,7 @@ class Shield:
             self._trip(now_s, wrong_clock, latched=True)
             if self.fallback.uses_peers:
                 self._trip(now_s, wrong_peers if check_age(self.params, "peers", now_s - self._peers_s) else "")
+            self._trip(now_s, wrong_around if check_age(self.params, "surroundings", now_s - self._around_s) else "")
             self._trip(now_s, silent)
             self._trip(now_s, wrong_request if check_age(self.params, "request", now_s - self._request_s) else "")
         if not wrong_state:
@@ -178,7 +190,7 @@ class Shield:
         self._was_upright = self._was_upright or not fallen
         if self._request is not None or self._was_upright:  # else it may lie
             self._trip(now_s, fallen, latched=True)
-        good = not (wrong_state or wrong_peers or silent or doubt or (wrong_request and not waiting))
+        good = not (wrong_state or wrong_peers or wrong_around or silent or doubt or (wrong_request and not waiting))
         self._count_hold(elapsed_s, good, good and (waiting or self._request_s > last_request_s + ORDER_TOL_S))
         if self._tripped_s is not None:
             react = self.fallback.go_blind if blind else self.fallback.fall_back
@@ -250,6 +262,18 @@ class Shield:
             self._peers = replace(self._peers, age=self._peers.age + elapsed_s)
         else:
             self._peers = NO_PEERS
+        return reason
+
+    def _take_around(self, now_s: float, elapsed_s: float, context: Context) -> str:
+        """Keep people and obstacles; instead of bad ones the last good ones, who may have walked since."""
+        people, obstacles = context.people, context.obstacles
+        reason = "" if people is NO_PEERS else check_peers(people, "people")
+        if reason := reason or check_obstacles(obstacles):
+            last = self._around.people
+            people, obstacles = replace(last, age=last.age + elapsed_s), self._around.obstacles
+        else:
+            self._around_s = now_s
+        self._around = replace(context, people=people, obstacles=obstacles)
         return reason
 
     def _take_request(self, now_s: float, requested: ActuatorCommand | None, age_s: float) -> str:

@@ -4,7 +4,7 @@ from math import acos, atan2, hypot, isfinite
 
 import numpy as np
 
-from deploy.shield.guards import check_age, check_array, check_request, check_state, seconds
+from deploy.shield.guards import FAR, QUAT_NORM_TOL, check_age, check_array, check_request, check_state, seconds
 from deploy.shield.joints.limits import Limits
 from deploy.shield.joints.params import JointShieldParams
 from hardware.spec import RobotSpec
@@ -23,10 +23,16 @@ def check_joint_state(params: JointShieldParams, spec: RobotSpec, limits: Limits
     for value in (state.joint_pos, state.joint_vel):
         if reason := check_array("state", value, (size,)):
             return reason
-    if spec.fixed_base:  # where its base is believed to be does not matter
-        for value in (state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel):
-            if reason := check_array("state", value):
+    if spec.fixed_base:  # its base does not move, but its links are where it is
+        for value, shape in ((state.base_pos, (3,)), (state.base_quat, (4,)), (state.base_lin_vel, None)):
+            if reason := check_array("state", value, shape):
                 return reason
+        if reason := check_array("state", state.base_ang_vel):
+            return reason
+        if not hypot(*state.base_pos.tolist()) < FAR:
+            return "base not measured"
+        if not abs(hypot(*state.base_quat.tolist()) - 1.0) < QUAT_NORM_TOL:
+            return "quaternion not of unit length"
     # A sum of finite numbers is finite, and one with others is not.
     if not isfinite(np.add.reduce(state.joint_pos) + np.add.reduce(state.joint_vel)):
         return "state not finite"
