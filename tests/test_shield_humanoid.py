@@ -328,7 +328,7 @@ def turned(state: RobotState, pitch: float) -> RobotState:
     ids=["pitched", "upside down", "rates", "height", "joint", "no quaternion"],
 )
 @pytest.mark.parametrize("apart", [1, 7])
-def test_one_bad_sample_takes_the_robot_from_nobody(spoil, apart):
+def test_one_bad_sample_does_not_take_the_robot_from_its_policy(spoil, apart):
     """Two of them, `apart` periods from one another, with good ones between where there is room."""
     stand = Stand(load_robot("g1")).after_ramp()
     for step in range(20):
