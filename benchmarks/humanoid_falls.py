@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from benchmarks.humanoid_shield import SEED, Walkers
-from deploy.shield import Shield, make_shield_params
+from deploy.shield import JointShieldParams, Shield, make_shield_params
 from deploy.shield.joints.guards import check_upright
 from policies.threads import single_threaded_torch
 from sim import randomisation
@@ -31,6 +31,7 @@ def foresee(speed: float, push: tuple[float, float], dies: bool, worlds: int, se
     """Times (W,) s of the first alarm that two measurements in a row raise and of the fall; infinite where none is."""
     walkers = Walkers(speed, worlds, Path("zoo/velocity.onnx"), seed=seed)
     spec, usual, dt_s = walkers.robots.robot, walkers.params, walkers.params.control_dt_s
+    assert isinstance(usual, JointShieldParams)
     walkers.params = make_shield_params(spec, **{**VELOCITY.group.shield, **BLIND_TO_FALLS})
     walkers.shields = [Shield(walkers.params, replace(spec, brace={})) for _ in range(worlds)]
     rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
