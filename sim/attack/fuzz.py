@@ -188,7 +188,7 @@ class _Life:
                 args["unusable"].add(name)
                 return f"{name} None"
             elif where == "context":
-                name = str(rng.choice(["objects", "people"]))
+                name = str(rng.choice(["objects", "people", "obstacles"]))
                 args["context"] = replace(context, **{name: odd(np.zeros(3))})
                 return f"{name} odd"
             else:
