@@ -29,6 +29,7 @@ def register(run: Path) -> None:
 def fly_learned(cfg: Campaign, run: Path, flight: Flight) -> Outcome:
     """`fly_one` where the policy of `run` is one of the attackers."""
     register(run)
+    controller_of(run)  # what is wrong with the run is no violation of the shield
     return fly_one(cfg, flight)
 
 
