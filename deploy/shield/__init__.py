@@ -3,7 +3,8 @@
 It takes the policy for an adversary. What it guarantees, in numbers, stands in docs/shield.md.
 """
 
-from deploy.shield.drone.constraints import constraint_rows, row_names, safe_margin
+from deploy.shield.drone.constraints import constraint_rows, row_names
+from deploy.shield.drone.distance import safe_margin
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import Mode
 from deploy.shield.filter import filter_command

@@ -1,6 +1,6 @@
 """Checks of what reaches the shield. Each returns why the input cannot be used, or an empty string."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from math import dist, hypot, isfinite, nan
 from typing import Any
 
@@ -129,13 +129,12 @@ def check_obstacles(obstacles: Obstacles | None) -> str:
     return ""
 
 
-def check_silent(params: ShieldParams, peers: Peers, names: Sequence[str] = ()) -> str:
+def check_silent(params: ShieldParams, peers: Peers, name_of: Callable[[int], str]) -> str:
     """Peers that were heard, and have been silent for so long that nothing is known of them any more."""
     silent = np.flatnonzero(peers.valid & (peers.age > params.peer_silent_s)).tolist()
     if not silent:
         return ""
-    called = ", ".join(names[slot] if slot < len(names) else f"peer_{slot}" for slot in silent)
-    return f"{called} silent for over {params.peer_silent_s:g} s"
+    return f"{', '.join(map(name_of, silent))} silent for over {params.peer_silent_s:g} s"
 
 
 def check_request(

@@ -169,7 +169,7 @@ class Shield:
         wrong_request = self._take_request(now_s, requested, requested_age_s)
         silent = ""
         if isinstance(self.params, ShieldParams) and self._peers is not None:  # others do not look at peers
-            silent = check_silent(self.params, self._peers, context.peer_names)
+            silent = check_silent(self.params, self._peers, context.name_of)
         blind = check_age(self.params, "state", now_s - self._state_s)
         if self._state is None or (blind and self._mode is Mode.OFF):
             return self._rest(Mode.OFF, wrong_state or blind)  # on the ground, or never measured: nothing to land

@@ -43,6 +43,10 @@ class Context:
     obstacles: Obstacles | None = None  # what stands around
     load: Array | None = None  # (..., U) N m, what each drive holds besides the robot itself; None where unknown
 
+    def name_of(self, slot: int) -> str:
+        """What the peer in `slot` is called."""
+        return self.peer_names[slot] if slot < len(self.peer_names) else f"peer_{slot}"
+
 
 @dataclass(slots=True)
 class FilterInfo:

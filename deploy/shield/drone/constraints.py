@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import NEVER_ZERO, at_least, at_most, columns, constant, dot, double, join, least, norm
+from deploy.shield.arrays import at_least, at_most, columns, constant, dot, double, join, norm
 from deploy.shield.drone.attitude import Columns, rotated, rotation_matrix, thrust_axis
+from deploy.shield.drone.distance import scale_of
 from deploy.shield.drone.params import FRESH_S, ShieldParams
 from deploy.shield.types import Context
 from hardware.spec import GRAVITY
@@ -103,25 +104,6 @@ def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, context: C
     return xp.concat(rows, axis=-2), xp.concat(bounds, axis=-1)
 
 
-def check_start(params: ShieldParams, context: Context) -> str:
-    """Why a robot at rest must not begin where it is, which braking could not mend; or an empty string. NumPy."""
-    assert context.state is not None
-    pos, peers = context.state.base_pos, context.peers
-    for axis, value, low, high in zip("xyz", pos.tolist(), params.geofence_low, params.geofence_high, strict=True):
-        if value > high or (value < low and axis != "z"):  # the ground is below the fence
-            return f"outside the geofence: {axis} = {value:.2f} m, allowed {low:g} .. {high:g}"
-    separation_m = (
-        at_least(context.sharing.separation_m, params.separation_m) if context.sharing else params.separation_m
-    )
-    apart_m = np.sqrt(_scaled_square(np, params, pos, peers.pos))
-    near = np.flatnonzero(peers.valid & (apart_m < separation_m)).tolist()
-    if not near:
-        return ""
-    least_m = np.broadcast_to(separation_m, apart_m.shape)[near[0]]
-    name = context.peer_names[near[0]] if near[0] < len(context.peer_names) else f"peer_{near[0]}"
-    return f"{apart_m[near[0]]:.2f} m from {name}, at least {least_m:.2f} needed"
-
-
 def split_bounds(xp: Any, bound: Array, counts: tuple[int, ...]) -> tuple[Array, Array]:
     """Bounds (..., M) twice, for when they cannot all be met: without the COLLISION rows, and without the SOFT ones.
 
@@ -132,32 +114,6 @@ def split_bounds(xp: Any, bound: Array, counts: tuple[int, ...]) -> tuple[Array,
     if not isinstance(bound, np.ndarray):
         is_collision, is_soft = (xp.asarray(x, device=bound.device) for x in (is_collision, is_soft))
     return xp.where(is_collision, NO_LIMIT, bound), xp.where(is_soft, NO_LIMIT, bound)
-
-
-def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
-    """Scaled distance over the guaranteed one, minus 1, for `pos` (..., 3) and `peers_pos` (..., P, 3) m: (..., P).
-
-    Dimensionless; negative inside the ellipsoid (separation_m, separation_m, downwash_ratio * separation_m).
-    """
-    xp = array_namespace(pos)
-    return _margin(xp, params, _scaled_square(xp, params, pos, peers_pos))
-
-
-def least_margin(xp: Any, params: ShieldParams, pos: Array, peers: Peers) -> Array:
-    """The smallest `safe_margin` (...) of the valid peers; infinite where there are none."""
-    if not peers.pos.shape[-2]:
-        return xp.full_like(pos[..., 0], xp.inf)
-    nearest = least(xp.where(peers.valid, _scaled_square(xp, params, pos, peers.pos), xp.inf))
-    return _margin(xp, params, nearest)
-
-
-def _scaled_square(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
-    diff = (pos[..., None, :] - peers_pos) * _scale(xp, params, pos)
-    return dot(diff, diff)
-
-
-def _margin(xp: Any, params: ShieldParams, scaled_square: Array) -> Array:
-    return xp.sqrt(scaled_square + NEVER_ZERO) / params.separation_m - 1.0
 
 
 def predict_state(params: ShieldParams, state: RobotState, rot: Columns) -> tuple[Array, Array]:
@@ -278,7 +234,7 @@ def _apart(
     different ages it is what adversaries spiral in on. A body that flew away when it was heard may have stopped since.
     """
     xp, params = ahead.xp, ahead.params
-    scale = _scale(xp, params, ahead.pos)
+    scale = scale_of(xp, params, ahead.pos)
     diff = (ahead.pos[..., None, :] - pos) * scale
     distance = norm(xp, diff)
     away = diff / distance[..., None] * scale
@@ -326,12 +282,3 @@ def _envelope(max_tilt_rad: float, climb: float, descent: float) -> tuple[np.nda
 def _spread(xp: Any, values: np.ndarray, batch: tuple[int, ...], like: Array) -> Array:
     """Constant `values`, repeated for every robot of the batch."""
     return xp.broadcast_to(constant(xp, values, like), (*batch, *values.shape)) if batch else constant(xp, values, like)
-
-
-def _scale(xp: Any, params: ShieldParams, like: Array) -> Array:
-    return constant(xp, _stretch(params.downwash_ratio), like)
-
-
-@lru_cache(maxsize=64)
-def _stretch(downwash_ratio: float) -> np.ndarray:
-    return np.array([1.0, 1.0, 1.0 / downwash_ratio])

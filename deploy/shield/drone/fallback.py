@@ -6,7 +6,8 @@ from math import acos, degrees
 import numpy as np
 
 from deploy.shield.drone.attitude import rotation_matrix
-from deploy.shield.drone.constraints import check_start, row_names
+from deploy.shield.drone.constraints import row_names
+from deploy.shield.drone.distance import check_start
 from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
 from deploy.shield.drone.motion import MotionCheck
 from deploy.shield.drone.params import ShieldParams

@@ -37,7 +37,8 @@ from deploy.shield.drone.attitude import (
     thrust_axis,
     turn_matrix,
 )
-from deploy.shield.drone.constraints import least_margin, predict_state, row_counts, rows_ahead, split_bounds
+from deploy.shield.drone.constraints import predict_state, row_counts, rows_ahead, split_bounds
+from deploy.shield.drone.distance import least_margin
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.qp.batched import solve_batch
 from deploy.shield.qp.single import solve_one

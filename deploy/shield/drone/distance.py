@@ -1,0 +1,66 @@
+"""How far drones are from each other, as a share of what is guaranteed."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from deploy.shield.arrays import NEVER_ZERO, at_least, constant, dot, least
+from deploy.shield.drone.params import ShieldParams
+from deploy.shield.types import Context
+from hardware.types import Array, Peers
+
+
+def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
+    """Scaled distance over the guaranteed one, minus 1, for `pos` (..., 3) and `peers_pos` (..., P, 3) m: (..., P).
+
+    Dimensionless; negative inside the ellipsoid (separation_m, separation_m, downwash_ratio * separation_m).
+    """
+    xp = array_namespace(pos)
+    return _margin(xp, params, _scaled_square(xp, params, pos, peers_pos))
+
+
+def least_margin(xp: Any, params: ShieldParams, pos: Array, peers: Peers) -> Array:
+    """The smallest `safe_margin` (...) of the valid peers; infinite where there are none."""
+    if not peers.pos.shape[-2]:
+        return xp.full_like(pos[..., 0], xp.inf)
+    nearest = least(xp.where(peers.valid, _scaled_square(xp, params, pos, peers.pos), xp.inf))
+    return _margin(xp, params, nearest)
+
+
+def _scaled_square(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
+    diff = (pos[..., None, :] - peers_pos) * scale_of(xp, params, pos)
+    return dot(diff, diff)
+
+
+def _margin(xp: Any, params: ShieldParams, scaled_square: Array) -> Array:
+    return xp.sqrt(scaled_square + NEVER_ZERO) / params.separation_m - 1.0
+
+
+def check_start(params: ShieldParams, context: Context) -> str:
+    """Why a robot at rest must not begin where it is, which braking could not mend; or an empty string. NumPy."""
+    assert context.state is not None
+    pos, peers = context.state.base_pos, context.peers
+    for axis, value, low, high in zip("xyz", pos.tolist(), params.geofence_low, params.geofence_high, strict=True):
+        if value > high or (value < low and axis != "z"):  # the ground is below the fence
+            return f"outside the geofence: {axis} = {value:.2f} m, allowed {low:g} .. {high:g}"
+    separation_m = (
+        at_least(context.sharing.separation_m, params.separation_m) if context.sharing else params.separation_m
+    )
+    apart_m = np.sqrt(_scaled_square(np, params, pos, peers.pos))
+    near = np.flatnonzero(peers.valid & (apart_m < separation_m)).tolist()
+    if not near:
+        return ""
+    least_m = np.broadcast_to(separation_m, apart_m.shape)[near[0]]
+    return f"{apart_m[near[0]]:.2f} m from {context.name_of(near[0])}, at least {least_m:.2f} needed"
+
+
+def scale_of(xp: Any, params: ShieldParams, like: Array) -> Array:
+    """Factors (3,) of coordinates in which the ellipsoid of a pair is a sphere."""
+    return constant(xp, _stretch(params.downwash_ratio), like)
+
+
+@lru_cache(maxsize=64)
+def _stretch(downwash_ratio: float) -> np.ndarray:
+    return np.array([1.0, 1.0, 1.0 / downwash_ratio])
