@@ -220,7 +220,7 @@ class Shield:
         last_s, self._last_s = self._last_s, now_s
         if last_s is None or 0.0 <= now_s - last_s <= self.params.clock_jump_s:
             return ""
-        self._state_s = self._request_s = self._peers_s = now_s  # ages on the new clock start here
+        self._state_s = self._request_s = self._peers_s = self._around_s = now_s  # ages on the new clock start here
         return f"clock jumped by {now_s - last_s:.3f} s"
 
     def _take_state(self, now_s: float, elapsed_s: float, state: RobotState | None) -> str:
