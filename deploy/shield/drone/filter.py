@@ -160,7 +160,10 @@ def _solve_many(
     if not bool(feasible.all()):
         lost = ~feasible
         clear, firm = split_bounds(xp, bound[lost], counts)
-        settled, _, _ = solve_batch(rows[lost], clear, request[lost])
+        settled, calm, _ = solve_batch(rows[lost], clear, request[lost])
+        if not bool(calm.all()):  # in a corner of the fence even the robot alone cannot meet all
+            wild = ~calm
+            settled[wild] = fallback_acceleration(xp, params, rows[lost][wild], clear[wild], vel[lost][wild])
         accel[lost], feasible[lost], multipliers[lost] = solve_batch(rows[lost], firm, settled)
     if not bool(feasible.all()):
         lost = ~feasible
@@ -180,7 +183,9 @@ def _solve_one(
     accel, feasible, multipliers = solve_one(rows, bound, request)
     if not feasible:
         clear, firm = split_bounds(np, bound, counts)
-        settled, _, _ = solve_one(rows, clear, request)
+        settled, calm, _ = solve_one(rows, clear, request)
+        if not calm:  # in a corner of the fence even the robot alone cannot meet all
+            settled = fallback_acceleration(np, params, rows, clear, vel)
         accel, feasible, multipliers = solve_one(rows, firm, settled)
     if not feasible:
         accel = fallback_acceleration(np, params, rows, bound, vel)
