@@ -188,13 +188,15 @@ def fence_rows(ahead: Ahead) -> tuple[Array, Array]:
 def fence_bound(xp: Any, params: ShieldParams, pos: Array, vel: Array) -> Array:
     """Bounds (..., 6) m/s^2 of +a and -a that keep `pos` (..., 3) in the geofence's box.
 
-    They never ask for more than `fence_brake_accel`, so that they can always be met.
+    They never ask for more than the robot has, so that each can be met: what is planned with, `fence_brake_accel`, is
+    less where thrust may be short.
     """
     both_ways = constant(xp, _FENCE.T, pos)
     corners = constant(xp, _corners(params.geofence_low, params.geofence_high, params.fence_buffer_m), pos)
     speed, distance = vel @ both_ways, corners - pos @ both_ways
     allowed, slope = braking_curve(xp, distance, params.fence_brake_accel, params.approach_gain)
-    return at_least(params.barrier_gain * (allowed - speed) - slope * speed, -params.fence_brake_accel)
+    most = constant(xp, _most_braking(params.fence_most_accel, params.max_climb_accel), pos)
+    return xp.maximum(params.barrier_gain * (allowed - speed) - slope * speed, -most)
 
 
 def fence_push(bound: Array) -> Array:
@@ -270,6 +272,11 @@ def _layout(counts: tuple[int, ...]) -> tuple[tuple[str, ...], np.ndarray, np.nd
 @lru_cache(maxsize=64)
 def _corners(low: tuple[float, ...], high: tuple[float, ...], buffer_m: float) -> np.ndarray:
     return np.array([*high, *(-x for x in low)]) - buffer_m
+
+
+@lru_cache(maxsize=64)
+def _most_braking(most: float, climb: float) -> np.ndarray:
+    return np.array([most] * 5 + [min(most, climb)])
 
 
 @lru_cache(maxsize=64)

@@ -54,7 +54,8 @@ class ShieldParams(SupervisionParams):
     geofence_low: tuple[float, float, float] = (-3.0, -3.0, 0.1)  # m, world
     geofence_high: tuple[float, float, float] = (3.0, 3.0, 3.0)  # m, world
     fence_buffer_m: Positive = 0.15  # the fence acts this much earlier: what a thrust error of 10 % can push against it
-    fence_brake_accel: Positive  # m/s^2
+    fence_brake_accel: Positive  # m/s^2, that way to a stop is planned with
+    fence_most_accel: Positive = 4.0  # m/s^2, that a face asks for at most
 
     # The fallback.
     max_jump_m: Positive = 0.5  # m, farther than this from the position before is not a measurement of the same flight
