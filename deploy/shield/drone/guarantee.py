@@ -107,7 +107,7 @@ def _outside(params: ShieldParams) -> Lines:
         ("eight robots that press each other into one corner", "come within 0.2 m, and did not touch (0.155 m)"),
         (
             "robots that press each other against the fence",
-            "leave it, for it gives way to collisions: four Crazyflies mostly by less than 0.4 m, once by 1.4 m",
+            "leave it, for it gives way to collisions: four Crazyflies by less than 0.4 m",
         ),
         (
             "an estimate that is wrong",
