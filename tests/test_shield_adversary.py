@@ -11,7 +11,7 @@ from shield_team import SPEC, attacked, filtered_with, unguarded
 
 from deploy.shield import Mode, make_shield_params
 from sim.attack.attackers import ATTACKERS, Request, View, request_of, steer
-from sim.attack.drones import Shields, fly, free_starts
+from sim.attack.drones import Shields, flight, fly, free_starts
 from sim.attack.faults import FAULTS
 from sim.attack.team import Team
 
@@ -82,3 +82,11 @@ def test_a_robot_whose_policy_dies_lands_among_others_that_hunt_it():
     assert first[105] is Mode.HOLD and Mode.LAND in first and first[-1] is Mode.OFF
     assert team.truth()[0][0, 0, 2] < 0.05 and result.violations == 0
     assert all(mode in (Mode.NOMINAL, Mode.FILTERED) for modes in seen for mode in modes[1:])
+
+
+@pytest.mark.slow
+def test_robots_that_cannot_brake_for_three_faces_of_a_corner_at_once_still_brake():
+    """What was flown then was the answer of a problem that has none: 1.4 m through the upper face."""
+    outcome = flight(SPEC, PARAMS, "losses", "pendulum", 4, 56054464765022)
+    print(outcome)
+    assert outcome.violations == 0 and outcome.most["outside_fence_m"] < 0.1
