@@ -8,7 +8,7 @@ import numpy as np
 
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.joints.params import JointShieldParams
-from deploy.shield.types import Obstacles
+from deploy.shield.types import Obstacles, Sharing
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
@@ -126,7 +126,23 @@ def check_obstacles(obstacles: Obstacles | None) -> str:
             return reason
         if not (np.abs(value[valid]) < FAR).all():
             return f"obstacles' {name} not finite"
+    if (np.abs(np.vecdot(obstacles.quat[valid], obstacles.quat[valid]) - 1.0) > 2 * QUAT_NORM_TOL).any():
+        return "obstacles' quaternions not of unit length"
+    if min(getattr(obstacles, name)[valid].min(initial=0.0) for name in ("half", "radius", "speed")) < 0.0:
+        return "obstacles have a size or speed below zero"
     return ""
+
+
+def usable_sharing(sharing: Any, slots: tuple[int, ...]) -> Sharing | None:
+    """`sharing` where it fits `slots` peers; else one in which no peer shares. None, for all that share, stays."""
+    if sharing is None:
+        return None
+    if isinstance(sharing, Sharing):
+        shares, separation_m = sharing.shares, sharing.separation_m
+        says = isinstance(shares, np.ndarray) and shares.dtype == bool and shares.shape == slots
+        if says and not check_array("separation", separation_m, slots) and (np.abs(separation_m) < FAR).all():
+            return sharing
+    return Sharing(np.zeros(slots, bool), np.zeros(slots))
 
 
 def check_silent(params: ShieldParams, peers: Peers, name_of: Callable[[int], str]) -> str:

@@ -20,6 +20,7 @@ from deploy.shield.guards import (
     check_peers,
     check_silent,
     seconds,
+    usable_sharing,
 )
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import NO_PEERS, Context
@@ -332,7 +333,8 @@ class Shield:
         if answer.params is None:
             self._mode, self._sent = mode, self._inside(answer.target)
             return ActuatorCommand(self._sent), ShieldReport(mode, reason, np.inf, (), 0.0, self._latched)
-        context = replace(self._around, state=self._state, peers=self._peers, load=self._load)
+        sharing = usable_sharing(self._around.sharing, self._peers.valid.shape)
+        context = replace(self._around, state=self._state, peers=self._peers, sharing=sharing, load=self._load)
         sent, info = filter_command(answer.params, self.spec, context, answer.target)
         if not np.isfinite(sent).all():  # never the last command for ever
             blind = self.fallback.go_blind(self._state, self._sent, 0.0, self.params.control_dt_s, self._stopped)

@@ -45,7 +45,8 @@ class Context:
 
     def name_of(self, slot: int) -> str:
         """What the peer in `slot` is called."""
-        return self.peer_names[slot] if slot < len(self.peer_names) else f"peer_{slot}"
+        names = self.peer_names or ()
+        return names[slot] if slot < len(names) else f"peer_{slot}"
 
 
 @dataclass(slots=True)

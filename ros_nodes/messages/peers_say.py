@@ -17,7 +17,7 @@ from ros_nodes.messages.diagnostics import ShieldMode, read_status
 
 SAID_S = 1.5  # a status that is older says nothing: one is due every half second
 AT_REST = {state.name for state in (State.DISARMED, State.STOPPED, State.FAULT)}
-FARTHEST_M = 5.0  # a peer that says it keeps more than this is not believed
+FARTHEST_M = 1.5  # a peer that says it keeps more than this is not believed: it could push the robot anywhere
 
 
 class PeersSay:
@@ -48,8 +48,9 @@ class PeersSay:
             fresh = now_s - self._heard_s[slot] <= SAID_S
             self.sharing.shares[slot] = said.shares and hears and alone and fresh
             keeps = said.separation_m if isfinite(said.separation_m) else 0.0
-            self.sharing.separation_m[slot] = min(max(keeps, 0.0), FARTHEST_M)
-            self._rest[slot] = alone and said.state in AT_REST
+            self.sharing.separation_m[slot] = keeps if 0.0 < keeps <= FARTHEST_M else 0.0
+            if alone:  # where a killed shield and the next one are both known, what was said before stays
+                self._rest[slot] = said.state in AT_REST
 
     @property
     def names(self) -> list[str]:

@@ -191,12 +191,18 @@ def _landed_safely(recording: Recording, params: ShieldParams) -> bool:
 
 
 def _stopped_safely(recording: Recording) -> bool:
-    """Whether the robot whose policy was killed ends in a fallback and at rest."""
+    """Whether the robot whose policy was killed ends in a fallback and at rest; one on legs stands, and balances."""
     robot, truth = recording.mission.kill_robot, recording.truth
-    late = truth.time_s > truth.time_s[-1] - REST_S
-    state = truth.robots[robot]
+    spec = load_robot(recording.mission.team[robot].robot)
+    late, state, mode = (
+        truth.time_s > truth.time_s[-1] - REST_S,
+        truth.robots[robot],
+        recording.shields[robot]["mode"][-1],
+    )
+    if spec.joints and not spec.fixed_base:
+        return bool(mode == MODES.index("HOLD") and np.abs(state.base_lin_vel[late]).max() < AT_REST)
     speeds = np.concatenate([state.joint_vel, state.base_lin_vel], axis=-1)[late]
-    return bool(recording.shields[robot]["mode"][-1] in FALLBACK and np.abs(speeds).max() < AT_REST)
+    return bool(mode in FALLBACK and np.abs(speeds).max() < AT_REST)
 
 
 def _percentiles(values: np.ndarray) -> dict[str, float | None]:

@@ -4,6 +4,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -222,8 +223,9 @@ def _odd(rng: np.random.Generator) -> Callable[[Any], Any]:
             changed.flat[rng.integers(value.size)] = number
             return changed
         if kind == 2:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), suppress(ValueError):  # of text that is no number
                 return value.astype(dtype)
+            return other
         if kind == 3:
             return other
         if kind == 4:

@@ -131,7 +131,7 @@ def predict_state(params: ShieldParams, state: RobotState, rot: Columns) -> tupl
 
 def predict_peers(xp: Any, params: ShieldParams, peers: Peers) -> tuple[Array, Array, Array]:
     """Peers `latency_s` + age ahead at constant velocity: position (..., P, 3), velocity, capped age (..., P)."""
-    age = at_most(double(peers.age), params.peer_age_cap_s)
+    age = at_least(at_most(double(peers.age), params.peer_age_cap_s), 0.0)
     vel = double(peers.lin_vel)
     return double(peers.pos) + vel * (age + params.latency_s)[..., None], vel, age
 

@@ -89,8 +89,8 @@ def _outside(params: ShieldParams) -> Lines:
     return (
         (
             "a peer that does not run this filter, or does not hear this robot",
-            "this robot does all of the braking: it evades one that flies straight on, and a hunter of 1.5 m/s; a "
-            "faster one may hit it",
+            "this robot does all of the braking: it evades one that flies straight on; a hunter of 1.5 m/s "
+            "came to 0.17 m of a Crazyflie, a faster one may hit it",
         ),
         (
             "a robot that was never heard",
@@ -102,7 +102,8 @@ def _outside(params: ShieldParams) -> Lines:
         ),
         (
             "a person who is tracked",
-            f"kept at {params.people_m:g} m across, with all of the braking; phalanx itself tracks no people",
+            f"kept at {params.people_m:g} m across, with all of the braking, out of the fence too: who follows pushes "
+            "the robot as far as they walk; phalanx itself tracks no people",
         ),
         ("eight robots that press each other into one corner", "come within 0.2 m, and did not touch (0.155 m)"),
         (

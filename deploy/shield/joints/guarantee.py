@@ -40,7 +40,8 @@ ARM_OUTSIDE: Lines = (
     ("what a hand holds, and fingers on what they touch", "not kept off; fingers meet it slowly"),
     (
         "a load of 3 kg at a Panda's hand",
-        "estimated from what the drives hold at rest: joints run up to 1.1 times their limit",
+        "estimated from what the drives hold at rest: joints run up to 1.1 times their limit, and a target low before "
+        "the arm leads its hand through the floor, by up to 26 cm: open",
     ),
     ("a joint that moves by itself against its stop", "crosses it at 50 to 80 % of its speed limit"),
     (
@@ -78,7 +79,7 @@ def _arm_holds(params: JointShieldParams) -> Lines:
         (
             "links, without fingers",
             f"rest {1e3 * params.link_margin_m:g} mm before each other, the floor and obstacles that it is given; "
-            "measured with all bounds at once: never touching",
+            "measured with all bounds at once and no load: never touching",
         ),
         ("fingers", f"meet the floor and obstacles at {params.touch_speed:g} m/s or less"),
         (
