@@ -215,4 +215,6 @@ def _show(result: Mapping[str, Any]) -> None:
         if total["first"]:
             out.print(f"  first violation: {total['first']}", markup=False)
     colour, word = ("green", "held") if result["passed"] else ("red", "broken")
+    if not result["inside"]["steps"]:
+        colour, word = "yellow", "nothing was flown inside of what is stated"
     out.print(f"[{colour}]{word}[/]  {result['robot']}")
