@@ -72,7 +72,7 @@ class Rig:
         self.early = round(BOUNDS.age_s / self.model.opt.timestep)
         least, most = (int(share * BOUNDS.delay_s / self.model.opt.timestep) for share in fault.delay)
         self.delay = rng.integers(least, most + 1, worlds)  # physics steps
-        self.bias = fault.bias * rng.choice([-1.0, 1.0], (worlds, len(spec.joints)))
+        self.bias = fault.bias * rng.choice([-1.0, 1.0], (worlds, len(spec.joints))) if fault.bias else 0.0
 
     def truth(self) -> tuple[np.ndarray, np.ndarray]:
         """Joint positions and velocities (W, J)."""
