@@ -1,4 +1,4 @@
-"""How a policy of the task `velocity` walks: `python benchmarks/humanoid_walk.py FILE-OR-RUN [--speed 0.6]`.
+"""How a policy of the task `velocity` walks: `python -m benchmarks.humanoid_walk FILE-OR-RUN [--speed 0.6]`.
 
 Every robot has one constant velocity command, with the task's noise, delays, pushes and randomised robots.
 Printed as JSON: the share that never fell in ten seconds, how far they came and how straight.
