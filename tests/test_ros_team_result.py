@@ -24,17 +24,19 @@ pytestmark = pytest.mark.ros
 def flying(tmp_path):
     """A team of two in the air, its process and its folder."""
     save_pd_bundle(tmp_path / "pd.onnx")
-    robots = [{"name": f"cf{i}", "bundle": "pd.onnx", "base_pose": [2.0 * i, 0, 0, 0]} for i in (1, 2)]
+    robots = [{"name": f"cf{i}", "bundle": "pd.onnx", "base_pose": [2.0 * i - 3.0, 0, 0, 0]} for i in (1, 2)]
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
     command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
     environment = os.environ | ros_environment(free_domain_id())
     team = subprocess.Popen([*command, "--json"], env=environment, stdout=subprocess.PIPE, text=True)
-    wait_until_said(team, tmp_path / "out", "operator", "the mission begins")
-    time.sleep(1.0)  # of flight, of which rates are told
-    yield team, tmp_path / "out", environment
-    if team.poll() is None:
-        team.terminate()
-        team.wait(patience(20))
+    try:
+        wait_until_said(team, tmp_path / "out", "operator", "the mission begins")
+        time.sleep(1.0)  # of flight, of which rates are told
+        yield team, tmp_path / "out", environment
+    finally:
+        if team.poll() is None:
+            team.terminate()
+            team.wait(patience(20))
 
 
 def wait_until_said(team: subprocess.Popen, out: Path, process: str, words: str) -> None:
