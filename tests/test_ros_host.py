@@ -41,7 +41,7 @@ def until(rig, happens, within_s=20.0):
 
 def test_a_policy_that_fails_leaves_the_others_of_its_process_flying(pd_bundle, tmp_path):
     fail = tmp_path / "fail"
-    starts = [[1.5 * number, 0.0, 1.0, 0.0] for number in range(4)]
+    starts = [[1.5 * number - 2.2, 0.0, 1.0, 0.0] for number in range(4)]
     with Rig(tmp_path, starts=starts, bundle=pd_bundle) as rig:
         policies = [f"{name}/policy" for name in TEAM]
         command = node_command("host", rig.processes._params_files)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import BatteryState, JointState
 from std_msgs.msg import String
@@ -44,6 +45,7 @@ SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us
 SERIES_CAPACITY = 200_000
 MISSING_AFTER = 1.25  # periods after the last request at which the next one counts as missing
 SOURCES_EVERY_S = 0.1  # publishers of requests are counted so often
+ACKED_S = 0.3
 AT_REST = (State.DISARMED, State.STOPPED, State.FAULT)
 TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
@@ -110,6 +112,8 @@ class ShieldNode(TurnNode):
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
+        # Its last word says how it ended; a process that is gone sends nothing again.
+        self.on_release(partial(self._status_publisher.wait_for_all_acked, Duration(seconds=ACKED_S)))
         self._description_publisher = self.advertise(String, "robot_description", qos.LATCHED)
         self._description = self._describe(spec)
         self._status = ShieldStatus(self.robot_name, 1 / self._status_hz, getattr(self._params, "separation_m", 0.0))

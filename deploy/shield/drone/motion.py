@@ -7,6 +7,7 @@ from deploy.shield.drone.attitude import rotated, rotation_matrix
 from hardware.types import RobotState
 
 FROZEN_S = 0.1  # a robot in the air is never measured twice at the same place, speed and attitude to the last bit
+FROZEN_TIMES = 3  # one measurement may get another time once, where a sender's clock was set
 WINDOW_S = 0.5  # over which positions and velocities are compared
 APART_M = 0.4  # between the ways that positions and velocities tell; velocities 0.1 s late stay below it
 GAP_S = 0.2  # without a measurement, after which it starts over
@@ -21,7 +22,7 @@ class MotionCheck:
 
     def forget(self) -> None:
         """Start over with the next measurement."""
-        self._doubt, self._seen = "", b""
+        self._doubt, self._seen, self._times = "", b"", 0
         self._stamp_s = self._changed_s = self._followed_s = self._since_s = -inf
         self._vel: Sequence[float] = (0.0, 0.0, 0.0)  # m/s, world
         self._there: Sequence[float] = self._vel  # m, world, where the velocities since the window began lead to
@@ -30,10 +31,15 @@ class MotionCheck:
         """Why `state`, which was measured at `stamp_s`, is the one of before, or an empty string."""
         seen = b"".join(x.tobytes() for x in (state.base_pos, state.base_quat, state.base_lin_vel, state.base_ang_vel))
         if seen != self._seen or stamp_s - self._stamp_s > GAP_S:
-            self._seen, self._changed_s = seen, stamp_s
+            self._seen, self._changed_s, self._times = seen, stamp_s, 0
+        self._times += stamp_s - self._stamp_s > SAME_S
         self._stamp_s = stamp_s
         same_s = stamp_s - self._changed_s
-        return f"estimate has not changed for {1e3 * same_s:.0f} ms" if same_s > FROZEN_S else ""
+        return (
+            f"estimate has not changed for {1e3 * same_s:.0f} ms"
+            if same_s > FROZEN_S and self._times > FROZEN_TIMES
+            else ""
+        )
 
     def doubt(self, state: RobotState, stamp_s: float) -> str:
         """Why position or velocity is wrong, one cannot say which, or an empty string; holds until a window without."""
