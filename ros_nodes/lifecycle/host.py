@@ -17,12 +17,13 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode, TurnNode
-from ros_nodes.lifecycle.processes import die_with_parent, end_process, outlive_next_parent
+from ros_nodes.lifecycle.processes import die_with_parent, end_process, is_orphan, outlive_next_parent
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.lifecycle.turns import Turns
 
 ENDS_WITHIN_S = 5.0  # after a signal
 WIND_DOWN_LOOK_S = 0.1
+ORPHANED_S = 2.0  # after the first signal
 STOP_S = 0.5  # the commands of a stop are sent for so long
 
 
@@ -35,7 +36,7 @@ class Interrupts:
 
     def __init__(self, on_signal: Callable[[], object]):
         """`on_signal` is called in a thread after each signal."""
-        self.count, self.terminated = 0, False
+        self.count, self.terminated, self._interrupted_s = 0, False, 0.0
         self._on_signal = on_signal
         self._beat_s = time.monotonic()
         signal.signal(signal.SIGINT, self._interrupt)
@@ -50,7 +51,10 @@ class Interrupts:
         self._beat_s = time.monotonic()
 
     def _interrupt(self, *_: object) -> None:
-        self.count += 1
+        # Each thread of a parent that is killed may say so, one a moment after the other: a person did not ask twice.
+        if self.count and is_orphan() and time.monotonic() - self._interrupted_s < ORPHANED_S:
+            return
+        self.count, self._interrupted_s = self.count + 1, time.monotonic()
         outlive_next_parent()
 
     def _terminate(self, *_: object) -> None:

@@ -47,6 +47,12 @@ def end_process(code: int) -> NoReturn:
     os._exit(code)
 
 
+def is_orphan() -> bool:
+    """Whether the process that started this one, by `Processes`, is gone."""
+    parent = int(os.environ.get(PARENT, "0"))
+    return parent > 0 and os.getppid() != parent
+
+
 def outlive_next_parent() -> None:
     """After a first signal: the end of who adopted this process must not count as a second one."""
     if sys.platform == "linux":
