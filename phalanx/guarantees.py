@@ -11,8 +11,11 @@ BLOCK = re.compile(r"(<!-- shield of (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def write_guarantees(path: Path) -> None:
-    """Replace what stands between the marks of each robot by the tables of its shield."""
-    path.write_text(with_guarantees(path.read_text(encoding="utf-8")), encoding="utf-8")
+    """Replace what stands between the marks of each robot by the tables of its shield; ValueError without marks."""
+    text = path.read_text(encoding="utf-8")
+    if not BLOCK.search(text):
+        raise ValueError(f"{path}: no lines '<!-- shield of ROBOT -->' and '<!-- end -->' to write between")
+    path.write_text(with_guarantees(text), encoding="utf-8")
 
 
 def with_guarantees(text: str) -> str:

@@ -7,10 +7,9 @@ from itertools import combinations
 
 import mujoco
 import numpy as np
-from shield_stand import NOBODY
 
 from deploy.shield import Context, Mode, Shield, make_shield_params
-from deploy.shield.types import Obstacles
+from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import ActuatorCommand, Peers, RobotSpec, RobotState
 
 LEVEL = np.array([1.0, 0.0, 0.0, 0.0])
@@ -70,7 +69,7 @@ class Cell:
         self.home = self.data.qpos[self.qpos][self.channel].copy()
         self.shield = Shield(make_shield_params(spec, **overrides), spec)
         self.dt_s, self.now_s = self.shield.params.control_dt_s, 100.0
-        self.obstacles, self.people = obstacles(boxes), NOBODY
+        self.obstacles, self.people = obstacles(boxes), NO_PEERS
         self.measured: deque[RobotState] = deque(maxlen=1 + round(bounds.age_s / model.opt.timestep))
         self.sent = self.home
         self.modes: list[Mode] = []
@@ -112,7 +111,7 @@ class Cell:
             last = self.sent
             if shielded:
                 asked = ActuatorCommand(np.asarray(request, np.float32))
-                context = Context(self.measured[0], NOBODY, people=self.people, obstacles=self.obstacles)
+                context = Context(self.measured[0], NO_PEERS, people=self.people, obstacles=self.obstacles)
                 command, report = self.shield.step(self.now_s, context, asked, 0.01)
                 self.sent = command.target
                 self.modes.append(report.mode)

@@ -4,10 +4,9 @@ import mujoco
 import numpy as np
 
 from deploy.shield import Context, Mode, Shield, ShieldReport, make_shield_params
-from hardware import ActuatorCommand, Peers, RobotSpec, RobotState
+from deploy.shield.types import NO_PEERS
+from hardware import ActuatorCommand, RobotSpec, RobotState
 from hardware.rotation import rotate_inverse
-
-NOBODY = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))
 
 
 class Stand:
@@ -70,7 +69,7 @@ class Stand:
         state = self.state() if isinstance(state, str) else state
         request = self.home[self.channel] if isinstance(request, str) else request
         requested = None if request is None else ActuatorCommand(np.asarray(request, np.float32))
-        command, report = self.shield.step(self.now_s, Context(state, NOBODY), requested, age_s)
+        command, report = self.shield.step(self.now_s, Context(state, NO_PEERS), requested, age_s)
         assert command.target.dtype == np.float32 and np.isfinite(command.target).all()
         assert (command.target >= np.float32(self.low)).all() and (command.target <= np.float32(self.high)).all()
         self.data.ctrl[self.ctrl] = command.target

@@ -5,13 +5,14 @@ from itertools import pairwise
 import mujoco
 import numpy as np
 import pytest
-from shield_stand import NOBODY, Stand
+from shield_stand import Stand
 from test_shield_supervisor import PARAMS, SPEC, Flight
 
 from deploy.shield import Context, Mode, make_shield_params
 from deploy.shield.authority import Authority, State
 from deploy.shield.drone.flight import fly_to
 from deploy.shield.fallback import StartCfg
+from deploy.shield.types import NO_PEERS
 from hardware import ActuatorCommand, load_robot
 
 GROUND = (0.3, -0.2, SPEC.home_height_m)
@@ -29,7 +30,7 @@ class Operated(Flight):
         )
         self.sent = 0
 
-    def step(self, request=None, age_s=0.01, state="true", peers=NOBODY, dt_s=0.02):
+    def step(self, request=None, age_s=0.01, state="true", peers=NO_PEERS, dt_s=0.02):
         self.now_s += dt_s
         state = self.state() if isinstance(state, str) else state
         if isinstance(request, str):  # a policy that hovers where the take-off ends
@@ -177,7 +178,7 @@ class OperatedStand(Stand):
         for _ in range(round(seconds / self.dt_s)):
             self.now_s += self.dt_s
             requested = None if request is None else ActuatorCommand(np.float32(request))
-            command, self.report = self.authority.step(self.now_s, Context(self.state(), NOBODY), requested, age_s)
+            command, self.report = self.authority.step(self.now_s, Context(self.state(), NO_PEERS), requested, age_s)
             self.sent += command is not None
             if command is not None:
                 self.data.ctrl[self.ctrl] = command.target

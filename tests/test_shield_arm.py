@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from shield_arm import three_joint_arm, without_shapes
-from shield_stand import NOBODY, Stand
+from shield_stand import Stand
 
 from deploy.shield import Context, Mode, Shield, make_shield_params
 from deploy.shield.fallback import FallbackCommand
+from deploy.shield.types import NO_PEERS
 from hardware import ActuatorCommand, RobotSpec, load_robot
 
 ROBOTS = ("three_joint_arm", "panda", "ur5e")
@@ -69,10 +70,10 @@ def test_before_the_first_request_it_holds_the_pose_in_which_it_is_found(name, t
 
 def test_a_robot_that_was_never_measured_is_not_to_be_commanded(arm):
     shield = Shield(make_shield_params(arm), arm)
-    _, report = shield.step(1.0, Context(None, NOBODY), ActuatorCommand(np.zeros(3, np.float32)), 0.0)
+    _, report = shield.step(1.0, Context(None, NO_PEERS), ActuatorCommand(np.zeros(3, np.float32)), 0.0)
     assert report.mode is Mode.OFF and report.reason == "no state"
     shield.estop()
-    assert shield.step(1.02, Context(None, NOBODY), None, 0.0)[1].mode is Mode.OFF
+    assert shield.step(1.02, Context(None, NO_PEERS), None, 0.0)[1].mode is Mode.OFF
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -342,7 +343,7 @@ def test_an_arm_that_is_measured_no_more_in_a_swing_of_all_joints_comes_to_rest(
 
 def test_silent_or_babbling_peers_are_no_business_of_an_arm(arm):
     stand = Stand(arm).after_ramp()
-    babble = replace(NOBODY, pos=np.full((1, 3), np.nan))
+    babble = replace(NO_PEERS, pos=np.full((1, 3), np.nan))
     for _ in range(10):
         stand.now_s += stand.dt_s
         request = ActuatorCommand(stand.home.astype(np.float32))

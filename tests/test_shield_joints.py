@@ -15,10 +15,10 @@ from deploy.shield import (
     joint_row_names,
     make_shield_params,
 )
-from hardware import Peers, RobotSpec, RobotState, load_robot
+from deploy.shield.types import NO_PEERS
+from hardware import RobotSpec, RobotState, load_robot
 from sim.attack.arms import Rig
 
-NOBODY = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))
 ROBOTS = ("three_joint_arm", "panda", "ur5e")
 
 
@@ -47,7 +47,7 @@ def names_of(spec: RobotSpec, active: np.ndarray) -> list[str]:
 
 def send(spec: RobotSpec, pos, vel, target, **overrides):
     params = make_shield_params(spec, **overrides)
-    sent, info = filter_command(params, spec, Context(state(pos, vel), NOBODY), np.asarray(target, np.float32))
+    sent, info = filter_command(params, spec, Context(state(pos, vel), NO_PEERS), np.asarray(target, np.float32))
     return sent, info, names_of(spec, info.active)
 
 
@@ -109,10 +109,10 @@ def test_a_target_that_breaks_no_bound_passes_bit_by_bit(arm):
     pos = np.float32([0.1, -1.0, 0.2]) + rng.normal(0, 0.05, (64, 3)).astype(np.float32)
     target = pos + rng.normal(0, 0.01, (64, 3)).astype(np.float32)
     params = make_shield_params(arm)
-    sent, info = filter_command(params, arm, Context(tensors(state(pos, 0 * pos)), NOBODY), torch.as_tensor(target))
+    sent, info = filter_command(params, arm, Context(tensors(state(pos, 0 * pos)), NO_PEERS), torch.as_tensor(target))
     assert sent.numpy().tobytes() == target.tobytes()
     assert not info.active.any() and (info.intervention == 0).all() and info.feasible.all()
-    one, info = filter_command(params, arm, Context(state(pos[0], 0 * pos[0]), NOBODY), target[0])
+    one, info = filter_command(params, arm, Context(state(pos[0], 0 * pos[0]), NO_PEERS), target[0])
     assert one.tobytes() == target[0].tobytes() and info.intervention == 0
 
 
@@ -131,11 +131,11 @@ def test_one_robot_in_numpy_and_a_batch_in_torch_send_the_same():
     target[0, 0, 0] = np.nan
     now = state(joint_pos, joint_vel, 0.01)
     params = make_shield_params(spec)
-    sent, info = filter_command(params, spec, Context(tensors(now), NOBODY), torch.as_tensor(target))
+    sent, info = filter_command(params, spec, Context(tensors(now), NO_PEERS), torch.as_tensor(target))
     assert sent.dtype == torch.float32 and torch.isfinite(sent).all()
     for index in np.ndindex(20, 10):
         own = RobotState(*(getattr(now, name)[index] for name in RobotState.__slots__))
-        alone, alone_info = filter_command(params, spec, Context(own, NOBODY), target[index])
+        alone, alone_info = filter_command(params, spec, Context(own, NO_PEERS), target[index])
         np.testing.assert_allclose(alone, sent[index], atol=1e-6)
         np.testing.assert_allclose(alone_info.intervention, info.intervention[index], atol=1e-6)
         np.testing.assert_allclose(alone_info.margin, info.margin[index], atol=1e-6)
@@ -284,4 +284,6 @@ def test_parameters_of_another_class_of_robot_are_refused(arm):
     drone = load_robot("crazyflie")
     for params, spec in ((make_shield_params(arm), drone), (make_shield_params(drone), arm)):
         with pytest.raises(ValueError, match="are not the shield parameters of"):
-            filter_command(params, spec, Context(state(np.zeros(3), np.zeros(3)), NOBODY), np.zeros(len(spec.channels)))
+            filter_command(
+                params, spec, Context(state(np.zeros(3), np.zeros(3)), NO_PEERS), np.zeros(len(spec.channels))
+            )

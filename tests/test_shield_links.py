@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 import torch
 from shield_links import CORNER, Bounds, Cell, obstacles, person
-from shield_stand import NOBODY
 
 from deploy.shield import Context, Mode, filter_command, make_shield_params
 from deploy.shield.joints.links import FAR_M, arm_obstacles, between, link_rows
-from deploy.shield.types import Obstacles
+from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import Peers, RobotState, load_robot
 from hardware.rotation import rotate
 
@@ -83,7 +82,7 @@ def test_an_arm_is_at_rest_before_a_person_can_reach_it_and_goes_on_afterwards(n
     assert max(speed for m, speed in speeds.items() if m < cell.extent_m() + kept_m) < 0.06
     assert max(speed for m, speed in speeds.items() if m > 3.0) > 0.3
     assert "links: person" in cell.active
-    cell.people = NOBODY
+    cell.people = NO_PEERS
     cell.run(cell.home, 3.0)
     np.testing.assert_allclose(cell.pos, cell.home, atol=0.03)
 
@@ -115,7 +114,7 @@ def test_what_is_no_number_stops_the_arm(what):
     home = np.array([joint.home for joint in spec.joints])
     state = RobotState(home, np.zeros(8), *np.zeros((1, 3)), np.array([1.0, 0, 0, 0]), *np.zeros((2, 3)), np.zeros(()))
     target = np.float32(home + 0.005 * (np.arange(8) < 7))
-    context = Context(state, NOBODY)
+    context = Context(state, NO_PEERS)
     assert filter_command(params, spec, context, target)[1].intervention == 0.0
     if what == "obstacle":
         context.obstacles = obstacles([((np.nan, 0.0, 0.0), (0.1, 0.1, 0.1))])
@@ -166,14 +165,14 @@ def test_a_batch_in_torch_is_slowed_down_as_each_robot_in_numpy(name):
     things, people = obstacles([BOX[name], ((-0.5, 0.0, 0.3), (0.1, 0.3, 0.3))]), person(1.8, 0.5)
     each = {field: torch.as_tensor(getattr(things, field)) for field in Obstacles.__slots__}
     everyone = {field: torch.as_tensor(getattr(people, field)) for field in Peers.__slots__}
-    batch = Context(RobotState(*map(torch.as_tensor, fields)), NOBODY)
+    batch = Context(RobotState(*map(torch.as_tensor, fields)), NO_PEERS)
     batch.obstacles = Obstacles(**{k: v.expand(count, *v.shape) for k, v in each.items()})
     batch.people = Peers(**{k: v.expand(count, *v.shape) for k, v in everyone.items()})
     sent, info = filter_command(params, spec, batch, torch.as_tensor(target))
     slowed = 0
     for i in range(count):
         state = RobotState(*(field[i] for field in fields))
-        one, single = filter_command(params, spec, Context(state, NOBODY, people=people, obstacles=things), target[i])
+        one, single = filter_command(params, spec, Context(state, NO_PEERS, people=people, obstacles=things), target[i])
         np.testing.assert_allclose(sent[i].numpy(), one, atol=1e-9)
         np.testing.assert_array_equal(info.active[i].numpy(), single.active)
         slowed += single.active[-4:].any()

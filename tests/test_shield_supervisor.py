@@ -16,7 +16,7 @@ SPEC = load_robot("crazyflie")
 PARAMS = make_shield_params(SPEC)
 HOVER = np.array([SPEC.flight.hover_thrust_n, 0, 0, 0], np.float32)
 DT = PARAMS.control_dt_s
-NOBODY = Peers(np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(1), np.zeros(1, bool))
+UNHEARD = Peers(np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(1), np.zeros(1, bool))
 
 
 class Flight:
@@ -39,7 +39,7 @@ class Flight:
             none, none, q[:3].copy(), q[3:].copy(), rotate_inverse(q[3:], v[:3]), v[3:].copy(), np.zeros(())
         )
 
-    def step(self, request=HOVER, age_s: float = 0.01, state="true", peers=NOBODY, dt_s: float = DT):
+    def step(self, request=HOVER, age_s: float = 0.01, state="true", peers=UNHEARD, dt_s: float = DT):
         self.now_s += dt_s
         state = self.state() if isinstance(state, str) else state
         requested = None if request is None else ActuatorCommand(np.asarray(request, np.float32))

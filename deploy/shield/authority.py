@@ -29,6 +29,7 @@ class State(Enum):
 
 
 ASKS_THE_POLICY = (State.STARTING, State.POLICY)
+AT_REST = (State.DISARMED, State.STOPPED, State.FAULT)  # nothing is left to bring down
 FLOWN = (State.ARMED, *ASKS_THE_POLICY)  # from which a lasting trouble leads to a landing
 
 

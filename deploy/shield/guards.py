@@ -75,7 +75,7 @@ def seconds(value: Any) -> float:
 
 def check_age(params: ShieldParams | JointShieldParams, what: str, age_s: float) -> str:
     """Age between one period in the future and the deadline; NaN is neither."""
-    if -params.control_dt_s <= age_s <= params.act_periods * params.control_dt_s:
+    if -params.control_dt_s <= age_s <= params.act_s:
         return ""
     return f"{what} {1e3 * age_s:.0f} ms old"
 
@@ -140,15 +140,15 @@ def usable_sharing(sharing: Any, slots: tuple[int, ...]) -> Sharing | None:
     if isinstance(sharing, Sharing):
         shares, separation_m = sharing.shares, sharing.separation_m
         says = isinstance(shares, np.ndarray) and shares.dtype == bool and shares.shape == slots
-        if says and not check_array("separation", separation_m, slots) and (np.abs(separation_m) < FAR).all():
+        if says and not check_array("separation", separation_m, slots) and np.vdot(separation_m, separation_m) < FAR:
             return sharing
     return Sharing(np.zeros(slots, bool), np.zeros(slots))
 
 
 def check_silent(params: ShieldParams, peers: Peers, name_of: Callable[[int], str]) -> str:
     """Peers that were heard, and have been silent for so long that nothing is known of them any more."""
-    silent = np.flatnonzero(peers.valid & (peers.age > params.peer_silent_s)).tolist()
-    if not silent:
+    late = peers.age > params.peer_silent_s
+    if not late.any() or not (silent := np.flatnonzero(late & peers.valid).tolist()):
         return ""
     return f"{', '.join(map(name_of, silent))} silent for over {params.peer_silent_s:g} s"
 

@@ -40,6 +40,11 @@ class SupervisionParams:
     ramp_s: Positive = 0.5  # s, from holding to the policy's command after activation
     ground_z_m: float = 0.0  # m, world
 
+    @property
+    def act_s(self) -> float:
+        """Age, s, from which on an input is not acted on any more."""
+        return self.act_periods * self.control_dt_s
+
     def __post_init__(self) -> None:
         own: Any = type(self)
         for name, kind in _kinds(own).items():

@@ -267,14 +267,13 @@ class Shield:
 
     def _take_around(self, now_s: float, elapsed_s: float, context: Context) -> str:
         """Keep people and obstacles; instead of bad ones the last good ones, who may have walked since."""
-        people, obstacles = context.people, context.obstacles
-        reason = "" if people is NO_PEERS else check_peers(people, "people")
-        if reason := reason or check_obstacles(obstacles):
-            last = self._around.people
-            people, obstacles = replace(last, age=last.age + elapsed_s), self._around.obstacles
-        else:
-            self._around_s = now_s
-        self._around = replace(context, people=people, obstacles=obstacles)
+        reason = "" if context.people is NO_PEERS else check_peers(context.people, "people")
+        if not (reason := reason or check_obstacles(context.obstacles)):
+            self._around, self._around_s = context, now_s
+            return ""
+        last = self._around
+        people = replace(last.people, age=last.people.age + elapsed_s)
+        self._around = replace(context, people=people, obstacles=last.obstacles)
         return reason
 
     def _take_request(self, now_s: float, requested: ActuatorCommand | None, age_s: float) -> str:

@@ -48,6 +48,8 @@ def robots(
     from hardware import load_robot, robot_names
 
     if markdown is not None:
+        if name or shield or json:
+            raise ValueError("--markdown FILE: its marks name the robots; it takes neither ROBOT, --shield nor --json")
         from phalanx.guarantees import write_guarantees
 
         write_guarantees(markdown)

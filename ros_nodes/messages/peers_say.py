@@ -5,18 +5,16 @@ from dataclasses import replace
 from math import isfinite
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray
 
-from deploy.shield.authority import State
+from deploy.shield.authority import AT_REST
 from deploy.shield.types import Sharing
 from hardware.types import Peers
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
-from ros_nodes.lifecycle.polling import Mailbox
-from ros_nodes.messages import qos
-from ros_nodes.messages.diagnostics import ShieldMode, read_status
+from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.messages.shield_says import ShieldSays
 
 SAID_S = 1.5  # a status that is older says nothing: one is due every half second
-AT_REST = {state.name for state in (State.DISARMED, State.STOPPED, State.FAULT)}
+RESTS = {state.name for state in AT_REST}
 FARTHEST_M = 1.5  # a peer that says it keeps more than this is not believed: it could push the robot anywhere
 
 
@@ -26,31 +24,28 @@ class PeersSay:
     def __init__(self, node: ManagedNode, robot: str, names: Sequence[str], silent_s: float):
         """`robot`: this one; `silent_s`: age of its messages at a peer from which on that one does not hear it."""
         self._robot, self._names, self._silent_s = robot, list(names), silent_s
-        self._mailboxes: list[Mailbox] = [
-            node.subscribe(DiagnosticArray, f"/{name}/status", qos.HISTORY) for name in names
-        ]
+        self._says = [ShieldSays(node, f"/{name}/status") for name in names]
         self._said: list[ShieldMode | None] = [None] * len(names)
         self._heard_s = [-np.inf] * len(names)
         self.sharing = Sharing(np.zeros(len(names), bool), np.zeros(len(names)))
         self._rest = np.zeros(len(names), bool)  # these said that they move no more
+        self._any_rests = False
 
     def hear(self, now_s: float) -> None:
         """Take what has arrived; `now_s`: the time of the node."""
-        for slot, mailbox in enumerate(self._mailboxes):
-            while (taken := mailbox.take()) is not None:
-                self._said[slot], self._heard_s[slot] = read_status(taken[0]), now_s
-            said = self._said[slot]
-            if said is None:
+        for slot, says in enumerate(self._says):
+            if (new := says.take()) is not None:
+                self._said[slot], self._heard_s[slot] = new, now_s
+            if (said := self._said[slot]) is None:
                 continue
-            alone = mailbox.publishers <= 1
             age_s = said.peers.get(self._robot)
             hears = age_s is not None and age_s <= self._silent_s
             fresh = now_s - self._heard_s[slot] <= SAID_S
-            self.sharing.shares[slot] = said.shares and hears and alone and fresh
+            self.sharing.shares[slot] = said.shares and hears and says.alone and fresh
             keeps = said.separation_m if isfinite(said.separation_m) else 0.0
             self.sharing.separation_m[slot] = keeps if 0.0 < keeps <= FARTHEST_M else 0.0
-            if alone:  # where a killed shield and the next one are both known, what was said before stays
-                self._rest[slot] = said.state in AT_REST
+            self._rest[slot] = said.state in RESTS
+        self._any_rests = bool(self._rest.any())
 
     @property
     def names(self) -> list[str]:
@@ -59,6 +54,8 @@ class PeersSay:
 
     def settle(self, peers: Peers) -> Peers:
         """`peers`, of which those stand where they were heard last that said that they rest, and are silent."""
+        if not self._any_rests:
+            return peers
         gone = self._rest & (peers.age > self._silent_s) & peers.valid
         if not gone.any():
             return peers

@@ -8,17 +8,15 @@ from rclpy.node import Node
 from hardware.types import Peers
 from ros_nodes.messages.diagnostics import FINGERPRINT
 
-PEER_SILENT_S = 1.0
-
 
 class PreArm:
     """The checks of one robot's shield."""
 
-    def __init__(self, node: Node, fingerprint: str, peers: Sequence[str], sources: Sequence[str]):
-        """`fingerprint` of the policy file that the shield was set up for, empty for any; `sources`: the robot's topics
-        that must have one publisher each."""
+    def __init__(self, node: Node, fingerprint: str, peers: Sequence[str], silent_s: float, sources: Sequence[str]):
+        """`fingerprint` of the policy file that the shield was set up for, empty for any; `silent_s`: for how long a
+        peer may be silent; `sources`: the robot's topics that must have one publisher each."""
         self._node, self._fingerprint = node, fingerprint
-        self._peers, self._sources = list(peers), list(sources)
+        self._peers, self._silent_s, self._sources = list(peers), silent_s, list(sources)
 
     def missing(self, peers: Peers, policy: DiagnosticArray | None) -> list[str]:
         """What keeps the robot from being armed now; `policy`: the last status of its policy."""
@@ -26,9 +24,9 @@ class PreArm:
         found.append(self._publishers("requested", 0))
         found += [self._publishers(topic, 1) for topic in ("command", "status")]  # its own shield
         never = [name for name, heard in zip(self._peers, peers.valid, strict=True) if not heard]
-        silent = [n for n, age in zip(self._peers, peers.age, strict=True) if n not in never and age > PEER_SILENT_S]
+        silent = [n for n, age in zip(self._peers, peers.age, strict=True) if n not in never and age > self._silent_s]
         found.append(f"never heard of {', '.join(never)}" if never else "")
-        found.append(f"no word from {', '.join(silent)} for over {PEER_SILENT_S:g} s" if silent else "")
+        found.append(f"no word from {', '.join(silent)} for over {self._silent_s:g} s" if silent else "")
         found.append(self._policy(policy))
         return [reason for reason in found if reason]
 

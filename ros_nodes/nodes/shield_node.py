@@ -11,7 +11,8 @@ from sensor_msgs.msg import BatteryState, JointState
 from std_msgs.msg import String
 
 from deploy.shield import Context, Shield
-from deploy.shield.authority import Authority, Change, State
+from deploy.shield.authority import AT_REST, Authority, Change, State
+from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import StartCfg
 from hardware import load_robot
 from hardware.spec import RobotSpec
@@ -46,8 +47,8 @@ SERIES_CAPACITY = 200_000
 MISSING_AFTER = 1.25  # periods after the last request at which the next one counts as missing
 SOURCES_EVERY_S = 0.1  # publishers of requests are counted so often
 ACKED_S = 0.3
-AT_REST = (State.DISARMED, State.STOPPED, State.FAULT)
 TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
+PEER_SILENT_S = 1.0  # before arming, where peers are nothing to the shield
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
 
 
@@ -99,8 +100,10 @@ class ShieldNode(TurnNode):
         self._spec = spec
         self._state = OwnState(self, spec, self._base_pose)
         self._peers = PeerTable(self, self._peer_names)
-        silent_s = self._params.act_periods * self._params.control_dt_s
-        self._say = PeersSay(self, self.robot_name, self._peer_names, silent_s)
+        flies = isinstance(self._params, ShieldParams)
+        keeps_m = self._params.separation_m if flies else 0.0
+        silent_s = self._params.peer_silent_s if flies else PEER_SILENT_S
+        self._say = PeersSay(self, self.robot_name, self._peer_names, self._params.act_s)
         self._requested = self.subscribe(JointState, "requested", qos.COMMAND_IN, raw=True)
         self._sender = SenderClock(self.clock)
         self._policy = self.subscribe(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
@@ -108,7 +111,7 @@ class ShieldNode(TurnNode):
         self._battery = self.subscribe(BatteryState, battery.TOPIC, qos.LATCHED)
         self._battery_state = None
         self._clocks = peer_clocks(self.hub, self.clock, self.robot_name)
-        self._pre_arm = PreArm(self, self._fingerprint, self._peer_names, self._state.topics)
+        self._pre_arm = PreArm(self, self._fingerprint, self._peer_names, silent_s, self._state.topics)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
@@ -116,7 +119,7 @@ class ShieldNode(TurnNode):
         self.on_release(partial(self._status_publisher.wait_for_all_acked, Duration(seconds=ACKED_S)))
         self._description_publisher = self.advertise(String, "robot_description", qos.LATCHED)
         self._description = self._describe(spec)
-        self._status = ShieldStatus(self.robot_name, 1 / self._status_hz, getattr(self._params, "separation_m", 0.0))
+        self._status = ShieldStatus(self.robot_name, 1 / self._status_hz, keeps_m)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:

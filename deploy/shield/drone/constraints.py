@@ -160,11 +160,11 @@ def peer_rows(ahead: Ahead) -> tuple[Array, Array]:
     together = at_least(xp.maximum(own, other), 0.0) + at_most(xp.minimum(own, other), 0.0)
     duty, separation_m = HALF, params.separation_m
     if sharing is not None:
-        silent_s = params.act_periods * params.control_dt_s
-        does = sharing.shares & (ahead.peer_age <= silent_s)
-        duty = xp.where(does, HALF, 1.0)
-        together = xp.where(does[..., None], together, 0.0)
         separation_m = at_least(sharing.separation_m, params.separation_m)
+        does = sharing.shares & (ahead.peer_age <= params.act_s)
+        if not bool(does.all()):
+            duty = xp.where(does, HALF, 1.0)
+            together = xp.where(does[..., None], together, 0.0)
     peers = ahead.peer_pos, ahead.peer_vel, ahead.peer_age
     return _apart(ahead, *peers, separation_m, duty, together, ahead.context.peers.valid)
 
@@ -276,6 +276,7 @@ def _corners(low: tuple[float, ...], high: tuple[float, ...], buffer_m: float) -
 
 @lru_cache(maxsize=64)
 def _most_braking(most: float, climb: float) -> np.ndarray:
+    """By face (6,): off the lower one a robot climbs."""
     return np.array([most] * 5 + [min(most, climb)])
 
 

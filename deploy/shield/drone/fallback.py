@@ -5,7 +5,6 @@ from math import acos, degrees
 
 import numpy as np
 
-from deploy.shield.drone.attitude import rotation_matrix
 from deploy.shield.drone.constraints import row_names
 from deploy.shield.drone.distance import check_start
 from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
@@ -83,7 +82,8 @@ class DroneFallback:
         return check_request(self.params, self.spec, requested, age_s)
 
     def check_envelope(self, state: RobotState) -> str:
-        tilt_rad = acos(min(max(rotation_matrix(state.base_quat.tolist())[8], -1.0), 1.0))
+        _, x, y, _ = state.base_quat.tolist()
+        tilt_rad = acos(min(max(1.0 - 2.0 * (x * x + y * y), -1.0), 1.0))
         return f"tilted by {degrees(tilt_rad):.0f} degrees" if tilt_rad > FLIPPED_RAD else ""
 
     def check_start(self, state: RobotState, context: Context) -> str:

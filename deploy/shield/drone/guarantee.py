@@ -85,7 +85,7 @@ def flight_guarantee(params: ShieldParams, spec: RobotSpec, bounds: FlightBounds
 
 
 def _outside(params: ShieldParams) -> Lines:
-    silent_ms = 1e3 * params.act_periods * params.control_dt_s
+    silent_ms = 1e3 * params.act_s
     return (
         (
             "a peer that does not run this filter, or does not hear this robot",
@@ -105,7 +105,7 @@ def _outside(params: ShieldParams) -> Lines:
             f"kept at {params.people_m:g} m across, with all of the braking, out of the fence too: who follows pushes "
             "the robot as far as they walk; phalanx itself tracks no people",
         ),
-        ("eight robots that press each other into one corner", "come within 0.2 m, and did not touch (0.155 m)"),
+        ("eight Crazyflies that press each other into one corner", "come within 0.2 m, and did not touch (0.155 m)"),
         (
             "robots that press each other against the fence",
             "leave it, for it gives way to collisions: four Crazyflies by less than 0.4 m",
@@ -139,7 +139,10 @@ def _holds(params: ShieldParams) -> Lines:
             f"{params.downwash_ratio * params.separation_m:.2f} m or more; in between, an ellipsoid",
         ),
         ("centre of one robot by itself", ", ".join(f"{axis} {low:g} to {high:g} m" for axis, low, high in faces)),
-        ("a request, a state or peers that cannot be used", f"the shield flies the robot after {_trip_ms(params)} ms"),
+        (
+            "a request, a state or peers that cannot be used",
+            f"the shield flies the robot after {1e3 * params.act_s:.0f} ms",
+        ),
     )
 
 
@@ -184,7 +187,3 @@ def _margins(params: ShieldParams, flight: FlightModel, bounds: FlightBounds) ->
             f"{0.5 * params.max_speed**2 / params.fence_brake_accel:.2f} m for the fence",
         ),
     )
-
-
-def _trip_ms(params: ShieldParams) -> str:
-    return f"{1e3 * params.act_periods * params.control_dt_s:.0f}"

@@ -149,5 +149,4 @@ def _legs_margins(params: JointShieldParams) -> Lines:
 
 
 def _trips(params: JointShieldParams, then: str) -> tuple[str, str]:
-    trip_ms = 1e3 * params.act_periods * params.control_dt_s
-    return "a request or a state that cannot be used", f"after {trip_ms:.0f} ms {then}"
+    return "a request or a state that cannot be used", f"after {1e3 * params.act_s:.0f} ms {then}"

@@ -65,7 +65,7 @@ class HumanoidFallback(JointFallback):
     def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
         over_s = elapsed_s + self._guessed_s
         reason = super().check_jump(state, last, elapsed_s) or check_motion(self.spec, state, last, over_s)
-        known = self._guessed_s <= self.params.act_periods * self.params.control_dt_s
+        known = self._guessed_s <= self.params.act_s
         if not (reason and known):  # one that contradicts a long guess is taken all the same
             self._before, self._guessed_s = last if known else None, 0.0
         return reason
