@@ -17,18 +17,19 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode, TurnNode
-from ros_nodes.lifecycle.processes import die_with_parent, end_process, is_orphan, outlive_next_parent
+from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent, end_process
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.lifecycle.turns import Turns
 
 ENDS_WITHIN_S = 5.0  # after a signal
 WIND_DOWN_LOOK_S = 0.1
-ORPHANED_S = 2.0  # after the first signal
 STOP_S = 0.5  # the commands of a stop are sent for so long
 
 
 class Interrupts:
     """Signals to a process: SIGINT asks it to bring its robots down and end, a second one to stop them, SIGTERM to end.
+
+    `ORPHANED` counts as a first SIGINT, however often it comes.
 
     Where the main thread hangs in the middleware, the process ends all the same: Python's handlers run in the main
     thread, the byte that announces a signal is written by the operating system's.
@@ -36,10 +37,11 @@ class Interrupts:
 
     def __init__(self, on_signal: Callable[[], object]):
         """`on_signal` is called in a thread after each signal."""
-        self.count, self.terminated, self._interrupted_s = 0, False, 0.0
+        self.count, self.terminated = 0, False
         self._on_signal = on_signal
         self._beat_s = time.monotonic()
         signal.signal(signal.SIGINT, self._interrupt)
+        signal.signal(ORPHANED, self._orphan)
         signal.signal(signal.SIGTERM, self._terminate)
         wake, self._signalled = os.pipe()
         os.set_blocking(self._signalled, False)
@@ -51,11 +53,10 @@ class Interrupts:
         self._beat_s = time.monotonic()
 
     def _interrupt(self, *_: object) -> None:
-        # Each thread of a parent that is killed may say so, one a moment after the other: a person did not ask twice.
-        if self.count and is_orphan() and time.monotonic() - self._interrupted_s < ORPHANED_S:
-            return
-        self.count, self._interrupted_s = self.count + 1, time.monotonic()
-        outlive_next_parent()
+        self.count += 1
+
+    def _orphan(self, *_: object) -> None:
+        self.count = max(self.count, 1)
 
     def _terminate(self, *_: object) -> None:
         self.terminated = True
@@ -83,9 +84,9 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> NoReturn:
     2 or 1. The executor in the main thread sees services only, as loops poll their topics: it sleeps while the robots
     move.
     """
-    die_with_parent()
     made: list[ManagedNode] = []
     interrupts = Interrupts(lambda: [node.wake() for node in made])
+    die_with_parent()
     avoid_shared_memory()
     # With rclpy's own handlers a signal would close the publishers under a loop that is still running.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)

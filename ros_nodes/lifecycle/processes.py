@@ -18,6 +18,7 @@ from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_setti
 
 PARENT, WHEN_GONE = "PHALANX_PARENT_PID", "PHALANX_PARENT_GONE"  # and the signal that its end sends
 PR_SET_PDEATHSIG = 1
+ORPHANED = signal.SIGUSR1  # the parent is gone: land the robot. Each of its threads may send it
 DISPENSABLE = ("recorder",)  # processes without which a mission goes on
 # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
 # directory that happens to be called like one of our packages must not shadow it.
@@ -45,18 +46,6 @@ def end_process(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def is_orphan() -> bool:
-    """Whether the process that started this one, by `Processes`, is gone."""
-    parent = int(os.environ.get(PARENT, "0"))
-    return parent > 0 and os.getppid() != parent
-
-
-def outlive_next_parent() -> None:
-    """After a first signal: the end of who adopted this process must not count as a second one."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0)
 
 
 def free_domain_id() -> int:
@@ -126,7 +115,7 @@ class Processes:
             **NODE_ENVIRONMENT,
             "PYTHONPATH": path,
             PARENT: str(os.getpid()),
-            WHEN_GONE: str(int(signal.SIGINT if lands else signal.SIGTERM)),
+            WHEN_GONE: str(int(ORPHANED if lands else signal.SIGTERM)),
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._process_of: dict[str, str] = {}  # node -> process

@@ -11,7 +11,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, node_names
 from ros_nodes.lifecycle.parameters import declare
-from ros_nodes.lifecycle.processes import die_with_parent, end_process
+from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent, end_process
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.mission.arming import ArmError, arm, first_orders
 from ros_nodes.mission.mission import load_mission
@@ -27,9 +27,8 @@ class _Ended(Exception):
 
 def main() -> int:
     """Serve until SIGINT or SIGTERM, also when they come during bring-up; 1 when the team could not be brought up."""
-    die_with_parent()
     ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, ORPHANED):
         signal.signal(number, lambda *_: ended.set())
     die_with_parent()
     avoid_shared_memory()
