@@ -269,8 +269,8 @@ class Shield:
         """Keep people and obstacles; instead of bad ones the last good ones, who may have walked since."""
         reason = "" if context.people is NO_PEERS else check_peers(context.people, "people")
         if not (reason := reason or check_obstacles(context.obstacles)):
-            self._around, self._around_s = context, now_s
-            return ""
+            self._around, self._around_s = context, self._around_s if context.lost else now_s
+            return context.lost
         last = self._around
         people = replace(last.people, age=last.people.age + elapsed_s)
         self._around = replace(context, people=people, obstacles=last.obstacles)

@@ -20,7 +20,7 @@ class Sharing:
 
 @dataclass(slots=True)
 class Obstacles:
-    """Rounded boxes that an arm's links keep off: a wall, a shelf, another arm's links."""
+    """Rounded boxes that drones and arms' links keep off: a wall, a shelf, an arm's links."""
 
     pos: Array  # (..., B, 3) m, world, of the middle
     quat: Array  # (..., B, 4) wxyz, box -> world
@@ -41,6 +41,7 @@ class Context:
     sharing: Sharing | None = None  # None: all peers share, and keep the same distance
     peer_names: Sequence[str] = ()  # by which reasons call them
     obstacles: Obstacles | None = None  # what stands around
+    lost: str = ""  # what around the robot is not known any more, in words; a shield holds its robot while it is so
     load: Array | None = None  # (..., U) N m, what each drive holds besides the robot itself; None where unknown
 
     def name_of(self, slot: int) -> str:

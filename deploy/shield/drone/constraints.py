@@ -18,6 +18,7 @@ from array_api_compat import array_namespace
 from deploy.shield.arrays import at_least, at_most, columns, constant, dot, double, join, norm
 from deploy.shield.drone.attitude import Columns, rotated, rotation_matrix, thrust_axis
 from deploy.shield.drone.distance import scale_of
+from deploy.shield.drone.obstacles import outward
 from deploy.shield.drone.params import FRESH_S, ShieldParams
 from deploy.shield.types import Context
 from hardware.spec import GRAVITY
@@ -176,6 +177,24 @@ def people_rows(ahead: Ahead) -> tuple[Array, Array]:
     return _apart(ahead, pos, vel, age, ahead.params.people_m, 1.0, 0.0 * pos, ahead.context.people.valid)
 
 
+@constraint({"obstacle": Priority.COLLISION}, each="obstacles")
+def obstacle_rows(ahead: Ahead) -> tuple[Array, Array]:
+    """One barrier row per obstacle, with all of the braking; one that moves is taken to come straight on.
+
+    Like the fence they never ask for more than the robot has.
+    """
+    xp, params, things = ahead.xp, ahead.params, ahead.context.obstacles
+    assert things is not None
+    away, gap = outward(xp, ahead.pos, things)
+    speed = double(things.speed)
+    opening = dot(away, ahead.vel[..., None, :]) - speed
+    reach = params.obstacle_m + params.fence_buffer_m + params.latency_s * speed
+    allowed, slope = braking_curve(xp, gap - reach, params.brake_accel, params.approach_gain)
+    bound = params.barrier_gain * (opening + allowed) + slope * opening
+    there = xp.where(things.valid, at_least(bound, -params.fence_most_accel), NO_LIMIT)
+    return xp.where(things.valid[..., None], -away, 0.0), there
+
+
 _FENCE_PRIORITIES = {f"fence_{side}_{axis}": Priority.SOFT for side in ("high", "low") for axis in "xyz"}
 
 
@@ -253,6 +272,8 @@ def _apart(
 
 
 def _entries(field: Any) -> int:
+    if field is None:
+        return 0
     return len(field) if isinstance(field, Mapping) else field.pos.shape[-2]
 
 

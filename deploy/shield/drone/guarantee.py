@@ -105,6 +105,10 @@ def _outside(params: ShieldParams) -> Lines:
             f"kept at {params.people_m:g} m across, with all of the braking, out of the fence too: who follows pushes "
             "the robot as far as they walk; phalanx itself tracks no people",
         ),
+        (
+            "obstacles in its way down",
+            "it does not land on them: it stays above, until a person moves it or the obstacle",
+        ),
         ("eight Crazyflies that press each other into one corner", "come within 0.2 m, and did not touch (0.155 m)"),
         (
             "robots that press each other against the fence",
@@ -137,6 +141,10 @@ def _holds(params: ShieldParams) -> Lines:
         (
             "... above each other",
             f"{params.downwash_ratio * params.separation_m:.2f} m or more; in between, an ellipsoid",
+        ),
+        (
+            "centre to the surface of what it is given: obstacles, keep-out zones, arms' links",
+            f"{params.obstacle_m:.2f} m or more",
         ),
         ("centre of one robot by itself", ", ".join(f"{axis} {low:g} to {high:g} m" for axis, low, high in faces)),
         (

@@ -40,6 +40,7 @@ class ShieldParams(SupervisionParams):
     peer_age_cap_s: AboveFresh = 0.3  # s, a peer silent for longer is taken to have stopped where it was by then
     peer_silent_s: AboveFresh = 0.5  # s, a peer that is silent for longer ends the policy's turn
     people_m: Positive = 1.5  # least distance to a person's middle, m, across
+    obstacle_m: Positive  # least distance of the centre to the surface of an obstacle, or of another robot's link
 
     # The road from a command to an acceleration.
     latency_s: Positive  # s, states are predicted this far before the rows are written
@@ -109,6 +110,7 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
     values = {
         "control_dt_s": 1.0 / spec.control_hz,
         "separation_m": 1.6 * 2 * spec.radius_m,
+        "obstacle_m": spec.radius_m + 0.02,
         "latency_s": lag + 0.03,
         # It decides the attitude gain, 11.7 1/s for a Crazyflie: a shorter one circles at the delays of `guarantee`,
         # see tests/test_shield_attitude.py.

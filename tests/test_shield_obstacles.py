@@ -1,0 +1,122 @@
+"""Drones behind their filter keep off obstacles, whatever is asked for, with all bounds at once."""
+
+import numpy as np
+import pytest
+import torch
+
+from deploy.shield import Context, Mode, Shield, constraint_rows, filter_command, make_shield_params
+from deploy.shield.drone.distance import check_start
+from deploy.shield.drone.obstacles import outward
+from deploy.shield.types import NO_PEERS, Obstacles
+from hardware import ActuatorCommand, Peers, RobotState, load_robot
+from hardware.rotation import rotate
+from sim.attack.attackers import View, toward
+from sim.attack.faults import FAULTS
+from sim.attack.team import Team
+
+LEVEL = [1.0, 0.0, 0.0, 0.0]
+TURNED = [np.cos(0.4), *(np.sin(0.4) * np.array([0.6, 0.0, 0.8]))]
+THINGS = Obstacles(  # a box, a sphere, a lying capsule, a turned plate
+    pos=np.array([[1.2, 0.0, 1.0], [-1.0, 1.0, 1.5], [0.0, -1.3, 1.2], [-1.2, -1.0, 1.4]]),
+    quat=np.array([LEVEL, LEVEL, [np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0], TURNED]),
+    half=np.array([[0.2, 0.5, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.4], [0.4, 0.4, 0.02]]),
+    radius=np.array([0.0, 0.3, 0.1, 0.0]),
+    speed=np.zeros(4),
+    valid=np.ones(4, bool),
+)
+
+
+def batched(things: Obstacles, *shape: int) -> Obstacles:
+    fields = {name: getattr(things, name) for name in Obstacles.__slots__}
+    return Obstacles(**{name: np.broadcast_to(value, (*shape, *value.shape)) for name, value in fields.items()})
+
+
+def state_at(pos) -> RobotState:
+    none = np.zeros(0)
+    return RobotState(none, none, np.array(pos, float), np.array(LEVEL), np.zeros(3), np.zeros(3), np.zeros(()))
+
+
+def test_distances_and_directions_are_those_of_points_on_the_surface():
+    rng = np.random.default_rng(0)
+    for index in range(4):
+        one = Obstacles(*(getattr(THINGS, name)[index : index + 1] for name in Obstacles.__slots__))
+        inner = rng.uniform(-one.half[0], one.half[0], (50_000, 3))
+        skin = rng.normal(size=inner.shape)
+        points = rotate(one.quat[0], inner + one.radius[0] * skin / np.linalg.norm(skin, axis=-1)[:, None]) + one.pos[0]
+        for place in rng.uniform(-2.0, 2.0, (20, 3)) + one.pos[0]:
+            away, gap = outward(np, place, one)
+            if gap[0] > 0.2:
+                nearest = np.linalg.norm(points - place, axis=-1).min()
+                assert gap[0] == pytest.approx(nearest, abs=0.05)
+            h = 1e-5
+            assert outward(np, place + h * away[0], one)[1][0] - gap[0] == pytest.approx(h, rel=1e-2)
+
+
+@pytest.mark.parametrize(("name", "fault"), [("crazyflie", "corner"), ("x500", "corner, biased")])
+def test_who_flies_at_an_obstacle_with_all_it_has_stays_off_it(name, fault):
+    """One robot in each of 24 worlds flies at each of the things in turn; every state and command as late as stated."""
+    spec, worlds = load_robot(name), 24
+    params, rng = make_shield_params(spec, geofence_low=(-9, -9, -9), geofence_high=(9, 9, 9)), np.random.default_rng(1)
+    angle = rng.uniform(-np.pi, np.pi, worlds)
+    starts = np.stack([3.0 * np.cos(angle), 3.0 * np.sin(angle), rng.uniform(0.5, 2.0, worlds)], -1)[:, None]
+    team = Team(spec, starts, FAULTS[fault], rng)
+    view, things = View(spec, params, rng, team.now), batched(THINGS, worlds, 1)
+    least_m = np.inf
+    for step in range(400):
+        view.now, view.t_s = team.now, step * team.dt_s
+        goal = THINGS.pos[(np.arange(worlds) + step // 100) % 4][:, None]
+        nobody = batched_nobody(worlds)
+        context = Context(team.state(), nobody, people=nobody, obstacles=things)
+        sent, _ = filter_command(params, spec, context, toward(view, goal).astype(np.float32))
+        least_m = min(least_m, outward(np, team.step(sent), THINGS)[1].min())
+    print(f"{name}, {fault}: {least_m:.3f} m, guaranteed {params.obstacle_m:.3f}")
+    assert least_m > params.obstacle_m
+
+
+def batched_nobody(worlds):
+    return Peers(np.zeros((worlds, 1, 0, 3)), np.zeros((worlds, 1, 0, 3)), *(np.zeros((worlds, 1, 0)),) * 2)
+
+
+def test_numpy_and_torch_write_the_same_obstacle_rows():
+    state = state_at([0.4, 0.2, 1.1])
+    state.base_lin_vel[:] = 0.8, -0.2, 0.1
+    moving = Obstacles(THINGS.pos, THINGS.quat, THINGS.half, THINGS.radius, np.array([0, 0.5, 0, 1.0]), THINGS.valid)
+    params = make_shield_params(load_robot("crazyflie"))
+    rows, bound = constraint_rows(params, Context(state, NO_PEERS, obstacles=moving))
+
+    def batch(value):
+        return type(value)(
+            *(
+                torch.as_tensor(getattr(value, name))[None].expand(2, *getattr(value, name).shape).clone()
+                for name in value.__slots__
+            )
+        )
+
+    context = Context(batch(state), batch(NO_PEERS), people=batch(NO_PEERS), obstacles=batch(moving))
+    many = constraint_rows(params, context)
+    np.testing.assert_allclose(many[0][1], rows, atol=1e-12)
+    np.testing.assert_allclose(many[1][1], bound, atol=1e-12)
+
+
+def test_a_drone_is_not_armed_where_it_is_too_near():
+    params = make_shield_params(load_robot("crazyflie"))
+    assert check_start(params, Context(state_at([1.6, 0.0, 1.0]), NO_PEERS, obstacles=THINGS)) == ""
+    near = check_start(params, Context(state_at([-1.0, 0.65, 1.5]), NO_PEERS, obstacles=THINGS))
+    assert near == "0.05 m from obstacle_1, at least 0.10 needed"
+
+
+def test_a_shield_that_has_lost_sight_of_what_is_around_holds_its_robot_and_goes_on_when_it_is_back():
+    spec = load_robot("crazyflie")
+    shield, hover = (
+        Shield(make_shield_params(spec), spec),
+        ActuatorCommand(np.float32([spec.flight.hover_thrust_n, 0, 0, 0])),
+    )
+    modes = []
+    for step in range(100):
+        lost = "no word of people" if 50 <= step < 60 else ""
+        context = Context(state_at([0.0, 0.0, 1.0 + 1e-4 * step]), NO_PEERS, obstacles=THINGS, lost=lost)
+        _, report = shield.step(step * 0.02, context, hover, 0.005)
+        modes.append((report.mode, report.reason))
+    assert modes[49][0] is modes[53][0] is Mode.NOMINAL
+    assert modes[58] == (Mode.HOLD, "no word of people")
+    assert modes[99][0] is Mode.NOMINAL
