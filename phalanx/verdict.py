@@ -27,12 +27,21 @@ def verification(file: Path, bundle: "Bundle") -> dict[str, Any] | None:
     return None
 
 
-def warn_of_refused(bundles: "Mapping[Path, Bundle]") -> None:
-    """A warning on stderr for each file that its verification refused."""
+def warn_of_files(bundles: "Mapping[Path, Bundle]") -> None:
+    """A warning on stderr for each file that its verification refused, or that does not state its plant."""
     for file, bundle in bundles.items():
+        warn_of_unstated(file, bundle)
         record = verification(file, bundle)
         if record and record["verdict"] != "verified":
             err.print(f"[yellow]warning:[/] {file} was {verdict_in_words(record)}")
+
+
+def warn_of_unstated(file: Path, bundle: "Bundle") -> None:
+    """A warning on stderr for a file from before contracts stated the plant."""
+    from deploy.runtime.compatibility import UNSTATED
+
+    if bundle.contract.plant is None:
+        err.print(f"[yellow]warning:[/] {file} {UNSTATED}")
 
 
 def verdict_in_words(record: Mapping[str, Any]) -> str:

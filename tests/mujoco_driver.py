@@ -1,6 +1,7 @@
 """A driver whose robot is in MuJoCo, stepped in real time whenever it is asked something."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -58,3 +59,14 @@ class BatteryDriver(MujocoDriver):
 
     def read_battery(self) -> Battery:
         return Battery(0.5, 3.7)
+
+
+class PlantDriver(MujocoDriver):
+    """It reports what its model has, but for what its option `changed` says."""
+
+    def __init__(self, spec: RobotSpec, log: str, changed: Mapping[str, float] | None = None):
+        super().__init__(spec, log)
+        self._changed = dict(changed or {})
+
+    def read_plant(self) -> Mapping[str, float]:
+        return self._team.robots[0].plant() | self._changed

@@ -149,8 +149,8 @@ def test_metadata_must_be_there_and_of_a_known_version(policy_file, tmp_path):
     assert refusal(path, rewritten(policy_file, **{"phalanx.probes": None})) == "carries no phalanx.probes"
     assert refusal(path, rewritten(policy_file, **{"phalanx.probes": "??"})).startswith("probes are not base64")
     assert refusal(path, rewritten(policy_file, **{"phalanx.probes": "AAAA"})).startswith("probes cannot be read")
-    newer = text.replace("phalanx-policy/2", "phalanx-policy/3")
-    assert "'phalanx-policy/3' is not a version" in refusal(path, rewritten(policy_file, **{"phalanx.contract": newer}))
+    newer = text.replace("phalanx-policy/3", "phalanx-policy/4")
+    assert "'phalanx-policy/4' is not a version" in refusal(path, rewritten(policy_file, **{"phalanx.contract": newer}))
 
 
 @pytest.mark.parametrize(

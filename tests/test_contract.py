@@ -89,7 +89,7 @@ def test_numbers_keep_every_bit(value):
         (("team", "max_peers", ...), "contract.team: object missing required field 'max_peers'"),
         (("team", "trained_wiht", 4), "contract.team: object contains unknown field 'trained_wiht'"),
         (("provenance", "trained_at_utc", "yesterday"), "contract.provenance.trained_at_utc"),
-        (("format", "phalanx-policy/3"), "contract.format: 'phalanx-policy/3' is not a version"),
+        (("format", "phalanx-policy/4"), "contract.format: 'phalanx-policy/4' is not a version"),
         (("format", ...), "contract.format: None is not a version"),
         (("robot", "channels", 0, "low", 99.0), "contract.robot.channels: thrust: low 99.0 is not below"),
         (("inputs", 0, "frame", "body"), "contract.inputs.base_pos.frame: 'body' is not 'world'"),
@@ -210,4 +210,10 @@ def test_a_policy_may_look_at_less_than_the_robot_measures():
 
 
 def test_the_format_has_a_name_and_a_version():
-    assert json.loads(contract_to_json(make_contract()))["format"] == FORMAT == "phalanx-policy/2"
+    assert json.loads(contract_to_json(make_contract()))["format"] == FORMAT == "phalanx-policy/3"
+
+
+def test_a_file_of_version_2_stated_no_plant():
+    data = json.loads(contract_to_json(make_contract())) | {"format": "phalanx-policy/2"}
+    del data["plant"]
+    assert contract_from_json(json.dumps(data)) == make_contract()

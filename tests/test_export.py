@@ -11,6 +11,7 @@ from parity import measure_parity
 from small_run import train_cfg
 
 from deploy.bundle import load_bundle
+from deploy.contract import make_plant
 from deploy.contract.codec import contract_to_json
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
@@ -21,8 +22,10 @@ from policies.evaluation.trained import load_controller
 from policies.evaluation.verify import VerifyCfg, starts_for, verify
 from policies.export import export
 from policies.export.export import export_policy
+from policies.task_data import describe
 from policies.training.train import train
 from sim.task import PolicyInput
+from sim.tasks import load_task
 
 pytestmark = pytest.mark.slow  # it exports
 
@@ -73,6 +76,8 @@ def test_the_contract_says_what_the_task_says(bundle_path: Path):
     assert contract.shield["control_dt_s"] == 0.02
     assert contract.provenance.env_steps == 8 * 16 * 2
     assert contract.provenance.seed == 0
+    assert contract.plant == make_plant(load_robot("crazyflie"), describe(load_task("swarm-swap").group.randomisation))
+    assert contract.plant.actuator_delay_s == (0.0, 0.016) and contract.plant.flight["rotor_time_constant_s"] > 0
     task = json.loads(contract_to_json(contract))["provenance"]["task_config"]
     assert task["groups"]["crazyflie"]["rewards"]["at_goal"]["func"] == "sim.terms.rewards.at_goal"
 

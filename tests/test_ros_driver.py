@@ -10,9 +10,11 @@ from patience import patience
 
 pytest.importorskip("rclpy")
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from pd_bundle import pd_contract, save_pd_bundle
 from ros_rig import HOVER, SPEC, Rig, standing
 from sensor_msgs.msg import JointState
 
+from deploy.contract import make_plant
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
 from hardware.types import ActuatorCommand
@@ -169,6 +171,24 @@ def test_a_driver_that_is_not_there_is_refused_in_one_line(tmp_path):
         with pytest.raises(BringUpError, match="/cf1/driver refused to configure"):
             team.transition(CONFIGURE, "cf1/driver")
         assert "no_such_module" in team.processes.last_line("cf1_driver")
+
+
+def test_a_device_that_reports_another_plant_than_the_policy_was_trained_for_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    save_pd_bundle(tmp_path / "hover.onnx", pd_contract(plant=make_plant(SPEC, {})))
+    options = {"log": str(tmp_path / "stopped"), "changed": {"mass_kg": 0.08}}
+    parameters = {"driver": "mujoco_driver:PlantDriver", "bundle": str(tmp_path / "hover.onnx")}
+    for heavy in (options, options | {"changed": {}}):
+        values = {"/**/driver": parameters | {"options": json.dumps(heavy)}}
+        with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], parameters=values) as team:
+            team.processes.start("cf1_driver", "driver_node", namespace="cf1")
+            if not heavy["changed"]:
+                team.transition(CONFIGURE, "cf1/driver")
+                continue
+            with pytest.raises(BringUpError, match="/cf1/driver refused to configure"):
+                team.transition(CONFIGURE, "cf1/driver")
+            assert "is for mass_kg from 0.04294" in (line := team.processes.last_line("cf1_driver"))
+            assert line.endswith("its driver has 0.08")
 
 
 @pytest.mark.parametrize(

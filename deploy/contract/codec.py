@@ -11,7 +11,7 @@ from msgspec.inspect import LiteralType, StructType, type_info
 from deploy.contract.rules import check_rules
 from deploy.contract.types import FORMAT, Contract, ContractError
 
-OLD_FORMAT = "phalanx-policy/1"
+OLDEST_FORMAT, OLDER_FORMAT = "phalanx-policy/1", "phalanx-policy/2"
 LONGEST = 200  # characters of a refused value that are shown
 
 
@@ -35,8 +35,10 @@ def contract_from_json(text: str) -> Contract:
         raise ContractError(f"contract is not JSON: {str(error)[:LONGEST]}") from error
     data = _tuples(data)
     found = data.get("format") if isinstance(data, dict) else None
-    if found == OLD_FORMAT:
+    if found == OLDEST_FORMAT:
         data = _upgraded(data)
+    elif found == OLDER_FORMAT:
+        data = data | {"format": FORMAT}
     elif found != FORMAT:  # said before fields are missed that another version may not have
         raise ContractError(f"contract.format: {found!r} is not a version that this program reads ({FORMAT!r})")
     try:
@@ -48,7 +50,7 @@ def contract_from_json(text: str) -> Contract:
 
 
 def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """A contract of the version before in the words of this one, its shield's parameters as this one means them."""
+    """A contract of version 1 in the words of this one, its shield's parameters as this one means them."""
     data = {("group" if name == "role" else name): value for name, value in data.items()} | {"format": FORMAT}
     if not isinstance(shield := data.get("shield"), dict):
         return data

@@ -25,6 +25,11 @@ def check_rules(contract: Contract) -> None:
     _check_unique("objects", contract.objects)
     _check_unique("memory", (memory.input for memory in contract.memory))
     _check_ranges("robot.channels", ((c.name, c.low, c.high) for c in contract.robot.channels))
+    if contract.plant is not None:
+        joints, own = tuple(joint.name for joint in contract.plant.joints), contract.robot.joint_names
+        _require(joints == own, "plant.joints", f"{list(joints)} are not robot.joint_names, {list(own)}")
+        for r in contract.plant.trained_ranges:
+            _require(r.low <= r.high, f"plant.trained_ranges.{r.event}", f"low {r.low!r} is above high {r.high!r}")
     for field in ("inputs", "outputs", "commands"):
         tensors = getattr(contract, field)
         _check_unique(field, (tensor.name for tensor in tensors))

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert
 
+from deploy.contract.plant import Plant
 from hardware.spec import Fallback, Kind, RobotSpec, Unit
 
-FORMAT: Literal["phalanx-policy/2"] = "phalanx-policy/2"
+FORMAT: Literal["phalanx-policy/3"] = "phalanx-policy/3"
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
 ObjectName = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]  # `<object>_pos` is an input
@@ -117,7 +118,8 @@ class Contract(_Part, frozen=True):
     provenance: Provenance
     group: str = ""  # of the task's groups of like robots the one that this is for; empty where there is only one
     objects: tuple[ObjectName, ...] = ()  # tracked things among the inputs, see `tensor_specs.object_tensor_specs`
-    format: Literal["phalanx-policy/2"] = FORMAT
+    plant: Plant | None = None  # None in files of versions 1 and 2, which did not state it
+    format: Literal["phalanx-policy/3"] = FORMAT
 
 
 def robot_interface(spec: RobotSpec) -> RobotInterface:

@@ -1,18 +1,37 @@
 """Whether a policy was made for the robot that it is about to drive."""
 
+from collections.abc import Callable, Iterable, Mapping
 from math import isclose
+from typing import Any
 
-from deploy.bundle import BundleError
+from deploy.bundle import BundleError, load_bundle
 from deploy.contract import Contract
+from deploy.contract.plant import allowed_values
+from hardware.names import nearest
+from hardware.plant import control_interface, plant_of
 from hardware.spec import RobotSpec
+
+UNSTATED = (
+    "states no plant, as files did before: gains, effort and velocity limits, armature, friction, home pose, mass and "
+    "the ranges that it was trained for are not compared with this robot; export it again"
+)
+Warn = Callable[[str], Any]
+
+
+def silent(text: str) -> None:
+    """Where what a file does not state was said already."""
 
 
 class RobotMismatchError(BundleError):
     """The policy is for another robot; the message says what differs."""
 
 
-def check_robot(contract: Contract, spec: RobotSpec, name: str = "policy") -> None:
-    """Raise RobotMismatchError about `name` unless robot, joints, channels, command limits and control rate agree."""
+def check_robot(contract: Contract, spec: RobotSpec, name: str = "policy", warn: Warn = silent) -> None:
+    """Raise RobotMismatchError about `name` unless it is for a robot like this one.
+
+    Robot, joints, channels, command limits and control rate have to agree, and the plant has to be in the ranges that
+    the policy was trained for; `warn` hears of a file that does not state it.
+    """
     robot = contract.robot
     for what, policy, machine in (
         ("robot", robot.name, spec.name),
@@ -30,3 +49,33 @@ def check_robot(contract: Contract, spec: RobotSpec, name: str = "policy") -> No
         if mine.low < its.low or mine.high > its.high:
             limits = f"[{mine.low:g}, {mine.high:g}] {mine.unit}, this robot allows [{its.low:g}, {its.high:g}]"
             raise RobotMismatchError(f"{name}: may ask channel {mine.name!r} for {limits}")
+    if contract.plant is None:
+        warn(f"{name}: {UNSTATED}")
+        return
+    if contract.plant.control_interface != (takes := control_interface(spec)):
+        raise RobotMismatchError(f"{name}: commands {contract.plant.control_interface}, this robot takes {takes}")
+    check_plant(contract, plant_of(spec), name)
+
+
+def check_plant(contract: Contract, found: Mapping[str, float], name: str = "policy", who: str = "this robot") -> None:
+    """Raise RobotMismatchError about `name` for what is `found`, named as in `hardware.plant`, beyond what was trained.
+
+    `who` has it; names that the contract does not know are refused too.
+    """
+    if contract.plant is None:
+        return
+    allowed = allowed_values(contract.plant, contract.robot.mass_kg)
+    wrong = []
+    for field, value in found.items():
+        if field not in allowed:
+            raise RobotMismatchError(f"{name}: {who} has {field!r}, which its plant has not{nearest(field, allowed)}")
+        low, high = allowed[field]
+        if not low <= value <= high:
+            wrong.append(f"is for {field} from {low:.5g} to {high:.5g}, {who} has {value:.5g}")
+    if wrong:
+        raise RobotMismatchError(f"{name}: {wrong[0]}" + (f"; {len(wrong) - 1} more differ" if wrong[1:] else ""))
+
+
+def check_driver(file: str, plant: Mapping[str, float], trusted: Iterable[str] = ()) -> None:
+    """BundleError where the policy in `file` was not trained for the `plant` that a driver reports."""
+    check_plant(load_bundle(file, trusted).contract, plant, file, "its driver")

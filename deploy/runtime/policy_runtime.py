@@ -1,5 +1,6 @@
 """PolicyRuntime: a policy file flown on one robot, with nothing but NumPy and ONNX Runtime."""
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.bundle.session import run_session
 from deploy.contract.tensor_specs import ACTION, OBS, PEER_INPUTS, STATE_INPUTS, TARGET, object_field
 from deploy.runtime.buffers import BoundGraph, all_finite
-from deploy.runtime.compatibility import check_robot
+from deploy.runtime.compatibility import Warn, check_robot
 from deploy.runtime.graph_inputs import InputError, batch_inputs, check_names, check_range, fill, float32_limits
 from deploy.runtime.peers import nearest_peers
 from hardware.spec import RobotSpec
@@ -58,14 +59,21 @@ class PolicyRuntime:
         self.reset()
 
     @classmethod
-    def load(cls, path: Path | str, robot: RobotSpec | None = None, trusted: Iterable[str] = ()) -> "PolicyRuntime":
+    def load(
+        cls,
+        path: Path | str,
+        robot: RobotSpec | None = None,
+        trusted: Iterable[str] = (),
+        warn: Warn = warnings.warn,
+    ) -> "PolicyRuntime":
         """Check the file, who signed it, that it is for `robot`, and that this machine reproduces its probes.
 
+        `warn` hears of what the file does not state, so that it cannot be compared with `robot`.
         Raises BundleError, or RobotMismatchError which is one, with one line that says what is wrong.
         """
         bundle = load_bundle(path, trusted)
         if robot is not None:
-            check_robot(bundle.contract, robot, str(path))
+            check_robot(bundle.contract, robot, str(path), warn)
         self_test(bundle, str(path))
         runtime = cls(bundle)
         runtime._graph.run()  # the first run allocates its memory, before the first control period

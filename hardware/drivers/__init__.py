@@ -1,5 +1,6 @@
 """Drivers: the last few lines before a real robot. One file a vendor; its SDK is imported in `connect` alone."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from hardware.plugins import PluginError, load_plugin
@@ -39,6 +40,14 @@ class HasBattery(Protocol):
 
     def read_battery(self) -> Battery:
         """The newest that is known. Never waits for news."""
+
+
+@runtime_checkable
+class ReportsPlant(Protocol):
+    """What a driver has too whose device knows its own gains, limits, mass or delays; asked once, after `connect`."""
+
+    def read_plant(self) -> Mapping[str, float]:
+        """What is known of it, by the names of `hardware.plant`, such as "left_knee_joint.stiffness", in SI units."""
 
 
 def load_driver(name: str, spec: RobotSpec, **options: Any) -> Driver:

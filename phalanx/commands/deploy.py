@@ -51,7 +51,7 @@ def deploy(
             raise ValueError("--trusted-keys: a team file names its own, as trusted_keys: [...]")
         return _deploy_team(subjects, out_dir or fresh_folder(Path("runs/deploy")), json)
     from deploy.bundle import load_bundle
-    from phalanx.verdict import warn_of_refused
+    from phalanx.verdict import warn_of_files
 
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:
@@ -60,7 +60,7 @@ def deploy(
     policies = {str(file): bundle.contract for file, bundle in bundles.items()}
     if out_dir is not None and (out_dir.is_file() or (out_dir.is_dir() and any(out_dir.iterdir()))):
         raise ValueError(f"--out {out_dir}: exists already; give a new folder")
-    warn_of_refused(bundles)
+    warn_of_files(bundles)
     if find_spec("torch") is None:  # for the report; said before anything flies
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
     from phalanx.mission import plan_mission  # takes seconds: what is wrong with the files is said before

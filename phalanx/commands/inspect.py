@@ -66,6 +66,7 @@ def show_contract(bundle: "Bundle", probe_error: float, path: Path, verified: di
     print_section("Channels that are driven", ("channel", "range", "meaning"), channels)
     memory = [(m.input, m.output, _initial(m.initial)) for m in contract.memory]
     print_section("Memory from one period to the next", ("input", "fed from", "at the start"), memory)
+    show_plant(contract)
     print_section("Shield", (), shield_in_words(contract))
     p = contract.provenance
     origin = [
@@ -79,6 +80,27 @@ def show_contract(bundle: "Bundle", probe_error: float, path: Path, verified: di
 
         origin.append(("verification", verdict_in_words(verified)))
     print_section("Origin", (), origin)
+
+
+def show_plant(contract: "Contract") -> None:
+    """Print what the policy was trained on, and what a robot that it flies may have."""
+    from deploy.contract.plant import allowed_values
+    from deploy.runtime.compatibility import UNSTATED
+    from hardware.plant import JOINT_QUANTITIES
+
+    plant = contract.plant
+    if plant is None:
+        print_section("Plant", (), [("-", f"the file {UNSTATED}")])
+        return
+    own = {f"{joint.name}.{name}" for joint in plant.joints for name in JOINT_QUANTITIES}
+    allowed = allowed_values(plant, contract.robot.mass_kg)
+    rows = [(name, f"{low:.5g} .. {high:.5g}") for name, (low, high) in allowed.items() if name not in own]
+    print_section(f"Plant: takes {plant.control_interface}; a robot may have", ("quantity", "range"), rows)
+    joints = [(joint.name, *(f"{getattr(joint, name):.4g}" for name in JOINT_QUANTITIES)) for joint in plant.joints]
+    title = "Joints that it was trained on, in rad or m, s, N m or N, before the ranges below"
+    print_section(title, ("joint", *JOINT_QUANTITIES), joints, whole=range(1 + len(JOINT_QUANTITIES)))
+    ranges = [(r.event, r.parameter, f"{r.low:.4g} .. {r.high:.4g}", r.varies) for r in plant.trained_ranges]
+    print_section("Varied in training", ("event", "parameter", "range", "of the plant"), ranges)
 
 
 def shield_in_words(contract: "Contract") -> list[tuple[str, ...]]:

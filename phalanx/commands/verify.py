@@ -8,7 +8,7 @@ import tyro
 from hardware.ranges import check_range
 from phalanx.console import make_progress, out, print_json
 from phalanx.options import Count, Counts, RunFlag, check_robots, check_run
-from phalanx.verdict import figures_of, gate_in_words, team_in_words, why_no_parity
+from phalanx.verdict import figures_of, gate_in_words, team_in_words, warn_of_unstated, why_no_parity
 
 
 def verify(
@@ -41,7 +41,10 @@ def verify(
 
     if run is not None:
         check_run(run)
-    contracts = [load_bundle(file).contract for file in files]  # a bad file is answered before torch is loaded
+    bundles = [load_bundle(file) for file in files]  # a bad file is answered before torch is loaded
+    contracts = [bundle.contract for bundle in bundles]
+    for file, bundle in zip(files, bundles, strict=True):
+        warn_of_unstated(file, bundle)
     from policies.evaluation.verify import VerifyCfg, team_sizes
     from policies.evaluation.verify import verify as check
 

@@ -11,7 +11,8 @@ import torch
 
 from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.contract import Contract
-from deploy.runtime import PolicyRuntime
+from deploy.runtime import PolicyRuntime, check_robot
+from hardware import load_robot
 from hardware.ranges import check_fields, check_range
 from policies.checkpoint import load_checkpoint
 from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load_team
@@ -62,6 +63,10 @@ def verify(
     probes = [self_test(bundle, str(file)) for bundle, file in zip(bundles, paths, strict=True)]
     task, team = load_team(bundles)
     demands = load_task(task)
+    for bundle, file in zip(bundles, paths, strict=True):
+        group = group_of(bundle.contract)
+        if group in demands.groups:
+            check_robot(bundle.contract, load_robot(demands.groups[group].robot), str(file))
     least = demands.min_success if cfg.min_success is None else cfg.min_success
     starts = starts_for(least) if cfg.num_worlds is None else cfg.num_worlds
     most = demands.max_collisions if cfg.max_shielded_collisions is None else cfg.max_shielded_collisions

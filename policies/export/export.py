@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from deploy.bundle.probes import Probes, ProbeSequence, record_sequence
-from deploy.contract import Contract, MemorySpec, Provenance, TeamSpec, robot_interface
+from deploy.contract import Contract, MemorySpec, Provenance, TeamSpec, make_plant, robot_interface
 from deploy.contract.tensor_specs import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS
 from deploy.shield import make_shield_params
 from hardware import load_robot
@@ -100,6 +100,7 @@ def make_contract(graph: GraphController, content: Mapping[str, Any], task: Task
         objects=graph.objects,
         team=TeamSpec(content["run"]["num_agents"], cfg.observation.peer_range_m, cfg.observation.max_peers),
         shield=asdict(make_shield_params(robot, **cfg.shield)),
+        plant=make_plant(robot, describe(cfg.randomisation)),
         provenance=_provenance(task, content),
     )
 

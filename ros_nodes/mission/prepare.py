@@ -19,7 +19,8 @@ from ros_nodes.mission.mission import Member, Mission, save_mission, yaw_of
 from ros_nodes.mission.team_file import Team
 
 PLAN, PARAMETERS = "plan.json", "params.yaml"
-OF_A_DRIVER = ("robot_type", "base_pose")  # parameters of a robot's policy that its driver has too
+# Parameters of a robot's policy that its driver has too.
+OF_A_DRIVER = ("robot_type", "base_pose", "bundle", "trusted_keys")
 ShieldOf = dict[str, ShieldParams | JointShieldParams]  # robot by name
 
 

@@ -11,12 +11,12 @@ from sensor_msgs.msg import JointState
 
 from deploy.shield.authority import State
 from hardware import load_robot
-from hardware.drivers import Driver, HasBattery, load_driver
+from hardware.drivers import Driver, HasBattery, ReportsPlant, load_driver
 from hardware.types import RobotState
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.loop import Deadlines
-from ros_nodes.lifecycle.parameters import declare, declare_base_pose
+from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_trusted_keys
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import BatteryPublisher
 from ros_nodes.messages.conversion import MessageError, base_frame, empty_state
@@ -46,6 +46,9 @@ class DriverNode(ThreadNode):
         self._name = declare(self, "robot_name", own, "Name of this robot: its namespace and tf prefix.")
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._path = declare(self, "driver", "", "Class of the driver: package.module:Class.")
+        text = "Policy file (.onnx) for whose plant the robot has to be, where its driver reports one; empty for any."
+        self._bundle = declare(self, "bundle", "", text)
+        self._trusted_keys = declare_trusted_keys(self)
         self._options = declare(self, "options", "{}", "Options of the driver, a JSON object.")
         self._command_timeout_s = declare(
             self, "command_timeout_s", 0.5, "The robot is stopped when no command has come for so long, s.", 0.05, 2.0
@@ -60,6 +63,10 @@ class DriverNode(ThreadNode):
             raise ValueError(f"parameter 'options' is {self._options!r}: expected a JSON object")
         self._driver = load_driver(self._path, spec, **options)
         self._driver.connect()
+        if self._bundle and isinstance(self._driver, ReportsPlant):
+            from deploy.runtime.compatibility import check_driver  # onnxruntime: only for a driver that reports one
+
+            check_driver(self._bundle, self._driver.read_plant(), self._trusted_keys)
         self._period_s = 1 / spec.sensor_hz
         self._bolted: RobotState | None = None
         if spec.fixed_base:

@@ -69,7 +69,7 @@ class PolicyNode(TurnNode):
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
-        load = partial(PolicyRuntime.load, robot=spec, trusted=self._trusted_keys)
+        load = partial(PolicyRuntime.load, robot=spec, trusted=self._trusted_keys, warn=self.get_logger().warning)
         peer_clocks(self.hub, self.clock, self.robot_name)  # so that its computer is asked, where it has no shield
         self._runtime = SwapRuntime(load(self._bundle), self._bundle, self._tell)
         serve_swaps(self, self._runtime, load)

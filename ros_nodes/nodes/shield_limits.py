@@ -1,6 +1,6 @@
 """The limits of a shield as parameters of its node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -33,8 +33,10 @@ def declare_limits(node: Node, spec: RobotSpec, trained: Mapping[str, Any]) -> A
     return make_shield_params(spec, **values)
 
 
-def limits_of_bundle(file: str, spec: RobotSpec, trusted_keys: Sequence[str]) -> tuple[Mapping[str, Any], str]:
-    """What the policy was trained behind, and the file's fingerprint.
+def limits_of_bundle(
+    file: str, spec: RobotSpec, trusted_keys: Sequence[str], warn: Callable[[str], object]
+) -> tuple[Mapping[str, Any], str]:
+    """What the policy was trained behind, and the file's fingerprint; `warn` hears of what the file does not state.
 
     BundleError, a ValueError, for a file that is not for this robot or signed by none of `trusted_keys`.
     """
@@ -42,5 +44,5 @@ def limits_of_bundle(file: str, spec: RobotSpec, trusted_keys: Sequence[str]) ->
     from deploy.runtime.compatibility import check_robot
 
     bundle = load_bundle(file, trusted_keys)
-    check_robot(bundle.contract, spec, file)
+    check_robot(bundle.contract, spec, file, warn)
     return bundle.contract.shield, bundle.fingerprint

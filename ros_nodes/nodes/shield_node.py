@@ -288,7 +288,7 @@ class ShieldNode(TurnNode):
             if self._trusted_keys and not self._fingerprint:
                 raise ValueError("trusted_keys: a bundle or a fingerprint is needed to know the policy file by")
             return {}
-        limits, fingerprint = limits_of_bundle(self._bundle, spec, self._trusted_keys)
+        limits, fingerprint = limits_of_bundle(self._bundle, spec, self._trusted_keys, self.get_logger().warning)
         self._fingerprint = self._fingerprint or fingerprint
         return limits
 

@@ -73,11 +73,15 @@ class SimulatedRobotsNode(ThreadNode):
 
     def configure(self) -> None:
         os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is drawn, and a graphics library takes long to load
-        from ros_nodes.simulation.simulated_team import SimulatedTeam  # MuJoCo: only here
+        from deploy.runtime.compatibility import check_driver  # onnxruntime, and MuJoCo: only here
+        from ros_nodes.simulation.simulated_team import SimulatedTeam
 
         mission = load_mission(self._mission)
         specs = [load_robot(member.robot) for member in mission.team]
         self._team = SimulatedTeam(mission, 1 / self._physics_hz, self._noise, self._seed, self._command_latency_s)
+        for member, robot in zip(mission.team, self._team.robots, strict=True):
+            if member.bundle:  # as a driver's: the model of a robot may be another than its specification says
+                check_driver(member.bundle, robot.plant())
         self._sensor_every = [self._every(spec.sensor_hz) for spec in specs]
         self._control_every = min(self._every(spec.control_hz) for spec in specs)
         named = list(zip(specs, mission.names, strict=True))

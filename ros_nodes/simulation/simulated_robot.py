@@ -69,6 +69,22 @@ class SimulatedRobot:
         joint_pos, joint_vel = np.split(row[13:], 2)
         return RobotState(joint_pos, joint_vel, *split_base(row), age=np.zeros(()))
 
+    def plant(self) -> dict[str, float]:
+        """What its model has, by the names of `hardware.plant`: as a driver would report it."""
+        model, index, joints = self._data.model, self._index, self.spec.joints
+        dof = index.joint_qvel[0]
+        found = {"mass_kg": model.body_mass[index.bodies[0]].sum()}
+        for joint, column in zip(joints, dof, strict=True):
+            found[f"{joint.name}.armature"] = model.dof_armature[column]
+            found[f"{joint.name}.friction"] = model.dof_frictionloss[column]
+        for actuator, number in zip(index.ctrl_index[0], self.spec.joint_of_channel, strict=True):
+            if number >= 0:
+                name = joints[number].name
+                found[f"{name}.stiffness"] = model.actuator_gainprm[actuator, 0]
+                found[f"{name}.damping"] = -model.actuator_biasprm[actuator, 2]
+                found[f"{name}.max_effort"] = model.actuator_forcerange[actuator, 1]
+        return {name: float(value) for name, value in found.items()}
+
     def true_row(self) -> np.ndarray:
         """(13 + 2 J,) how it really is: base pose and velocities in the body, joint positions and velocities."""
         data, index = self._data, self._index
