@@ -173,7 +173,7 @@ def test_an_arm_that_loses_its_encoders_in_motion_comes_to_rest_from_memory(arm)
     stand = in_motion(arm)
     start, heading = stand.pos, stand.vel
     stand.run(0.2, request=stand.high, state=None)
-    np.testing.assert_allclose(stand.shield._state.joint_pos, stand.pos, atol=0.06)  # dead-reckoned
+    np.testing.assert_allclose(stand.shield._known.state.joint_pos, stand.pos, atol=0.06)  # dead-reckoned
     stand.run(1.3, request=stand.high, state=None)
     assert stand.modes[-1] is Mode.HOLD and (np.abs(stand.vel) < 0.02).all()
     assert ((stand.pos - start) * np.sign(heading) < 0.25 * np.abs(heading) + 0.1).all()
@@ -194,7 +194,7 @@ def test_a_measurement_that_overtook_another_is_dropped(arm):
     overtaken = replace(stand.state(), age=np.array(0.05), joint_pos=stand.state().joint_pos + np.float32(0.1))
     _, report = stand.step(state=overtaken)
     assert report.mode is Mode.NOMINAL
-    np.testing.assert_allclose(stand.shield._state.joint_pos, stand.home, atol=0.01)
+    np.testing.assert_allclose(stand.shield._known.state.joint_pos, stand.home, atol=0.01)
 
 
 def test_late_inputs_are_named_before_they_trip(arm):

@@ -228,7 +228,7 @@ def test_a_measurement_that_overtook_another_is_dropped():
     flight = Flight().after_ramp()
     overtaken = broken(flight.state(), age=np.array(0.05), base_pos=np.array([0.3, 0.0, 1.0]))
     _, report = flight.step(state=overtaken)
-    assert report.mode is Mode.NOMINAL and flight.shield._state.base_pos[0] < 0.1
+    assert report.mode is Mode.NOMINAL and flight.shield._known.state.base_pos[0] < 0.1
     for _ in range(PARAMS.act_periods + 1):
         _, report = flight.step(state=overtaken, dt_s=0.0)
     assert report.mode is Mode.NOMINAL  # time stands still: nothing is late
