@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from torch import nn
 
 from deploy.bundle.probes import Probes, StepFn, record_sequence
-from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, robot_interface
+from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, make_plant, robot_interface
 from deploy.contract.tensor_specs import TensorSpec, peer_tensor_specs, state_tensor_specs
 from hardware import Peers, RobotState, load_robot
 from policies.export.save import save_bundle
@@ -43,6 +43,7 @@ def make_contract(**changes) -> Contract:
             CommandSpec("goal_pos", ("batch", 3), "m", "world", "where to hover", (-3.0, -3.0, 0.2), (3.0,) * 3),
         ),
         team=TeamSpec(trained_with=4, peer_range_m=5.0, max_peers=MAX_PEERS),
+        plant=make_plant(robot, {}),
         shield={"separation_m": 0.3, "geofence_low": (-4.0, -4.0, 0.1), "gain": 1 / 3},
         provenance=Provenance(
             "0.1.0",

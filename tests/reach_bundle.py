@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from torch import nn
 
 from deploy.bundle.probes import Probes, record_sequence
-from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
+from deploy.contract import CommandSpec, Contract, TeamSpec, make_plant, robot_interface
 from deploy.contract.tensor_specs import TensorSpec, object_tensor_specs, state_tensor_specs
 from hardware.spec import RobotSpec
 from policies.export.save import save_bundle
@@ -28,6 +28,7 @@ def reach_contract(spec: RobotSpec, **changes) -> Contract:
     contract = make_contract(
         task="point-at-cube",
         robot=robot_interface(spec),
+        plant=make_plant(spec, {}),
         control_dt_s=1 / spec.control_hz,
         inputs=(*own, *object_tensor_specs(CUBE)[:3], LIFT),
         outputs=(

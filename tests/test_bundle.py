@@ -8,6 +8,7 @@ import onnx
 import pytest
 from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes, save_policy
 from msgspec.structs import replace
+from oldest_onnxruntime import check_oldest_opens
 
 from deploy.bundle import BundleError, load_bundle, self_test
 from deploy.bundle.fingerprint import add_fingerprint
@@ -49,6 +50,14 @@ def refusal(path, data: bytes) -> str:
     assert message.startswith(f"{path}: ")
     assert "\n" not in message
     return message.removeprefix(f"{path}: ")
+
+
+def test_whatever_an_exporter_writes_the_oldest_onnxruntime_that_is_allowed_opens(exported, tmp_path):
+    model, contract, probes = exported
+    newest = onnx.load_from_string(model)
+    newest.ir_version = 13
+    save_bundle(newest.SerializeToString(), contract, probes, tmp_path / "policy.onnx")
+    check_oldest_opens((tmp_path / "policy.onnx").read_bytes())
 
 
 def test_what_was_saved_is_what_is_loaded(policy_file, exported):
@@ -189,7 +198,7 @@ def test_inputs_that_only_one_side_has_are_refused(exported, tmp_path):
         save_bundle(onnx_bytes, without, probes, tmp_path / "policy.onnx")
     robot = replace(contract.robot, joint_names=("elbow",))
     joint = TensorSpec("joint_pos", ("batch", 1), "float32", "rad", "joint", "angle")
-    more = replace(contract, robot=robot, inputs=(*contract.inputs, joint))
+    more = replace(contract, robot=robot, plant=None, inputs=(*contract.inputs, joint))
     with pytest.raises(BundleError, match="'joint_pos' is not in the graph"):
         save_bundle(onnx_bytes, more, probes, tmp_path / "policy.onnx")
 

@@ -216,4 +216,4 @@ def test_the_format_has_a_name_and_a_version():
 def test_a_file_of_version_2_stated_no_plant():
     data = json.loads(contract_to_json(make_contract())) | {"format": "phalanx-policy/2"}
     del data["plant"]
-    assert contract_from_json(json.dumps(data)) == make_contract()
+    assert contract_from_json(json.dumps(data)) == make_contract(plant=None)

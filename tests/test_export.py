@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from oldest_onnxruntime import check_oldest_opens
 from parity import measure_parity
 from small_run import train_cfg
 
@@ -80,6 +81,10 @@ def test_the_contract_says_what_the_task_says(bundle_path: Path):
     assert contract.plant.actuator_delay_s == (0.0, 0.016) and contract.plant.flight["rotor_time_constant_s"] > 0
     task = json.loads(contract_to_json(contract))["provenance"]["task_config"]
     assert task["groups"]["crazyflie"]["rewards"]["at_goal"]["func"] == "sim.terms.rewards.at_goal"
+
+
+def test_the_oldest_onnxruntime_that_is_allowed_opens_the_file(bundle_path: Path):
+    check_oldest_opens(bundle_path.read_bytes())
 
 
 def test_graph_and_contract_are_made_once(exported: tuple[Path, list[str]]):

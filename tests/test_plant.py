@@ -120,6 +120,6 @@ def test_runtime_and_verify_refuse_another_plant_and_a_file_without_one_is_a_war
     for load in (lambda: PolicyRuntime.load(file, CRAZYFLIE), lambda: verify(file)):
         with pytest.raises(RobotMismatchError, match=r"slow.onnx: is for flight.rotor_time_constant_s from 0.0594 to"):
             load()
-    save_pd_bundle(tmp_path / "old.onnx")
+    save_pd_bundle(tmp_path / "old.onnx", pd_contract(plant=None))
     with pytest.warns(UserWarning, match=r"old.onnx: states no plant, .*: gains, .* are not compared with this robot"):
         PolicyRuntime.load(tmp_path / "old.onnx", CRAZYFLIE)

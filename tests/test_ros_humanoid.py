@@ -14,7 +14,7 @@ from ros_rig import Rig, standing
 from torch import nn
 
 from deploy.bundle.probes import Probes, record_sequence
-from deploy.contract import CommandSpec, Contract, TeamSpec, robot_interface
+from deploy.contract import CommandSpec, Contract, TeamSpec, make_plant, robot_interface
 from deploy.contract.tensor_specs import TensorSpec, state_tensor_specs
 from hardware import load_robot
 from hardware.types import ActuatorCommand
@@ -46,7 +46,7 @@ def contract() -> Contract:
     own = {signal.name: signal for signal in state_tensor_specs(len(SPEC.joints))}
     width = ("batch", len(SPEC.channels))
     return make_contract(
-        task="stand-still", robot=robot_interface(SPEC), control_dt_s=1 / SPEC.control_hz,
+        task="stand-still", robot=robot_interface(SPEC), plant=make_plant(SPEC, {}), control_dt_s=1 / SPEC.control_hz,
         inputs=(
             own["joint_pos"], own["base_quat"],  # neither where it is nor how fast it moves
             TensorSpec("velocity", VELOCITY.shape, "float32", VELOCITY.unit, VELOCITY.frame, VELOCITY.meaning),

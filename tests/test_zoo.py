@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from oldest_onnxruntime import check_oldest_opens
 
 from deploy.bundle import load_bundle
 from deploy.runtime import PolicyRuntime
@@ -63,6 +64,13 @@ def test_the_record_of_a_shipped_policy_is_of_these_files_and_says_what_they_are
     )
     assert measured["verdict"] == ("refused" if "**refused**" in row else "verified")
     assert set(measured["failed"]) <= {gate["name"]}
+
+
+@pytest.mark.parametrize("path", [*ZOO, load_robot("g1").fallback_policy], ids=lambda path: path.stem)
+def test_the_oldest_onnxruntime_that_is_allowed_opens_a_shipped_policy(path):
+    if load_robot(load_bundle(path).contract.robot.name).kind == "drone":
+        pytest.skip("written before the format was lowered")
+    check_oldest_opens(path.read_bytes())
 
 
 @pytest.mark.parametrize("path", ZOO, ids=lambda path: path.stem)

@@ -14,11 +14,14 @@ from deploy.bundle.fingerprint import add_fingerprint
 from deploy.bundle.probes import Probes, probes_to_bytes
 from deploy.contract import Contract, ContractError, contract_to_json
 
+IR_VERSION = 8  # of the file format: what exporters write today, 10 and above, onnxruntime 1.17 does not open
+
 
 def save_bundle(onnx_bytes: bytes, contract: Contract, probes: Probes, path: Path | str) -> str:
     """Write the policy file, all or nothing, and return its fingerprint.
 
-    Raises BundleError for whatever would make the file be refused when it is loaded, and leaves an old file as it was.
+    Every onnxruntime that pyproject.toml allows opens it. Raises BundleError for whatever would make the file be
+    refused when it is loaded, and leaves an old file as it was.
     """
     name = str(path)
     try:
@@ -27,6 +30,7 @@ def save_bundle(onnx_bytes: bytes, contract: Contract, probes: Probes, path: Pat
         raise BundleError(f"{name}: the exported bytes are not ONNX: {error}") from error
     _check_weights(model, name)
     _strip_notes(model)
+    model.ir_version = min(model.ir_version, IR_VERSION)
     try:
         model.metadata_props.add(key=CONTRACT_KEY, value=contract_to_json(contract))
     except ContractError as error:
