@@ -69,7 +69,8 @@ class Known:
         if 0.0 <= now_s - last_s <= self._params.clock_jump_s:
             return ""
         self.measured_s = dict.fromkeys(INPUTS, now_s)  # ages on the new clock start here
-        return f"clock jumped by {now_s - last_s:.3f} s"
+        stood = ", or the shield stood still" if now_s > last_s else ""
+        return f"clock jumped by {now_s - last_s:.3f} s{stood}"
 
     def take_state(self, state: RobotState | None, sent: np.ndarray, is_off: bool) -> tuple[str, str]:
         """Also why the state was wrong, though it is taken: measurements that disagree for so long are right.

@@ -81,6 +81,11 @@ class ShieldStatus:
             }
         return due
 
+    @property
+    def summary(self) -> dict[str, str]:
+        """Who has the robot, and why; empty before the first cycle."""
+        return {key: str(self._values[key]) for key in (STATE, MODE, REASON) if key in self._values}
+
     def message(
         self, time_ns: int, peers: Mapping[str, float | None] = MappingProxyType({}), sharing: Sequence[str] = ()
     ) -> DiagnosticArray:

@@ -23,6 +23,7 @@ class PeersSay:
 
     def __init__(self, node: ManagedNode, robot: str, names: Sequence[str], silent_s: float):
         """`robot`: this one; `silent_s`: age of its messages at a peer from which on that one does not hear it."""
+        self._logger = node.get_logger()
         self._robot, self._names, self._silent_s = robot, list(names), silent_s
         self._says = [ShieldSays(node, f"/{name}/status") for name in names]
         self._said: list[ShieldMode | None] = [None] * len(names)
@@ -38,14 +39,25 @@ class PeersSay:
                 self._said[slot], self._heard_s[slot] = new, now_s
             if (said := self._said[slot]) is None:
                 continue
-            age_s = said.peers.get(self._robot)
-            hears = age_s is not None and age_s <= self._silent_s
-            fresh = now_s - self._heard_s[slot] <= SAID_S
-            self.sharing.shares[slot] = said.shares and hears and says.alone and fresh
+            why_not = self._why_not(slot, said, now_s)
+            if self.sharing.shares[slot] and why_not and said.state not in RESTS:
+                self._logger.warning(f"{self._names[slot]} does not keep its distance any more: {why_not}")
+            self.sharing.shares[slot] = not why_not
             keeps = said.separation_m if isfinite(said.separation_m) else 0.0
             self.sharing.separation_m[slot] = keeps if 0.0 < keeps <= FARTHEST_M else 0.0
             self._rest[slot] = said.state in RESTS
         self._any_rests = bool(self._rest.any())
+
+    def _why_not(self, slot: int, said: ShieldMode, now_s: float) -> str:
+        """Why a peer does not do its half, or an empty string."""
+        if not self._says[slot].alone:
+            return "a second shield speaks for it"
+        if now_s - self._heard_s[slot] > SAID_S:
+            return "its shield is silent"
+        if not said.shares:
+            return f"it is {said.label}"
+        age_s = said.peers.get(self._robot)
+        return "" if age_s is not None and age_s <= self._silent_s else "it does not hear this robot"
 
     @property
     def names(self) -> list[str]:

@@ -264,10 +264,11 @@ class ShieldNode(TurnNode):
         self._battery_state = (self._battery.take() or (self._battery_state,))[0]
 
     def health(self) -> tuple[str, dict[str, str]]:
-        """The charge and other computers' clocks; a warning where the one is low, or one of the others differs."""
+        """Who has the robot, its charge, other computers' clocks; a warning where one is low, or another differs."""
         state, clocks = self._battery_state, self._clocks
         warnings = [battery.too_empty(state, self._least_charge), *(clocks.differing() if clocks else [])]
         values = (battery.values(state) if state else {}) | (clocks.diagnostics() if clocks else {})
+        values |= self._status.summary
         return "; ".join(filter(None, warnings)), values
 
     def _keep_stop(self, reason: str) -> None:
