@@ -36,6 +36,35 @@ def thrust_and_rates(thrust_n: tuple[float, float], rate_rad_s: float, yaw_rate_
     )
 
 
+Axes: TypeAlias = tuple[float, float, float]  # roll, pitch, yaw
+Span: TypeAlias = tuple[float, float]  # least and most
+
+
+@dataclass(frozen=True, slots=True)
+class RateLoop:
+    """The body-rate controller of a multirotor's firmware, its mixer and its rotors, as they are published.
+
+    A rotor's signal is 0 to 1. The derivative is that of the measured rate, so that a new set-point does not kick.
+    """
+
+    rate_hz: float
+    proportional: Axes  # signal per rad/s
+    integral: Axes  # signal per rad
+    derivative: Axes  # signal per rad/s^2
+    integral_limit: Axes  # of the summed error of the rate, rad
+    output_limit: float  # of each axis, signal
+    gyro_cutoff_hz: float  # two-pole low-pass of what the gyroscope measures
+    derivative_cutoff_hz: float  # another one, of its derivative; 0 for none
+    shares: Axes  # of each axis' output in the signal of a rotor
+    yaw_yields: bool  # the mixer gives up yaw, then roll and pitch, before a rotor's signal leaves 0 to 1; without it
+    # all rotors slow down alike until the fastest one is in range, and thrust is what pays
+    idle: float  # least signal of a rotor
+    curve: Span  # (a, e): share of full thrust = (a + (1 - a) signal)^e
+    torque_ratio_m: float  # yaw torque of a rotor, N m per N of its thrust
+    lag_s: Span  # time constant of a rotor's thrust, rising and falling, s
+    variation: Mapping[str, Span]  # randomisation term's parameter -> range that hardware shows
+
+
 @dataclass(frozen=True, slots=True)
 class FlightModel:
     """What a multirotor's shield and back-up controller need to know of its dynamics."""
@@ -48,6 +77,7 @@ class FlightModel:
         tuple[float, float], ...
     ] = ()  # of each rotor's axis, m, body; without them it blows no air down
     propeller_radius_m: float = 0.0
+    rate_loop: RateLoop | None = None  # of the firmware; None where none is published
 
 
 @dataclass(frozen=True, slots=True)

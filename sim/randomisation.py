@@ -112,6 +112,30 @@ def battery_sag(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, 
     robots.strength[worlds, :, 0] *= 1.0 - lost
 
 
+def rate_loop(
+    robots: RobotGroup, worlds: Tensor, generator: torch.Generator, gain: Range, lag: Range, trim: Range, own: float
+) -> None:
+    """Rate loop and rotors of each drone: a factor on each part of the PID, and one on the rotors' lag.
+
+    Each rotor gives 1 + `trim` of its thrust. A share `own` of the drones has the model's own loop instead.
+    """
+    if robots.rate_loops is None:
+        raise ValueError(
+            "rate_loop: drones of this task fly by their model's own loop; give its group `rate_loop=True`"
+        )
+    state, count = robots.rate_loops.state, (len(worlds), robots.num_robots)
+    state["gain"][worlds] = _uniform((*count, 3), gain, generator)
+    state["lag"][worlds] = _uniform((*count, 1), lag, generator)
+    state["trim"][worlds] = 1.0 + _uniform((*count, state["trim"].shape[-1]), trim, generator)
+    state["slow"][worlds] = torch.rand(count, generator=generator) < own
+
+
+def lost_commands(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
+    """Lose the next command of a share of the robots, who hold the last one. For intervals of (0, 0)."""
+    count = len(worlds), robots.num_robots
+    robots.lost[worlds] = torch.rand(count, generator=generator) < _uniform(count, share, generator)
+
+
 def motor_failure(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, probability: float) -> None:
     """With `probability` the drives of one robot of a world stop for good; of each world one at most. For intervals."""
     struck = torch.rand(len(worlds), generator=generator) < probability

@@ -138,6 +138,9 @@ class GroupCfg:
     means: Mapping[str, MeanTerm] = field(default_factory=dict)  # what success along the way is measured by
     noise: Noise
     randomisation: Mapping[str, EventTerm]
+    rate_loop: bool = (
+        False  # drones fly by their firmware's rate loop, at its rate; else by their model's own, slower one
+    )
     update_commands: UpdateCommandsFunc | None = None  # moves the commands during an episode
     baseline: Term | None = None  # func(inputs, **params) -> target (..., U): a controller without training
     # algorithm -> fields that it overrides, its own or those of the network that it learns

@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
-from hardware.rotation import rotate_inverse
+from hardware.rotation import rotate, rotate_inverse
 from hardware.types import Peers, RobotState
+from sim.envs.rate_loop import RateLoops
 from sim.noise import Noise, add_error, error_scale
 from sim.physics import Physics
 from sim.scenes.scene import GroupIndex, rest_command
@@ -26,8 +27,19 @@ class RobotGroup:
     What changes from step to step are the attributes that `RobotsState` names.
     """
 
-    def __init__(self, group: GroupIndex, physics: Physics, decimation: int, first: int, team: int):
-        """Robots `first` and up of the `team` that hears each other; no delays, actuators at their nominal strength."""
+    def __init__(
+        self,
+        group: GroupIndex,
+        physics: Physics,
+        decimation: int,
+        first: int,
+        team: int,
+        rate_loops: RateLoops | None = None,
+    ):
+        """Robots `first` and up of the `team` that hears each other; no delays, actuators at their nominal strength.
+
+        With `rate_loops` those turn commands into forces, in the place of the model's actuators.
+        """
         self.group, self.robot, self.physics = group, group.robot, physics
         self.decimation, self.num_robots = decimation, group.num_robots
         self.max_delay_steps = 2 * decimation - 1  # how far back physics remembers
@@ -40,6 +52,8 @@ class RobotGroup:
         self.actuator_delay = torch.zeros(w, n, dtype=torch.long)  # physics steps
         self.sensor_delay = torch.zeros(w, n, dtype=torch.long)
         self.network_delay = torch.zeros(w, n, dtype=torch.long)
+        self.lost = torch.zeros(w, n, dtype=torch.bool)  # robots that the next command does not reach
+        self.rate_loops = rate_loops
         self.dropout = torch.zeros(w)  # share of messages between robots that are lost
         self.bias = torch.zeros(w, n, 12 + 2 * j)  # rad, m, ...: as Noise.per_column
         home = [joint.home for joint in self.robot.joints]
@@ -58,12 +72,24 @@ class RobotGroup:
         self._forces, self._forces_any = torch.tensor(forces), any(forces)
         self._substep = torch.arange(decimation).view(1, -1, 1, 1)
         self._ctrl_index = torch.as_tensor(group.ctrl_index).flatten()
+        self._path = self.sent.unsqueeze(1)  # (W, n, N, U) set-points of this control step, late as they are
         self._columns = torch.as_tensor(_columns(group, physics.scene.model.nq))
+        self._base_qvel = torch.as_tensor(group.base_qvel).flatten()
         self._fixed = torch.as_tensor(group.base_pose).float()
         joints = torch.tensor(self.robot.joint_of_channel)
         self._positioning = (joints >= 0).nonzero().squeeze(-1)  # channels that set a joint's position ...
         self._positioned = joints[self._positioning]  # ... and those joints
         self._error_scale = torch.tensor(error_scale(self.robot))
+
+    @property
+    def loop_state(self) -> dict[str, Tensor]:
+        """What rate loops remember, by name, (W, N, ...); empty without them."""
+        return {} if self.rate_loops is None else self.rate_loops.state
+
+    @loop_state.setter
+    def loop_state(self, state: dict[str, Tensor]) -> None:
+        if self.rate_loops is not None:
+            self.rate_loops.state = state
 
     def place(self, worlds: Tensor, start: Start, qpos: Tensor, qvel: Tensor, act: Tensor) -> None:
         """Write a start into qpos (K, nq), qvel (K, nv) and act (K, na): at home and at rest where nothing is said.
@@ -87,6 +113,9 @@ class RobotGroup:
         self.sent[worlds] = rest
         self.received[worlds] = torch.inf
         self.force[worlds] = 0.0
+        self.lost[worlds] = False
+        if self.rate_loops is not None:
+            self.rate_loops.start(worlds)
 
     def add_force(self, force: Tensor | None) -> Tensor | None:
         """`force` (W, nv) with what blows on these robots; None as long as nothing does."""
@@ -98,18 +127,35 @@ class RobotGroup:
         return force
 
     def thrust(self) -> Tensor:
-        """The thrust (W, N) that drives give for what was sent last, N, without their lag."""
+        """Thrust (W, N) N of the drives: of the rotors now; without a rate loop what was sent last, without lag."""
+        if self.rate_loops is not None:
+            return torch.where(self.dead, 0.0, self.rate_loops.thrust())
         given = self._bent(self.sent.unsqueeze(1)).squeeze(1) * self.strength
         return torch.where(self._forces & ~self.dead.unsqueeze(-1), given, 0.0).sum(-1)
 
     def write(self, ctrl: Tensor, target: Tensor) -> None:
         """Put set-points for `target` (W, N, U) into ctrl (W, n, nu): late by the delay, as strong as drives are."""
         target = target.clamp(self._low, self._high)
+        if may_hold(self.lost):
+            target = torch.where(self.lost.unsqueeze(-1), self.sent, target)
         delay = self.actuator_delay[:, None, :, None]
         path = torch.where(self._substep < delay, self.sent.unsqueeze(1), target.unsqueeze(1))
-        path = self._bent(path) * self.strength.unsqueeze(1)
-        ctrl.index_copy_(2, self._ctrl_index, path.flatten(2).double())
-        self.sent = target
+        self._path, self.sent = path, target
+        if self.rate_loops is None:
+            path = self._bent(path) * self.strength.unsqueeze(1)
+            ctrl.index_copy_(2, self._ctrl_index, path.flatten(2).double())
+
+    def add_wrench(self, force: Tensor, substep: int) -> None:
+        """Add to `force` (W, nv) what rate loops make of the command in physics step `substep` of this control step."""
+        if self.rate_loops is None:
+            return
+        rows = self.physics.now(self._columns)
+        path = self._path[:, substep]
+        wrench = self.rate_loops.step(path, rows[..., ANG], self.strength[..., :1], self.curve)
+        wrench = torch.where(self.dead.unsqueeze(-1), 0.0, wrench)
+        lift = torch.cat([torch.zeros_like(wrench[..., :2]), wrench[..., :1]], dim=-1)
+        both = torch.cat([rotate(rows[..., QUAT], lift), wrench[..., 1:]], dim=-1)
+        force[:, self._base_qvel] += both.flatten(1).double()
 
     def _bent(self, path: Tensor) -> Tensor:
         """Forces as the thrust curve gives them, path (W, n, N, U)."""

@@ -50,6 +50,8 @@ class RobotsState:
     network_delay: Tensor
     dropout: Tensor
     bias: Tensor
+    lost: Tensor
+    loop_state: dict[str, Tensor]  # of the rate loops; empty without
     sent: Tensor
     received: Tensor
     force: Tensor

@@ -52,7 +52,9 @@ class TeamEnv:
         if len(rates) > 1:
             raise ValueError(f"task {task.name!r}: robots run at {sorted(rates)} Hz; a team needs one control rate")
         self.control_dt = 1.0 / rates.pop()
-        self.world = World(task_scene(task, num_agents), num_envs, self.control_dt, engine, device, task.scene.downwash)
+        looped = [cfg.rate_loop for cfg in task.groups.values()]
+        scene = task_scene(task, num_agents)
+        self.world = World(scene, num_envs, self.control_dt, engine, device, task.scene.downwash, looped)
         self.device = self.world.physics.device
         with on(self.device):
             self.groups = {

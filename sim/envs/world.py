@@ -8,12 +8,13 @@ from hardware import load_robot
 from hardware.rotation import rotate_inverse
 from hardware.types import ActuatorCommand, ObjectState
 from sim.envs.downwash import add_downwash
+from sim.envs.rate_loop import RateLoops, take_over
 from sim.envs.robots import ANG, LIN, POS, QUAT, RobotGroup
 from sim.noise import Noise, add_error
 from sim.physics import Physics, make_physics, on
 from sim.scenes.scene import Members, Scene, Tracked, close_loops, compose_scene
 from sim.task import Start, TaskCfg
-from sim.tracing import is_tracing
+from sim.tracing import is_tracing, untraceable
 
 Tensor = torch.Tensor
 
@@ -24,12 +25,17 @@ def task_scene(task: TaskCfg, num_agents: int | None = None, visuals: bool = Fal
         raise ValueError(
             f"task {task.name!r} is for a mixed team, whose size is fixed; {num_agents} robots were asked for"
         )
-    members = []
+    members, rates = [], []
     for cfg in task.groups.values():
         robot, count = load_robot(cfg.robot), cfg.num_agents if num_agents is None else num_agents
         bases = task.scene.bases(count) if task.scene.bases and robot.fixed_base else None
         members.append(Members(robot, count, bases))
-    return compose_scene(members, visuals=visuals, props=task.scene.props, objects=task.scene.objects)
+        if cfg.rate_loop:
+            if robot.flight is None or robot.flight.rate_loop is None:
+                raise ValueError(f"task {task.name!r}: no rate loop of a {robot.name} is published")
+            rates.append(robot.flight.rate_loop.rate_hz)
+    timestep_s = 1.0 / max(rates) if rates else None
+    return compose_scene(members, timestep_s, visuals, task.scene.props, task.scene.objects)
 
 
 class World:
@@ -46,18 +52,27 @@ class World:
         engine: str = "mujoco",
         device: str | None = None,
         downwash: bool = False,
+        rate_loops: Sequence[bool] = (),
     ):
-        """`control_dt_s` must be a whole number of the model's time steps; see `make_physics` for the engine."""
+        """`control_dt_s` must be a whole number of the model's time steps; see `make_physics` for the engine.
+
+        `rate_loops` says of each group whether its firmware's rate loop flies it, step by step; it is the scene's model
+        that gives up its own.
+        """
         self.scene, self.num_worlds, self._downwash = scene, num_worlds, downwash
         self.sim_dt, self.control_dt = float(scene.model.opt.timestep), control_dt_s
         self.decimation = round(control_dt_s / self.sim_dt)
         if abs(self.decimation * self.sim_dt - control_dt_s) > 1e-9:
             raise ValueError(f"control period {control_dt_s} s is no multiple of the time step {self.sim_dt} s")
-        self.physics: Physics = make_physics(engine, scene, num_worlds, self.decimation, device)
+        own = {i: take_over(scene.model, scene.groups[i]) for i, looped in enumerate(rate_loops) if looped}
+        self._calls = self.decimation if own else 1  # of the engine in a control step: rate loops act in between
+        calls = self._calls
+        self.physics: Physics = make_physics(engine, scene, num_worlds, self.decimation // calls, device, 2 * calls)
         sizes = [index.num_robots for index in scene.groups]
         with on(self.physics.device):
+            loops = {i: RateLoops(scene.groups[i], each, self.sim_dt, num_worlds) for i, each in own.items()}
             self.groups = [
-                RobotGroup(index, self.physics, self.decimation, sum(sizes[:i]), sum(sizes))
+                RobotGroup(index, self.physics, self.decimation, sum(sizes[:i]), sum(sizes), loops.get(i))
                 for i, index in enumerate(scene.groups)
             ]
             self._ctrl = torch.zeros(num_worlds, self.decimation, scene.model.nu, dtype=torch.float64)
@@ -85,7 +100,17 @@ class World:
             force = group.add_force(force)
         if self._downwash:
             force = add_downwash(self.groups, force)
-        self.physics.step(ctrl, force)
+        if self._calls == 1:
+            self.physics.step(ctrl, force)
+            return
+        untraceable("a firmware's rate loop")  # its physics steps, one by one in a program, take minutes to compile
+        shape = self.num_worlds, self.scene.model.nv
+        given = torch.zeros(shape, dtype=torch.float64) if force is None else force
+        for substep in range(self.decimation):
+            force = given.clone()
+            for group in self.groups:
+                group.add_wrench(force, substep)
+            self.physics.step(ctrl[:, substep : substep + 1], force)
 
     def true_objects(self) -> dict[str, ObjectState]:
         """The true state of every tracked object, (W, 1, ...), age 0."""

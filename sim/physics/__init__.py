@@ -38,17 +38,25 @@ class EngineError(ValueError):
 
 
 def make_physics(
-    engine: str, scene: Scene, num_worlds: int, steps_per_control: int, device: str | None = None
+    engine: str,
+    scene: Scene,
+    num_worlds: int,
+    steps_per_call: int,
+    device: str | None = None,
+    remembered: int = 2,
 ) -> "Physics":
     """The engine of that name; a pipeline of Brax is named behind a colon, as in "brax:spring".
 
+    A `step` is `steps_per_call` physics steps, and the last `remembered` of them can be recalled.
     `device` is "cpu", "cuda" or None, which takes an accelerator where the engine runs on one and torch sees it.
     EngineError where any of it cannot be had.
     """
     name, pipeline = check_engine(engine)
     kind = getattr(import_module(_ENGINES[name].module), _ENGINES[name].name)
     options = {"pipeline": pipeline} if pipeline else {}
-    return kind(scene, num_worlds, steps_per_control, device=device or kind.best_device(), **options)
+    return kind(
+        scene, num_worlds, steps_per_call, device=device or kind.best_device(), remembered=remembered, **options
+    )
 
 
 def check_engine(engine: str) -> tuple[str, str]:
@@ -82,7 +90,7 @@ def on_its_device(method: Method) -> Method:
 
 
 class Physics(Protocol):
-    """Many worlds of one scene (W worlds, n physics steps in a control step).
+    """Many worlds of one scene (W worlds, n physics steps in a `step`, R steps remembered).
 
     Columns number the entries of [qpos, qvel], so that position and velocity are read in one go.
     """
@@ -107,7 +115,7 @@ class Physics(Protocol):
     def recall(self, worlds: torch.Tensor, ago: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         """Entries `columns` (N, C) of `worlds` (K,) as they were `ago` (K, N) physics steps before: (K, N, C) float32.
 
-        At least one control step and as many physics steps as `ago` asks for, up to 2 n - 1, are remembered.
+        `ago` may be up to R n - 1.
         """
 
     def add_velocity(self, worlds: torch.Tensor, columns: torch.Tensor, change: torch.Tensor) -> None:

@@ -4,10 +4,10 @@ Mass, inertia, rotor arm, propeller radius, thrust range, torque ratio, thrust l
 configuration `cf21B_500` in the PyPI package drone-models 0.1.0 (MIT, `data/params.toml`, `so_rpy_rotor/params.toml`).
 """
 
-from math import acos, hypot
+from math import acos, degrees, hypot, radians
 from pathlib import Path
 
-from hardware.spec import GRAVITY, FlightModel, RobotSpec, thrust_and_rates
+from hardware.spec import GRAVITY, FlightModel, RateLoop, RobotSpec, thrust_and_rates
 
 MASS_KG = 0.04338
 ROTOR_ARM_M = 0.035355  # rotor axis to body x and to body y
@@ -18,6 +18,34 @@ ROTOR_TIME_CONSTANT_S = 0.02055366
 MAX_RATE_RAD_S = 6.0  # roll and pitch set-point; half of the firmware's default limit of 720 deg/s, rounded down
 MAX_YAW_RATE_RAD_S = 3.0
 HOVER_THRUST_N = MASS_KG * GRAVITY
+
+FULL_PWM = 65535.0  # the firmware counts rates in deg/s and a rotor's signal in 16 bits
+RATE_LOOP = RateLoop(
+    rate_hz=500.0,
+    proportional=(degrees(200.0) / FULL_PWM, degrees(200.0) / FULL_PWM, degrees(120.0) / FULL_PWM),
+    integral=(degrees(400.0) / FULL_PWM, degrees(400.0) / FULL_PWM, degrees(16.7) / FULL_PWM),
+    derivative=(degrees(2.5) / FULL_PWM, degrees(2.5) / FULL_PWM, 0.0),
+    integral_limit=(radians(33.3), radians(33.3), radians(166.7)),
+    output_limit=32767.0 / FULL_PWM,
+    gyro_cutoff_hz=80.0,
+    derivative_cutoff_hz=0.0,
+    shares=(0.5, 0.5, 1.0),
+    yaw_yields=False,
+    idle=7000.0 / FULL_PWM,
+    curve=(0.0, 1.0),
+    torque_ratio_m=0.00593893,
+    lag_s=(0.06, 0.06),
+    variation={
+        "lag": (1 / 3, 4 / 3),  # 20 to 80 ms
+        "gain": (0.5, 1.5),
+        "trim": (-0.05, 0.05),
+        "thrust": (0.8, 1.05),
+        "sag_per_s": (0.0, 0.01),
+        "actuator_delay_s": (0.0, 0.02),
+        "sensor_delay_s": (0.0, 0.02),
+        "lost": (0.0, 0.05),
+    },
+)
 
 _DRONE_MODELS = "drone-models 0.1.0, cf21B_500"
 
@@ -40,6 +68,7 @@ SPEC = RobotSpec(
         rate_time_constant_s=2 * ROTOR_TIME_CONSTANT_S,
         rotors_xy_m=tuple((x, y) for x in (ROTOR_ARM_M, -ROTOR_ARM_M) for y in (ROTOR_ARM_M, -ROTOR_ARM_M)),
         propeller_radius_m=PROPELLER_RADIUS_M,
+        rate_loop=RATE_LOOP,
         max_tilt_rad=acos(HOVER_THRUST_N / (0.8 * THRUST_MAX_N)),
     ),
     sources={
@@ -53,6 +82,14 @@ SPEC = RobotSpec(
         "rate limits": "crazyflie-firmware default rate limit 720 deg/s, halved for a policy",
         "endurance": "Bitcraze, data sheet of the Crazyflie 2.1 Brushless (114993410), version 3: 10 minutes of flight "
         "with its stock battery, 350 mAh",
+        "rate loop": "crazyflie-firmware: platform_defaults_cf21bl.h (gains, integral limits, idle thrust), pid.c, "
+        "attitude_pid_controller.c (500 Hz, 16 bits), power_distribution_quadrotor.c (mixer and its cap), "
+        "sensors_bmi088_bmp3xx.c (gyroscope's low-pass)",
+        "rate loop's rotors": "drone-models 0.1.0: thrust settles with 52, 66 and 80 ms in three of its identified "
+        "models, with 20.6 ms in so_rpy_rotor; 60 ms is about their middle, and all of them are in the range",
+        "rate loop's variation": "gains: half to one and a half of what is published; trim: rotors that differ by 5 %; "
+        "thrust, sag: 10 to 20 % less towards the end of a battery; delays: 10 to 30 ms of radio and estimator, 40 ms "
+        "in all, beside the 20 ms that a command is held; lost: up to one command in twenty, an own assumption",
         "max tilt": "keeps height at 80 % of full thrust",
         "sensor rate": "motion-capture positioning as commonly run with Crazyswarm2, 100 Hz",
     },

@@ -7,7 +7,7 @@ Masses, inertias, rotor places, rotor curves, lag and drag are those of the mode
 from math import acos, hypot, radians
 from pathlib import Path
 
-from hardware.spec import GRAVITY, FlightModel, RobotSpec, thrust_and_rates
+from hardware.spec import GRAVITY, FlightModel, RateLoop, RobotSpec, thrust_and_rates
 
 MASS_KG = 2.0 + 4 * 0.016076923  # body and rotors
 ROTOR_ARM_M = 0.174  # rotor axis to body x and to body y: 492 mm motor to motor
@@ -20,6 +20,33 @@ ROTOR_TIME_CONSTANT_S = 0.025  # slowing down; speeding up takes half of it
 MAX_RATE_RAD_S = 3.8  # roll and pitch: 220 deg/s, rounded down
 MAX_YAW_RATE_RAD_S = 1.0  # 60 deg/s, rounded down
 HOVER_THRUST_N = MASS_KG * GRAVITY
+
+RATE_LOOP = RateLoop(
+    rate_hz=400.0,
+    proportional=(0.15, 0.15, 0.2),
+    integral=(0.2, 0.2, 0.1),
+    derivative=(0.003, 0.003, 0.0),
+    integral_limit=(0.3 / 0.2, 0.3 / 0.2, 0.3 / 0.1),
+    output_limit=1.0,
+    gyro_cutoff_hz=40.0,
+    derivative_cutoff_hz=20.0,
+    shares=(0.5**0.5, 0.5**0.5, 1.0),
+    yaw_yields=True,
+    idle=0.0,
+    curve=(IDLE_SPEED_RAD_S / FULL_SPEED_RAD_S, 2.0),
+    torque_ratio_m=0.016,
+    lag_s=(0.0125, 0.025),
+    variation={
+        "lag": (0.5, 3.0),
+        "gain": (0.5, 1.5),
+        "trim": (-0.05, 0.05),
+        "thrust": (0.8, 1.05),
+        "sag_per_s": (0.0, 0.005),
+        "actuator_delay_s": (0.0, 0.02),
+        "sensor_delay_s": (0.0, 0.02),
+        "lost": (0.0, 0.02),
+    },
+)
 
 _PX4_MODEL = "PX4-gazebo-models, x500_base/model.sdf"
 _PX4_ROTOR = "PX4-gazebo-models, x500/model.sdf"
@@ -44,6 +71,7 @@ SPEC = RobotSpec(
         rate_time_constant_s=2 * ROTOR_TIME_CONSTANT_S,
         rotors_xy_m=tuple((x, y) for x in (ROTOR_ARM_M, -ROTOR_ARM_M) for y in (ROTOR_ARM_M, -ROTOR_ARM_M)),
         propeller_radius_m=PROPELLER_RADIUS_M,
+        rate_loop=RATE_LOOP,
         max_tilt_rad=min(acos(HOVER_THRUST_N / (0.8 * THRUST_MAX_N)), radians(45.0)),
     ),
     sources={
@@ -57,6 +85,11 @@ SPEC = RobotSpec(
         "rate limits": "PX4 parameters: MC_ROLLRATE_MAX, MC_PITCHRATE_MAX 220 deg/s, MPC_YAWRAUTO_MAX 60 deg/s",
         "endurance": "Holybro, https://holybro.com/products/x500-v2-kits: about 18 minutes of hover with no additional "
         "payload, tested with a battery of 5000 mAh",
+        "rate loop": "PX4-Autopilot: MC_ROLLRATE_*, MC_PITCHRATE_*, MC_YAWRATE_* and their limits "
+        "(mc_rate_control_params.c), IMU_GYRO_CUTOFF 40 Hz, IMU_DGYRO_CUTOFF 20 Hz, IMU_GYRO_RATEMAX 400 Hz, control "
+        "allocation in which yaw yields first (MC_AIRMODE 0); not simulated: the low-pass of yaw's torque",
+        "rate loop's rotors": f"{_PX4_ROTOR}: timeConstantUp 12.5 ms, timeConstantDown 25 ms",
+        "rate loop's variation": "an own assumption: the Crazyflie's, with fewer commands lost: they come by wire",
         "max tilt": "keeps height at 80 % of full thrust, at most PX4's MPC_TILTMAX_AIR of 45 deg",
         "sensor rate": "PX4 publishes vehicle_odometry at 100 Hz over uXRCE-DDS",
         "outline, landing gear": f"{_PX4_MODEL}: collision boxes of base_link",

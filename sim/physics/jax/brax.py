@@ -48,13 +48,14 @@ class BraxPhysics(JaxPhysics):
         self,
         scene: Scene,
         num_worlds: int,
-        steps_per_control: int,
+        steps_per_call: int,
         device: str = "cpu",
+        remembered: int = 2,
         pipeline: str = "generalized",
     ) -> None:
-        """`steps_per_control` physics steps make one `step`; EngineError where the pipeline cannot run the scene."""
+        """`steps_per_call` physics steps make one `step`; EngineError where the pipeline cannot run the scene."""
         jax, mjcf, self._pipeline = engine_modules(ENGINE, "brax.io.mjcf", f"brax.{pipeline}.pipeline")
-        super().__init__(jax, scene, num_worlds, steps_per_control, device)
+        super().__init__(jax, scene, num_worlds, steps_per_call, device, remembered)
         refusal = brax_refuses(scene.model, pipeline)
         if refusal is not None:
             raise EngineError(refusal)

@@ -26,10 +26,12 @@ class MjxPhysics(JaxPhysics):
 
     engine = ENGINE
 
-    def __init__(self, scene: Scene, num_worlds: int, steps_per_control: int, device: str = "cpu") -> None:
-        """`steps_per_control` physics steps make one `step`; EngineError where MJX cannot run the scene."""
+    def __init__(
+        self, scene: Scene, num_worlds: int, steps_per_call: int, device: str = "cpu", remembered: int = 2
+    ) -> None:
+        """`steps_per_call` physics steps make one `step`; EngineError where MJX cannot run the scene."""
         jax, self._mjx = engine_modules(ENGINE, "mujoco.mjx")
-        super().__init__(jax, scene, num_worlds, steps_per_control, device)
+        super().__init__(jax, scene, num_worlds, steps_per_call, device, remembered)
         try:
             put = put_scene(self._mjx, scene, device=self.jax_device, impl="jax")
             self._model = jax.device_put(put, self.jax_device)

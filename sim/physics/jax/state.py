@@ -43,19 +43,21 @@ class JaxPhysics(ABC):
 
     engine = "jax"
 
-    def __init__(self, jax: Any, scene: Scene, num_worlds: int, steps_per_control: int, device: str) -> None:
-        """`steps_per_control` physics steps make one `step`; device "cpu" or "cuda"."""
+    def __init__(
+        self, jax: Any, scene: Scene, num_worlds: int, steps_per_call: int, device: str, remembered: int
+    ) -> None:
+        """`steps_per_call` physics steps make one `step`; device "cpu" or "cuda"."""
         if num_worlds < 1:
             raise EngineError(f"physics needs at least one world, not {num_worlds}")
         self.scene, self.num_worlds = scene, num_worlds
         self.jax, self.jax_device = jax, find_device(jax, self.engine, device)
         self.device = torch.device(device)
-        model, self._steps = scene.model, steps_per_control
+        model, self._steps = scene.model, steps_per_call
         with engine_errors(self.engine, num_worlds, device):
             sizes = dict(zip(STATE, (model.nq, model.nv, model.na, model.nv), strict=True))
             self._state = {name: torch.zeros(num_worlds, size, device=self.device) for name, size in sizes.items()}
-            # The last two control steps, taking turns, as in `MujocoPhysics`
-            self._path = torch.zeros(2, num_worlds, steps_per_control, model.nq + model.nv, device=self.device)
+            # The last steps, taking turns, as in `MujocoPhysics`
+            self._path = torch.zeros(remembered, num_worlds, steps_per_call, model.nq + model.nv, device=self.device)
             self._max_speed = torch.from_numpy(max_speed(scene)).float().to(self.device)
             self._no_force = torch.zeros(num_worlds, model.nv, device=self.device)
         self._turn = 0
@@ -98,7 +100,7 @@ class JaxPhysics(ABC):
             state, path = self._step(lent)
             if self.device.type == "cpu":  # on an accelerator dlpack puts both in the order of one stream
                 self.jax.block_until_ready(path)
-            self._turn ^= 1
+            self._turn = (self._turn + 1) % len(self._path)
             self._path[self._turn].copy_(torch.from_dlpack(path))
             for name, tensor in self._state.items():
                 if tensor.numel():
@@ -109,7 +111,8 @@ class JaxPhysics(ABC):
         held = self._no_force if force is None else force.float()
         given = [*(self._sent[name] for name in sorted(self._sent)), *self._state.values(), ctrl.float(), held]
         *state, path = advance_placeholder(given)
-        self._path, self._turn = torch.stack([self._path[self._turn], path]), 1
+        self._path = torch.stack([*self._in_order()[1:], path])
+        self._turn = len(self._path) - 1
         self._state = dict(zip(STATE, state, strict=True))
 
     def advance_all(self, given: Sequence[Any]) -> list[Any]:
@@ -135,9 +138,8 @@ class JaxPhysics(ABC):
         return self._path[self._turn, :, -1][:, columns]
 
     def recall(self, worlds: torch.Tensor, ago: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        before = ago >= self._steps
-        turn = torch.where(before, self._turn ^ 1, self._turn)
-        step = self._steps - 1 - ago + self._steps * before
+        turn = (self._turn - ago // self._steps) % len(self._path)
+        step = self._steps - 1 - ago % self._steps
         return self._path[turn.unsqueeze(-1), worlds.view(-1, 1, 1), step.unsqueeze(-1), columns]
 
     def add_velocity(self, worlds: torch.Tensor, columns: torch.Tensor, change: torch.Tensor) -> None:
@@ -201,14 +203,19 @@ class JaxPhysics(ABC):
         self._stale.clear()
 
     def tensors(self) -> dict[str, Any]:
-        path = {"before": self._path[self._turn ^ 1], "now": self._path[self._turn]}
+        path = {str(number): each for number, each in enumerate(self._in_order())}
         heavy = {name: tensor for name, tensor in self._sent.items() if tensor is not self._own.get(name)}
         own = {name: self._own[name] for name in self._changed}
         return {"state": self._state, "path": path, "own": own, "heavy": heavy}
 
+    def _in_order(self) -> list[torch.Tensor]:
+        """The steps that are remembered, each (W, n, nq + nv), the latest last."""
+        return [self._path[(self._turn + 1 + number) % len(self._path)] for number in range(len(self._path))]
+
     def put(self, tensors: Mapping[str, Any]) -> None:
         self._state, self._own = tensors["state"], self._own | tensors["own"]
-        self._path, self._turn = torch.stack([tensors["path"]["before"], tensors["path"]["now"]]), 1
+        self._path = torch.stack(list(tensors["path"].values()))
+        self._turn = len(self._path) - 1
         self._sent = {**tensors["own"], **tensors["heavy"]}
         self._own |= {name: self._sent[name].clone() for name in DERIVED if name in tensors["heavy"]}
 

@@ -27,11 +27,12 @@ class MujocoPhysics:
         self,
         scene: Scene,
         num_worlds: int,
-        steps_per_control: int,
+        steps_per_call: int,
         num_threads: int | None = None,
         device: str = "cpu",
+        remembered: int = 2,
     ):
-        """`steps_per_control` physics steps make one `step`; as many threads as this process may use cores."""
+        """`steps_per_call` physics steps make one `step`; as many threads as this process may use cores."""
         if device != "cpu":
             raise EngineError(f"the engine 'mujoco' runs on 'cpu', not on {device!r}; warp and mjx run there")
         if num_worlds < 1:
@@ -52,11 +53,11 @@ class MujocoPhysics:
             raise ValueError(f"the model's state has {size} numbers where {self._act + model.na} were expected")
         self._max_speed = max_speed(scene)
         self._start = np.zeros((num_worlds, size))
-        # The last two control steps, taking turns: a delayed sensor reads from either, and nothing is ever moved.
-        self._path = np.zeros((2, num_worlds, steps_per_control, size))
+        # The last steps, taking turns: a delayed sensor reads from any, and nothing is ever moved.
+        self._path = np.zeros((remembered, num_worlds, steps_per_call, size))
         self._turn = 0
         self._seen = torch.from_numpy(self._path)
-        self._steps = steps_per_control
+        self._steps = steps_per_call
         self._changed: dict[str, None] = {}  # fields that some world has changed
         self._stale: set[int] = set()  # worlds whose derived constants are out of date
 
@@ -76,7 +77,7 @@ class MujocoPhysics:
         if force is not None:
             held = np.broadcast_to(force.numpy()[:, None], (self.num_worlds, self._steps, force.shape[-1]))
             control = np.concatenate([control, held], axis=-1)
-        self._turn ^= 1
+        self._turn = (self._turn + 1) % len(self._path)
         self._rollout.rollout(
             self.models,
             self._data,
@@ -107,9 +108,8 @@ class MujocoPhysics:
         return picked.view(self.num_worlds, *columns.shape)
 
     def recall(self, worlds: torch.Tensor, ago: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        before = ago >= self._steps
-        turn = torch.where(before, self._turn ^ 1, self._turn)
-        step = self._steps - 1 - ago + self._steps * before
+        turn = (self._turn - ago // self._steps) % len(self._path)
+        step = self._steps - 1 - ago % self._steps
         state = (turn * self.num_worlds + worlds.unsqueeze(-1)) * self._steps + step
         entries = state.unsqueeze(-1) * self._path.shape[-1] + columns + 1
         # A third of the time that indexing by turn, world, step and column takes

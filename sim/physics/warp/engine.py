@@ -26,11 +26,11 @@ class WarpEngine:
     """Model and data on a device, of which torch tensors are views.
 
     `state` has the tensors of `STATE`, (W, ...). `run` goes n steps on under `ctrl` (n, W, nu) and `force` (W, nv) and
-    leaves [qpos, qvel] after every step in `path` (2, n, W, nq + nv), of which [0] is the latest run.
+    leaves [qpos, qvel] after every step in `path` (R, n, W, nq + nv), of which [0] is the latest run.
     """
 
-    def __init__(self, scene: Scene, num_worlds: int, steps: int, device: str):
-        """`steps` is n. EngineError where device, model or number of worlds is too much."""
+    def __init__(self, scene: Scene, num_worlds: int, steps: int, device: str, remembered: int):
+        """`steps` is n, `remembered` R. EngineError where device, model or number of worlds is too much."""
         model = scene.model
         self._warp, self._mujoco_warp = load_warp()
         self.device = find_device(self._warp, device)
@@ -50,7 +50,7 @@ class WarpEngine:
             self.ctrl = torch.zeros(steps, num_worlds, model.nu, device=self.device)
             self.force = torch.zeros(num_worlds, model.nv, device=self.device)
             self._max_speed = torch.from_numpy(max_speed(scene)).float().to(self.device)
-            self.path = torch.zeros(2, steps, num_worlds, model.nq + model.nv, device=self.device)
+            self.path = torch.zeros(remembered, steps, num_worlds, model.nq + model.nv, device=self.device)
 
     def expand(self, name: str) -> Tensor:
         """The model's array `name` (W, ...), from now on every world's own; EngineError where it cannot be."""
@@ -83,7 +83,7 @@ class WarpEngine:
 
     def run(self) -> None:
         """Go n steps on from `state`. Where contacts or rows do not fit, make more room, say so, and go again."""
-        self.path[1].copy_(self.path[0])
+        self.path[1:] = self.path[:-1].clone()
         before = {name: view.clone() for name, view in self.state.items()}
         while True:
             if self._graph is None:

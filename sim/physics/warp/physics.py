@@ -19,16 +19,16 @@ class WarpPhysics:
     On a CPU a saved state continues bitwise; an accelerator finds contacts in any order, and sums them so.
     """
 
-    def __init__(self, scene: Scene, num_worlds: int, steps_per_control: int, device: str = "cpu"):
-        """`steps_per_control` physics steps make one `step`; `device` is "cpu", "cuda" or "cuda:<number>".
+    def __init__(self, scene: Scene, num_worlds: int, steps_per_call: int, device: str = "cpu", remembered: int = 2):
+        """`steps_per_call` physics steps make one `step`; `device` is "cpu", "cuda" or "cuda:<number>".
 
         EngineError where the device is missing, the scene not supported or the memory too small.
         """
         if num_worlds < 1:
             raise ValueError(f"physics needs at least one world, not {num_worlds}")
         self.scene, self.num_worlds = scene, num_worlds
-        self._steps = steps_per_control
-        self._engine = WarpEngine(scene, num_worlds, steps_per_control, device)
+        self._steps = steps_per_call
+        self._engine = WarpEngine(scene, num_worlds, steps_per_call, device, remembered)
         self.device = self._engine.device
         self._nominal: dict[str, Tensor] = {}
         self._derivation = Derivation(scene.model)
@@ -72,8 +72,8 @@ class WarpPhysics:
         return self._engine.path[0, -1][:, columns]
 
     def recall(self, worlds: Tensor, ago: Tensor, columns: Tensor) -> Tensor:
-        turn = (ago >= self._steps).long()
-        step = self._steps - 1 - ago + self._steps * turn
+        turn = ago // self._steps
+        step = self._steps - 1 - ago % self._steps
         where = turn.unsqueeze(-1), step.unsqueeze(-1), worlds.view(-1, 1, 1), columns.to(self.device)
         return self._engine.path[where]
 

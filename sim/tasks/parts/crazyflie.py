@@ -33,6 +33,20 @@ DELAYS = {
     "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
     "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
 }
+_FLIGHT = ROBOT.flight.rate_loop
+assert _FLIGHT is not None
+_RANGE = _FLIGHT.variation
+OWN_LOOP = 0.15  # share of the drones that fly by the model's own loop, which is slower than the firmware's
+FIRMWARE = {  # of groups with `rate_loop`: the firmware's loop, rotors, battery and radio, as far as hardware differs
+    "rate_loop": EventTerm(
+        randomisation.rate_loop, {n: _RANGE[n] for n in ("gain", "lag", "trim")} | {"own": OWN_LOOP}
+    ),
+    "thrust": EventTerm(randomisation.thrust, {"scale": _RANGE["thrust"]}),
+    "battery_sag": EventTerm(randomisation.battery_sag, {"share": _RANGE["sag_per_s"]}, interval_range_s=(1.0, 1.0)),
+    "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": _RANGE["actuator_delay_s"]}),
+    "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": _RANGE["sensor_delay_s"]}),
+    "lost_commands": EventTerm(randomisation.lost_commands, {"share": _RANGE["lost"]}, interval_range_s=(0.0, 0.0)),
+}
 TEAM_VARIATION = {
     "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
     "thrust": EventTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
