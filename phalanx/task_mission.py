@@ -41,11 +41,12 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
     check_times(duration_s, kill_s)
     generator = torch.Generator().manual_seed(seed)
     starts = [task.starts(Draw(generator, 1, size, torch.ones(1))) for _ in range(legs)]
-    names = iter(
-        team_names([load_robot(cfg.robot).name for group, cfg in task.groups.items() for _ in range(sizes[group])])
-    )
+    of_group = [group for group in task.groups for _ in range(sizes[group])]
+    called = team_names([load_robot(task.groups[group].robot).name for group in of_group])
+    first = dict(reversed(list(zip(of_group, called, strict=True))))  # of each group
+    names = iter(called)
     team = tuple(
-        Member(next(names), cfg.robot, group, base_pose, joint_pos)
+        Member(next(names), cfg.robot, group, base_pose, joint_pos, lands_on=first.get(cfg.lands_on, ""))
         for group, cfg in task.groups.items()
         for base_pose, joint_pos in zip(*_places(task, cfg, starts[0][group], sizes[group]), strict=True)
     )

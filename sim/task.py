@@ -146,6 +146,7 @@ class GroupCfg:
     # algorithm -> fields that it overrides, its own or those of the network that it learns
     training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     shield: Mapping[str, Any] = field(default_factory=dict)  # overrides of the robot's shield parameters
+    lands_on: str = ""  # group of an arm on what it holds these robots land: the links that carry that may be near
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,14 @@ pytest.importorskip("rclpy")
 
 from deploy.bundle import load_bundle
 from deploy.bundle.signature import add_signature, key_text, public_bytes
+from ros_nodes.messages.scene import read_surroundings
 from ros_nodes.mission.mission import plan_swap, save_mission
 from ros_nodes.mission.prepare import prepare
 from ros_nodes.mission.team_file import TeamError, load_team, team_mission
 
 ZOO = Path(__file__).parent.parent / "zoo"
 HOVER = ZOO / "hover.onnx"
+CF1 = "robots: [{name: cf1, bundle: HOVER}]"
 
 
 def write(folder, text):
@@ -76,6 +78,38 @@ def test_a_team_flies_only_what_its_keys_signed(tmp_path):
         load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], trusted_keys: [you.pub]}"))
 
 
+def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
+    text = """
+        robots:
+          - {name: cf1, bundle: HOVER, lands_on: arm}
+          - {name: cf2, bundle: HOVER}
+          - {name: arm, bundle: REACH, base_pose: [1, 2, 0, 0.5]}
+        scene:
+          obstacles:
+            - {name: shelf, pose: [1.5, 0, 0.5, 1.57], size: [0.4, 1.2, 1]}
+            - {name: ball, pose: [0, 0, 1, 0], radius: 0.2}
+          keep_out: [{name: walkway, low: [1, -3, 0], high: [3, 3, 3], robots: [cf2]}]
+        namespace: fleet
+        """
+    team = load_team(write(tmp_path, text))
+    assert team.scene.lines() == [
+        "obstacle shelf: 0.4 x 1.2 x 1 m at (1.5, 0, 0.5, 1.57)",
+        "obstacle ball: radius 0.2 m at (0, 0, 1, 0)",
+        "keep out of walkway: (1, -3, 0) to (3, 3, 3) m, cf2",
+    ]
+    prepare(team_mission(team), tmp_path / "out", team)
+    parameters = json.loads((tmp_path / "out" / "params.yaml").read_text())
+    given = {name: parameters[f"/{name}/shield"]["ros__parameters"] for name in ("cf1", "cf2", "arm")}
+    assert {shield["people_topic"] for shield in given.values()} == {"/fleet/people"}
+    found = {name: read_surroundings(shield["surroundings"]) for name, shield in given.items()}
+    assert {name: len(around.scene.boxes().valid) for name, around in found.items()} == {"cf1": 2, "cf2": 3, "arm": 2}
+    zone = found["cf2"].scene.boxes()
+    np.testing.assert_allclose([zone.pos[2], zone.half[2]], [[2.0, 0.0, 1.5], [1.0, 3.0, 1.5]])
+    assert [(n.name, n.type, n.lands_on) for n in found["cf1"].neighbours] == [("arm", "panda", True)]
+    assert not found["cf2"].neighbours[0].lands_on and found["arm"].neighbours == ()
+    np.testing.assert_allclose(found["cf2"].neighbours[0].base_pose, [1.0, 2.0, 0.0, 0.5])
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -92,6 +126,32 @@ def test_a_team_flies_only_what_its_keys_signed(tmp_path):
         ("robots: [{name: cf1, bundle: HOVER, shield: {ramp_s: -1}}]", "shield of cf1: shield parameter ramp_s = -1"),
         ("robots: [{name: cf1, bundle: HOVER, driver: 'none:Such'}]", "robots[0].driver of cf1"),
         ("robots: [", "is not YAML"),
+        (f"{CF1}\nscene: {{walls: []}}", "scene.walls: unknown; choose from obstacles, keep_out"),
+        (
+            f"{CF1}\nscene: {{obstacles: [{{name: a, pos: [0, 0, 0]}}]}}",
+            "scene.obstacles[0].pos: unknown; choose from name",
+        ),
+        (f"{CF1}\nscene: {{obstacles: [{{name: a, pose: [0, 0, 0, 0]}}]}}", "obstacles[0] a: needs a size or a radius"),
+        (
+            f"{CF1}\nscene: {{obstacles: [{{name: a, pose: [0, 0, 0, 0], radius: -1}}]}}",
+            "radius = -1: expected `float` >= 0",
+        ),
+        (
+            f"{CF1}\nscene: {{obstacles: [{{name: a, pose: [.nan, 0, 0, 0], radius: 1}}]}}",
+            "a: [nan, 0.0, 0.0, 0.0, 0.0, 0.0",
+        ),
+        (
+            f"{CF1}\nscene: {{keep_out: [{{name: a, low: [0, 0, 1], high: [1, 1, 1]}}]}}",
+            "must be below high = [1.0, 1.0, 1.0]",
+        ),
+        (
+            f"{CF1}\nscene: {{keep_out: [{{name: a, low: [0, 0, 0], high: [1, 1, 1], robots: [cf7]}}]}}",
+            "scene: keep_out[0] a: robot 'cf7' is not in the team: choose from cf1",
+        ),
+        (
+            "robots: [{name: cf1, bundle: HOVER, lands_on: cf1}]",
+            "lands_on of cf1: 'cf1' is no arm of the team: choose from none",
+        ),
     ],
 )
 def test_what_cannot_be_is_named_in_one_line(tmp_path, text, says):

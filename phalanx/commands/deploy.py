@@ -107,10 +107,13 @@ def deploy(
 def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
     """Run a team file until Ctrl-C; 1 where something failed."""
     from ros_nodes.mission.run_team import RESULT, run_team
+    from ros_nodes.mission.team_file import load_team
 
     if len(subjects) > 1:
         raise ValueError(f"{' '.join(subjects)}: a team file is given alone")
     file = Path(subjects[0])
+    for line in load_team(file).scene.lines():
+        out.print(line, markup=False)
     promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
     result = run_team(
         file,

@@ -43,6 +43,7 @@ class Member:
     base_pose: np.ndarray  # (7,) position m and quaternion of its base
     joint_pos: np.ndarray  # (J,) rad
     bundle: str = ""  # policy file
+    lands_on: str = ""  # arm on what it holds it lands: the links that carry that may be near it
 
 
 Commands = Mapping[str, Mapping[str, np.ndarray]]  # robot by name -> command of its contract -> (n,)
@@ -162,6 +163,9 @@ def _check(mission: Mission) -> None:
             raise ValueError(f"robot {name!r}: a name is letters, digits and _, a letter first")
     if not mission.team or len(set(mission.names)) < len(mission.team):
         raise ValueError(f"robots {', '.join(mission.names) or '(none)'}: at least one, each with a name of its own")
+    for member in mission.team:
+        if member.lands_on and (member.lands_on == member.name or member.lands_on not in mission.names):
+            raise ValueError(f"{member.name} lands on {member.lands_on!r}, which is no other robot of the team")
     places = [(member.name, member.base_pose) for member in mission.team] + list(mission.objects.items())
     for name, pose in places:
         if not (np.isfinite(pose).all() and np.linalg.norm(pose[3:]) > 0.5):

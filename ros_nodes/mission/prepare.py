@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from deploy.bundle import load_bundle
@@ -15,6 +16,7 @@ from deploy.runtime.compatibility import check_robot
 from deploy.shield import JointShieldParams, ShieldParams, make_shield_params, narrowed_limits
 from hardware import load_robot
 from ros_nodes.messages.commands import own_topics
+from ros_nodes.messages.scene import NO_SCENE, Neighbour, Scene, Surroundings
 from ros_nodes.mission.mission import Member, Mission, save_mission, yaw_of
 from ros_nodes.mission.team_file import Team
 
@@ -49,7 +51,7 @@ def prepare(
     out.mkdir(parents=True, exist_ok=True)
     prints = {member.name: bundles[member.bundle].fingerprint for member in mission.team}
     save_mission(mission, out / PLAN)
-    parameters = team_parameters(mission, shields, prints, out, trusted)
+    parameters = team_parameters(mission, shields, prints, out, trusted, team.scene if team else NO_SCENE)
     if team is not None:
         _apply_team(parameters, mission, team, here, out)
     (out / PARAMETERS).write_text(json.dumps(parameters, indent=1))
@@ -70,6 +72,8 @@ def _apply_team(parameters: dict[str, Any], mission: Mission, team: Team, here: 
             values |= {"driver": robot.driver, "options": json.dumps(robot.options)}
             parameters[f"/{robot.name}/driver"] = {"ros__parameters": values}
     if team.namespace:
+        for name in mission.names:
+            parameters[f"/{name}/shield"]["ros__parameters"]["people_topic"] = f"/{team.namespace}/people"
         for node in ("/simulated_robots", "/mission", "/recorder"):
             parameters[f"/{team.namespace}{node}"] = parameters.pop(node)
 
@@ -102,15 +106,20 @@ def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
 
 
 def team_parameters(
-    mission: Mission, shields: ShieldOf, prints: Mapping[str, str], out: Path, trusted: Sequence[str]
+    mission: Mission,
+    shields: ShieldOf,
+    prints: Mapping[str, str],
+    out: Path,
+    trusted: Sequence[str],
+    scene: Scene = NO_SCENE,
 ) -> dict[str, Any]:
     """The parameter file of a mission's nodes, on top of config/team.yaml; JSON is YAML.
 
     `shields`: parameters of each robot's shield; `prints`: fingerprint of its policy file; `trusted`: public
-    keys. The mission is in `out`.
+    keys; `scene`: what stands around. The mission is in `out`.
     """
     team, series = {"team": list(mission.names)}, {"series_dir": str(out / "series")}
-    # Shields keep drones apart from drones: the base of an arm says little about where the arm is.
+    # Drones keep apart from drones, by agreement; from all other robots by where their bodies are.
     drones = [name for name, params in shields.items() if isinstance(params, ShieldParams)]
     record = {
         "bag": str(out / "bag"),
@@ -134,6 +143,17 @@ def team_parameters(
             "team": drones if member.name in drones else [member.name],
             "fingerprint": prints[member.name],
             "stop_dir": str(out / "stops"),
+            "surroundings": surroundings_of(member, mission, scene),
             **{f"shield.{name}": list(v) if isinstance(v, tuple) else v for name, v in limits},
         }
     return {node: {"ros__parameters": values} for node, values in nodes.items()}
+
+
+def surroundings_of(member: Member, mission: Mission, scene: Scene) -> str:
+    """The parameter `surroundings` of the shield of `member`: the scene, and all robots of the team that do not fly."""
+    neighbours = tuple(
+        Neighbour(other.name, other.robot, yaw_of(other.base_pose), other.name == member.lands_on)
+        for other in mission.team
+        if other is not member and load_robot(other.robot).flight is None
+    )
+    return msgspec.json.encode(Surroundings(scene.of(member.name), neighbours)).decode()

@@ -7,8 +7,11 @@ robots:
     driver: my_robot.driver:MyDriver  # without one the robot is simulated
     options: {uri: radio://0}
   - {name: cf2, bundle: policy.onnx, base_pose: [0.5, 0, 0, 1.57]}  # m, yaw rad: start, place of a base
+  - {name: cf3, bundle: lander.onnx, lands_on: arm}  # may come near the last links of the arm
 shield: {ramp_s: 0.4}               # limits of all shields; a robot may have its own
 hosts: {policies: 1, shields: 2}    # processes
+scene:                              # what stands there, see `messages.scene`
+  obstacles: [{name: shelf, pose: [1.5, 0, 0.5, 0], size: [0.4, 1.2, 1]}]
 mission: plan.json                  # orders over time; none: an operator gives them
 recorder: true
 trusted_keys: [me.pub]              # only policies signed with one of them, see `phalanx sign`; none: any
@@ -31,9 +34,11 @@ from deploy.bundle import load_bundle
 from deploy.bundle.signature import key_text, read_public_key
 from deploy.runtime.compatibility import check_robot
 from deploy.shield import make_shield_params, narrowed_limits
+from deploy.shield.joints.links import link_rows
 from hardware import load_robot
 from hardware.names import nearest_path
 from hardware.plugins import load_plugin
+from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
 from ros_nodes.mission.mission import Member, Mission, load_mission
 
 STANDS_S = 600.0  # how long a mission without orders is said to last
@@ -61,6 +66,7 @@ class Robot(Struct, forbid_unknown_fields=True, frozen=True):
     options: dict[str, Any] = {}
     base_pose: tuple[float, float, float, float] | None = None
     shield: dict[str, Any] = {}
+    lands_on: str = ""  # another robot, an arm
 
 
 class Team(Struct, forbid_unknown_fields=True, frozen=True):
@@ -69,6 +75,7 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
     robots: Annotated[tuple[Robot, ...], Meta(min_length=1)]
     shield: dict[str, Any] = {}
     hosts: Hosts = Hosts()
+    scene: Scene = Scene()
     mission: str = ""
     recorder: bool = True
     trusted_keys: tuple[str, ...] = ()  # base64, or files with them
@@ -110,6 +117,10 @@ def load_team(path: Path | str) -> Team:
     if twice:
         raise TeamError(f"{file}: robots: {twice[0]!r} is there twice; every robot has a name of its own")
     try:
+        team.scene.check([robot.name for robot in team.robots])
+    except ValueError as error:
+        raise TeamError(f"{file}: scene: {error}") from error
+    try:
         keys = tuple(_key(text, file.parent) for text in team.trusted_keys)
     except ValueError as error:
         raise TeamError(f"{file}: trusted_keys: {error}") from error
@@ -117,6 +128,8 @@ def load_team(path: Path | str) -> Team:
     robots = tuple(
         _checked(robot, team, file.parent, f"{file}: robots[{number}]") for number, robot in enumerate(team.robots)
     )
+    for number, robot in enumerate(robots):
+        _check_landing(robot, robots, f"{file}: robots[{number}].lands_on of {robot.name}")
     mission = str((file.parent / team.mission).resolve()) if team.mission else ""
     team = msgspec.structs.replace(team, robots=robots, mission=mission)
     if mission:
@@ -151,6 +164,13 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
     return msgspec.structs.replace(robot, bundle=bundle, type=spec.name)
 
 
+def _check_landing(robot: Robot, team: Sequence[Robot], where: str) -> None:
+    """TeamError where it lands on what is no arm of the team."""
+    arms = [other.name for other in team if other is not robot and link_rows(load_robot(other.type)) is not None]
+    if robot.lands_on and robot.lands_on not in arms:
+        raise TeamError(f"{where}: {robot.lands_on!r} is no arm of the team: choose from {', '.join(arms) or 'none'}")
+
+
 def _explain(error: str, data: Any) -> str:
     """Msgspec's reason as key, value and what is allowed."""
     reason, _, path = error.partition(" - at `$")
@@ -159,8 +179,15 @@ def _explain(error: str, data: Any) -> str:
     for name, index in keys:
         data = data[name] if name else data[int(index)]
     if unknown := re.search("unknown field `(.+)`", reason):
-        kinds: dict[bool, Any] = {True: Team, False: Robot if "robots" in key else Hosts}
-        allowed = ", ".join(kinds[not key].__struct_fields__)
+        kinds = {
+            "robots": Robot,
+            "hosts": Hosts,
+            "scene.obstacles": Obstacle,
+            "scene.keep_out": KeepOut,
+            "scene": Scene,
+        }
+        kind = next((kind for start, kind in kinds.items() if key.startswith(start)), Team)
+        allowed = ", ".join(kind.__struct_fields__)
         return f"{key}{'.' if key else ''}{unknown[1]}: unknown; choose from {allowed}"
     return f"{key or 'the file'} = {str(data)[:60]}: {reason[0].lower()}{reason[1:]}"
 
@@ -184,5 +211,7 @@ def _member(robot: Robot, planned: Member | None) -> Member:
     if planned is not None:
         if planned.robot != robot.type:
             raise TeamError(f"{robot.name} is of type {robot.type!r}, its mission is for {planned.robot!r}")
-        return replace(planned, bundle=robot.bundle, base_pose=planned.base_pose if robot.base_pose is None else pose)
-    return Member(robot.name, robot.type, robot.type, pose, joint_pos, robot.bundle)
+        base_pose = planned.base_pose if robot.base_pose is None else pose
+        lands_on = robot.lands_on or planned.lands_on
+        return replace(planned, bundle=robot.bundle, base_pose=base_pose, lands_on=lands_on)
+    return Member(robot.name, robot.type, robot.type, pose, joint_pos, robot.bundle, robot.lands_on)

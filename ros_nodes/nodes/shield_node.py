@@ -40,6 +40,7 @@ from ros_nodes.messages.operator_services import ESTOP, OperatorServices
 from ros_nodes.messages.peers_say import PeersSay
 from ros_nodes.messages.pre_arm import PreArm
 from ros_nodes.messages.subscriptions import OwnState, PeerTable
+from ros_nodes.messages.surroundings import Around, declare_surroundings
 from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
 
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
@@ -93,6 +94,7 @@ class ShieldNode(TurnNode):
         self._least_charge = declare(self, "least_charge", 0.2, text, 0.0, 1.0)
         self._series_dir = declare_series_dir(self)
         self._base_pose = declare_base_pose(self)
+        self._surroundings = declare_surroundings(self)
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
@@ -100,6 +102,7 @@ class ShieldNode(TurnNode):
         self._spec = spec
         self._state = OwnState(self, spec, self._base_pose)
         self._peers = PeerTable(self, self._peer_names)
+        self._around = Around(self, spec, *self._surroundings)
         flies = isinstance(self._params, ShieldParams)
         keeps_m = self._params.separation_m if flies else 0.0
         silent_s = self._params.peer_silent_s if flies else PEER_SILENT_S
@@ -210,11 +213,15 @@ class ShieldNode(TurnNode):
     def _step(self, authority: Authority, now_ns: int, arrived: bool) -> None:
         now_s = now_ns * 1e-9
         self._state.update(now_ns)
+        self._around.update(now_ns)
         context = Context(
             self._state.state if self._state.stamp_ns else None,
             self._say.settle(self._peers.update(now_ns)),
             sharing=self._say.sharing,
+            people=self._around.people,
             peer_names=self._peer_names,
+            obstacles=self._around.obstacles,
+            lost=self._around.lost,
         )
         self._asks.serve(partial(self._act, authority, now_s))
         age_s = (now_ns - self._request_ns) * 1e-9
@@ -256,7 +263,7 @@ class ShieldNode(TurnNode):
             empty = "no word of the battery yet"
         # Of computers that have to do with this robot: anybody may say something of a clock.
         differing = self._clocks.differing([self.robot_name, *self._peer_names]) if self._clocks else []
-        return authority.arm([*missing, *filter(None, [empty]), *differing])
+        return authority.arm([*missing, *self._around.missing(), *filter(None, [empty]), *differing])
 
     def _hear_slow(self) -> None:
         """Take what says something now and then."""

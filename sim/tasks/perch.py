@@ -129,6 +129,7 @@ DRONE_GROUP = GroupCfg(
     baseline=Term(baselines.land, {"robot": DRONE.name, **SEAT}),
     training={"ppo": {**PPO, "init_std": 0.5}},
     shield={"geofence_low": (-1.1, -1.6, 0.0), "geofence_high": (2.1, 1.6, 2.1)},
+    lands_on="arm",
 )
 
 ARM_GROUP = GroupCfg(

@@ -144,10 +144,11 @@ def free_share(
     return least(xp.where(free >= 1.0, 1.0, speed))[..., None], xp.stack(blocked, axis=-1)
 
 
-def arm_obstacles(spec: RobotSpec, state: RobotState) -> Obstacles | None:
+def arm_obstacles(spec: RobotSpec, state: RobotState, lands_on: bool = False) -> Obstacles | None:
     """The links of another arm in `state`, as what a shield keeps off; None where its MJCF has no collision shapes.
 
-    How fast each may come nearer is the speed at which its faster end moves now.
+    How fast each may come nearer is the speed at which its faster end moves now. For a robot that `lands_on` what the
+    arm holds the last two links, which carry it, are not valid.
     """
     if (rows := link_rows(spec)) is None:
         return None
@@ -172,7 +173,8 @@ def arm_obstacles(spec: RobotSpec, state: RobotState) -> Obstacles | None:
     quat = quat / xp.sqrt((quat * quat).sum(-1))[..., None]
     middle = rotate(turn, 0.5 * (begin + end)) + double(state.base_pos)[..., None, :]
     radius = constant(xp, links.radius, length) + 0.0 * length
-    return Obstacles(middle, quat, half, radius, moved / SOON_S, radius > 0.0)
+    kept = constant(xp, links.link < len(links.names) - (2 if lands_on else 0), radius)
+    return Obstacles(middle, quat, half, radius, moved / SOON_S, kept * radius > 0.0)
 
 
 class _Room:

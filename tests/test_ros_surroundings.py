@@ -1,0 +1,126 @@
+"""Shields as real processes know what is around: obstacles of the team file, people of a tracker, an arm's links."""
+
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+from geometry_msgs.msg import Pose, PoseArray
+from ros_rig import SPEC, Rig, standing
+from sensor_msgs.msg import JointState
+from test_ros_shield import Requests
+
+from deploy.shield.drone.obstacles import outward
+from deploy.shield.joints.links import arm_obstacles
+from hardware import load_robot
+from hardware.types import ActuatorCommand
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import empty_state, set_stamp
+from ros_nodes.messages.joints import CommandConverter, JointConverter
+from ros_nodes.messages.scene import Obstacle, Scene
+from ros_nodes.messages.subscriptions import place
+from ros_nodes.mission.prepare import surroundings_of
+
+pytestmark = pytest.mark.ros
+PANDA = load_robot("panda")
+SEEN_EVERY_S = 0.05
+
+
+class Tracker:
+    """Says where people are, at 20 Hz."""
+
+    def __init__(self, rig: Rig):
+        self._publisher = rig.node.create_publisher(PoseArray, "/people", qos.MEASURED)
+        self._due_s = 0.0
+
+    def say(self, *people: tuple[float, float, float]) -> None:
+        if time.monotonic() < self._due_s:
+            return
+        self._due_s = time.monotonic() + SEEN_EVERY_S
+        message = PoseArray(poses=[Pose() for _ in people])
+        message.header.frame_id = "world"
+        set_stamp(message.header.stamp, time.time_ns())
+        for pose, (pose.position.x, pose.position.y, pose.position.z) in zip(message.poses, people, strict=True):
+            pose.orientation.w = 1.0
+        self._publisher.publish(message)
+
+
+def test_a_drone_keeps_off_a_wall_and_people_and_is_held_when_its_tracker_falls_silent(tmp_path):
+    mission = standing([[0.0, 0.0, 1.0, 0.0]])
+    scene = Scene(obstacles=(Obstacle("wall", (1.0, 0.0, 1.0, 0.0), (0.2, 4.0, 2.0)),))
+    around = {"surroundings": surroundings_of(mission.team[0], mission, scene)}
+    with Rig(tmp_path, mission=mission, parameters={"/cf1/shield": around}) as rig:
+        rig.start("simulated_robots", "cf1/shield")
+        requests, tracker, places = Requests(rig), Tracker(rig), []
+
+        def at_the_wall(_: float) -> None:
+            requests.good((1.5, 0.0, 1.0))
+            places.append(rig.state("cf1")[0].base_pos.copy())
+
+        assert rig.fly("cf1", 3.0, at_the_wall)
+        ahead = np.array(places)[:, 0]
+        assert ahead[-1] > 0.5 and ahead.max() < 0.9 - 0.0975
+
+        def while_a_person_comes(t_s: float) -> None:
+            at_the_wall(t_s)
+            tracker.say((0.6, max(-3.0 + t_s, -0.8), 1.2))
+
+        rig.watch("cf1", 3.0, while_a_person_comes)
+        assert np.linalg.norm(places[-1][:2] - [0.6, -0.8]) > 1.35
+        rig.watch("cf1", 0.9, at_the_wall)
+        rig.node.update()
+        assert any("no word of people" in said.reason for said in rig.node.changes["cf1"])
+        assert rig.authority("cf1") in ("POLICY", "LANDING") and rig.mode("cf1") in ("HOLD", "LAND")
+
+
+def test_a_drone_flies_over_the_links_of_an_arm_which_slows_down_for_people(tmp_path):
+    mission = standing([[0.3, 0.8, 0.65, 0.0], [0.0, 0.0, 0.0, 0.0]], SPEC, PANDA)
+    given = {f"/{m.name}/shield": {"surroundings": surroundings_of(m, mission, Scene())} for m in mission.team}
+    given["/cf1/shield"]["team"] = ["cf1"]
+    given["/panda_1/shield"]["team"] = ["panda_1"]
+    with Rig(tmp_path, mission=mission, parameters=given) as rig:
+        rig.start("simulated_robots", "cf1/shield", "panda_1/shield")
+        requests, tracker = Requests(rig), Tracker(rig)
+        arm, converter = rig.publisher("panda_1"), CommandConverter(PANDA.channels)
+        joints = Mailbox(rig.node, JointState, "/panda_1/joint_states", qos.SENSOR, raw=True)
+        reader, measured = JointConverter(PANDA.joint_names), empty_state(len(PANDA.joints))
+        place(measured, 0.0, 0.0, 0.0, 0.0)
+        home = np.array([joint.home for joint in PANDA.joints])
+        gaps, goal, seen, turned = [], [(0.3, -0.8, 0.65)], [None], [0.0]
+
+        def ask(t_s: float) -> None:
+            requests.good(goal[0])
+            if seen[0] is not None:
+                tracker.say(seen[0])
+            if (taken := joints.take()) is not None:
+                stamp = reader.read(taken[0], measured)
+                target = home + np.array([turned[0], *np.zeros(len(home) - 1)])
+                arm.publish(converter.write(ActuatorCommand(np.float32(target)), stamp))
+                pos = rig.state("cf1")[0].base_pos
+                gaps.append(outward(np, pos, arm_obstacles(PANDA, measured))[1].min())
+
+        straight = np.linspace([0.3, 0.8, 0.65], [0.3, -0.8, 0.65], 50)
+        through = arm_obstacles(PANDA, _at_home(home))
+        assert min(outward(np, point, through)[1].min() for point in straight) < 0.0  # asked for is a way through it
+        rig.watch("cf1", 3.0, ask)
+        for goal[0] in ((0.3, 0.5, 1.3), (0.3, -0.6, 1.3)):  # over it
+            rig.watch("cf1", 3.0, ask)
+        assert rig.state("cf1")[0].base_pos == pytest.approx([0.3, -0.6, 1.3], abs=0.2)
+        assert min(gaps) > 0.0975 - 0.01  # what is measured is noisy
+        assert rig.mode("cf1") in ("FILTERED", "NOMINAL")
+        turned[0] = 0.4
+        rig.watch("panda_1", 2.0, ask)
+        assert measured.joint_pos[0] == pytest.approx(0.4, abs=0.05)
+        seen[0], turned[0] = (0.9, 0.3, 1.2), -0.4
+        rig.watch("panda_1", 2.0, ask)
+        assert measured.joint_pos[0] == pytest.approx(0.4, abs=0.1)  # a person is within reach of its hand
+        assert rig.mode("panda_1") == "FILTERED"
+
+
+def _at_home(home: np.ndarray):
+    state = empty_state(len(home))
+    place(state, 0.0, 0.0, 0.0, 0.0)
+    state.joint_pos[:], state.joint_vel[:] = home, 0.0
+    return state
