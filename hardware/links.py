@@ -22,40 +22,37 @@ _SPACING = 1.2  # of a capsule's radius, between the spheres that cover it
 class Links:
     """C capsules on L links, all but the first of which a channel of the spec moves; K spheres cover the capsules.
 
-    A link's pose in the one before it is `still + sin(angle) sine + cos(angle) cosine`, homogeneous.
+    A link's pose in the one before it is homogeneous, and linear in 1, the sine and the cosine of its hinge's angle.
     """
 
     names: tuple[str, ...]  # (L) body of each link
     parent: tuple[int, ...]  # (L - 1) of every link but the base
     channel: np.ndarray  # (L - 1) the channel of the spec that positions its hinge
-    still: np.ndarray  # (L - 1, 4, 4)
-    sine: np.ndarray  # (L - 1, 4, 4)
-    cosine: np.ndarray  # (L - 1, 4, 4)
+    turning: np.ndarray  # (L - 1, 3, 16): what 1, sine and cosine are multiplied by
     link: np.ndarray  # (C) link of each capsule
     finger: np.ndarray  # (C) bool, whether it sits on a slide
     ends: np.ndarray  # (C, 2, 3) m, in the link
     radius: np.ndarray  # (C) m
     sphere_of: np.ndarray  # (K) capsule that a sphere is of
     sphere_radius: np.ndarray  # (K) m
-    points: np.ndarray  # (12 L, 3 (2 C + K)): from poses to points in the base body: first, second ends, spheres
+    spheres: np.ndarray  # (K, 2 C): from what `place` returns to the spheres' centres
+    points: np.ndarray  # (6 C, 16 (L - 1)): from the poses of all links but the base to what `place` returns
 
-    def place(self, pos: Array) -> tuple[Array, Array, Array]:
-        """First ends (..., C, 3), second ends (..., C, 3), spheres' centres (..., K, 3), m, in the base body.
+    def place(self, pos: Array) -> Array:
+        """(3, 2 C, N) m in the base body: first ends of the capsules, and from each the way to the second end.
 
-        `pos` (..., U) rad is in the order of the spec's channels.
+        `pos` (N, U) rad is in the order of the spec's channels. Poses come last: one call of NumPy takes about as long
+        for ten short rows as for a long one.
         """
-        xp = array_namespace(pos)
-        angle = xp.take(pos, as_index(self.channel, pos), axis=-1)[..., None, None]
-        sine, cosine = as_like(self.sine, pos), as_like(self.cosine, pos)
-        step = as_like(self.still, pos) + xp.sin(angle) * sine + xp.cos(angle) * cosine
-        poses = [as_like(np.eye(4), pos) + xp.zeros_like(step[..., 0, :, :])]
-        for index, parent in enumerate(self.parent):
-            poses.append(poses[parent] @ step[..., index, :, :])
-        rows = xp.stack(poses, axis=-3)[..., :3, :]
-        flat = xp.reshape(rows, (*rows.shape[:-3], -1)) @ as_like(self.points, pos)
-        flat = xp.reshape(flat, (*flat.shape[:-1], -1, 3))
-        count = len(self.radius)
-        return flat[..., :count, :], flat[..., count : 2 * count, :], flat[..., 2 * count :, :]
+        xp = np if isinstance(pos, np.ndarray) else array_namespace(pos)
+        angle = xp.take(pos, as_index(self.channel, pos), axis=-1).mT
+        turn = xp.stack([xp.ones_like(angle), xp.sin(angle), xp.cos(angle)], axis=-1)
+        poses: list[Array] = []
+        for step, parent in zip(turn @ as_like(self.turning, pos), self.parent, strict=True):
+            step = xp.reshape(step, (-1, 4, 4))
+            poses.append(poses[parent - 1] @ step if parent else step)
+        flat = xp.concat([xp.reshape(pose, (-1, 16)) for pose in poses], axis=-1)
+        return xp.reshape(as_like(self.points, pos) @ flat.mT, (3, 2 * len(self.radius), -1))
 
 
 def load_links(spec: RobotSpec) -> Links | None:
@@ -76,30 +73,37 @@ def load_links(spec: RobotSpec) -> Links | None:
     link = np.array([each[0] for each in capsules], dtype=np.int64)
     ends = np.array([each[1] for each in capsules]).reshape(-1, 2, 3)
     radius = np.array([each[2] for each in capsules])
-    count = np.ceil(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=-1) / (_SPACING * radius)).astype(int)
+    way = ends[:, 1] - ends[:, 0]
+    length = np.linalg.norm(way, axis=-1)
+    count = np.ceil(length / (_SPACING * radius)).astype(int)
     sphere_of = np.repeat(np.arange(len(count)), count + 1)
-    share = np.concatenate([np.linspace(0.0, 1.0, n + 1) for n in count])[:, None]
-    half = 0.5 * np.linalg.norm(ends[:, 1] - ends[:, 0], axis=-1) / np.maximum(count, 1)
-    centres = (1.0 - share) * ends[sphere_of, 0] + share * ends[sphere_of, 1]
-    points = np.concatenate([ends[:, 0], ends[:, 1], centres])
-    of_poses = np.zeros((len(links) + 1, 3, 4, len(points), 3))
-    for number, (on, point) in enumerate(zip(np.concatenate([link, link, link[sphere_of]]), points, strict=True)):
+    spheres = np.zeros((len(sphere_of), 2 * len(count)))
+    spheres[np.arange(len(sphere_of)), sphere_of] = 1.0
+    share = np.concatenate([np.linspace(0.0, 1.0, n + 1) for n in count])
+    spheres[np.arange(len(sphere_of)), len(count) + sphere_of] = share
+    half = 0.5 * length / np.maximum(count, 1)
+    # What the base carries stands in its own frame: a homogeneous pose has a 1 in its corner to multiply it by.
+    points = np.zeros((3, 2, len(link), len(links) + 1, 4, 4))
+    for number, on in enumerate(link):
         for axis in range(3):
-            of_poses[on, axis, :, number, axis] = *point, 1.0
+            if on:
+                points[axis, :, number, on, axis, :3] = ends[number, 0], way[number]
+                points[axis, 0, number, on, axis, 3] = 1.0
+            else:
+                points[axis, :, number, 1, 3, 3] = ends[number, 0, axis], way[number, axis]
     return Links(
         names=(spec.base_body, *(each[0] for each in links)),
         parent=tuple(each[1] for each in links),
         channel=np.array([each[2] for each in links], dtype=np.int64),
-        still=np.array([each[3] for each in links]),
-        sine=np.array([each[4] for each in links]),
-        cosine=np.array([each[5] for each in links]),
+        turning=np.array([each[3:] for each in links]).reshape(-1, 3, 16),
         link=link,
         finger=np.array([each[3] for each in capsules]),
         ends=ends,
         radius=radius,
         sphere_of=sphere_of,
         sphere_radius=np.hypot(radius, half)[sphere_of],
-        points=np.asfortranarray(of_poses.reshape(12 * (len(links) + 1), -1)),
+        spheres=spheres,
+        points=points[:, :, :, 1:].reshape(6 * len(link), -1),
     )
 
 

@@ -7,7 +7,7 @@ import torch
 from shield_links import CORNER, Bounds, Cell, obstacles, person
 
 from deploy.shield import Context, Mode, filter_command, make_shield_params
-from deploy.shield.joints.links import FAR_M, arm_obstacles, between, link_rows
+from deploy.shield.joints.links import FAR_M, Pairs, arm_obstacles, between, link_rows
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import Peers, RobotState, load_robot
 from hardware.rotation import rotate
@@ -95,14 +95,13 @@ def test_pairs_left_out_of_the_rows_stay_apart_in_other_poses_than_those_looked_
     first, second = np.triu_indices(len(links.radius), 1)
     parent = np.array([-1, *links.parent])
     on, other = links.link[first], links.link[second]
-    kept = set(zip(*rows.pairs, strict=True))
+    kept = set(zip(*np.split(rows.pairs.lines, 4)[:2], strict=True))
     out = (on != other) & (parent[on] != other) & (parent[other] != on)
     out &= np.array([pair not in kept for pair in zip(first, second, strict=True)])
     first, second = first[out], second[out]
     low, high = np.array(spec.command_low), np.array(spec.command_high)
-    begin, end, _ = links.place(np.random.default_rng(5).uniform(low, high, (8000, len(low))))
-    squares = np.maximum(((links.ends[:, 1] - links.ends[:, 0]) ** 2).sum(-1), 1e-9)
-    gap = between(np, begin, end, (first, second), (squares[first], squares[second]))
+    lines = links.place(np.random.default_rng(5).uniform(low, high, (8000, len(low))))
+    gap = between(np, lines, Pairs.of(links, first, second)).min(-1)
     gap = gap - links.radius[first] - links.radius[second]
     assert len(first) and gap.min() > FAR_M / 2
 

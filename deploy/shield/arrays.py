@@ -69,14 +69,14 @@ def choose(condition: Array, x: Array, otherwise: float) -> Array:
     return array_namespace(x).where(condition, x, otherwise)
 
 
-def least(x: Array) -> Array:
-    """The smallest value over the last axis."""
-    return np.minimum.reduce(x, axis=-1) if isinstance(x, _NUMPY) else x.amin(-1)
+def least(x: Array, axis: int = -1) -> Array:
+    """The smallest value over an axis."""
+    return np.minimum.reduce(x, axis=axis) if isinstance(x, _NUMPY) else x.amin(axis)
 
 
-def greatest(x: Array) -> Array:
-    """The largest value over the last axis."""
-    return np.maximum.reduce(x, axis=-1) if isinstance(x, _NUMPY) else x.amax(-1)
+def greatest(x: Array, axis: int = -1) -> Array:
+    """The largest value over an axis."""
+    return np.maximum.reduce(x, axis=axis) if isinstance(x, _NUMPY) else x.amax(axis)
 
 
 def double(x: Array) -> Array:

@@ -8,16 +8,28 @@ No gradient and no program is needed: capsules are placed at `SAMPLES` points of
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from deploy.shield.arrays import at_least, at_most, constant, dot, double, greatest, least, namespace, norm
+from deploy.shield.arrays import (
+    NEVER_ZERO,
+    at_least,
+    at_most,
+    columns,
+    constant,
+    double,
+    greatest,
+    least,
+    namespace,
+    norm,
+)
+from deploy.shield.drone.attitude import rotation_matrix
 from deploy.shield.joints.limits import Same, reaction_s
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import Context, Obstacles
 from hardware.links import Links, as_index, load_links
-from hardware.rotation import rotate, rotate_inverse, rotate_inverse_each
+from hardware.rotation import rotate, rotate_inverse_each
 from hardware.spec import RobotSpec
 from hardware.types import Array, RobotState
 
@@ -29,6 +41,7 @@ NO_MORE_M = 1e-6, 1e-3  # by what capsules that are too close may still approach
 PERSON_M = 2.0  # a person reaches so far up and down from where it is tracked
 TINY = 1e-9
 SOON_S = 1e-3  # over which a speed is taken
+_SHARES = np.linspace(0.0, 1.0, SAMPLES + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,11 +50,28 @@ class LinkRows:
 
     links: Links
     per_brake: np.ndarray  # (U) s^2/rad
-    pairs: tuple[np.ndarray, np.ndarray]  # (S) capsules that may touch each other
+    pairs: "Pairs"  # (S) of capsules that may touch each other
     reach: np.ndarray  # (S) m, sum of their radii
-    lengths: tuple[np.ndarray, np.ndarray]  # (S) m^2, of their axes
-    moving: np.ndarray  # spheres that are not the base's
-    touching: np.ndarray  # (K) bool, of these those of fingers, which touch things on purpose
+    spheres: np.ndarray  # (K, 2 C) from what `Links.place` returns to spheres that are not the base's
+    radius: np.ndarray  # (K) m, of these
+    touching: np.ndarray  # (K) bool, those of fingers, which touch things on purpose
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """S pairs of C capsules."""
+
+    lines: np.ndarray  # (4 S) of what `Links.place` returns: the one's end, the other's end, the one's way, the other's
+    one: np.ndarray  # (S, 1) m^2, squared length of the axis of the one capsule
+    two: np.ndarray  # (S, 1) m^2, of the other
+
+    @classmethod
+    def of(cls, links: Links, first: np.ndarray, second: np.ndarray) -> "Pairs":
+        """The pairs of capsules `first` (S) and `second` (S)."""
+        squares = np.maximum(((links.ends[:, 1] - links.ends[:, 0]) ** 2).sum(-1), TINY)[:, None]
+        count = len(links.radius)
+        lines = np.concatenate([first, second, count + first, count + second])
+        return cls(lines, squares[first], squares[second])
 
 
 def link_rows(spec: RobotSpec) -> LinkRows | None:
@@ -57,16 +87,14 @@ def _link_rows(key: Same) -> LinkRows | None:
     if (links := load_links(spec)) is None:
         return None
     first, second = _pairs(spec, links)
-    axes = links.ends[:, 1] - links.ends[:, 0]
-    squares = np.maximum((axes**2).sum(-1), TINY)
     moving = np.flatnonzero(links.link[links.sphere_of] > 0)
     return LinkRows(
         links=links,
         per_brake=np.array([1.0 / spec.joints[index].max_acceleration for index in spec.joint_of_channel]),
-        pairs=(first, second),
+        pairs=Pairs.of(links, first, second),
         reach=links.radius[first] + links.radius[second],
-        lengths=(squares[first], squares[second]),
-        moving=moving,
+        spheres=links.spheres[moving],
+        radius=links.sphere_radius[moving],
         touching=links.finger[links.sphere_of[moving]],
     )
 
@@ -80,39 +108,49 @@ def _pairs(spec: RobotSpec, links: Links) -> tuple[np.ndarray, np.ndarray]:
     first, second = first[apart], second[apart]
     low, high = np.array(spec.command_low), np.array(spec.command_high)
     poses = np.random.default_rng(0).uniform(low, high, (POSES, len(low)))
-    begin, end, _ = links.place(poses)
-    squares = np.maximum(((links.ends[:, 1] - links.ends[:, 0]) ** 2).sum(-1), TINY)
-    apart_m = between(np, begin, end, (first, second), (squares[first], squares[second]))
-    near = (apart_m - links.radius[first] - links.radius[second]).min(0) < FAR_M
+    apart_m = between(np, links.place(poses), Pairs.of(links, first, second))
+    near = apart_m.min(-1) - links.radius[first] - links.radius[second] < FAR_M
     return first[near], second[near]
 
 
-def between(xp: Any, begin: Array, end: Array, pairs: tuple[Array, Array], lengths: tuple[Array, Array]) -> Array:
-    """Distances (..., S) m of the axes of pairs of capsules, from their ends (..., C, 3); `lengths` (S) m^2.
+def between(xp: Any, lines: Array, pairs: Pairs) -> Array:
+    """Distances (S, N) m of the axes of pairs of capsules, from what `Links.place` returns (3, 2 C, N).
 
     Ericson, "Real-Time Collision Detection", 2005, 5.1.9: the nearest points of two segments.
     """
-    first, second = pairs
-    axes = end - begin
-    axis, other = (xp.take(axes, each, axis=-2) for each in pairs)
-    way = xp.take(begin, first, axis=-2) - xp.take(begin, second, axis=-2)
-    one, two = lengths
-    across, along, behind = dot(axis, other), dot(axis, way), dot(other, way)
-    share = xp.clip((across * behind - along * two) / at_least(one * two - across * across, TINY), 0.0, 1.0)
-    there = xp.clip((across * share + behind) / two, 0.0, 1.0)
-    share = xp.clip((across * there - along) / one, 0.0, 1.0)
-    return norm(xp, way + share[..., None] * axis - there[..., None] * other)
+    given = xp.take(lines, as_index(pairs.lines, lines), axis=1)
+    count = len(pairs.one)
+    axis, other = given[:, 2 * count : 3 * count], given[:, 3 * count :]
+    way = given[:, :count] - given[:, count : 2 * count]
+    one, two = constant(xp, pairs.one, lines), constant(xp, pairs.two, lines)
+    across, along, behind = _dot(axis, other), _dot(axis, way), _dot(other, way)
+    share = _share((across * behind - along * two) / at_least(one * two - across * across, TINY))
+    there = _share((across * share + behind) / two)
+    share = _share((across * there - along) / one)
+    apart = way + share * axis - there * other
+    return xp.sqrt(_dot(apart, apart) + NEVER_ZERO)
+
+
+def _dot(a: Array, b: Array) -> Array:
+    """Scalar product over the first axis, of length 3."""
+    x, y, z = a * b
+    return x + y + z
+
+
+def _share(x: Array) -> Array:
+    return at_most(at_least(x, 0.0), 1.0)
 
 
 def off_boxes(xp: Any, points: Array, pos: Array, axes: Array, half: Array) -> Array:
-    """Distances (..., K, B) m of points (..., K, 3) from boxes of half a size (..., B, 3); negative inside.
+    """Distances (..., B, P) m of points (..., 3, P) from boxes of half a size (..., B, 3); negative inside.
 
     `pos` (..., B, 3) m and `axes` (..., B, 3, 3), one axis a row, in the frame of the points.
     """
-    local = points @ xp.reshape(axes, (*axes.shape[:-3], -1, 3)).mT
-    local = xp.reshape(local, (*local.shape[:-1], -1, 3)) - (axes @ pos[..., None])[..., None, :, :, 0]
-    beyond = xp.abs(local) - half[..., None, :, :]
-    return norm(xp, at_least(beyond, 0.0)) + at_most(greatest(beyond), 0.0)
+    local = xp.reshape(axes, (*axes.shape[:-3], -1, 3)) @ points
+    local = xp.reshape(local, (*axes.shape[:-1], -1)) - axes @ pos[..., None]
+    beyond = xp.abs(local) - half[..., None]
+    outside = at_least(beyond, 0.0)
+    return xp.sqrt((outside * outside).sum(-2) + NEVER_ZERO) + at_most(greatest(beyond, -2), 0.0)
 
 
 def free_share(
@@ -123,18 +161,25 @@ def free_share(
     `pos` (..., U) rad, and `ways` (..., 2, U) rad/s: the velocity that it is sent on with, and its own.
     """
     xp = namespace(ways)
-    delay_s = reaction_s(params)
-    stop_s = greatest(xp.abs(ways) * (constant(xp, rows.per_brake, ways) / params.link_brake_share))  # (..., 2)
+    numbers = _numbers(Same(params), Same(rows))
+    delay_s = numbers.delay_s
+    stop_s = greatest(xp.abs(ways) * constant(xp, numbers.per_brake, ways))  # (..., 2)
     most_s = delay_s + 0.5 * stop_s
-    way_s = most_s[..., None] * constant(xp, np.linspace(0.0, 1.0, SAMPLES + 1), ways)  # (..., 2, n) at full speed
-    end_s = xp.sqrt(delay_s**2 + 2.0 * stop_s[..., None] * way_s)  # until it rests, at a speed that ends there
+    way_s = most_s[..., None] * constant(xp, _SHARES, ways)  # (..., 2, n) at full speed
     poses = pos[..., None, None, :] + way_s[..., None] * ways[..., None, :]
-    room = _Room(xp, params, rows, context, poses, end_s).of_kinds()
+    things = context.obstacles is not None or context.people.pos.shape[-2]
+    end_s = way_s
+    if things:  # until it rests, at a speed that ends there
+        end_s = xp.sqrt(delay_s**2 + 2.0 * stop_s[..., None] * way_s)
+    room = _Room(xp, params, rows, numbers, context, poses, end_s).of_kinds()
+    if pos.ndim == 1 and all(each is None or np.minimum.reduce(each, axis=None) >= 0.0 for each in room):
+        return np.ones(1), np.zeros(len(KINDS), dtype=bool)
+    room = [xp.zeros_like(way_s) + np.inf if each is None else least(each, -3) for each in room]
     tightest = room[0]
     for other in room[1:]:
         tightest = xp.minimum(tightest, other)
     before, after = tightest[..., :-1], tightest[..., 1:]
-    part = at_most(at_least(before / at_least(before - after, TINY), 0.0), 1.0)
+    part = _share(before / at_least(before - after, TINY))
     index = constant(xp, np.arange(SAMPLES, dtype=np.float64), ways)
     free = least(xp.where(after >= 0.0, 1.0, (index + part) / SAMPLES))
     free = xp.where(free >= 0.0, free, 0.0)  # what is no number blocks
@@ -156,7 +201,10 @@ def arm_obstacles(spec: RobotSpec, state: RobotState, lands_on: bool = False) ->
     channel = as_index(np.array(spec.joint_of_channel), state.joint_pos)
     pos, vel = (double(xp.take(each, channel, axis=-1)) for each in (state.joint_pos, state.joint_vel))
     poses = xp.stack([pos, pos + SOON_S * vel], axis=-2)
-    begin, end, _ = links.place(poses)
+    lines = links.place(xp.reshape(poses, (-1, poses.shape[-1])))
+    lines = xp.moveaxis(xp.reshape(lines, (*lines.shape[:2], *poses.shape[:-1])), (0, 1), (-1, -2))
+    begin, end = lines[..., : len(links.radius), :], lines[..., len(links.radius) :, :]
+    end = begin + end
     moved = xp.maximum(
         norm(xp, begin[..., 1, :, :] - begin[..., 0, :, :]), norm(xp, end[..., 1, :, :] - end[..., 0, :, :])
     )
@@ -177,83 +225,117 @@ def arm_obstacles(spec: RobotSpec, state: RobotState, lands_on: bool = False) ->
     return Obstacles(middle, quat, half, radius, moved / SOON_S, kept * radius > 0.0)
 
 
+class _Numbers(NamedTuple):
+    """What one robot's parameters make of its rows; the axes are rows, ways, and points of a way."""
+
+    delay_s: float
+    per_brake: np.ndarray  # (U) s^2/rad
+    reach: np.ndarray  # (S, 1, 1) m
+    margin: np.ndarray  # (2, 1) m
+    closer: np.ndarray  # (2, 1) m
+    margins: np.ndarray  # (K, 2, 1) m
+    touch_m: np.ndarray  # (K, 1, 1)
+    radius: np.ndarray  # (K, 1, 1) m
+
+
+@lru_cache(maxsize=16)
+def _numbers(params_key: Same, rows_key: Same) -> _Numbers:
+    params, rows = params_key.value, rows_key.value
+    touching = rows.touching.astype(np.float64)[:, None, None]
+    margin = params.link_margin_m * np.array([[1.0], [0.5]])
+    return _Numbers(
+        delay_s=reaction_s(params),
+        per_brake=rows.per_brake / params.link_brake_share,
+        reach=rows.reach[:, None, None],
+        margin=margin,
+        closer=np.array(NO_MORE_M)[:, None],
+        # Fingers work by touching: they only do it slowly.
+        margins=margin * (1.0 - touching),
+        touch_m=params.touch_speed * reaction_s(params) * touching,
+        radius=rows.radius[:, None, None],
+    )
+
+
 class _Room:
-    """What is left of gaps (..., 2, n) m at the `poses` (..., 2, n, U) rad of two ways, `end_s` (..., 2, n) s away."""
+    """What is left of gaps at the `poses` (..., 2, n, U) rad of two ways, `end_s` (..., 2, n) s away."""
 
     def __init__(
-        self, xp: Any, params: JointShieldParams, rows: LinkRows, context: Context, poses: Array, end_s: Array
+        self,
+        xp: Any,
+        params: JointShieldParams,
+        rows: LinkRows,
+        numbers: _Numbers,
+        context: Context,
+        poses: Array,
+        end_s: Array,
     ) -> None:
         self.xp, self.params, self.rows, self.context, self.end_s = xp, params, rows, context, end_s
         assert context.state is not None
+        self.numbers, self.shape = numbers, poses.shape[:-1]
         self.turn, self.base = double(context.state.base_quat), double(context.state.base_pos)
-        self.begin, self.end, spheres = rows.links.place(poses)
-        self.spheres = xp.take(spheres, as_index(rows.moving, end_s), axis=-2)
-        self.radius = constant(xp, rows.links.sphere_radius[rows.moving], end_s)
-        touching = constant(xp, rows.touching.astype(np.float64), end_s)
-        self.margin = constant(xp, params.link_margin_m * np.array([[[1.0]], [[0.5]]]), end_s)
-        # Fingers work by touching: they only do it slowly.
-        self.margins = self.margin * (1.0 - touching)
-        self.touch_m = params.touch_speed * reaction_s(params) * touching
+        self.lines = rows.links.place(xp.reshape(poses, (-1, poses.shape[-1])))
 
-    def of_kinds(self) -> list[Array]:
-        """One array for each of the `KINDS`."""
+    def of_kinds(self) -> list[Array | None]:
+        """Of each of the `KINDS` R rows (..., R, 2, n) m; None where there is nothing to keep off."""
         return [self._own(), self._floor(), self._obstacles(), self._people()]
 
-    def _kept(self, gap: Array, margin: Array) -> Array:
-        """What is too near already may stay where it is, or go away."""
-        closer = constant(self.xp, np.array(NO_MORE_M)[:, None, None], gap)
-        return gap - self.xp.minimum(margin, gap[..., :1, :] - closer)
+    def _per_robot(self, values: Array) -> Array:
+        """(R, N) of all poses as (..., R, 2, n)."""
+        values = self.xp.reshape(values, (-1, *self.shape))
+        return values if len(self.shape) == 2 else self.xp.moveaxis(values, 0, -3)
 
-    def _own(self) -> Array:
-        rows, xp = self.rows, self.xp
-        if not len(rows.reach):
-            return self.xp.zeros_like(self.end_s) + np.inf
-        pairs = tuple(as_index(each, self.end_s) for each in rows.pairs)
-        lengths = tuple(constant(xp, each, self.end_s) for each in rows.lengths)
-        apart = between(xp, self.begin, self.end, pairs, lengths)
-        return least(self._kept(apart - constant(xp, rows.reach, self.end_s), self.margin))
+    def _kept(self, gap: Array, margin: np.ndarray) -> Array:
+        """What is too near already may stay where it is, or go away."""
+        closer, margin = (constant(self.xp, each, gap) for each in (self.numbers.closer, margin))
+        return gap - self.xp.minimum(margin, gap[..., :1] - closer)
+
+    def _own(self) -> Array | None:
+        if not len(self.rows.reach):
+            return None
+        apart = self._per_robot(between(self.xp, self.lines, self.rows.pairs))
+        return self._kept(apart - constant(self.xp, self.numbers.reach, apart), self.numbers.margin)
 
     def _floor(self) -> Array:
-        up = rotate_inverse(self.turn, constant(self.xp, np.array([0.0, 0.0, 1.0]), self.base))
-        base_m = (self.base[..., 2] - self.params.ground_z_m)[..., None, None, None]
-        gap = (self.spheres @ up[..., None, None, :, None])[..., 0] + base_m - self.radius
-        return least(self._kept(gap, self.margins) + self.touch_m)
+        xp, numbers = self.xp, self.numbers
+        lone = len(self.shape) == 2
+        x, y, z = (self._per_robot(each) for each in self.lines)
+        up = [*rotation_matrix(columns(self.turn))[6:], self.base[..., 2] - self.params.ground_z_m]
+        up_x, up_y, up_z, base_m = up if lone else (each[..., None, None, None] for each in up)
+        height = up_x * x + up_y * y + up_z * z
+        above = constant(xp, self.rows.spheres, height) @ xp.reshape(height, (*height.shape[:-2], -1))
+        gap = xp.reshape(above, (*above.shape[:-1], *height.shape[-2:])) + base_m - constant(xp, numbers.radius, height)
+        return self._kept(gap, numbers.margins) + constant(xp, numbers.touch_m, gap)
 
-    def _obstacles(self) -> Array:
-        things = self.context.obstacles
+    def _obstacles(self) -> Array | None:
+        things, numbers = self.context.obstacles, self.numbers
         if things is None or not things.pos.shape[-2]:
-            return self.xp.zeros_like(self.end_s) + np.inf
+            return None
         gap = self._off(things.pos, things.quat, things.half, things.valid)
-        gap = gap - double(things.speed)[..., None, None, :, None] * self.end_s[..., None, None]
-        gap = gap - double(things.radius)[..., None, None, :, None]
-        kept = self._kept(self.xp.reshape(gap, (*gap.shape[:-2], -1)), _tiled(self.xp, self.margins, gap))
-        return least(kept + _tiled(self.xp, self.touch_m, gap))
+        speed, radius = (double(each)[..., None, None, None] for each in (things.speed, things.radius))
+        gap = gap - speed * self.end_s[..., None, None, :, :] - radius
+        kept = self._kept(gap, numbers.margins) + constant(self.xp, numbers.touch_m, gap)
+        return self.xp.reshape(kept, (*kept.shape[:-4], -1, *kept.shape[-2:]))
 
-    def _people(self) -> Array:
+    def _people(self) -> Array | None:
         """ISO/TS 15066, speed and separation; what the robot goes until it rests is in the gap already."""
         people, params, xp = self.context.people, self.params, self.xp
         if not people.pos.shape[-2]:
-            return self.xp.zeros_like(self.end_s) + np.inf
+            return None
         upright = constant(xp, np.array([1.0, 0.0, 0.0, 0.0]), self.base) + xp.zeros_like(people.pos[..., :1])
         height = constant(xp, np.array([0.0, 0.0, PERSON_M]), self.base) + xp.zeros_like(upright[..., :3])
         gap = self._off(people.pos, upright, height, people.valid)
-        walked_s = self.end_s[..., None] + double(people.age)[..., None, None, :]
+        walked_s = self.end_s[..., None, :, :] + double(people.age)[..., None, None]
         kept_m = params.person_radius_m + params.person_reach_m + params.person_error_m
-        return least(least(gap) - params.person_speed * walked_s - kept_m)
+        return least(gap, -3) - params.person_speed * walked_s - kept_m
 
     def _off(self, pos: Array, quat: Array, half: Array, valid: Array) -> Array:
-        """Gaps (..., 2, n, B, K) m of spheres and boxes; infinite where there is no box."""
+        """Gaps (..., B, K, 2, n) m of spheres and boxes; infinite where there is no box."""
         pos, quat, half, xp = double(pos), double(quat), double(half), self.xp
         axes = rotate(quat[..., None, :], constant(xp, np.eye(3), pos))  # (..., B, 3, 3) in the world
         flat = xp.reshape(axes, (*axes.shape[:-3], -1, 3))
         axes = xp.reshape(rotate_inverse_each(self.turn, flat), axes.shape)
         near = rotate_inverse_each(self.turn, pos - self.base[..., None, :])
-        boxes = near[..., None, None, :, :], axes[..., None, None, :, :, :], half[..., None, None, :, :]
-        off = off_boxes(xp, self.spheres, *boxes)
-        return xp.where(valid[..., None, None, :, None], off.mT - self.radius, np.inf)
-
-
-def _tiled(xp: Any, values: Array, gap: Array) -> Array:
-    """Values (..., K) for each of B boxes, (..., B K)."""
-    each = values[..., None, :] + xp.zeros_like(gap[..., :1, :, :])
-    return xp.reshape(each, (*each.shape[:-2], -1))
+        places = self._per_robot(constant(xp, self.rows.spheres, self.lines) @ self.lines)  # (..., 3 K, 2, n)
+        off = off_boxes(xp, xp.reshape(places, (*places.shape[:-3], 3, -1)), near, axes, half)
+        off = xp.reshape(off, (*off.shape[:-1], -1, *self.shape[-2:])) - constant(xp, self.numbers.radius, off)
+        return xp.where(valid[..., None, None, None], off, np.inf)
