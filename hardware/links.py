@@ -27,7 +27,8 @@ class Links:
 
     names: tuple[str, ...]  # (L) body of each link
     parent: tuple[int, ...]  # (L - 1) of every link but the base
-    channel: np.ndarray  # (L - 1) the channel of the spec that positions its hinge
+    angles: np.ndarray  # (U, 3 (L - 1)) from channels to three angles a hinge, of which ...
+    phase: np.ndarray  # (3 (L - 1)) rad, this ahead, the sines are 1 and the sine and the cosine of the hinge's
     turning: np.ndarray  # (L - 1, 3, 16): what 1, sine and cosine are multiplied by
     link: np.ndarray  # (C) link of each capsule
     finger: np.ndarray  # (C) bool, whether it sits on a slide
@@ -45,14 +46,33 @@ class Links:
         for ten short rows as for a long one.
         """
         xp = np if isinstance(pos, np.ndarray) else array_namespace(pos)
-        angle = xp.take(pos, as_index(self.channel, pos), axis=-1).mT
-        turn = xp.stack([xp.ones_like(angle), xp.sin(angle), xp.cos(angle)], axis=-1)
+        turn = xp.sin(pos @ as_like(self.angles, pos) + as_like(self.phase, pos))
+        turn = turn.reshape(-1, len(self.parent), 3).swapaxes(0, 1)
+        steps = (turn @ as_like(self.turning, pos)).reshape(len(self.parent), -1, 4, 4)
         poses: list[Array] = []
-        for step, parent in zip(turn @ as_like(self.turning, pos), self.parent, strict=True):
-            step = xp.reshape(step, (-1, 4, 4))
+        for step, parent in zip(steps, self.parent, strict=True):
             poses.append(poses[parent - 1] @ step if parent else step)
-        flat = xp.concat([xp.reshape(pose, (-1, 16)) for pose in poses], axis=-1)
-        return xp.reshape(as_like(self.points, pos) @ flat.mT, (3, 2 * len(self.radius), -1))
+        flat = xp.concat([pose.reshape(-1, 16) for pose in poses], axis=-1)
+        return (as_like(self.points, pos) @ flat.mT).reshape(3, 2 * len(self.radius), -1)
+
+    def levers(self) -> np.ndarray:
+        """(C, U) m by which a capsule's points move at most per rad of a channel, in any pose.
+
+        The way from a hinge's axis over the hinges that follow to the capsule is never longer than all of its parts.
+        """
+        levers = np.zeros((len(self.link), len(self.angles)))
+        still, sine, cosine = np.moveaxis(self.turning.reshape(-1, 3, 4, 4), 1, 0)
+        for number, on in enumerate(self.link):
+            points, longest = np.c_[self.ends[number], np.ones(2)].T, 0.0  # (4, 2) in the link `on`, or in one before
+            while on:
+                turns = sine[on - 1]  # a turn about the axis moves a point by its distance from it
+                away = np.linalg.norm(turns[:3] @ points, axis=0).max()
+                levers[number] += (away + longest) * self.angles[:, 3 * on - 2]
+                middle = np.linalg.lstsq(turns[:3, :3], -turns[:3, 3])[0]
+                longest += np.linalg.norm(points[:3] - middle[:, None], axis=0).max()
+                points = (still[on - 1] + cosine[on - 1]) @ np.array([[*middle, 1.0]]).T
+                on = self.parent[on - 1]
+        return levers
 
 
 def load_links(spec: RobotSpec) -> Links | None:
@@ -70,6 +90,8 @@ def load_links(spec: RobotSpec) -> Links | None:
     links, capsules = found.links, found.capsules
     if not links or not capsules:
         return None
+    angles = np.zeros((len(spec.channels), len(links), 3))
+    angles[[each[2] for each in links], np.arange(len(links)), 1:] = 1.0
     link = np.array([each[0] for each in capsules], dtype=np.int64)
     ends = np.array([each[1] for each in capsules]).reshape(-1, 2, 3)
     radius = np.array([each[2] for each in capsules])
@@ -94,7 +116,8 @@ def load_links(spec: RobotSpec) -> Links | None:
     return Links(
         names=(spec.base_body, *(each[0] for each in links)),
         parent=tuple(each[1] for each in links),
-        channel=np.array([each[2] for each in links], dtype=np.int64),
+        angles=angles.reshape(len(spec.channels), -1),
+        phase=np.tile([0.5 * np.pi, 0.0, 0.5 * np.pi], len(links)),
         turning=np.array([each[3:] for each in links]).reshape(-1, 3, 16),
         link=link,
         finger=np.array([each[3] for each in capsules]),

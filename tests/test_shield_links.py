@@ -10,6 +10,7 @@ from deploy.shield import Context, Mode, filter_command, make_shield_params
 from deploy.shield.joints.links import FAR_M, Pairs, arm_obstacles, between, link_rows
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import Peers, RobotState, load_robot
+from hardware.links import Links
 from hardware.rotation import rotate
 
 ROBOTS = ("panda", "ur5e")
@@ -104,6 +105,56 @@ def test_pairs_left_out_of_the_rows_stay_apart_in_other_poses_than_those_looked_
     gap = between(np, lines, Pairs.of(links, first, second)).min(-1)
     gap = gap - links.radius[first] - links.radius[second]
     assert len(first) and gap.min() > FAR_M / 2
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_gaps_change_no_faster_than_levers_say(name):
+    spec, rng = load_robot(name), np.random.default_rng(6)
+    rows = link_rows(spec)
+    pos = rng.uniform(spec.command_low, spec.command_high, (4000, len(spec.channels)))
+    moved = rng.normal(size=pos.shape) * (rng.random(pos.shape) < 0.4) * rng.choice([1e-3, 0.05, 0.5], (4000, 1))
+    lines = [rows.links.place(each) for each in (pos, pos + moved)]
+    apart, then = (between(np, each, rows.pairs) for each in lines)
+    spheres = np.linalg.norm(rows.spheres @ (lines[1] - lines[0]), axis=0)
+    change = np.concatenate([np.abs(then - apart), spheres])
+    most = rows.levers @ np.abs(moved).T
+    assert (change < most + 1e-9).all()
+    assert (change > 0.9 * most)[most > 1e-3].any()  # they are not far from what happens
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_gaps_that_are_not_measured_again_change_no_command(name, monkeypatch):
+    """A straight way to a random pose, fast and slowly, with every gap measured in every step, and as it is."""
+    spec, rng = load_robot(name), np.random.default_rng(7)
+    params = make_shield_params(spec)
+    low, high = np.array(spec.command_low), np.array(spec.command_high)
+    pos, speed = np.array([joint.home for joint in spec.joints])[list(spec.joint_of_channel)], 1.0
+    measured = blocked = 0
+    place = Links.place
+
+    def counted(*args):
+        nonlocal measured
+        measured += 1
+        return place(*args)
+
+    monkeypatch.setattr(Links, "place", counted)
+    for step in range(600):
+        if step % 40 == 0:
+            aim, speed = rng.uniform(low, high), (0.05, 0.3, 3.0)[step // 40 % 3]
+        vel = np.clip(aim - pos, -0.7, 0.7) * speed * (np.array([c.unit for c in spec.channels]) == "rad")
+        joints, still = np.zeros((2, len(spec.joints))), np.zeros(3)
+        joints[:, list(spec.joint_of_channel)] = pos, vel
+        context = Context(RobotState(*joints, still, np.array([1.0, 0, 0, 0]), still, still, np.zeros(())), NO_PEERS)
+        target = np.clip(pos + 0.3 * vel, low, high)
+        sent, info = filter_command(params, spec, context, target)
+        before = measured
+        fresh, same = filter_command(make_shield_params(spec), spec, context, target)  # nothing is known of these yet
+        assert measured == before + 1
+        np.testing.assert_array_equal(sent, fresh)
+        np.testing.assert_array_equal(info.active, same.active)
+        blocked += info.active[-4:].any()
+        pos = pos + 0.02 * vel
+    assert blocked > 20 and measured < 1150  # of 1200
 
 
 @pytest.mark.parametrize("what", ["obstacle", "person"])

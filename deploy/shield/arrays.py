@@ -69,6 +69,23 @@ def choose(condition: Array, x: Array, otherwise: float) -> Array:
     return array_namespace(x).where(condition, x, otherwise)
 
 
+def choose_each(xp: Any, condition: Array, x: Array, otherwise: Array) -> Array:
+    """Vectors `x` (..., U) of those of which the condition (...) holds, of the others `otherwise`."""
+    if condition.ndim == 0:
+        return x if condition else otherwise
+    return xp.where(condition[..., None], x, otherwise)
+
+
+def side_by_side(xp: Any, a: Array, b: Array) -> Array:
+    """(..., 2, U) of `a` and `b` (..., U)."""
+    return np.array((a, b)) if xp is np and a.ndim == 1 else xp.stack([a, b], axis=-2)
+
+
+def total(x: Array) -> Array:
+    """Sum over the last axis."""
+    return np.add.reduce(x, axis=-1) if isinstance(x, _NUMPY) else x.sum(-1)
+
+
 def least(x: Array, axis: int = -1) -> Array:
     """The smallest value over an axis."""
     return np.minimum.reduce(x, axis=axis) if isinstance(x, _NUMPY) else x.amin(axis)

@@ -40,7 +40,20 @@ from typing import Any
 
 import numpy as np
 
-from deploy.shield.arrays import at_least, at_most, constant, double, greatest, least, namespace, swapped
+from deploy.shield.arrays import (
+    at_least,
+    at_most,
+    choose,
+    choose_each,
+    constant,
+    double,
+    greatest,
+    least,
+    namespace,
+    side_by_side,
+    swapped,
+    total,
+)
 from deploy.shield.joints.limits import Rows, joint_limits, reaction_s
 from deploy.shield.joints.links import KINDS as LINK_KINDS
 from deploy.shield.joints.links import free_share, link_rows
@@ -51,6 +64,7 @@ from hardware.types import Array
 
 KINDS = ("range", "effort", "braking", "speed", "power")
 FREE_SHARE = 0.4  # of a drive's effort that brakes in the worst pose; the robot's own weight takes what is missing
+LEAST_EFFORT = 0.1  # of a drive's effort, that is counted on with any load
 LEAST_BRAKE = 0.25  # of braking without a load, that is counted on with any
 
 
@@ -72,13 +86,13 @@ def filter_joints(
     xp, state = namespace(target), context.state
     assert state is not None
     limits = joint_limits(params, spec)
-    rows = limits.rows if isinstance(target, np.ndarray) else _as_tensors(xp, limits.rows, target)
+    rows = limits.rows if xp is np else _as_tensors(xp, limits.rows, target)
     measured = double(state.joint_pos)[..., limits.joint]
     vel = double(state.joint_vel)[..., limits.joint]
     pos = measured + vel * (double(state.age)[..., None] if target.ndim > 1 else float(state.age))
     request = double(target)
-    finite = xp.isfinite(request.sum(-1))
-    asked = xp.where(finite[..., None], request, pos)
+    finite = xp.isfinite(total(request))
+    asked = choose_each(xp, finite, request, pos)
     # A drive that holds a load needs its target ahead of the joint: all that follows is about what is left of it.
     wanted, ahead = asked, None
     if context.load is not None:
@@ -92,27 +106,31 @@ def filter_joints(
     inner = xp.minimum(xp.maximum(wanted, low), high)
     bounded = xp.minimum(xp.maximum(inner, rows.box_low), rows.box_high)
     sent, weak = _within_power(xp, params, rows, bounded, pos, vel)
+    blocked = None
     if links := link_rows(spec):
         turning = constant(xp, limits.turns, pos)
-        ways = turning * xp.stack([(sent - pos) / constant(xp, limits.lead_s, pos), vel], axis=-2)
+        way = turning * (sent - pos)
+        ways = side_by_side(xp, way / constant(xp, limits.lead_s, pos), turning * vel)
         share, blocked = free_share(params, links, context, pos, ways)
-        slow = xp.minimum(xp.maximum(sent + turning * (share - 1.0) * (sent - pos), low), high)
-        sent = xp.where(share < 1.0, xp.minimum(xp.maximum(slow, rows.box_low), rows.box_high), sent)
+        if _any(share < 1.0):
+            slow = xp.minimum(xp.maximum(sent + (share - 1.0) * way, low), high)
+            sent = xp.where(share < 1.0, xp.minimum(xp.maximum(slow, rows.box_low), rows.box_high), sent)
     if ahead is not None:
         there = xp.minimum(xp.maximum(sent + ahead, rows.box_low), rows.box_high)
         sent = xp.where(sent == wanted, asked, there)
 
     rest = (measured - rows.low) * rows.per_range
     margin = least(xp.minimum(rest, 1.0 - rest)[..., limits.turning])
-    info = FilterInfo(margin, None, finite | ~finite, xp.where(finite, greatest(xp.abs(sent - asked)), limits.span))
-    if _any(info.intervention > 0.0):
+    intervention = choose(finite, greatest(xp.abs(sent - asked)), limits.span)
+    moved = intervention > 0.0
+    active = [weak] * len(KINDS)  # all False
+    if _any(moved):
         over = rows.sides * (wanted - pos)[..., None, :] > reach
-        info.active = _active(xp, rows, over, inner != bounded, allowed, driven, weak)
-    else:
-        info.active = xp.concat([weak] * len(KINDS), axis=-1)  # all False
-    if links:
-        info.active = xp.concat([info.active, blocked & (info.intervention > 0.0)[..., None]], axis=-1)
-    return sent.astype(target.dtype) if isinstance(sent, np.ndarray) else sent.to(target.dtype), info
+        active = _active(rows, over, inner != bounded, allowed, driven, weak)
+    if blocked is not None:
+        active.append(blocked & moved[..., None])
+    info = FilterInfo(margin, xp.concat(active, axis=-1), finite | ~finite, intervention)
+    return sent.astype(target.dtype) if xp is np else sent.to(target.dtype), info
 
 
 def allowed_speed(xp: Any, params: JointShieldParams, rows: Rows, gap: Array) -> Array:
@@ -143,12 +161,15 @@ def _reach(xp: Any, rows: Rows, speed: Array, allowed: Array) -> tuple[Array, Ar
 def _loaded(xp: Any, rows: Rows, load: Array) -> tuple[Rows, Array]:
     """The rows of drives with less effort left, by `load` (..., U) N m, and by how far (..., U) rad it bends them."""
     taken = xp.abs(load) / rows.max_effort
-    left = xp.maximum(1.0 - taken, 0.1 + 0.0 * taken)[..., None, :]
-    brake = xp.maximum(1.0 - taken / FREE_SHARE, LEAST_BRAKE + 0.0 * taken)[..., None, :]
-    scaled = {name: getattr(rows, name) * left for name in ("effort", "brake_gain")}
-    scaled |= {name: getattr(rows, name) * brake for name in ("brake_twice", "brake_time")}
+    left, brake = at_least(1.0 - taken, LEAST_EFFORT), at_least(1.0 - taken / FREE_SHARE, LEAST_BRAKE)
+    both_left, both_brake = left[..., None, :], brake[..., None, :]
     rows = rows._replace(
-        max_effort=rows.max_effort * left[..., 0, :], brake_time_squared=rows.brake_time_squared * brake**2, **scaled
+        max_effort=rows.max_effort * left,
+        effort=rows.effort * both_left,
+        brake_gain=rows.brake_gain * both_left,
+        brake_twice=rows.brake_twice * both_brake,
+        brake_time=rows.brake_time * both_brake,
+        brake_time_squared=rows.brake_time_squared * both_brake**2,
     )
     return rows, load / rows.stiffness
 
@@ -163,20 +184,20 @@ def _within_power(
     called = (target - pos) * rows.stiffness - vel * rows.fading
     effort = xp.minimum(xp.maximum(called, -rows.max_effort), rows.max_effort)
     power = at_least(effort * vel, 0.0)
-    total = power.sum(-1)
-    if not _any(total > params.max_power_w):
+    given = total(power)
+    if not _any(given > params.max_power_w):
         return target, power < 0.0
-    share = (params.max_power_w / at_least(total, params.max_power_w))[..., None]
+    share = (params.max_power_w / at_least(given, params.max_power_w))[..., None]
     weak = (power > 0.0) & (share < 1.0)
     return xp.where(weak, target - (called - share * effort) / rows.stiffness, target), weak
 
 
-def _active(xp: Any, rows: Rows, over: Array, out_of_range: Array, allowed: Array, driven: Array, weak: Array) -> Array:
-    """Which rows (..., 5 U) moved a target that is `over` (..., 2, U) a side: the tightest of each joint, and power."""
+def _active(rows: Rows, over: Array, out_of_range: Array, allowed: Array, driven: Array, weak: Array) -> list[Array]:
+    """Which rows of each of the `KINDS` (..., U) moved a target that is `over` (..., 2, U) a side: the tightest."""
     slow = allowed < rows.max_speed
     brake = over & ~driven
     kinds = (over & driven, brake & slow, brake & ~slow)
-    return xp.concat([out_of_range, *(kind[..., 0, :] | kind[..., 1, :] for kind in kinds), weak], axis=-1)
+    return [out_of_range, *(kind[..., 0, :] | kind[..., 1, :] for kind in kinds), weak]
 
 
 def _any(x: Array) -> bool:

@@ -1,12 +1,12 @@
 """The numbers of the joints' filter and guards as arrays, made once for a robot and its parameters."""
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.kept import kept
 from hardware.spec import RobotSpec
 from hardware.types import Array
 
@@ -65,34 +65,14 @@ class Limits:
     found: tuple[np.ndarray, np.ndarray]  # rad, what a sensor may say
 
 
-class Same:
-    """A key by identity: specifications and parameters are frozen, and hashing all their numbers takes longer."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any):
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
-
-
-def joint_limits(params: JointShieldParams, spec: RobotSpec) -> Limits:
-    """The `Limits` of one robot; ValueError where parameters and robot do not have the same channels."""
-    return _limits(Same(params), Same(spec))
-
-
 def reaction_s(params: JointShieldParams) -> float:
     """Seconds for which a joint may go on as it is before the next command can brake it."""
     return params.control_dt_s + params.latency_s
 
 
-@lru_cache(maxsize=64)
-def _limits(params_key: Same, spec_key: Same) -> Limits:
-    params, spec = params_key.value, spec_key.value
+@kept
+def joint_limits(params: JointShieldParams, spec: RobotSpec) -> Limits:
+    """The `Limits` of one robot; ValueError where parameters and robot do not have the same channels."""
     index = np.array(spec.joint_of_channel)
     if len(index) != len(params.max_effort) or (index < 0).any():
         raise ValueError(f"shield parameters for {len(params.max_effort)} joints do not fit {spec.name!r}")

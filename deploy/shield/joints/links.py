@@ -7,7 +7,7 @@ No gradient and no program is needed: capsules are placed at `SAMPLES` points of
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +25,9 @@ from deploy.shield.arrays import (
     norm,
 )
 from deploy.shield.drone.attitude import rotation_matrix
-from deploy.shield.joints.limits import Same, reaction_s
+from deploy.shield.joints.limits import reaction_s
 from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.kept import kept
 from deploy.shield.types import Context, Obstacles
 from hardware.links import Links, as_index, load_links
 from hardware.rotation import rotate, rotate_inverse_each
@@ -41,6 +42,7 @@ NO_MORE_M = 1e-6, 1e-3  # by what capsules that are too close may still approach
 PERSON_M = 2.0  # a person reaches so far up and down from where it is tracked
 TINY = 1e-9
 SOON_S = 1e-3  # over which a speed is taken
+_ALL, _NONE = np.ones(1), np.zeros(len(KINDS), dtype=bool)
 _SHARES = np.linspace(0.0, 1.0, SAMPLES + 1)
 
 
@@ -55,6 +57,7 @@ class LinkRows:
     spheres: np.ndarray  # (K, 2 C) from what `Links.place` returns to spheres that are not the base's
     radius: np.ndarray  # (K) m, of these
     touching: np.ndarray  # (K) bool, those of fingers, which touch things on purpose
+    levers: np.ndarray  # (S + K, U) m by which a pair's distance and a sphere's place change at most per rad
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,20 +77,18 @@ class Pairs:
         return cls(lines, squares[first], squares[second])
 
 
+@kept
 def link_rows(spec: RobotSpec) -> LinkRows | None:
     """The rows of an arm that is bolted down; None for other robots, and where the MJCF has no collision shapes."""
-    return _link_rows(Same(spec))
-
-
-@lru_cache(maxsize=16)
-def _link_rows(key: Same) -> LinkRows | None:
-    spec = key.value
     if not spec.fixed_base:
         return None
     if (links := load_links(spec)) is None:
         return None
     first, second = _pairs(spec, links)
     moving = np.flatnonzero(links.link[links.sphere_of] > 0)
+    levers = links.levers()
+    # What moves both of a pair does not change their distance.
+    apart = np.where((levers[first] > 0.0) & (levers[second] > 0.0), 0.0, levers[first] + levers[second])
     return LinkRows(
         links=links,
         per_brake=np.array([1.0 / spec.joints[index].max_acceleration for index in spec.joint_of_channel]),
@@ -96,6 +97,7 @@ def _link_rows(key: Same) -> LinkRows | None:
         spheres=links.spheres[moving],
         radius=links.sphere_radius[moving],
         touching=links.finger[links.sphere_of[moving]],
+        levers=np.concatenate([apart, levers[links.sphere_of[moving]]]),
     )
 
 
@@ -161,23 +163,22 @@ def free_share(
     `pos` (..., U) rad, and `ways` (..., 2, U) rad/s: the velocity that it is sent on with, and its own.
     """
     xp = namespace(ways)
-    numbers = _numbers(Same(params), Same(rows))
+    numbers = _numbers(params, rows)
     delay_s = numbers.delay_s
     stop_s = greatest(xp.abs(ways) * constant(xp, numbers.per_brake, ways))  # (..., 2)
     most_s = delay_s + 0.5 * stop_s
     way_s = most_s[..., None] * constant(xp, _SHARES, ways)  # (..., 2, n) at full speed
+    seen = _seen(params, rows)
+    if pos.ndim == 1 and seen.all_far(context, pos, most_s[:, None] * ways):
+        return _ALL, _NONE
     poses = pos[..., None, None, :] + way_s[..., None] * ways[..., None, :]
-    things = context.obstacles is not None or context.people.pos.shape[-2]
-    end_s = way_s
-    if things:  # until it rests, at a speed that ends there
-        end_s = xp.sqrt(delay_s**2 + 2.0 * stop_s[..., None] * way_s)
-    room = _Room(xp, params, rows, numbers, context, poses, end_s).of_kinds()
-    if pos.ndim == 1 and all(each is None or np.minimum.reduce(each, axis=None) >= 0.0 for each in room):
-        return np.ones(1), np.zeros(len(KINDS), dtype=bool)
-    room = [xp.zeros_like(way_s) + np.inf if each is None else least(each, -3) for each in room]
-    tightest = room[0]
-    for other in room[1:]:
-        tightest = xp.minimum(tightest, other)
+    kinds = _Room(xp, params, rows, context, poses, stop_s[..., None] * way_s).of_kinds()
+    if pos.ndim == 1:
+        seen.keep(context, pos, kinds)
+        if all(each is None or np.minimum.reduce(each, axis=None) >= 0.0 for each in kinds):
+            return _ALL, _NONE
+    room = [None if each is None else least(each, -3) for each in kinds]
+    tightest = reduce(xp.minimum, [each for each in room if each is not None])
     before, after = tightest[..., :-1], tightest[..., 1:]
     part = _share(before / at_least(before - after, TINY))
     index = constant(xp, np.arange(SAMPLES, dtype=np.float64), ways)
@@ -185,8 +186,8 @@ def free_share(
     free = xp.where(free >= 0.0, free, 0.0)  # what is no number blocks
     way_s = free * most_s
     speed = 2.0 * way_s / (xp.sqrt(delay_s**2 + 2.0 * stop_s * way_s) + delay_s)
-    blocked = [~(least(least(each)) >= 0.0) for each in room]
-    return least(xp.where(free >= 1.0, 1.0, speed))[..., None], xp.stack(blocked, axis=-1)
+    blocked = [free < 0.0 if each is None else ~(least(each) >= 0.0) for each in room]  # of both ways
+    return least(xp.where(free >= 1.0, 1.0, speed))[..., None], xp.stack(blocked, axis=-1).any(-2)
 
 
 def arm_obstacles(spec: RobotSpec, state: RobotState, lands_on: bool = False) -> Obstacles | None:
@@ -238,9 +239,8 @@ class _Numbers(NamedTuple):
     radius: np.ndarray  # (K, 1, 1) m
 
 
-@lru_cache(maxsize=16)
-def _numbers(params_key: Same, rows_key: Same) -> _Numbers:
-    params, rows = params_key.value, rows_key.value
+@kept
+def _numbers(params: JointShieldParams, rows: LinkRows) -> _Numbers:
     touching = rows.touching.astype(np.float64)[:, None, None]
     margin = params.link_margin_m * np.array([[1.0], [0.5]])
     return _Numbers(
@@ -256,24 +256,58 @@ def _numbers(params_key: Same, rows_key: Same) -> _Numbers:
     )
 
 
+class _Seen:
+    """What was left of one arm's gaps when they were measured last: they need not be until it can be used up.
+
+    This only saves time: the answers are what measuring again would give.
+    """
+
+    def __init__(self, rows: LinkRows) -> None:
+        self.levers = rows.levers
+        self.last: tuple[list[float], np.ndarray, np.ndarray] | None = None
+
+    def keep(self, context: Context, pos: np.ndarray, kinds: list[Array | None]) -> None:
+        """Keep what `_Room` found at `pos` (U,) rad of its links and the floor."""
+        left = np.concatenate([each[:, 0, 0] for each in kinds[:2] if each is not None])
+        self.last = self._base(context), pos, left - NO_MORE_M[0]
+
+    def all_far(self, context: Context, pos: np.ndarray, ways: np.ndarray) -> bool:
+        """Whether no gap can be used up at `pos` (U,) rad nor on `ways` (2, U) rad from there."""
+        if self.last is None or context.obstacles is not None or len(context.people.pos):
+            return False
+        base, before, left = self.last
+        moved = np.abs(pos - before) + np.maximum.reduce(np.abs(ways), axis=0)
+        return bool(np.logical_and.reduce(self.levers @ moved < left)) and base == self._base(context)
+
+    def _base(self, context: Context) -> list[float]:
+        """What the floor's place depends on; of an arm that is bolted down it does not change."""
+        assert context.state is not None
+        return [*context.state.base_quat.tolist(), float(context.state.base_pos[2])]
+
+
+@kept
+def _seen(params: JointShieldParams, rows: LinkRows) -> _Seen:
+    return _Seen(rows)
+
+
 class _Room:
-    """What is left of gaps at the `poses` (..., 2, n, U) rad of two ways, `end_s` (..., 2, n) s away."""
+    """What is left of gaps at the `poses` (..., 2, n, U) rad of two ways.
+
+    `braked` (..., 2, n) s^2 is how far each is at full speed, times the time in which this speed is braked.
+    """
 
     def __init__(
-        self,
-        xp: Any,
-        params: JointShieldParams,
-        rows: LinkRows,
-        numbers: _Numbers,
-        context: Context,
-        poses: Array,
-        end_s: Array,
+        self, xp: Any, params: JointShieldParams, rows: LinkRows, context: Context, poses: Array, braked: Array
     ) -> None:
-        self.xp, self.params, self.rows, self.context, self.end_s = xp, params, rows, context, end_s
+        self.xp, self.params, self.rows, self.context, self.braked = xp, params, rows, context, braked
         assert context.state is not None
-        self.numbers, self.shape = numbers, poses.shape[:-1]
+        self.numbers, self.shape = _numbers(params, rows), poses.shape[:-1]
         self.turn, self.base = double(context.state.base_quat), double(context.state.base_pos)
-        self.lines = rows.links.place(xp.reshape(poses, (-1, poses.shape[-1])))
+        self.lines = rows.links.place(poses.reshape(-1, poses.shape[-1]))
+
+    def _end_s(self) -> Array:
+        """Until it rests (..., 2, n) s, at a speed that ends there."""
+        return self.xp.sqrt(self.numbers.delay_s**2 + 2.0 * self.braked)
 
     def of_kinds(self) -> list[Array | None]:
         """Of each of the `KINDS` R rows (..., R, 2, n) m; None where there is nothing to keep off."""
@@ -281,12 +315,12 @@ class _Room:
 
     def _per_robot(self, values: Array) -> Array:
         """(R, N) of all poses as (..., R, 2, n)."""
-        values = self.xp.reshape(values, (-1, *self.shape))
+        values = values.reshape(-1, *self.shape)
         return values if len(self.shape) == 2 else self.xp.moveaxis(values, 0, -3)
 
     def _kept(self, gap: Array, margin: np.ndarray) -> Array:
         """What is too near already may stay where it is, or go away."""
-        closer, margin = (constant(self.xp, each, gap) for each in (self.numbers.closer, margin))
+        closer, margin = constant(self.xp, self.numbers.closer, gap), constant(self.xp, margin, gap)
         return gap - self.xp.minimum(margin, gap[..., :1] - closer)
 
     def _own(self) -> Array | None:
@@ -297,13 +331,14 @@ class _Room:
 
     def _floor(self) -> Array:
         xp, numbers = self.xp, self.numbers
-        lone = len(self.shape) == 2
-        x, y, z = (self._per_robot(each) for each in self.lines)
         up = [*rotation_matrix(columns(self.turn))[6:], self.base[..., 2] - self.params.ground_z_m]
-        up_x, up_y, up_z, base_m = up if lone else (each[..., None, None, None] for each in up)
-        height = up_x * x + up_y * y + up_z * z
-        above = constant(xp, self.rows.spheres, height) @ xp.reshape(height, (*height.shape[:-2], -1))
-        gap = xp.reshape(above, (*above.shape[:-1], *height.shape[-2:])) + base_m - constant(xp, numbers.radius, height)
+        if len(self.shape) > 2:
+            up = [each[..., None, None, None] for each in up]
+        up_x, up_y, up_z, base_m = up
+        x, y, z = map(self._per_robot, self.lines)
+        height = (up_x * x + up_y * y + up_z * z).reshape(*self.shape[:-2], -1, self.shape[-2] * self.shape[-1])
+        above = (constant(xp, self.rows.spheres, height) @ height).reshape(*self.shape[:-2], -1, *self.shape[-2:])
+        gap = above + (base_m - constant(xp, numbers.radius, above))
         return self._kept(gap, numbers.margins) + constant(xp, numbers.touch_m, gap)
 
     def _obstacles(self) -> Array | None:
@@ -312,7 +347,7 @@ class _Room:
             return None
         gap = self._off(things.pos, things.quat, things.half, things.valid)
         speed, radius = (double(each)[..., None, None, None] for each in (things.speed, things.radius))
-        gap = gap - speed * self.end_s[..., None, None, :, :] - radius
+        gap = gap - speed * self._end_s()[..., None, None, :, :] - radius
         kept = self._kept(gap, numbers.margins) + constant(self.xp, numbers.touch_m, gap)
         return self.xp.reshape(kept, (*kept.shape[:-4], -1, *kept.shape[-2:]))
 
@@ -324,7 +359,7 @@ class _Room:
         upright = constant(xp, np.array([1.0, 0.0, 0.0, 0.0]), self.base) + xp.zeros_like(people.pos[..., :1])
         height = constant(xp, np.array([0.0, 0.0, PERSON_M]), self.base) + xp.zeros_like(upright[..., :3])
         gap = self._off(people.pos, upright, height, people.valid)
-        walked_s = self.end_s[..., None, :, :] + double(people.age)[..., None, None]
+        walked_s = self._end_s()[..., None, :, :] + double(people.age)[..., None, None]
         kept_m = params.person_radius_m + params.person_reach_m + params.person_error_m
         return least(gap, -3) - params.person_speed * walked_s - kept_m
 
