@@ -1,4 +1,4 @@
-"""`python -m benchmarks sim|scale|peers|engines|control|shield|ros`: how fast it is on this machine."""
+"""`python -m benchmarks sim|scale|peers|engines|control|shield|ros`: how fast it is on this machine; `transfer`."""
 
 import importlib
 import sys
@@ -16,7 +16,9 @@ MOST_COLUMNS = 6  # of a table; where more things were measured, each is a row
 
 
 def bench(
-    what: Annotated[Literal["sim", "scale", "peers", "engines", "control", "shield", "ros"], tyro.conf.Positional],
+    what: Annotated[
+        Literal["sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer"], tyro.conf.Positional
+    ],
     tasks: tuple[str, ...] = (),
     batches: tuple[int, ...] = (256, 1024, 4096),
     training: bool = False,
@@ -27,6 +29,8 @@ def bench(
     engines: tuple[str, ...] = ("mujoco", "warp", "mjx"),
     device: Device = None,
     policy: Path = Path("zoo/swarm-swap.onnx"),
+    policies: tuple[Path, ...] = (Path("zoo/hover.onnx"),),
+    worlds: int = 64,
     neighbours: int = 8,
     hz: float | None = None,
     held: bool = False,
@@ -39,7 +43,8 @@ def bench(
     our environments beside EnvPool's (extra `bench`) and Gymnasium's AsyncVectorEnv. `engines`: our environments on
     each physics engine (extras `warp` and `jax`). `control`: policy runtime, shield. `shield`: its whole step, drones,
     arm and humanoid, and its filter beside OSQP and CBFpy on the same rows (extra `bench`). `ros`: the swap in ROS 2,
-    delays beside a bare echo, lost cycles and processor time a robot.
+    delays beside a bare echo, lost cycles and processor time a robot. `transfer`: no speed, but what drones' policies
+    come to under their firmware's rate loop with other gains, slower rotors and delays, beside the scripted controller.
 
     Args:
         what: What to measure.
@@ -54,6 +59,8 @@ def bench(
         engines: Physics engines of `engines`.
         device: Of `engines`; an accelerator where there is one, when not given.
         policy: Policy file of `control` and `ros`.
+        policies: Policy files of `transfer`, of drones.
+        worlds: Episodes of each policy under each plant, in `transfer`.
         neighbours: Robots around the one that `control` flies.
         hz: In `ros`, fly untrained policies of `tasks` at this control rate, or the next that their models allow.
         held: In `ros`, while another program holds a core and the system refuses niceness.
@@ -63,12 +70,13 @@ def bench(
     teams = teams or ((1, 4, 8) if what == "ros" else (1, 2, 4, 8, 16, 32, 64))
     _check(batches=batches, teams=teams, robots=robots, batch=batch, peer_batches=peer_batches, repeats=repeats)
     check_range("neighbours", neighbours, 0)
+    check_range("worlds", worlds, 1)
     usual = {"peers": ("reach", "velocity"), "ros": ("reach", "stand")}
     chosen = tasks or usual.get(what, ("hover", "swarm-swap", "reach", "velocity"))
     if hz is not None:
         check_range("hz", hz, 1.0)
     each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
-    turns = each[what] * len(chosen) if what in each else repeats
+    turns = each[what] * len(chosen) if what in each else 4 * len(policies) if what == "transfer" else repeats
     with make_progress() as progress:
         bar = progress.add_task(f"bench {what}", total=turns, note="")
         options: dict[str, dict[str, Any]] = {
@@ -78,6 +86,7 @@ def bench(
             "engines": dict(tasks=chosen, engines=engines, batches=batches, device=device, training=training),
             "control": {"policy": policy, "neighbours": neighbours},
             "shield": {},
+            "transfer": {"policies": policies, "worlds": worlds},
             "ros": {"policy": policy, "teams": teams, "tasks": chosen, "hz": hz, "held": held},
         }
         result = _measure(what)(**options[what], repeats=repeats, on_progress=lambda: progress.advance(bar))

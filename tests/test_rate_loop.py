@@ -4,6 +4,7 @@ import pytest
 import torch
 from one_group import make_env, start_of
 
+from benchmarks.transfer import PLANTS, set_plants
 from hardware import load_robot
 from hardware.types import ActuatorCommand
 from sim import randomisation
@@ -147,3 +148,13 @@ def test_a_dead_drone_under_the_firmware_falls():
         env.step(torch.zeros(2, 1, 4))
     down = env.now.lin_vel_w[..., 2]
     assert down[0, 0] - before[0, 0] < -1.3 and down[1, 0] > -0.7
+
+
+def test_the_benchmark_gives_each_plant_its_share_of_the_worlds():
+    event = EventTerm(set_plants, {"plants": PLANTS})
+    env = make_env(HOVER.changed(randomisation={"plants": event}), 2 * len(PLANTS), seed=0)
+    robots, index = env.group.robots, PLANTS.index((1.5, 0.06, 0.04, False))
+    state, pair = robots.rate_loops.state, slice(2 * index, 2 * index + 2)
+    assert (state["gain"][pair] == 1.5).all() and state["lag"][pair] == pytest.approx(1.0)
+    assert (robots.actuator_delay[pair] + robots.sensor_delay[pair] == 20).all()  # steps of 2 ms
+    assert state["slow"].flatten().nonzero().flatten().tolist() == [0, 1]
