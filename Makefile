@@ -39,10 +39,12 @@ lint: $(VENV)/.installed-dev
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
 
-# What each task observes, commands, rewards and randomises, and what shields guarantee, written from the code.
+# What each task observes, commands, rewards and randomises, what shields guarantee and what contracts hold, written
+# from the code.
 docs: $(VENV)/.installed
 	@$(BIN)/phalanx tasks --markdown build/docs
 	@$(BIN)/phalanx robots --markdown docs/shield.md
+	@$(BIN)/phalanx inspect --markdown docs/contract.md
 
 $(VENV)/.installed: $(PACKAGING) | $(BIN)/python
 	@echo "Installing phalanx into $(VENV); this takes a few minutes the first time ..."

@@ -143,6 +143,17 @@ def test_the_team_that_was_trained_is_flown_even_when_others_are_asked_for(bundl
         VerifyCfg(teams=(2, 0))
 
 
+def test_the_file_does_not_look_at_a_slot_without_a_peer(bundle_path: Path):
+    runtime, inputs = PolicyRuntime.load(bundle_path), random_inputs(np.random.default_rng(1), 16, 4)
+    empty = {name: array.copy() for name, array in inputs.items()}
+    for name in ("peers_pos", "peers_lin_vel", "peers_age"):
+        empty[name][~inputs["peers_valid"]] = np.nan
+    one, other = (runtime.step_batch(values | runtime.initial_memory(16)) for values in (inputs, empty))
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+    units = {tensor.name: (tensor.unit, tensor.frame) for tensor in runtime.contract.inputs}
+    assert units["goal_offset_sum"] == ("m s", "world")
+
+
 def test_one_hundred_periods_of_a_pair_and_of_a_crowd(bundle_path: Path, run_dir: Path):
     controller, runtime = load_controller(run_dir), PolicyRuntime.load(bundle_path, load_robot("crazyflie"))
     rng = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 
 import msgspec
-from msgspec.inspect import LiteralType, StructType, type_info
+from msgspec.inspect import LiteralType, Metadata, StructType, type_info
 
 from deploy.contract.rules import check_rules
 from deploy.contract.types import FORMAT, Contract, ContractError
@@ -92,6 +92,7 @@ def _refusal(message: str, data: Any) -> str:
             kind = next(field.type for field in kind.fields if field.encode_name == name)
         else:
             kind = getattr(kind, "item_type", None)
+        kind = kind.type if isinstance(kind, Metadata) else kind  # it has a description
     if isinstance(kind, LiteralType):
         what = f"not one of {', '.join(map(repr, kind.values))}"
     value = "" if isinstance(data, dict) or len(repr(data)) > LONGEST else f"{data!r}: "

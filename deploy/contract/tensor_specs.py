@@ -48,10 +48,14 @@ def object_field(name: str) -> tuple[str, str]:
 
 
 def peer_tensor_specs() -> tuple[TensorSpec, ...]:
-    """The inputs that Peers fill: nearest first, at least one slot, slots without a peer all zero and not valid."""
+    """The inputs that Peers fill; at least one slot."""
+    nearest = "nearest first; who runs the file picks them, at most team.max_peers within team.peer_range_m"
+    slots = (
+        "whether the slot holds a peer; there is at least one slot, and one without a peer may hold anything, even NaN"
+    )
     return (
-        TensorSpec("peers_pos", ("batch", "peers", 3), "float32", "m", "world", "positions of the nearest peers"),
+        TensorSpec("peers_pos", ("batch", "peers", 3), "float32", "m", "world", f"positions of peers, {nearest}"),
         TensorSpec("peers_lin_vel", ("batch", "peers", 3), "float32", "m/s", "world", "velocities of those peers"),
         TensorSpec("peers_age", ("batch", "peers"), "float32", "s", "none", "time since each peer was measured"),
-        TensorSpec("peers_valid", ("batch", "peers"), "bool", "1", "none", "whether the slot holds a peer"),
+        TensorSpec("peers_valid", ("batch", "peers"), "bool", "1", "none", slots),
     )

@@ -6,13 +6,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from math import degrees
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import tyro
 from rich.markup import escape
 
 from hardware import load_robot
-from phalanx.console import out, print_json, print_section
-from phalanx.options import PolicyFile
+from phalanx.console import err, out, print_json, print_section
 
 if TYPE_CHECKING:
     from deploy.bundle import Bundle
@@ -23,13 +23,24 @@ LONGEST = 40  # characters of an initial memory that are written out
 TENSOR = ("name", "shape", "unit", "frame", "meaning")
 
 
-def inspect(file: PolicyFile, json: bool = False) -> int:
-    """Explain a policy file: inputs, outputs, limits of the shield, origin, who signed it.
+def inspect(
+    file: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[FILE]")] = None,
+    schema: bool = False,
+    markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    json: bool = False,
+) -> int:
+    """Explain a policy file: inputs, outputs, plant, limits of the shield, origin, who signed it.
 
     Args:
         file: Policy file, such as zoo/swarm-swap.onnx.
+        schema: Print the JSON schema of contracts instead.
+        markdown: Write what a contract holds into a document instead, over what stands there between its marks.
         json: Print the contract itself, with fingerprint, on stdout.
     """
+    if schema or markdown:
+        return _explain_contracts(markdown)
+    if file is None:
+        raise ValueError("which policy file? such as zoo/swarm-swap.onnx; see phalanx inspect --help")
     from deploy.bundle import load_bundle, self_test
     from deploy.contract.codec import contract_to_json
     from phalanx.verdict import verification
@@ -42,6 +53,21 @@ def inspect(file: PolicyFile, json: bool = False) -> int:
         print_json({**identity, "probe_error": error, "verification": verified, "contract": contract})
     else:
         show_contract(bundle, error, file, verified)
+    return 0
+
+
+def _explain_contracts(document: Path | None) -> int:
+    if document is None:
+        from msgspec.json import schema
+
+        from deploy.contract import Contract
+
+        print_json(schema(Contract))
+        return 0
+    from phalanx.contract_document import write_contract_document
+
+    write_contract_document(document)
+    err.print(f"written {document}", markup=False)
     return 0
 
 

@@ -1,6 +1,7 @@
 """A controller as a graph of named tensors, in ONNX."""
 
 import logging
+import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 
@@ -30,6 +31,7 @@ from policies.task_data import first_sentence
 from sim.task import PolicyInput
 
 OPSET = 18
+_UNIT = re.compile(r"\(\.\.\.[^)]*\)(?: (?!in )([\w/^ ]+))?(?:, (world|body))?")
 
 
 class GraphController(nn.Module):
@@ -108,22 +110,34 @@ class GraphController(nn.Module):
         none = torch.zeros(like.shape[0], 0, 3)
         peers = Peers(none, none, none[..., 0], none[..., 0].bool())
         if group.observation.peer:
-            peers = Peers(**{field: given[name] for name, field in PEER_INPUTS.items()})
+            valid = given["peers_valid"]
+            fields = {field: given[name] for name, field in PEER_INPUTS.items() if field != "valid"}
+            peers = Peers(**{field: _of_peers(value, valid) for field, value in fields.items()}, valid=valid)
         command = {name: given[name] for name in group.commands}
         memory = {spec.name: given[spec.name] for spec, _ in self.memory}
         return PolicyInput(RobotState(**state, age=age), peers, objects, command, memory)
 
 
+def _of_peers(value: Tensor, valid: Tensor) -> Tensor:
+    """`value` (batch, peers, ...) where a slot is `valid` (batch, peers), 0 elsewhere: even NaN there is not seen."""
+    return torch.where(valid.view(*valid.shape, *[1] * (value.ndim - valid.ndim)), value, torch.zeros(()))
+
+
 def memory_specs(controller: Controller) -> list[tuple[TensorSpec, tuple[float, ...]]]:
     """What observation and network carry from one period to the next, (batch, n) each, with its initial value (n,)."""
-    carried = {
-        name: (t.initial, first_sentence(t.func).rstrip(".")) for name, t in controller.group.observation.memory.items()
-    }
+    terms = controller.group.observation.memory.items()
+    carried = {name: (t.initial, first_sentence(t.func).rstrip(".")) for name, t in terms}
     carried |= {name: (initial, "state of the network") for name, initial in controller.policy.memory.items()}
     return [
-        (TensorSpec(name, ("batch", len(initial)), "float32", "1", "none", meaning), initial)
+        (TensorSpec(name, ("batch", len(initial)), "float32", *unit_and_frame(meaning), meaning), initial)
         for name, (initial, meaning) in carried.items()
     ]
+
+
+def unit_and_frame(sentence: str) -> tuple[str, str]:
+    """Unit and frame that a docstring names after the shape, as in "(..., 3) m s, world: ..."; by default 1, none."""
+    found = _UNIT.search(sentence)
+    return (found[1] or "1", found[2] or "none") if found else ("1", "none")
 
 
 def to_onnx(graph: GraphController) -> bytes:
