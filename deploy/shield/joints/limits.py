@@ -55,7 +55,7 @@ class Limits:
     sliding: np.ndarray  # bool, channels in m
     turns: np.ndarray  # 1.0 of the others, 0.0 of these
     rows: Rows
-    span: float  # rad, the longest range of a joint
+    span: np.float64  # rad, the longest range of a joint
     lead_s: np.ndarray  # s, by which the target of a joint that moves evenly runs ahead of it
     brake: np.ndarray  # rad/s^2, of the braking curve
     max_velocity: np.ndarray  # rad/s
@@ -90,7 +90,7 @@ def joint_limits(params: JointShieldParams, spec: RobotSpec) -> Limits:
         sliding=~turning,
         turns=turning.astype(np.float64),
         rows=_rows(params, turning, low, high, max_velocity, brake, stiffness, damping),
-        span=float((high - low).max()),
+        span=(high - low).max(),
         lead_s=damping / stiffness,
         brake=brake,
         max_velocity=max_velocity,
