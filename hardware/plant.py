@@ -3,12 +3,14 @@
 Names are `mass_kg`, `flight.<field>` of the FlightModel, `<joint>.<quantity>`, and delays as in `DELAYS`.
 """
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
-from hardware.spec import RobotSpec
+from hardware.spec import FlightModel, RobotSpec
 
 JOINT_QUANTITIES = ("home", "stiffness", "damping", "max_effort", "max_velocity", "armature", "friction")  # see Joint
+GAINS = ("proportional", "integral", "derivative")  # of a RateLoop
+PARTS = {0: (), 2: ("first", "second"), 3: ("roll", "pitch", "yaw")}  # of a tuple of so many numbers
 DELAYS = ("actuator_delay_s", "sensor_delay_s", "network_delay_s")
 
 
@@ -21,10 +23,28 @@ def plant_of(spec: RobotSpec) -> dict[str, float]:
     }
 
 
-def flight_numbers(flight: Any) -> dict[str, float]:
-    """The fields of a FlightModel that are single numbers; none for None."""
-    fields = asdict(flight) if flight is not None else {}
-    return {name: float(value) for name, value in fields.items() if isinstance(value, int | float)}
+def flight_numbers(flight: FlightModel | None, rate_loop: bool = True) -> dict[str, float]:
+    """The numbers of a FlightModel, those of its firmware's loop as `rate_loop.<field>.<axis>`; none for None.
+
+    The gains of that loop are `rate_loop.gain.<field>.<axis>`. Without `rate_loop` it is left out.
+    """
+    found = _numbers(flight)
+    if flight is not None and rate_loop:
+        for name, value in _numbers(flight.rate_loop).items():
+            found[f"rate_loop.{'gain.' * (name.partition('.')[0] in GAINS)}{name}"] = value
+    return found
+
+
+def _numbers(data: Any) -> dict[str, float]:
+    """The fields of a data class that are numbers, or a few of them in a tuple, by name; none for None."""
+    found = {}
+    for field in fields(data) if data is not None else ():
+        value = getattr(data, field.name)
+        if isinstance(value, int | float):
+            found[field.name] = float(value)
+        elif isinstance(value, tuple) and all(isinstance(each, float) for each in value):
+            found |= {f"{field.name}.{part}": each for part, each in zip(PARTS[len(value)], value, strict=True)}
+    return found
 
 
 def control_interface(spec: RobotSpec) -> str:

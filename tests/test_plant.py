@@ -12,10 +12,10 @@ from deploy.contract import ContractError, contract_from_json, contract_to_json,
 from deploy.runtime import PolicyRuntime, RobotMismatchError, check_robot
 from deploy.runtime.compatibility import check_driver, check_plant
 from hardware import load_robot
-from hardware.plant import plant_of
 from policies.evaluation.verify import verify
 from policies.task_data import describe
 from sim.tasks import load_task
+from sim.tasks.parts import crazyflie
 
 G1, CRAZYFLIE = load_robot("g1"), load_robot("crazyflie")
 KNEE = "left_knee_joint"
@@ -100,7 +100,7 @@ def test_the_ranges_of_a_task_are_stated():
 def test_what_a_driver_reports_is_held_against_the_contract(tmp_path):
     file = str(tmp_path / "hover.onnx")
     save_pd_bundle(tmp_path / "hover.onnx", hover_contract())
-    check_driver(file, plant_of(CRAZYFLIE) | {"actuator_delay_s": 0.015})
+    check_driver(file, {"mass_kg": CRAZYFLIE.mass_kg, "actuator_delay_s": 0.015})
     for name, value, allowed in (
         ("mass_kg", 0.06, "0.040777 to 0.045983"),
         ("actuator_delay_s", 0.04, "0 to 0.018"),
@@ -108,7 +108,7 @@ def test_what_a_driver_reports_is_held_against_the_contract(tmp_path):
         with pytest.raises(RobotMismatchError, match=f"is for {name} from {allowed}, its driver has {value}"):
             check_driver(file, {name: value})
     with pytest.raises(
-        RobotMismatchError, match="its driver has 'mass', which its plant has not; did you mean 'mass_kg'"
+        RobotMismatchError, match="its driver has 'mass', which the file does not state; did you mean 'mass_kg'"
     ):
         check_plant(hover_contract(), {"mass": 0.04}, file, "its driver")
 
@@ -123,3 +123,23 @@ def test_runtime_and_verify_refuse_another_plant_and_a_file_without_one_is_a_war
     save_pd_bundle(tmp_path / "old.onnx", pd_contract(plant=None))
     with pytest.warns(UserWarning, match=r"old.onnx: states no plant, .*: gains, .* are not compared with this robot"):
         PolicyRuntime.load(tmp_path / "old.onnx", CRAZYFLIE)
+
+
+def test_a_drone_that_flew_by_its_firmwares_loop_states_it_and_what_its_gains_may_be():
+    randomisation = describe(crazyflie.FIRMWARE)
+    contract = make_contract(plant=make_plant(CRAZYFLIE, randomisation, rate_loop=True))
+    assert contract_from_json(contract_to_json(contract)) == contract
+    check_robot(contract, CRAZYFLIE)
+    loop = CRAZYFLIE.flight.rate_loop
+    for share, accepted in ((1.4, True), (1.6, False)):
+        other = replace(loop, proportional=tuple(share * gain for gain in loop.proportional))
+        spec = replace(CRAZYFLIE, flight=replace(CRAZYFLIE.flight, rate_loop=other))
+        if accepted:
+            check_robot(contract, spec)
+            continue
+        with pytest.raises(RobotMismatchError, match=r"is for flight.rate_loop.gain.proportional.roll from .*; 2 more"):
+            check_robot(contract, spec)
+    without = replace(CRAZYFLIE, flight=replace(CRAZYFLIE.flight, rate_loop=None))
+    with pytest.raises(RobotMismatchError, match=r"is for a robot with flight.rate_loop.rate_hz, this robot has none"):
+        check_robot(contract, without)
+    check_robot(make_contract(plant=make_plant(CRAZYFLIE, {})), without)

@@ -23,6 +23,8 @@ _VARIED: dict[tuple[str, str], tuple[str, How]] = {
     ("motor_strength", "scale"): ("max_effort", "factor"),
     ("armature", "scale"): ("armature", "factor"),
     ("joint_friction", "scale"): ("friction", "factor"),
+    ("rate_loop", "gain"): ("rate_loop.gain", "factor"),
+    ("rate_loop", "lag"): ("rate_loop.lag_s", "factor"),
     **{(delay.removesuffix("_s"), "range_s"): (delay, "offset") for delay in DELAYS},
 }
 
@@ -47,7 +49,7 @@ class TrainedRange(Struct, frozen=True, forbid_unknown_fields=True):
     parameter: Annotated[str, Meta(description="of that function; its unit as its name ends, a scale is a factor")]
     low: float
     high: Annotated[float, Meta(description="equal to low for what is no range: a probability, a standard deviation")]
-    varies: Annotated[str, Meta(description="number of the plant that it changes; empty for anything else")] = ""
+    varies: Annotated[str, Meta(description="number of the plant, or group of them, that it changes; else empty")] = ""
     how: Annotated[How, Meta(description="of the nominal value, or added to it")] = ""
 
 
@@ -68,13 +70,16 @@ class Plant(Struct, frozen=True, forbid_unknown_fields=True):
     network_delay_s: Annotated[tuple[float, float], Meta(description="the same of what peers say, s")] = (0.0, 0.0)
 
 
-def make_plant(spec: RobotSpec, randomisation: Mapping[str, Any]) -> Plant:
-    """The plant of `spec` under a task's `randomisation`, as plain data: name -> {"func": ..., "params": {...}}."""
+def make_plant(spec: RobotSpec, randomisation: Mapping[str, Any], rate_loop: bool = False) -> Plant:
+    """The plant of `spec` under a task's `randomisation`, as plain data: name -> {"func": ..., "params": {...}}.
+
+    With `rate_loop` a drone flew by its firmware's loop, as `GroupCfg.rate_loop` says.
+    """
     ranges = tuple(_trained_ranges(randomisation.values()))
     return Plant(
         control_interface(spec),
         tuple(convert(joint, JointPlant, from_attributes=True) for joint in spec.joints),
-        flight_numbers(spec.flight),
+        flight_numbers(spec.flight, rate_loop),
         ranges,
         **{delay: _varied(0.0, delay, ranges) for delay in DELAYS},
     )
@@ -86,8 +91,9 @@ def allowed_values(plant: Plant, mass_kg: float) -> dict[str, tuple[float, float
     That is what training varied it over, and TOLERANCE.
     """
     ranges = plant.trained_ranges
-    nominal = {"mass_kg": mass_kg} | {f"flight.{name}": value for name, value in plant.flight.items()}
-    allowed = {name: _wider(_varied(value, name, ranges), TOLERANCE * abs(value)) for name, value in nominal.items()}
+    allowed = {"mass_kg": _wider(_varied(mass_kg, "mass_kg", ranges), TOLERANCE * mass_kg)}
+    for name, value in plant.flight.items():
+        allowed[f"flight.{name}"] = _wider(_varied(value, name, ranges), TOLERANCE * abs(value))
     for joint in plant.joints:
         for name in JOINT_QUANTITIES:
             value = getattr(joint, name)
@@ -107,7 +113,7 @@ def _varied(nominal: float, name: str, ranges: Iterable[TrainedRange]) -> tuple[
     """What `nominal` becomes at both ends of all that varies it."""
     low = high = nominal
     for how in ("factor", "offset"):
-        for each in (r for r in ranges if r.varies == name and r.how == how):
+        for each in (r for r in ranges if r.how == how and f"{name}.".startswith(f"{r.varies}.")):
             low, high = (low * each.low, high * each.high) if how == "factor" else (low + each.low, high + each.high)
     return low, high
 

@@ -8,7 +8,7 @@ from deploy.bundle import BundleError, load_bundle
 from deploy.contract import Contract
 from deploy.contract.plant import allowed_values
 from hardware.names import nearest
-from hardware.plant import control_interface, plant_of
+from hardware.plant import DELAYS, control_interface, plant_of
 from hardware.spec import RobotSpec
 
 UNSTATED = (
@@ -54,7 +54,10 @@ def check_robot(contract: Contract, spec: RobotSpec, name: str = "policy", warn:
         return
     if contract.plant.control_interface != (takes := control_interface(spec)):
         raise RobotMismatchError(f"{name}: commands {contract.plant.control_interface}, this robot takes {takes}")
-    check_plant(contract, plant_of(spec), name)
+    found, stated = plant_of(spec), allowed_values(contract.plant, contract.robot.mass_kg)
+    if missing := [field for field in stated if field not in found and field not in DELAYS]:
+        raise RobotMismatchError(f"{name}: is for a robot with {missing[0]}, this robot has none")
+    check_plant(contract, {field: found[field] for field in stated if field in found}, name)
 
 
 def check_plant(contract: Contract, found: Mapping[str, float], name: str = "policy", who: str = "this robot") -> None:
@@ -68,7 +71,9 @@ def check_plant(contract: Contract, found: Mapping[str, float], name: str = "pol
     wrong = []
     for field, value in found.items():
         if field not in allowed:
-            raise RobotMismatchError(f"{name}: {who} has {field!r}, which its plant has not{nearest(field, allowed)}")
+            raise RobotMismatchError(
+                f"{name}: {who} has {field!r}, which the file does not state{nearest(field, allowed)}"
+            )
         low, high = allowed[field]
         if not low <= value <= high:
             wrong.append(f"is for {field} from {low:.5g} to {high:.5g}, {who} has {value:.5g}")

@@ -100,7 +100,7 @@ def make_contract(graph: GraphController, content: Mapping[str, Any], task: Task
         objects=graph.objects,
         team=TeamSpec(content["run"]["num_agents"], cfg.observation.peer_range_m, cfg.observation.max_peers),
         shield=asdict(make_shield_params(robot, **cfg.shield)),
-        plant=make_plant(robot, describe(cfg.randomisation)),
+        plant=make_plant(robot, describe(cfg.randomisation), cfg.rate_loop),
         provenance=_provenance(task, content),
     )
 
