@@ -151,6 +151,9 @@ def main() -> None:
     """Run the benchmark that the command line names; errors of the user as one line, exit code 2."""
     try:
         sys.exit(tyro.cli(bench, prog="python -m benchmarks", config=(tyro.conf.FlagCreatePairsOff,)))
+    except KeyboardInterrupt:
+        print("benchmarks: interrupted", file=sys.stderr)
+        sys.exit(130)
     except (ValueError, OSError) as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         sys.exit(2)

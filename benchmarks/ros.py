@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ros_nodes.mission.deploy import run_mission, run_swap
+from ros_nodes.mission.deploy import DeployError, run_mission, run_swap
 
 DURATION_S = 14.0
 COUNTED = ("missed_cycles", "cycles")  # in all repeats together
@@ -30,7 +30,7 @@ def bench_ros(
 ) -> dict[str, Any]:
     """Fly the swap with teams of these sizes, or with `hz` untrained policies of `tasks` at this rate or the next one.
 
-    Medians over `repeats`, and counts of all. `held`: see `held_core`. DeployError where a process fails.
+    Medians over `repeats`, and counts of all. `held`: see `held_core`. SystemExit where a process fails.
     """
     with tempfile.TemporaryDirectory() as folder, held_core() if held else nullcontext():
         missions = (
@@ -41,7 +41,10 @@ def bench_ros(
         rows: dict[str, list[dict[str, float]]] = {name: [] for name in missions}
         for seed in range(repeats):
             for name, fly in missions.items():
-                rows[name].append(_figures(fly(Path(folder) / f"{name} {seed}", seed)))
+                try:
+                    rows[name].append(_figures(fly(Path(folder) / f"{name} {seed}", seed)))
+                except DeployError as error:
+                    raise SystemExit(f"benchmarks: {name}, seed {seed}: {error}") from None
             on_progress()
     of_all = {name: {key: _of_all(key, [row[key] for row in of]) for key in of[0]} for name, of in rows.items()}
     return {"policy": "untrained" if hz else str(policy), "held": held, "missions": of_all}

@@ -102,4 +102,5 @@ def test_a_drivers_battery_is_published(tmp_path, monkeypatch):
 def test_a_charge_that_nobody_knows_keeps_no_robot_on_the_ground():
     assert too_empty(None, 0.2) == too_empty(BatteryState(percentage=float("nan")), 0.2) == ""
     assert too_empty(BatteryState(percentage=0.2), 0.19) == ""
+    assert too_empty(BatteryState(percentage=12.0), 0.2) == "battery_state says 12 where a share from 0 to 1 is due"
     assert too_empty(BatteryState(percentage=0.19), 0.2) == "battery at 19 %, needs 20 %"

@@ -1,6 +1,7 @@
 """A mission that fails says which robot, when and why; a hold that ends by itself is no failure."""
 
 from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from deploy.shield.authority import State
 from hardware.types import RobotState
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.messages.diagnostics import ShieldMode, ShieldStatus, read_status
+from ros_nodes.mission.deploy import unwritten
 from ros_nodes.mission.failures import events, lost_robots, missed_goals, takeovers, terminated_robots
 from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission import plan_swap
@@ -155,3 +157,9 @@ def test_this_program_s_own_work_is_not_that_of_others():
     total = sum(k * k for k in range(2_000_000))
     assert total and load.others() is not None and 0.0 <= load.others() < 256
     assert load.stolen() is not None and 0.0 <= load.stolen() < 256
+
+
+def test_what_cannot_be_written_is_said_and_raises_nothing():
+    full = Path("/dev/full")
+    assert unwritten(full, lambda: full.write_text("{}")) == ["/dev/full: No space left on device"]
+    assert unwritten(full, lambda: None) == []

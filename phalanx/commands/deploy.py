@@ -64,7 +64,7 @@ def deploy(
     if find_spec("torch") is None:  # for the report; said before anything flies
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
     from phalanx.mission import plan_mission  # takes seconds: what is wrong with the files is said before
-    from ros_nodes.mission.deploy import DeployError, run_mission
+    from ros_nodes.mission.deploy import DeployError, run_mission, unwritten
 
     plan, criterion = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
     folder = out_dir or fresh_folder(Path("runs/deploy"))
@@ -93,10 +93,13 @@ def deploy(
     from phalanx.mission_film import load_mission_flight  # seconds more, in which nothing waits on the ground
     from phalanx.report import render_flight
 
-    page = folder / "report.html"
-    flight, task = load_mission_flight(folder / "flight.npz", plan), next(iter(policies.values())).task
-    page.write_text(render_flight(result, flight, task, [member.robot for member in plan.team]), encoding="utf-8")
+    page, task = folder / "report.html", next(iter(policies.values())).task
+    if not result["unwritten"]:
+        flight = load_mission_flight(folder / "flight.npz", plan)
+        text = render_flight(result, flight, task, [member.robot for member in plan.team])
+        result["unwritten"] += unwritten(page, lambda: page.write_text(text, encoding="utf-8"))
     good = result["mission_success"] and result["landed_safely"] is not False and result["stopped_safely"] is not False
+    good = good and not result["unwritten"]
     if json:
         print_json(result)
     else:
@@ -205,5 +208,8 @@ def _summary(result: dict, page: Path) -> None:
     if stopped is not None:
         ended = "shield brought the robot to rest" if stopped else "[red]robot did not come to rest[/]"
         out.print(f"killed policy      {ended}")
-    out.print(f"report             {page}")
+    for why in result["unwritten"]:
+        out.print(f"[red]not written[/]        {escape(why)}")
+    if not result["unwritten"]:
+        out.print(f"report             {page}")
     out.print(f"bag                {result['bag']}")

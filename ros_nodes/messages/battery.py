@@ -10,6 +10,7 @@ from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import set_stamp
 
 TOPIC = "battery_state"
+FULL = 1.05  # gauges overshoot; what says 12 means percent
 EVERY_NS = 1_000_000_000
 
 
@@ -44,6 +45,10 @@ def values(message: BatteryState) -> dict[str, str]:
 
 def too_empty(message: BatteryState | None, least: float) -> str:
     """Why a robot with this battery should stay where it is, below the charge `least`; empty where that is unknown."""
-    if message is None or not isfinite(message.percentage) or message.percentage >= least:
+    if message is None or not isfinite(message.percentage):
+        return ""
+    if not 0.0 <= message.percentage <= FULL:
+        return f"battery_state says {message.percentage:g} where a share from 0 to 1 is due"
+    if message.percentage >= least:
         return ""
     return f"battery at {100 * message.percentage:.0f} %, needs {100 * least:.0f} %"

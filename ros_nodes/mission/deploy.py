@@ -80,7 +80,8 @@ def run_mission(
     `criterion` evaluates the ground truth. `on_progress` gets a dict with `phase` ("echo", "start", "bring-up",
     "mission", "landing", "evaluate", and "stopping" when interrupted, with the number of `processes`), and in the
     mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in `out_dir`: bag/ (MCAP), flight.npz,
-    mission.json (metrics), plan.json, params.yaml, logs/ and series/. BundleError or ValueError for a bundle or mission
+    mission.json (metrics), plan.json, params.yaml, logs/ and series/; `unwritten` of the result says which
+    could not be written. BundleError or ValueError for a bundle or mission
     that cannot be, DeployError when a process fails.
     """
     out = Path(out_dir).resolve()
@@ -117,9 +118,19 @@ def run_mission(
         "fingerprint": ", ".join(load_bundle(file).fingerprint for file in files),
         "bag": str(out / "bag"),
     }
-    save_flight(out / "flight.npz", recording)
-    (out / "mission.json").write_text(json.dumps(result, indent=1))
+    path, metrics = out / "flight.npz", out / "mission.json"
+    result["unwritten"] = unwritten(path, lambda: save_flight(path, recording))
+    result["unwritten"] += unwritten(metrics, lambda: metrics.write_text(json.dumps(result, indent=1)))
     return result
+
+
+def unwritten(path: Path, write: Callable[[], object]) -> list[str]:
+    """`write` the file `path`; why it could not be: what was flown is said also where the disk is full."""
+    try:
+        write()
+    except OSError as error:
+        return [f"{path}: {error.strerror or error}"]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
