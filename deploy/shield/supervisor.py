@@ -4,6 +4,8 @@ What differs between classes of robots is in their fallbacks: `drone.fallback`, 
 """
 
 from dataclasses import dataclass, replace
+from itertools import compress
+from math import isfinite
 
 import numpy as np
 
@@ -240,14 +242,14 @@ class Shield:
         context = self._known.context(self._load)
         assert context.state is not None
         sent, info = filter_command(answer.params, self.spec, context, answer.target)
-        if not np.isfinite(sent).all():  # never the last command for ever
+        if not isfinite(sum(sent.tolist())):  # never the last command for ever; of numbers the sum is one
             blind = self.fallback.go_blind(context.state, self._sent, 0.0, self.params.control_dt_s, self._stopped)
             return self._send(replace(blind, params=None), "the filter has no answer")
-        sent = self._inside(sent)
+        sent = np.minimum(np.maximum(sent, self._low), self._high).astype(np.float32, copy=False)
         active: tuple[str, ...] = ()
         if info.intervention > 0.0:
             names = self.fallback.row_names(context)
-            active = tuple(names[index] for index in np.flatnonzero(info.active))
+            active = tuple(compress(names, info.active.tolist()))
             if mode is Mode.NOMINAL:
                 mode, reason = Mode.FILTERED, ", ".join(active) or "no command meets every constraint"
         self._mode, self._sent = mode, sent

@@ -1,7 +1,7 @@
 """A fallback that is a policy: it runs beside the one that has the robot, ready to take over within one period."""
 
 from functools import lru_cache
-from math import atan2, cos, exp, sin
+from math import atan2, cos, exp, hypot, sin
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ from deploy.bundle import Bundle, BundleError, load_bundle, self_test
 from deploy.contract.tensor_specs import STATE_INPUTS, TARGET
 from deploy.runtime.buffers import BoundGraph, all_finite
 from deploy.runtime.compatibility import check_robot
-from hardware.rotation import rotate
+from deploy.shield.drone.attitude import rotated, rotation_matrix
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
 
@@ -43,8 +43,9 @@ class Standby:
         self._memory = [(inputs[m.input], outputs[m.output], np.array(m.initial, np.float32)) for m in contract.memory]
         self._phase = inputs.get(PHASE)
         self._command = inputs.get(VELOCITY)
-        self._low, self._high = (np.array(x) for x in next(((c.low, c.high) for c in contract.commands), (0.0, 0.0)))
+        self._low, self._high = next(((c.low, c.high) for c in contract.commands), ((0.0,) * 3, (0.0,) * 3))
         self._targets, self._dt_s = outputs[TARGET], dt_s
+        self._learns, self._follows = (1.0 - exp(-dt_s / each) for each in (FORGETS_S, VELOCITY_S))
         self.reset()
 
     @classmethod
@@ -59,7 +60,7 @@ class Standby:
         """Forget the past."""
         for buffer, _, initial in self._memory:
             buffer[...] = initial
-        self._velocity = np.zeros(3)
+        self._velocity = [0.0, 0.0, 0.0]  # m/s, m/s, rad/s, in the heading frame
         self._since_s = 0.0
         self._difference = np.zeros(len(self._targets))  # rad^2, to the targets of the policy that has the robot
         self._ran = False
@@ -87,7 +88,7 @@ class Standby:
         for name, buffer in self._state:
             buffer[...] = getattr(state, name)
         if self._command is not None:
-            self._command[...] = self._commands()
+            self._put_commands(self._command)
         self._graph.run()
         if not all_finite(self._graph.flat_output):
             self._ran = False
@@ -102,10 +103,9 @@ class Standby:
             return
         if self._slows_s is not None:  # it gives the robot back
             self._follow(self._best)
-        keeps = exp(-self._dt_s / FORGETS_S)
-        apart = np.square(self._targets - target)
-        self._difference *= keeps
-        self._difference += (1.0 - keeps) * apart.sum(-1) / max(1, np.count_nonzero(apart.any(0)))
+        apart = self._targets - target
+        differ = max(1, np.count_nonzero(np.logical_or.reduce(apart)))
+        self._difference += self._learns * (np.vecdot(apart, apart) / differ - self._difference)
         self._best = int(self._difference.argmin())
 
     def take_over(self) -> None:
@@ -133,21 +133,23 @@ class Standby:
         if self._slows_s is not None:
             self._slows_s -= self._dt_s
             return
-        w, x, y, z = state.base_quat.tolist()
-        yaw = atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
-        (east, north, _), (_, _, turn) = rotate(state.base_quat, np.stack([state.base_lin_vel, state.base_ang_vel]))
-        now = np.array([cos(yaw) * east + sin(yaw) * north, cos(yaw) * north - sin(yaw) * east, turn])
-        self._velocity += (1.0 - exp(-self._dt_s / VELOCITY_S)) * (now - self._velocity)
+        rot = rotation_matrix(state.base_quat.tolist())
+        yaw = atan2(rot[3], rot[0])
+        east, north, _ = rotated(rot, state.base_lin_vel.tolist())
+        turn = rotated(rot, state.base_ang_vel.tolist())[2]
+        now = cos(yaw) * east + sin(yaw) * north, cos(yaw) * north - sin(yaw) * east, turn
+        self._velocity = [old + self._follows * (new - old) for old, new in zip(self._velocity, now, strict=True)]
 
-    def _commands(self) -> np.ndarray:
-        """(rows, 3): the velocity in all phases, in the last row none."""
-        commands = np.zeros((len(self._targets), 3), np.float32)
+    def _put_commands(self, commands: np.ndarray) -> None:
+        """Into `commands` (rows, 3): the velocity in all phases, in the last row none."""
         share = 1.0 if self._slows_s is None else max(self._slows_s / SLOWS_DOWN_S, 0.0)
-        velocity = np.clip(share * self._velocity, self._low, self._high)
-        if np.linalg.norm(velocity) < SLOWEST:
-            velocity = np.array([SLOWEST, 0.0, 0.0]) if self._slows_s is None else np.zeros(3)
-        commands[: PHASES if self._slows_s is None else None] = velocity
-        return commands
+        bounds = zip(self._velocity, self._low, self._high, strict=True)
+        velocity = [min(max(share * value, low), high) for value, low, high in bounds]
+        if hypot(*velocity) < SLOWEST:
+            velocity = [SLOWEST if self._slows_s is None else 0.0, 0.0, 0.0]
+        commands[...] = velocity
+        if self._slows_s is None:
+            commands[PHASES:] = 0.0
 
 
 @lru_cache(maxsize=8)
