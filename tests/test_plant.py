@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from deploy.contract import ContractError, contract_from_json, contract_to_json,
 from deploy.runtime import PolicyRuntime, RobotMismatchError, check_robot
 from deploy.runtime.compatibility import check_driver, check_plant
 from hardware import load_robot
+from phalanx.commands.inspect import inspect
 from policies.evaluation.verify import verify
 from policies.task_data import describe
 from sim.tasks import load_task
@@ -143,3 +145,19 @@ def test_a_drone_that_flew_by_its_firmwares_loop_states_it_and_what_its_gains_ma
     with pytest.raises(RobotMismatchError, match=r"is for a robot with flight.rate_loop.rate_hz, this robot has none"):
         check_robot(contract, without)
     check_robot(make_contract(plant=make_plant(CRAZYFLIE, {})), without)
+
+
+def test_inspect_prints_the_plant_and_what_a_robot_may_have(tmp_path, capsys):
+    inspect(Path(__file__).parent.parent / "zoo" / "stand.onnx")
+    words = " ".join(capsys.readouterr().out.split())
+    for said in (
+        "Plant: takes joint positions",
+        "mass_kg 29.674 .. 37.009",
+        "actuator_delay_s 0 .. 0.017",
+        f"{KNEE} 0.3 300 4 139 20 0.0251 0",
+        "gains stiffness 0.9 .. 1.1 stiffness",
+    ):
+        assert said in words, said
+    save_pd_bundle(tmp_path / "old.onnx", pd_contract(plant=None))
+    inspect(tmp_path / "old.onnx")
+    assert "states no plant" in " ".join(capsys.readouterr().out.split())
