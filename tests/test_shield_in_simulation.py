@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from deploy.shield import Context, Mode, Shield, filter_command
-from hardware import ActuatorCommand
+from deploy.shield.joints.links import arm_obstacles
+from hardware import ActuatorCommand, RobotState
 from phalanx.agents import make_agent
 from policies.evaluation.evaluate import evaluate
 from sim.envs import agents
+from sim.envs.links_near import links_near
 from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task
 
@@ -38,8 +40,20 @@ def test_the_shield_hears_the_whole_team_and_the_policy_those_that_its_task_says
     assert (gap.diff(dim=-1) >= 0).all() and (gap > 0.3).all()  # nearest first, and never itself
     load = TeamEnv("payload-lift", 2, 0, shield=True).group
     assert load.measured[1].pos.shape[2] == 0 and load.shield_peers.valid.shape == (2, 3, 2)
-    landing = TeamEnv("perch", 2, 0, shield=True).groups  # an arm's filter asks for nobody
-    assert landing["drone"].shield_peers.valid.shape == (2, 1, 1) and landing["arm"].shield_peers.valid.shape[2] == 0
+
+
+def test_the_shield_of_a_drone_is_given_the_links_of_an_arm_as_on_the_robot_and_that_of_the_arm_nobody():
+    groups = TeamEnv("perch", 2, 0, shield=True).groups
+    drone, arm = groups["drone"], groups["arm"]
+    assert drone.shield_peers.valid.shape == (2, 1, 0) and arm.shield_peers.valid.shape[2] == 0  # of other drones none
+    assert links_near(groups, "arm") is None
+    found, (measured, *_) = links_near(groups, "drone"), arm.measured
+    own = RobotState(*(getattr(measured, name)[1, 0].numpy() for name in RobotState.__slots__))
+    expected = arm_obstacles(arm.robot, own, lands_on=True)  # what `Around` of ROS 2 calls
+    for name in ("pos", "quat", "half", "valid"):
+        np.testing.assert_allclose(getattr(found, name)[1, 0], getattr(expected, name), atol=1e-5)
+    assert (found.radius[1, 0].numpy() >= expected.radius - 1e-9).all()
+    assert 0 < int(found.valid[0, 0].sum()) < found.valid.shape[2]  # its hand may be near
 
 
 def test_what_a_shield_hears_starts_anew_with_its_world_and_goes_on_from_a_saved_state():

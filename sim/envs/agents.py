@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from deploy.shield import Context, filter_command, make_shield_params
+from deploy.shield.types import Obstacles
 from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
 from sim.envs.action import decode
 from sim.envs.observation import Observation, initial_memory, observe, update_memory
@@ -51,9 +52,11 @@ class AgentGroup:
         self.noise = cfg.noise if randomise else Noise()
         team = sum(group.num_robots for group in world.groups)
         self.num_peers = min(cfg.observation.max_peers, team - 1) if cfg.observation.peer else 0
-        # As on the robot, a shield hears the whole team, whatever the policy looks at; that of a robot with joints does
-        # not ask for it.
-        self.num_shield_peers = team - 1 if shield and self.robot.flight is not None else 0
+        # As on the robot, a shield hears all drones of the team, whatever the policy looks at, and the arms' links, see
+        # `links_near`; that of a robot with joints asks for neither.
+        flies = [group.robot.flight is not None for group in world.groups for _ in range(group.num_robots)]
+        self._no_peer = ~torch.tensor(flies).unsqueeze(-1)  # (M, 1) of the team
+        self.num_shield_peers = sum(flies) - 1 if shield and self.robot.flight is not None else 0
         self.shield_peers = _no_peers(self.num_envs, self.num_agents)
 
     @property
@@ -104,14 +107,19 @@ class AgentGroup:
         self.shielded[worlds] = 0
         self.last_action[worlds] = 0.0
 
-    def actuator_command(self, action: Tensor, target: Tensor | None = None) -> ActuatorCommand:
-        """What actuators are given for action (W, N, U) in [-1, 1], or for a `target`, behind the shield if any."""
+    def actuator_command(
+        self, action: Tensor, target: Tensor | None = None, obstacles: Obstacles | None = None
+    ) -> ActuatorCommand:
+        """What actuators are given for action (W, N, U) in [-1, 1], or for a `target`, behind the shield if any.
+
+        `obstacles` (W, N, B, ...): what that shield keeps off.
+        """
         state = self.measured[0]
         command = decode(self.cfg.action, action, state, self.robot) if target is None else ActuatorCommand(target)
         if self.shield is not None:
             untraceable("the safety shield")
             command.target, report = filter_command(
-                self.shield, self.robot, Context(state, self.shield_peers), command.target
+                self.shield, self.robot, Context(state, self.shield_peers, obstacles=obstacles), command.target
             )
             self.shielded += report.intervention > 0
         return command
@@ -174,7 +182,8 @@ class AgentGroup:
             if self.num_peers:
                 peers = self.robots.nearest(known, pos, self.num_peers, self.cfg.observation.peer_range_m)
             if self.num_shield_peers:
-                self._show_shield(worlds, self.robots.nearest(known, pos, self.num_shield_peers))
+                drones = torch.where(self._no_peer, torch.inf, known)
+                self._show_shield(worlds, self.robots.nearest(drones, pos, self.num_shield_peers))
         return state, peers, self.world.see(self.robots, worlds, self.noise, generator)
 
     @property

@@ -8,6 +8,7 @@ import torch
 
 from hardware import load_robot
 from sim.envs.agents import AgentGroup
+from sim.envs.links_near import links_near
 from sim.envs.observation import Observation
 from sim.envs.state import EnvState, EnvStep, read_env, write_env
 from sim.envs.world import World, task_scene
@@ -109,7 +110,10 @@ class TeamEnv:
         groups = self.groups
         actions = {name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in groups}
         targets = {name: target.to(self.device) for name, target in (targets or {}).items()}
-        commands = {name: group.actuator_command(actions[name], targets.get(name)) for name, group in groups.items()}
+        commands = {
+            name: group.actuator_command(actions[name], targets.get(name), links_near(groups, name))
+            for name, group in groups.items()
+        }
         self.world.step(list(commands.values()))
         unstable = ~self.world.physics.finite()
         self._where(unstable, self._rescue)  # so that no NaN goes any further

@@ -25,6 +25,7 @@ from hardware.spec import GRAVITY
 from hardware.types import Array, Peers, RobotState
 
 NO_LIMIT = 1e6  # m/s^2, bound of a row that must never act (a finite number, because solvers dislike infinity)
+SURE = 2 / 3  # of the fence's braking that is there in any direction, with the least thrust
 HALF = 0.5  # of the braking that keeps two robots apart, where both do theirs
 _FENCE = np.concatenate([np.eye(3), -np.eye(3)])
 
@@ -189,7 +190,7 @@ def obstacle_rows(ahead: Ahead) -> tuple[Array, Array]:
     speed = double(things.speed)
     opening = dot(away, ahead.vel[..., None, :]) - speed
     reach = params.obstacle_m + params.fence_buffer_m + params.latency_s * speed
-    allowed, slope = braking_curve(xp, gap - reach, params.brake_accel, params.approach_gain)
+    allowed, slope = braking_curve(xp, gap - reach, SURE * params.fence_brake_accel, params.approach_gain)
     bound = params.barrier_gain * (opening + allowed) + slope * opening
     there = xp.where(things.valid, at_least(bound, -params.fence_most_accel), NO_LIMIT)
     return xp.where(things.valid[..., None], -away, 0.0), there

@@ -44,6 +44,7 @@ TINY = 1e-9
 SOON_S = 1e-3  # over which a speed is taken
 _ALL, _NONE = np.ones(1), np.zeros(len(KINDS), dtype=bool)
 _SHARES = np.linspace(0.0, 1.0, SAMPLES + 1)
+HOLDING = 3  # links at the end of an arm that who lands on what it holds comes near: forearm, wrist, hand
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,7 +195,7 @@ def arm_obstacles(spec: RobotSpec, state: RobotState, lands_on: bool = False) ->
     """The links of another arm in `state`, as what a shield keeps off; None where its MJCF has no collision shapes.
 
     How fast each may come nearer is the speed at which its faster end moves now. For a robot that `lands_on` what the
-    arm holds the last two links, which carry it, are not valid.
+    arm holds the last `HOLDING` links, which carry it, are not valid.
     """
     if (rows := link_rows(spec)) is None:
         return None
@@ -222,7 +223,7 @@ def arm_obstacles(spec: RobotSpec, state: RobotState, lands_on: bool = False) ->
     quat = quat / xp.sqrt((quat * quat).sum(-1))[..., None]
     middle = rotate(turn, 0.5 * (begin + end)) + double(state.base_pos)[..., None, :]
     radius = constant(xp, links.radius, length) + 0.0 * length
-    kept = constant(xp, links.link < len(links.names) - (2 if lands_on else 0), radius)
+    kept = constant(xp, links.link < len(links.names) - (HOLDING if lands_on else 0), radius)
     return Obstacles(middle, quat, half, radius, moved / SOON_S, kept * radius > 0.0)
 
 
