@@ -11,6 +11,7 @@ from hardware.spec import FlightModel, RobotSpec
 JOINT_QUANTITIES = ("home", "stiffness", "damping", "max_effort", "max_velocity", "armature", "friction")  # see Joint
 GAINS = ("proportional", "integral", "derivative")  # of a RateLoop
 PARTS = {0: (), 2: ("first", "second"), 3: ("roll", "pitch", "yaw")}  # of a tuple of so many numbers
+FOLLOW = ("hover_thrust_n", "max_tilt_rad")  # of a FlightModel, from mass and full thrust: they vary with these
 DELAYS = ("actuator_delay_s", "sensor_delay_s", "network_delay_s")
 
 
@@ -28,7 +29,7 @@ def flight_numbers(flight: FlightModel | None, rate_loop: bool = True) -> dict[s
 
     The gains of that loop are `rate_loop.gain.<field>.<axis>`. Without `rate_loop` it is left out.
     """
-    found = _numbers(flight)
+    found = {name: value for name, value in _numbers(flight).items() if name not in FOLLOW}
     if flight is not None and rate_loop:
         for name, value in _numbers(flight.rate_loop).items():
             found[f"rate_loop.{'gain.' * (name.partition('.')[0] in GAINS)}{name}"] = value

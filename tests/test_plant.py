@@ -70,6 +70,8 @@ def test_how_many_more_differ_is_said():
 def test_what_training_varied_is_accepted():
     check_robot(CONTRACT, G1)
     check_robot(CONTRACT, replace(with_joints(stiffness=lambda kp: 1.09 * kp), mass_kg=0.92 * G1.mass_kg))
+    flight = replace(CRAZYFLIE.flight, hover_thrust_n=1.04 * CRAZYFLIE.flight.hover_thrust_n)
+    check_robot(hover_contract(), replace(CRAZYFLIE, mass_kg=1.04 * CRAZYFLIE.mass_kg, flight=flight))
     check_robot(CONTRACT, with_joints(max_effort=lambda most: 0.86 * most, damping=lambda kd: 0.91 * kd))
 
 

@@ -88,10 +88,16 @@ def show_contract(bundle: "Bundle", probe_error: float, path: Path, verified: di
         [(c.name, _shape(c.shape), _ranges(c.low, c.high, c.unit), c.frame, c.meaning) for c in contract.commands],
     )
     print_section("Outputs", TENSOR, (_tensor(t) for t in contract.outputs if not t.name.endswith("_out")))
+    named = {tensor.frame for tensor in (*contract.inputs, *contract.outputs)}
+    print_section("Frames", (), [(name, text) for name, text in contract.frames.items() if name in named])
     channels = [(c.name, f"{c.low:.3g} .. {c.high:.3g} {c.unit}", c.meaning) for c in robot.channels]
     print_section("Channels that are driven", ("channel", "range", "meaning"), channels)
-    memory = [(m.input, m.output, _initial(m.initial)) for m in contract.memory]
-    print_section("Memory from one period to the next", ("input", "fed from", "at the start"), memory)
+    specs = {tensor.name: tensor for tensor in contract.inputs}
+    memory = [
+        (m.input, m.output, specs[m.input].unit, specs[m.input].frame, _initial(m.initial)) for m in contract.memory
+    ]
+    columns = ("input", "fed from", "unit", "frame", "at the start")
+    print_section("Memory from one period to the next", columns, memory)
     show_plant(contract)
     print_section("Shield", (), shield_in_words(contract))
     p = contract.provenance
