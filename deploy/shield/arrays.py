@@ -59,6 +59,8 @@ def at_least(x: Array, low: float) -> Array:
 
 def at_most(x: Array, high: float) -> Array:
     """min(x, high), elementwise; NaN stays NaN."""
+    if type(x) is float:
+        return min(x, high)
     return np.minimum(x, high) if isinstance(x, _NUMPY) else x.clamp(max=high)
 
 
@@ -79,6 +81,11 @@ def choose_each(xp: Any, condition: Array, x: Array, otherwise: Array) -> Array:
 def side_by_side(xp: Any, a: Array, b: Array) -> Array:
     """(..., 2, U) of `a` and `b` (..., U)."""
     return np.array((a, b)) if xp is np and a.ndim == 1 else xp.stack([a, b], axis=-2)
+
+
+def some(condition: Array) -> bool:
+    """Whether it holds anywhere."""
+    return bool(np.logical_or.reduce(condition, axis=None) if isinstance(condition, _NUMPY) else condition.any())
 
 
 def total(x: Array) -> Array:

@@ -15,11 +15,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import at_least, at_most, columns, constant, dot, double, join, norm
+from deploy.shield.arrays import (
+    NEVER_ZERO,
+    at_least,
+    at_most,
+    columns,
+    constant,
+    dot,
+    double,
+    functions,
+    join,
+    norm,
+    some,
+)
 from deploy.shield.drone.attitude import Columns, rotated, rotation_matrix, thrust_axis
 from deploy.shield.drone.distance import scale_of
 from deploy.shield.drone.obstacles import outward
 from deploy.shield.drone.params import FRESH_S, ShieldParams
+from deploy.shield.kept import kept
 from deploy.shield.types import Context
 from hardware.spec import GRAVITY
 from hardware.types import Array, Peers, RobotState
@@ -28,6 +41,7 @@ NO_LIMIT = 1e6  # m/s^2, bound of a row that must never act (a finite number, be
 SURE = 2 / 3  # of the fence's braking that is there in any direction, with the least thrust
 HALF = 0.5  # of the braking that keeps two robots apart, where both do theirs
 _FENCE = np.concatenate([np.eye(3), -np.eye(3)])
+_BOTH_WAYS = _FENCE.T.copy()
 
 
 class Priority(Enum):
@@ -92,17 +106,24 @@ def constraint_rows(params: ShieldParams, context: Context) -> tuple[Array, Arra
     state = context.state
     assert state is not None
     xp = array_namespace(state.base_pos)
-    return rows_ahead(xp, params, *predict_state(params, state, rotation_matrix(columns(state.base_quat))), context)
+    ahead = predict_state(params, state, rotation_matrix(columns(state.base_quat)))
+    return rows_ahead(xp, params, *ahead, context, row_counts(context))
 
 
-def rows_ahead(xp: Any, params: ShieldParams, pos: Array, vel: Array, context: Context) -> tuple[Array, Array]:
-    """`constraint_rows` for a robot already predicted to `pos` (..., 3) m, `vel` (..., 3) m/s, float64."""
+def rows_ahead(
+    xp: Any, params: ShieldParams, pos: Array, vel: Array, context: Context, counts: tuple[int, ...]
+) -> tuple[Array, Array]:
+    """`constraint_rows` for a robot already predicted to `pos` (..., 3) m, `vel` (..., 3) m/s, float64.
+
+    `counts` are the `row_counts`.
+    """
     peer_pos, peer_vel, age = predict_peers(xp, params, context.peers)
-    everyone = xp.concat([pos[..., None, :], peer_pos], axis=-2), xp.concat([vel[..., None, :], peer_vel], axis=-2)
-    fences = fence_bound(xp, params, *everyone)
+    everyone = xp.concat([pos[..., None, :], peer_pos, vel[..., None, :], peer_vel], axis=-2)
+    count = everyone.shape[-2] // 2
+    fences = fence_bound(xp, params, everyone[..., :count, :], everyone[..., count:, :])
     ahead = Ahead(xp, params, context, pos, vel, peer_pos, peer_vel, age, fences)
-    given = zip(CONSTRAINTS, row_counts(context), strict=True)
-    rows, bounds = zip(*[each.rows(ahead) for each, count in given if count], strict=True)
+    given = zip(CONSTRAINTS, counts, strict=True)
+    rows, bounds = zip(*[each.rows(ahead) for each, entries in given if entries], strict=True)
     return xp.concat(rows, axis=-2), xp.concat(bounds, axis=-1)
 
 
@@ -157,16 +178,18 @@ def peer_rows(ahead: Ahead) -> tuple[Array, Array]:
     front through it. It is all of it for a peer that does not, or has fallen silent: it is taken to fly straight on.
     """
     xp, params, sharing = ahead.xp, ahead.params, ahead.context.sharing
-    pushes = fence_push(ahead.fences)
-    own, other = pushes[..., :1, :], pushes[..., 1:, :]
-    together = at_least(xp.maximum(own, other), 0.0) + at_most(xp.minimum(own, other), 0.0)
+    together = None
+    if some(ahead.fences < 0.0):
+        pushes = fence_push(ahead.fences)
+        own, other = pushes[..., :1, :], pushes[..., 1:, :]
+        together = at_least(xp.maximum(own, other), 0.0) + at_most(xp.minimum(own, other), 0.0)
     duty, separation_m = HALF, params.separation_m
     if sharing is not None:
         separation_m = at_least(sharing.separation_m, params.separation_m)
         does = sharing.shares & (ahead.peer_age <= params.act_s)
         if not bool(does.all()):
             duty = xp.where(does, HALF, 1.0)
-            together = xp.where(does[..., None], together, 0.0)
+            together = None if together is None else xp.where(does[..., None], together, 0.0)
     peers = ahead.peer_pos, ahead.peer_vel, ahead.peer_age
     return _apart(ahead, *peers, separation_m, duty, together, ahead.context.peers.valid)
 
@@ -175,7 +198,7 @@ def peer_rows(ahead: Ahead) -> tuple[Array, Array]:
 def people_rows(ahead: Ahead) -> tuple[Array, Array]:
     """One barrier row per person, with all of the duty."""
     pos, vel, age = predict_peers(ahead.xp, ahead.params, ahead.context.people)
-    return _apart(ahead, pos, vel, age, ahead.params.people_m, 1.0, 0.0 * pos, ahead.context.people.valid)
+    return _apart(ahead, pos, vel, age, ahead.params.people_m, 1.0, None, ahead.context.people.valid)
 
 
 @constraint({"obstacle": Priority.COLLISION}, each="obstacles")
@@ -211,11 +234,10 @@ def fence_bound(xp: Any, params: ShieldParams, pos: Array, vel: Array) -> Array:
     They never ask for more than the robot has, so that each can be met: what is planned with, `fence_brake_accel`, is
     less where thrust may be short.
     """
-    both_ways = constant(xp, _FENCE.T, pos)
-    corners = constant(xp, _corners(params.geofence_low, params.geofence_high, params.fence_buffer_m), pos)
-    speed, distance = vel @ both_ways, corners - pos @ both_ways
+    both_ways = constant(xp, _BOTH_WAYS, pos)
+    faces, most = (constant(xp, each, pos) for each in _of_fence(params))
+    speed, distance = vel @ both_ways, faces - pos @ both_ways
     allowed, slope = braking_curve(xp, distance, params.fence_brake_accel, params.approach_gain)
-    most = constant(xp, _most_braking(params.fence_most_accel, params.max_climb_accel), pos)
     return xp.maximum(params.barrier_gain * (allowed - speed) - slope * speed, -most)
 
 
@@ -228,10 +250,11 @@ def fence_push(bound: Array) -> Array:
 @constraint({"speed": Priority.SOFT})
 def speed_rows(ahead: Ahead) -> tuple[Array, Array]:
     """One row that lets the speed approach `max_speed` no faster than exponentially."""
-    params = ahead.params
-    speed = norm(ahead.xp, ahead.vel)[..., None]
+    params, (x, y, z) = ahead.params, columns(ahead.vel)
+    speed = functions(x).sqrt(x * x + y * y + z * z + NEVER_ZERO)
     bound = params.barrier_gain * (params.max_speed - speed)
-    return (ahead.vel / speed)[..., None, :], at_least(bound, -params.fence_brake_accel)
+    row = join((x / speed, y / speed, z / speed))
+    return row[..., None, :], join((at_least(bound, -params.fence_brake_accel),))
 
 
 _ENVELOPE_NAMES = (*(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
@@ -240,13 +263,20 @@ _ENVELOPE_NAMES = (*(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
 @constraint(dict.fromkeys(_ENVELOPE_NAMES, Priority.LIMIT))
 def envelope_rows(ahead: Ahead) -> tuple[Array, Array]:
     """What thrust and tilt can give: an eight-sided cone of tilt and the climb and descent limits."""
-    params, batch = ahead.params, ahead.pos.shape[:-1]
-    rows, bounds = _envelope(params.max_tilt_rad, params.max_climb_accel, params.max_descent_accel)
+    batch = ahead.pos.shape[:-1]
+    rows, bounds = _envelope(ahead.params)
     return _spread(ahead.xp, rows, batch, ahead.pos), _spread(ahead.xp, bounds, batch, ahead.pos)
 
 
 def _apart(
-    ahead: Ahead, pos: Array, vel: Array, age: Array, separation_m: Array, duty: Array, together: Array, valid: Array
+    ahead: Ahead,
+    pos: Array,
+    vel: Array,
+    age: Array,
+    separation_m: Array,
+    duty: Array,
+    together: Array | None,
+    valid: Array,
 ) -> tuple[Array, Array]:
     """Rows (..., P, 3) and bounds (..., P) that keep `separation_m` from each of P bodies.
 
@@ -259,17 +289,20 @@ def _apart(
     scale = scale_of(xp, params, ahead.pos)
     diff = (ahead.pos[..., None, :] - pos) * scale
     distance = norm(xp, diff)
-    away = diff / distance[..., None] * scale
-    opening = dot(away, ahead.vel[..., None, :] - vel)
-    if bool((age > FRESH_S).any()):
+    away = diff * scale  # times the distance
+    opening = dot(away, ahead.vel[..., None, :] - vel) / distance
+    if some(age > FRESH_S):
         doubt = at_least(age - FRESH_S, 0.0) / (params.peer_age_cap_s - FRESH_S)
-        opening = opening - doubt * at_least(-dot(away, vel), 0.0)
+        opening = opening - doubt * at_least(-dot(away, vel), 0.0) / distance
     reach = separation_m + params.buffer_m + (0.5 * params.peer_accel) * age * age
     allowed, slope = braking_curve(xp, distance - reach, params.brake_accel / duty, params.approach_gain)
     part = duty * (params.barrier_gain * (opening + allowed) + slope * opening)
     length = norm(xp, away)
-    rows = xp.where(valid[..., None], -away / length[..., None], 0.0)
-    return rows, xp.where(valid, (part - dot(away, together)) / length, NO_LIMIT)
+    bound = part * distance if together is None else part * distance - dot(away, together)
+    rows, bound = away / -length[..., None], bound / length
+    if some(~valid):
+        rows, bound = xp.where(valid[..., None], rows, 0.0), xp.where(valid, bound, NO_LIMIT)
+    return rows, bound
 
 
 def _entries(field: Any) -> int:
@@ -291,22 +324,20 @@ def _layout(counts: tuple[int, ...]) -> tuple[tuple[str, ...], np.ndarray, np.nd
     return tuple(name for name, _ in rows), priorities == Priority.COLLISION, priorities == Priority.SOFT
 
 
-@lru_cache(maxsize=64)
-def _corners(low: tuple[float, ...], high: tuple[float, ...], buffer_m: float) -> np.ndarray:
-    return np.array([*high, *(-x for x in low)]) - buffer_m
+@kept
+def _of_fence(params: ShieldParams) -> tuple[np.ndarray, np.ndarray]:
+    """Of each face (6,): where it is, m along its axis, and the most braking; off the floor a robot climbs."""
+    faces = np.array([*params.geofence_high, *(-x for x in params.geofence_low)]) - params.fence_buffer_m
+    most = params.fence_most_accel
+    return faces, np.array([most] * 5 + [min(most, params.max_climb_accel)])
 
 
-@lru_cache(maxsize=64)
-def _most_braking(most: float, climb: float) -> np.ndarray:
-    """By face (6,): off the lower one a robot climbs."""
-    return np.array([most] * 5 + [min(most, climb)])
-
-
-@lru_cache(maxsize=64)
-def _envelope(max_tilt_rad: float, climb: float, descent: float) -> tuple[np.ndarray, np.ndarray]:
-    c, s = cos(max_tilt_rad), sin(max_tilt_rad)
+@kept
+def _envelope(params: ShieldParams) -> tuple[np.ndarray, np.ndarray]:
+    c, s = cos(params.max_tilt_rad), sin(params.max_tilt_rad)
     cone = [(c * cos(k * pi / 4), c * sin(k * pi / 4), -s) for k in range(8)]
-    return np.array([*cone, (0, 0, 1), (0, 0, -1)]), np.array([GRAVITY * c * tan(max_tilt_rad)] * 8 + [climb, descent])
+    bounds = [GRAVITY * c * tan(params.max_tilt_rad)] * 8 + [params.max_climb_accel, params.max_descent_accel]
+    return np.array([*cone, (0, 0, 1), (0, 0, -1)]), np.array(bounds)
 
 
 def _spread(xp: Any, values: np.ndarray, batch: tuple[int, ...], like: Array) -> Array:

@@ -1,14 +1,14 @@
 """How far drones are from each other, as a share of what is guaranteed."""
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import NEVER_ZERO, at_least, constant, dot, double, least
+from deploy.shield.arrays import NEVER_ZERO, at_least, constant, dot, double, least, some
 from deploy.shield.drone.obstacles import outward
 from deploy.shield.drone.params import ShieldParams
+from deploy.shield.kept import kept
 from deploy.shield.types import Context
 from hardware.types import Array, Peers
 
@@ -26,8 +26,10 @@ def least_margin(xp: Any, params: ShieldParams, pos: Array, peers: Peers) -> Arr
     """The smallest `safe_margin` (...) of the valid peers; infinite where there are none."""
     if not peers.pos.shape[-2]:
         return xp.full_like(pos[..., 0], xp.inf)
-    nearest = least(xp.where(peers.valid, _scaled_square(xp, params, pos, peers.pos), xp.inf))
-    return _margin(xp, params, nearest)
+    squares = _scaled_square(xp, params, pos, peers.pos)
+    if some(~peers.valid):
+        squares = xp.where(peers.valid, squares, xp.inf)
+    return _margin(xp, params, least(squares))
 
 
 def _scaled_square(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
@@ -63,9 +65,9 @@ def check_start(params: ShieldParams, context: Context) -> str:
 
 def scale_of(xp: Any, params: ShieldParams, like: Array) -> Array:
     """Factors (3,) of coordinates in which the ellipsoid of a pair is a sphere."""
-    return constant(xp, _stretch(params.downwash_ratio), like)
+    return constant(xp, _stretch(params), like)
 
 
-@lru_cache(maxsize=64)
-def _stretch(downwash_ratio: float) -> np.ndarray:
-    return np.array([1.0, 1.0, 1.0 / downwash_ratio])
+@kept
+def _stretch(params: ShieldParams) -> np.ndarray:
+    return np.array([1.0, 1.0, 1.0 / params.downwash_ratio])

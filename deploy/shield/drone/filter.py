@@ -6,10 +6,10 @@ them, what is outside, and what attacks found. This is an engineering margin, sh
 (tests/test_shield_adversary.py, `phalanx attack`); it is not a certificate.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from deploy.shield.arrays import (
     at_least,
@@ -22,6 +22,7 @@ from deploy.shield.arrays import (
     functions,
     greatest,
     join,
+    namespace,
     norm,
 )
 from deploy.shield.drone.attitude import (
@@ -40,6 +41,7 @@ from deploy.shield.drone.attitude import (
 from deploy.shield.drone.constraints import predict_state, row_counts, rows_ahead, split_bounds
 from deploy.shield.drone.distance import least_margin
 from deploy.shield.drone.params import ShieldParams
+from deploy.shield.kept import kept
 from deploy.shield.qp.batched import solve_batch
 from deploy.shield.qp.single import solve_one
 from deploy.shield.types import Context, FilterInfo
@@ -61,13 +63,14 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     """
     flight, state = spec.flight, context.state
     assert flight is not None and state is not None
-    xp = array_namespace(target)
+    xp = namespace(target)
     clamped = clamp(xp, spec, target)
     total = sum(columns(target), 0.0)  # of finite numbers it is finite, of others not
     finite = functions(total).isfinite(total)
     rot = rotation_matrix(columns(state.base_quat))
     pos, vel = predict_state(params, state, rot)
-    rows, bound = rows_ahead(xp, params, pos, vel, context)
+    counts = row_counts(context)
+    rows, bound = rows_ahead(xp, params, pos, vel, context, counts)
     level = (flight.hover_thrust_n, 0.0, 0.0, 0.0)
     request = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]
     turn = turn_matrix(predicted_turn(params, flight, columns(state.base_ang_vel), request[1:], double(state.age)))
@@ -79,7 +82,7 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
         if allowed:
             return clamped, FilterInfo(margin, np.zeros(bound.shape, dtype=bool), np.True_, np.float64(0.0))
         push = tie_break(xp, params, rows, excess, context.peers.pos.shape[-2])
-        accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push, row_counts(context))
+        accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push, counts)
         sent = _command(xp, params, spec, state, rot, request, accel).astype(target.dtype)
         return sent, FilterInfo(margin, active, feasible, norm(xp, accel - wanted))
     info = FilterInfo(margin, xp.zeros_like(excess, dtype=xp.bool), xp.ones_like(allowed), xp.zeros_like(bound[..., 0]))
@@ -88,7 +91,7 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     part = ~allowed
     push = tie_break(xp, params, rows[part], excess[part], context.peers.pos.shape[-2])
     accel, info.feasible[part], info.active[part] = _solve_many(
-        xp, params, vel[part], rows[part], bound[part], wanted[part] + push, row_counts(context)
+        xp, params, vel[part], rows[part], bound[part], wanted[part] + push, counts
     )
     info.intervention[part] = norm(xp, accel - wanted[part])
     sent = xp.asarray(clamped, copy=True)
@@ -99,8 +102,19 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
 
 def clamp(xp: Any, spec: RobotSpec, target: Array) -> Array:
     """`target` (..., U) inside the channels' limits, same type; what is inside comes back bit by bit."""
-    low, high = constant(xp, np.array([spec.command_low, spec.command_high], dtype=np.float32), target)
+    low, high = constant(xp, _channels(spec), target)
     return xp.minimum(xp.maximum(target, low), high)
+
+
+@kept
+def _channels(spec: RobotSpec) -> np.ndarray:
+    return np.array([spec.command_low, spec.command_high], dtype=np.float32)
+
+
+def _clamped(spec: RobotSpec, target: Sequence[Array]) -> list[Array]:
+    """`clamp` of columns."""
+    limits = zip(target, *_channels(spec).tolist(), strict=True)
+    return [at_most(at_least(value, low), high) for value, low, high in limits]
 
 
 def tie_break(xp: Any, params: ShieldParams, rows: Array, excess: Array, num_peers: int) -> Array:
@@ -146,10 +160,10 @@ def _command(
     lift = rotated_back(turn, rotated_back(rot, lift_of(columns(accel))))
     missing, _ = missing_turn(lift)
     rates = [rate + angle / authority for rate, angle in zip(level, missing, strict=True)]
-    sent = columns(clamp(xp, spec, join([spec.mass_kg * lift[2], *rates])))[1:]
+    sent = _clamped(spec, [spec.mass_kg * lift[2], *rates])[1:]
     done = turn_matrix([authority * (rate - asked) for rate, asked in zip(sent, level, strict=True)])
     lift = rotated_back(done, lift)
-    return clamp(xp, spec, join([spec.mass_kg * lift[2], *rates]))
+    return join(_clamped(spec, [spec.mass_kg * lift[2], *rates]))
 
 
 def _solve_many(

@@ -51,6 +51,7 @@ from deploy.shield.arrays import (
     least,
     namespace,
     side_by_side,
+    some,
     swapped,
     total,
 )
@@ -112,7 +113,7 @@ def filter_joints(
         way = turning * (sent - pos)
         ways = side_by_side(xp, way / constant(xp, limits.lead_s, pos), turning * vel)
         share, blocked = free_share(params, links, context, pos, ways)
-        if _any(share < 1.0):
+        if some(share < 1.0):
             slow = xp.minimum(xp.maximum(sent + (share - 1.0) * way, low), high)
             sent = xp.where(share < 1.0, xp.minimum(xp.maximum(slow, rows.box_low), rows.box_high), sent)
     if ahead is not None:
@@ -124,7 +125,7 @@ def filter_joints(
     intervention = choose(finite, greatest(xp.abs(sent - asked)), limits.span)
     moved = intervention > 0.0
     active = [weak] * len(KINDS)  # all False
-    if _any(moved):
+    if some(moved):
         over = rows.sides * (wanted - pos)[..., None, :] > reach
         active = _active(rows, over, inner != bounded, allowed, driven, weak)
     if blocked is not None:
@@ -185,7 +186,7 @@ def _within_power(
     effort = xp.minimum(xp.maximum(called, -rows.max_effort), rows.max_effort)
     power = at_least(effort * vel, 0.0)
     given = total(power)
-    if not _any(given > params.max_power_w):
+    if not some(given > params.max_power_w):
         return target, power < 0.0
     share = (params.max_power_w / at_least(given, params.max_power_w))[..., None]
     weak = (power > 0.0) & (share < 1.0)
@@ -198,10 +199,6 @@ def _active(rows: Rows, over: Array, out_of_range: Array, allowed: Array, driven
     brake = over & ~driven
     kinds = (over & driven, brake & slow, brake & ~slow)
     return [out_of_range, *(kind[..., 0, :] | kind[..., 1, :] for kind in kinds), weak]
-
-
-def _any(x: Array) -> bool:
-    return bool(x) if x.ndim == 0 else bool(x.any())
 
 
 def _as_tensors(xp: Any, rows: Rows, like: Array) -> Rows:
