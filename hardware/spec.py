@@ -122,6 +122,7 @@ class RobotSpec:
     fallback: Fallback
     fixed_base: bool = False  # bolted to the world, else free
     home_height_m: float = 0.0  # of the base above the floor when the robot stands in its home pose, m
+    payload_kg: float = 0.0  # at the frame "tool" of an arm at most, as its shield counts on; 0: not stated
     frames: Mapping[str, str] = field(default_factory=dict)  # name, such as "tool" or "left_foot" -> site of the MJCF
     endurance_s: float | None = None  # s at work on a full battery; None on the mains, or where it is not published
     flight: FlightModel | None = None

@@ -6,12 +6,24 @@ import numpy as np
 
 from deploy.shield.fallback import FallbackCommand, Mode
 from deploy.shield.joints.fallback import STILL, JointFallback
+from deploy.shield.joints.params import JointShieldParams
+from hardware.kinematics import load_chain
+from hardware.rotation import rotate_inverse
+from hardware.spec import GRAVITY, RobotSpec
 from hardware.types import RobotState
 
 QUIET_SPEED = 0.15  # of max_velocity: up to it a drive's pull is what it holds
 QUIET_CHANGE = 0.25  # ... and up to this share of braking
-LOAD_SHARE = 0.6  # of a drive's effort that a load may take
+LOAD_SHARE = 0.9  # of a drive's effort that a load may take
+REST_SHARE = 0.6  # ... that what is no mass in the hand may take
 LOAD_S = 0.1  # s, over which pull is averaged
+FORGET_S = 0.3  # s of motion, in which what is no mass in the hand is forgotten: elsewhere it is another one
+LEAST_LEVER = (0.2 * GRAVITY) ** 2  # (N m/kg)^2, below which the arm hangs and says little about a mass
+SETTLED_S = 0.05  # s of rest, from which on a mass is weighed
+WEIGHED_S = 0.3  # s of rest, after which a mass is known
+SURELY = 1.2  # of the stated payload: gains that are 10 % off weigh it 18 % off
+FRICTION_KG = 0.2  # ... and friction so much
+UP = np.array([0.0, 0.0, 1.0])
 
 
 @dataclass(slots=True)
@@ -29,28 +41,65 @@ class ArmFallback(JointFallback):
 
     held_disarmed = True
 
+    def __init__(self, params: JointShieldParams, spec: RobotSpec):
+        self._tool = load_chain(spec, "tool") if "tool" in spec.frames else None
+        super().__init__(params, spec)
+
     def reset(self) -> None:
         super().reset()
         self._braking: Braking | None = None
-        self._load = np.zeros(len(self.spec.channels))
+        self._kg = 0.0  # in the hand, as far as known
+        self._shown = np.zeros(2)  # (N m)^2/kg, (N m/kg)^2: what the mass follows from
+        self._rest_s = 0.0  # for which the arm has been nearly at rest
+        self._rest = np.zeros(len(self.spec.channels))  # N m, of the load that is no mass in the hand
         self._vel: np.ndarray | None = None  # (U,) rad/s, of the step before
 
     def load(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
-        """What the drives hold (U,) N m, as their pull shows it whenever all joints are nearly at rest."""
+        """What the drives hold (U,) N m: a mass in the hand, and what else their pull shows while the joints rest.
+
+        The mass is known from any pose in which the arm was nearly at rest, and is carried to others by kinematics.
+        """
         limits = self._limits
         vel = state.joint_vel[limits.joint].astype(np.float64)
         before, self._vel = self._vel, vel
-        if before is None or elapsed_s <= 0.0:
-            return self._load
-        change = np.abs(vel - before) / elapsed_s
-        quiet = (np.abs(vel) < QUIET_SPEED * limits.max_velocity) & (change < QUIET_CHANGE * limits.brake)
-        if np.logical_and.reduce(quiet | limits.sliding):
-            rows = limits.rows
-            pull = rows.stiffness * (sent - self._measured(state)) - vel * limits.lead_s * rows.stiffness
-            most = np.where(limits.sliding, 0.0, LOAD_SHARE * rows.max_effort)
+        per_kg = self._per_kg(state)
+        if before is not None and elapsed_s > 0.0:
+            change = np.abs(vel - before) / elapsed_s
+            quiet = (np.abs(vel) < QUIET_SPEED * limits.max_velocity) & (change < QUIET_CHANGE * limits.brake)
             weight = min(elapsed_s / LOAD_S, 1.0)
-            self._load = np.clip(self._load + weight * (pull - self._load), -most, most)
-        return self._load
+            if np.logical_and.reduce(quiet | limits.sliding):
+                rows = limits.rows
+                pull = rows.stiffness * (sent - self._measured(state)) - vel * limits.lead_s * rows.stiffness
+                pull = np.where(limits.sliding, 0.0, pull)
+                still = (np.abs(vel) < STILL * limits.max_velocity) | limits.sliding
+                self._rest_s = self._rest_s + elapsed_s if np.logical_and.reduce(still) else 0.0
+                shown = np.array([pull @ per_kg, per_kg @ per_kg])  # poses with long levers say most
+                if self._rest_s > SETTLED_S:  # else what speeds it up would be weighed too
+                    self._shown += weight * (shown - self._shown)
+                if self._shown[1] > LEAST_LEVER:
+                    self._kg = max(float(self._shown[0] / self._shown[1]), 0.0)
+                most = REST_SHARE * rows.max_effort
+                self._rest = np.clip(self._rest + weight * (pull - self._kg * per_kg - self._rest), -most, most)
+            else:
+                self._rest_s = 0.0
+                self._rest = self._rest * max(1.0 - elapsed_s / FORGET_S, 0.0)
+        most = LOAD_SHARE * limits.rows.max_effort
+        return np.minimum(np.maximum(self._kg * per_kg + self._rest, -most), most)
+
+    def _per_kg(self, state: RobotState) -> np.ndarray:
+        """What the drives hold (U,) N m for each kg at the tool."""
+        if self._tool is None:
+            return np.zeros(len(self.spec.channels))
+        up = rotate_inverse(state.base_quat, UP)
+        lever = up @ self._tool.jacobian(state.joint_pos)[:3]
+        return np.where(self._limits.sliding, 0.0, GRAVITY * lever[self._limits.joint])
+
+    def doubt(self, state: RobotState, stamp_s: float) -> str:
+        """What the arm is not made to carry: its braking distances do not count on it."""
+        most = self.spec.payload_kg
+        if not most or self._rest_s < WEIGHED_S or self._kg <= SURELY * most + FRICTION_KG:
+            return ""
+        return f"{self._kg:.1f} kg in the hand, more than {most:g}"
 
     def trip(self) -> None:
         self._braking = None

@@ -28,7 +28,7 @@ BOUNDS = JointBounds()  # so adversaries move arms (tests/test_shield_joints.py)
 def joint_guarantee(params: JointShieldParams, spec: RobotSpec, bounds: JointBounds = BOUNDS) -> Guarantee:
     """The tables of an arm, or of a robot on legs."""
     if spec.fixed_base:
-        return Guarantee(_arm_holds(params), _arm_assumed(bounds), _arm_margins(params, spec), ARM_OUTSIDE)
+        return Guarantee(_arm_holds(params), _arm_assumed(spec, bounds), _arm_margins(params, spec), ARM_OUTSIDE)
     walks = bool(spec.fallback_policy)
     left = LEGS_LEFT_WALKING if walks else LEGS_LEFT_AT_HOME
     return Guarantee(_legs_hold(params, spec), LEGS_ASSUMED, _legs_margins(params), (left, *LEGS_OUTSIDE))
@@ -39,9 +39,9 @@ ARM_OUTSIDE: Lines = (
     ("a policy that is held back before something", "stays on its path: it does not slide along it"),
     ("what a hand holds, and fingers on what they touch", "not kept off; fingers meet it slowly"),
     (
-        "a load of 3 kg at a Panda's hand",
-        "estimated from what the drives hold at rest: joints run up to 1.1 times their limit, and a target low before "
-        "the arm leads its hand through the floor, by up to 26 cm: open",
+        "a payload beyond that",
+        "the shield holds the arm once it rests, where it weighs 1.2 times as much and 0.2 kg more; a Panda has no "
+        "torque left to brake 3 kg in its hand, and goes into things by up to 20 cm",
     ),
     ("a joint that moves by itself against its stop", "crosses it at 50 to 80 % of its speed limit"),
     (
@@ -79,7 +79,7 @@ def _arm_holds(params: JointShieldParams) -> Lines:
         (
             "links, without fingers",
             f"rest {1e3 * params.link_margin_m:g} mm before each other, the floor and obstacles that it is given; "
-            "measured with all bounds at once and no load: never touching",
+            "measured with all bounds at once: never touching",
         ),
         ("fingers", f"meet the floor and obstacles at {params.touch_speed:g} m/s or less"),
         (
@@ -92,13 +92,19 @@ def _arm_holds(params: JointShieldParams) -> Lines:
     )
 
 
-def _arm_assumed(bounds: JointBounds) -> Lines:
+def _arm_assumed(spec: RobotSpec, bounds: JointBounds) -> Lines:
+    carried = (
+        f"{spec.payload_kg:g} kg or less, known once the arm has rested with it for 0.3 s"
+        if spec.payload_kg
+        else "nothing"
+    )
     return (
         ("control rate", "50 Hz"),
         ("error of position; of velocity", f"{1e3 * bounds.pos:g} mrad; {1e3 * bounds.vel:g} mrad/s, one sigma"),
         ("age of the state", f"{1e3 * bounds.age_s:g} ms or less"),
         ("from the command to the drive", f"{1e3 * bounds.delay_s:g} ms or less"),
         ("gravity", "is compensated by the arm's own controller"),
+        ("payload at the tool", carried),
         ("what the arm touches", "nothing"),
     )
 

@@ -51,8 +51,10 @@ SPEC = RobotSpec(
     sensor_hz=1000.0,
     fallback="hold",
     fixed_base=True,
+    payload_kg=2.2,
     frames={"tool": "tool"},
     sources={
+        "payload": "data sheet: 3 kg at the flange, less 0.73 kg of hand and fingers",
         "kinematics": f"{_FCI}: modified Denavit-Hartenberg table, flange at 0.107 m, hand turned by -45 degrees on it",
         "tool": "default of the Franka Hand in libfranka: 0.1034 m beyond the flange, between the finger tips",
         "position, velocity, acceleration, torque limits": _FCI,

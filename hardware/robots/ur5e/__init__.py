@@ -33,8 +33,10 @@ SPEC = RobotSpec(
     sensor_hz=500.0,
     fallback="hold",
     fixed_base=True,
+    payload_kg=3.0,
     frames={"tool": "tool"},
     sources={
+        "payload": f"{_DATA_SHEET}: 5 kg; less, so that what brakes it is counted on with a margin",
         "kinematics": f"{_UR_DH}; base axes as in ROS (REP-103), the table's frame turned by 180 degrees about z",
         "mass, centre of mass of the links": _UR_DH,
         "inertia of the links": f"{_UR_ROS}/physical_parameters.yaml",
