@@ -8,6 +8,7 @@ import pytest
 import torch
 from test_cli_input import assert_one_line_error, here
 
+from phalanx.report.attack import table_of
 from policies.evaluation.learned_attack import fly_learned
 from policies.training.train import CollectionCfg, TrainCfg, train
 from sim.attack import campaign, drones, faults, learned
@@ -20,9 +21,12 @@ def test_a_campaign_is_flown_once_and_written_down(tmp_path):
     result = json.loads(done.stdout)
     assert done.returncode == 0 and result["passed"] and result == json.loads((tmp_path / "attack.json").read_text())
     (row,) = result["rows"]
-    assert row["fault"] == "corner" and row["steps"] == 2000 and row["violations"] == 0 and 0 < row["least_margin"] < 5
+    assert row["fault"] == "corner" and row["steps"] == 2000 and row["violations"] == 0
+    assert set(row["margins"]) == {"distance", "fence", "floor"} and 0 < min(row["margins"].values()) < 5
     assert row["changed"] > 1000 and row["ended"] == {"FILTERED": 4}
-    assert "cut in" in (tmp_path / "report.html").read_text()
+    (shown,) = table_of(result)
+    page = (tmp_path / "report.html").read_text()
+    assert all(cell in page for cell in shown) and shown[4].split()[1] in row["margins"]
     before = (tmp_path / "flights.jsonl").read_bytes()
     again = here(*FAST, "--faults", "corner", "--out", str(tmp_path), "--json")
     assert json.loads(again.stdout) == result and (tmp_path / "flights.jsonl").read_bytes() == before
@@ -42,6 +46,14 @@ def test_it_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
     assert [json.loads(line)["number"] for line in flights.read_text().splitlines()[1:]] == [0, 1]
     other = here(*steps, "--steps", "200", "--seed", "1", "--out", str(tmp_path / "part"))
     assert_one_line_error(other, "a campaign with seed = 0, not 1")
+
+
+def test_a_team_that_leaves_its_fence_has_a_margin_below_zero_however_far_its_robots_are_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(drones, "PRESSED_M", -2.0)  # as if a metre inside of the fence were outside of it
+    done = here(*FAST, "--faults", "corner", "--out", str(tmp_path))
+    assert done.returncode == 1 and " fence" in done.stdout
+    (row,) = json.loads((tmp_path / "attack.json").read_text())["rows"]
+    assert row["margins"]["fence"] < 0 < row["margins"]["distance"] and row["broken"]["fence"] == row["violations"]
 
 
 def test_violations_count_inside_of_what_is_stated_only(tmp_path, monkeypatch):

@@ -53,7 +53,7 @@ class Scene:
     def margin(self, seconds):
         rng = np.random.default_rng(1)
         team = Team(SPEC, self.starts[None], FAULTS["usual"], rng)
-        return fly(team, View(SPEC, PARAMS, rng, team.now), self.policy, self.guard, seconds).least_margin
+        return fly(team, View(SPEC, PARAMS, rng, team.now), self.policy, self.guard, seconds).margins["distance"]
 
 
 @pytest.mark.parametrize("speed", [1.5, 2.4])

@@ -12,7 +12,7 @@ from phalanx.commands.deploy import fresh_folder
 from phalanx.commands.train import note
 from phalanx.console import err, make_progress, out, print_json, print_table
 from phalanx.options import CHECKPOINT, Count, Counts, Json, OutFolder, check_out, check_robots, check_seed
-from phalanx.report.attack import COLUMNS, in_words, row_in_words, write_attack
+from phalanx.report.attack import COLUMNS, in_words, table_of, write_attack
 
 if TYPE_CHECKING:
     from sim.attack.campaign import Campaign, Flight
@@ -208,7 +208,7 @@ def _robot_of(target: str) -> tuple[str, dict[str, Any]]:
 
 def _show(result: Mapping[str, Any]) -> None:
     """A row for each fault and class of attackers, and what they add up to."""
-    print_table(COLUMNS, [row_in_words(row) for row in result["classes"]], whole=range(7))
+    print_table(COLUMNS, table_of(result), whole=range(7))
     for where in ("inside", "outside"):
         total = result[where]
         out.print(f"{where} of what is stated: {in_words(total)}", markup=False)

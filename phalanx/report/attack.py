@@ -9,16 +9,23 @@ from typing import Any
 from phalanx.report.gates import Gate
 from phalanx.report.page import render_page
 
-COLUMNS = ("fault", "attackers", "steps", "violations", "margin", "changed", "held", "ended")
+COLUMNS = ("fault", "attackers", "steps", "violations", "least margin", "changed", "held", "ended")
 ABOUT = (
     "Teams in simulation, each robot behind the shield that it has in ROS 2. All policies attack. Margins are measured "
     "where the bodies are: 0 is the guaranteed limit."
 )
 
 
-def row_in_words(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Of `COLUMNS`; violations outside of what is stated are in brackets."""
-    count = f"{row['violations']}" if row["inside"] else f"({row['violations']})"
+def table_of(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Rows of `COLUMNS`, for the terminal and the page: a fault and a class of attackers each."""
+    return [_row(row) for row in result["classes"]]
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Violations outside of what is stated are in brackets."""
+    of = ", ".join(f"{n} {what}" for what, n in sorted(row["broken"].items(), key=lambda item: -item[1]))
+    count = f"{row['violations']}" if len(row["broken"]) < 1 else f"{row['violations']}: {of}"
+    count = count if row["inside"] else f"({count})"
     where = "" if row["inside"] else ", outside"
     return (f"{row['fault']}{where}", row["attackers"], f"{row['steps']:,}", count, *_shares(row), _ended(row["ended"]))
 
@@ -46,7 +53,7 @@ def write_attack(result: Mapping[str, Any], folder: Path) -> None:
         "success": result["passed"],
         "gates": [asdict(Gate("robot-steps in violation, inside of what is stated", not broken, str(broken), "0"))],
         "about": ABOUT,
-        "attack": {"columns": COLUMNS, "rows": [row_in_words(row) for row in result["rows"]]},
+        "attack": {"columns": COLUMNS, "rows": table_of(result)},
         "files": {place: in_words(result[place]) for place in ("inside", "outside")},
     }
     (folder / "report.html").write_text(render_page(page, None, f"{result['robot']}: shield under attack"), "utf-8")
@@ -54,7 +61,8 @@ def write_attack(result: Mapping[str, Any], folder: Path) -> None:
 
 def _shares(row: Mapping[str, Any]) -> tuple[str, str, str]:
     """Least margin, shares of the steps in which the shield changed the command, and in which it flew itself."""
-    margin = "-" if row["least_margin"] is None else f"{row['least_margin']:.3f}"
+    name = min(row["margins"], key=row["margins"].__getitem__, default="")
+    margin = f"{row['margins'][name]:.3f} {name}" if name else "-"
     changed, held = (f"{100 * row[name] / row['steps']:.1f} %" for name in ("changed", "held"))
     return margin, changed, held
 

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
@@ -84,7 +85,7 @@ def fly_one(cfg: Campaign, flight: Flight) -> Outcome:
         what = (
             f"{flight.attacker}, {flight.fault}, {flight.robots} robots, seed {seed}: {type(error).__name__}: {error}"
         )
-        return Outcome(steps=1, violations=1, least_margin=-1.0, broken={"no exception": 1}, first=what)  # type: ignore[arg-type]
+        return Outcome(1, 1, {"no exception": -1.0}, broken=Counter(["no exception"]), first=what)
 
 
 def run(

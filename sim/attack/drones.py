@@ -113,20 +113,21 @@ class GuaranteeCheck:
         fence, floor = side.max(axis=(0, 3)), below.max(axis=0)
         bad = {"fence": fence > self.limits.fence_m, "floor": floor > 0.0}
         most = {"outside_fence_m": fence.max(), "below_fence_m": floor.max()}
-        margin = np.minimum(self.limits.fence_m - fence, -floor).min() / (high - low)[:2].min()
+        size = (high - low)[:2].min()
+        margins = {"fence": (self.limits.fence_m - fence).min() / size, "floor": -floor.max() / size}
         if self.team.robots > 1:
             mates = seen[..., self.team.others, :]
             over = safe_margin(params, seen, mates).min(axis=(0, -1))
             if self.limits.touch_m is not None:
                 over = np.linalg.norm(seen[..., None, :] - mates, axis=-1).min(axis=(0, -1)) / self.limits.touch_m - 1.0
             bad["distance"] = over < 0.0
-            margin = over.min()
+            margins["distance"] = over.min()
         hurt = np.any(list(bad.values()), axis=0)
         out.add(
             Outcome(
                 steps=modes.size,
                 violations=int(hurt.sum()),
-                least_margin=float(margin),
+                margins={name: float(value) for name, value in margins.items() if np.isfinite(value)},
                 changed=int((modes == Mode.FILTERED.value).sum()),
                 held=int((~np.isin(modes, OBEYS)).sum()),
                 most={name: float(value) for name, value in most.items() if np.isfinite(value)},

@@ -13,7 +13,8 @@ class Outcome:
 
     steps: int = 0  # shielded robot-steps
     violations: int = 0  # of them, those in which a guarantee did not hold
-    least_margin: float = NEVER  # to what is guaranteed, as a share of it: below 0 is a violation
+    margins: dict[str, float] = field(default_factory=dict)  # least to each guarantee, as a share of it: below 0 is a
+    # violation
     changed: int = 0  # robot-steps in which the shield changed the policy's command
     held: int = 0  # robot-steps in which the shield flew instead of the policy
     most: dict[str, float] = field(default_factory=dict)  # by name with its unit, the largest of all flights
@@ -21,11 +22,17 @@ class Outcome:
     ended: Counter[str] = field(default_factory=Counter)  # robots by the mode that they ended in
     first: str = ""  # where the first violation was: enough to fly it again
 
+    @property
+    def least_margin(self) -> float:
+        """To what is guaranteed, of all guarantees."""
+        return min(self.margins.values(), default=NEVER)
+
     def add(self, other: "Outcome") -> None:
         """Take `other` in."""
         for name in ("steps", "violations", "changed", "held"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.least_margin = min(self.least_margin, other.least_margin)
+        for name, value in other.margins.items():
+            self.margins[name] = min(self.margins.get(name, NEVER), value)
         for name, value in other.most.items():
             self.most[name] = max(self.most.get(name, -NEVER), value)
         self.broken.update(other.broken)
@@ -33,15 +40,18 @@ class Outcome:
         self.first = self.first or other.first
 
     def as_json(self) -> dict[str, Any]:
-        """Plain numbers; what was never measured is None."""
+        """Plain numbers; what was never measured is not in it."""
         return {
-            f.name: dict(value) if isinstance(value, dict) else None if value == NEVER else value
+            f.name: dict(value) if isinstance(value, dict) else value
             for f in fields(self)
             for value in [getattr(self, f.name)]
         }
 
     @classmethod
     def of_json(cls, data: dict[str, Any]) -> "Outcome":
-        """What `as_json` wrote."""
-        never = {"least_margin": NEVER} if data["least_margin"] is None else {}
-        return cls(**{**data, **never, "broken": Counter(data["broken"]), "ended": Counter(data["ended"])})
+        """What `as_json` wrote, and before it named the guarantees that margins are of."""
+        data = dict(data)
+        least = data.pop("least_margin", None)
+        margins = data.pop("margins", {} if least is None else {"guarantee": least})
+        counts = {name: Counter(data.pop(name)) for name in ("broken", "ended")}
+        return cls(**data, margins=margins, **counts)
