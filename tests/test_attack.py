@@ -4,14 +4,17 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from test_cli_input import assert_one_line_error, here
 
+from deploy.shield import Mode, ShieldReport, make_shield_params
+from hardware import ActuatorCommand, load_robot
 from phalanx.report.attack import table_of
 from policies.evaluation.learned_attack import fly_learned
 from policies.training.train import CollectionCfg, TrainCfg, train
-from sim.attack import campaign, drones, faults, learned
+from sim.attack import arms, campaign, drones, faults, humanoids, learned
 
 FAST = ["attack", "crazyflie", "--workers", "1", "--robots", "2", "--steps", "2000", "--attackers", "cut in"]
 
@@ -74,6 +77,39 @@ def test_arms_are_driven_behind_whole_shields(tmp_path):
     assert 0.5 < result["inside"]["most"]["speed_share"] < 1.05
 
 
+class Bare:
+    """Instead of a shield: what is asked for, inside the channels."""
+
+    def __init__(self, params, spec):
+        self.low, self.high, self.sent = np.array(spec.command_low), np.array(spec.command_high), None
+
+    def step(self, now_s, context, requested, age_s):
+        if requested is not None:
+            self.sent = np.nan_to_num(requested.target).clip(self.low, self.high)
+        return ActuatorCommand(self.sent), ShieldReport(Mode.NOMINAL, "", 1.0, (), 0.0, False, True)
+
+
+def test_an_arm_without_its_shield_is_found_to_touch_things(monkeypatch):
+    spec = load_robot("panda")
+    args = (spec, make_shield_params(spec), "late, loaded", "anything and hold", 1, 3.0, 1)
+    held = arms.drive(*args)
+    assert not held.violations and set(held.margins) == {"range", "speed", "contact"}
+    monkeypatch.setattr(arms, "Shield", Bare)
+    bare = arms.drive(*args)
+    assert bare.broken["contact"] > 10 and bare.broken["speed"] > 10 and bare.margins["contact"] < -1.0
+
+
+def test_humanoids_are_attacked_and_one_without_its_shield_breaks_all_that_is_promised(tmp_path, monkeypatch):
+    args = ["g1", "--workers", "1", "--steps", "1000", "--faults", "corner", "--attackers", "bang bang each"]
+    result = json.loads(here("attack", *args, "--json", "--out", str(tmp_path)).stdout)
+    assert result["passed"] and result["inside"]["steps"] == 1000 and result["inside"]["most"]["falls"] > 1
+    assert {"range", "effort", "power"} == set(result["inside"]["margins"])
+    monkeypatch.setattr(humanoids, "Shield", Bare)
+    spec = load_robot("g1")
+    broken = humanoids.drive_humanoid(spec, make_shield_params(spec), "corner", "stutter", 1, 4.0, 0).broken
+    assert {"range", "effort", "falls undamped", "takes over"} <= set(broken)
+
+
 def test_a_learned_attacker_flies_against_whole_shields(tmp_path, monkeypatch):
     monkeypatch.setattr(drones, "SECONDS", 1.0)
     small = TrainCfg("sim.attack.learned:BREAK", out=tmp_path, collection=CollectionCfg(4, 3, True), total_steps=1)
@@ -102,7 +138,7 @@ def test_it_is_rewarded_for_what_the_shield_must_prevent():
         (["crazyflie", "--attackers", "chase"], ["unknown attacker 'chase'", "did you mean 'chaser'"]),
         (["crazyflie", "--steps", "0"], ["steps = 0"]),
         (["payload-lift", "--robots", "0"], ["robots = 0"]),
-        (["g1"], ["g1 is a humanoid: attacks are for drones and arms"]),
+        (["g1", "--faults", "partition"], ["unknown fault 'partition'", "pushed"]),
         (["x500", "--train", "10"], ["--train is for crazyflie, not for x500"]),
     ],
 )

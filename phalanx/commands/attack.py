@@ -49,7 +49,7 @@ def attack(
 
     Args:
         target: A robot, such as crazyflie; or a task or a policy file, for its robot with the limits of its shield.
-        robots: Team sizes of drones; 1, 2 and 4 when not given. An arm is attacked by itself.
+        robots: Team sizes of drones; 1, 2 and 4 when not given. Arms and humanoids are attacked by themselves.
         steps: Robot-steps to fly, one for each robot and control period, shared by all attackers and faults.
         seed: Decides starts, noise, delays and strengths. The same seed flies the same flights.
         faults: Only these, by name; all when none is given.
@@ -167,8 +167,6 @@ def _campaign(
 
     robot, shield = _robot_of(target)
     spec, (known_faults, known_attackers) = load_robot(robot), attacks_on(robot)
-    if spec.flight is None and not spec.fixed_base:
-        raise ValueError(f"{robot} is a {spec.kind}: attacks are for drones and arms; --fuzz is for every robot")
     if spec.flight is None:
         robots = (1,)  # each for itself: a world for each
     for what, known, asked in (("fault", known_faults, faults), ("attacker", known_attackers, attackers)):

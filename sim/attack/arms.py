@@ -1,7 +1,7 @@
 """Arms under attack, each behind the `Shield` object that its robot has."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import mujoco
@@ -9,7 +9,7 @@ import numpy as np
 
 from deploy.shield import Context, JointShieldParams, Mode, Shield
 from deploy.shield.joints.guarantee import BOUNDS, OVERSPEED
-from deploy.shield.types import NO_PEERS
+from deploy.shield.types import NO_PEERS, Obstacles
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 from sim.attack.faults import JOINT_FAULTS, Fault
@@ -17,6 +17,20 @@ from sim.attack.joint_attackers import JOINT_ATTACKERS, JointAttacks
 from sim.attack.outcome import Outcome
 
 BEGAN_S = 100.0  # on the shields' clock
+NEAR_M, FAR_IN_M = 0.02, 10.0  # of what is nearer the distance is measured; only what is so far inside is pushed back
+Box = tuple[Sequence[float], Sequence[float]]  # middle and half of the size, m
+BOXES: dict[str, tuple[Box, ...]] = {  # beside the arm a shelf, before it a table, and a pole
+    "panda": (
+        ((0.3, 0.42, 0.4), (0.2, 0.08, 0.4)),
+        ((0.75, -0.3, 0.05), (0.2, 0.4, 0.1)),
+        ((-0.3, 0.35, 0.4), (0.02, 0.02, 0.4)),
+    ),
+    "ur5e": (
+        ((0.5, 0.45, 0.4), (0.2, 0.08, 0.4)),
+        ((0.75, -0.5, 0.05), (0.2, 0.4, 0.1)),
+        ((-0.4, 0.5, 0.4), (0.02, 0.02, 0.4)),
+    ),
+}
 
 
 @dataclass
@@ -28,8 +42,9 @@ class Driven:
     saturated: np.ndarray  # share of physics steps in which the servo called for more than its effort
     travelled: np.ndarray  # how much of its range a joint saw
     mean_speed: np.ndarray  # over the limit
-    broken: np.ndarray  # (2, W) robot-steps in which a turning joint left its range, or was too fast
+    broken: np.ndarray  # (3, W) robot-steps in which a turning joint left its range, or was too fast, or a link touched
     names: tuple[str, ...] = field(default=())
+    nearest_m: float = np.inf  # least distance of a link to what it must not touch, as far as it was within `NEAR_M`
 
     def __str__(self) -> str:
         rows = zip(self.names, self.beyond, self.speed, self.saturated, self.travelled, self.mean_speed, strict=True)
@@ -47,17 +62,33 @@ Guard = Callable[[RobotState, np.ndarray], np.ndarray]
 
 
 class Rig:
-    """Worlds with one robot each, in the air where gravity has nothing to say about it unless it is bolted down."""
+    """Worlds with one robot each, in the air where gravity has nothing to say about it unless it is bolted down.
 
-    def __init__(self, spec: RobotSpec, worlds: int, rng: np.random.Generator, fault: Fault = JOINT_FAULTS["usual"]):
+    With `boxes`, their middles and halves of their sizes (m), an arm also has a floor, and carries what `fault` says.
+    """
+
+    def __init__(
+        self,
+        spec: RobotSpec,
+        worlds: int,
+        rng: np.random.Generator,
+        fault: Fault = JOINT_FAULTS["usual"],
+        boxes: Sequence[Box] | None = None,
+    ):
         self.spec, self.rng, self.fault = spec, rng, fault
-        self.model = mujoco.MjModel.from_xml_path(str(spec.mjcf))
+        scene = mujoco.MjSpec.from_file(str(spec.mjcf))
+        if boxes is not None:
+            add_surroundings(scene, spec, boxes, fault.load_kg * spec.payload_kg)
+        self.model = scene.compile()
         if not spec.fixed_base:  # it hangs in the air, and the engine must keep up with limbs that whirl
             self.model.opt.gravity[:] = 0.0
             self.model.opt.timestep = 0.002
             self.model.opt.iterations = 50
-        # Nothing but joints, limits and drives: what a collision does is not the filter's business.
-        self.model.geom_contype[:] = self.model.geom_conaffinity[:] = 0
+        if boxes is None:  # nothing but joints, limits and drives
+            self.model.geom_contype[:] = self.model.geom_conaffinity[:] = 0
+        else:  # what is near is found, and is no obstacle, so that distances say how far one went in
+            self.model.geom_margin[:], self.model.geom_gap[:] = -FAR_IN_M, FAR_IN_M + NEAR_M
+        self.watched = _watched(self.model)
         self.datas = [mujoco.MjData(self.model) for _ in range(worlds)]
         ids = [self.model.joint(name).id for name in spec.joint_names]
         self.qpos, self.qvel = self.model.jnt_qposadr[ids], self.model.jnt_dofadr[ids]
@@ -99,7 +130,7 @@ class Rig:
             for name in ("low", "high", "max_velocity", "max_effort", "stiffness", "damping")
         )
         size = len(joints)
-        broken = np.zeros((2, len(self.datas)), dtype=int)
+        broken = np.zeros((3, len(self.datas)), dtype=int)
         turning = np.array([channel.unit == "rad" for channel in spec.channels])
         never, none = np.full(size, -np.inf), np.zeros((4, size))
         out = Driven(never, none[0], none[1], none[2], none[3], broken, spec.channel_names)
@@ -117,10 +148,12 @@ class Rig:
                 for data, target in zip(self.datas, there, strict=True):
                     data.ctrl[self.ctrl] = target
                     mujoco.mj_step(self.model, data)
+                near = np.array([self._nearest(data) for data in self.datas])
+                out.nearest_m = min(out.nearest_m, float(near.min()))
                 pos, vel = (x[:, channel] for x in self.truth())
                 beyond, speed = np.maximum(pos - high, low - pos) / (high - low), np.abs(vel) / most
                 out.beyond, out.speed = np.maximum(out.beyond, beyond.max(0)), np.maximum(out.speed, speed.max(0))
-                bad |= np.stack([beyond[:, turning].max(-1) > 0.0, speed[:, turning].max(-1) > OVERSPEED])
+                bad |= np.stack([beyond[:, turning].max(-1) > 0.0, speed[:, turning].max(-1) > OVERSPEED, near < 0.0])
                 called = np.abs(kp * (there - pos) - kd * vel)
                 out.saturated += (called > effort).mean(0) / (count * self.steps)
                 out.mean_speed += speed.mean(0) / (count * self.steps)
@@ -129,13 +162,54 @@ class Rig:
         out.travelled = (greatest - least) / (high - low)
         return out
 
+    def _nearest(self, data: mujoco.MjData) -> float:
+        """Least distance (m) of links to what they must not touch, infinite beyond `NEAR_M`."""
+        if not data.ncon:
+            return np.inf
+        pair = data.contact.geom
+        return float(data.contact.dist.min(initial=np.inf, where=self.watched[pair[:, 0], pair[:, 1]]))
+
+
+def add_surroundings(scene: mujoco.MjSpec, spec: RobotSpec, boxes: Sequence[Box], load_kg: float) -> None:
+    """A floor at z = 0, boxes, and a load at the tool."""
+    scene.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[5, 5, 0.1])
+    for middle, half in boxes:
+        scene.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, pos=middle, size=half)
+    if load_kg:
+        tool = scene.site(spec.frames["tool"])
+        load = tool.parent.add_body(pos=tool.pos)
+        load.explicitinertial, load.mass, load.inertia = True, load_kg, [1e-3] * 3
+
+
+def obstacles_of(boxes: Sequence[Box]) -> Obstacles:
+    """As a shield is told of them."""
+    pos, half = (np.array([box[i] for box in boxes], dtype=float).reshape(-1, 3) for i in range(2))
+    count = len(boxes)
+    level = np.tile([1.0, 0.0, 0.0, 0.0], (count, 1))
+    return Obstacles(pos, level, half, np.zeros(count), np.zeros(count), np.ones(count, bool))
+
+
+def _watched(model: mujoco.MjModel) -> np.ndarray:
+    """(G, G) bool: shapes that must not touch; fingers work by touching, and a base stands on the floor."""
+    weld = model.body_weldid[model.geom_bodyid]
+    slides = {model.jnt_bodyid[j] for j in range(model.njnt) if model.jnt_type[j] == mujoco.mjtJoint.mjJNT_SLIDE}
+    finger = np.array([body in slides for body in model.geom_bodyid])
+    things = model.geom_bodyid == 0
+    rests = (weld == 0) & ~things
+    parent = model.body_weldid[model.body_parentid[weld]]
+    next_to = parent[:, None] == weld  # a link and the one that carries it
+    touches = (next_to & ~things) | (finger[:, None] & things) | (rests[:, None] & things) | (finger[:, None] & finger)
+    return ~(touches | touches.T)
+
 
 def drive(
     spec: RobotSpec, params: JointShieldParams, fault: str, attacker: str, worlds: int, seconds: float, seed: int
 ) -> Outcome:
     """An arm in each of `worlds` for `seconds`, its policy under `attacker`, with `fault`."""
     rng = np.random.default_rng(seed)
-    rig, attacks = Rig(spec, worlds, rng, JOINT_FAULTS[fault]), JointAttacks(spec, rng)
+    boxes = BOXES.get(spec.name, ())
+    rig, attacks = Rig(spec, worlds, rng, JOINT_FAULTS[fault], boxes), JointAttacks(spec, rng)
+    around = obstacles_of(boxes)
     shields = [Shield(params, spec) for _ in range(worlds)]
     modes: Counter[Mode] = Counter()
     last: list[Mode] = []
@@ -150,7 +224,7 @@ def drive(
         for world, shield in enumerate(shields):
             own = RobotState(*(getattr(now, name)[world] for name in RobotState.__slots__))
             wanted = ActuatorCommand(np.array(request[world], dtype=np.float32))
-            command, report = shield.step(now_s, Context(own, NO_PEERS), wanted, float(own.age))
+            command, report = shield.step(now_s, Context(own, NO_PEERS, obstacles=around), wanted, float(own.age))
             sent.append(command.target)
             last.append(report.mode)
         modes.update(last)
@@ -159,15 +233,16 @@ def drive(
     out = rig.run(policy, guard, seconds)
     turning = np.array([channel.unit == "rad" for channel in spec.channels])
     beyond, speed = float(out.beyond[turning].max()), float(out.speed[turning].max())
-    steps, (left, fast) = modes.total(), out.broken.sum(axis=1)
+    steps, counts = modes.total(), out.broken.sum(axis=1)
+    margins = {"range": -beyond, "speed": OVERSPEED - speed, "contact": min(out.nearest_m, NEAR_M) / NEAR_M}
     return Outcome(
         steps=steps,
         violations=int(out.broken.sum()),
-        least_margin=min(-beyond, OVERSPEED - speed),
+        margins=margins,
         changed=modes[Mode.FILTERED],
         held=steps - modes[Mode.FILTERED] - modes[Mode.NOMINAL],
         most={"outside_range_share": beyond, "speed_share": speed, "saturated_share": float(out.saturated.max())},
-        broken=Counter({name: int(n) for name, n in (("range", left), ("speed", fast)) if n}),
+        broken=Counter({name: int(n) for name, n in zip(("range", "speed", "contact"), counts, strict=True) if n}),
         ended=Counter(mode.name for mode in last),
         first=f"{attacker} with {fault}, seed {seed}" if out.broken.any() else "",
     )

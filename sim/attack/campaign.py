@@ -21,7 +21,9 @@ from sim.attack.arms import drive
 from sim.attack.attackers import ATTACKERS, Attacker
 from sim.attack.drones import SECONDS, WORLDS
 from sim.attack.drones import flight as fly_drones
-from sim.attack.faults import FAULTS, JOINT_FAULTS, Fault
+from sim.attack.faults import FAULTS, HUMANOID_FAULTS, JOINT_FAULTS, Fault
+from sim.attack.humanoid_attackers import HUMANOID_ATTACKERS
+from sim.attack.humanoids import drive_humanoid
 from sim.attack.joint_attackers import JOINT_ATTACKERS
 from sim.attack.outcome import Outcome
 
@@ -55,9 +57,10 @@ class Flight:
 
 def attacks_on(robot: str) -> tuple[dict[str, Fault], dict[str, Attacker]]:
     """Faults and attackers for a robot of this name."""
-    if load_robot(robot).flight is not None:
+    spec = load_robot(robot)
+    if spec.flight is not None:
         return FAULTS, ATTACKERS
-    return JOINT_FAULTS, JOINT_ATTACKERS
+    return (JOINT_FAULTS, JOINT_ATTACKERS) if spec.fixed_base else (HUMANOID_FAULTS, HUMANOID_ATTACKERS)
 
 
 def plan(cfg: Campaign) -> Iterator[Flight]:
@@ -79,7 +82,8 @@ def fly_one(cfg: Campaign, flight: Flight) -> Outcome:
     seed = int.from_bytes(sha256(f"{cfg.seed}/{flight.number}".encode()).digest()[:6])
     try:
         if not isinstance(params, ShieldParams):
-            return drive(spec, params, flight.fault, flight.attacker, WORLDS * flight.robots, SECONDS, seed)
+            go = drive if spec.fixed_base else drive_humanoid
+            return go(spec, params, flight.fault, flight.attacker, WORLDS * flight.robots, SECONDS, seed)
         return fly_drones(spec, params, flight.fault, flight.attacker, flight.robots, seed)
     except Exception as error:
         what = (

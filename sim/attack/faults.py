@@ -23,6 +23,9 @@ class Fault:
     partitioned: bool = False  # each half of the team hears nothing of the other
     delay: tuple[float, float] = (0.0, 1.0)  # of commands; drawn for each world
     strength: tuple[float, float] = (-1.0, 1.0)  # error of the actuators; drawn for each robot
+    push: float = 0.0  # m/s, by which a robot on legs is thrown aside every 1.5 s or so
+    load_kg: float = 0.0  # on the base of a robot on legs, at the tool of an arm as a share of its payload
+    friction: float = 1.0  # of the ground
     extremes: bool = False  # delay and strength are drawn from the ends of their ranges only
 
 
@@ -75,6 +78,24 @@ LATE = Fault(about="the latest commands", inside=True, delay=(1, 1))
 JOINT_FAULTS: dict[str, Fault] = {  # of arms, whose states come from their own drives
     "usual": FAULTS["usual"],
     "late": LATE,
+    "late, loaded": replace(LATE, about="the latest commands, the whole payload at the tool", load_kg=1.0),
     "late, biased": replace(LATE, about="the latest commands, constant errors instead of noise", noise=0.0, bias=1.0),
     **{name: FAULTS[name] for name in ("noise x 3", "bias x 10", "delay x 2")},
+}
+HUMANOID_FAULTS: dict[str, Fault] = {  # of robots on legs; pushes, loads and slippery ground fell them, as may be
+    "usual": FAULTS["usual"],
+    "corner": Fault(
+        about="the latest commands, states lost and at their oldest, pushes, a load, little friction",
+        inside=True,
+        state_lost=0.5,
+        most_lost=2,
+        delay=(1, 1),
+        push=0.5,
+        load_kg=3.0,
+        friction=0.5,
+    ),
+    "late, biased": JOINT_FAULTS["late, biased"],
+    "pushed": Fault(about="pushes by 1.5 m/s", inside=True, push=1.5),
+    "noise x 3": FAULTS["noise x 3"],
+    "states lost": replace(FAULTS["states lost"], most_lost=8),
 }

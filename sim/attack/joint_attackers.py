@@ -36,6 +36,20 @@ class JointAttacks:
             self.held["hold"] = self.rng.uniform(self.low, self.high, pos.shape)
         return self.held["hold"]
 
+    def slam(self, pos: np.ndarray, vel: np.ndarray, step: int) -> np.ndarray:
+        """A random pose, from which the second joint then falls to either end; each for 1.5 s."""
+        turn = step // 75
+        if step % 75 == 0 or "slam" not in self.held:
+            if turn % 2 == 0 or "slam" not in self.held:
+                share = self.rng.uniform(0.05, 0.95, pos.shape)
+                share[..., 1] = 0.4 + 0.2 * share[..., 1]
+                self.held["slam"] = self.low + share * (self.high - self.low)
+            else:
+                down = self.held["slam"].copy()
+                down[..., 1] = np.where(self.rng.random(pos.shape[:-1]) < 0.8, self.high[1], self.low[1])
+                self.held["slam"] = down
+        return self.held["slam"]
+
     def push_on(self, pos: np.ndarray, vel: np.ndarray, step: int) -> np.ndarray:
         """Full speed towards the limit that the joint happens to move to, at every change of mind all others back."""
         return np.where((vel + 1e-3 * np.sin(step)) > 0, self.high, self.low)
@@ -71,6 +85,7 @@ JOINT_ATTACKERS: dict[str, Attacker] = {
         "bang_bang_each",
         "anything",
         "anything_and_hold",
+        "slam",
         "push_on",
         "pump",
         "sweep",

@@ -49,7 +49,7 @@ class JointShieldParams(SupervisionParams):
 
     # Links of arms that are bolted down, see `joints.links`.
     link_margin_m: NotNegative = 0.02  # m, between links and themselves, the floor and obstacles
-    link_brake_share: Share = 0.25  # of max_acceleration that links come to rest with; the rest is for a payload
+    link_brake_share: Share = 0.3  # of max_acceleration that links come to rest with; the rest is for a payload
     touch_speed: NotNegative = 0.25  # m/s, at which fingers may meet floor and obstacles (ISO 10218-1, reduced speed)
     person_speed: NotNegative = 1.6  # m/s, at which a person may approach (ISO 13855, walking)
     person_radius_m: NotNegative = 0.3  # m, of a person around where it is tracked
