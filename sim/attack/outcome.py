@@ -53,5 +53,5 @@ class Outcome:
         data = dict(data)
         least = data.pop("least_margin", None)
         margins = data.pop("margins", {} if least is None else {"guarantee": least})
-        counts = {name: Counter(data.pop(name)) for name in ("broken", "ended")}
-        return cls(**data, margins=margins, **counts)
+        broken, ended = Counter(data.pop("broken")), Counter(data.pop("ended"))
+        return cls(**data, margins=margins, broken=broken, ended=ended)
