@@ -27,7 +27,7 @@ class PeopleTopic:
         self._people: Peers = NO_PEERS
 
     def update(self, now_ns: int) -> tuple[Peers, float]:
-        """People as they were seen last, and how long ago that was, s; 0 where nobody ever said anything."""
+        """People as they were seen last, and how long ago that was, s; 0 before any message."""
         while (taken := self._mailbox.take()) is not None:
             try:
                 self._take(taken[0], now_ns)

@@ -84,7 +84,7 @@ class Scene(Struct, forbid_unknown_fields=True, frozen=True):
         return found
 
     def of(self, robot: str) -> "Scene":
-        """What of it is about this robot; its zones name nobody."""
+        """What of it is about this robot; its zones name no robot."""
         zones = (zone for zone in self.keep_out if not zone.robots or robot in zone.robots)
         return msgspec.structs.replace(self, keep_out=tuple(msgspec.structs.replace(zone, robots=()) for zone in zones))
 

@@ -86,7 +86,7 @@ class RateLoops:
         """Thrust N and torque N m (W, N, 4), body, for the next time step.
 
         Set-points `target` (W, N, 4) N and rad/s, true `rates` (W, N, 3) rad/s; `strength` (W, N, 1) and the exponent
-        `curve` (W, N, 1) are what rotors make of what they are told.
+        `curve` (W, N, 1) are what rotors make of what they are commanded.
         """
         state = self.state = dict(self.state)
         measured = self._filtered("gyro", self._gyro, rates)
