@@ -125,8 +125,11 @@ def test_runtime_and_verify_refuse_another_plant_and_a_file_without_one_is_a_war
         with pytest.raises(RobotMismatchError, match=r"slow.onnx: is for flight.rotor_time_constant_s from 0.0594 to"):
             load()
     save_pd_bundle(tmp_path / "old.onnx", pd_contract(plant=None))
-    with pytest.warns(UserWarning, match=r"old.onnx: states no plant, .*: gains, .* are not compared with this robot"):
+    with pytest.warns(
+        UserWarning, match=r"old.onnx: states no plant, .*: gains, .* are not compared with this robot"
+    ) as said:
         PolicyRuntime.load(tmp_path / "old.onnx", CRAZYFLIE)
+    assert said[0].filename == __file__
 
 
 def test_a_drone_that_flew_by_its_firmwares_loop_states_it_and_what_its_gains_may_be():

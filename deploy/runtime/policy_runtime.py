@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +21,7 @@ from deploy.runtime.peers import nearest_peers
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
 
+WARN = partial(warnings.warn, stacklevel=3)  # names the line that called `PolicyRuntime.load`
 NO_OBJECTS: Mapping[str, ObjectState] = MappingProxyType({})
 
 
@@ -64,7 +66,7 @@ class PolicyRuntime:
         path: Path | str,
         robot: RobotSpec | None = None,
         trusted: Iterable[str] = (),
-        warn: Warn = warnings.warn,
+        warn: Warn = WARN,
     ) -> "PolicyRuntime":
         """Check the file, who signed it, that it is for `robot`, and that this machine reproduces its probes.
 
