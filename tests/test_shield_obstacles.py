@@ -10,7 +10,7 @@ from deploy.shield.drone.obstacles import outward
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import ActuatorCommand, Peers, RobotState, load_robot
 from hardware.rotation import rotate
-from sim.attack.attackers import View, toward
+from sim.attack.attackers import View, steer, toward
 from sim.attack.faults import FAULTS
 from sim.attack.team import Team
 
@@ -75,6 +75,31 @@ def test_who_flies_at_an_obstacle_with_all_it_has_stays_off_it(name, fault):
 
 def batched_nobody(worlds):
     return Peers(np.zeros((worlds, 1, 0, 3)), np.zeros((worlds, 1, 0, 3)), *(np.zeros((worlds, 1, 0)),) * 2)
+
+
+def test_who_walks_at_a_drone_pushes_it_out_of_its_fence_but_not_far():
+    """Its policy hovers; a person comes, with a speed that is known or is not, and walks on."""
+    spec, worlds, from_m = load_robot("crazyflie"), 4, 1.5
+    params, rng = make_shield_params(spec), np.random.default_rng(2)
+    team = Team(spec, np.tile([from_m, 0.0, 1.5], (worlds, 1, 1)), FAULTS["corner"], rng)
+    view, walks, known = View(spec, params, rng, team.now), np.array([1.1, 1.6] * 2), np.array([1.0, 1.0, 0.0, 0.0])
+    least_m, out_m = np.full(worlds, np.inf), -np.inf
+    for step in range(300):
+        view.now, at = team.now, np.full((worlds, 1, 1, 3), 1.2)
+        at[:, 0, 0] = np.stack([-3.0 + walks * step * team.dt_s, 0.0 * walks, 1.2 + 0.0 * walks], axis=-1)
+        vel = np.zeros_like(at)
+        vel[:, 0, 0, 0] = walks * known
+        people = Peers(at, vel, np.zeros((worlds, 1, 1)), np.ones((worlds, 1, 1), bool))
+        asked = steer(view, 4.0 * (np.array([from_m, 0.0, 1.5]) - view.now.pos) - 3.6 * view.now.lin_vel_w)
+        context = Context(team.state(), batched_nobody(worlds), people=people)
+        sent, _ = filter_command(params, spec, context, asked.astype(np.float32))
+        seen = team.step(sent)
+        gap = np.linalg.norm((seen[..., 0, :2] - at[:, 0, 0, :2]), axis=-1).min(0)
+        out_m = max(out_m, float((np.abs(seen) - np.array(params.geofence_high)).max()))
+        least_m = np.where(seen[0, :, 0, 0] < 2.5, np.minimum(least_m, gap), least_m)
+    print(f"{least_m.round(2)} m from a person inside, {out_m:.2f} m out of the fence")
+    assert 0.3 < out_m < 1.0
+    assert (least_m[:2] > 1.5).all() and (least_m[2:] > 0.45).all()
 
 
 def test_numpy_and_torch_write_the_same_obstacle_rows():

@@ -24,6 +24,7 @@ from deploy.shield.arrays import (
     dot,
     double,
     functions,
+    greatest,
     join,
     norm,
     some,
@@ -39,6 +40,7 @@ from hardware.types import Array, Peers, RobotState
 
 NO_LIMIT = 1e6  # m/s^2, bound of a row that must never act (a finite number, because solvers dislike infinity)
 SURE = 2 / 3  # of the fence's braking that is there in any direction, with the least thrust
+GIVES = 40.0  # 1/s^2, how fast people's rows give way outside of the fence
 HALF = 0.5  # of the braking that keeps two robots apart, where both do theirs
 _FENCE = np.concatenate([np.eye(3), -np.eye(3)])
 _BOTH_WAYS = _FENCE.T.copy()
@@ -196,9 +198,14 @@ def peer_rows(ahead: Ahead) -> tuple[Array, Array]:
 
 @constraint({"person": Priority.COLLISION}, each="people")
 def people_rows(ahead: Ahead) -> tuple[Array, Array]:
-    """One barrier row per person, with all of the duty."""
-    pos, vel, age = predict_peers(ahead.xp, ahead.params, ahead.context.people)
-    return _apart(ahead, pos, vel, age, ahead.params.people_m, 1.0, None, ahead.context.people.valid)
+    """One barrier row per person, with all of the duty; it gives way where the robot is too far out of its fence."""
+    xp, params, people = ahead.xp, ahead.params, ahead.context.people
+    pos, vel, age = predict_peers(xp, params, people)
+    rows, bound = _apart(ahead, pos, vel, age, params.people_m, 1.0, None, people.valid)
+    both_ways = constant(xp, _BOTH_WAYS, ahead.pos)
+    outside = greatest(ahead.pos @ both_ways - constant(xp, _of_fence(params)[0], ahead.pos)) - params.fence_buffer_m
+    over = (outside - params.people_outside_m)[..., None]
+    return rows, xp.where(over > 0.0, at_least(bound, -params.fence_most_accel) + GIVES * over, bound)
 
 
 @constraint({"obstacle": Priority.COLLISION}, each="obstacles")

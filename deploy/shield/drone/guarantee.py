@@ -102,8 +102,13 @@ def _outside(params: ShieldParams) -> Lines:
         ),
         (
             "a person who is tracked",
-            f"kept at {params.people_m:g} m across, with all of the braking, out of the fence too: who follows pushes "
-            "the robot as far as they walk; phalanx itself tracks no people",
+            f"kept at {params.people_m:g} m across, with all of the braking, where it is given how fast they walk; at "
+            "0.5 m where it is not and they walk 1.6 m/s. Who follows pushes the robot out of its fence, by less than "
+            "1 m: there it stays, whoever comes; phalanx itself tracks no people",
+        ),
+        (
+            "the arm on whose load it lands",
+            "its forearm and hand are not kept off, its other links are",
         ),
         (
             "obstacles in its way down",

@@ -40,6 +40,7 @@ class ShieldParams(SupervisionParams):
     peer_age_cap_s: AboveFresh = 0.3  # s, a peer silent for longer is taken to have stopped where it was by then
     peer_silent_s: AboveFresh = 0.5  # s, a peer that is silent for longer ends the policy's turn
     people_m: Positive = 1.5  # least distance to a person's middle, m, across
+    people_outside_m: NotNegative = 0.4  # out of the fence, from where on it makes no way for people any more
     obstacle_m: Positive  # least distance of the centre to the surface of an obstacle, or of another robot's link
 
     # The road from a command to an acceleration.

@@ -66,7 +66,7 @@ LEGS_OUTSIDE: Lines = (
         "limbs that throw each other about in the air",
         "short-ranged joints reach their stops; light ones run 1.9 times their limit",
     ),
-    ("obstacles, people, the robot's own body", "not looked at"),
+    ("obstacles, people, other robots, the robot's own body", "not looked at; other shields keep off its body"),
     ("a person's emergency stop", "damps at once: it sinks down"),
 )
 
