@@ -117,10 +117,15 @@ def _drone_step(neighbours: int, held_back: bool) -> Callable[[int], None]:
     return _step("crazyflie", state, peers, np.array([thrust, 0.0, 0.0, 0.0]), held_back)
 
 
-def _joint_step(robot: str, held_back: bool) -> Callable[[int], None]:
+def _joint_step(robot: str, speed_share: float, held_back: bool) -> Callable[[int], None]:
+    """At home, at a share of each joint's speed limit: an arm that moves has to look where its links would stop."""
     state, home = _standing(robot)
-    target = home + (0.5 if held_back else 0.0) * (np.arange(len(home)) % 2 * 2.0 - 1.0)
     spec = load_robot(robot)
+    joints = [spec.joints[index] for index in spec.joint_of_channel]
+    speed = speed_share * np.array([joint.max_velocity for joint in joints])
+    state.joint_vel[list(spec.joint_of_channel)] = speed
+    lead_s = np.array([joint.damping / joint.stiffness for joint in joints])
+    target = home + lead_s * speed + (0.5 if held_back else 0.0) * (np.arange(len(home)) % 2 * 2.0 - 1.0)
     return _step(robot, state, NO_PEERS, np.clip(target, spec.command_low, spec.command_high), held_back)
 
 
@@ -223,8 +228,9 @@ def _cbfpy(like: Problem) -> Solver:
 
 _CASES: dict[str, Callable[[bool], Callable[[int], None]]] = {
     **{f"drone, {n} neighbours": partial(_drone_step, n) for n in (0, 4, 16)},
-    "arm, panda": partial(_joint_step, "panda"),
-    "humanoid, g1": partial(_joint_step, "g1"),
+    "arm, panda at rest": partial(_joint_step, "panda", 0.0),
+    "arm, panda at 0.3 of its speed": partial(_joint_step, "panda", 0.3),
+    "humanoid, g1": partial(_joint_step, "g1", 0.0),
 }
 _PROBLEMS: dict[str, Callable[[], tuple[Solver, list[Problem]]]] = {
     **{f"drone, {n} neighbours": partial(_drone_problems, n) for n in (4, 16)},

@@ -88,6 +88,11 @@ def some(condition: Array) -> bool:
     return bool(np.logical_or.reduce(condition, axis=None) if isinstance(condition, _NUMPY) else condition.any())
 
 
+def every(condition: Array) -> bool:
+    """Whether it holds everywhere."""
+    return bool(np.logical_and.reduce(condition, axis=None) if isinstance(condition, _NUMPY) else condition.all())
+
+
 def total(x: Array) -> Array:
     """Sum over the last axis."""
     return np.add.reduce(x, axis=-1) if isinstance(x, _NUMPY) else x.sum(-1)

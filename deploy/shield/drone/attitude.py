@@ -9,6 +9,7 @@ from math import exp
 
 from deploy.shield.arrays import at_least, functions
 from deploy.shield.drone.params import ShieldParams
+from deploy.shield.kept import kept
 from hardware.spec import GRAVITY, FlightModel
 from hardware.types import Array
 
@@ -52,6 +53,7 @@ def turn_matrix(turn: Columns) -> Columns:
     return rotation_matrix((f.cos(half), gain * x, gain * y, gain * z))
 
 
+@kept
 def rate_authority_s(params: ShieldParams, flight: FlightModel) -> float:
     """Seconds of a commanded body rate that are angle after the look-ahead; the measured rate supplies the rest.
 

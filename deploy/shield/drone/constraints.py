@@ -23,10 +23,10 @@ from deploy.shield.arrays import (
     constant,
     dot,
     double,
+    every,
     functions,
     greatest,
     join,
-    norm,
     some,
 )
 from deploy.shield.drone.attitude import Columns, rotated, rotation_matrix, thrust_axis
@@ -294,20 +294,20 @@ def _apart(
     """
     xp, params = ahead.xp, ahead.params
     scale = scale_of(xp, params, ahead.pos)
-    diff = (ahead.pos[..., None, :] - pos) * scale
-    distance = norm(xp, diff)
-    away = diff * scale  # times the distance
+    diff = ahead.pos[..., None, :] - pos
+    away = diff * scale[:, 0]  # times the distance
+    lengths = xp.sqrt((diff * diff) @ scale + NEVER_ZERO)
+    distance, length = lengths[..., 0], lengths[..., 1]
     opening = dot(away, ahead.vel[..., None, :] - vel) / distance
     if some(age > FRESH_S):
         doubt = at_least(age - FRESH_S, 0.0) / (params.peer_age_cap_s - FRESH_S)
         opening = opening - doubt * at_least(-dot(away, vel), 0.0) / distance
-    reach = separation_m + params.buffer_m + (0.5 * params.peer_accel) * age * age
+    reach = (separation_m + params.buffer_m) + (0.5 * params.peer_accel) * age * age
     allowed, slope = braking_curve(xp, distance - reach, params.brake_accel / duty, params.approach_gain)
     part = duty * (params.barrier_gain * (opening + allowed) + slope * opening)
-    length = norm(xp, away)
     bound = part * distance if together is None else part * distance - dot(away, together)
     rows, bound = away / -length[..., None], bound / length
-    if some(~valid):
+    if not every(valid):
         rows, bound = xp.where(valid[..., None], rows, 0.0), xp.where(valid, bound, NO_LIMIT)
     return rows, bound
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import NEVER_ZERO, at_least, constant, dot, double, least, some
+from deploy.shield.arrays import NEVER_ZERO, at_least, constant, dot, double, every, least
 from deploy.shield.drone.obstacles import outward
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
@@ -27,14 +27,14 @@ def least_margin(xp: Any, params: ShieldParams, pos: Array, peers: Peers) -> Arr
     if not peers.pos.shape[-2]:
         return xp.full_like(pos[..., 0], xp.inf)
     squares = _scaled_square(xp, params, pos, peers.pos)
-    if some(~peers.valid):
+    if not every(peers.valid):
         squares = xp.where(peers.valid, squares, xp.inf)
     return _margin(xp, params, least(squares))
 
 
 def _scaled_square(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
-    diff = (pos[..., None, :] - peers_pos) * scale_of(xp, params, pos)
-    return dot(diff, diff)
+    diff = pos[..., None, :] - peers_pos
+    return dot(diff, diff * scale_of(xp, params, pos)[:, 0])
 
 
 def _margin(xp: Any, params: ShieldParams, scaled_square: Array) -> Array:
@@ -64,10 +64,10 @@ def check_start(params: ShieldParams, context: Context) -> str:
 
 
 def scale_of(xp: Any, params: ShieldParams, like: Array) -> Array:
-    """Factors (3,) of coordinates in which the ellipsoid of a pair is a sphere."""
+    """Squares (3, 2) of the factors that make the ellipsoid of a pair a sphere, and the squares of these."""
     return constant(xp, _stretch(params), like)
 
 
 @kept
 def _stretch(params: ShieldParams) -> np.ndarray:
-    return np.array([1.0, 1.0, 1.0 / params.downwash_ratio])
+    return np.array([[1.0, 1.0], [1.0, 1.0], [params.downwash_ratio**-2, params.downwash_ratio**-4]])
