@@ -182,7 +182,7 @@ def add_surroundings(scene: mujoco.MjSpec, spec: RobotSpec, boxes: Sequence[Box]
 
 
 def obstacles_of(boxes: Sequence[Box]) -> Obstacles:
-    """As a shield is told of them."""
+    """As a shield is given them."""
     pos, half = (np.array([box[i] for box in boxes], dtype=float).reshape(-1, 3) for i in range(2))
     count = len(boxes)
     level = np.tile([1.0, 0.0, 0.0, 0.0], (count, 1))
