@@ -25,6 +25,7 @@ from ros_nodes.mission.prepare import surroundings_of
 
 pytestmark = pytest.mark.ros
 PANDA = load_robot("panda")
+HOME = np.array([joint.home for joint in PANDA.joints])
 SEEN_EVERY_S = 0.05
 
 
@@ -87,7 +88,7 @@ def test_a_drone_flies_over_the_links_of_an_arm_which_slows_down_for_people(tmp_
         joints = Mailbox(rig.node, JointState, "/panda_1/joint_states", qos.SENSOR, raw=True)
         reader, measured = JointConverter(PANDA.joint_names), empty_state(len(PANDA.joints))
         place(measured, 0.0, 0.0, 0.0, 0.0)
-        home = np.array([joint.home for joint in PANDA.joints])
+        home = HOME
         gaps, goal, seen, turned = [], [(0.3, -0.8, 0.65)], [None], [0.0]
 
         def ask(t_s: float) -> None:
@@ -117,6 +118,29 @@ def test_a_drone_flies_over_the_links_of_an_arm_which_slows_down_for_people(tmp_
         rig.watch("panda_1", 2.0, ask)
         assert measured.joint_pos[0] == pytest.approx(0.4, abs=0.1)  # a person is within reach of its hand
         assert rig.mode("panda_1") == "FILTERED"
+
+
+def test_a_drone_is_not_armed_before_it_has_heard_of_an_arms_links_and_held_when_they_fall_silent(tmp_path):
+    """The arm is the test itself, a metre and a half away."""
+    mission = standing([[0.0, 0.0, 1.0, 0.0], [1.5, 0.0, 0.0, 0.0]], SPEC, PANDA)
+    given = {"team": ["cf1"], "surroundings": surroundings_of(mission.team[0], mission, Scene())}
+    parameters, alone = {"/cf1/shield": given}, standing([[0.0, 0.0, 1.0, 0.0]])
+    with Rig(tmp_path, mission=alone, parameters=parameters) as rig:
+        rig.start("simulated_robots", "cf1/shield", armed=False)
+        assert "never heard where the body of panda_1 is" in rig.asked("cf1", "arm")
+        publisher = rig.node.create_publisher(JointState, "/panda_1/joint_states", qos.MEASURED)
+        converter, state, requests = JointConverter(PANDA.joint_names), _at_home(HOME), Requests(rig)
+
+        def arm_speaks(_: float) -> None:
+            requests.good()
+            publisher.publish(converter.write(state, time.time_ns()))
+
+        rig.watch("cf1", 1.0, arm_speaks)
+        rig.restart("cf1", arm_speaks)
+        assert rig.fly("cf1", 1.0, arm_speaks)
+        rig.watch("cf1", 0.8, lambda _: requests.good())
+        assert rig.mode("cf1") == "HOLD"
+        assert any("panda_1 not heard for over 0.3 s" in said.reason for said in rig.node.changes["cf1"])
 
 
 def _at_home(home: np.ndarray):
