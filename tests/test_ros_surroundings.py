@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 from geometry_msgs.msg import Pose, PoseArray
+from nav_msgs.msg import Odometry
 from ros_rig import SPEC, Rig, standing
 from sensor_msgs.msg import JointState
 from test_ros_shield import Requests
@@ -17,14 +18,15 @@ from hardware import load_robot
 from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import empty_state, set_stamp
+from ros_nodes.messages.conversion import OdometryWriter, empty_state, set_stamp
 from ros_nodes.messages.joints import CommandConverter, JointConverter
+from ros_nodes.messages.people import velocities
 from ros_nodes.messages.scene import Obstacle, Scene
 from ros_nodes.messages.subscriptions import place
 from ros_nodes.mission.prepare import surroundings_of
 
 pytestmark = pytest.mark.ros
-PANDA = load_robot("panda")
+PANDA, G1 = load_robot("panda"), load_robot("g1")
 HOME = np.array([joint.home for joint in PANDA.joints])
 SEEN_EVERY_S = 0.05
 
@@ -120,27 +122,44 @@ def test_a_drone_flies_over_the_links_of_an_arm_which_slows_down_for_people(tmp_
         assert rig.mode("panda_1") == "FILTERED"
 
 
-def test_a_drone_is_not_armed_before_it_has_heard_of_an_arms_links_and_held_when_they_fall_silent(tmp_path):
-    """The arm is the test itself, a metre and a half away."""
-    mission = standing([[0.0, 0.0, 1.0, 0.0], [1.5, 0.0, 0.0, 0.0]], SPEC, PANDA)
+def test_a_drone_is_not_armed_before_it_has_heard_of_bodies_near_keeps_off_and_is_held_when_they_fall_silent(tmp_path):
+    """An arm far away and a humanoid, both of which are the test itself."""
+    starts = [[0.0, 0.0, 1.0, 0.0], [2.5, 2.5, 0.0, 0.0], [-2.0, 0.0, 0.75, 0.0]]
+    mission = standing(starts, SPEC, PANDA, G1)
     given = {"team": ["cf1"], "surroundings": surroundings_of(mission.team[0], mission, Scene())}
-    parameters, alone = {"/cf1/shield": given}, standing([[0.0, 0.0, 1.0, 0.0]])
-    with Rig(tmp_path, mission=alone, parameters=parameters) as rig:
+    with Rig(tmp_path, mission=standing(starts[:1]), parameters={"/cf1/shield": given}) as rig:
         rig.start("simulated_robots", "cf1/shield", armed=False)
-        assert "never heard where the body of panda_1 is" in rig.asked("cf1", "arm")
+        assert "never heard where the body of panda_1, g1_1 is" in rig.asked("cf1", "arm")
         publisher = rig.node.create_publisher(JointState, "/panda_1/joint_states", qos.MEASURED)
         converter, state, requests = JointConverter(PANDA.joint_names), _at_home(HOME), Requests(rig)
+        legs, writer = rig.node.create_publisher(Odometry, "/g1_1/odom", qos.MEASURED), OdometryWriter("g1_1/base_link")
+        standing_there, places, goal = empty_state(0), [], [(0.0, 0.0, 1.0)]
+        place(standing_there, *starts[2])
 
-        def arm_speaks(_: float) -> None:
-            requests.good()
+        def they_speak(_: float) -> None:
+            requests.good(goal[0])
             publisher.publish(converter.write(state, time.time_ns()))
+            legs.publish(writer.base(standing_there, time.time_ns()))
+            places.append(rig.state("cf1")[0].base_pos.copy())
 
-        rig.watch("cf1", 1.0, arm_speaks)
-        rig.restart("cf1", arm_speaks)
-        assert rig.fly("cf1", 1.0, arm_speaks)
+        rig.watch("cf1", 1.0, they_speak)
+        rig.restart("cf1", they_speak)
+        assert rig.fly("cf1", 1.0, they_speak)
+        goal[0] = (-2.0, 0.0, 1.0)
+        rig.watch("cf1", 2.0, they_speak)
+        apart = np.linalg.norm(np.array(places) - starts[2][:3], axis=-1)
+        assert G1.radius_m + 0.0975 < apart.min() < 1.7
         rig.watch("cf1", 0.8, lambda _: requests.good())
         assert rig.mode("cf1") == "HOLD"
-        assert any("panda_1 not heard for over 0.3 s" in said.reason for said in rig.node.changes["cf1"])
+        assert any("panda_1, g1_1 not heard for over 0.3 s" in said.reason for said in rig.node.changes["cf1"])
+
+
+def test_how_fast_people_are_follows_from_who_was_nearest():
+    past = [(1_000_000_000, np.array([[0.0, 0.0, 1.0], [2.0, 0.0, 1.0]]))]
+    now = np.array([[2.2, 0.1, 1.0], [0.0, -0.2, 1.0], [9.0, 9.0, 1.0]])  # in another order, and somebody new
+    found = velocities(now, 1_200_000_000, past)
+    np.testing.assert_allclose(found, [[1.0, 0.5, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 0.0]], atol=1e-9)
+    assert not velocities(now, 1_200_000_000, []).any()
 
 
 def _at_home(home: np.ndarray):

@@ -54,8 +54,8 @@ def test_distances_and_directions_are_those_of_points_on_the_surface():
 
 @pytest.mark.parametrize(("name", "fault"), [("crazyflie", "corner"), ("x500", "corner, biased")])
 def test_who_flies_at_an_obstacle_with_all_it_has_stays_off_it(name, fault):
-    """One robot in each of 24 worlds flies at each of the things in turn; every state and command as late as stated."""
-    spec, worlds = load_robot(name), 24
+    """One robot in each of 12 worlds flies at each of the things in turn; every state and command as late as stated."""
+    spec, worlds = load_robot(name), 12
     params, rng = make_shield_params(spec, geofence_low=(-9, -9, -9), geofence_high=(9, 9, 9)), np.random.default_rng(1)
     angle = rng.uniform(-np.pi, np.pi, worlds)
     starts = np.stack([3.0 * np.cos(angle), 3.0 * np.sin(angle), rng.uniform(0.5, 2.0, worlds)], -1)[:, None]

@@ -51,12 +51,12 @@ class PeopleTopic:
         seen_ns = min(self._sender.to_own(sent_ns, now_ns), now_ns)
         while self._past and seen_ns - self._past[0][0] > SPEED_OVER_S * 1e9 and len(self._past) > 1:
             self._past.popleft()
-        vel = _velocities(pos, seen_ns, self._past)
+        vel = velocities(pos, seen_ns, self._past)
         self._past.append((seen_ns, pos))
         self._people = Peers(pos, vel, np.zeros(len(pos)), np.ones(len(pos), bool))
 
 
-def _velocities(pos: np.ndarray, seen_ns: int, past: Sequence[tuple[int, np.ndarray]]) -> np.ndarray:
+def velocities(pos: np.ndarray, seen_ns: int, past: Sequence[tuple[int, np.ndarray]]) -> np.ndarray:
     """Velocities (P, 3) m/s of people at `pos` (P, 3), from who was nearest in the oldest message of the `past`."""
     still = np.zeros_like(pos)
     if not past or not len(past[0][1]) or (elapsed_s := (seen_ns - past[0][0]) * 1e-9) <= 0.01:
