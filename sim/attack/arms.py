@@ -17,6 +17,7 @@ from sim.attack.joint_attackers import JOINT_ATTACKERS, JointAttacks
 from sim.attack.outcome import Outcome
 
 BEGAN_S = 100.0  # on the shields' clock
+SETTLED_S = 0.5  # for which an arm rests, and weighs what it carries, before it is attacked
 NEAR_M, FAR_IN_M = 0.02, 10.0  # of what is nearer the distance is measured; only what is so far inside is pushed back
 Box = tuple[Sequence[float], Sequence[float]]  # middle and half of the size, m
 BOXES: dict[str, tuple[Box, ...]] = {  # beside the arm a shelf, before it a table, and a pole
@@ -213,9 +214,12 @@ def drive(
     shields = [Shield(params, spec) for _ in range(worlds)]
     modes: Counter[Mode] = Counter()
     last: list[Mode] = []
+    home, settled = np.array([spec.joints[i].home for i in rig.channel]), round(SETTLED_S * spec.control_hz)
 
     def policy(pos: np.ndarray, vel: np.ndarray, step: int) -> np.ndarray:
-        return JOINT_ATTACKERS[attacker].attack(attacks, pos, vel, step)
+        if step < settled:
+            return np.broadcast_to(home, pos.shape)
+        return JOINT_ATTACKERS[attacker].attack(attacks, pos, vel, step - settled)
 
     def guard(now: RobotState, request: np.ndarray) -> np.ndarray:
         now_s = BEGAN_S + modes.total() // worlds / spec.control_hz

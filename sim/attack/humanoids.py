@@ -20,7 +20,7 @@ NOISE = {"pos": 2e-3, "vel": 0.05, "tilt": 0.01, "rate": 0.05, "place": 5e-3}  #
 AGE_S, LATE_S = 0.004, 0.01  # of a fresh state; from the command to the drives at most
 LIES_S = 1.0  # after which a robot that is damped is stood up again
 PUSH_EVERY_S = 1.5
-SEEN = 3  # measurements in a row that say the same: one is no fall, and two are acted on in the next period
+SEEN = 2  # measurements in a row that say the same, besides those that may be taken for none before the shield acts
 REST_RAD_S, REST_RAD = 0.2, 0.02  # a joint that is slower, and was nearer to where it is the period before, rests
 SLACK = 1e-4
 OBEYS = (Mode.NOMINAL, Mode.FILTERED)
@@ -89,7 +89,7 @@ class Standing:
         self.shield = Shield(self.params, self.spec)
         self.sent = self.home[self.channel]
         self.down = self.steps = self.lost = self.bad = 0
-        self.lies_s = 0.0
+        self.lies_s, self.over = 0.0, np.zeros(len(self.channel), int)
         self.delay = int(self.rng.uniform(*self.fault.delay) * LATE_S / self.model.opt.timestep)
         self.bias = self.fault.bias * self.rng.choice([-1.0, 1.0], len(self.home))
         self.state = self.measure()
@@ -158,20 +158,22 @@ class Standing:
         if report.mode in OBEYS and self.bad > self.params.act_periods + 1:
             wrong.append("takes over")
         if state is None or not report.filtered:
+            self.over[:] = 0
             return wrong
         size, share = self.high - self.low, self.params.range_margin
-        self._least("range", float(np.minimum(sent - self.low, self.high - sent).min(initial=9.0, where=size > 0)))
         clear = np.minimum(sent - self.low, self.high - sent) - share * size
+        self._least("range", max(float((clear / size).min()), 0.0) if (clear > -SLACK).all() else float(clear.min()))
         if (clear < -SLACK).any():
             wrong.append("range")
         pos, vel = self.joints + self.speeds * float(state.age), self.speeds
         called = np.abs(self.kp * (sent - pos) - self.kd * vel) - self.kp * np.abs(vel) / self.spec.control_hz
-        # What a joint that moves is asked for may be more, and a measurement may have been taken for none.
+        # What a joint that moves is asked for may be more, and one measurement may be taken for none.
         rests = (np.abs(vel) < REST_RAD_S) & (np.abs(pos - self.joints_before) < REST_RAD)
         rests &= np.minimum(pos - self.low, self.high - pos) > share * size  # beyond it is pulled back
-        left = np.where(rests, self.params.effort_share - called / self.effort, 1.0)
-        self._least("effort", float(left.min()))
-        if (left < -1e-3).any():
+        left = self.params.effort_share - called / self.effort
+        self.over = np.where(rests & (left < -1e-3), self.over + 1, 0)
+        self._least("effort", float(left.min(initial=1.0, where=rests & (self.over != 1))))
+        if (self.over > 1).any():
             wrong.append("effort")
         return wrong
 
@@ -193,8 +195,8 @@ class Standing:
         quat = data.qpos[3:7] / np.linalg.norm(data.qpos[3:7])
         none = np.zeros(3)
         truth = RobotState(pos, vel, data.qpos[:3].copy(), quat, none, data.qvel[3:6].copy(), np.array(0.0))
-        self.down = self.down + 1 if check_upright(self.params, self.spec, truth) and not self.lost else 0
-        if self.down > SEEN and self.report.mode in (*OBEYS, Mode.HOLD):
+        self.down = self.down + 1 if check_upright(self.params, self.spec, truth) else 0
+        if self.down > SEEN + self.params.act_periods and self.report.mode in (*OBEYS, Mode.HOLD):
             wrong.append("falls undamped")
         return wrong
 

@@ -66,6 +66,7 @@ from hardware.types import Array
 KINDS = ("range", "effort", "braking", "speed", "power")
 FREE_SHARE = 0.4  # of a drive's effort that brakes in the worst pose; the robot's own weight takes what is missing
 LEAST_EFFORT = 0.1  # of a drive's effort, that is counted on with any load
+SLOWED = 0.3  # of its speed, for a load that takes the whole effort of one of its drives
 LEAST_BRAKE = 0.25  # of braking without a load, that is counted on with any
 
 
@@ -162,11 +163,15 @@ def _reach(xp: Any, rows: Rows, speed: Array, allowed: Array) -> tuple[Array, Ar
 def _loaded(xp: Any, rows: Rows, load: Array) -> tuple[Rows, Array]:
     """The rows of drives with less effort left, by `load` (..., U) N m, and by how far (..., U) rad it bends them."""
     taken = xp.abs(load) / rows.max_effort
-    left, brake = at_least(1.0 - taken, LEAST_EFFORT), at_least(1.0 - taken / FREE_SHARE, LEAST_BRAKE)
+    # A mass is to be braked also where no drive has to hold it: the joint that it bends most says how much it is.
+    most = greatest(taken)[..., None]
+    free, slow = xp.minimum(1.0 - taken / FREE_SHARE, 1.0 - most), (1.0 - SLOWED * at_most(most, 1.0))[..., None]
+    left, brake = at_least(1.0 - taken, LEAST_EFFORT), at_least(free, LEAST_BRAKE)
     both_left, both_brake = left[..., None, :], brake[..., None, :]
     rows = rows._replace(
         max_effort=rows.max_effort * left,
         effort=rows.effort * both_left,
+        max_speed=rows.max_speed * slow,
         brake_gain=rows.brake_gain * both_left,
         brake_twice=rows.brake_twice * both_brake,
         brake_time=rows.brake_time * both_brake,

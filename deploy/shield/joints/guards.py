@@ -11,7 +11,8 @@ from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 
 TURN_RAD = 0.2  # noise and delay of an attitude estimate from one measurement to the next
-MOVED_RAD = 0.3  # 500 rad/s^2 over a period of 20 ms are 0.2 rad
+MOVED_RAD = 0.3  # over a period of 20 ms, in which 500 rad/s^2 are 0.1 rad and twice that where they turn round
+MOVED_RAD_S2 = 500.0  # over longer ones
 TURN_RAD_S = 10.0  # a robot on legs that falls or is thrown over turns no faster
 
 
@@ -61,7 +62,9 @@ def check_motion(spec: RobotSpec, state: RobotState, last: RobotState, elapsed_s
     if angle > TURN_RAD + TURN_RAD_S * elapsed_s:
         return f"attitude jumped by {angle:.2f} rad"
     change = state.joint_pos - last.joint_pos - (0.5 * elapsed_s) * (state.joint_vel + last.joint_vel)
-    slack = MOVED_RAD + elapsed_s * np.maximum(np.abs(state.joint_vel), np.abs(last.joint_vel))
+    slack = max(MOVED_RAD, 0.5 * MOVED_RAD_S2 * elapsed_s**2) + elapsed_s * np.maximum(
+        np.abs(state.joint_vel), np.abs(last.joint_vel)
+    )
     if not np.logical_or.reduce(np.abs(change) > slack):
         return ""
     index = int((np.abs(change) - slack).argmax())

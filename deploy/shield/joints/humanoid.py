@@ -31,6 +31,7 @@ class HumanoidFallback(JointFallback):
     always_home = True
     _before: RobotState | None = None  # the measurement before the last one, where it is known
     _guessed_s = 0.0  # for which the state has been dead-reckoned
+    _joint_vel: np.ndarray | None = None  # (J,) rad/s, measured last before that
 
     def __init__(self, params: JointShieldParams, spec: RobotSpec):
         self._standby = Standby.load(spec) if spec.fallback_policy else None
@@ -59,12 +60,15 @@ class HumanoidFallback(JointFallback):
 
     def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         """The joints stay where they were seen: legs that carry a robot stay behind their targets for good."""
+        if self._guessed_s == 0.0:
+            self._joint_vel = state.joint_vel
         self._guessed_s += elapsed_s
         return replace(state, joint_vel=np.zeros_like(state.joint_vel))
 
     def check_jump(self, state: RobotState, last: RobotState, elapsed_s: float) -> str:
         over_s = elapsed_s + self._guessed_s
-        reason = super().check_jump(state, last, elapsed_s) or check_motion(self.spec, state, last, over_s)
+        moved = last if self._guessed_s == 0.0 else replace(last, joint_vel=self._joint_vel)
+        reason = super().check_jump(state, last, elapsed_s) or check_motion(self.spec, state, moved, over_s)
         known = self._guessed_s <= self.params.act_s
         if not (reason and known):  # one that contradicts a long guess is taken all the same
             self._before, self._guessed_s = last if known else None, 0.0
