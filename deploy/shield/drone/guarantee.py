@@ -80,17 +80,18 @@ def flight_guarantee(params: ShieldParams, spec: RobotSpec, bounds: FlightBounds
         holds=_holds(params),
         assumed=_assumed(params, bounds),
         margins=_margins(params, spec.flight, bounds),
-        outside=_outside(params),
+        outside=_outside(params, spec.name == "crazyflie"),
     )
 
 
-def _outside(params: ShieldParams) -> Lines:
+def _outside(params: ShieldParams, measured: bool) -> Lines:
+    """`measured`: whether figures of attacks, which were flown with Crazyflies, are of this robot."""
     silent_ms = 1e3 * params.act_s
     return (
         (
             "a peer that does not run this filter, or does not hear this robot",
-            "this robot does all of the braking: it evades one that flies straight on; a hunter of 1.5 m/s "
-            "came to 0.17 m of a Crazyflie, a faster one may hit it",
+            "this robot does all of the braking: it evades one that flies straight on; "
+            + ("a hunter of 1.5 m/s came to 0.17 m, a faster one may hit it" if measured else "a hunter may hit it"),
         ),
         (
             "a robot that was never heard",
@@ -114,10 +115,13 @@ def _outside(params: ShieldParams) -> Lines:
             "obstacles in its way down",
             "it does not land on them: it stays above, until a person moves it or the obstacle",
         ),
-        ("eight Crazyflies that press each other into one corner", "come within 0.2 m, and did not touch (0.155 m)"),
+        (
+            "eight robots that press each other into one corner",
+            "come within 0.2 m, and did not touch (0.155 m)" if measured else "have not been flown",
+        ),
         (
             "robots that press each other against the fence",
-            "leave it, for it gives way to collisions: four Crazyflies by less than 0.4 m",
+            "leave it, for it gives way to collisions: four of them by less than 0.4 m",
         ),
         (
             "an estimate that is wrong",

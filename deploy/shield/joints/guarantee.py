@@ -43,6 +43,10 @@ ARM_OUTSIDE: Lines = (
         "the shield holds the arm once it rests, where it weighs 1.2 times as much and 0.2 kg more; a Panda has no "
         "torque left to brake 3 kg in its hand, and goes into things by up to 20 cm",
     ),
+    (
+        "a Panda's wrist that carries its payload",
+        "is thrown by the other joints: its sixth joint ran 1.5 times its speed limit for 0.2 s; open",
+    ),
     ("a joint that moves by itself against its stop", "crosses it at 50 to 80 % of its speed limit"),
     (
         "effort of a stiff servo whose joint is blocked",
