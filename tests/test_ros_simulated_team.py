@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("mujoco")
 from ros_rig import SPEC, standing
 
+from ros_nodes.messages.scene import Obstacle, Scene
 from ros_nodes.simulation.simulated_team import SimulatedTeam
 from sim.noise import Noise
 
@@ -45,6 +46,25 @@ def test_without_commands_it_levels_and_then_its_motors_stop():
     assert team.true_poses()[0, 2] > 0.5
     fly(team, now_s, 2.0)
     assert team.true_poses()[0, 2] < 0.1
+
+
+def test_robots_meet_what_stands_around():
+    """A drone comes down on a box, on a ball and on a capsule that lies across; their tops are at 0.5 m."""
+    scene = Scene(
+        (
+            Obstacle("box", (0.0, 0.0, 0.25, 0.3), (0.6, 0.6, 0.5)),
+            Obstacle("ball", (1.0, 0.0, 0.2, 0.0), radius=0.3),
+            Obstacle("log", (2.0, 0.0, 0.4, np.pi / 2), (2.0, 0.0, 0.0), 0.1),
+        )
+    )
+    team = make_team(3, solids=scene.boxes())
+    for robot in team.robots:
+        robot.receive(0.0 * HOVER, 0.0)
+    lowest = np.full(3, np.inf)
+    for step in range(225):  # 0.45 s: less than a metre
+        team.step((step + 1) * DT)
+        lowest = np.minimum(lowest, team.true_poses()[:, 2])
+    assert lowest == pytest.approx(np.full(3, 0.5), abs=0.02)
 
 
 def tilt(team: SimulatedTeam) -> float:

@@ -66,6 +66,8 @@ def _apply_team(parameters: dict[str, Any], mission: Mission, team: Team, here: 
         save_mission(mission.part(names), out / file)
         own[node]["mission"] = str(out / file)
     own["/mission"]["team"] = list(here)
+    solid = msgspec.structs.replace(team.scene, keep_out=())
+    own["/simulated_robots"]["surroundings"] = msgspec.json.encode(Surroundings(solid)).decode()
     for robot in team.robots:
         if robot.driver:
             values = {key: parameters[f"/{robot.name}/policy"]["ros__parameters"][key] for key in OF_A_DRIVER}

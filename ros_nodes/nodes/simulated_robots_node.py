@@ -26,6 +26,7 @@ from ros_nodes.messages.battery import BatteryPublisher
 from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, OdometryWriter, write_poses
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
+from ros_nodes.messages.scene import read_surroundings
 from ros_nodes.messages.topics import GROUND_TRUTH, object_topic
 from ros_nodes.messages.transforms import declare_tf_hz, make_transforms
 from ros_nodes.mission.ground_truth import ground_truth_columns
@@ -52,6 +53,8 @@ class SimulatedRobotsNode(ThreadNode):
 
     def read_parameters(self) -> None:
         self._mission = declare(self, "mission", "", "Mission file (.json): which robots, and where everything starts.")
+        text = "Obstacles that stand around, as JSON: see the shields' parameter of this name."
+        self._surroundings = declare(self, "surroundings", "{}", text)
         self._seed = declare(self, "seed", 0, "Seed of the sensor noise.", low=0, high=2**31 - 1)
         self._physics_hz = declare(self, "physics_hz", 500.0, "Physics steps per second.", low=100.0, high=2000.0)
         self._series_dir = declare_series_dir(self)
@@ -78,7 +81,10 @@ class SimulatedRobotsNode(ThreadNode):
 
         mission = load_mission(self._mission)
         specs = [load_robot(member.robot) for member in mission.team]
-        self._team = SimulatedTeam(mission, 1 / self._physics_hz, self._noise, self._seed, self._command_latency_s)
+        solids = read_surroundings(self._surroundings).scene.boxes()
+        self._team = SimulatedTeam(
+            mission, 1 / self._physics_hz, self._noise, self._seed, self._command_latency_s, solids
+        )
         for member, robot in zip(mission.team, self._team.robots, strict=True):
             if member.bundle:  # as a driver's: the model of a robot may be another than its specification says
                 check_driver(member.bundle, robot.plant())

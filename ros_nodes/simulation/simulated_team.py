@@ -3,13 +3,15 @@
 import mujoco
 import numpy as np
 
+from deploy.shield.types import Obstacles
 from hardware import load_robot
 from hardware.types import ObjectState
 from ros_nodes.mission.ground_truth import split_base
 from ros_nodes.mission.mission import Mission, yaw_of
 from ros_nodes.simulation.simulated_robot import SimulatedRobot, body_row
+from ros_nodes.simulation.solids import add_solids
 from sim.noise import Noise, add_error
-from sim.scenes.scene import Members, Scene, close_loops, compose_scene
+from sim.scenes.scene import Members, PropsFunc, Scene, close_loops, compose_scene
 
 NO_NOISE = Noise()
 
@@ -24,11 +26,15 @@ class SimulatedTeam:
         noise: Noise = NO_NOISE,
         seed: int = 0,
         command_latency_s: float = 0.0,
+        solids: Obstacles | None = None,
     ):
-        """Commands act `command_latency_s` after they arrive. ValueError for an unknown robot, scene or object."""
+        """Commands act `command_latency_s` after they arrive; `solids` stand around.
+
+        ValueError for an unknown robot, scene or object.
+        """
         self._is_noisy, self._object_spread = bool(noise), np.array(noise.per_column(0))
         self._rng = np.random.default_rng(seed)
-        self._scene = _scene(mission, timestep_s)
+        self._scene = _scene(mission, timestep_s, solids)
         self._data = mujoco.MjData(self._scene.model)
         self.robots = [
             SimulatedRobot(member, index, self._data, noise, self._disturb, command_latency_s)
@@ -90,12 +96,21 @@ class SimulatedTeam:
         return self._poses
 
 
-def _scene(mission: Mission, timestep_s: float) -> Scene:
+def _scene(mission: Mission, timestep_s: float, solids: Obstacles | None) -> Scene:
     """The robots in the mission's order, each a group of its own."""
     team = [Members(load_robot(member.robot), 1, np.array([yaw_of(member.base_pose)])) for member in mission.team]
-    if not mission.scene:
-        return compose_scene(team, timestep_s)
-    from sim.tasks import load_task  # torch comes with it: only for what needs it
+    props: PropsFunc | None = None
+    objects: tuple[str, ...] = ()
+    if mission.scene:
+        from sim.tasks import load_task  # torch comes with it: only for what needs it
 
-    around = load_task(mission.scene).scene
-    return compose_scene(team, timestep_s, props=around.props, objects=around.objects)
+        around = load_task(mission.scene).scene
+        props, objects = around.props, around.objects
+
+    def everything(scene: mujoco.MjSpec, robots: int) -> None:
+        if props is not None:
+            props(scene, robots)
+        if solids is not None:
+            add_solids(scene, solids)
+
+    return compose_scene(team, timestep_s, props=everything, objects=objects)
