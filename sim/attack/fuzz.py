@@ -177,6 +177,7 @@ class _Life:
                 args["request_age_s"] = odd(np.array(0.01))
             elif where == "request":
                 args["request"] = ActuatorCommand(odd(args["request"].target if args["request"] else np.zeros(4)))
+                args["unusable"].discard(where)  # what was None before counts no more
                 if not _is_usable(args["request"].target, self._low.shape):
                     args["unusable"].add(where)
             elif where == "whole":

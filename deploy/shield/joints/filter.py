@@ -67,6 +67,7 @@ KINDS = ("range", "effort", "braking", "speed", "power")
 FREE_SHARE = 0.4  # of a drive's effort that brakes in the worst pose; the robot's own weight takes what is missing
 LEAST_EFFORT = 0.1  # of a drive's effort, that is counted on with any load
 SLOWED = 0.3  # of its speed, for a load that takes the whole effort of one of its drives
+HEAVY = 1.6  # by how much a load on the drive that it bends most lessens what all of them brake with
 LEAST_BRAKE = 0.25  # of braking without a load, that is counted on with any
 
 
@@ -165,7 +166,8 @@ def _loaded(xp: Any, rows: Rows, load: Array) -> tuple[Rows, Array]:
     taken = xp.abs(load) / rows.max_effort
     # A mass is to be braked also where no drive has to hold it: the joint that it bends most says how much it is.
     most = greatest(taken)[..., None]
-    free, slow = xp.minimum(1.0 - taken / FREE_SHARE, 1.0 - most), (1.0 - SLOWED * at_most(most, 1.0))[..., None]
+    free = xp.minimum(1.0 - taken / FREE_SHARE, 1.0 - HEAVY * most)
+    slow = (1.0 - SLOWED * at_most(most, 1.0))[..., None]
     left, brake = at_least(1.0 - taken, LEAST_EFFORT), at_least(free, LEAST_BRAKE)
     both_left, both_brake = left[..., None, :], brake[..., None, :]
     rows = rows._replace(
