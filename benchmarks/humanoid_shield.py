@@ -19,9 +19,10 @@ import torch
 
 from deploy.runtime import PolicyRuntime
 from deploy.shield import Context, Mode, Shield, ShieldReport, make_shield_params
-from deploy.shield.types import NO_PEERS
+from deploy.shield.obstacles import outward
+from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import ActuatorCommand, RobotState
-from hardware.rotation import multiply
+from hardware.rotation import multiply, rotate
 from policies.evaluation.policy_runner import BundleRunner
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import TeamEnv
@@ -31,6 +32,7 @@ from sim.terms import humanoids
 
 SEED = 2_000_003  # no training and no evaluation begins from it
 WALKS_S = 4.0  # before the event
+WALL_M, WALL_AHEAD_M = (0.1, 3.0, 1.5), 2.5  # half of its size; from a robot's base
 SPREAD_S = 0.72  # over which the event comes, from robot to robot: one gait cycle
 
 
@@ -69,6 +71,7 @@ class Walkers:
         self.now_s = 100.0
         self.requests: list[tuple[ActuatorCommand, float] | None] = [None] * self.worlds
         self.reports: list[ShieldReport] = []
+        self.obstacles: list[Obstacles | None] = [None] * self.worlds
         self.fallen = np.zeros(self.worlds, bool)  # ever
         self.fell_s = np.full(self.worlds, np.inf)
 
@@ -92,7 +95,9 @@ class Walkers:
             seen = spoilt[w](state) if spoilt and w in spoilt else state
             request = self.requests[w]
             asked, age_s = (request[0], self.now_s - request[1]) if request else (None, 0.0)
-            command, report = self.shields[w].step(self.now_s, Context(seen, NO_PEERS), asked, age_s)
+            command, report = self.shields[w].step(
+                self.now_s, Context(seen, NO_PEERS, obstacles=self.obstacles[w]), asked, age_s
+            )
             sent[w, 0] = torch.from_numpy(np.asarray(command.target))
             self.reports.append(report)
         name = VELOCITY.group_name
@@ -100,6 +105,25 @@ class Walkers:
         down = humanoids.fallen(self.robots.now, **FALLEN)[:, 0].numpy()
         self.fell_s[down & ~self.fallen] = self.now_s
         self.fallen |= down
+
+    def build_wall(self, world: int, ahead_m: float) -> None:
+        """A wall across the way of a robot, `ahead_m` in front of its base."""
+        state = self.states()[world]
+        ahead = rotate(state.base_quat, np.array([1.0, 0.0, 0.0]))[:2]
+        walks = ahead / np.linalg.norm(ahead)
+        yaw = np.arctan2(walks[1], walks[0])
+        pos = np.append(state.base_pos[:2] + (ahead_m + WALL_M[0]) * walks, WALL_M[2])
+        quat = np.array([np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
+        one = pos, quat, np.array(WALL_M), np.zeros(()), np.zeros(()), np.array(True)
+        self.obstacles[world] = Obstacles(*(value[None] for value in one))
+
+    def wall_gap_m(self) -> np.ndarray:
+        """From the base of each robot to its wall (W,); infinite without one."""
+        gaps = [
+            np.inf if wall is None else float(outward(np, state.base_pos, wall)[1][0])
+            for state, wall in zip(self.states(), self.obstacles, strict=True)
+        ]
+        return np.array(gaps)
 
 
 def nothing(state: RobotState) -> RobotState:
@@ -128,6 +152,7 @@ def bad_height(state: RobotState) -> RobotState:
 EVENTS: dict[str, tuple[int, Callable[[RobotState], RobotState]]] = {  # periods of silence, what the shield sees
     "nothing": (0, nothing),
     "dies": (10**9, nothing),
+    "wall": (0, nothing),
     "misses 3": (3, nothing),
     "misses 8": (8, nothing),
     "bad attitude": (0, bad_imu),
@@ -150,9 +175,14 @@ def try_event(event: str, speed: float, worlds: int, seconds: float, policy: Pat
     before = None
     tripped = np.zeros(worlds, bool)
     damped: dict[int, str] = {}
+    gap_m = np.full(worlds, np.inf)
     for step in range(int(begin.max()) + 1 + round(seconds / dt_s)):
         if before is None and step == begin.min():
             before = walkers.fallen.copy()
+        if event == "wall":
+            for w in np.flatnonzero(step == begin).tolist():
+                walkers.build_wall(w, WALL_AHEAD_M)
+            gap_m = np.minimum(gap_m, walkers.wall_gap_m())
         silent = (begin <= step) & (step < begin + periods)
         walkers.step(silent, {int(w): spoil for w in np.flatnonzero(step == begin)})
         if step < begin.min() and step > 50:
@@ -173,6 +203,7 @@ def try_event(event: str, speed: float, worlds: int, seconds: float, policy: Pat
         "speed_m_s": speed,
         "robots": int((~before).sum()),
         "upright": float(up.mean()),
+        **({"least_gap_m": round(float(gap_m[~walkers.fallen].min(initial=np.inf)), 2)} if event == "wall" else {}),
         "tripped": float(tripped[~before].mean()),
         "fell_after_s": sorted(np.round(fell_s[~before & walkers.fallen], 2).tolist())[:8],
         "damped": list(damped.values())[:8],

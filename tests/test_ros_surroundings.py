@@ -12,8 +12,8 @@ from ros_rig import SPEC, Rig, standing
 from sensor_msgs.msg import JointState
 from test_ros_shield import Requests
 
-from deploy.shield.drone.obstacles import outward
 from deploy.shield.joints.links import arm_obstacles
+from deploy.shield.obstacles import outward
 from hardware import load_robot
 from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.polling import Mailbox

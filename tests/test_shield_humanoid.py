@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from shield_stand import Stand
 
+from benchmarks.humanoid_shield import Walkers
 from deploy.bundle import BundleError
 from deploy.runtime import PolicyRuntime
 from deploy.shield import Context, Mode, Shield, make_shield_params, narrowed_limits
 from deploy.shield.joints.guards import check_upright
+from deploy.shield.joints.way import Way
 from deploy.shield.types import NO_PEERS
-from hardware import ActuatorCommand, RobotState, load_robot
+from hardware import ActuatorCommand, Peers, RobotState, load_robot
+from policies.threads import single_threaded_torch
 
 ROBOTS = ("g1", "h1")
 
@@ -261,7 +264,8 @@ class Walk:
         return modes
 
 
-POLICY = PolicyRuntime.load(Path(__file__).parents[1] / "zoo/velocity.onnx")
+WALKS = Path(__file__).parents[1] / "zoo/velocity.onnx"
+POLICY = PolicyRuntime.load(WALKS)
 
 
 @pytest.mark.parametrize("m_s", [0.0, 0.3, 0.6, 1.0])
@@ -390,3 +394,34 @@ def test_a_robot_of_a_new_class_brings_its_own_fallback(tmp_path, monkeypatch):
     np.testing.assert_allclose(sent.target, pose[list(spec.joint_of_channel)], atol=0.05)
     with pytest.raises(ValueError, match="'four_legs' has no 'ThreeLegs'"):
         Shield(make_shield_params(spec), replace(spec, fallback="four_legs:ThreeLegs"))
+
+
+@single_threaded_torch()
+def test_a_robot_that_walks_towards_a_wall_stands_before_it_and_one_that_walks_away_goes_on():
+    walkers = Walkers(speed=0.6, worlds=2, policy=WALKS, push=False)
+    for _ in range(100):
+        walkers.step()
+    walkers.build_wall(0, ahead_m=1.8)
+    walkers.build_wall(1, ahead_m=-0.5)  # behind it: nearer, and not in its way
+    for _ in range(170):
+        walkers.step()
+    ahead, behind = walkers.reports
+    assert ahead.mode is Mode.HOLD and "obstacle_0 is 1." in ahead.reason
+    assert 0.45 < walkers.wall_gap_m()[0] < 1.2 and not walkers.fallen.any()
+    assert behind.mode in (Mode.NOMINAL, Mode.FILTERED) and walkers.wall_gap_m()[1] > 1.5
+
+
+def test_a_person_in_the_way_is_seen_farther_off_the_older_the_word_of_them_is():
+    params = make_shield_params(load_robot("g1"))
+    stand = Stand(load_robot("g1"))
+    state = replace(stand.state(), base_lin_vel=np.array([0.6, 0.0, 0.0]))
+    for age_s, first_m in ((0.0, 1.9), (0.5, 2.7)):
+        way = Way(params, 0.78)
+
+        def said(at_m: float, way: Way = way, age_s: float = age_s) -> str:
+            pos = np.array([[state.base_pos[0] + at_m, state.base_pos[1], 1.0]])
+            people = Peers(pos, np.zeros((1, 3)), np.array([age_s]), np.array([True]))
+            return way.check(state, Context(state, NO_PEERS, people=people), 1.0)
+
+        said(9.0), said(9.0)
+        assert said(first_m + 0.1) == "" and said(first_m - 0.1).startswith("person_0 is ")

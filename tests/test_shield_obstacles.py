@@ -6,7 +6,7 @@ import torch
 
 from deploy.shield import Context, Mode, Shield, constraint_rows, filter_command, make_shield_params
 from deploy.shield.drone.distance import check_start
-from deploy.shield.drone.obstacles import outward
+from deploy.shield.obstacles import outward
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import ActuatorCommand, Peers, RobotState, load_robot
 from hardware.rotation import rotate

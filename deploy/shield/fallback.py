@@ -82,6 +82,9 @@ class Fallback(Protocol):
     def check_envelope(self, state: RobotState) -> str:
         """Why the policy may not go on from this good state, or an empty string."""
 
+    def check_way(self, state: RobotState, context: Context, elapsed_s: float) -> str:
+        """Why the policy may not go on where it goes, where no filter looks after that, or an empty string."""
+
     def check_start(self, state: RobotState, context: Context) -> str:
         """Why a robot at rest may not be armed where it is, or an empty string."""
 

@@ -164,11 +164,14 @@ class Shield:
             self._load = self.fallback.load(known.state, self._sent, elapsed_s)
         doubt = "" if wrong_state else self.fallback.doubt(known.state, known.measured_s["state"])
         self._trip(doubt)
+        in_the_way = self.fallback.check_way(known.state, known.around, elapsed_s)
+        self._trip(in_the_way)
         fallen = self.fallback.check_envelope(known.state)
         self._was_upright = self._was_upright or not fallen
         if known.request is not None or self._was_upright:  # else it may lie
             self._trip(fallen, latched=True)
-        good = not (wrong_state or wrong_peers or wrong_around or silent or doubt or (wrong_request and not waiting))
+        wrong = wrong_state or wrong_peers or wrong_around or (wrong_request and not waiting)
+        good = not (wrong or silent or doubt or in_the_way)
         self._count_hold(elapsed_s, good, good and (waiting or known.is_new))
         if self._tripped_s is not None:
             react = self.fallback.go_blind if blind else self.fallback.fall_back

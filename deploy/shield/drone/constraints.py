@@ -31,9 +31,9 @@ from deploy.shield.arrays import (
 )
 from deploy.shield.drone.attitude import Columns, rotated, rotation_matrix, thrust_axis
 from deploy.shield.drone.distance import scale_of
-from deploy.shield.drone.obstacles import outward
 from deploy.shield.drone.params import FRESH_S, ShieldParams
 from deploy.shield.kept import kept
+from deploy.shield.obstacles import outward
 from deploy.shield.types import Context
 from hardware.spec import GRAVITY
 from hardware.types import Array, Peers, RobotState

@@ -6,9 +6,9 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from deploy.shield.arrays import NEVER_ZERO, at_least, constant, dot, double, every, least
-from deploy.shield.drone.obstacles import outward
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
+from deploy.shield.obstacles import outward
 from deploy.shield.types import Context
 from hardware.types import Array, Peers
 

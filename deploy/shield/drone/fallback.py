@@ -86,6 +86,9 @@ class DroneFallback:
         tilt_rad = acos(min(max(1.0 - 2.0 * (x * x + y * y), -1.0), 1.0))
         return f"tilted by {degrees(tilt_rad):.0f} degrees" if tilt_rad > FLIPPED_RAD else ""
 
+    def check_way(self, state: RobotState, context: Context, elapsed_s: float) -> str:
+        return ""
+
     def check_start(self, state: RobotState, context: Context) -> str:
         return check_start(self.params, replace(context, state=state))
 

@@ -66,6 +66,9 @@ class JointFallback:
     def check_envelope(self, state: RobotState) -> str:
         return ""
 
+    def check_way(self, state: RobotState, context: Context, elapsed_s: float) -> str:
+        return ""
+
     def check_start(self, state: RobotState, context: Context) -> str:
         return ""
 

@@ -7,6 +7,7 @@ from deploy.shield.guarantee import Guarantee, Lines
 from deploy.shield.joints.humanoid import BRACE_S
 from deploy.shield.joints.limits import joint_limits, reaction_s
 from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.joints.way import BODY_M, STOP_M, STOP_S
 from hardware.spec import RobotSpec
 
 OVERSPEED = 1.05  # times its speed limit, which no joint of an arm exceeded
@@ -70,7 +71,7 @@ LEGS_OUTSIDE: Lines = (
         "limbs that throw each other about in the air",
         "short-ranged joints reach their stops; light ones run 1.9 times their limit",
     ),
-    ("obstacles, people, other robots, the robot's own body", "not looked at; other shields keep off its body"),
+    ("other robots, and the robot's own body", "not looked at; other shields keep off its body"),
     ("a person's emergency stop", "damps at once: it sinks down"),
 )
 
@@ -144,6 +145,13 @@ def _legs_hold(params: JointShieldParams, spec: RobotSpec) -> Lines:
         ),
         (f"base below {100 * params.min_height_share:g} % of its height at home", "the robot is damped"),
         _trips(params, f"the shield stands it {stands}"),
+        (
+            "an obstacle, or a person who stands, that the shield is given",
+            f"{BODY_M + STOP_M:g} m + {STOP_S:g} s v before it, at a speed v towards it, the shield stands the robot: "
+            f"a G1 that is not pushed keeps its base {BODY_M:g} m clear"
+            if spec.fallback_policy
+            else "not looked at",
+        ),
     )
 
 

@@ -9,6 +9,8 @@ from deploy.shield.joints.fallback import JointFallback
 from deploy.shield.joints.guards import check_height, check_motion, check_upright
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.joints.standby import Standby
+from deploy.shield.joints.way import Way
+from deploy.shield.types import Context
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
 
@@ -39,10 +41,12 @@ class HumanoidFallback(JointFallback):
         joints = [spec.joints[index] for index in spec.joint_of_channel]
         self._brace = np.array([spec.brace.get(joint.name, joint.home) for joint in joints])
         self._braces = False
+        self._way = Way(params, spec.home_height_m)
         super().__init__(params, spec)
 
     def reset(self) -> None:
         super().reset()
+        self._way.reset()
         self.trip()
 
     def keep(self, sent: np.ndarray | None) -> None:
@@ -78,6 +82,10 @@ class HumanoidFallback(JointFallback):
         """One measurement is no fall: the one before has to say so too, unless it is long ago."""
         reason = check_upright(self.params, self.spec, state)
         return reason if self._before is None or check_upright(self.params, self.spec, self._before) else ""
+
+    def check_way(self, state: RobotState, context: Context, elapsed_s: float) -> str:
+        """Without a policy of its own it could not stop by itself, and goes where it is led."""
+        return self._way.check(state, context, elapsed_s) if self._standby else ""
 
     def fall_back(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool

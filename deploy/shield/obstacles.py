@@ -1,4 +1,4 @@
-"""Where an obstacle's surface is, seen from a drone."""
+"""Where an obstacle's surface is, seen from a point."""
 
 from typing import Any
 

@@ -1,0 +1,74 @@
+"""Whether a robot that walks can still come to a stand before what is around it."""
+
+from math import exp, hypot
+
+import numpy as np
+
+from deploy.shield.joints.params import JointShieldParams
+from deploy.shield.obstacles import outward
+from deploy.shield.types import Context
+from hardware.rotation import rotate
+from hardware.types import RobotState
+
+# A G1 that its fallback policy takes over at 0.3, 0.6 and 1.0 m/s goes on by up to 0.54, 0.84 and 1.50 m (10 each).
+STOP_M, STOP_S = 0.25, 1.35
+BODY_M = 0.45  # from the middle of the base to a hand or a foot ahead
+WALKS_M_S = 0.12  # what is slower is the sway of a robot that stands
+SMOOTH_S = 0.3  # time constant in which the sway of single steps is taken out of the velocity
+HEIGHTS = (
+    0.1,
+    0.6,
+    1.1,
+    1.6,
+)  # of the base at home, where the body is looked at: foot, hand, shoulder, head
+
+
+class Way:
+    """Of one robot; `check` is called once a step."""
+
+    def __init__(self, params: JointShieldParams, home_height_m: float):
+        self._params = params
+        self._heights = params.ground_z_m + home_height_m * np.array(HEIGHTS)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget how fast it walks."""
+        self._velocity = np.zeros(2)  # m/s, world, smoothed
+
+    def check(self, state: RobotState, context: Context, elapsed_s: float) -> str:
+        """Why it has to slow down now, or an empty string: it walks towards something, and has just room to stop."""
+        now = rotate(state.base_quat, state.base_lin_vel)[:2]
+        self._velocity += (1.0 - exp(-elapsed_s / SMOOTH_S)) * (now - self._velocity)
+        if hypot(*self._velocity.tolist()) <= WALKS_M_S:
+            return ""
+        return self._obstacles(state, context) or self._people(state, context)
+
+    def _obstacles(self, state: RobotState, context: Context) -> str:
+        things = context.obstacles
+        if things is None or not things.valid.any():
+            return ""
+        points = np.broadcast_to(state.base_pos, (len(self._heights), 3)).astype(np.float64)
+        points[:, 2] = self._heights
+        away, gap = outward(np, points, things)  # (H, B, 3), (H, B)
+        speed = -(away[..., :2] @ self._velocity)
+        comes = things.speed * (STOP_S + STOP_M / WALKS_M_S)  # while the robot stops
+        return self._late("obstacle", gap - comes, speed, things.valid)
+
+    def _people(self, state: RobotState, context: Context) -> str:
+        people, params = context.people, self._params
+        if not people.valid.any():
+            return ""
+        to = state.base_pos[:2] - people.pos[:, :2]
+        apart = np.maximum(np.linalg.norm(to, axis=-1), 1e-6)
+        size = params.person_radius_m + params.person_error_m + params.person_speed * people.age
+        speed = -(to / apart[:, None]) @ self._velocity
+        return self._late("person", (apart - size)[None], speed[None], people.valid)
+
+    def _late(self, what: str, gap: np.ndarray, speed: np.ndarray, valid: np.ndarray) -> str:
+        """The first of the columns whose `gap` (H, B) m is used up at the `speed` (H, B) m/s towards it."""
+        room = gap - BODY_M - STOP_M - STOP_S * speed
+        late = (room < 0.0) & (speed > WALKS_M_S) & valid
+        if not late.any():
+            return ""
+        row, column = np.unravel_index(np.where(late, room, np.inf).argmin(), late.shape)
+        return f"{what}_{column} is {gap[row, column]:.2f} m ahead at {speed[row, column]:.2f} m/s"
