@@ -91,7 +91,7 @@ class Subject(Worlds):
         self._data = [mujoco.MjData(model) for _ in range(self.threads)]
         self._models = [model] * num_envs  # one model for all: nothing is randomised here
         size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
-        self._path = np.zeros((num_envs, self.world.decimation, size))
+        self._path = np.zeros((num_envs, self.world.decimation // self.world.calls, size))
         self._moments: list[tuple[np.ndarray, np.ndarray, int]] = []
 
     def take_turn(self, span_s: float, least: int = MOMENTS) -> None:
@@ -131,14 +131,15 @@ class Subject(Worlds):
 
     def _raw(self, k: int) -> None:
         """`mujoco.rollout` for one control step, on as many threads as there are cores, without any check."""
-        start, control, spec = self._moments[k % MOMENTS]
-        self._pool.rollout(
-            self._models,
-            self._data,
-            start,
-            control,
-            control_spec=spec,
-            state=self._path,
-            skip_checks=True,
-            nstep=control.shape[1],
-        )
+        calls = self.world.calls
+        for start, control, spec in self._moments[k % MOMENTS * calls : (k % MOMENTS + 1) * calls]:
+            self._pool.rollout(
+                self._models,
+                self._data,
+                start,
+                control,
+                control_spec=spec,
+                state=self._path,
+                skip_checks=True,
+                nstep=control.shape[1],
+            )

@@ -90,7 +90,7 @@ def test_figures_say_what_was_measured():
     subject.take_turn(0.01)
     (raw,), (env,) = subject.raw_turns, subject.turns
     found = figures(subject)
-    assert found["raw_physics_steps_per_s"] == pytest.approx(8 * 5 / raw.wall_s)
+    assert found["raw_physics_steps_per_s"] == pytest.approx(8 * 10 / raw.wall_s)
     assert found["agent_steps_per_s"] == pytest.approx(8 / env.wall_s)
     assert found["ratio_to_raw"] == pytest.approx(raw.wall_s / env.wall_s)
     assert 0.0 < found["ratio_of_cpu_time"] < 1.0  # eight worlds do not pay for an environment

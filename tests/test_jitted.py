@@ -42,9 +42,16 @@ def rolled(rollout, seed=0):
     return list(rollout.steps(torch.Generator().manual_seed(seed)))
 
 
+def hover(**changes):
+    """The task with the loop of the robot's model: a firmware's loop is not for programs."""
+    task = load_task("hover")
+    kept = {name: t for name, t in task.group.randomisation.items() if name not in ("rate_loop", "lost_commands")}
+    return task.changed(**{"rate_loop": False, "randomisation": kept, **changes})
+
+
 def certain(name):
-    """A task in which nothing is random but the start."""
-    return load_task(name).changed(randomisation={}, noise=Noise())
+    """A task in which nothing is random but the start, flown by the robot's model."""
+    return load_task(name).changed(randomisation={}, noise=Noise(), rate_loop=False)
 
 
 def moved(t):
@@ -58,7 +65,7 @@ def jerk(t):
 
 def two_groups():
     """A pair of drones whose reward and critic look at two steps while a battery sags between any two, and a third."""
-    hover, swap = certain("hover"), certain("swarm-swap")
+    single, swap = certain("hover"), certain("swarm-swap")
     sag = EventTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, interval_range_s=(0.0, 0.0))
     pair = swap.changed(
         num_agents=2,
@@ -68,16 +75,16 @@ def two_groups():
     )
 
     def starts(draw):
-        two, one = (task.starts(replace(draw, robots=n))[task.group_name] for n, task in ((2, swap), (1, hover)))
+        two, one = (task.starts(replace(draw, robots=n))[task.group_name] for n, task in ((2, swap), (1, single)))
         return {"pair": two, "third": one}
 
-    return replace(hover, groups={"pair": pair.group, "third": hover.group}, starts=starts)
+    return replace(single, groups={"pair": pair.group, "third": single.group}, starts=starts)
 
 
 @pytest.fixture(scope="module")
 def flight():
     """Hover with all its randomisation, a battery that sags at known moments, and three worlds that end."""
-    task = load_task("hover")
+    task = hover()
     sag = EventTerm(
         randomisation.battery_sag, {"share": (0.1, 0.1)}, interval_range_s=(0.07, 0.07)
     )  # in the fourth step
@@ -156,6 +163,7 @@ def test_a_world_that_blows_up_fails_alone(flight):
     [
         ("payload-lift", {}, "motor failure"),
         ("hover", {"shield": True}, "the safety shield"),
+        ("hover", {}, "a firmware's rate loop"),
     ],
 )
 def test_what_only_single_steps_can_do_goes_by_single_steps_and_says_so(task, options, reason, tmp_path, capfd):
@@ -183,7 +191,7 @@ def carefree(draw):
 
 def test_a_start_that_numpy_draws_cannot_be_traced():
     with pytest.raises(Untraceable, match="it draws from numpy"):
-        jitted(begun(load_task("hover").changed(starts=carefree)))
+        jitted(begun(hover(starts=carefree)))
 
 
 def heedless(t):
@@ -193,7 +201,7 @@ def heedless(t):
 
 
 def test_a_term_that_asks_what_a_tensor_holds_cannot_be_traced_and_leaves_the_world_as_it_was(capfd):
-    env = begun(load_task("hover").changed(success=Term(heedless), randomisation={}))
+    env = begun(hover(success=Term(heedless), randomisation={}))
     before = on_tensors(torch.clone, env.get_state(traced=True))
     with pytest.raises(Untraceable, match=r"test_jitted.py:\d+ reads the value of a tensor: return height > 1.0 if"):
         jitted(env)

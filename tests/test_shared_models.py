@@ -51,7 +51,7 @@ def test_a_world_moves_as_with_a_model_of_its_own(task):
 
 
 def test_only_what_is_owned_can_differ():
-    base = task_scene(load_task("hover")).model
+    base = task_scene(load_task("swarm-swap").changed(rate_loop=False)).model
     mass = base.body_mass.copy()
     shared = SharedModels(base, 2)
     light, heavy = shared.models

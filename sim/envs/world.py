@@ -65,8 +65,7 @@ class World:
         if abs(self.decimation * self.sim_dt - control_dt_s) > 1e-9:
             raise ValueError(f"control period {control_dt_s} s is no multiple of the time step {self.sim_dt} s")
         own = {i: take_over(scene.model, scene.groups[i]) for i, looped in enumerate(rate_loops) if looped}
-        self._calls = self.decimation if own else 1  # of the engine in a control step: rate loops act in between
-        calls = self._calls
+        self.calls = calls = self.decimation if own else 1  # of the engine in a control step: rate loops act in between
         self.physics: Physics = make_physics(engine, scene, num_worlds, self.decimation // calls, device, 2 * calls)
         sizes = [index.num_robots for index in scene.groups]
         with on(self.physics.device):
@@ -100,7 +99,7 @@ class World:
             force = group.add_force(force)
         if self._downwash:
             force = add_downwash(self.groups, force)
-        if self._calls == 1:
+        if self.calls == 1:
             self.physics.step(ctrl, force)
             return
         untraceable("a firmware's rate loop")  # its physics steps, one by one in a program, take minutes to compile

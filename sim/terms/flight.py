@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from hardware.rotation import rotate, rotate_inverse, rotate_inverse_each
+from hardware.rotation import down_b, rotate, rotate_inverse, rotate_inverse_each
 from sim.task import PolicyInput
 from sim.terms.observations import shortened
 from sim.terms.rewards import ellipsoid_distance
@@ -111,6 +111,13 @@ def load_gap(t: Transition) -> Tensor:
 def load_carried(t: Transition, distance_m: float, mean_m: float) -> Tensor:
     """The load within `distance_m` of its goal, and within `mean_m` of it on the mean of its way, (W, N) bool."""
     return (load_distance(t) < distance_m) & (t.means["load_gap"][..., 0] < mean_m)
+
+
+def true_motion(t: Transition) -> Tensor:
+    """Goal m, velocity m/s, direction of gravity and rates rad/s as they are, (..., 12), body: for critics."""
+    state = t.state
+    goal = rotate_inverse(state.base_quat, t.command["goal_pos"] - state.base_pos)
+    return torch.cat([goal, state.base_lin_vel, down_b(state.base_quat), state.base_ang_vel], dim=-1)
 
 
 def goal_gap(t: Transition) -> Tensor:

@@ -8,6 +8,7 @@ from sim.task import PolicyInput
 
 Tensor = torch.Tensor
 Joints = tuple[int, ...]
+MOTION = 13  # numbers of a frame of `motion_frames`
 
 
 def goal_offset(p: PolicyInput, limit_m: float) -> Tensor:
@@ -75,6 +76,15 @@ def peer_distance(p: PolicyInput) -> Tensor:
 def last_action(old: Tensor, p: PolicyInput, action: Tensor, channels: Joints | None = None) -> Tensor:
     """Memory of the last action, of `channels` or of all, (..., k) in [-1, 1]."""
     return _picked(action, channels)
+
+
+def motion_frames(old: Tensor, p: PolicyInput, action: Tensor) -> Tensor:
+    """The last control steps, each MOTION numbers: velocity, gravity's direction, angular velocity (body), and action.
+
+    How a drone answered its commands shows which loop, lag and delay it flies with.
+    """
+    frame = [p.state.base_lin_vel, projected_gravity(p), p.state.base_ang_vel, action]
+    return torch.cat([old[..., MOTION:], *frame], dim=-1)
 
 
 def goal_offset_sum(old: Tensor, p: PolicyInput, action: Tensor, dt_s: float, limit_m: float, decay_s: float) -> Tensor:

@@ -41,8 +41,8 @@ RATE_LOOP = RateLoop(
         "trim": (-0.05, 0.05),
         "thrust": (0.8, 1.05),
         "sag_per_s": (0.0, 0.01),
-        "actuator_delay_s": (0.0, 0.02),
-        "sensor_delay_s": (0.0, 0.02),
+        "actuator_delay_s": (0.0, 0.016),
+        "sensor_delay_s": (0.0, 0.014),
         "lost": (0.0, 0.05),
     },
 )
@@ -88,8 +88,8 @@ SPEC = RobotSpec(
         "rate loop's rotors": "drone-models 0.1.0: thrust settles with 52, 66 and 80 ms in three of its identified "
         "models, with 20.6 ms in so_rpy_rotor; 60 ms is about their middle, and all of them are in the range",
         "rate loop's variation": "gains: half to one and a half of what is published; trim: rotors that differ by 5 %; "
-        "thrust, sag: 10 to 20 % less towards the end of a battery; delays: 10 to 30 ms of radio and estimator, 40 ms "
-        "in all, beside the 20 ms that a command is held; lost: up to one command in twenty, an own assumption",
+        "thrust, sag: 10 to 20 % less towards the end of a battery; delays: up to 30 ms of radio and estimator, beside "
+        "the 20 ms that a command is held; lost: up to one command in twenty, an own assumption",
         "max tilt": "keeps height at 80 % of full thrust",
         "sensor rate": "motion-capture positioning as commonly run with Crazyswarm2, 100 Hz",
     },

@@ -47,6 +47,7 @@ FIRMWARE = {  # of groups with `rate_loop`: the firmware's loop, rotors, battery
     "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": _RANGE["sensor_delay_s"]}),
     "lost_commands": EventTerm(randomisation.lost_commands, {"share": _RANGE["lost"]}, interval_range_s=(0.0, 0.0)),
 }
+FRAMES = MemoryTerm(observations.motion_frames, initial=(0.0,) * 4 * observations.MOTION)  # 80 ms
 TEAM_VARIATION = {
     "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
     "thrust": EventTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
