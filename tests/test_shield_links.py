@@ -144,7 +144,7 @@ def test_gaps_that_are_not_measured_again_change_no_command(name, monkeypatch):
     monkeypatch.setattr(Links, "place", counted)
     for step in range(600):
         if step % 40 == 0:
-            aim, speed = rng.uniform(low, high), (0.05, 0.3, 3.0)[step // 40 % 3]
+            aim, speed = rng.uniform(low, high), (0.005, 0.3, 3.0)[step // 40 % 3]
         vel = np.clip(aim - pos, -0.7, 0.7) * speed * (np.array([c.unit for c in spec.channels]) == "rad")
         joints, still = np.zeros((2, len(spec.joints))), np.zeros(3)
         joints[:, list(spec.joint_of_channel)] = pos, vel

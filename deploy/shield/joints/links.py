@@ -19,6 +19,7 @@ from deploy.shield.arrays import (
     columns,
     constant,
     double,
+    every,
     greatest,
     least,
     namespace,
@@ -169,15 +170,21 @@ def free_share(
     stop_s = greatest(xp.abs(ways) * constant(xp, numbers.per_brake, ways))  # (..., 2)
     most_s = delay_s + 0.5 * stop_s
     way_s = most_s[..., None] * constant(xp, _SHARES, ways)  # (..., 2, n) at full speed
-    seen = _seen(params, rows)
-    if pos.ndim == 1 and seen.all_far(context, pos, most_s[:, None] * ways):
-        return _ALL, _NONE
+    lone, far = pos.ndim == 1, (False, False)
+    if lone:
+        seen = _seen(params, rows)
+        far = seen.far(context, pos, most_s[:, None] * ways)
+        if all(far) and context.obstacles is None and not len(context.people.pos):
+            return _ALL, _NONE
     poses = pos[..., None, None, :] + way_s[..., None] * ways[..., None, :]
-    kinds = _Room(xp, params, rows, context, poses, stop_s[..., None] * way_s).of_kinds()
-    if pos.ndim == 1:
-        seen.keep(context, pos, kinds)
+    measured = _Room(xp, params, rows, context, poses, stop_s[..., None] * way_s)
+    kinds = measured.of_kinds(*far)
+    if lone:
+        seen.keep(context, pos, *kinds[:2])
         if all(each is None or np.minimum.reduce(each, axis=None) >= 0.0 for each in kinds):
             return _ALL, _NONE
+        if any(far):  # how far a way is free depends on all of them
+            kinds = measured.of_kinds()
     room = [None if each is None else least(each, -3) for each in kinds]
     tightest = reduce(xp.minimum, [each for each in room if each is not None])
     before, after = tightest[..., :-1], tightest[..., 1:]
@@ -264,24 +271,29 @@ class _Seen:
     """
 
     def __init__(self, rows: LinkRows) -> None:
-        self.levers = rows.levers
-        self.last: tuple[list[float], np.ndarray, np.ndarray] | None = None
+        self.levers, self.pairs = rows.levers, len(rows.reach)
+        self.base: list[float] | None = None  # what the floor's place depends on; bolted down it does not change
+        self.pos = np.zeros(rows.levers.shape[1])  # rad
+        self.left = np.zeros(len(rows.levers))  # m, of pairs, then of spheres over the floor
 
-    def keep(self, context: Context, pos: np.ndarray, kinds: list[Array | None]) -> None:
-        """Keep what `_Room` found at `pos` (U,) rad of its links and the floor."""
-        left = np.concatenate([each[:, 0, 0] for each in kinds[:2] if each is not None])
-        self.last = self._base(context), pos, left - NO_MORE_M[0]
+    def far(self, context: Context, pos: np.ndarray, ways: np.ndarray) -> tuple[bool, bool]:
+        """Whether no gap of pairs, and none to the floor, can be used up at `pos` (U,) rad nor on `ways` (2, U) rad."""
+        if self.base != self._base(context):
+            return False, False
+        moved = np.abs(pos - self.pos) + np.maximum.reduce(np.abs(ways), axis=0)
+        is_far = self.levers @ moved < self.left
+        return every(is_far[: self.pairs]), every(is_far[self.pairs :])
 
-    def all_far(self, context: Context, pos: np.ndarray, ways: np.ndarray) -> bool:
-        """Whether no gap can be used up at `pos` (U,) rad nor on `ways` (2, U) rad from there."""
-        if self.last is None or context.obstacles is not None or len(context.people.pos):
-            return False
-        base, before, left = self.last
-        moved = np.abs(pos - before) + np.maximum.reduce(np.abs(ways), axis=0)
-        return bool(np.logical_and.reduce(self.levers @ moved < left)) and base == self._base(context)
+    def keep(self, context: Context, pos: np.ndarray, own: Array | None, floor: Array | None) -> None:
+        """Keep what `_Room` found at `pos` (U,) rad; of what was not measured, what is left at least."""
+        self.left = self.left - self.levers @ np.abs(pos - self.pos)
+        self.base, self.pos = self._base(context), pos
+        if own is not None:
+            self.left[: self.pairs] = own[:, 0, 0] - NO_MORE_M[0]
+        if floor is not None:
+            self.left[self.pairs :] = floor[:, 0, 0] - NO_MORE_M[0]
 
     def _base(self, context: Context) -> list[float]:
-        """What the floor's place depends on; of an arm that is bolted down it does not change."""
         assert context.state is not None
         return [*context.state.base_quat.tolist(), float(context.state.base_pos[2])]
 
@@ -310,9 +322,10 @@ class _Room:
         """Until it rests (..., 2, n) s, at a speed that ends there."""
         return self.xp.sqrt(self.numbers.delay_s**2 + 2.0 * self.braked)
 
-    def of_kinds(self) -> list[Array | None]:
-        """Of each of the `KINDS` R rows (..., R, 2, n) m; None where there is nothing to keep off."""
-        return [self._own(), self._floor(), self._obstacles(), self._people()]
+    def of_kinds(self, own_far: bool = False, floor_far: bool = False) -> list[Array | None]:
+        """Of each of the `KINDS` R rows (..., R, 2, n) m; None of what is far, or where there is nothing."""
+        own, floor = None if own_far else self._own(), None if floor_far else self._floor()
+        return [own, floor, self._obstacles(), self._people()]
 
     def _per_robot(self, values: Array) -> Array:
         """(R, N) of all poses as (..., R, 2, n)."""
