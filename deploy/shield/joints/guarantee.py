@@ -71,6 +71,11 @@ LEGS_OUTSIDE: Lines = (
         "limbs that throw each other about in the air",
         "short-ranged joints reach their stops; light ones run 1.9 times their limit",
     ),
+    (
+        "a measurement that is taken for none",
+        "counts for nothing: in that period up to 2.1 times a joint's effort was asked for, which the drive cuts off, "
+        "and a fall is damped up to 0.1 s later",
+    ),
     ("other robots, and the robot's own body", "not looked at; other shields keep off its body"),
     ("a person's emergency stop", "damps at once: it sinks down"),
 )
