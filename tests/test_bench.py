@@ -134,7 +134,7 @@ def test_bench_sim_prints_one_object_with_every_task_and_batch():
     assert done.returncode == 0, done.stderr
     (hover,) = json.loads(done.stdout)["tasks"].values()
     assert [row["num_envs"] for row in hover["batches"]] == [8, 32] and hover["best_batch"] == 32
-    assert hover["physics"]["timestep"] == 0.004 and hover["bytes_per_world"] is not None
+    assert hover["physics"]["timestep"] == 0.002 and hover["bytes_per_world"] is not None
     assert {"import_s", "make_env_s", "first_step_s"} <= set(hover["cold_start"])
 
 

@@ -126,9 +126,10 @@ def test_nobody_and_a_good_controller_come_to_different_ends():
 
 def test_the_last_moment_is_the_one_that_ended_the_episode():
     episode = short("hover", "zero", 5.0)
-    flight, low_m = episode.flight, HOVER.group.terminations["outside"].params["low_m"][2]
+    flight, space = episode.flight, HOVER.group.terminations["outside"].params
     assert episode.failure == "outside" and episode.duration_s == flight.t[-1] < 5.0
-    assert flight.pos[-1, 0, 2] < low_m < flight.pos[-2, 0, 2]
+    inside = ((space["low_m"] <= flight.pos[:, 0]) & (flight.pos[:, 0] <= space["high_m"])).all(-1)
+    assert not inside[-1] and inside[-2]
     assert np.allclose(episode.qpos[-1, :3], flight.pos[-1, 0])
     assert all(len(values) == len(flight.t) for values in (flight.mode, *flight.rewards.values()))
 

@@ -12,7 +12,6 @@ from phalanx.commands.deploy import fresh_folder
 from phalanx.commands.train import note
 from phalanx.console import err, make_progress, out, print_json, print_table
 from phalanx.options import CHECKPOINT, Count, Counts, Json, OutFolder, check_out, check_robots, check_seed
-from phalanx.report.attack import COLUMNS, in_words, table_of, write_attack
 
 if TYPE_CHECKING:
     from sim.attack.campaign import Campaign, Flight
@@ -72,6 +71,7 @@ def attack(
     cores = workers or len(os.sched_getaffinity(0))
     if fuzz is not None:
         return _fuzz(target, fuzz, seed, cores, json)
+    from phalanx.report.attack import write_attack
     from sim.attack.campaign import attacks_on, plan, run
     from sim.attack.table import result_of
 
@@ -206,6 +206,8 @@ def _robot_of(target: str) -> tuple[str, dict[str, Any]]:
 
 def _show(result: Mapping[str, Any]) -> None:
     """A row for each fault and class of attackers, and what they add up to."""
+    from phalanx.report.attack import COLUMNS, in_words, table_of
+
     print_table(COLUMNS, table_of(result), whole=range(7))
     for where in ("inside", "outside"):
         total = result[where]

@@ -156,8 +156,9 @@ def to_onnx(graph: GraphController) -> bytes:
     logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
+        graph.eval()(*example)  # what is wrong with it is said in plain words here
         program = torch.onnx.export(
-            graph.eval(),
+            graph,
             example,
             dynamo=True,
             opset_version=OPSET,

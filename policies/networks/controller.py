@@ -27,8 +27,13 @@ class Controller(nn.Module):
 
     @worked_out_once()
     def forward(self, policy_input: PolicyInput) -> tuple[ActuatorCommand, dict[str, Tensor], Tensor, Tensor]:
-        """Fields (..., n), peers (..., P, n) -> target (..., U), memory, own (..., D), action (..., U) in [-1, 1]."""
+        """Fields (..., n), peers (..., P, n) -> target (..., U), memory, own (..., D), action (..., U) in [-1, 1].
+
+        ValueError where the task shows another number of features than the policy knows.
+        """
         obs = observe(self.group.observation, policy_input)
+        if (shown := obs.policy.shape[-1]) != (known := len(self.policy.normaliser.policy.mean)):
+            raise ValueError(f"a policy of {known} features is shown {shown}: its task was another one then")
         kept = {name: policy_input.memory[name] for name in self.policy.memory}
         action, after = self.policy.best(obs, kept)
         memory = {**update_memory(self.group.observation, policy_input, action), **after}

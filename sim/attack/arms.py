@@ -194,7 +194,7 @@ def _watched(model: mujoco.MjModel) -> np.ndarray:
     """(G, G) bool: shapes that must not touch; fingers work by touching, and a base stands on the floor."""
     weld = model.body_weldid[model.geom_bodyid]
     slides = {model.jnt_bodyid[j] for j in range(model.njnt) if model.jnt_type[j] == mujoco.mjtJoint.mjJNT_SLIDE}
-    finger = np.array([body in slides for body in model.geom_bodyid])
+    finger = np.array([body in slides for body in model.geom_bodyid], dtype=bool)
     things = model.geom_bodyid == 0
     rests = (weld == 0) & ~things
     parent = model.body_weldid[model.body_parentid[weld]]
