@@ -187,12 +187,15 @@ class Processes:
         return [name for name, process in self._running.items() if process.poll() is not None]
 
     def why_ended(self, name: str) -> str:
-        """Exit code and last line of a process that has ended, and the nodes that it carried."""
+        """Exit code and nodes of a process that has ended; its last line where it was not killed."""
         carried = ", ".join(
             node for node, process in self._process_of.items() if process == name and node.replace("/", "_") != name
         )
         who = f"{name} ({carried})" if carried else name
-        return f"{who} ended with code {self._running[name].returncode}: {self.last_line(name)}"
+        code = self._running[name].returncode
+        if code == -signal.SIGKILL:  # nothing that it said before is why
+            return f"{who} ended with code {code}: it was killed"
+        return f"{who} ended with code {code}: {self.last_line(name)}"
 
     def forget(self, name: str) -> None:
         """It has ended, and the others go on."""

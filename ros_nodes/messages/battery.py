@@ -39,7 +39,8 @@ class BatteryPublisher:
 
 def values(message: BatteryState) -> dict[str, str]:
     """What is known of it, for `/diagnostics`."""
-    found = {"battery [%]": 100 * message.percentage, "battery [V]": message.voltage}
+    share = message.percentage if 0.0 <= message.percentage <= FULL else nan
+    found = {"battery [%]": 100 * share, "battery [V]": message.voltage}
     return {key: f"{value:.4g}" for key, value in found.items() if isfinite(value)}
 
 

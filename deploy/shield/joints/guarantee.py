@@ -45,6 +45,11 @@ ARM_OUTSIDE: Lines = (
         "torque left to brake 3 kg in its hand, and goes into things by up to 20 cm",
     ),
     (
+        "a payload that is taken where the tool is straight above the arm",
+        "is not weighed: a Panda with 2.2 kg goes 3 cm into a table. One that was weighed may read 35 % too much, and "
+        "is held then",
+    ),
+    (
         "a Panda's wrist that carries its payload",
         "is thrown by the other joints: its sixth joint ran 1.5 times its speed limit for 0.2 s; open",
     ),
@@ -153,7 +158,8 @@ def _legs_hold(params: JointShieldParams, spec: RobotSpec) -> Lines:
         (
             "an obstacle, or a person who stands, that the shield is given",
             f"{BODY_M + STOP_M:g} m + {STOP_S:g} s v before it, at a speed v towards it, the shield stands the robot: "
-            f"a G1 that is not pushed keeps its base {BODY_M:g} m clear"
+            f"a G1 that is not pushed keeps its base {BODY_M:g} m clear; one that sets out towards it from rest at "
+            "less than 0.9 m comes to 0.1 m. Nodes of phalanx do not give it any yet"
             if spec.fallback_policy
             else "not looked at",
         ),

@@ -13,8 +13,9 @@ from hardware.types import RobotState
 # A G1 that its fallback policy takes over at 0.3, 0.6 and 1.0 m/s goes on by up to 0.54, 0.84 and 1.50 m (10 each).
 STOP_M, STOP_S = 0.25, 1.35
 BODY_M = 0.45  # from the middle of the base to a hand or a foot ahead
-WALKS_M_S = 0.12  # what is slower is the sway of a robot that stands
-SMOOTH_S = 0.3  # time constant in which the sway of single steps is taken out of the velocity
+WALKS_M_S = 0.12  # what is slower can be the sway of single steps
+SMOOTH_S = 0.3  # time constant in which most of that is taken out of the velocity
+CREEPS_M_S, CREEP_SMOOTH_S = 0.04, 1.0  # the same where it is near: slower, and a longer time constant
 HEIGHTS = (
     0.1,
     0.6,
@@ -34,12 +35,14 @@ class Way:
     def reset(self) -> None:
         """Forget how fast it walks."""
         self._velocity = np.zeros(2)  # m/s, world, smoothed
+        self._creep = np.zeros(2)  # m/s, world, smoothed more
 
     def check(self, state: RobotState, context: Context, elapsed_s: float) -> str:
         """Why it has to slow down now, or an empty string: it walks towards something, and has just room to stop."""
         now = rotate(state.base_quat, state.base_lin_vel)[:2]
         self._velocity += (1.0 - exp(-elapsed_s / SMOOTH_S)) * (now - self._velocity)
-        if hypot(*self._velocity.tolist()) <= WALKS_M_S:
+        self._creep += (1.0 - exp(-elapsed_s / CREEP_SMOOTH_S)) * (now - self._creep)
+        if hypot(*self._velocity.tolist()) <= WALKS_M_S and hypot(*self._creep.tolist()) <= CREEPS_M_S:
             return ""
         return self._obstacles(state, context) or self._people(state, context)
 
@@ -50,9 +53,8 @@ class Way:
         points = np.broadcast_to(state.base_pos, (len(self._heights), 3)).astype(np.float64)
         points[:, 2] = self._heights
         away, gap = outward(np, points, things)  # (H, B, 3), (H, B)
-        speed = -(away[..., :2] @ self._velocity)
         comes = things.speed * (STOP_S + STOP_M / WALKS_M_S)  # while the robot stops
-        return self._late("obstacle", gap - comes, speed, things.valid)
+        return self._late("obstacle", gap - comes, away[..., :2], things.valid)
 
     def _people(self, state: RobotState, context: Context) -> str:
         people, params = context.people, self._params
@@ -61,13 +63,14 @@ class Way:
         to = state.base_pos[:2] - people.pos[:, :2]
         apart = np.maximum(np.linalg.norm(to, axis=-1), 1e-6)
         size = params.person_radius_m + params.person_error_m + params.person_speed * people.age
-        speed = -(to / apart[:, None]) @ self._velocity
-        return self._late("person", (apart - size)[None], speed[None], people.valid)
+        return self._late("person", (apart - size)[None], (to / apart[:, None])[None], people.valid)
 
-    def _late(self, what: str, gap: np.ndarray, speed: np.ndarray, valid: np.ndarray) -> str:
-        """The first of the columns whose `gap` (H, B) m is used up at the `speed` (H, B) m/s towards it."""
-        room = gap - BODY_M - STOP_M - STOP_S * speed
-        late = (room < 0.0) & (speed > WALKS_M_S) & valid
+    def _late(self, what: str, gap: np.ndarray, away: np.ndarray, valid: np.ndarray) -> str:
+        """The first of the columns whose `gap` (H, B) m is used up; unit vectors `away` (H, B, 2) lead from it."""
+        speed, creep = -(away @ self._velocity), -(away @ self._creep)
+        room = gap - BODY_M - STOP_M
+        late = (room < STOP_S * speed) & (speed > WALKS_M_S) | (room < 0.0) & (creep > CREEPS_M_S)
+        late &= valid
         if not late.any():
             return ""
         row, column = np.unravel_index(np.where(late, room, np.inf).argmin(), late.shape)
