@@ -28,7 +28,9 @@ def flying(tmp_path):
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
     command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
     environment = os.environ | ros_environment(free_domain_id())
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup a closed terminal would end nothing
     team = subprocess.Popen([*command, "--json"], env=environment, stdout=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGHUP, before)
     try:
         wait_until_said(team, tmp_path / "out", "operator", "the mission begins")
         time.sleep(1.0)  # of flight, of which rates are told
