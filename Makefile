@@ -10,6 +10,8 @@ BESIDE_LINT = $(MAKE) --no-print-directory --jobs=2 lint without-ros
 AGAIN := --last-failed --last-failed-no-failures none
 in_real_time = { $(PYTEST) $(2) -m $(1) || { echo "once more, one at a time:"; $(PYTEST) $(AGAIN) $(3) -m $(1); }; }
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
+# Tests start hundreds of processes: each would compile all that it imports again
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test quick without-ros lint docs clean
 .DEFAULT_GOAL := demo

@@ -12,6 +12,7 @@ from hardware.ranges import check_range
 from phalanx.console import make_progress, out, print_json, print_section
 from phalanx.options import Device
 
+MOST_FIGURES = 24  # of one thing in a table that it shares with others; where there are more, it has its own
 MOST_COLUMNS = 6  # of a table; where more things were measured, each is a row
 
 
@@ -76,7 +77,11 @@ def bench(
     if hz is not None:
         check_range("hz", hz, 1.0)
     each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
-    turns = each[what] * len(chosen) if what in each else 4 * len(policies) if what == "transfer" else repeats
+    turns = each[what] * len(chosen) if what in each else repeats
+    if what == "transfer":
+        from benchmarks.transfer import count_turns
+
+        turns, repeats = count_turns(policies), 1
     with make_progress() as progress:
         bar = progress.add_task(f"bench {what}", total=turns, note="")
         options: dict[str, dict[str, Any]] = {
@@ -98,8 +103,8 @@ def bench(
         print_json(result)
         return 0
     show(result)
-    on = result["machine"]
-    out.print(f"[dim]{on['processor']}, {on['cores']} cores, load {on['load_1min']}, median of {repeats}[/]")
+    on, median = result["machine"], f", median of {repeats}" if repeats > 1 else ""
+    out.print(f"[dim]{on['processor']}, {on['cores']} cores, load {on['load_1min']}{median}[/]")
     return 0
 
 
@@ -113,7 +118,8 @@ def show(value: Any, title: str = "") -> None:
     named = value if isinstance(value, dict) else {str(k): row for k, row in enumerate(value)}
     parts = {name: part for name, part in named.items() if name not in ("bench", "repeats", "machine", "versions")}
     rows = [_flat(part) for part in parts.values() if isinstance(part, dict)]
-    if rows and len(rows) == len(parts) and not any(isinstance(cell, list) for row in rows for cell in row.values()):
+    plain = not any(isinstance(cell, list) for row in rows for cell in row.values())
+    if rows and len(rows) == len(parts) and plain and max(map(len, rows)) <= MOST_FIGURES:
         figures = dict.fromkeys(key for row in rows for key in row)
         if len(parts) > MOST_COLUMNS and isinstance(value, dict):
             cells = [[_figure(row.get(key, "")) for key in figures] for row in rows]

@@ -2,8 +2,8 @@
 
 G1s walk by `zoo/velocity.onnx` behind the whole supervisor, each with the noise, delays, pushes and randomisation of
 the task. Then something happens (`EVENTS`), in the middle of a step that differs from robot to robot. Printed as JSON:
-for each speed the share that is on its feet `--seconds` later, the modes they end in, and how often the shield
-corrected the policy before.
+for each speed the share that is on its feet `--seconds` later, how far those went on in the direction in which they
+walked, the modes they end in, and how often the shield corrected the policy before.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from sim.terms import humanoids
 
 SEED = 2_000_003  # no training and no evaluation begins from it
 WALKS_S = 4.0  # before the event
-WALL_M, WALL_AHEAD_M = (0.1, 3.0, 1.5), 2.5  # half of its size; from a robot's base
+WALL_M, WALL_AHEAD_M, NEAR_M = (0.1, 3.0, 1.5), 2.5, 0.7  # half of its size; from a robot's base, also at rest
 SPREAD_S = 0.72  # over which the event comes, from robot to robot: one gait cycle
 
 
@@ -149,10 +149,21 @@ def bad_height(state: RobotState) -> RobotState:
     return replace(state, base_pos=state.base_pos - np.array([0.0, 0.0, 0.6]))
 
 
+def way_m(places: np.ndarray, begin: np.ndarray, period_s: float) -> np.ndarray:
+    """How far (W,) m robots at `places` (T, W, 2) went on at most after step `begin` (W,), as in the second before."""
+    far = np.empty(len(begin))
+    for w, first in enumerate(begin.tolist()):
+        there = places[first - 1, w]
+        walked = there - places[first - 1 - round(1.0 / period_s), w]
+        far[w] = ((places[first:, w] - there) @ (walked / max(np.linalg.norm(walked), 1e-6))).max()
+    return far
+
+
 EVENTS: dict[str, tuple[int, Callable[[RobotState], RobotState]]] = {  # periods of silence, what the shield sees
     "nothing": (0, nothing),
     "dies": (10**9, nothing),
     "wall": (0, nothing),
+    "sets out": (0, nothing),  # from rest, towards a wall
     "misses 3": (3, nothing),
     "misses 8": (8, nothing),
     "bad attitude": (0, bad_imu),
@@ -165,7 +176,8 @@ EVENTS: dict[str, tuple[int, Callable[[RobotState], RobotState]]] = {  # periods
 @single_threaded_torch()
 def try_event(event: str, speed: float, worlds: int, seconds: float, policy: Path) -> dict[str, Any]:
     """Walk, then let `event` happen; returns what `__main__` prints."""
-    walkers = Walkers(speed, worlds, policy)
+    sets_out = event == "sets out"
+    walkers = Walkers(0.0 if sets_out else speed, worlds, policy)
     dt_s = walkers.params.control_dt_s
     spread = np.arange(worlds) * round(SPREAD_S / dt_s) // worlds
     begin = round(WALKS_S / dt_s) + spread
@@ -176,15 +188,18 @@ def try_event(event: str, speed: float, worlds: int, seconds: float, policy: Pat
     tripped = np.zeros(worlds, bool)
     damped: dict[int, str] = {}
     gap_m = np.full(worlds, np.inf)
+    places = []
     for step in range(int(begin.max()) + 1 + round(seconds / dt_s)):
         if before is None and step == begin.min():
             before = walkers.fallen.copy()
-        if event == "wall":
+        if event == "wall" or sets_out:
             for w in np.flatnonzero(step == begin).tolist():
-                walkers.build_wall(w, WALL_AHEAD_M)
+                walkers.build_wall(w, NEAR_M if sets_out else WALL_AHEAD_M)
+                walkers.robots.command["velocity"][w, :, 0] = speed
             gap_m = np.minimum(gap_m, walkers.wall_gap_m())
         silent = (begin <= step) & (step < begin + periods)
         walkers.step(silent, {int(w): spoil for w in np.flatnonzero(step == begin)})
+        places.append([state.base_pos[:2] for state in walkers.states()])
         if step < begin.min() and step > 50:
             steps += worlds
             for report in walkers.reports:
@@ -195,7 +210,7 @@ def try_event(event: str, speed: float, worlds: int, seconds: float, policy: Pat
                 damped[w] = f"{(step - begin[w]) * dt_s:.2f} s: {report.reason}"
         tripped |= np.array([r.mode not in (Mode.NOMINAL, Mode.FILTERED) for r in walkers.reports]) & (step >= begin)
     assert before is not None
-    up = ~walkers.fallen[~before]
+    up, way = ~walkers.fallen[~before], way_m(np.array(places), begin, dt_s)
     fell_s = walkers.fell_s - 100 - begin * dt_s
     speeds = walkers.robots.now.lin_vel_w[:, 0, :2].norm(dim=-1).numpy()
     return {
@@ -203,7 +218,12 @@ def try_event(event: str, speed: float, worlds: int, seconds: float, policy: Pat
         "speed_m_s": speed,
         "robots": int((~before).sum()),
         "upright": float(up.mean()),
-        **({"least_gap_m": round(float(gap_m[~walkers.fallen].min(initial=np.inf)), 2)} if event == "wall" else {}),
+        **(
+            {"least_gap_m": round(float(gap_m[~walkers.fallen].min(initial=np.inf)), 2)}
+            if np.isfinite(gap_m).any()
+            else {}
+        ),
+        **({} if sets_out else {"goes_on_m": round(float(way[~walkers.fallen].max(initial=0.0)), 2)}),
         "tripped": float(tripped[~before].mean()),
         "fell_after_s": sorted(np.round(fell_s[~before & walkers.fallen], 2).tolist())[:8],
         "damped": list(damped.values())[:8],

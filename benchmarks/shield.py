@@ -15,12 +15,13 @@ from benchmarks.control import NEIGHBOUR_M, percentiles_us, situation
 from deploy.shield import Context, Shield, constraint_rows, filter_command, make_shield_params
 from deploy.shield.drone.params import make_flight_params
 from deploy.shield.qp.single import solve_one
-from deploy.shield.types import NO_PEERS
+from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import load_robot
-from hardware.types import ActuatorCommand, RobotState
+from hardware.types import ActuatorCommand, Peers, RobotState
 
 STEPS = 1000  # of one measurement
 RATES_HZ = (50, 200, 500)
+THINGS, PEOPLE = 256, 100  # around an arm at most
 FAR_M = 2.7  # neighbours at this distance are in no robot's way
 PROBLEMS = 64  # of one kind
 BIG = 1e3  # rad, a target that every limit holds back
@@ -88,12 +89,14 @@ def _violation(solve: Solver, problems: list[Problem]) -> float:
     return max(float((each.rows @ solve(each) - each.bound).max()) for each in problems)
 
 
-def _step(robot: str, state: RobotState, peers: Any, request: np.ndarray, held_back: bool) -> Callable[[int], None]:
+def _step(
+    robot: str, state: RobotState, peers: Any, request: np.ndarray, held_back: bool, **around: Any
+) -> Callable[[int], None]:
     """One period of the shield after another under a good request; an error where it is not as `held_back` says."""
     spec = load_robot(robot)
     shield = Shield(make_shield_params(spec), spec)
     period_s, periods = shield.params.control_dt_s, count()
-    context, wanted = Context(state, peers), ActuatorCommand(request.astype(np.float32))
+    context, wanted = Context(state, peers, **around), ActuatorCommand(request.astype(np.float32))
 
     def step(k: int) -> None:
         period = next(periods)
@@ -117,7 +120,7 @@ def _drone_step(neighbours: int, held_back: bool) -> Callable[[int], None]:
     return _step("crazyflie", state, peers, np.array([thrust, 0.0, 0.0, 0.0]), held_back)
 
 
-def _joint_step(robot: str, speed_share: float, held_back: bool) -> Callable[[int], None]:
+def _joint_step(robot: str, speed_share: float, held_back: bool, crowded: bool = False) -> Callable[[int], None]:
     """At home, at a share of each joint's speed limit: an arm that moves has to look where its links would stop."""
     state, home = _standing(robot)
     spec = load_robot(robot)
@@ -126,7 +129,22 @@ def _joint_step(robot: str, speed_share: float, held_back: bool) -> Callable[[in
     state.joint_vel[list(spec.joint_of_channel)] = speed
     lead_s = np.array([joint.damping / joint.stiffness for joint in joints])
     target = home + lead_s * speed + (0.5 if held_back else 0.0) * (np.arange(len(home)) % 2 * 2.0 - 1.0)
-    return _step(robot, state, NO_PEERS, np.clip(target, spec.command_low, spec.command_high), held_back)
+    around = _crowd() if crowded else {}
+    return _step(robot, state, NO_PEERS, np.clip(target, spec.command_low, spec.command_high), held_back, **around)
+
+
+def _crowd() -> dict[str, Any]:
+    """As many things and people as a team file and a tracker may say there are, all out of reach."""
+    rng = np.random.default_rng(0)
+
+    def places(count: int, nearest_m: float) -> np.ndarray:
+        angle, away = rng.uniform(-np.pi, np.pi, count), nearest_m + rng.uniform(0.0, 2.0, count)
+        return np.stack([away * np.cos(angle), away * np.sin(angle), rng.uniform(0.0, 2.0, count)], axis=-1)
+
+    level, ones = np.tile([1.0, 0.0, 0.0, 0.0], (THINGS, 1)), np.ones(THINGS)
+    things = Obstacles(places(THINGS, 1.5), level, np.full((THINGS, 3), 0.1), 0.0 * ones, 0.0 * ones, ones > 0.0)
+    people = Peers(places(PEOPLE, 4.0), np.zeros((PEOPLE, 3)), np.zeros(PEOPLE), np.ones(PEOPLE, bool))
+    return {"obstacles": things, "people": people}
 
 
 def _standing(robot: str) -> tuple[RobotState, np.ndarray]:
@@ -230,6 +248,7 @@ _CASES: dict[str, Callable[[bool], Callable[[int], None]]] = {
     **{f"drone, {n} neighbours": partial(_drone_step, n) for n in (0, 4, 16)},
     "arm, panda at rest": partial(_joint_step, "panda", 0.0),
     "arm, panda at 0.3 of its speed": partial(_joint_step, "panda", 0.3),
+    f"arm, panda, {THINGS} things and {PEOPLE} people": partial(_joint_step, "panda", 0.3, crowded=True),
     "humanoid, g1": partial(_joint_step, "g1", 0.0),
 }
 _PROBLEMS: dict[str, Callable[[], tuple[Solver, list[Problem]]]] = {

@@ -5,7 +5,7 @@ else the task varies stays as it is. The task's scripted controller flies beside
 is no fault of the policy.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,9 +37,8 @@ class Plant(NamedTuple):
     own: bool = False
 
     def __str__(self) -> str:
-        if self.own:
-            return "the model's own loop, no delay"
-        return f"gains x{self.gain:g}, rotors {self.lag_s * 1e3:g} ms, delay {self.delay_s * 1e3:g} ms"
+        """As in the head of the table: gains, rotors, delay."""
+        return "model's own loop" if self.own else f"x{self.gain:g} {self.lag_s * 1e3:g} ms {self.delay_s * 1e3:g} ms"
 
 
 PLANTS = (
@@ -57,6 +56,21 @@ def bench_transfer(
     ValueError for a policy that is not of a team of one kind of drone.
     """
     rows: dict[str, Any] = {}
+    for name, runner, task in _flights(policies):
+        for shield in (False, True):
+            title = f"{name}, {'with' if shield else 'without'} shield; gains, rotors, delay"
+            rows[title] = fly_plants(runner, task, worlds, shield)
+            on_progress()
+    return {"worlds": worlds, "policies": rows}
+
+
+def count_turns(policies: Sequence[Path]) -> int:
+    """How often `bench_transfer` reports progress."""
+    return 2 * sum(1 for _ in _flights(policies))
+
+
+def _flights(policies: Sequence[Path]) -> Iterator[tuple[str, BundleRunner | None, TaskCfg]]:
+    """Each policy, and once for each of their tasks its scripted controller (None)."""
     scripted: set[str] = set()
     for file in policies:
         runtime = PolicyRuntime.load(file)
@@ -64,16 +78,10 @@ def bench_transfer(
         robot = load_robot(runtime.contract.robot.name)
         if robot.flight is None or robot.flight.rate_loop is None or len(task.groups) > 1:
             raise ValueError(f"{file}: transfer is measured for a team of one kind of drone, not of {robot.name}")
-        flights: dict[str, BundleRunner | None] = {str(file): BundleRunner(runtime)}
+        yield str(file), BundleRunner(runtime), task
         if task.group.baseline is not None and task.name not in scripted:
-            flights[f"scripted controller of {task.name}"] = None
             scripted.add(task.name)
-        for name, runner in flights.items():
-            for shield in (False, True):
-                found = fly_plants(runner, task, worlds, shield)
-                rows[f"{name}, {'with' if shield else 'without'} shield"] = found
-                on_progress()
-    return {"worlds": worlds, "policies": rows}
+            yield f"scripted controller of {task.name}", None, task
 
 
 def fly_plants(runner: BundleRunner | None, task: TaskCfg, worlds: int, shield: bool) -> dict[str, dict[str, float]]:

@@ -103,6 +103,14 @@ class Chain:
 
 def load_chain(spec: RobotSpec, frame: str) -> Chain:
     """The chain to `frame` of `spec.frames`. Raises ValueError for what the spec or its MJCF does not have."""
+    return _chain(spec, way_to(spec, frame))
+
+
+def way_to(spec: RobotSpec, frame: str) -> list[ET.Element]:
+    """Bodies below the base, their joints, and the site at last, in the order in which one passes them.
+
+    Raises ValueError for what the spec or its MJCF does not have.
+    """
     if frame not in spec.frames:
         known = ", ".join(spec.frames) or "none"
         raise ValueError(f"robot {spec.name!r} has no frame {frame!r}; it has: {known}")
@@ -117,7 +125,7 @@ def load_chain(spec: RobotSpec, frame: str) -> Chain:
     if way is None:
         wanted = f"site {spec.frames[frame]!r} of frame {frame!r}"
         raise ValueError(f"robot {spec.name!r}: {wanted} is not below body {spec.base_body!r} in {spec.mjcf.name}")
-    return _chain(spec, way)
+    return way
 
 
 def _way(body: ET.Element, site: str) -> list[ET.Element] | None:

@@ -146,22 +146,15 @@ class _Found:
     def body(self, body: ET.Element, link: int, pose: np.ndarray, slack: float) -> None:
         """A body at `pose` in `link`, which slides may move by up to `slack` m to either side."""
         for joint in body.findall("joint"):
-            axis, place = unit(numbers(joint, "axis", "0 0 1")), numbers(joint, "pos", "0 0 0")
             if joint.get("type", "hinge") == "slide":
-                low, high = numbers(joint, "range", "0 0")
-                middle = 0.5 * (low + high) - float(joint.get("ref", "0"))
-                pose, slack = pose @ _pose(np.eye(3), middle * axis), slack + 0.5 * (high - low)
+                pose, beyond = slid(pose, joint)
+                slack += beyond
                 continue
-            x, y, z = axis
-            cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-            # The body turns about `place`: to it, turn, and back.
-            there, back = _pose(np.eye(3), place), _pose(np.eye(3), -place)
-            turns = (np.eye(3) + cross @ cross, 1.0), (cross, 0.0), (-cross @ cross, 0.0)
-            parts = [pose @ there @ _pose(turn, np.zeros(3), corner) for turn, corner in turns]
+            parts = hinge_parts(pose, joint)
             if (name := joint.get("name", "")) not in self.spec.channel_names:
                 raise ValueError(f"robot {self.spec.name!r}: joint {name!r} moves a link, and no channel positions it")
             channel = self.spec.channel_names.index(name)
-            self.links.append((body.get("name", ""), link, channel, *(part @ back for part in parts)))
+            self.links.append((body.get("name", ""), link, channel, *parts))
             link, pose = len(self.links), np.eye(4)
         first = len(self.capsules)
         for geom in body.findall("geom"):
@@ -169,7 +162,7 @@ class _Found:
         if slack and len(self.capsules) > first + 1:  # of a finger's parts one
             self.capsules[first:] = [_around(self.capsules[first:])]
         for child in body.findall("body"):
-            self.body(child, link, pose @ _placed(child), slack)
+            self.body(child, link, pose @ placed(child), slack)
 
     def geom(self, geom: ET.Element, link: int, pose: np.ndarray, slack: float) -> None:
         """The capsule that a collision shape just fits into; a visual one is passed over."""
@@ -191,7 +184,7 @@ class _Found:
             ends = numbers(element, "fromto", "").reshape(2, 3)
         else:
             along = half * np.eye(3)[axis]
-            ends = (_placed(element) @ np.array([[*along, 1.0], [*-along, 1.0]]).T).T[:, :3]
+            ends = (placed(element) @ np.array([[*along, 1.0], [*-along, 1.0]]).T).T[:, :3]
         ends = ends @ pose[:3, :3].T + pose[:3, 3]
         self.capsules.append((link, ends, float(radius) + slack, slack > 0.0))
 
@@ -207,13 +200,31 @@ def _around(capsules: list[tuple[int, np.ndarray, float, bool]]) -> tuple[int, n
     return capsules[0][0], middle + np.array([[share.min()], [share.max()]]) * along, radius, True
 
 
+def hinge_parts(pose: np.ndarray, joint: ET.Element) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What 1, sine and cosine of a hinge's angle are multiplied by (4, 4), in sum the pose behind it; `pose` before."""
+    (x, y, z), place = unit(numbers(joint, "axis", "0 0 1")), numbers(joint, "pos", "0 0 0")
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    # The body turns about `place`: to it, turn, and back.
+    there, back = _pose(np.eye(3), place), _pose(np.eye(3), -place)
+    turns = (np.eye(3) + cross @ cross, 1.0), (cross, 0.0), (-cross @ cross, 0.0)
+    still, sine, cosine = (pose @ there @ _pose(turn, np.zeros(3), corner) @ back for turn, corner in turns)
+    return still, sine, cosine
+
+
+def slid(pose: np.ndarray, joint: ET.Element) -> tuple[np.ndarray, float]:
+    """The pose (4, 4) behind a slide in the middle of its range, and by how much m that reaches to either side."""
+    low, high = numbers(joint, "range", "0 0")
+    middle = 0.5 * (low + high) - float(joint.get("ref", "0"))
+    return pose @ _pose(np.eye(3), middle * unit(numbers(joint, "axis", "0 0 1"))), 0.5 * (high - low)
+
+
 def _pose(turn: np.ndarray, pos: np.ndarray, corner: float = 1.0) -> np.ndarray:
     pose = np.zeros((4, 4))
     pose[:3, :3], pose[:3, 3], pose[3, 3] = turn, pos, corner
     return pose
 
 
-def _placed(element: ET.Element) -> np.ndarray:
+def placed(element: ET.Element) -> np.ndarray:
     """Pose (4, 4) of a body or shape in the body that it is in."""
     if unread := sorted(UNREAD.intersection(element.keys())):
         name = f"{element.tag} {element.get('name', '')!r}"

@@ -1,8 +1,6 @@
 """What a contract holds, written into a document: `make docs` fills `docs/contract.md` from the schema."""
 
-import re
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.json import schema
@@ -10,23 +8,17 @@ from msgspec.json import schema
 from deploy.contract import Contract, TensorSpec
 from deploy.contract.tensor_specs import object_tensor_specs, peer_tensor_specs, state_tensor_specs
 from deploy.contract.types import FRAMES
+from phalanx.markdown import table
 
-BLOCK = re.compile(r"(<!-- (contract|inputs|frames) -->\n).*?(<!-- end -->)", re.DOTALL)
 JOINTS, OBJECT = 0, "box"
 
 
-def write_contract_document(path: Path) -> None:
-    """Replace what stands between the marks by what the code gives; ValueError without marks."""
-    text = path.read_text(encoding="utf-8")
-    if not BLOCK.search(text):
-        raise ValueError(f"{path}: no lines '<!-- contract -->' and '<!-- end -->' to write between")
-    path.write_text(with_contract(text), encoding="utf-8")
-
-
-def with_contract(text: str) -> str:
-    """The document with the tables that the code gives now."""
+def contract_part(name: str) -> str:
+    """The tables that the code gives now: `contract`, `inputs` or `frames`; ValueError for another name."""
     parts = {"contract": _structures, "inputs": _inputs, "frames": _frames}
-    return BLOCK.sub(lambda found: f"{found[1]}{parts[found[2]]()}{found[3]}", text)
+    if name not in parts:
+        raise ValueError(f"mark {name!r} is none of {', '.join(parts)}")
+    return parts[name]()
 
 
 def _structures() -> str:
@@ -40,7 +32,7 @@ def _structures() -> str:
         rows = (
             (f"`{f}`" + ("" if f in needed else " (may be left out)"), _kind(p), _about(p)) for f, p in fields.items()
         )
-        tables.append(f"### {name}\n\n{found[name]['description']}\n\n{_table(('field', 'kind', 'meaning'), rows)}")
+        tables.append(f"### {name}\n\n{found[name]['description']}\n\n{table(('field', 'kind', 'meaning'), rows)}")
     return "\n".join(tables)
 
 
@@ -72,14 +64,14 @@ def _kind(part: Mapping[str, Any]) -> str:
 
 
 def _about(part: Mapping[str, Any]) -> str:
-    return part.get("description", "").replace("<", "&lt;").replace("|", "\\|")
+    return part.get("description", "").replace("<", "&lt;")
 
 
 def _inputs() -> str:
     joints = (t for t in state_tensor_specs(1) if t.frame == "joint")
     named = [*state_tensor_specs(JOINTS), *object_tensor_specs(OBJECT), *peer_tensor_specs()]
     rows = [*(_input(t, "batch x joints") for t in joints), *(_input(t, " x ".join(map(str, t.shape))) for t in named)]
-    return _table(("input", "shape", "kind", "unit", "frame", "meaning"), rows)
+    return table(("input", "shape", "kind", "unit", "frame", "meaning"), rows)
 
 
 def _input(tensor: TensorSpec, shape: str) -> tuple[str, ...]:
@@ -87,9 +79,4 @@ def _input(tensor: TensorSpec, shape: str) -> tuple[str, ...]:
 
 
 def _frames() -> str:
-    return _table(("frame", "what it is"), ((f"`{name}`", text) for name, text in FRAMES.items()))
-
-
-def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [columns := tuple(columns), ("---",) * len(columns), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return table(("frame", "what it is"), ((f"`{name}`", text) for name, text in FRAMES.items()))

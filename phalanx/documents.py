@@ -1,11 +1,12 @@
 """Documents that `make docs` writes from the code: all tasks, and all ways to randomise a world."""
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from phalanx.catalogue import describe_task, in_words, sections_of, team_in_words, when
+from phalanx.markdown import table
 from policies.task_data import first_sentence
 from sim import randomisation
 from sim.task import TaskCfg
@@ -50,13 +51,13 @@ def tasks_document(tasks: Sequence[TaskCfg]) -> str:
     rows = [
         (f"[{t['name']}](#{t['name']})", team_in_words(t), f"{t['episode_s']:g} s", t["summary"]) for t in described
     ]
-    parts = [TASKS, _table(("task", "team", "episode", "what is learned"), rows)]
+    parts = [TASKS, table(("task", "team", "episode", "what is learned"), rows)]
     for task in described:
         summary, team = (text[:1].upper() + text[1:] for text in (task["summary"], team_in_words(task)))
         parts.append(f"## {task['name']}")
         parts.append(f"{summary}. {team}, episodes of {task['episode_s']:g} s at {task['control_hz']:g} Hz.")
-        parts += [f"**{section.title}**\n\n{_table(section.columns, section.rows)}" for section in sections_of(task)]
-    return "\n\n".join(parts) + "\n"
+        parts += [f"**{section.title}**\n\n{table(section.columns, section.rows)}" for section in sections_of(task)]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
 def randomisation_document(tasks: Sequence[TaskCfg]) -> str:
@@ -67,11 +68,6 @@ def randomisation_document(tasks: Sequence[TaskCfg]) -> str:
         for f, uses in found.items()
     ]
     uses = [(f"`{f.__name__}`", *use) for f, uses in found.items() for use in uses]
-    functions = _table(("function", "what differs", "tasks"), rows)
-    ranges = _table(("function", "task", "range", "when"), uses)
-    return f"{RANDOMISATION}\n{functions}\n\n## Ranges\n\n{ranges}\n"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+    functions = table(("function", "what differs", "tasks"), rows)
+    ranges = table(("function", "task", "range", "when"), uses)
+    return f"{RANDOMISATION}\n{functions}\n## Ranges\n\n{ranges}"

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -77,6 +78,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """`colcon test` runs the tests of the robot side: it gives its package's name as a prefix, and no marker."""
     if config.getoption("junitprefix") == "phalanx" and not config.getoption("markexpr"):
         config.option.markexpr = "ros"
+
+
+@pytest.hookimpl(trylast=True)  # after what failed was kept
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """xdist writes a test's group behind its name: `--last-failed` looks for it with and without."""
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        failed = cache.get("cache/lastfailed", {})
+        cache.set("cache/lastfailed", {**failed, **{re.sub(r"@[\w/-]+$", "", name): True for name in failed}})
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

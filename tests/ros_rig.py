@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from forked_nodes import ForkedProcesses
 from nav_msgs.msg import Odometry
 from patience import patience
 from sensor_msgs.msg import JointState
@@ -20,7 +21,7 @@ from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.bring_up import BringUp
 from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.polling import Mailbox
-from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import empty_state, read_motion, read_odometry
 from ros_nodes.messages.joints import CommandConverter
@@ -102,9 +103,10 @@ class Rig:
         file.write_text(json.dumps({node: {"ros__parameters": v} for node, v in values.items()}))
         domain_id = free_domain_id()
         environment = ros_environment(domain_id)
-        self.processes = Processes([CONFIG, file], folder / "logs", environment)
+        self.processes = ForkedProcesses([CONFIG, file], folder / "logs", environment)
         self._operator = operator(team, domain_id, environment, commands or ["goal_pos"])
         self.series = folder / "series"
+        self.stamps_ns: list[int] = []  # of the commands that were watched
 
     def __enter__(self) -> "Rig":
         self.node: MissionNode
@@ -181,9 +183,20 @@ class Rig:
                 cycle += 1
                 act(now)
             while (taken := self.commands[robot].take()) is not None:
-                commands.append(converter.read(taken[0])[0])
+                command, stamp_ns = converter.read(taken[0])
+                commands.append(command)
+                self.stamps_ns.append(stamp_ns)
             time.sleep(0.001)
         return commands
+
+    def watch_until(
+        self, robot: str, happens: Callable[[], bool], within_s: float, act: Callable[[float], None] = lambda t: None
+    ) -> None:
+        """`watch` until `happens`, no longer than `within_s` of a quiet machine."""
+        until = time.monotonic() + patience(within_s)
+        while not happens():
+            assert time.monotonic() < until, f"{robot}: {self.node.shields}"
+            self.watch(robot, 0.1, act)
 
     def fly(
         self, robot: str, duration_s: float, act: Callable[[float], None] = lambda t: None

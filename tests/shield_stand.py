@@ -88,3 +88,10 @@ class Stand:
         self.run(self.params.ramp_s + 0.1)
         assert self.modes[-1] in (Mode.NOMINAL, Mode.FILTERED)
         return self
+
+
+def tilt_rad(stand: Stand) -> float:
+    """How far the robot leans."""
+    matrix = np.zeros(9)
+    mujoco.mju_quat2Mat(matrix, stand.data.qpos[3:7])
+    return float(np.arccos(min(matrix[8], 1.0)))

@@ -102,8 +102,9 @@ def test_an_action_that_is_no_number_is_refused_in_one_line(bad):
 
 
 @pytest.mark.slow
-def test_stable_baselines3_learns_with_every_robot_a_row_of_its_own():
+def test_stable_baselines3_learns_with_every_robot_a_row_of_its_own(tmp_path, monkeypatch):
     sb3 = pytest.importorskip("stable_baselines3")
+    monkeypatch.setenv("SB3_LOGDIR", str(tmp_path))
     from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
     from sim.adapters.stable_baselines3 import TeamVecEnv

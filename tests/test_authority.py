@@ -1,5 +1,6 @@
 """Who has the robot: one arms, starts, lands and stops it as a person would, in real physics."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import mujoco
@@ -44,6 +45,9 @@ class Operated(Flight):
             mujoco.mj_step(self.scene.model, self.data)
         self.modes.append(report.mode)
         return command, report
+
+    def measured(self, age_s: float):
+        return replace(self.state(), age=np.array(age_s))
 
     def ask(self, what: str) -> str:
         return self.authority.arm() if what == "arm" else self.authority.ask(what, self.now_s)
@@ -141,6 +145,15 @@ def test_a_short_silence_is_held_and_a_lasting_one_lands_and_is_a_fault_until_ac
     assert drone.authority.state is State.FAULT and "request" in drone.authority.reason
     assert "FAULT" in drone.ask("arm")
     assert not drone.ask("reset") and drone.authority.state is State.DISARMED
+    drone.step(state=drone.measured(0.008))
+    assert not drone.ask("arm"), "the first cycle after a reset knows the robot's state"
+
+
+def test_after_a_pause_of_the_shield_the_first_measurement_counts_though_it_is_older_than_the_end_of_the_pause():
+    drone = Operated()
+    drone.fly(0.1)
+    drone.step(dt_s=0.7, state=drone.measured(0.008))
+    assert not drone.ask("arm")
 
 
 def test_a_robot_whose_state_is_missing_for_a_moment_is_not_landed_before_its_start():
@@ -165,6 +178,31 @@ def test_without_an_estimate_nothing_is_armed_and_a_policy_that_stays_silent_is_
     assert drone.authority.state is State.STARTING and drone.height > 0.6
     drone.fly(9.0)
     assert drone.authority.state is State.FAULT and "15 s" in drone.authority.reason and drone.height < 0.05
+
+
+def test_a_policy_that_says_why_it_requests_nothing_is_quoted():
+    drone = Operated()
+    drone.fly(0.2)
+    assert not drone.ask("arm") and not drone.ask("start")
+    drone.authority.policy_waits = "no current message of objects: box"
+    drone.fly(25.0)
+    assert drone.authority.state is State.FAULT
+    assert drone.authority.reason == "not started within 15 s: no current message of objects: box"
+
+
+def test_an_arm_waits_for_its_operator_for_as_long_as_its_policy_does():
+    spec = load_robot("ur5e")
+    home = np.array([joint.home for joint in spec.joints])
+    arm = OperatedStand(spec).run(0.1)
+    arm.authority.arm()
+    arm.authority.ask("start", arm.now_s)
+    arm.authority.policy_waits = "waiting for operator command on goal"
+    arm.run(17.0)
+    assert arm.authority.state is State.STARTING
+    assert arm.authority.reason == arm.report.reason == "waiting for operator command on goal"
+    arm.authority.policy_waits = ""
+    arm.run(0.2, request=home)
+    assert arm.authority.state is State.POLICY
 
 
 class OperatedStand(Stand):

@@ -192,7 +192,18 @@ def test_envpool_runs_beside_ours():
     assert reach["physics"]["EnvPool"]["timestep"] == 0.005
 
 
+@pytest.fixture
+def single_precision():
+    """JAX is put back: cbfpy has it compute in double precision, with which no engine in this process would run."""
+    import jax
+
+    before = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("single_precision")
 @pytest.mark.skipif(importlib.util.find_spec("cbfpy") is None, reason="needs the extra [bench]")
 def test_the_shield_is_measured_free_and_held_back_beside_solvers_of_the_same_rows(monkeypatch):
     monkeypatch.setattr(shield, "STEPS", 20)

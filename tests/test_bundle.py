@@ -198,7 +198,7 @@ def test_inputs_that_only_one_side_has_are_refused(exported, tmp_path):
         save_bundle(onnx_bytes, without, probes, tmp_path / "policy.onnx")
     robot = replace(contract.robot, joint_names=("elbow",))
     joint = TensorSpec("joint_pos", ("batch", 1), "float32", "rad", "joint", "angle")
-    more = replace(contract, robot=robot, plant=None, inputs=(*contract.inputs, joint))
+    more = replace(contract, robot=robot, plant=None, format="phalanx-policy/2", inputs=(*contract.inputs, joint))
     with pytest.raises(BundleError, match="'joint_pos' is not in the graph"):
         save_bundle(onnx_bytes, more, probes, tmp_path / "policy.onnx")
 

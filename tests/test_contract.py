@@ -42,6 +42,7 @@ def of_version_1(contract: Contract) -> str:
     """The JSON of a contract as programs before version 2 wrote it."""
     data = json.loads(contract_to_json(contract)) | {"format": "phalanx-policy/1"}
     data["role"] = data.pop("group")
+    del data["plant"]
     return json.dumps(data)
 
 
@@ -60,11 +61,12 @@ def test_a_file_from_when_every_hold_was_latched_is_supervised_as_today():
 
 
 def test_a_group_was_called_role_in_version_1():
+    unstated = {"plant": None, "format": "phalanx-policy/2"}
     contract = make_contract(group="drone")
-    assert contract_from_json(of_version_1(contract)) == contract
+    assert contract_from_json(of_version_1(contract)) == make_contract(group="drone", **unstated)
     data = json.loads(of_version_1(contract))
     del data["role"], data["objects"]  # as files were written before there were any
-    assert contract_from_json(json.dumps(data)) == make_contract(group="")
+    assert contract_from_json(json.dumps(data)) == make_contract(group="", **unstated)
     with pytest.raises(ContractError, match="contract: object contains unknown field 'role'"):
         contract_from_json(edited("role", "drone"))
 
@@ -216,4 +218,19 @@ def test_the_format_has_a_name_and_a_version():
 def test_a_file_of_version_2_stated_no_plant():
     data = json.loads(contract_to_json(make_contract())) | {"format": "phalanx-policy/2"}
     del data["plant"]
-    assert contract_from_json(json.dumps(data)) == make_contract(plant=None)
+    assert contract_from_json(json.dumps(data)) == make_contract(plant=None, format="phalanx-policy/2")
+
+
+def test_a_file_of_version_3_without_its_plant_is_refused():
+    data = json.loads(contract_to_json(make_contract()))
+    del data["plant"]
+    with pytest.raises(ContractError, match="plant: phalanx-policy/3 states it, phalanx-policy/2 does not"):
+        contract_from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("delay", [[0.02, 0.01], [-0.01, 0.01]])
+def test_delays_of_the_plant_are_least_and_most(delay):
+    data = json.loads(contract_to_json(make_contract()))
+    data["plant"]["sensor_delay_s"] = delay
+    with pytest.raises(ContractError, match=rf"plant.sensor_delay_s: {delay[0]} to {delay[1]}: wanted 0 <= least"):
+        contract_from_json(json.dumps(data))

@@ -9,7 +9,8 @@ from msgspec.json import schema
 from deploy.bundle import load_bundle
 from deploy.contract import Contract
 from phalanx.commands.inspect import inspect
-from phalanx.contract_document import with_contract, write_contract_document
+from phalanx.contract_document import contract_part
+from phalanx.markdown import with_parts, write_parts
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "contract.md"
@@ -17,12 +18,12 @@ DOCUMENT = ROOT / "docs" / "contract.md"
 
 def test_the_document_is_what_the_code_gives(tmp_path):
     text = DOCUMENT.read_text(encoding="utf-8")
-    assert with_contract(text) == text, "run: make docs"
+    assert with_parts(text, contract_part) == text, "run: make docs"
     stale = text.replace("| `peers_valid` |", "| `peers_ok` |")
-    assert with_contract(stale) == text != stale
+    assert with_parts(stale, contract_part) == text != stale
     (tmp_path / "empty.md").write_text("nothing")
-    with pytest.raises(ValueError, match=r"empty.md: no lines '<!-- contract -->'"):
-        write_contract_document(tmp_path / "empty.md")
+    with pytest.raises(ValueError, match=r"empty.md: no lines '<!-- NAME -->'"):
+        write_parts(tmp_path / "empty.md", contract_part)
 
 
 def test_the_schema_is_printed_and_describes_what_a_name_does_not_say(capsys):

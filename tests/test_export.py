@@ -1,7 +1,6 @@
 """From training to a verified file: what was trained is what the file does, alone and in teams of any size."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -136,8 +135,9 @@ def test_a_run_that_is_not_there_is_no_parity(bundle_path: Path, tmp_path: Path)
 
 
 def test_the_team_that_was_trained_is_flown_even_when_others_are_asked_for(bundle_path: Path):
-    result = verify(bundle_path, VerifyCfg(num_worlds=2, teams=(1,)))
-    assert result["teams"].keys() == {"1", "4"} and "shielded_success_4" in result["failed"]
+    lenient = VerifyCfg(num_worlds=2, teams=(1,), min_success=0.0, max_shielded_collisions=1.0)
+    result = verify(bundle_path, lenient)
+    assert result["teams"].keys() == {"1", "4"} and result["verdict"] == "verified"
     assert result["teams"]["1"]["min_separation_m"] is None
     with pytest.raises(ValueError, match="teams = 0"):
         VerifyCfg(teams=(2, 0))
@@ -169,8 +169,7 @@ def test_one_hundred_periods_of_a_pair_and_of_a_crowd(bundle_path: Path, run_dir
 
 
 def test_verdict_names_the_gates_that_fail(bundle_path: Path, run_dir: Path):
-    cfg = VerifyCfg(num_worlds=4, parity_worlds=1, teams=(2, 4))
-    result = verify(bundle_path, cfg, run_dir)
+    result = verify(bundle_path, VerifyCfg(num_worlds=2, parity_worlds=1, teams=(2,)), run_dir)
     assert json.loads(json.dumps(result)) == json.loads(json.dumps(result, allow_nan=False))
     assert result["verdict"] == "refused"  # nobody learns this task in two iterations
     assert "shielded_success_4" in result["failed"]
@@ -178,14 +177,12 @@ def test_verdict_names_the_gates_that_fail(bundle_path: Path, run_dir: Path):
     assert {"success_rate", "collision_rate", "shielded_collision_rate", "min_separation_m"} <= result["teams"][
         "2"
     ].keys()
-    lenient = replace(cfg, teams=(4,), min_success=0.0, max_shielded_collisions=1.0)
-    assert verify(bundle_path, lenient)["verdict"] == "verified"
 
 
 def test_the_gate_is_what_the_starts_have_shown_not_what_they_gave():
-    """Eight of eight starts show no more than 0.68: an untrained, lucky policy is no proof of 0.95."""
+    """Two of two starts show no more than 0.34: an untrained, lucky policy is no proof of 0.95."""
     path = Path(__file__).parent.parent / "zoo" / "hover.onnx"
-    result = verify(path, VerifyCfg(num_worlds=8, parity_worlds=1))
+    result = verify(path, VerifyCfg(num_worlds=2, parity_worlds=1))
     assert result["teams"]["1"]["shielded_success_rate"] == 1.0
     (gate,) = (gate for gate in result["gates"] if gate["name"] == "shielded_success_1")
     assert gate["value"] == result["teams"]["1"]["shielded_success_interval"][0] < 0.7 and not gate["passed"]

@@ -9,7 +9,8 @@ from deploy.shield import make_shield_params
 from deploy.shield.drone.guarantee import BOUNDS, attitude_loop, used_of_buffer
 from deploy.shield.guarantees import make_guarantee
 from hardware import load_robot, robot_names
-from phalanx.guarantees import with_guarantees
+from phalanx.guarantees import guarantee_part
+from phalanx.markdown import with_parts
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "shield.md"
 DRONES = [name for name in robot_names() if load_robot(name).flight is not None]
@@ -18,7 +19,7 @@ DRONES = [name for name in robot_names() if load_robot(name).flight is not None]
 def test_the_document_holds_what_the_code_guarantees_of_every_robot():
     text = DOCUMENT.read_text(encoding="utf-8")
     assert all(f"<!-- shield of {name} -->" in text for name in robot_names())
-    assert with_guarantees(text) == text, "run: make docs"
+    assert with_parts(text, guarantee_part) == text, "run: make docs"
 
 
 def test_a_parameter_that_changes_changes_what_is_guaranteed():

@@ -11,6 +11,7 @@ import torch
 
 from hardware import Joint, RobotSpec, load_robot, robot_names
 from hardware.kinematics import load_chain, worked_out_once
+from hardware.lever import load_lever
 from hardware.rotation import multiply, products, rotate_inverse
 from sim.baselines.ik import joint_velocity, pose_error
 
@@ -108,6 +109,15 @@ def test_any_tree_of_hinges_and_slides_stands_and_moves_as_in_mujoco(seed, role,
 @pytest.mark.parametrize(("name", "role"), FRAMES)
 def test_every_frame_of_every_robot_stands_and_moves_as_in_mujoco(name, role):
     agrees(load_robot(name), role, 0)
+
+
+@pytest.mark.parametrize("name", [name for name in robot_names() if "tool" in load_robot(name).frames])
+def test_the_lever_of_a_tool_is_a_row_of_its_jacobian(name):
+    spec, draw = load_robot(name), np.random.default_rng(0)
+    chain, lever = load_chain(spec, "tool"), load_lever(spec, "tool")
+    for up in (np.array([0.0, 0.0, 1.0]), draw.normal(size=3)):
+        pos = draw.uniform(-3.0, 3.0, len(spec.joints))
+        np.testing.assert_allclose(lever.rise(pos, up), up @ chain.jacobian(pos)[:3], atol=1e-12)
 
 
 @pytest.mark.parametrize("array", [np.asarray, torch.from_numpy])

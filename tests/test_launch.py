@@ -20,7 +20,7 @@ from ros_rig import standing
 from ros_nodes.lifecycle.bring_up import CONFIGURE, BringUp
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.mission.deploy import CONFIG, operator
-from ros_nodes.mission.launch_arguments import mission_for, names_in, robot_for, seed_in
+from ros_nodes.mission.launch_arguments import mission_for, names_in, seed_in
 from ros_nodes.mission.mission import Order, load_mission, save_mission
 from ros_nodes.mission.prepare import PARAMETERS, PLAN, prepare
 
@@ -50,18 +50,12 @@ def test_an_argument_that_cannot_be_is_named(read, text, says):
         read(text)
 
 
-def test_the_robot_is_what_the_policy_is_for_unless_said_otherwise():
-    assert robot_for(REACH) == robot_for(REACH, "panda") == "panda"
-    with pytest.raises(ValueError, match="'panda', this robot has 'ur5e'"):
-        robot_for(REACH, "ur5e")
-    with pytest.raises(ValueError, match="no such file"):
-        robot_for("nowhere.onnx")
-
-
 def test_a_mission_needs_a_policy_for_every_robot(tmp_path):
     assert {member.bundle for member in mission_for(HOVER, "", 3, 0).team} == {HOVER}
     with pytest.raises(ValueError, match="cf1 has no policy: give bundle:="):
         mission_for("", "", 3, 0)
+    with pytest.raises(ValueError, match="no such file"):
+        mission_for("nowhere.onnx", "", 3, 0)
     with pytest.raises(ValueError, match="'panda', only drones swap places: give mission:="):
         mission_for(REACH, "", 1, 0)
     named = mission_for(HOVER, "", 2, 0)

@@ -11,7 +11,6 @@ import pytest
 from parity import measure_parity
 
 from deploy.bundle import load_bundle, self_test
-from deploy.contract import FORMAT
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from policies.evaluation.evaluate import evaluate
@@ -28,7 +27,7 @@ OLD = Path(__file__).parent / "old_version"
 
 def test_an_old_file_is_read_and_flown():
     runtime = PolicyRuntime.load(OLD / "hover.onnx", load_robot("crazyflie"))
-    assert runtime.contract.format == FORMAT and runtime.contract.group == ""
+    assert runtime.contract.format == "phalanx-policy/2" and runtime.contract.group == ""
     result = evaluate(BundleRunner(runtime), runtime.contract.task, 4)
     assert result.success_rate < 1.0 and result.mean_return != 0.0  # hardly trained
 

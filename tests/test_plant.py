@@ -93,6 +93,13 @@ def test_the_plant_survives_json_and_a_joint_that_the_robot_has_not_is_refused()
         contract_from_json(json.dumps(data))
 
 
+def test_a_file_that_leaves_out_how_its_drone_flies_is_refused():
+    contract = hover_contract()
+    bare = msgspec.structs.replace(contract, plant=msgspec.structs.replace(contract.plant, flight={}))
+    with pytest.raises(RobotMismatchError, match=r"does not state flight\.\w+, which this robot has"):
+        check_robot(bare, CRAZYFLIE)
+
+
 def test_the_ranges_of_a_task_are_stated():
     ranges = {(r.event, r.parameter): (r.low, r.high, r.varies) for r in CONTRACT.plant.trained_ranges}
     assert ranges["gains", "stiffness"] == (0.9, 1.1, "stiffness")
@@ -124,7 +131,7 @@ def test_runtime_and_verify_refuse_another_plant_and_a_file_without_one_is_a_war
     for load in (lambda: PolicyRuntime.load(file, CRAZYFLIE), lambda: verify(file)):
         with pytest.raises(RobotMismatchError, match=r"slow.onnx: is for flight.rotor_time_constant_s from 0.0594 to"):
             load()
-    save_pd_bundle(tmp_path / "old.onnx", pd_contract(plant=None))
+    save_pd_bundle(tmp_path / "old.onnx", pd_contract(plant=None, format="phalanx-policy/2"))
     with pytest.warns(
         UserWarning, match=r"old.onnx: states no plant, .*: gains, .* are not compared with this robot"
     ) as said:
@@ -163,6 +170,6 @@ def test_inspect_prints_the_plant_and_what_a_robot_may_have(tmp_path, capsys):
         "gains stiffness 0.9 .. 1.1 stiffness",
     ):
         assert said in words, said
-    save_pd_bundle(tmp_path / "old.onnx", pd_contract(plant=None))
+    save_pd_bundle(tmp_path / "old.onnx", pd_contract(plant=None, format="phalanx-policy/2"))
     inspect(tmp_path / "old.onnx")
     assert "states no plant" in " ".join(capsys.readouterr().out.split())

@@ -92,6 +92,7 @@ def test_an_arm_is_held_until_it_is_asked_for_something(rig):
     rig.node.send("panda_1", {"lift": np.array([0.9])})  # refused: that is not asked either
     commands = rig.watch("panda_1", 1.0, tracker.say)
     assert len(commands) > 40 and rig.mode("panda_1") == "HOLD"
+    assert rig.node.shields[0].reason == "waiting for operator command on commands/lift"
     np.testing.assert_allclose(joints.now(), HOME, atol=0.01)
     rig.node.send("panda_1", {"lift": np.array([0.0])})
     turned(rig, tracker, joints, 0, 0.4)
@@ -104,6 +105,7 @@ def test_an_arm_follows_a_tracked_cube_and_holds_when_nobody_tracks_it(rig):
         turned(rig, tracker, joints, 0, tracker.bearing)
     rig.watch("panda_1", 1.5)  # the tracker is silent
     assert rig.mode("panda_1") == "HOLD"
+    assert "ms old: no current message of objects: cube" in rig.node.shields[0].reason
     before = joints.now()
     rig.watch("panda_1", 0.5)
     np.testing.assert_allclose(joints.now(), before, atol=0.01)

@@ -6,18 +6,29 @@ import pytest
 
 pytest.importorskip("rclpy")
 from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.mission import arming
 from ros_nodes.mission.arming import STEADY_S, arm
+from ros_nodes.nodes.operator_node import _arm
 
 
 class Asked:
     """Two robots whose shields say that their policies fly them."""
 
     def __init__(self):
-        self.team, self.refusals = ["cf1", "cf2"], {}
+        self.team, self.refusals, self.said = ["cf1", "cf2"], {}, list[str]()
         self.shields = [ShieldMode("NOMINAL", state="POLICY")] * 2
 
     def update(self) -> None:
         """Nothing changes."""
+
+    def ask(self, robot: str, what: str) -> None:
+        """Nothing comes of it."""
+
+    def get_logger(self) -> "Asked":
+        return self
+
+    def error(self, text: str) -> None:
+        self.said.append(text)
 
     def spin_once(self, timeout_sec: float) -> None:
         time.sleep(timeout_sec)
@@ -34,3 +45,52 @@ def test_a_time_in_which_nobody_looked_is_no_steady_flight():
 
     arm(asked, asked, watch)
     assert time.monotonic() - stopped_until_s[0] > 0.95 * STEADY_S
+
+
+def test_an_operator_says_what_is_missing_and_goes_on_when_it_is_there(monkeypatch):
+    monkeypatch.setattr(arming, "ARM_S", 0.2)
+    flies, asked = ShieldMode("NOMINAL", state="POLICY"), Asked()
+    waits = ShieldMode("HOLD", "waiting for operator command on /cf2/goal", state="STARTING")
+    asked.shields = [flies, waits]
+
+    def watch() -> None:
+        if len(asked.said) == 2:
+            asked.shields = [flies, flies]
+
+    _arm(asked, asked, watch)
+    why = "cf2: its policy did not get it within 0.2 s (STARTING: waiting for operator command on /cf2/goal)"
+    assert asked.said == [why, why]
+    asked.shields = [flies, ShieldMode("ESTOP", "emergency stop", state="STOPPED")]
+    _arm(asked, asked, lambda: None)
+    assert asked.said[2:] == ["cf2 is STOPPED: emergency stop; a person arms and starts it again"]
+
+
+@pytest.mark.parametrize(("state", "reason"), [("LANDING", "on request"), ("ARMED", "held on request")])
+def test_a_robot_that_a_person_landed_or_held_is_left_to_them_while_another_waits(state, reason):
+    asked, orders = Asked(), []
+    asked.ask = lambda robot, what: orders.append((robot, what))
+    asked.shields = [ShieldMode("LAND", reason, state=state), ShieldMode("OFF", "no state yet", state="DISARMED")]
+
+    def watch() -> None:
+        if ("cf2", "arm") in orders:
+            asked.shields = [asked.shields[0], ShieldMode("NOMINAL", state="POLICY")]
+
+    _arm(asked, asked, watch)
+    assert ("cf2", "arm") in orders and not [order for order in orders if order[0] == "cf1"]
+    assert asked.said == [f"cf1 is {state}: {reason}; a person arms and starts it again"]
+
+
+def test_a_robot_that_falls_again_and_again_is_left_to_a_person(monkeypatch):
+    monkeypatch.setattr(arming, "STEADY_S", 0.05)
+    asked, orders = Asked(), []
+    after = {"arm": "ARMED", "start": "FAULT", "reset": "DISARMED"}
+
+    def ask(robot: str, what: str) -> None:
+        orders.append(what)
+        asked.shields = [asked.shields[0], ShieldMode("DAMP", "tilted by 1.4 rad", state=after[what])]
+
+    asked.ask = ask
+    asked.shields = [ShieldMode("NOMINAL", state="POLICY"), ShieldMode("OFF", state="DISARMED")]
+    _arm(asked, asked, lambda: None)
+    assert orders.count("reset") == arming.RESETS
+    assert asked.said == ["cf2 lost its policy 11 times: tilted by 1.4 rad; a person arms and starts it again"]

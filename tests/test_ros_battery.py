@@ -51,6 +51,11 @@ def test_a_robot_with_a_low_battery_is_not_armed_and_it_shows(tmp_path):
         assert found[-1].level == DiagnosticStatus.WARN and "battery at 12 %" in found[-1].message
         values = {v.key: v.value for v in found[-1].values}
         assert values["battery [%]"] == "12" and values["state"] == "DISARMED"
+        rig.ask("cf1", "estop")
+        while found[-1].level != DiagnosticStatus.ERROR:
+            assert time.monotonic() < until, found[-1].message
+            rig.executor.spin_once(timeout_sec=0.1)
+        assert "STOPPED (ESTOP): emergency stop; battery at 12 %" in found[-1].message
         with monitoring(["cf1"], rig.node.context.get_domain_id()) as monitor:
             until = time.monotonic() + patience(8.0)
             while not (monitor.heard and monitor.snapshot()["robots"][0]["battery"]):

@@ -169,7 +169,7 @@ def test_a_velocity_is_forgotten_when_it_is_not_said_again(monkeypatch):
 def test_a_velocity_in_another_frame_is_refused(monkeypatch):
     with operated(CRAZYFLIE, (VELOCITY,), monkeypatch) as (inbox, operator, _):
         inbox.start(state_of(CRAZYFLIE))
-        publisher = operator.create_publisher(TwistStamped, "/r1/cmd_vel", qos.SENSOR)
+        publisher = next(p for p in operator.publishers if p.topic_name == "/r1/cmd_vel")
         for frame, taken in (("odom", False), ("r1/base_link", True)):
             message = TwistStamped()
             message.header.frame_id, message.twist.linear.x = frame, 0.5
@@ -185,3 +185,22 @@ def test_a_command_that_its_message_cannot_carry_is_refused_at_once(monkeypatch)
     with pytest.raises(ValueError, match=r"'velocity': has shape \('batch', 2\), its message has 3 numbers"):  # noqa: SIM117
         with operated(CRAZYFLIE, (planar,), monkeypatch):
             pass
+
+
+def test_while_two_steer_a_robot_it_obeys_neither_and_says_so(monkeypatch):
+    with operated(CRAZYFLIE, (VELOCITY,), monkeypatch) as (inbox, operator, _):
+        inbox.start(state_of(CRAZYFLIE))
+        forward, message = np.array([0.5, 0.0, 0.0]), TwistStamped()
+        message.twist.linear.x = -0.5
+        receive(inbox, lambda c: c["velocity"][0] == 0.5, lambda: operator.send("r1", {"velocity": forward}))
+        second = operator.create_publisher(TwistStamped, "/r1/cmd_vel", qos.MEASURED)
+
+        def both() -> None:
+            operator.send("r1", {"velocity": forward})
+            second.publish(message)
+
+        receive(inbox, lambda c: c["velocity"][0] == 0.0, both)
+        assert inbox.warning == "two publish on cmd_vel: no velocity is obeyed"
+        # One that says nothing any more, such as one that was killed, is in the way for a second only.
+        receive(inbox, lambda c: c["velocity"][0] == 0.5, lambda: operator.send("r1", {"velocity": forward}))
+        assert not inbox.warning

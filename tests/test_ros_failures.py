@@ -134,6 +134,25 @@ def test_a_mode_travels_as_a_key_whatever_its_reason_says():
 
 
 @pytest.mark.parametrize(
+    ("state", "mode", "level"),
+    [
+        (State.DISARMED, Mode.OFF, DiagnosticStatus.OK),
+        (State.POLICY, Mode.FILTERED, DiagnosticStatus.OK),
+        (State.POLICY, Mode.HOLD, DiagnosticStatus.WARN),
+        (State.LANDING, Mode.LAND, DiagnosticStatus.WARN),
+        (State.FAULT, Mode.OFF, DiagnosticStatus.ERROR),
+        (State.STOPPED, Mode.ESTOP, DiagnosticStatus.ERROR),
+    ],
+)
+def test_diagnostics_have_the_level_of_the_robot(state, mode, level):
+    status = ShieldStatus("cf1", 0.5)
+    status.update(0.0, state, "why", ShieldReport(mode, "why", 1.0, (), 0.0), 0.1)
+    found, message, values = status.summary()
+    assert found == level and values["state"] == state.name
+    assert message == ("" if level == DiagnosticStatus.OK else f"{state.name} ({mode.name}): why")
+
+
+@pytest.mark.parametrize(
     ("told", "expected_ms"),
     [
         ([(0.0, "NOMINAL"), (5.1, "HOLD")], 100.0),

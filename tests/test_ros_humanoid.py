@@ -11,15 +11,19 @@ pytest.importorskip("torch")
 import torch
 from bundle_fixture import export_onnx, make_contract, torch_step
 from ros_rig import Rig, standing
+from test_ros_surroundings import Tracker
 from torch import nn
 
 from deploy.bundle.probes import Probes, record_sequence
 from deploy.contract import CommandSpec, Contract, TeamSpec, make_plant, robot_interface
 from deploy.contract.tensor_specs import TensorSpec, state_tensor_specs
+from deploy.shield.joints.way import BODY_M
 from hardware import load_robot
 from hardware.types import ActuatorCommand
 from policies.export.save import save_bundle
 from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.messages.scene import Obstacle, Scene
+from ros_nodes.mission.prepare import surroundings_of
 
 pytestmark = [pytest.mark.ros, pytest.mark.alone]
 SPEC = load_robot("g1")
@@ -67,6 +71,35 @@ def save(path: Path) -> None:
     inputs = {name: rng.uniform(-0.3, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
     probes = Probes((record_sequence(torch_step(policy, promised), inputs, {}),))
     save_bundle(export_onnx(policy, promised), promised, probes, path)
+
+
+def test_a_walking_humanoid_stands_before_a_wall_of_its_team_file_and_before_a_person(tmp_path):
+    mission = standing([[0.0, 0.0, SPEC.home_height_m, 0.0]], SPEC)
+    scene = Scene(obstacles=(Obstacle("wall", (1.7, 0.0, 1.0, 0.0), (0.2, 6.0, 2.0)),))
+    around = {"surroundings": surroundings_of(mission.team[0], mission, scene)}
+    given = {"/g1_1/shield": around, "/simulated_robots": around}
+    zoo = Path(__file__).parents[1] / "zoo/velocity.onnx"
+    with Rig(tmp_path, bundle=zoo, mission=mission, parameters=given, commands=["velocity"]) as rig:
+        rig.start("simulated_robots", "g1_1/shield", "g1_1/policy")
+        tracker, places = Tracker(rig), []
+
+        def walk(m_s: float, *people: tuple[float, float, float]) -> None:
+            rig.node.send("g1_1", {"velocity": np.array([m_s, 0.0, 0.0])})
+            tracker.say(*people)
+            places.append(rig.state("g1_1")[0].base_pos.copy())
+
+        rig.fly("g1_1", 1.0, lambda _: walk(0.0))
+        rig.watch("g1_1", 4.5, lambda _: walk(0.6))
+        assert 0.3 < places[-1][0] < 1.6 - BODY_M and places[-1][2] > 0.9 * SPEC.home_height_m
+        rig.node.update()
+        assert any(said.reason.startswith("wall is ") for said in rig.node.changes["g1_1"])
+        rig.node.changes["g1_1"].clear()
+        behind = places[-1][0] - 2.0
+        rig.restart("g1_1", lambda _: walk(0.0))
+        rig.watch("g1_1", 4.5, lambda _: walk(-0.4, (behind, 0.0, 1.2)))
+        rig.node.update()
+        assert any(said.reason.startswith("person_0 is ") for said in rig.node.changes["g1_1"])
+        assert behind + BODY_M + 0.4 < places[-1][0] < behind + 1.95 and places[-1][2] > 0.9 * SPEC.home_height_m
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,12 @@ import pytest
 from patience import patience
 
 pytest.importorskip("rclpy")
+import rclpy
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from ros_rig import Rig
 from sensor_msgs.msg import Joy
 
+from ros_nodes.lifecycle.bring_up import CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.joystick import Joystick
@@ -94,3 +96,10 @@ def test_a_goal_moves_from_where_the_robot_is(tmp_path):
         np.testing.assert_allclose(places[0], [0.5, -0.5, 1.0], atol=0.1)
         assert 0.5 < places[-1, 0] - places[0, 0] < 1.6  # half a metre a second
         np.testing.assert_allclose(places[:, 1], places[0, 1])
+        second = rclpy.create_node("joystick", namespace="/cf1", context=team.node.context)
+        for transition in (DEACTIVATE, CLEAN_UP):
+            team.transition(transition, "cf1/joystick")
+        with pytest.raises(BringUpError, match="/cf1/joystick refused to configure"):
+            team.transition(CONFIGURE, "cf1/joystick")
+        assert "another joystick steers cf1 already: end it first" in team.processes.log_of("cf1_joystick").read_text()
+        second.destroy_node()

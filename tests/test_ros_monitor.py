@@ -15,11 +15,18 @@ import pytest
 from patience import patience
 
 pytest.importorskip("rclpy")
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.node import Node
 from rich.console import Console
 from ros_rig import SPEC, Rig
 
+from deploy.shield.authority import State
+from deploy.shield.supervisor import Mode, ShieldReport
 from phalanx.commands.monitor import render
-from ros_nodes.lifecycle.processes import free_domain_id
+from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.messages import qos
+from ros_nodes.messages.diagnostics import ShieldStatus
 
 pytestmark = pytest.mark.ros
 
@@ -125,6 +132,33 @@ def test_nobody_to_watch_is_said_in_one_line():
     done = run(command(free_domain_id(), "--once", "--json", "--wait-s", "0.5"))
     assert done.returncode == 1 and json.loads(done.stdout)["robots"] == []
     assert "nothing was heard of any robot within 0.5 s" in done.stderr
+
+
+def test_once_waits_for_those_who_come_later_and_says_who_is_not_heard():
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node = Node("shields", context=context)
+
+        def speak(name: str, peers: list[str]) -> None:
+            status = ShieldStatus(name, 0.5)
+            status.update(0.0, State.DISARMED, "", ShieldReport(Mode.OFF, "", 1.0, (), 0.0), 0.0)
+            publisher = node.create_publisher(DiagnosticArray, f"/{name}/status", qos.HISTORY)
+            publisher.publish(status.message(time.time_ns(), dict.fromkeys(peers)))
+
+        speak("cf1", ["cf2", "cf3"])
+        watching = subprocess.Popen(
+            command(domain_id, "--once", "--json", "--wait-s", "9"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        until = time.monotonic() + patience(20.0)
+        while node.count_subscribers("/cf1/status") == 0:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        time.sleep(1.0)
+        speak("cf2", [])
+        shown, said = watching.communicate(timeout=patience(30))
+        node.destroy_node()
+    assert [robot["robot"] for robot in json.loads(shown)["robots"]] == ["cf1", "cf2"]
+    assert watching.returncode == 1 and b"nothing was heard of cf3 within 9 s" in said
 
 
 def keep(screen: int, shown: bytearray) -> None:

@@ -61,10 +61,9 @@ def test_the_mission_tells_how_it_goes(flown):
     assert [p["event"] for p in progress if p.get("event")] == ["goals", "goals", "policy of cf1 killed"]
     last = [p for p in progress if p["phase"] == "mission"][-1]
     assert np.isfinite(last["positions"]).all() and last["modes"][0] in ("LAND", "OFF")
-    assert result["landed"] and [e["to"] for e in result["events"] if e["robot"] == "cf2"][-2:] == [
-        "LANDING",
-        "DISARMED",
-    ]
+    assert result["landed"] and [e["to"] for e in result["events"] if e["robot"] == "cf2" and e["from"] != e["to"]][
+        -2:
+    ] == ["LANDING", "DISARMED"]
     assert json.loads((out / "mission.json").read_text()) == result
     with np.load(out / "flight.npz") as flight:
         assert flight["pos"].shape == (len(flight["t"]), 2, 3)
@@ -135,8 +134,7 @@ def test_a_node_goes_through_its_life_twice(pd_bundle, tmp_path):
         rig.watch("cf1", 1.5)
         assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
         rig.ask("cf1", "land")
-        rig.watch("cf1", 4.0)
-        assert rig.authority("cf1") == "DISARMED"
+        rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 4.0)
         for transition in (DEACTIVATE, CLEAN_UP):
             rig.transition(transition, "cf1/policy", "cf1/shield")
         rig.watch("cf1", 0.1)  # what was on its way
@@ -193,6 +191,7 @@ def test_a_process_that_dies_unasked_ends_the_mission_and_is_named(pd_bundle, tm
             for pid in children(str(tmp_path), "cf1/shield"):  # other teams may fly beside this one
                 os.kill(int(pid), signal.SIGKILL)
 
-    with pytest.raises(DeployError, match="cf1_shield ended with code -9"):
+    with pytest.raises(DeployError, match="cf1_shield ended with code -9") as died:
         run_swap(pd_bundle, tmp_path / "out", robots=1, kill_after_s=None, on_progress=sabotage)
+    assert [(e["robot"], e["to"]) for e in died.value.events][:2] == [("cf1", "DISARMED"), ("cf1", "ARMED")]
     assert not children(str(tmp_path))

@@ -1,6 +1,7 @@
 """Whoever publishes a goal is heard, or the log says why not; whoever listens to sensors hears them."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -62,6 +63,24 @@ def test_a_goal_of_rviz_arrives_and_a_latched_one_from_before(monkeypatch):
             assert time.monotonic() < end, "who comes late does not hear what was said before"
             time.sleep(0.01)
         assert taken[0].pose.position.x == 2.0
+
+
+def test_a_goal_of_a_program_that_ends_at_once_arrives(monkeypatch):
+    """As of `ros2 topic pub --once`: it waits for a listener, speaks once, and is gone after a tenth of a second."""
+    with operated(CRAZYFLIE, (GOAL_POS,), monkeypatch) as (inbox, _, robot):
+        inbox.start(state_of(CRAZYFLIE))
+        domain = int(os.environ["ROS_DOMAIN_ID"])
+        with quiet_context(domain, ros_environment(domain)) as context:
+            person = rclpy.create_node("person", context=context)
+            publisher, end = person.create_publisher(PoseStamped, TOPIC, RVIZ), time.monotonic() + patience(5.0)
+            while publisher.get_subscription_count() < 1:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            publisher.publish(goal(1.5))
+            time.sleep(0.1)
+            person.destroy_node()
+        time.sleep(0.5)  # it is gone
+        assert inbox.update(robot.clock.now_ns())["goal_pos"][0] == 1.5
 
 
 def test_what_was_said_later_stands_whoever_said_it_and_nothing_is_heard_twice(monkeypatch):
@@ -132,10 +151,13 @@ def test_a_bag_holds_every_goal_once(tmp_path):
                 assert time.monotonic() < end
                 time.sleep(0.01)
             publisher.publish(goal(1.0))
-        time.sleep(1.0)
+        time.sleep(2.5)
+        shutil.copytree(tmp_path / "bag", tmp_path / "killed" / "bag")  # as it is left by who is killed now
         team.transition(DEACTIVATE, "recorder")
-    with AnyReader([tmp_path / "bag"]) as bag:
-        assert {c.topic: c.msgcount for c in bag.connections}["/cf1/goal"] == 2
+    for folder in (tmp_path, tmp_path / "killed"):
+        with AnyReader([folder / "bag"]) as bag:
+            assert {c.topic: c.msgcount for c in bag.connections}["/cf1/goal"] == 2
+            assert [c.topic for c, _, _ in bag.messages()].count("/cf1/goal") == 2
 
 
 def test_every_node_says_once_a_second_how_it_is(tmp_path):

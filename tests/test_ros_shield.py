@@ -1,5 +1,7 @@
 """The shield node against a policy that is hostile, a peer that is silent, and its own death."""
 
+import os
+import signal
 import threading
 import time
 
@@ -17,6 +19,7 @@ from ros_nodes.lifecycle.bring_up import ACTIVATE, DEACTIVATE, BringUpError
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import OdometryWriter, set_stamp
 from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.mission.failures import events
 
 pytestmark = pytest.mark.ros
 LOW, HIGH = np.float32(SPEC.command_low), np.float32(SPEC.command_high)
@@ -85,6 +88,7 @@ def test_garbage_is_never_forwarded_and_ends_in_a_fallback(rig):
     ]
     commands = rig.watch("cf1", 1.0, lambda t: garbage[int(t / 0.02) % len(garbage)]())
     assert len(commands) > 40
+    assert rig.stamps_ns == sorted(rig.stamps_ns) and time.time_ns() - rig.stamps_ns[-1] < 1e9
     assert all(is_sane(command) for command in commands)
     assert rig.mode("cf1") in FALLBACK
     assert np.linalg.norm(rig.state("cf1")[0].base_pos - [0, 0, 1]) < 0.4
@@ -115,8 +119,16 @@ def test_a_short_gap_of_requests_is_held_and_told_and_the_policy_goes_on(rig):
     rig.watch("cf1", 0.25)  # silence
     rig.watch("cf1", 1.0, lambda t: requests.good())
     assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
-    (hold,) = (mode for mode in rig.node.changes["cf1"] if mode.mode in FALLBACK)
+    hold, *_ = (mode for mode in rig.node.changes["cf1"] if mode.mode in FALLBACK)
     assert hold.mode == "HOLD" and not hold.latched and "request" in hold.reason
+    assert rig.node.shields[0].last_delay.endswith("ms: the policy was late")
+    os.kill(rig.processes.pid("cf1_shield"), signal.SIGSTOP)
+    time.sleep(0.3)
+    os.kill(rig.processes.pid("cf1_shield"), signal.SIGCONT)
+    rig.watch("cf1", 0.5, lambda t: requests.good())
+    rig.node.update()
+    late = [event["reason"] for event in events(rig.node.changes, 0)]
+    assert any("no command for 3" in reason and "shield's process stood still" in reason for reason in late), late
 
 
 def test_estop_stops_and_only_a_person_resets(rig):
@@ -160,13 +172,13 @@ def test_nothing_is_sent_before_somebody_arms_and_a_flying_shield_is_not_deactiv
         rig.watch("cf1", 0.5, lambda t: requests.good())
         assert rig.state("cf1")[0].base_pos[2] < 0.05
         rig.ask("cf1", "start")
-        rig.watch("cf1", 6.0, lambda t: requests.good())
-        assert rig.authority("cf1") == "POLICY" and rig.state("cf1")[0].base_pos[2] > 0.6
+        rig.watch_until("cf1", lambda: rig.authority("cf1") == "POLICY", 6.0, lambda t: requests.good())
+        rig.watch_until("cf1", lambda: rig.state("cf1")[0].base_pos[2] > 0.6, 6.0, lambda t: requests.good())
         with pytest.raises(BringUpError, match="refused to deactivate"):
             rig.transition(DEACTIVATE, "cf1/shield")
         rig.ask("cf1", "land")
-        rig.watch("cf1", 7.0, lambda t: requests.good())
-        assert rig.authority("cf1") == "DISARMED" and rig.state("cf1")[0].base_pos[2] < 0.05
+        rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 7.0, lambda t: requests.good())
+        assert rig.state("cf1")[0].base_pos[2] < 0.05
         rig.transition(DEACTIVATE, "cf1/shield")
 
 

@@ -1,26 +1,29 @@
 """Shields as real processes know what is around: obstacles of the team file, people of a tracker, an arm's links."""
 
+import math
 import time
 
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-from geometry_msgs.msg import Pose, PoseArray
+from geometry_msgs.msg import Point, Pose, PoseArray
 from nav_msgs.msg import Odometry
+from rclpy.serialization import serialize_message
 from ros_rig import SPEC, Rig, standing
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
 from test_ros_shield import Requests
 
-from deploy.shield.joints.links import arm_obstacles
+from deploy.shield.joints.arm_obstacles import arm_obstacles
 from deploy.shield.obstacles import outward
 from hardware import load_robot
 from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import OdometryWriter, empty_state, set_stamp
+from ros_nodes.messages.conversion import MessageError, OdometryWriter, empty_state, set_stamp, write_poses
 from ros_nodes.messages.joints import CommandConverter, JointConverter
-from ros_nodes.messages.people import velocities
+from ros_nodes.messages.people import nearest_people, read_people, velocities
 from ros_nodes.messages.scene import Obstacle, Scene
 from ros_nodes.messages.subscriptions import place
 from ros_nodes.mission.prepare import surroundings_of
@@ -35,8 +38,11 @@ class Tracker:
     """Says where people are, at 20 Hz."""
 
     def __init__(self, rig: Rig):
-        self._publisher = rig.node.create_publisher(PoseArray, "/people", qos.MEASURED)
+        self._rig, self._publisher = rig, rig.node.create_publisher(PoseArray, "/people", qos.MEASURED)
         self._due_s = 0.0
+
+    def close(self) -> None:
+        self._rig.node.destroy_publisher(self._publisher)
 
     def say(self, *people: tuple[float, float, float]) -> None:
         if time.monotonic() < self._due_s:
@@ -65,6 +71,8 @@ def test_a_drone_keeps_off_a_wall_and_people_and_is_held_when_its_tracker_falls_
         assert rig.fly("cf1", 3.0, at_the_wall)
         ahead = np.array(places)[:, 0]
         assert ahead[-1] > 0.5 and ahead.max() < 0.9 - 0.0975
+        rig.node.update()
+        assert any(said.reason == "wall" for said in rig.node.changes["cf1"])
 
         def while_a_person_comes(t_s: float) -> None:
             at_the_wall(t_s)
@@ -72,6 +80,21 @@ def test_a_drone_keeps_off_a_wall_and_people_and_is_held_when_its_tracker_falls_
 
         rig.watch("cf1", 3.0, while_a_person_comes)
         assert np.linalg.norm(places[-1][:2] - [0.6, -0.8]) > 1.35
+
+        def in_a_crowd(_: float) -> None:
+            at_the_wall(0.0)
+            tracker.say(*[(9.0 + number, 9.0, 1.2) for number in range(120)], (0.6, -0.8, 1.2))
+
+        rig.watch("cf1", 0.5, in_a_crowd)
+        assert "121 people: the 100 nearest count" in rig.processes.log_of("cf1_shield").read_text()
+        assert rig.mode("cf1") in ("FILTERED", "NOMINAL")
+        assert np.linalg.norm(places[-1][:2] - [0.6, -0.8]) > 1.35
+        other = Tracker(rig)
+        rig.watch("cf1", 0.4, in_a_crowd)
+        assert rig.mode("cf1") == "HOLD"
+        assert any("/people has 2 publishers where one is due" in said.reason for said in rig.node.changes["cf1"])
+        other.close()
+        rig.watch("cf1", 0.6, in_a_crowd)
         rig.watch("cf1", 0.9, at_the_wall)
         rig.node.update()
         assert any("no word of people" in said.reason for said in rig.node.changes["cf1"])
@@ -152,6 +175,45 @@ def test_a_drone_is_not_armed_before_it_has_heard_of_bodies_near_keeps_off_and_i
         rig.watch("cf1", 0.8, lambda _: requests.good())
         assert rig.mode("cf1") == "HOLD"
         assert any("panda_1, g1_1 not heard for over 0.3 s" in said.reason for said in rig.node.changes["cf1"])
+
+
+def test_a_message_of_people_is_read_as_it_was_written_and_what_is_none_is_refused():
+    message = PoseArray(poses=[Pose() for _ in range(3)])
+    message.header.frame_id = "world"
+    set_stamp(message.header.stamp, 5_000_000_001)
+    write_poses(message, np.arange(21.0).reshape(3, 7), 5_000_000_001)
+    stamp_ns, pos = read_people(serialize_message(message))
+    assert stamp_ns == 5_000_000_001
+    np.testing.assert_array_equal(pos, np.arange(21.0).reshape(3, 7)[:, :3])
+    message.poses[1].position.y = 1e300
+    for poses, frame, says in (
+        (message.poses, "world", "people that are not finite, or beyond 10000 m"),
+        ([Pose(position=Point(x=math.nan))], "world", "not finite"),
+        ([], "cf1/base_link", "people in the frame 'cf1/base_link': must be 'world'"),
+    ):
+        wrong = PoseArray(poses=poses, header=Header(frame_id=frame, stamp=message.header.stamp))
+        with pytest.raises(MessageError, match=says):
+            read_people(serialize_message(wrong))
+    with pytest.raises(MessageError, match="without a stamp"):
+        read_people(serialize_message(PoseArray()))
+    message.poses = []
+    assert read_people(serialize_message(message))[1].shape == (0, 3)
+    message.poses = [Pose()] * 3
+    whole = bytes(serialize_message(message))
+    for damaged in (b"", whole[:30], whole[:-40], whole[:24] + b"\xff" * 8 + whole[32:], b"\x07\x07" + whole[2:20]):
+        with pytest.raises(MessageError):
+            read_people(damaged)
+
+
+def test_of_too_many_people_those_who_are_nearest_are_kept_and_none_where_they_are_not_known():
+    pos = np.random.default_rng(0).uniform(-50.0, 50.0, (1000, 3))
+    own = np.array([3.0, -2.0, 1.0])
+    kept = nearest_people(pos, own, 100)
+    apart = np.linalg.norm(pos[:, :2] - own[:2], axis=-1)
+    np.testing.assert_allclose(np.sort(np.linalg.norm(kept[:, :2] - own[:2], axis=-1)), np.sort(apart)[:100])
+    assert nearest_people(pos, None, 1000) is pos
+    with pytest.raises(MessageError, match="1000 people, and the robot does not know which 100 are nearest"):
+        nearest_people(pos, None, 100)
 
 
 def test_how_fast_people_are_follows_from_who_was_nearest():

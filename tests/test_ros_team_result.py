@@ -15,7 +15,10 @@ from patience import patience
 pytest.importorskip("rclpy")
 from pd_bundle import save_pd_bundle
 
+from deploy.shield.authority import ASKED
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.mission.monitor import SILENT, Change
+from ros_nodes.mission.run_team import TeamLog
 
 pytestmark = pytest.mark.ros
 
@@ -69,7 +72,8 @@ def test_what_ends_it_lands_the_team_and_the_result_tells_who_had_which_robot(fl
     result = printed_and_kept(team, out)
     assert team.returncode == 0 and result["failures"] == [] and result["team"] == ["cf1", "cf2"]
     for robot in result["team"]:
-        states = [event["to"] for event in result["events"] if event["robot"] == robot]
+        changes = [event for event in result["events"] if event["from"] != event["to"]]  # the others are delays
+        states = [event["to"] for event in changes if event["robot"] == robot]
         assert [s for s in states if "(" not in s] == ["DISARMED", "ARMED", "STARTING", "POLICY", "LANDING", "DISARMED"]
         assert result["rates_hz"][robot]["command"]["median"] == pytest.approx(50.0, rel=0.2)
     assert any("shield" in name and 0.0 < share < 1.0 for name, share in result["cores"].items())
@@ -113,7 +117,36 @@ def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_still_lands(fly
     result = printed_and_kept(team, out)
     assert team.returncode == 1
     assert any("ended with code -9" in failure["why"] for failure in result["failures"])
+    page = (out / "report.html").read_text()
+    assert "ended with code -9" in page and all(failure["robot"] in page for failure in result["failures"])
     assert {e["robot"] for e in result["events"] if e["from"] == "LANDING" and e["to"] in ("DISARMED", "FAULT")} == {
         "cf1",
         "cf2",
     }
+
+
+def test_a_shield_that_ended_as_asked_is_no_failure_and_a_robot_that_did_not_come_down_is():
+    class Said(list):
+        """Changes that a monitor heard."""
+
+        def poll(self) -> list[Change]:
+            found, self[:] = list(self), []
+            return found
+
+        def snapshot(self) -> dict:
+            return {"robots": []}
+
+    said = Said()
+    log = TeamLog(said)
+    now_s = time.time()
+    said.append(Change(now_s, "cf2", "POLICY", SILENT, "no status for 5 s"))
+    log.listen()
+    time.sleep(0.01)
+    log.end()
+    now_s = time.time() + 0.01
+    said += [Change(now_s, robot, "POLICY", "LANDING", ASKED) for robot in ("arm1", "cf1", "cf3")]
+    said += [Change(now_s + 1, robot, "LANDING", "DISARMED", "") for robot in ("arm1", "cf3")]
+    said += [Change(now_s + 6, robot, "FAULT", SILENT, "no status for 5 s") for robot in ("arm1", "cf1")]
+    log.listen()
+    failures = {failure["robot"]: failure["why"] for failure in log.result()["failures"]}
+    assert failures == {"cf1": "not down 30 s after it was asked to land", "cf2": f"{SILENT}: no status for 5 s"}

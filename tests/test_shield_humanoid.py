@@ -1,30 +1,18 @@
 """The supervisor of humanoids in real physics: it stands while it can, and damps, never limp, when it falls."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import mujoco
 import numpy as np
 import pytest
-from shield_stand import Stand
+from shield_stand import Stand, tilt_rad
 
-from benchmarks.humanoid_shield import Walkers
-from deploy.bundle import BundleError
-from deploy.runtime import PolicyRuntime
-from deploy.shield import Context, Mode, Shield, make_shield_params, narrowed_limits
+from deploy.shield import Context, Mode, Shield, make_shield_params
 from deploy.shield.joints.guards import check_upright
-from deploy.shield.joints.way import Way
 from deploy.shield.types import NO_PEERS
-from hardware import ActuatorCommand, Peers, RobotState, load_robot
-from policies.threads import single_threaded_torch
+from hardware import ActuatorCommand, RobotState, load_robot
 
 ROBOTS = ("g1", "h1")
-
-
-def tilt_rad(stand: Stand) -> float:
-    matrix = np.zeros(9)
-    mujoco.mju_quat2Mat(matrix, stand.data.qpos[3:7])
-    return float(np.arccos(min(matrix[8], 1.0)))
 
 
 def crouch(stand: Stand) -> np.ndarray:
@@ -245,74 +233,6 @@ def test_a_bad_base_or_joint_state_is_named(fields, reason):
     assert report.mode is Mode.HOLD and reason in report.reason
 
 
-class Walk:
-    """A G1 behind its shield, walking straight on by the zoo's policy, which begins in a `phase` of its gait."""
-
-    def __init__(self, m_s: float, phase: float = 0.4, **changes):
-        spec = load_robot("g1")
-        self.stand = Stand(replace(spec, **changes), **narrowed_limits(spec, POLICY.contract.shield)[0])
-        self.policy, self.command = POLICY, {"velocity": np.array([m_s, 0.0, 0.0])}
-        self.policy.reset()
-        self.policy._graph.inputs["gait_phase"][...] = phase
-
-    def run(self, seconds: float, silent: bool = False) -> set[Mode]:
-        """The modes in that time; a `silent` policy works on, and is not heard."""
-        modes = set()
-        for _ in range(round(seconds / self.stand.dt_s)):
-            asked = self.policy.step(self.stand.state(), NO_PEERS, self.command).requested.target
-            modes.add(self.stand.step(request=None if silent else asked)[1].mode)
-        return modes
-
-
-WALKS = Path(__file__).parents[1] / "zoo/velocity.onnx"
-POLICY = PolicyRuntime.load(WALKS)
-
-
-@pytest.mark.parametrize("m_s", [0.0, 0.3, 0.6, 1.0])
-def test_when_its_policy_dies_as_it_walks_it_slows_down_and_stands(m_s):
-    walk = Walk(m_s)
-    walk.run(1.7 + 0.2 * m_s)
-    before = walk.stand.data.qvel[0]
-    assert before > 0.7 * m_s - 0.1
-    walk.run(3.5, silent=True)
-    assert walk.stand.modes[-1] is Mode.HOLD and tilt_rad(walk.stand) < 0.15
-    assert np.linalg.norm(walk.stand.data.qvel[:2]) < 0.15 and walk.stand.data.qpos[2] > 0.7
-    assert walk.stand.shield.at_rest(Mode.HOLD)
-
-
-def test_without_a_fallback_policy_it_falls_as_it_walks():
-    walk = Walk(0.6, fallback_policy=None)
-    walk.run(1.8)
-    walk.run(2.0, silent=True)
-    assert walk.stand.modes[-1] is Mode.DAMP
-
-
-@pytest.mark.parametrize("periods", [1, 3, 8])
-def test_it_walks_on_when_requests_are_missing_for_a_while(periods):
-    walk = Walk(0.6)
-    walk.run(1.8)
-    modes = walk.run(periods * walk.stand.dt_s, silent=True)
-    assert modes == ({Mode.FILTERED, Mode.HOLD} if periods > 5 else {Mode.FILTERED})
-    began_m = walk.stand.data.qpos[0]
-    modes = walk.run(2.0)
-    assert Mode.DAMP not in modes and walk.stand.modes[-1] in (Mode.NOMINAL, Mode.FILTERED)
-    assert walk.stand.data.qpos[0] - began_m > 0.8
-
-
-def test_a_damaged_fallback_policy_and_one_for_another_robot_are_refused(tmp_path):
-    spec = load_robot("g1")
-    assert spec.fallback_policy is not None
-    damaged = tmp_path / "damaged.onnx"
-    data = bytearray(spec.fallback_policy.read_bytes())
-    data[len(data) // 2] ^= 1
-    damaged.write_bytes(data)
-    with pytest.raises(BundleError, match="was damaged or edited"):
-        Shield(make_shield_params(spec), replace(spec, fallback_policy=damaged))
-    h1 = load_robot("h1")
-    with pytest.raises(BundleError, match="is for robot 'g1', this robot has 'h1'"):
-        Shield(make_shield_params(h1), replace(h1, fallback_policy=spec.fallback_policy))
-
-
 def turned(state: RobotState, pitch: float) -> RobotState:
     quat = np.zeros(4)
     mujoco.mju_mulQuat(quat, state.base_quat, np.array([np.cos(pitch / 2), 0.0, np.sin(pitch / 2), 0.0]))
@@ -394,34 +314,3 @@ def test_a_robot_of_a_new_class_brings_its_own_fallback(tmp_path, monkeypatch):
     np.testing.assert_allclose(sent.target, pose[list(spec.joint_of_channel)], atol=0.05)
     with pytest.raises(ValueError, match="'four_legs' has no 'ThreeLegs'"):
         Shield(make_shield_params(spec), replace(spec, fallback="four_legs:ThreeLegs"))
-
-
-@single_threaded_torch()
-def test_a_robot_that_walks_towards_a_wall_stands_before_it_and_one_that_walks_away_goes_on():
-    walkers = Walkers(speed=0.6, worlds=2, policy=WALKS, push=False)
-    for _ in range(100):
-        walkers.step()
-    walkers.build_wall(0, ahead_m=1.8)
-    walkers.build_wall(1, ahead_m=-0.5)  # behind it: nearer, and not in its way
-    for _ in range(170):
-        walkers.step()
-    ahead, behind = walkers.reports
-    assert ahead.mode is Mode.HOLD and "obstacle_0 is 1." in ahead.reason
-    assert 0.45 < walkers.wall_gap_m()[0] < 1.2 and not walkers.fallen.any()
-    assert behind.mode in (Mode.NOMINAL, Mode.FILTERED) and walkers.wall_gap_m()[1] > 1.5
-
-
-def test_a_person_in_the_way_is_seen_farther_off_the_older_the_word_of_them_is():
-    params = make_shield_params(load_robot("g1"))
-    stand = Stand(load_robot("g1"))
-    state = replace(stand.state(), base_lin_vel=np.array([0.6, 0.0, 0.0]))
-    for age_s, first_m in ((0.0, 1.9), (0.5, 2.7)):
-        way = Way(params, 0.78)
-
-        def said(at_m: float, way: Way = way, age_s: float = age_s) -> str:
-            pos = np.array([[state.base_pos[0] + at_m, state.base_pos[1], 1.0]])
-            people = Peers(pos, np.zeros((1, 3)), np.array([age_s]), np.array([True]))
-            return way.check(state, Context(state, NO_PEERS, people=people), 1.0)
-
-        said(9.0), said(9.0)
-        assert said(first_m + 0.1) == "" and said(first_m - 0.1).startswith("person_0 is ")

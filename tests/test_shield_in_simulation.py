@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from deploy.shield import Context, Mode, Shield, filter_command
-from deploy.shield.joints.links import arm_obstacles
+from deploy.shield.joints.arm_obstacles import arm_obstacles
 from hardware import ActuatorCommand, RobotState
 from phalanx.agents import make_agent
 from policies.evaluation.evaluate import evaluate

@@ -1,5 +1,7 @@
 """Drones behind their filter keep off obstacles, whatever is asked for, with all bounds at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from sim.attack.attackers import View, steer, toward
 from sim.attack.faults import FAULTS
 from sim.attack.team import Team
 
+NAMES = ("shelf", "ball", "pipe", "plate")
 LEVEL = [1.0, 0.0, 0.0, 0.0]
 TURNED = [np.cos(0.4), *(np.sin(0.4) * np.array([0.6, 0.0, 0.8]))]
 THINGS = Obstacles(  # a box, a sphere, a lying capsule, a turned plate
@@ -73,6 +76,37 @@ def test_who_flies_at_an_obstacle_with_all_it_has_stays_off_it(name, fault):
     assert least_m > params.obstacle_m
 
 
+@pytest.mark.parametrize("name", ["crazyflie", "x500"])
+def test_where_two_walls_meet_it_keeps_off_both_and_a_dive_ends_above_the_floor(name):
+    """Walls of obstacles and of the fence, with constant errors: its filter circled there, and let it through."""
+    spec, worlds, size = load_robot(name), 6, {"crazyflie": 1.0, "x500": 2.0}[name]
+    walls = Obstacles(
+        pos=size * np.array([[1.5, 0.0, 1.5], [0.0, 1.5, 1.5]]),
+        quat=np.array([LEVEL, LEVEL]),
+        half=size * np.array([[0.2, 4.0, 2.5], [4.0, 0.2, 2.5]]),
+        radius=np.zeros(2),
+        speed=np.zeros(2),
+        valid=np.ones(2, bool),
+    )
+    low, ways = make_shield_params(spec).geofence_low[2], ([3.0, 3.0, 1.5], [3.0, 3.0, 1.5], [-1.0, -1.0, -9.0])
+    for things, side, goal in zip((walls, None, None), (9.0, 1.3, 9.0), size * np.array(ways), strict=True):
+        high, rng = np.array([side * size, side * size, 9.0]), np.random.default_rng(3)
+        params = make_shield_params(spec, geofence_low=(-9, -9, low), geofence_high=tuple(high))
+        start = size * np.array([-1.0, -1.0, 1.5]) + rng.uniform(-0.02, 0.02, (worlds, 1, 3))
+        team = Team(spec, start, FAULTS["corner, biased"], rng)
+        view, gap_m, out_m = View(spec, params, rng, team.now), np.inf, -np.inf
+        for step in range(250):
+            view.now, view.t_s = team.now, step * team.dt_s
+            nobody = batched_nobody(worlds)
+            around = batched(things, worlds, 1) if things else None
+            context = Context(team.state(), nobody, people=nobody, obstacles=around)
+            sent, _ = filter_command(params, spec, context, toward(view, goal).astype("f4"))
+            seen = team.step(sent)
+            gap_m = min(gap_m, outward(np, seen, things)[1].min()) if things else gap_m
+            out_m = max(out_m, (seen - high).max(), low - seen[..., 2].min())
+        assert out_m < 0.0 and gap_m > params.obstacle_m
+
+
 def batched_nobody(worlds):
     return Peers(np.zeros((worlds, 1, 0, 3)), np.zeros((worlds, 1, 0, 3)), *(np.zeros((worlds, 1, 0)),) * 2)
 
@@ -102,6 +136,27 @@ def test_who_walks_at_a_drone_pushes_it_out_of_its_fence_but_not_far():
     assert (least_m[:2] > 1.5).all() and (least_m[2:] > 0.45).all()
 
 
+def test_who_is_followed_by_a_person_is_not_driven_into_a_box():
+    spec, worlds = load_robot("crazyflie"), 4
+    params, rng = make_shield_params(spec), np.random.default_rng(2)
+    box = Obstacles(*(getattr(THINGS, name)[:1] for name in Obstacles.__slots__))
+    start = np.array([0.5, 0.0, 1.2]) + rng.uniform(-0.05, 0.05, (worlds, 1, 3))
+    team = Team(spec, start, FAULTS["corner"], rng)
+    view, least_m = View(spec, params, rng, team.now), np.inf
+    at, vel = np.tile([-1.5, 0.0, 1.2], (worlds, 1, 1, 1)), np.zeros((worlds, 1, 1, 3))
+    for step in range(200):
+        view.now, view.t_s = team.now, step * team.dt_s
+        way = (view.now.pos[:, :, None] - at) * [1.0, 1.0, 0.0]
+        vel = way / np.maximum(np.linalg.norm(way, axis=-1, keepdims=True), 0.1)
+        at = at + team.dt_s * vel
+        people = Peers(at, vel, np.zeros((worlds, 1, 1)), np.ones((worlds, 1, 1), bool))
+        context = Context(team.state(), batched_nobody(worlds), people=people, obstacles=batched(box, worlds, 1))
+        asked = toward(view, np.array([1.2, 0.0, 1.0]))
+        seen = team.step(filter_command(params, spec, context, asked.astype(np.float32))[0])
+        least_m = min(least_m, outward(np, seen, box)[1].min())
+    assert least_m > params.obstacle_m
+
+
 def test_numpy_and_torch_write_the_same_obstacle_rows():
     state = state_at([0.4, 0.2, 1.1])
     state.base_lin_vel[:] = 0.8, -0.2, 0.1
@@ -128,6 +183,77 @@ def test_a_drone_is_not_armed_where_it_is_too_near():
     assert check_start(params, Context(state_at([1.6, 0.0, 1.0]), NO_PEERS, obstacles=THINGS)) == ""
     near = check_start(params, Context(state_at([-1.0, 0.65, 1.5]), NO_PEERS, obstacles=THINGS))
     assert near == "0.05 m from obstacle_1, at least 0.10 needed"
+    within = Context(state_at([1.1, 0.0, 1.0]), NO_PEERS, obstacles=THINGS, obstacle_names=NAMES)
+    assert check_start(params, within) == "0.10 m inside shelf, at least 0.10 needed"
+
+
+def test_who_is_inside_of_something_is_led_out_of_it_through_its_nearest_face():
+    """A zone that is drawn around a robot that hovers: whatever it asks for, it leaves the zone and stays off it."""
+    spec = load_robot("crazyflie")
+    params, rng = make_shield_params(spec), np.random.default_rng(3)
+    inside = np.array([[1.1, 0.0, 1.0], [1.3, 0.2, 1.2]])
+    team = Team(spec, inside[:, None], FAULTS["corner"], rng)
+    view, things, nobody = View(spec, params, rng, team.now), batched(THINGS, 2, 1), batched_nobody(2)
+    for _ in range(150):
+        view.now = team.now
+        context = Context(team.state(), nobody, people=nobody, obstacles=things)
+        sent, _ = filter_command(params, spec, context, toward(view, inside[:, None]).astype(np.float32))
+        seen = team.step(sent)
+    assert (outward(np, seen[-1], THINGS)[1].min(-1) > params.obstacle_m).all()
+
+
+def test_what_holds_a_drone_back_is_called_by_its_name():
+    spec = load_robot("crazyflie")
+    shield = Shield(make_shield_params(spec), spec)
+    ahead = ActuatorCommand(np.float32([spec.flight.hover_thrust_n, 0, 2.0, 0]))
+    for step in range(60):
+        state = state_at([0.75, 1e-4 * step, 1.0])
+        state.base_lin_vel[0] = 0.6
+        context = Context(state, NO_PEERS, obstacles=THINGS, obstacle_names=NAMES)
+        _, report = shield.step(step * 0.02, context, ahead, 0.005)
+    assert report.mode is Mode.FILTERED and "shelf" in report.active and "shelf" in report.reason
+
+
+def test_hundreds_of_nearer_things_and_people_do_not_hide_the_one_in_the_way():
+    """The command is what it is with that one alone."""
+    spec, rng = load_robot("crazyflie"), np.random.default_rng(4)
+    pos = rng.uniform(-0.3, 0.3, (300, 3)) + np.array([-0.6, 0.0, 1.0])
+    pos[250] = 1.5, 0.0, 1.0
+    level, ones = np.tile(LEVEL, (300, 1)), np.ones(300)
+    many = Obstacles(pos, level, np.full((300, 3), 0.05), 0.0 * ones, 0.0 * ones, ones > 0.0)
+    crowd = Peers(pos[::-1] + np.array([0.0, 20.0, 0.0]), np.zeros((300, 3)), 0.0 * ones, ones > 0.0)
+    ahead = ActuatorCommand(np.float32([spec.flight.hover_thrust_n, 0, 2.0, 0]))
+    names, answers = [f"thing{number}" for number in range(300)], []
+    for last, people in ((slice(250, 251), NO_PEERS), (slice(None), crowd)):
+        around = Obstacles(*(getattr(many, field)[last] for field in Obstacles.__slots__))
+        shield = Shield(make_shield_params(spec), spec)
+        for step in range(60):
+            state = replace(state_at([0.3, 1e-4 * step, 1.0]), base_lin_vel=np.array([2.0, 0.0, 0.0]))
+            context = Context(state, NO_PEERS, people=people, obstacles=around, obstacle_names=names[last])
+            command, report = shield.step(step * 0.02, context, ahead, 0.005)
+        answers.append(command.target)
+        assert "thing250" in report.active
+    np.testing.assert_allclose(*answers, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "at_m", "says"), [("panda", 0.5, "inside bench"), ("g1", 0.75, "from bench, at least 0.45")]
+)
+def test_an_arm_and_a_humanoid_are_not_armed_where_something_is(name, at_m, says):
+    spec = load_robot(name)
+    shield = Shield(make_shield_params(spec), spec)
+    home = np.array([joint.home for joint in spec.joints])
+    level = spec.home_height_m if not spec.fixed_base else 0.0
+    state = replace(state_at([0.0, 0.0, level]), joint_pos=home, joint_vel=0.0 * home)
+    one = [np.array([LEVEL]), np.array([[0.4, 1.0, 0.5]]), np.zeros(1), np.zeros(1), np.ones(1, bool)]
+    reasons = []
+    for far_m in (0.0, 2.0):
+        bench = Obstacles(np.array([[at_m + far_m, 0.0, 0.5]]), *one)
+        context = Context(state, NO_PEERS, obstacles=bench, obstacle_names=["bench"])
+        reasons.append(shield.observe(far_m, context).reason)
+    assert says in reasons[0] and reasons[1] == ""
+    named = "links: obstacle (nearest: bench)" in shield.fallback.row_names(context)
+    assert named is (name == "panda")
 
 
 def test_a_shield_that_has_lost_sight_of_what_is_around_holds_its_robot_and_goes_on_when_it_is_back():

@@ -16,7 +16,8 @@ from deploy.shield import (
     safe_margin,
 )
 from deploy.shield.drone import constraints
-from deploy.shield.drone.constraints import braking_curve, fence_bound
+from deploy.shield.drone.ahead import braking_curve
+from deploy.shield.drone.limits import fence_bound
 from hardware import Peers, RobotState, load_robot
 from hardware.types import ObjectState
 
@@ -94,7 +95,7 @@ def test_braking_for_the_fence_stops_inside_it_from_any_speed_that_the_rows_allo
         pos, vel, dt = np.array([0.0, 0.0, 1.5]), np.zeros(3), 0.002
         pos[axis] = PARAMS.geofence_high[axis] - start
         for _ in range(3000):
-            bound = fence_bound(np, PARAMS, pos, vel)[axis]
+            bound = fence_bound(np, PARAMS, np.stack([pos, vel]))[0, axis]
             vel[axis] += dt * min(6.0, bound)
             pos = pos + dt * vel
             assert pos[axis] < PARAMS.geofence_high[axis] - PARAMS.fence_buffer_m + 1e-3
@@ -183,9 +184,7 @@ def test_bad_parameters_are_named():
 
 def test_a_constraint_on_new_data_is_one_function(monkeypatch):
     """A ball that stands in the way, known to the shield as a tracked object, holds a drone back and is named."""
-    monkeypatch.setattr(constraints, "CONSTRAINTS", list(constraints.CONSTRAINTS))
 
-    @constraints.constraint({"object": constraints.Priority.COLLISION}, each="objects")
     def object_rows(ahead):
         centre = np.stack([np.asarray(thing.pos) for thing in ahead.context.objects.values()])
         away = ahead.pos - centre
@@ -195,6 +194,8 @@ def test_a_constraint_on_new_data_is_one_function(monkeypatch):
         bound = ahead.params.barrier_gain * (opening + allowed) + slope * opening
         return -away / distance[:, None], bound
 
+    added = constraints.Constraint(object_rows, {"object": constraints.Priority.COLLISION}, each="objects")
+    monkeypatch.setattr(constraints, "CONSTRAINTS", [*constraints.CONSTRAINTS, added])
     state, request = robot([0, 0, 1], [0.8, 0, 0]), np.float32([SPEC.flight.hover_thrust_n, 0, 0.6, 0])
     nobody = peers(np.zeros((0, 3)))
     ball = ObjectState(np.array([0.6, 0, 1]), LEVEL, np.zeros(3), np.zeros(3), np.zeros(()))

@@ -237,6 +237,19 @@ def test_a_measurement_that_overtook_another_is_dropped():
     assert report.mode is Mode.LAND
 
 
+@pytest.mark.parametrize("thrust_scale", [0.9, 1.0, 1.1])
+def test_a_drone_that_lands_on_something_stops_its_motors_there_and_not_in_the_air(thrust_scale):
+    flight = Flight(thrust_scale=thrust_scale)
+    flight.shield = Shield(replace(PARAMS, ground_z_m=-0.5), SPEC)  # half a metre below what it lands on
+    flight.after_ramp()
+    for _ in range(600):
+        height_m = flight.state().base_pos[2]
+        flight.step(request=None)
+        if flight.modes[-1] is Mode.OFF:
+            break
+    assert flight.modes[-1] is Mode.OFF and height_m < 0.05
+
+
 def test_on_the_ground_it_waits_with_idle_motors_and_takes_off_when_asked():
     flight = Flight(pos=(0.0, 0.0, 0.018))
     sent, report = flight.fly(1.0, request=None)

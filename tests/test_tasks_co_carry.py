@@ -210,10 +210,10 @@ def test_heading_does_not_matter_to_what_a_robot_sees():
 def test_everything_stays_finite_for_wild_actions_and_repeats_with_the_seed():
     traces = []
     for steps in (round(CO_CARRY.episode_s * 50) + 5, 40):
-        env, generator = make_env(CO_CARRY, 8, seed=7), torch.Generator().manual_seed(0)
+        env, generator = make_env(CO_CARRY, 3, seed=7), torch.Generator().manual_seed(0)
         trace = []
         for _ in range(steps):
-            obs, reward, terminated, truncated, info = env.step(torch.randn(8, 2, 29, generator=generator))
+            obs, reward, terminated, truncated, info = env.step(torch.randn(3, 2, 29, generator=generator))
             assert obs.isfinite().all() and reward.isfinite().all()
             assert not info["terminations"]["unstable"].any()
             assert ((terminated | truncated).any(-1) == info["ended"]).all()

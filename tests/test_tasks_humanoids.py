@@ -125,10 +125,10 @@ def test_lying_down_and_tipping_over_end_the_episode(task):
 def test_everything_stays_finite_for_wild_actions_and_repeats_with_the_seed(task):
     traces = []
     for steps in (round(task.episode_s * 50) + 5, 50):
-        env, generator = make_env(task, 8, seed=7), torch.Generator().manual_seed(0)
+        env, generator = make_env(task, 3, seed=7), torch.Generator().manual_seed(0)
         trace = []
         for _ in range(steps):
-            obs, reward, terminated, truncated, info = env.step(torch.randn(8, 1, 29, generator=generator))
+            obs, reward, terminated, truncated, info = env.step(torch.randn(3, 1, 29, generator=generator))
             assert obs.isfinite().all() and reward.isfinite().all()
             assert all(value.isfinite().all() for value in info["reward_terms"].values())
             assert ((terminated | truncated).any(-1) == info["ended"]).all()

@@ -19,6 +19,7 @@ from ros_nodes.mission.team_file import TeamError, load_team, team_mission
 ZOO = Path(__file__).parent.parent / "zoo"
 HOVER = ZOO / "hover.onnx"
 CF1 = "robots: [{name: cf1, bundle: HOVER}]"
+BALL = "{name: ball%d, pose: [0, 0, 0, 0], radius: 1}"
 
 
 def write(folder, text):
@@ -59,6 +60,20 @@ def test_the_orders_come_from_the_mission_and_the_policies_from_the_team(tmp_pat
     assert len(found.orders) == len(mission.orders)
     with pytest.raises(TeamError, match="mission: is for cf1, cf2; 'cf2' differs"):
         load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], mission: plan.json}"))
+
+
+def test_the_policies_of_a_mixed_team_stand_in_a_team_file_each_in_its_group(tmp_path):
+    text = f"""
+        robots:
+          - {{name: cf1, bundle: {ZOO / "perch-drone.onnx"}, lands_on: arm1}}
+          - {{name: arm1, bundle: {ZOO / "perch-arm.onnx"}, group: arm, base_pose: [1, 0, 0, 0]}}
+        """
+    team = load_team(write(tmp_path, text))
+    mission = team_mission(team)
+    assert [member.group for member in mission.team] == ["drone", "arm"]
+    prepare(mission, tmp_path / "out", team)
+    with pytest.raises(TeamError, match=r"robots\[1\]\.group of arm1: 'drone'; .*perch-arm.onnx is for 'arm'"):
+        load_team(write(tmp_path, text.replace("group: arm", "group: drone")))
 
 
 def test_a_team_flies_only_what_its_keys_signed(tmp_path):
@@ -131,14 +146,31 @@ def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
             f"{CF1}\nscene: {{obstacles: [{{name: a, pos: [0, 0, 0]}}]}}",
             "scene.obstacles[0].pos: unknown; choose from name",
         ),
-        (f"{CF1}\nscene: {{obstacles: [{{name: a, pose: [0, 0, 0, 0]}}]}}", "obstacles[0] a: needs a size or a radius"),
+        (f"{CF1}\nscene: {{obstacles: [{{name: a, pose: [0, 0, 0, 0]}}]}}", "obstacles[0] a: needs a radius above 0"),
         (
             f"{CF1}\nscene: {{obstacles: [{{name: a, pose: [0, 0, 0, 0], radius: -1}}]}}",
             "radius = -1: expected `float` >= 0",
         ),
         (
             f"{CF1}\nscene: {{obstacles: [{{name: a, pose: [.nan, 0, 0, 0], radius: 1}}]}}",
-            "a: [nan, 0.0, 0.0, 0.0, 0.0, 0.0",
+            "scene: obstacles[0] a: nan: every number must be from -10000 to 10000",
+        ),
+        (
+            f"{CF1}\nscene: {{obstacles: [{{name: a, pose: [0, 20000, 0, 0], radius: 1}}]}}",
+            "scene: obstacles[0] a: 20000: every number must be from -10000 to 10000",
+        ),
+        (f"{CF1}\nscene: {{obstacles: [{{name: a, pose: [0, 0, 0, 0], size: [1, 1, 1.0e+308]}}]}}", "a: 1e+308: every"),
+        (
+            f"{CF1}\nscene: {{obstacles: [{{name: a, pose: [0, 0, 0, 0], size: [0, 1, 1]}}]}}",
+            "a: needs a radius above 0, or a size of which no side is 0",
+        ),
+        (
+            f"{CF1}\nscene: {{keep_out: [{{name: a, low: [-.inf, 0, 0], high: [1, 1, 1]}}]}}",
+            "keep_out[0] a: -inf: every",
+        ),
+        (
+            f"{CF1}\nscene: {{obstacles: [{', '.join(BALL % number for number in range(257))}]}}",
+            "scene: 257 obstacles and zones: 256 at most",
         ),
         (
             f"{CF1}\nscene: {{keep_out: [{{name: a, low: [0, 0, 1], high: [1, 1, 1]}}]}}",

@@ -154,3 +154,8 @@ def test_without_a_policy_it_stays_on_the_ground_with_idle_motors():
     for cycle in range(10):
         command, report = shield.step(100.0 + 0.02 * cycle, Context(on_skids, NO_PEERS), None, 0.0)
     assert report.mode is Mode.OFF and command.target[0] == np.float32(SPEC.command_low[0])
+
+
+def test_no_part_of_it_meets_the_ground_inside_its_fence():
+    """At 30 degrees of tilt a leg touched the ground at 0.27 m, where the fence began at 0.1 m: it turned over."""
+    assert make_shield_params(SPEC).geofence_low[2] > SPEC.radius_m

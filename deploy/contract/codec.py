@@ -9,9 +9,9 @@ import msgspec
 from msgspec.inspect import LiteralType, Metadata, StructType, type_info
 
 from deploy.contract.rules import check_rules
-from deploy.contract.types import FORMAT, Contract, ContractError
+from deploy.contract.types import FORMAT, OLDER_FORMAT, Contract, ContractError
 
-OLDEST_FORMAT, OLDER_FORMAT = "phalanx-policy/1", "phalanx-policy/2"
+OLDEST_FORMAT = "phalanx-policy/1"
 LONGEST = 200  # characters of a refused value that are shown
 
 
@@ -37,9 +37,7 @@ def contract_from_json(text: str) -> Contract:
     found = data.get("format") if isinstance(data, dict) else None
     if found == OLDEST_FORMAT:
         data = _upgraded(data)
-    elif found == OLDER_FORMAT:
-        data = data | {"format": FORMAT}
-    elif found != FORMAT:  # said before fields are missed that another version may not have
+    elif found not in (FORMAT, OLDER_FORMAT):  # said before fields are missed that another version may not have
         raise ContractError(f"contract.format: {found!r} is not a version that this program reads ({FORMAT!r})")
     try:
         contract = msgspec.convert(data, Contract)
@@ -50,8 +48,8 @@ def contract_from_json(text: str) -> Contract:
 
 
 def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """A contract of version 1 in the words of this one, its shield's parameters as this one means them."""
-    data = {("group" if name == "role" else name): value for name, value in data.items()} | {"format": FORMAT}
+    """A contract of version 1 in the words of version 2, its shield's parameters as this one means them."""
+    data = {("group" if name == "role" else name): value for name, value in data.items()} | {"format": OLDER_FORMAT}
     if not isinstance(shield := data.get("shield"), dict):
         return data
     if "effort_share" in shield:

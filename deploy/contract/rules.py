@@ -15,7 +15,8 @@ from deploy.contract.tensor_specs import (
     peer_tensor_specs,
     state_tensor_specs,
 )
-from deploy.contract.types import Contract, ContractError, MemorySpec, TensorSpec
+from deploy.contract.types import FORMAT, OLDER_FORMAT, Contract, ContractError, MemorySpec, TensorSpec
+from hardware.plant import DELAYS
 
 
 def check_rules(contract: Contract) -> None:
@@ -25,11 +26,18 @@ def check_rules(contract: Contract) -> None:
     _check_unique("objects", contract.objects)
     _check_unique("memory", (memory.input for memory in contract.memory))
     _check_ranges("robot.channels", ((c.name, c.low, c.high) for c in contract.robot.channels))
+    stated = contract.plant is not None
+    _require(stated == (contract.format == FORMAT), "plant", f"{FORMAT} states it, {OLDER_FORMAT} does not")
     if contract.plant is not None:
         joints, own = tuple(joint.name for joint in contract.plant.joints), contract.robot.joint_names
         _require(joints == own, "plant.joints", f"{list(joints)} are not robot.joint_names, {list(own)}")
         for r in contract.plant.trained_ranges:
             _require(r.low <= r.high, f"plant.trained_ranges.{r.event}", f"low {r.low!r} is above high {r.high!r}")
+        for delay in DELAYS:
+            least, most = getattr(contract.plant, delay)
+            _require(
+                0.0 <= least <= most <= 1.0, f"plant.{delay}", f"{least!r} to {most!r}: wanted 0 <= least <= most <= 1"
+            )
     for field in ("inputs", "outputs", "commands"):
         tensors = getattr(contract, field)
         _check_unique(field, (tensor.name for tensor in tensors))

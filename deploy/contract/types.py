@@ -12,6 +12,7 @@ from deploy.contract.plant import Plant
 from hardware.spec import Fallback, Kind, RobotSpec, Unit
 
 FORMAT: Literal["phalanx-policy/3"] = "phalanx-policy/3"
+OLDER_FORMAT: Literal["phalanx-policy/2"] = "phalanx-policy/2"  # states no plant
 
 FRAMES = {
     "world": "fixed, right-handed, z up; where its origin is and where x points is the operator's choice, the same for "
@@ -146,7 +147,9 @@ class Contract(_Part, frozen=True):
     plant: Annotated[
         Plant | None, Meta(description="what it was trained on; null in files of versions 1 and 2, which did not say")
     ] = None
-    format: Literal["phalanx-policy/3"] = FORMAT
+    format: Annotated[
+        Literal["phalanx-policy/3", "phalanx-policy/2"], Meta(description="the older one states no plant")
+    ] = FORMAT
 
 
 def robot_interface(spec: RobotSpec) -> RobotInterface:

@@ -57,6 +57,9 @@ def check_robot(contract: Contract, spec: RobotSpec, name: str = "policy", warn:
     found, stated = plant_of(spec), allowed_values(contract.plant, contract.robot.mass_kg)
     if missing := [field for field in stated if field not in found and field not in DELAYS]:
         raise RobotMismatchError(f"{name}: is for a robot with {missing[0]}, this robot has none")
+    own_loop = not any("rate_loop" in field for field in stated)  # then the firmware's is none of the policy's
+    if unstated := [field for field in found if field not in stated and not ("rate_loop" in field and own_loop)]:
+        raise RobotMismatchError(f"{name}: does not state {unstated[0]}, which this robot has")
     check_plant(contract, {field: found[field] for field in stated if field in found}, name)
 
 

@@ -14,6 +14,7 @@ START_WITHIN_S = 15.0  # take-off, home or stand-up; then it is given up
 
 IDLE_S = 1.0  # for so long a drone that has come down is sent idle commands: one message may be lost
 ASKED = "on request"  # why a robot lands that is not in trouble
+HELD, PUT_DOWN = "held on request", "disarmed on request"
 
 
 class State(Enum):
@@ -51,6 +52,7 @@ class Authority:
         self.shield, self._start = shield, start or StartCfg()
         self._on_change = on_change or (lambda change: None)
         self.state, self.reason = State.DISARMED, ""
+        self.policy_waits = ""  # why the policy requests nothing, where it says so
         self._unready = "no state yet"  # why it cannot be armed
         self._idle_until_s = 0.0
         self._was_armed = False  # since then an arm is held also while it is disarmed
@@ -75,7 +77,7 @@ class Authority:
         """Take the robot, for the shield; why not, or an empty string. `missing`: what a check found before."""
         if self.state is not State.DISARMED:
             return "" if self.state is State.ARMED else self._refuse("arm")
-        if troubles := [*missing, *filter(None, [self._unready])]:
+        if troubles := dict.fromkeys([*missing, *filter(None, [self._unready])]):
             return "; ".join(troubles)
         self.shield.release()
         self._was_armed = True
@@ -103,6 +105,8 @@ class Authority:
             requested = None
         command, report = self.shield.step(now_s, context, requested, requested_age_s)
         self._mode = report.mode
+        if self.policy_waits and self.state is State.POLICY and "request" in report.reason:
+            report = replace(report, reason=f"{report.reason}: {self.policy_waits}")
         if report.latched and self.state in FLOWN:
             self._trouble = report.reason
             self._become(State.LANDING, report.reason)
@@ -143,16 +147,18 @@ class Authority:
             return None, age_s
         target, there = started
         silent = self.shield.fallback.check_request(requested, age_s)
+        silent = silent and (self.policy_waits or f"waiting for the policy: {silent}")
         if there and not silent:
             self.shield.release()
             self._become(State.POLICY, "started")
             return requested, age_s
-        if now_s - self._starting_since_s > START_WITHIN_S:
+        held_on = there and self.policy_waits and self.shield.fallback.held_disarmed  # an arm may wait for its operator
+        if now_s - self._starting_since_s > START_WITHIN_S and not held_on:
             self._trouble = f"not started within {START_WITHIN_S:g} s: {silent if there else 'not there'}"
             self.shield.land(now_s, self._trouble)
             self._become(State.LANDING, self._trouble)
             return None, age_s
-        self.reason = f"waiting for the policy: {silent}" if there else "on the way"
+        self.reason = silent if there else "on the way"
         return ActuatorCommand(target), float(context.state.age)
 
     def _end_landing(self) -> None:
@@ -171,7 +177,7 @@ class Authority:
         is_up = self._flies and self._mode is not Mode.OFF
         if self.state is not State.ARMED or is_up:
             return self._refuse("disarm", "in the air: land it, or stop it by estop" if is_up else "")
-        self._disarm_now("disarmed on request")
+        self._disarm_now(PUT_DOWN)
         return ""
 
     def _disarm_now(self, reason: str) -> None:
@@ -201,7 +207,7 @@ class Authority:
         if self.state not in ASKS_THE_POLICY and (self.state is not State.LANDING or self._trouble):
             return self._refuse("hold", self._trouble)
         self.shield.release()
-        self._become(State.ARMED, "held on request")
+        self._become(State.ARMED, HELD)
         return ""
 
     def _reset(self, now_s: float) -> str:

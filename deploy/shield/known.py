@@ -51,7 +51,7 @@ class Known:
     def forget_state(self) -> None:
         """It is not known where the robot is."""
         self.state: RobotState | None = None
-        self.measured_s["state"] = -inf
+        self.measured_s["state"] = self._stamp_s = -inf  # the latter: after which the next one has to be measured
 
     def forget_request(self) -> None:
         """Nothing was requested yet."""
@@ -71,6 +71,7 @@ class Known:
         if 0.0 <= now_s - last_s <= self._params.clock_jump_s:
             return ""
         self.measured_s = dict.fromkeys(INPUTS, now_s)  # ages on the new clock start here
+        self._stamp_s = -inf
         stood = ", or the shield stood still" if now_s > last_s else ""
         return f"clock jumped by {now_s - last_s:.3f} s{stood}"
 
@@ -84,7 +85,7 @@ class Known:
         reason = fallback.check_state(state)
         if not reason and state is not None and self.state is not None:
             stamp_s = self.now_s - float(state.age)
-            reason = check_order(stamp_s, self.measured_s["state"])
+            reason = check_order(stamp_s, self._stamp_s)
             frozen = not is_off and fallback.check_frozen(state, stamp_s)
             reason = reason or frozen or fallback.check_jump(state, self.state, self.elapsed_s)
             if reason and not frozen and self.too_old("state"):
@@ -92,7 +93,7 @@ class Known:
         if not reason and state is not None:
             # Callers reuse their arrays.
             self.state = RobotState(*map(np.array, _OF_STATE(state)))
-            self.measured_s["state"] = self.now_s - float(state.age)
+            self.measured_s["state"] = self._stamp_s = self.now_s - float(state.age)
         elif self.state is not None:  # to now: what still had an age would be led by it once more in the filter
             now = fallback.dead_reckon(self.state, sent, self.elapsed_s + float(self.state.age))
             self.state = replace(now, age=np.zeros_like(now.age))
@@ -123,7 +124,7 @@ class Known:
             return context.lost
         last = self.around
         people = replace(last.people, age=last.people.age + self.elapsed_s)
-        self.around = replace(context, people=people, obstacles=last.obstacles)
+        self.around = replace(context, people=people, obstacles=last.obstacles, obstacle_names=last.obstacle_names)
         return reason
 
     def take_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
@@ -170,6 +171,7 @@ class Known:
             sharing=usable_sharing(around.sharing, self._peers.valid.shape),
             peer_names=around.peer_names,
             obstacles=around.obstacles,
+            obstacle_names=around.obstacle_names,
             lost=around.lost,
             load=load,
         )

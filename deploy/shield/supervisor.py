@@ -139,10 +139,10 @@ class Shield:
         is a reason, and the answer is always a command inside the channels' limits. In `Mode.OFF` a robot with joints
         has never been measured: what comes back then is its home pose, which must not be sent.
         """
-        if self._tripped_s is not None and self.fallback.done(self._mode):
-            return self._rest(self._mode)
         known = self._known
         wrong_clock = known.take_time(now_s)
+        if self._tripped_s is not None and self.fallback.done(self._mode):
+            return self._rest(self._mode)
         wrong_around = known.take_around(context)
         wrong_state = self._take_state(context.state)
         wrong_peers = known.take_peers(context.peers)

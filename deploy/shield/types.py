@@ -41,13 +41,21 @@ class Context:
     sharing: Sharing | None = None  # None: all peers share, and keep the same distance
     peer_names: Sequence[str] = ()  # by which reasons call them
     obstacles: Obstacles | None = None  # what stands around
+    obstacle_names: Sequence[str] = ()  # by which reasons call them
     lost: str = ""  # what around the robot is not known any more, in words; a shield holds its robot while it is so
     load: Array | None = None  # (..., U) N m, what each drive holds besides the robot itself; None where unknown
 
     def name_of(self, slot: int) -> str:
         """What the peer in `slot` is called."""
-        names = self.peer_names or ()
-        return names[slot] if slot < len(names) else f"peer_{slot}"
+        return _name("peer", self.peer_names, slot)
+
+    def name_of_obstacle(self, slot: int) -> str:
+        """What the obstacle in `slot` is called."""
+        return _name("obstacle", self.obstacle_names, slot)
+
+
+def _name(what: str, names: Sequence[str] | None, slot: int) -> str:
+    return names[slot] if names and slot < len(names) else f"{what}_{slot}"
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ def demo(
     They learn to cross each other's way; in flight one policy is killed. Exits 1 and names the gate when one is missed.
 
     Args:
-        quick: Under two minutes: a training too short to succeed, everything else real.
+        quick: In a fraction of the time: a training too short to succeed, everything else real.
         seed: Of training, starts and flight.
         out_dir: Where policy, bag, result.json and report.html go; an earlier demo there is replaced.
         json: Print result.json on stdout as well.

@@ -88,7 +88,8 @@ def deploy(
             )
         except DeployError as error:
             progress.stop()
-            err.print(f"phalanx: {error}; logs are in {folder / 'logs'}", markup=False)
+            written = _write_failure(folder, [error.failure], error.events)
+            err.print(f"phalanx: {error}; logs are in {folder / 'logs'}, report: {written}", markup=False)
             return 1
     from phalanx.mission_film import load_mission_flight  # seconds more, in which nothing waits on the ground
     from phalanx.report import render_flight
@@ -125,10 +126,11 @@ def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
         on_failure=lambda why: err.print(f"lost: {why}", markup=False),
         on_stop=say_stopping,
     )
+    page = _write_failure(folder, result["failures"], result["events"]) if result["failures"] else ""
     if json:
         print_json(result)
     else:
-        changes = [event for event in result["events"] if event["from"]]
+        changes = [event for event in result["events"] if event["from"] not in ("", event["to"])]
         out.print(f"team               {result['duration_s']:.0f} s, {len(changes)} changes of state")
         for failure in result["failures"]:
             who = failure["robot"] or "a process"
@@ -136,8 +138,22 @@ def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
         for robot, rates in result["rates_hz"].items():
             shown = ", ".join(f"{topic} {rate['median']:.0f} Hz" for topic, rate in rates.items())
             out.print(f"rates              {robot}: {shown}", markup=False)
+        for lost in result["unwritten"]:
+            out.print(f"[red]not written[/]        {escape(lost)}")
         out.print(f"result             {folder / RESULT}", markup=False)
-    return 1 if result["failures"] else 0
+        if result["failures"]:
+            out.print(f"report             {page}", markup=False)
+    return 1 if result["failures"] or result["unwritten"] else 0
+
+
+def _write_failure(folder: Path, failures: list[dict[str, Any]], events: list[dict[str, Any]]) -> str:
+    """The page of a deployment that failed; returns its path, or why it could not be written."""
+    from phalanx.report.page import render_failure
+    from ros_nodes.mission.deploy import unwritten
+
+    page = folder / "report.html"
+    text = render_failure(failures, events, f"{folder.name}: deployment failed")
+    return "; ".join(unwritten(page, lambda: page.write_text(text, encoding="utf-8"))) or str(page)
 
 
 def policy_files(subjects: Sequence[str]) -> list[Path]:

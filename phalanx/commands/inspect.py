@@ -64,9 +64,10 @@ def _explain_contracts(document: Path | None) -> int:
 
         print_json(schema(Contract))
         return 0
-    from phalanx.contract_document import write_contract_document
+    from phalanx.contract_document import contract_part
+    from phalanx.markdown import write_parts
 
-    write_contract_document(document)
+    write_parts(document, contract_part)
     err.print(f"written {document}", markup=False)
     return 0
 

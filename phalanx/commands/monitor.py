@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 POLL_S = 0.25
 SHOW_S = 0.5
 JSON_S = 1.0
-MEASURE_S = 1.6  # for rates and ages, once robots are heard
+SETTLE_S = 2.0  # without anybody new: all are found, and rates and ages are measured
 CHANGES = 8  # shown below the table
 HEARD_S = 0.5  # a peer whose last message is older is not heard
 RED, YELLOW, GREEN = "red", "yellow", "green"
@@ -43,7 +43,7 @@ def monitor(
     Args:
         robots: Names; by default all that have a topic <name>/status.
         json: Print one JSON line every second.
-        once: Print once and end; exits 1 when no robot, or not every named one, is heard within --wait-s.
+        once: Print once all are heard that are there or named, and end; after --wait-s say who is not, and exit 1.
         wait_s: How long to wait for them.
         domain: ROS domain; by default ROS_DOMAIN_ID.
     """
@@ -84,16 +84,18 @@ def _repeat(watched: "Monitor", every_s: float, show: "Callable[[Sequence[Change
 
 
 def _once(watched: "Monitor", json: bool, wait_s: float) -> int:
-    until_s = time.monotonic() + wait_s
-    while not watched.heard or watched.missing:
-        if time.monotonic() > until_s:
+    """Print what is there once all are heard and no robot has come for a while, or `wait_s` are over."""
+    from ros_nodes.mission.monitor import slowness
+
+    begin_s = settled_s = time.monotonic()
+    settle_s, known = SETTLE_S * min(slowness(), 3.0), tuple[list[str], list[str]](([], []))
+    while (now_s := time.monotonic()) < settled_s or not watched.heard or watched.missing:
+        if now_s > max(begin_s + wait_s, settled_s if watched.heard else 0.0):
             break
         watched.poll()
+        if known != (found := ([robot.name for robot in watched.heard], watched.missing)):
+            known, settled_s = found, now_s + settle_s
         time.sleep(POLL_S / 5)
-    measured_s = time.monotonic() + MEASURE_S
-    while watched.heard and time.monotonic() < measured_s:
-        time.sleep(POLL_S)
-        watched.poll()
     snapshot = watched.snapshot()
     if json:
         print_line(snapshot)
@@ -114,7 +116,8 @@ def _print_changes(changes: "Sequence[Change]") -> None:
 
 def _line(time_s: float, robot: str, before: str, after: str, reason: str) -> str:
     when = time.strftime("%H:%M:%S", time.localtime(time_s)) if time_s > SINCE_EPOCH_S else f"{time_s:.1f} s"
-    return f"{when}  {robot}  {before + ' -> ' if before else ''}{after}{': ' + reason if reason else ''}"
+    changed = f"{before} -> {after}" if before not in ("", after) else after
+    return f"{when}  {robot}  {changed}{': ' + reason if reason else ''}"
 
 
 def render(snapshot: dict[str, Any], width: int | None = None) -> RenderableType:

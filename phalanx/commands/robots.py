@@ -50,9 +50,10 @@ def robots(
     if markdown is not None:
         if name or shield or json:
             raise ValueError("--markdown FILE: its marks name the robots; it takes neither ROBOT, --shield nor --json")
-        from phalanx.guarantees import write_guarantees
+        from phalanx.guarantees import guarantee_part
+        from phalanx.markdown import write_parts
 
-        write_guarantees(markdown)
+        write_parts(markdown, guarantee_part)
         err.print(f"written {markdown}", markup=False)
         return 0
     specs = [load_robot(each) for each in ([name] if name else robot_names())]

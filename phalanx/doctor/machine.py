@@ -3,6 +3,7 @@
 import gc
 import os
 import platform
+import re
 import resource
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from phalanx.doctor.check import Check, Status
 
 CORES = 2
+CAP_SYS_NICE = 23  # of linux/capability.h
 JITTER_S = 1.0  # how long the wake-up test lasts
 PERIOD_S = 0.005
 LATE_WARN_US, LATE_FAIL_US = 2_000.0, 20_000.0  # a tenth of a 50 Hz period; a whole period
@@ -48,10 +50,17 @@ def _governor() -> Check:
 
 def _priority() -> Check:
     limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0] if hasattr(resource, "RLIMIT_RTPRIO") else 0
-    if limit or os.geteuid() == 0:
+    if limit or _may_set_niceness():
         return _check("real-time priority", "allowed")
     hint = "on a robot add '@realtime - rtprio 80' to /etc/security/limits.conf; not needed in simulation"
     return _check("real-time priority", "not allowed for this user", hint)
+
+
+def _may_set_niceness() -> bool:
+    """CAP_SYS_NICE, which a container's root may lack."""
+    status = Path("/proc/self/status")
+    found = re.search(r"^CapEff:\s*(\w+)", status.read_text(), re.MULTILINE) if status.exists() else None
+    return bool(int(found[1], 16) >> CAP_SYS_NICE & 1) if found else os.geteuid() == 0
 
 
 def _jitter() -> Check:

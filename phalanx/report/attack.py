@@ -62,7 +62,8 @@ def write_attack(result: Mapping[str, Any], folder: Path) -> None:
 def _shares(row: Mapping[str, Any]) -> tuple[str, str, str]:
     """Least margin, shares of the steps in which the shield changed the command, and in which it flew itself."""
     name = min(row["margins"], key=row["margins"].__getitem__, default="")
-    margin = f"{row['margins'][name]:.3f} {name}" if name else "-"
+    least = row["margins"].get(name, 0.0)
+    margin = f"{least:.3f} {name}" if abs(least) >= 5e-4 else f"{least:.0e} {name}" if name else "-"
     changed, held = (f"{100 * row[name] / row['steps']:.1f} %" for name in ("changed", "held"))
     return margin, changed, held
 

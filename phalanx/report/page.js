@@ -119,13 +119,14 @@ const mark = (gate) => (!gate.passed ? "fail" : gate.cause ? "warn" : "pass");
 
 // What a mission failed by, and every time that a shield took over: which robot, when, from which mode to which, why.
 function incidents() {
-  const { failures = [] } = result.ros, { takeovers = [] } = result.shield;
-  if (!failures.length && !takeovers.length) return;
+  const { failures = [] } = result.ros, { takeovers = [] } = result.shield, { events = [] } = result;
+  if (!failures.length && !takeovers.length && !events.length) return;
   const row = (robot, t, what, why) => `<tr><td>${escapeText(robot)}</td><td class="num">${number(t)} s</td><td>${escapeText(what)}</td><td>${escapeText(why)}</td></tr>`;
   const ended = (hold) => (hold.until_s !== null ? `policy again at ${number(hold.until_s)} s` : hold.latched ? "latched" : "until the end");
-  card("Incidents", "Failures of the mission, and times at which a shield took its robot from the policy.").append(html("div", { class: "scroll" }, `<table><tr><th>robot</th><th class="num">when</th><th>what</th><th>reason</th></tr>${
+  card("Incidents", "Failures, and times at which a robot changed hands.").append(html("div", { class: "scroll" }, `<table><tr><th>robot</th><th class="num">when</th><th>what</th><th>reason</th></tr>${
     failures.map((f) => row(f.robot, f.t_s, "failure", f.why)).join("")}${
-    takeovers.map((hold) => row(hold.robot, hold.t_s, `${hold.from_mode} to ${hold.to_mode}, ${ended(hold)}`, hold.reason)).join("")}</table>`));
+    takeovers.map((hold) => row(hold.robot, hold.t_s, `${hold.from_mode} to ${hold.to_mode}, ${ended(hold)}`, hold.reason)).join("")}${
+    events.map((e) => row(e.robot, e.t_s, e.from === e.to ? "delay" : `${e.from || "start"} to ${e.to}`, e.reason)).join("")}</table>`));
 }
 
 function attacks() {

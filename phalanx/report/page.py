@@ -138,6 +138,19 @@ def render_flight(figures: Mapping[str, Any], flight: Flight, task: str, robots:
     return render_page(result, flight, f"{task}: {team_of(robots)} in ROS 2")
 
 
+def render_failure(failures: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]], title: str) -> str:
+    """HTML of a deployment that came to no good end: which robot, when and why; `events` as of `ros_nodes`."""
+    why = "; ".join(f"{f['robot'] or 'a process'} at {f['t_s']:.1f} s: {f['why']}" for f in failures)
+    result = {
+        "success": False,
+        "gates": [asdict(Gate("deployed without a failure", False, why, "none"))],
+        "ros": {"failures": failures},
+        "shield": {},
+        "events": events,
+    }
+    return render_page(result, None, title)
+
+
 def render_replay(flight: Flight, task: str, robots: Sequence[str], agent: str, row: Mapping[str, Any]) -> str:
     """HTML of one episode in simulation; `row` are its figures (see `episode.figures_of`)."""
     result = {

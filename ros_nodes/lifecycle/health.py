@@ -23,7 +23,7 @@ class Health:
         clock: RobotClock,
         mailboxes: Sequence[Mailbox],
         failed: Callable[[], bool],
-        more: Callable[[], tuple[str, dict[str, str]]],
+        more: Callable[[], tuple[bytes, str, dict[str, str]]],
     ):
         """`mailboxes`: what the node listens to, a list that changes; `failed`: its loop has ended by an exception;
         `more`: see `ManagedNode.health`.
@@ -43,11 +43,9 @@ class Health:
             self._check_publishers()
         self._count += 1
         state = self._node._state_machine.current_state[1]
-        level, message = DiagnosticStatus.OK, state
-        warning, more = self._more()
-        if warning:
-            level, message = DiagnosticStatus.WARN, warning
-        if self._unheard:
+        level, message, more = self._more()
+        message = message or state
+        if self._unheard and level == DiagnosticStatus.OK:
             level, message = DiagnosticStatus.WARN, self._unheard[0]
         if self._failed():
             level, message = DiagnosticStatus.ERROR, "its loop has ended, see the log"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
@@ -128,9 +129,11 @@ class ManagedNode(LifecycleNode, ABC):
         if self._failed and self._loop:
             self.trigger_deactivate()
 
-    def health(self) -> tuple[str, dict[str, str]]:
-        """A warning, or an empty string, and more keys for `/diagnostics`; called by the executor's thread."""
-        return "", {}
+    def health(self) -> tuple[bytes, str, dict[str, str]]:
+        """Level, message and more keys for `/diagnostics`; called by the executor's thread. By default the message is
+        the state of the node.
+        """
+        return DiagnosticStatus.OK, "", {}
 
     def wind_down(self) -> bool:
         """The process has been asked to end: whether this node may; called until all of its nodes may."""

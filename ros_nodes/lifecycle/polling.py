@@ -42,12 +42,16 @@ class Mailbox:
         self.topic = topic
         self.message_type = message_type
         self.qos = qos
+        self.number: int | None = None  # of the message taken last: its publisher counts, where the middleware does
         self.subscription = self._subscribe(qos)
 
     def take(self) -> tuple[Any, int] | None:
         """The oldest message of the queue and when it arrived (ns, the system's clock); None when it is empty."""
         taken = self.subscription.handle.take_message(self.message_type, self._raw)
-        return None if taken is None else (taken[0], taken[1]["received_timestamp"])
+        if taken is None:
+            return None
+        self.number = taken[1]["publication_sequence_number"]
+        return taken[0], taken[1]["received_timestamp"]
 
     @property
     def publishers(self) -> int:

@@ -37,6 +37,35 @@ class BatteryPublisher:
         self._publisher.publish(self._message)
 
 
+class BatteryTopic:
+    """What a robot's battery said last."""
+
+    def __init__(self, node: ManagedNode, least: float):
+        """`least`: charge below which the robot is not armed, from 0 to 1."""
+        self._node, self._least = node, least
+        self._mailbox = node.subscribe(BatteryState, TOPIC, qos.LATCHED)
+        self._newest: BatteryState | None = None
+
+    def hear(self) -> None:
+        """Take what has arrived."""
+        self._newest = (self._mailbox.take() or (self._newest,))[0]
+
+    def too_empty(self) -> str:
+        """As the function of this name."""
+        return too_empty(self._newest, self._least)
+
+    def missing(self) -> list[str]:
+        """What keeps the robot from being armed."""
+        self.hear()
+        silent = self._newest is None and self._node.count_publishers(TOPIC)
+        why_not = "no word of the battery yet" if silent else self.too_empty()
+        return [why_not] if why_not else []
+
+    def values(self) -> dict[str, str]:
+        """What is known of it, for `/diagnostics`."""
+        return {} if self._newest is None else values(self._newest)
+
+
 def values(message: BatteryState) -> dict[str, str]:
     """What is known of it, for `/diagnostics`."""
     share = message.percentage if 0.0 <= message.percentage <= FULL else nan

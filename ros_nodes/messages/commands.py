@@ -33,6 +33,8 @@ from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
 
 Command = Mapping[str, np.ndarray]
 NEVER = 2**63  # ns
+MOST_LOST = 20  # velocities in a row
+DOUBLED_NS = 1_000_000_000  # after two have spoken
 UNIT_WITHIN = 1e-2  # a quaternion whose norm is off by more is a mistake, not rounding
 
 
@@ -43,6 +45,9 @@ class _Source:
     lasts_ns: int = NEVER  # after a message, until the safe command is back
     received_ns: int = 0
     received: bool = False  # since the start
+    number: int = 0  # of the last message, and when it arrived; of velocities
+    heard_ns: int = 0
+    doubled_ns: int = 0  # until when two publish velocities
 
 
 def own_topics(commands: Iterable[str]) -> list[str]:
@@ -53,7 +58,8 @@ def own_topics(commands: Iterable[str]) -> list[str]:
 class CommandInbox:
     """The commands (n,) float32 of one robot, from messages that `check` accepts; before the first one: hold position.
 
-    A velocity holds for `velocity_timeout_s`, then the robot stops.
+    A velocity holds for `velocity_timeout_s`, then the robot stops. While two publish velocities none is obeyed; of
+    other commands the last one stands, whoever gave it.
     """
 
     def __init__(
@@ -104,14 +110,37 @@ class CommandInbox:
     def update(self, now_ns: int) -> Command:
         """Take what has arrived by `now_ns` (the node's clock)."""
         for source in self._sources:
-            taken = source.mailbox.take()
-            if taken is not None:
-                self._accept(source, taken[0], self._clock.arrived_ns(taken[1]))
+            while (taken := source.mailbox.take()) is not None:
+                arrived_ns = self._clock.arrived_ns(taken[1])
+                if source.lasts_ns != NEVER and self._is_doubled(source, arrived_ns):
+                    self._logger.error(self.warning, throttle_duration_sec=5.0)
+                else:
+                    self._accept(source, taken[0], arrived_ns)
             if source.received_ns and now_ns - source.received_ns > source.lasts_ns:
                 source.received_ns = 0
                 self._given.pop("velocity", None)
                 self._command = self._command | {"velocity": self._safe["velocity"]}
         return self._command
+
+    @property
+    def warning(self) -> str:
+        """Why no velocity is obeyed, or an empty string."""
+        now_ns = self._clock.now_ns()
+        doubled = [source.mailbox.topic for source in self._sources if now_ns < source.doubled_ns]
+        return f"two publish on {doubled[0]}: no velocity is obeyed" if doubled else ""
+
+    @staticmethod
+    def _is_doubled(source: _Source, arrived_ns: int) -> bool:
+        """Whether two steer at once: unlike goals, velocities of two would take turns, and none would be followed.
+
+        Each numbers its own messages. One that was killed is still counted for a while, but says nothing.
+        """
+        number, last, before_ns = source.mailbox.number, source.number, source.heard_ns
+        source.number, source.heard_ns = number or 0, arrived_ns
+        follows = number is not None and last < number <= last + MOST_LOST
+        if source.mailbox.publishers > 1 and not follows and arrived_ns - before_ns < source.lasts_ns:
+            source.doubled_ns = arrived_ns + DOUBLED_NS
+        return arrived_ns < source.doubled_ns
 
     def _accept(self, source: _Source, message: Any, arrived_ns: int) -> None:
         try:
@@ -128,7 +157,7 @@ class CommandInbox:
         if self._commands.keys() & {"goal_pos", "goal_quat"}:
             sources.append(_Source(node.subscribe(PoseStamped, GOAL, qos.LATCHED), self._goal))
         if "velocity" in self._commands:
-            mailbox = node.subscribe(TwistStamped, VELOCITY, qos.SENSOR)
+            mailbox = node.subscribe(TwistStamped, VELOCITY, qos.COMMANDS_IN)
             sources.append(_Source(mailbox, self._velocity, velocity_lasts_ns))
         for name in own_topics(self._commands):
             mailbox = node.subscribe(Float64MultiArray, command_topic(name), qos.LATCHED)

@@ -21,8 +21,10 @@ STATE, MODE, REASON, LATCHED, FINGERPRINT = "state", "mode", "reason", "latched"
 MARGIN, INTERVENTIONS, REQUEST_AGE = "margin", "interventions", "request age [ms]"
 SHARES, SEPARATION = "keeps its distance", "separation [m]"
 SHARING = "peers that share"  # "cf2": that keep their distance too, and hear this robot
+DELAYS, LAST_DELAY = "delays", "last delay"
 PEERS = "age of peers [ms]"  # "cf2 12, cf3 -": a dash for one that was never heard
 POLICY_STATUS = "policy/status"
+WAITS = "requests nothing"  # key of it: why
 
 
 class ShieldStatus:
@@ -36,7 +38,9 @@ class ShieldStatus:
         self._array.header.frame_id = base_frame(robot)
         self._period_s = period_s
         self._next_s = 0.0
-        self._last: tuple[State, Mode, bool, bool] | None = None
+        self._last: tuple[State, Mode, bool, bool, int] | None = None
+        self._delays = 0
+        self._last_delay = ""
         self._interventions = 0
         self._rejected = 0
         self._reason_of_rejection = ""
@@ -47,14 +51,19 @@ class ShieldStatus:
         self._rejected += 1
         self._reason_of_rejection = reason
 
-    def update(self, now_s: float, state: State, why: str, report: ShieldReport, request_age_s: float) -> bool:
-        """Take a cycle's report, in `state` and `why` it is; True when to publish: a new state or mode, or the period.
+    def delay(self, reason: str) -> None:
+        """Count a time in which the robot was without what it needs."""
+        self._delays += 1
+        self._last_delay = reason
 
-        Under a policy the report says why.
+    def update(self, now_s: float, state: State, why: str, report: ShieldReport, request_age_s: float) -> bool:
+        """Take a cycle's report, in `state` and `why` it is; True when to publish.
+
+        That is a new state, mode or delay, or the period. Under a policy the report says why.
         """
         self._interventions += report.mode.name == "FILTERED"
         reason = report.reason if state is State.POLICY else why or report.reason
-        now = state, report.mode, report.latched, report.filtered
+        now = state, report.mode, report.latched, report.filtered, self._delays
         due = now != self._last or now_s >= self._next_s
         if due:
             self._last = now
@@ -76,15 +85,18 @@ class ShieldStatus:
                 "intervention": f"{report.intervention:.3f}",
                 INTERVENTIONS: self._interventions,
                 REQUEST_AGE: f"{request_age_s * 1e3:.1f}",
+                DELAYS: self._delays,
+                LAST_DELAY: self._last_delay,
                 "rejected messages": self._rejected,
                 "last rejection": self._reason_of_rejection,
             }
         return due
 
-    @property
-    def summary(self) -> dict[str, str]:
-        """Who has the robot, and why; empty before the first cycle."""
-        return {key: str(self._values[key]) for key in (STATE, MODE, REASON) if key in self._values}
+    def summary(self) -> tuple[bytes, str, dict[str, str]]:
+        """Level and message where it is not OK, and who has the robot, in which mode and why; empty at first."""
+        level = self._status.level
+        values = {key: str(self._values[key]) for key in (STATE, MODE, REASON) if key in self._values}
+        return level, "" if level == OK else self._status.message, values
 
     def message(
         self, time_ns: int, peers: Mapping[str, float | None] = MappingProxyType({}), sharing: Sequence[str] = ()
@@ -117,6 +129,8 @@ class ShieldMode:
     shares: bool = False  # whether its filter has the last word, so that it does its half of keeping distances
     separation_m: float = nan  # that it keeps from others
     sharing: tuple[str, ...] = ()  # peers that do their half, as it knows
+    delays: int = 0  # times in which it was without commands, measurements or requests
+    last_delay: str = ""  # for how long, and who was late
 
     @property
     def label(self) -> str:
@@ -147,6 +161,8 @@ def read_status(message: DiagnosticArray) -> ShieldMode:
         values.get(SHARES) == str(True),
         _number(values.get(SEPARATION)),
         tuple(filter(None, values.get(SHARING, "").split(", "))),
+        _count(values.get(DELAYS)),
+        values.get(LAST_DELAY, ""),
     )
 
 
@@ -165,11 +181,17 @@ def _number(text: str | None, otherwise: float = nan) -> float:
         return otherwise
 
 
-def policy_status(robot: str, fingerprint: str, values: Mapping[str, str], time_ns: int) -> DiagnosticArray:
-    """What a policy node says of the file that it flies, once."""
-    pairs = [KeyValue(key=key, value=value) for key, value in {FINGERPRINT: fingerprint, **values}.items()]
-    message = DiagnosticArray(
-        status=[DiagnosticStatus(name=f"{robot}: policy", hardware_id=robot, message="loaded", values=pairs)]
-    )
+def policy_status(robot: str, waits: str, values: Mapping[str, str], time_ns: int) -> DiagnosticArray:
+    """What a policy node says of the file that it flies, and why it requests nothing; `waits` is empty where it may."""
+    status = DiagnosticStatus(name=f"{robot}: policy", hardware_id=robot, message=waits or "loaded")
+    status.level = WARN if waits else OK
+    status.values = [KeyValue(key=key, value=value) for key, value in {WAITS: waits, **values}.items()]
+    message = DiagnosticArray(status=[status])
     set_stamp(message.header.stamp, time_ns)
     return message
+
+
+def value_of(key: str, message: DiagnosticArray | None) -> str:
+    """The value of `key` in `message`; empty where it has none."""
+    statuses = message.status if message is not None else ()
+    return next((pair.value for status in statuses for pair in status.values if pair.key == key), "")

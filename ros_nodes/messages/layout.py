@@ -118,14 +118,15 @@ class JointReader:
         try:
             self.layout = JointLayout(message)
         except ValueError:
-            message = _plain(message)
+            message = plain(message, JointState)
             self.layout = JointLayout(message)
         return message
 
 
-def _plain(message: bytes) -> bytes:
+def plain(message: bytes, message_type: type) -> bytes:
+    """A serialised message in plain CDR. MessageError for bytes that are none of its type."""
     try:
-        decoded: Any = deserialize_message(message, JointState)
+        decoded: Any = deserialize_message(message, message_type)
         return bytes(serialize_message(decoded))
     except Exception as error:  # whatever the middleware raises on bytes that are none of its own
-        raise MessageError(f"joint state of {len(message)} bytes cannot be read") from error
+        raise MessageError(f"{message_type.__name__} of {len(message)} bytes cannot be read") from error

@@ -3,23 +3,37 @@
 from collections.abc import Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.node import Node
 
 from hardware.types import Peers
-from ros_nodes.messages.diagnostics import FINGERPRINT
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.messages import qos
+from ros_nodes.messages.diagnostics import FINGERPRINT, POLICY_STATUS, WAITS, value_of
 
 
 class PreArm:
     """The checks of one robot's shield."""
 
-    def __init__(self, node: Node, fingerprint: str, peers: Sequence[str], silent_s: float, sources: Sequence[str]):
+    def __init__(
+        self, node: ManagedNode, fingerprint: str, peers: Sequence[str], silent_s: float, sources: Sequence[str]
+    ):
         """`fingerprint` of the policy file that the shield was set up for, empty for any; `silent_s`: for how long a
         peer may be silent; `sources`: the robot's topics that must have one publisher each."""
         self._node, self._fingerprint = node, fingerprint
         self._peers, self._silent_s, self._sources = list(peers), silent_s, list(sources)
+        self._policy_topic = node.subscribe(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
+        self._policy_status: DiagnosticArray | None = None
 
-    def missing(self, peers: Peers, policy: DiagnosticArray | None) -> list[str]:
-        """What keeps the robot from being armed now; `policy`: the last status of its policy."""
+    def hear(self) -> None:
+        """Take what the policy said."""
+        self._policy_status = (self._policy_topic.take() or (self._policy_status,))[0]
+
+    def policy_waits(self) -> str:
+        """What the policy waits for, or an empty string."""
+        return value_of(WAITS, self._policy_status) if self._policy_topic.publishers > 0 else ""
+
+    def missing(self, peers: Peers) -> list[str]:
+        """What keeps the robot from being armed now."""
+        self.hear()
         found = [self._publishers(topic, 1) for topic in self._sources]
         found.append(self._publishers("requested", 0))
         found += [self._publishers(topic, 1) for topic in ("command", "status")]  # its own shield
@@ -27,7 +41,7 @@ class PreArm:
         silent = [n for n, age in zip(self._peers, peers.age, strict=True) if n not in never and age > self._silent_s]
         found.append(f"never heard of {', '.join(never)}" if never else "")
         found.append(f"no word from {', '.join(silent)} for over {self._silent_s:g} s" if silent else "")
-        found.append(self._policy(policy))
+        found.append(self._policy())
         return [reason for reason in found if reason]
 
     def strangers(self) -> str:
@@ -41,13 +55,14 @@ class PreArm:
         count = self._node.count_publishers(topic)
         return "" if least <= count <= 1 else f"{topic} has {count or 'no'} publishers where one is due"
 
-    def _policy(self, message: DiagnosticArray | None) -> str:
+    def _policy(self) -> str:
         if not self._fingerprint:
             return ""
-        if message is None:
+        if self._policy_status is None:
             return "no status of the policy"
-        values = {pair.key: pair.value for status in message.status for pair in status.values}
-        given = values.get(FINGERPRINT, "?")
+        if waits := value_of(WAITS, self._policy_status):
+            return f"the policy: {waits}"
+        given = value_of(FINGERPRINT, self._policy_status) or "?"
         if given != self._fingerprint:
             return f"the policy flies file {given[:12]}, the shield was set up for {self._fingerprint[:12]}"
         return ""

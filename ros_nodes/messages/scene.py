@@ -20,6 +20,8 @@ from msgspec import Meta, Struct
 
 from deploy.shield.types import Obstacles
 
+FAR_M = 1e4  # larger numbers are a mistake
+MOST_THINGS = 256  # obstacles and zones of one team file: each of them costs time in every period
 NotNegative = Annotated[float, Meta(ge=0)]
 Name = Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*$")]
 Pose = tuple[float, float, float, float]  # x, y, z m and yaw rad, world
@@ -51,20 +53,20 @@ class Scene(Struct, forbid_unknown_fields=True, frozen=True):
 
     def check(self, team: Sequence[str]) -> None:
         """ValueError, one line with key, value and what is allowed; `team`: the names of its robots."""
-        names = [thing.name for thing in self.obstacles] + [zone.name for zone in self.keep_out]
+        names = self.names
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise ValueError(f"{twice[0]!r} is there twice; everything has a name of its own")
+        if len(names) > MOST_THINGS:
+            raise ValueError(f"{len(names)} obstacles and zones: {MOST_THINGS} at most")
         for number, thing in enumerate(self.obstacles):
-            numbers = [*thing.pose, *thing.size, thing.radius]
-            if not np.isfinite(numbers).all():
-                raise ValueError(f"obstacles[{number}] {thing.name}: {numbers}: every number must be finite")
-            if not (any(thing.size) or thing.radius):
-                raise ValueError(f"obstacles[{number}] {thing.name}: needs a size or a radius above 0")
+            where = f"obstacles[{number}] {thing.name}"
+            _check_numbers(where, [*thing.pose, *thing.size, thing.radius])
+            if not (all(thing.size) or thing.radius):
+                raise ValueError(f"{where}: needs a radius above 0, or a size of which no side is 0")
         for number, zone in enumerate(self.keep_out):
             where = f"keep_out[{number}] {zone.name}"
-            if not np.isfinite([*zone.low, *zone.high]).all():
-                raise ValueError(f"{where}: {[*zone.low, *zone.high]}: every number must be finite")
+            _check_numbers(where, [*zone.low, *zone.high])
             if not all(low < high for low, high in zip(zone.low, zone.high, strict=True)):
                 raise ValueError(f"{where}: low = {list(zone.low)} must be below high = {list(zone.high)}")
             if unknown := [name for name in zone.robots if name not in team]:
@@ -88,6 +90,11 @@ class Scene(Struct, forbid_unknown_fields=True, frozen=True):
         zones = (zone for zone in self.keep_out if not zone.robots or robot in zone.robots)
         return msgspec.structs.replace(self, keep_out=tuple(msgspec.structs.replace(zone, robots=()) for zone in zones))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of everything in `boxes`."""
+        return (*(thing.name for thing in self.obstacles), *(zone.name for zone in self.keep_out))
+
     def boxes(self) -> Obstacles:
         """Everything that stands there, and zones like it, as shields take it."""
         rows = [[*thing.pose, *(0.5 * side for side in thing.size), thing.radius] for thing in self.obstacles]
@@ -98,6 +105,11 @@ class Scene(Struct, forbid_unknown_fields=True, frozen=True):
         half_turn, none = 0.5 * table[:, 3], np.zeros(len(table))
         quat = np.stack([np.cos(half_turn), none, none, np.sin(half_turn)], axis=-1)
         return Obstacles(table[:, :3], quat, table[:, 4:7], table[:, 7], none, np.ones(len(table), bool))
+
+
+def _check_numbers(where: str, numbers: Sequence[float]) -> None:
+    if wrong := [number for number in numbers if not abs(number) <= FAR_M]:  # NaN is not less either
+        raise ValueError(f"{where}: {wrong[0]:g}: every number must be from {-FAR_M:g} to {FAR_M:g}")
 
 
 NO_SCENE = Scene()
@@ -124,6 +136,8 @@ def read_surroundings(text: str) -> Surroundings:
     try:
         found = msgspec.json.decode(text or "{}", type=Surroundings)
         found.scene.check([])
+        for neighbour in found.neighbours:
+            _check_numbers(f"neighbour {neighbour.name}", neighbour.base_pose)
     except ValueError as error:
         raise ValueError(f"parameter 'surroundings': {error}") from error
     return found

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rclpy.executors import SingleThreadedExecutor
 
+from deploy.shield.authority import ASKED, HELD, PUT_DOWN
 from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.operator import MissionNode, OrderSender
 
@@ -16,33 +17,49 @@ GAP_S = 0.3  # without a look
 ASK_AGAIN_S = 0.5
 REFUSED_S = 0.1  # what is missing for arming comes within moments
 WATCH_S = 0.02
+RESETS = 10  # of a robot that lost its policy, until a person has to look at it
 DOWN = ("DISARMED", "FAULT", "STOPPED")
 
 
 class ArmError(RuntimeError):
     """A robot is not handed to its policy; names the robot and the reason."""
 
+    def __init__(self, robot: str, why: str):
+        super().__init__(f"{robot}{why}")
+        self.robot = robot
 
-def first_orders(mission: Mission, node: MissionNode) -> Callable[[], None]:
-    """Sends the first order of a task's mission: its policies were trained with a command from the start."""
+
+class StoppedError(ArmError):
+    """A person has stopped, landed or held it, or has to look at it: it is not armed again by itself."""
+
+
+def first_orders(mission: Mission, node: MissionNode, watch: Callable[[], None]) -> Callable[[], None]:
+    """Calls `watch`, and sends a task's first order before: its policies were trained with a command from the start."""
     if not mission.task or not mission.orders:
-        return lambda: None
+        return watch
     sender, began = OrderSender(replace(mission, orders=mission.orders[:1]), node), time.monotonic()
 
     def send() -> None:
         sender.step(time.monotonic() - began)
+        watch()
 
     return send
 
 
 def arm(
-    node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None], robots: Sequence[str] | None = None
+    node: MissionNode,
+    executor: SingleThreadedExecutor,
+    watch: Callable[[], None],
+    robots: Sequence[str] | None = None,
+    shared: bool = False,
 ) -> None:
     """Arm all `robots`, start their policies, and wait until these have flown them for a moment.
 
-    A robot that lost its policy meanwhile is started again; one that was stopped by a person is not. `watch` is called
-    again and again, and may raise. Raises ArmError.
+    A robot that lost its policy meanwhile is started again, `RESETS` times at most. `watch` is called again and again,
+    and may raise. `shared`: a person may land or hold robots too. Raises StoppedError for one that is theirs now, and
+    ArmError where `ARM_S` are over.
     """
+    resets = dict.fromkeys(node.team, 0)
     begin = steady_since = looked_s = time.monotonic()
     asked: dict[str, tuple[str, float]] = {}  # what was asked of each robot last, and when
     while True:
@@ -59,19 +76,27 @@ def arm(
             if shield.state == "POLICY" or (robots is not None and name not in robots):
                 continue
             steady_since = now
-            if shield.state == "STOPPED":
-                raise ArmError(f"{name} is stopped: {shield.reason}; reset it first")
+            if shield.state == "STOPPED" or (shared and (shield.state, shield.reason) in BY_A_PERSON):
+                raise StoppedError(name, f" is {shield.state}: {shield.reason}")
             if now - begin > ARM_S:
                 why = node.refusals.get(name) or shield.reason
-                raise ArmError(f"{name}: its policy did not get it within {ARM_S:g} s ({shield.state}: {why})")
+                raise ArmError(name, f": its policy did not get it within {ARM_S:g} s ({shield.state}: {why})")
             last, asked_s = asked.get(name, ("", 0.0))
             patience_s = REFUSED_S if node.refusals.get(name) else ASK_AGAIN_S
             if (step := NEXT_STEP.get(shield.state)) and (step != last or now - asked_s > patience_s):
                 asked[name] = step, now
+                resets[name] += step == "reset" and last != step
+                if resets[name] > RESETS:
+                    raise StoppedError(name, f" lost its policy {resets[name]} times: {shield.reason}")
                 node.ask(name, step)
 
 
 NEXT_STEP = {"DISARMED": "arm", "ARMED": "start", "LANDING": "reset", "FAULT": "reset"}
+BY_A_PERSON = {
+    ("LANDING", ASKED),
+    ("ARMED", HELD),
+    ("DISARMED", PUT_DOWN),
+}  # states with reasons that nothing here asks for
 
 
 def land(

@@ -41,6 +41,12 @@ Progress = Callable[[dict[str, Any]], None]
 class DeployError(RuntimeError):
     """The mission could not be flown to its end; one line with the reason."""
 
+    def __init__(self, why: str, robot: str, t_s: float, found: list[dict[str, Any]]):
+        """`robot`: whose it was, or empty; `t_s` since the first process was started; `found`: see `events`."""
+        super().__init__(why)
+        self.failure: dict[str, Any] = {"robot": robot, "t_s": round(t_s, 3), "why": why}
+        self.events = found
+
 
 def run_swap(
     bundle_path: Path | str,
@@ -153,6 +159,7 @@ def _fly(
     environment = ros_environment(domain_id)
     report({"phase": "start", "domain_id": domain_id})
     patience_s = NOTHING_ARMED_S  # with processes that are to end
+    node: MissionNode | None = None
     with Processes([CONFIG, out / PARAMETERS], out / "logs", environment) as processes, ExitStack() as stack:
         try:
             # At once, and first what takes longest until it can fly: imports are most of the way to it.
@@ -162,12 +169,7 @@ def _fly(
             processes.start("recorder", "recorder_node")
             node, executor = stack.enter_context(operator(mission.names, domain_id, environment, mission.command_names))
             report({"phase": "bring-up"})
-            send_first = first_orders(mission, node)
-
-            def watch() -> None:
-                send_first()
-                processes.check()
-
+            watch = first_orders(mission, node, processes.check)
             BringUp(node, executor).up(node_names(mission.names, True, True), BRING_UP_S, watch)
             patience_s = FLOWN_S
             arm(node, executor, watch)
@@ -186,13 +188,14 @@ def _fly(
             report({"phase": "stopping", "processes": len(processes)})
             processes.close(patience_s)  # all robots are simulated: none is left alone
             raise
-        except BringUpError as error:
-            busy = load.blame(sum(processes.cpu_s().values()))
-            raise DeployError(f"{error}: {processes.last_line_of(error.node)}{busy}") from error
-        except ArmError as error:
-            raise DeployError(f"{error}{load.blame(sum(processes.cpu_s().values()))}") from error
-        except ProcessError as error:
-            raise DeployError(str(error)) from error
+        except (BringUpError, ArmError, ProcessError) as error:
+            why, robot = str(error), getattr(error, "robot", "")
+            if isinstance(error, BringUpError):
+                why, robot = f"{why}: {processes.last_line_of(error.node)}", error.node.strip("/").rpartition("/")[0]
+            if not isinstance(error, ProcessError):
+                why += load.blame(sum(processes.cpu_s().values()))
+            took_s = (machine_clock().now_ns() - launched_ns) * 1e-9
+            raise DeployError(why, robot, took_s, events(node.changes, launched_ns) if node else []) from error
 
 
 def _armed_ns(changes: Mapping[str, Sequence[ShieldMode]]) -> int:

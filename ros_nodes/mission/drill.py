@@ -145,7 +145,7 @@ def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, en
     least_m = min((_distance(own, other) for other in drones[OTHER:]), default=None)
     cut, down = (0, None) if spec.flight is None else _descent(truth, after, spec)
     moved_m = None if spec.fixed_base else _moved(own[after])
-    taken = [event for event in end.changes if event["t_s"] > 0.0]
+    taken = [event for event in end.changes if event["t_s"] > 0.0 and event["from"] != event["to"]]
     periods = taken[0]["t_s"] * spec.control_hz if taken and row.phase != GROUND else None
     reasons = [*(event["reason"] for event in taken), *end.refusals, *end.lost]
     reported = [reason for reason in reasons if row.says and row.says in reason]

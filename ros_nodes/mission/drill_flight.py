@@ -149,12 +149,7 @@ def team_in_flight(
             carried = [remap for node_name in nodes for remap in remaps.get(node_name, [])]
             processes.start_host(name, nodes, carried)
         flight = Flight(mission, processes, node, executor, out, relays)
-        send_first = first_orders(mission, node)
-
-        def watch() -> None:
-            send_first()
-            processes.check()
-
+        watch = first_orders(mission, node, processes.check)
         BringUp(node, executor).up(node_names(mission.names, True, True), BRING_UP_S, watch)
         flight.bring_to(phase)
         yield flight

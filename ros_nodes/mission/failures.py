@@ -53,19 +53,20 @@ def takeovers(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> lis
 
 
 def events(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[dict[str, Any]]:
-    """Who has had each robot, by time: every change of state, and of what a policy does to a shield.
+    """Who has had each robot, by time: every change of state, and of what a policy does to a shield; and all delays.
 
     Times are s since the mission began at `start_ns` (robot time).
     """
     found = []
     for robot, modes in changes.items():
-        before = ""
+        before, delays = "", 0
         for mode in modes:
-            now = mode.label
+            now, t_s = mode.label, round((mode.time_ns - start_ns) * 1e-9, 3)
+            reasons = [mode.last_delay] if mode.delays > delays else []
             if now != before:
-                t_s = round((mode.time_ns - start_ns) * 1e-9, 3)
-                found.append({"t_s": t_s, "robot": robot, "from": before, "to": now, "reason": mode.reason})
-            before = now
+                reasons.append(mode.reason)
+            found += [{"t_s": t_s, "robot": robot, "from": before, "to": now, "reason": why} for why in reasons]
+            before, delays = now, mode.delays
     return sorted(found, key=lambda event: event["t_s"])
 
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from deploy.bundle import load_bundle
-from deploy.runtime.compatibility import check_robot
-from hardware import load_robot
 from ros_nodes.mission.mission import CRAZYFLIE, LARGEST_TEAM, Mission, is_name, load_mission, plan_swap
 
 SWAP_S = 18.0
@@ -16,7 +14,7 @@ SWAP_S = 18.0
 
 def names_in(text: str) -> list[str]:
     """The names in "[cf1, cf2]" or "cf1, cf2"."""
-    names = [name.strip(" \"'") for name in _items(text)]
+    names = [name.strip(" \"'") for name in text.strip().removeprefix("[").removesuffix("]").split(",")]
     if not all(map(is_name, names)) or len(set(names)) < len(names):
         raise ValueError(f"only:={text}: expected names such as [cf1, cf2], each once")
     return names
@@ -36,18 +34,10 @@ def robots_in(text: str) -> int:
     return int(text)
 
 
-def robot_for(bundle: str, robot_type: str = "") -> str:
-    """The robot that a policy file is for, by name; ValueError unless it is `robot_type`, where that is not empty."""
-    contract = load_bundle(bundle).contract
-    spec = load_robot(robot_type or contract.robot.name)
-    check_robot(contract, spec, bundle)
-    return spec.name
-
-
 def mission_for(bundle: str, path: str, robots: int, seed: int) -> Mission:
     """The mission in the file `path`, or the swap; `bundle`, where it is not empty, flies all of its robots."""
     mission = load_mission(path) if path else plan_swap(robots, SWAP_S, None, seed)
-    if bundle and not path and (robot := robot_for(bundle)) != CRAZYFLIE:
+    if bundle and not path and (robot := load_bundle(bundle).contract.robot.name) != CRAZYFLIE:
         raise ValueError(f"{bundle}: is for {robot!r}, only drones swap places: give mission:=<file>")
     if bundle:
         file = str(Path(bundle).resolve())
@@ -56,7 +46,3 @@ def mission_for(bundle: str, path: str, robots: int, seed: int) -> Mission:
         if not member.bundle:
             raise ValueError(f"{member.name} has no policy: give bundle:=<file>, or a mission that names its files")
     return mission
-
-
-def _items(text: str) -> list[str]:
-    return text.strip().removeprefix("[").removesuffix("]").split(",")

@@ -12,14 +12,14 @@ from deploy.shield import JointShieldParams, Mode, ShieldParams
 from hardware import load_robot
 from hardware.spec import RobotSpec
 from ros_nodes.lifecycle.series import read_series
-from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.messages.diagnostics import UNDER_POLICY, ShieldMode
 from ros_nodes.mission.failures import Failure, Takeover, lost_robots, missed_goals, takeovers, terminated_robots
 from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
 from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_success import Criterion, legs_done
 
 MODES = tuple(mode.name for mode in Mode)
-FALLBACK = tuple(MODES.index(name) for name in ("HOLD", "LAND", "DAMP", "OFF", "ESTOP") if name in MODES)
+FALLBACK = tuple(index for index, name in enumerate(MODES) if name not in UNDER_POLICY)
 TOUCHDOWN_M_S = 1.0  # a landing faster than this is a crash
 BEYOND = 0.01  # rad or m; a joint farther beyond its range than this is a violation
 AT_REST = 0.1  # rad/s or m/s; slower than this nothing moves
@@ -89,7 +89,7 @@ def mission_metrics(
     killed = drones.get(mission.kill_robot)
     latency = recording.commands["sensor_to_command_ms"]
     period_error = np.abs(np.concatenate([series["period_error_us"] for series in recording.policies]))
-    filtered = [np.isin(series["mode"], [MODES.index("FILTERED")]) for series in recording.shields]
+    filtered = [series["mode"] == MODES.index("FILTERED") for series in recording.shields]
     outcome = criterion(mission, recording.truth)
     legs = legs_done(mission, recording.truth, outcome, killed_s)
     failures = [
@@ -98,7 +98,7 @@ def mission_metrics(
         *terminated_robots(mission, recording.truth, outcome, killed_s),
         *violations,
     ]
-    result: dict[str, Any] = {
+    return {
         "task": mission.task,
         "robot": ", ".join(dict.fromkeys(member.robot for member in mission.team)),
         "robots": len(mission.team),
@@ -123,7 +123,6 @@ def mission_metrics(
         },
         "policy_work_us": _percentiles(np.concatenate([series["work_us"] for series in recording.policies])),
     }
-    return result
 
 
 def _distance(pos: np.ndarray, pair: tuple[int, int], vertical_scale: float = 1.0) -> np.ndarray:

@@ -43,7 +43,10 @@ STATUS_TYPE = "diagnostic_msgs/msg/DiagnosticArray"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A robot went from one state to another, each a `ShieldMode.label` or `SILENT`; `before` is "" at first."""
+    """A robot went from one state to another, each a `ShieldMode.label` or `SILENT`; `before` is "" at first.
+
+    With the same state twice the reason is a delay.
+    """
 
     time_s: float  # of the robot
     robot: str
@@ -98,6 +101,7 @@ class RobotMonitor:
         self._charge: BatteryState | None = None
         self._heard_ns = 0
         self.shield = ShieldMode("?")
+        self.is_foreign = False  # its `status` is of something else
         self._label = ""
         self.changes: deque[Change] = deque(maxlen=KEPT)
         self.publishers: dict[str, int] = {}
@@ -122,9 +126,11 @@ class RobotMonitor:
         found = []
         while (taken := self._status.take()) is not None:
             said = read_status(taken[0])
-            if said.state != "?":  # a status of something else
+            self.is_foreign = said.state == "?"
+            if not self.is_foreign:
+                late = said.last_delay if self._label and said.delays > self.shield.delays else ""
                 self.shield, self._heard_ns = said, taken[1]
-                found += self._change(said.time_ns, said.label, said.reason)
+                found += self._change(said.time_ns, said.label, said.reason, late)
         if self.heard and (now_ns - self._heard_ns) * 1e-9 > SILENT_S:
             found += self._change(now_ns, SILENT, f"no status for {SILENT_S:g} s; it was {self.shield.label}")
         if self.heard and not self._streams:
@@ -167,13 +173,12 @@ class RobotMonitor:
         count = self.publishers[topic]
         return 0.0 if count == 0 else self._streams[topic].rate_hz(now_ns) if count == 1 else None
 
-    def _change(self, time_ns: int, label: str, reason: str) -> list[Change]:
-        if label == self._label:
-            return []
-        change = Change(time_ns * 1e-9, self.name, self._label, label, reason)
+    def _change(self, time_ns: int, label: str, reason: str, late: str = "") -> list[Change]:
+        reasons = [late] * bool(late) + [reason] * (label != self._label)
+        found = [Change(time_ns * 1e-9, self.name, self._label, label, why) for why in reasons]
         self._label = label
-        self.changes.append(change)
-        return [change]
+        self.changes += found
+        return found
 
     def _topic(self, name: str) -> str:
         return f"/{self.name}/{name}"
@@ -194,8 +199,9 @@ class Monitor:
 
     @property
     def missing(self) -> list[str]:
-        """Those named whose shield has not."""
-        return [name for name, robot in self._robots.items() if self._named and not robot.heard]
+        """Those whose shield has not, of those named or found, and of the peers that shields speak of."""
+        silent = (robot.name for robot in self._robots.values() if not robot.heard and not robot.is_foreign)
+        return sorted(silent, key=_natural)
 
     def poll(self) -> list[Change]:
         """Take what has arrived, and look for robots now and then; changes since the last call, by time."""
@@ -221,7 +227,7 @@ class Monitor:
         """
         if claimed := taken_names(self._node.context.get_domain_id(), nodes):
             raise self._taken(claimed[0])
-        slow = min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), SLOWEST)
+        slow = slowness()
         ours, alive = {name.strip("/") for name in nodes}, set[str]()
         said, begun_s = Mailbox(self._node, DiagnosticArray, "/diagnostics", QoSProfile(depth=100)), time.monotonic()
         try:
@@ -245,10 +251,12 @@ class Monitor:
         )
 
     def _find(self) -> None:
+        found = {peer for robot in self.heard for peer in robot.shield.peers}
         for topic, types in self._node.get_topic_names_and_types():
-            match = re.fullmatch("/([^/]+)/status", topic)
-            if match and STATUS_TYPE in types and match[1] not in self._robots:
-                self._robots[match[1]] = RobotMonitor(self._node, match[1])
+            if (match := re.fullmatch("/([^/]+)/status", topic)) and STATUS_TYPE in types:
+                found.add(match[1])
+        for name in found - self._robots.keys():
+            self._robots[name] = RobotMonitor(self._node, name)
 
 
 @contextmanager
@@ -267,6 +275,11 @@ def monitoring(names: Sequence[str] = (), domain: int | None = None) -> Iterator
             yield Monitor(node, names)
         finally:
             node.destroy_node()
+
+
+def slowness() -> float:
+    """How many times as long things take as on a quiet machine."""
+    return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), SLOWEST)
 
 
 def _finite(value: float) -> float | None:

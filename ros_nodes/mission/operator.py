@@ -47,7 +47,7 @@ class MissionNode(Node):
         self.refusals: dict[str, str] = {}  # why a robot's shield did not do what it was asked for last
         self.positions = np.full((len(self.team), 3), np.nan)
         self.shields = [ShieldMode("?")] * len(self.team)
-        self.changes: dict[str, list[ShieldMode]] = {name: [] for name in self.team}  # of mode, or to latched
+        self.changes: dict[str, list[ShieldMode]] = {name: [] for name in self.team}  # of mode, to latched, and delays
 
     def advertise(self, commands: Iterable[str]) -> None:
         """Get ready to send `commands`, once."""
@@ -82,7 +82,8 @@ class MissionNode(Node):
             while (status := self._status[name].take()) is not None:
                 last, now = self.shields[index], read_status(status[0])
                 self.shields[index] = now
-                if (now.state, now.mode, now.latched) != (last.state, last.mode, last.latched):
+                known = last.state, last.mode, last.latched, last.delays
+                if (now.state, now.mode, now.latched, now.delays) != known:
                     self.changes[name].append(now)
 
     @property

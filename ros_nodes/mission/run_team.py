@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -14,7 +14,8 @@ from typing import Any
 from deploy.shield.authority import ASKED, State
 from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.lifecycle.transport import transport_settings
-from ros_nodes.mission.deploy import CONFIG
+from ros_nodes.mission.arming import ARM_S
+from ros_nodes.mission.deploy import CONFIG, unwritten
 from ros_nodes.mission.launch_plan import Node, plan
 from ros_nodes.mission.monitor import SILENT, Change, Monitor, monitoring
 from ros_nodes.mission.prepare import PARAMETERS
@@ -35,6 +36,11 @@ class TeamLog:
         self._changes: list[Change] = []
         self._rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self._rates_s = 0.0
+        self._ended_s: float | None = None  # when the robots were asked to land and end
+
+    def end(self) -> None:
+        """From now on a shield that falls silent has ended, as it was asked to."""
+        self._ended_s = time.monotonic() - self._began_s
 
     def listen(self) -> None:
         """To be called again and again."""
@@ -64,11 +70,7 @@ class TeamLog:
         return {
             "duration_s": round(time.monotonic() - self._began_s, 1),
             "failures": [
-                {"robot": event["robot"], "t_s": event["t_s"], "why": f"{event['to']}: {event['reason']}"}
-                for event in events
-                if event["to"] == State.FAULT.name
-                or (event["to"] == SILENT and event["from"] != State.DISARMED.name)  # its process may have ended
-                or (event["to"] == State.LANDING.name and event["reason"] != ASKED)
+                {name: event[name] for name in ("robot", "t_s")} | {"why": why} for event, why in self._failed(events)
             ],
             "events": events,
             "rates_hz": {
@@ -76,6 +78,30 @@ class TeamLog:
                 for robot, topics in self._rates.items()
             },
         }
+
+    def idle(self) -> list[dict[str, Any]]:
+        """The robots that nothing was done with, and why."""
+        known = {State.DISARMED.name, SILENT, ""}
+        acted = {change.robot for change in self._changes if {change.before, change.after} - known}
+        robots = self._monitor.snapshot()["robots"]
+        return [
+            {"robot": robot["robot"], "why": f"never armed: {robot['reason'] or 'nothing is said of why'}"}
+            for robot in robots
+            if robot["robot"] not in acted
+        ]
+
+    def _failed(self, events: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:
+        """The events that are failures, and why."""
+        last = {event["robot"]: event for event in events if event["to"] != SILENT}
+        for event in events:
+            before, now = event["from"], event["to"]
+            ended = self._ended_s is not None and event["t_s"] >= self._ended_s  # as it was asked to
+            silent = now == SILENT and before != State.DISARMED.name and not ended
+            landed = now == State.LANDING.name != before and event["reason"] != ASKED
+            if now == State.FAULT.name or silent or landed:
+                yield event, f"{now}: {event['reason']}"
+            if self._ended_s is not None and event is last.get(event["robot"]) and now == State.LANDING.name:
+                yield event, f"not down {LANDING_S:g} s after it was asked to land"
 
 
 def run_team(
@@ -94,7 +120,8 @@ def run_team(
     once, and the others go on, as long as there is a shield. `on_stop` hears of Ctrl-C: how many processes are
     waited for. TeamError for a bad file, ValueError where another team has nodes of these names.
     """
-    team = [robot.name for robot in load_team(file).robots]
+    given = load_team(file)
+    team = [robot.name for robot in given.robots]
     failures: list[dict[str, Any]] = []
     # A shell gives what it starts in the background an ignored SIGINT; here that is how robots are landed.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -118,15 +145,19 @@ def run_team(
                 watch()
                 time.sleep(WATCH_S)
         except KeyboardInterrupt:
+            log.end()
             on_stop(len(processes))
         took_s = time.monotonic() - began_s
+        if took_s > ARM_S:  # real robots wait for a person
+            failures += [{**each, "t_s": round(took_s, 3)} for each in log.idle() if each["robot"] in given.simulated]
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
         processes.end_all([name for name in names if "shield" in name], LANDING_S, signal.SIGINT, log.listen)
         time.sleep(WATCH_S)
         log.listen()  # to what shields said last
         result = {"team": list(team), **log.result(), "cores": cores}
         result["failures"] = sorted([*result["failures"], *failures], key=lambda failure: failure["t_s"])
-    (out / RESULT).write_text(json.dumps(result, indent=1))
+    result["unwritten"] = []
+    result["unwritten"] += unwritten(out / RESULT, lambda: (out / RESULT).write_text(json.dumps(result, indent=1)))
     return result
 
 

@@ -8,6 +8,7 @@ robots:
     options: {uri: radio://0}
   - {name: cf2, bundle: policy.onnx, base_pose: [0.5, 0, 0, 1.57]}  # m, yaw rad: start, place of a base
   - {name: cf3, bundle: lander.onnx, lands_on: arm}  # may come near the last links of the arm
+  - {name: arm, bundle: tray.onnx, group: arm}  # of the task of its policy; by default that of the file
 shield: {ramp_s: 0.4}               # limits of all shields; a robot may have its own
 hosts: {policies: 1, shields: 2}    # processes
 scene:                              # what stands there, see `messages.scene`
@@ -34,7 +35,7 @@ from deploy.bundle import load_bundle
 from deploy.bundle.signature import key_text, read_public_key
 from deploy.runtime.compatibility import check_robot
 from deploy.shield import make_shield_params, narrowed_limits
-from deploy.shield.joints.links import link_rows
+from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
 from hardware.names import nearest_path
 from hardware.plugins import load_plugin
@@ -64,13 +65,14 @@ class Robot(Struct, forbid_unknown_fields=True, frozen=True):
     type: str = ""  # specification by name; by default the one that the policy is for
     driver: str = ""  # module:Class, or a registered name
     options: dict[str, Any] = {}
+    group: str = ""  # of the task of its policy; by default that of the policy file
     base_pose: tuple[float, float, float, float] | None = None
     shield: dict[str, Any] = {}
     lands_on: str = ""  # another robot, an arm
 
 
 class Team(Struct, forbid_unknown_fields=True, frozen=True):
-    """What a team file holds; paths are absolute, robots have their type and keys are base64."""
+    """What a team file holds; paths are absolute, robots have type and group, and keys are base64."""
 
     robots: Annotated[tuple[Robot, ...], Meta(min_length=1)]
     shield: dict[str, Any] = {}
@@ -152,6 +154,9 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         key = "type"
         spec = load_robot(robot.type or contract.robot.name)
         check_robot(contract, spec, bundle)
+        key = "group"
+        if robot.group and contract.group not in ("", robot.group):
+            raise ValueError(f"{robot.group!r}; {bundle} is for {contract.group!r}")
         key = "shield"
         make_shield_params(spec, **{**narrowed_limits(spec, contract.shield)[0], **team.shield, **robot.shield})
         key = "driver"
@@ -161,7 +166,8 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         raise TeamError(f"{where}.{key} of {robot.name}: {error}") from error
     if robot.base_pose is not None and not np.isfinite(robot.base_pose).all():
         raise TeamError(f"{where}.base_pose = {list(robot.base_pose)}: every number must be finite")
-    return msgspec.structs.replace(robot, bundle=bundle, type=spec.name)
+    group = robot.group or contract.group or spec.name
+    return msgspec.structs.replace(robot, bundle=bundle, type=spec.name, group=group)
 
 
 def _check_landing(robot: Robot, team: Sequence[Robot], where: str) -> None:
@@ -214,4 +220,4 @@ def _member(robot: Robot, planned: Member | None) -> Member:
         base_pose = planned.base_pose if robot.base_pose is None else pose
         lands_on = robot.lands_on or planned.lands_on
         return replace(planned, bundle=robot.bundle, base_pose=base_pose, lands_on=lands_on)
-    return Member(robot.name, robot.type, robot.type, pose, joint_pos, robot.bundle, robot.lands_on)
+    return Member(robot.name, robot.type, robot.group, pose, joint_pos, robot.bundle, robot.lands_on)

@@ -50,6 +50,9 @@ class JoystickNode(ThreadNode):
             raise ValueError(f"parameter 'mode' is {self._mode!r}: velocity or goal")
         if not len(self._axes) == len(self._scale) == 4:
             raise ValueError("parameters 'axes' and 'scale' need 4 numbers each: forward, left, up, turn")
+        mine = self.get_name(), self.get_namespace()
+        if self.get_node_names_and_namespaces().count(mine) > 1:
+            raise ValueError(f"another joystick steers {self._name} already: end it first")
         self._joystick = Joystick(self._axes, self._scale, self._buttons)
         self._joy = self.subscribe(Joy, "joy", qos.recording(QUEUE, latched=False))
         self._odometry = self.subscribe(Odometry, "odom", qos.SENSOR)

@@ -13,7 +13,7 @@ from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, node_nam
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent, end_process
 from ros_nodes.lifecycle.transport import avoid_shared_memory
-from ros_nodes.mission.arming import ArmError, arm, first_orders
+from ros_nodes.mission.arming import ArmError, StoppedError, arm, first_orders
 from ros_nodes.mission.mission import load_mission
 from ros_nodes.mission.operator import MissionNode, OrderSender
 
@@ -45,7 +45,7 @@ def main() -> int:
         _operate(node, executor, watch)
     except _Ended:
         pass
-    except (BringUpError, ArmError, ValueError) as error:
+    except (BringUpError, ValueError) as error:
         node.get_logger().fatal(str(error))
         code = 1
     executor.shutdown()
@@ -65,19 +65,19 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     )
     mission = load_mission(path)
     node.advertise(mission.command_names)
-    send_first = first_orders(mission, node)
-
-    def send_and_watch() -> None:
-        send_first()
-        watch()
-
+    send_and_watch = first_orders(mission, node, watch)
     stages = node_names(node.team, simulated, recorded, drivers, node.get_namespace().strip("/"))
     BringUp(node, executor).up(stages, timeout_s, send_and_watch)
+    kept = KeepUp(node, [name for stage in stages for name in stage if not name.endswith(ONCE)])
     if not drivers and simulated:  # a real robot is for a person to arm
-        arm(node, executor, send_and_watch)
+
+        def keep_up_and_watch() -> None:
+            kept.step()
+            send_and_watch()
+
+        _arm(node, executor, keep_up_and_watch)
     node.get_logger().info(f"{', '.join(node.team)}: the mission begins, {mission.duration_s:g} s")
     sender, begin = OrderSender(mission, node), time.monotonic()
-    kept = KeepUp(node, [name for stage in stages for name in stage if not name.endswith(ONCE)])
     over = False
     while True:  # after the mission too, for nodes that subscribe late
         watch()
@@ -89,6 +89,20 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
         elif not over:
             over = True
             node.get_logger().info("the mission is over; its last orders stand")
+
+
+def _arm(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:
+    """Until policies have all robots but those that a person took; says again and again what is missing."""
+    robots = list(node.team)
+    while robots:
+        try:
+            arm(node, executor, watch, robots, shared=True)
+            return
+        except StoppedError as error:
+            robots.remove(error.robot)
+            node.get_logger().error(f"{error}; a person arms and starts it again")
+        except ArmError as error:
+            node.get_logger().error(str(error))
 
 
 if __name__ == "__main__":

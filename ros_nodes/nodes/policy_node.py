@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from functools import partial
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from sensor_msgs.msg import JointState
 
 from deploy.runtime import PolicyRuntime
@@ -25,7 +25,7 @@ from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import Command, CommandInbox
 from ros_nodes.messages.conversion import base_frame
-from ros_nodes.messages.diagnostics import POLICY_STATUS, policy_status
+from ros_nodes.messages.diagnostics import FINGERPRINT, POLICY_STATUS, policy_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.policy_swap import declare_next_bundle, serve_swaps
 from ros_nodes.messages.shield_says import ShieldSays
@@ -37,6 +37,7 @@ PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
 PAIR = 2  # robots in turns: what there is to do at one moment must not fill two cores for long
 PATIENCE_NS = 100_000_000  # between two looks for the first measurement
 GRACE = 0.4  # of a period: a cycle waits so long for its own measurement, rather than use an older one
+SAY_NS = 500_000_000  # between two reasons why it requests nothing
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 
 
@@ -84,10 +85,16 @@ class PolicyNode(TurnNode):
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "requested", qos.command_out(self._period_s))
         self._shield = ShieldSays(self)
+        self._waits, self._swap, self._said_ns = "", "", 0  # why it requests nothing, the last of a swap
         self._asked_by = ""  # the state in which the shield asks for requests; empty while it does not
         self._own_status = self.advertise(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
         self.get_logger().info(f"{self._bundle}: self-test passed, task {contract.task!r}, {1 / self._period_s:g} Hz")
+
+    def health(self) -> tuple[bytes, str, dict[str, str]]:
+        """A warning while two steer the robot, or while it waits for something."""
+        why = "; ".join(filter(None, [self._inbox.warning, self._waits])) if self.is_active else ""
+        return DiagnosticStatus.WARN if why else DiagnosticStatus.OK, why, {}
 
     def cycles(self) -> Cycles:
         self._runtime.reset()
@@ -115,6 +122,7 @@ class PolicyNode(TurnNode):
         self._state.update(now_ns)
         is_asked, command = self._is_asked(), self._inbox.update(now_ns)
         if not is_asked:
+            self._wait_for("")
             return
         until_ns, before_ns = now_ns + round(GRACE * 1e9 * self._period_s), due_ns - self._sensor_ns // 2
         while self._state.stamp_ns < before_ns and (yield Wait(self._state.mailboxes, until_ns)):
@@ -126,18 +134,18 @@ class PolicyNode(TurnNode):
         self._state.update(now_ns)
         if not -self._period_s <= self._state.state.age <= self._max_age_s:
             return  # no current state: the shield handles silence
-        if awaited := self._inbox.awaited:
-            self.get_logger().info(f"waiting for operator command on {', '.join(awaited)}", throttle_duration_sec=5.0)
-            return
         peers, objects = self._peers.update(now_ns), self._objects.update(now_ns)
-        if unseen := self._objects.not_current(self._max_object_age_s, self._period_s):
-            self.get_logger().error(f"no current message of objects: {', '.join(unseen)}", throttle_duration_sec=1.0)
+        awaited, unseen = self._inbox.awaited, self._objects.not_current(self._max_object_age_s, self._period_s)
+        if awaited or unseen:
+            command_on = f"waiting for operator command on {', '.join(awaited)}"
+            self._wait_for(command_on if awaited else f"no current message of objects: {', '.join(unseen)}")
             return
         try:
             step = self._runtime.step(self._state.state, peers, command, objects)
         except ValueError as error:
-            self.get_logger().error(str(error), throttle_duration_sec=1.0)
+            self._wait_for(str(error))
             return
+        self._wait_for("")
         self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
 
     def _is_asked(self) -> bool:
@@ -154,12 +162,28 @@ class PolicyNode(TurnNode):
             self._asked_by = asked_by
         return bool(self._asked_by)
 
+    def _wait_for(self, what: str) -> None:
+        """Say why it requests nothing; an empty string where it may."""
+        if what:
+            self.get_logger().warning(what, throttle_duration_sec=5.0)
+        now_ns = self.clock.now_ns()
+        if what != self._waits and (not (what and self._waits) or abs(now_ns - self._said_ns) > SAY_NS):
+            self._waits, self._said_ns = what, now_ns
+            self._tell()
+
     def _tell(self, swap: str = "") -> None:
         """Say on `policy/status` which file flies, and what has become of a swap."""
         if swap:
             self.get_logger().info(swap)
-        about = {"task": self._runtime.contract.task, "bundle": self._runtime.file, "swap": swap}
-        self._own_status.publish(policy_status(self.robot_name, self._runtime.fingerprint, about, self.clock.now_ns()))
+            self._swap = swap
+        runtime = self._runtime
+        about = {
+            FINGERPRINT: runtime.fingerprint,
+            "task": runtime.contract.task,
+            "bundle": runtime.file,
+            "swap": self._swap,
+        }
+        self._own_status.publish(policy_status(self.robot_name, self._waits, about, self.clock.now_ns()))
 
     def _await_objects(self) -> Cycles:
         """Wait until every object that the policy observes has been received."""
@@ -168,8 +192,9 @@ class PolicyNode(TurnNode):
             self._objects.update(now_ns)
             unseen = self._objects.not_current(self._max_object_age_s, self._period_s)
             if not unseen:
+                self._waits = ""
                 return
-            self.get_logger().error(f"no current message of objects: {', '.join(unseen)}", throttle_duration_sec=5.0)
+            self._wait_for(f"no current message of objects: {', '.join(unseen)}")
             yield Wait((), now_ns + round(self._period_s * 1e9))
 
     def _first_measurement(self) -> Generator[Wait, bool, tuple[int, int]]:

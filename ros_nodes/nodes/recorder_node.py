@@ -5,21 +5,22 @@ import time
 from pathlib import Path
 
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
-from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import QUIET_NS, ThreadNode
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.messages import qos
+from ros_nodes.messages.bag import Bag
 from ros_nodes.messages.topics import OF_EVERY_NODE, team_topics
 
 QUEUE = 200  # messages a topic: two seconds of the fastest
 POLL_S = 0.1
+SAVE_S, SAVE_SHARE = 1.0, 0.02  # the bag is saved so often, and after so much of its duration: an index grows
 
 
 class RecorderNode(ThreadNode):
-    """Writes `bag` (a folder) from activation to deactivation."""
+    """Writes `bag` (a folder) from activation to deactivation; who kills it loses a second, or 2 %."""
 
     def __init__(self) -> None:
         super().__init__("recorder")
@@ -48,7 +49,9 @@ class RecorderNode(ThreadNode):
         return self._loop is None or self.clock.now_ns() - self._received_ns > QUIET_NS
 
     def run(self, stopped: threading.Event) -> None:
-        with Writer(Path(self._path), version=9, storage_plugin=StoragePlugin.MCAP) as bag:
+        begun_s = time.monotonic()
+        save_s = begun_s + SAVE_S
+        with Bag(Path(self._path)) as bag:
             connections = {}
             for topic, (kind, latched) in self._topics.items():
                 name = f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
@@ -63,6 +66,9 @@ class RecorderNode(ThreadNode):
                         if mailbox.topic not in OF_EVERY_NODE:
                             self._received_ns = self.clock.now_ns()
                         bag.write(connections[mailbox.topic], self.clock.arrived_ns(taken[1]), taken[0])
+                if (now_s := time.monotonic()) > save_s or bag.is_large:
+                    bag.save()
+                    save_s = now_s + max(SAVE_S, SAVE_SHARE * (now_s - begun_s))
                 time.sleep(0 if ending else POLL_S)
 
 

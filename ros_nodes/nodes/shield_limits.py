@@ -38,8 +38,12 @@ def limits_of_bundle(
 ) -> tuple[Mapping[str, Any], str]:
     """What the policy was trained behind, and the file's fingerprint; `warn` hears of what the file does not state.
 
+    Both are empty for no file.
+
     BundleError, a ValueError, for a file that is not for this robot or signed by none of `trusted_keys`.
     """
+    if not file:
+        return {}, ""
     from deploy.bundle import load_bundle  # here, for a shield without a file needs no onnxruntime
     from deploy.runtime.compatibility import check_robot
 

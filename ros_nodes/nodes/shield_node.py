@@ -1,16 +1,14 @@
 """One robot's shield, in another process than the policy: every command passes it, also when the policy is silent."""
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
-from sensor_msgs.msg import BatteryState, JointState
+from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from deploy.shield import Context, Shield
+from deploy.shield import Shield
 from deploy.shield.authority import AT_REST, Authority, Change, State
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import StartCfg
@@ -29,18 +27,16 @@ from ros_nodes.lifecycle.parameters import (
     declare_team,
     declare_trusted_keys,
 )
-from ros_nodes.lifecycle.peer_clocks import PeerClocks, peer_clocks
 from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.lifecycle.turns import Cycles, Wait
-from ros_nodes.messages import battery, qos
+from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import MessageError, base_frame
-from ros_nodes.messages.diagnostics import POLICY_STATUS, ShieldStatus
+from ros_nodes.messages.delays import Delays
+from ros_nodes.messages.diagnostics import ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.operator_services import ESTOP, OperatorServices
-from ros_nodes.messages.peers_say import PeersSay
-from ros_nodes.messages.pre_arm import PreArm
-from ros_nodes.messages.subscriptions import OwnState, PeerTable
-from ros_nodes.messages.surroundings import Around, declare_surroundings
+from ros_nodes.messages.shield_inputs import ShieldInputs
+from ros_nodes.messages.surroundings import declare_surroundings
 from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
 
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
@@ -49,7 +45,6 @@ MISSING_AFTER = 1.25  # periods after the last request at which the next one cou
 SOURCES_EVERY_S = 0.1  # publishers of requests are counted so often
 ACKED_S = 0.3
 TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
-PEER_SILENT_S = 1.0  # before arming, where peers are nothing to the shield
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
 
 
@@ -66,8 +61,7 @@ class ShieldNode(TurnNode):
         )
         self._stop_file = StopFile(self._stop_dir, self.robot_name)
         self._authority: Authority | None = None
-        self._battery_state: BatteryState | None = None
-        self._clocks: PeerClocks | None = None
+        self._inputs: ShieldInputs | None = None
         self._winds_down = False
 
     def read_parameters(self) -> None:
@@ -98,23 +92,16 @@ class ShieldNode(TurnNode):
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
-        self._params = declare_limits(self, spec, self._limits_of_bundle(spec))
+        if not self._bundle and self._trusted_keys and not self._fingerprint:
+            raise ValueError("trusted_keys: a bundle or a fingerprint is needed to know the policy file by")
+        limits, fingerprint = limits_of_bundle(self._bundle, spec, self._trusted_keys, self.get_logger().warning)
+        self._fingerprint = self._fingerprint or fingerprint
+        self._params = declare_limits(self, spec, limits)
         self._spec = spec
-        self._state = OwnState(self, spec, self._base_pose)
-        self._peers = PeerTable(self, self._peer_names)
-        self._around = Around(self, spec, *self._surroundings)
-        flies = isinstance(self._params, ShieldParams)
-        keeps_m = self._params.separation_m if flies else 0.0
-        silent_s = self._params.peer_silent_s if flies else PEER_SILENT_S
-        self._say = PeersSay(self, self.robot_name, self._peer_names, self._params.act_s)
+        team, surely = (self.robot_name, self._peer_names), (self._fingerprint, self._least_charge)
+        self._inputs = ShieldInputs(self, spec, self._params, team, self._base_pose, self._surroundings, *surely)
         self._requested = self.subscribe(JointState, "requested", qos.COMMAND_IN, raw=True)
         self._sender = SenderClock(self.clock)
-        self._policy = self.subscribe(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
-        self._policy_status: DiagnosticArray | None = None
-        self._battery = self.subscribe(BatteryState, battery.TOPIC, qos.LATCHED)
-        self._battery_state = None
-        self._clocks = peer_clocks(self.hub, self.clock, self.robot_name)
-        self._pre_arm = PreArm(self, self._fingerprint, self._peer_names, silent_s, self._state.topics)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
@@ -122,7 +109,9 @@ class ShieldNode(TurnNode):
         self.on_release(partial(self._status_publisher.wait_for_all_acked, Duration(seconds=ACKED_S)))
         self._description_publisher = self.advertise(String, "robot_description", qos.LATCHED)
         self._description = self._describe(spec)
+        keeps_m = self._params.separation_m if isinstance(self._params, ShieldParams) else 0.0
         self._status = ShieldStatus(self.robot_name, 1 / self._status_hz, keeps_m)
+        self._delays = Delays(self._params.act_s)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -148,21 +137,22 @@ class ShieldNode(TurnNode):
         self._asks.ask(ESTOP)
 
     def cycles(self) -> Cycles:
+        assert self._inputs is not None
         authority = self._authority = Authority(Shield(self._params, self._spec), self._start, self._tell)
         if reason := self._stop_file.read():  # a stop outlives every process: only a reset ends it
             authority.estop(reason)
         if self._description:
             self._description_publisher.publish(String(data=self._description))
         self._request: ActuatorCommand | None = None
-        self._request_ns = 0
+        self._request_ns = self._stamp_ns = 0  # stamps of the last request and of the last command
         self._sources_s, self._strangers = 0.0, ""
         try:
-            yield from self._filter(authority)
+            yield from self._filter(authority, self._inputs)
         finally:
             self._authority = None
             self._asks.drop()
 
-    def _filter(self, authority: Authority) -> Cycles:
+    def _filter(self, authority: Authority, inputs: ShieldInputs) -> Cycles:
         """A step for every request, and for every one that is missing."""
         period_ns, clock = round(self._params.control_dt_s * 1e9), self.clock
         flood_ns, missing_ns = round(FLOOD * period_ns), round(MISSING_AFTER * period_ns)
@@ -175,7 +165,7 @@ class ShieldNode(TurnNode):
             now_ns = clock.now_ns()
             if not arrived and 0 < deadline_ns - now_ns <= missing_ns:  # further ahead: /clock began anew
                 continue
-            self._step(authority, now_ns, arrived)
+            self._step(authority, inputs, now_ns, arrived)
             earliest_ns = now_ns + flood_ns
             # A missed request moves the deadline by exactly one period: commands keep their rhythm without it.
             missed_ns = min(max(deadline_ns + period_ns, earliest_ns), now_ns + period_ns)
@@ -210,27 +200,20 @@ class ShieldNode(TurnNode):
         self._request, self._request_ns = request, stamp_ns
         return True
 
-    def _step(self, authority: Authority, now_ns: int, arrived: bool) -> None:
+    def _step(self, authority: Authority, inputs: ShieldInputs, now_ns: int, arrived: bool) -> None:
         now_s = now_ns * 1e-9
-        self._state.update(now_ns)
-        self._around.update(now_ns)
-        context = Context(
-            self._state.state if self._state.stamp_ns else None,
-            self._say.settle(self._peers.update(now_ns)),
-            sharing=self._say.sharing,
-            people=self._around.people,
-            peer_names=self._peer_names,
-            obstacles=self._around.obstacles,
-            lost=self._around.lost,
-        )
-        self._asks.serve(partial(self._act, authority, now_s))
+        context = inputs.context(now_ns)
+        self._asks.serve(partial(self._act, authority, inputs, now_s))
         age_s = (now_ns - self._request_ns) * 1e-9
+        self._watch_delays(authority.state, now_s, inputs.age_s, age_s)
         command, report = authority.step(now_s, context, self._request, age_s)
         if command is not None:
-            stamp_ns = self._request_ns if arrived else self._state.stamp_ns
-            self._publisher.publish(self._converter.write(command, stamp_ns or now_ns))
+            stamp_ns = (self._request_ns if arrived else inputs.measured_ns) or now_ns
+            # A request that comes after it was missed rests on an older measurement than the command in its place did.
+            self._stamp_ns = max(stamp_ns, min(self._stamp_ns, now_ns))
+            self._publisher.publish(self._converter.write(command, self._stamp_ns))
         if self._status.update(now_s, authority.state, authority.reason, report, age_s):
-            self._status_publisher.publish(self._status.message(now_ns, self._peers.ages(), self._say.names))
+            self._status_publisher.publish(self._status.message(now_ns, *inputs.heard()))
         if self._series:
             work_us = (self.clock.now_ns() - now_ns) * 1e-3
             self._series.add(
@@ -238,13 +221,21 @@ class ShieldNode(TurnNode):
             )
         if now_s > self._sources_s:
             self._sources_s = now_s + SOURCES_EVERY_S
-            if self._strangers != (strangers := self._pre_arm.strangers()):
+            strangers, authority.policy_waits = inputs.hear_slow(now_s)
+            if self._strangers != strangers:
                 self._strangers = strangers
                 self.get_logger().warning(strangers or "every topic has one publisher again")
-            self._hear_slow()
-            self._say.hear(now_s)
 
-    def _act(self, authority: Authority, now_s: float, what: str) -> str:
+    def _watch_delays(self, state: State, now_s: float, measured_age_s: float, request_age_s: float) -> None:
+        if state in AT_REST:
+            self._delays.forget()
+            return
+        awaited_s = request_age_s if state is State.POLICY else None
+        for delay in self._delays.update(now_s, measured_age_s, awaited_s):
+            self._status.delay(delay)
+            self.get_logger().warning(f"{self.robot_name}: {delay}")
+
+    def _act(self, authority: Authority, inputs: ShieldInputs, now_s: float, what: str) -> str:
         """What a person asked for; why not, or an empty string."""
         if what == ESTOP:
             authority.estop()
@@ -254,29 +245,15 @@ class ShieldNode(TurnNode):
                 self._stop_file.clear()
             except OSError as error:
                 return f"reset: {error}"
-        if what != "arm":
-            return authority.ask(what, now_s)
-        self._hear_slow()
-        missing = self._pre_arm.missing(self._peers.peers, self._policy_status)
-        empty = battery.too_empty(self._battery_state, self._least_charge)
-        if self._battery_state is None and self.count_publishers(battery.TOPIC):
-            empty = "no word of the battery yet"
-        # Of computers that have to do with this robot: anybody may say something of a clock.
-        differing = self._clocks.differing([self.robot_name, *self._peer_names]) if self._clocks else []
-        return authority.arm([*missing, *self._around.missing(), *filter(None, [empty]), *differing])
+        return authority.arm(inputs.missing()) if what == "arm" else authority.ask(what, now_s)
 
-    def _hear_slow(self) -> None:
-        """Take what says something now and then."""
-        self._policy_status = (self._policy.take() or (self._policy_status,))[0]
-        self._battery_state = (self._battery.take() or (self._battery_state,))[0]
-
-    def health(self) -> tuple[str, dict[str, str]]:
-        """Who has the robot, its charge, other computers' clocks; a warning where one is low, or another differs."""
-        state, clocks = self._battery_state, self._clocks
-        warnings = [battery.too_empty(state, self._least_charge), *(clocks.differing() if clocks else [])]
-        values = (battery.values(state) if state else {}) | (clocks.diagnostics() if clocks else {})
-        values |= self._status.summary
-        return "; ".join(filter(None, warnings)), values
+    def health(self) -> tuple[bytes, str, dict[str, str]]:
+        """The level of `status`, or a warning of a battery that is low or a clock that differs; charge and clocks."""
+        warnings, values = self._inputs.health() if self._inputs else ([], {})
+        level, message, summary = self._status.summary() if self.is_active else (DiagnosticStatus.OK, "", {})
+        if level == DiagnosticStatus.OK and warnings:
+            level, message = DiagnosticStatus.WARN, ""
+        return level, "; ".join(filter(None, [message, *warnings])), values | summary
 
     def _keep_stop(self, reason: str) -> None:
         try:
@@ -290,15 +267,6 @@ class ShieldNode(TurnNode):
             self.get_logger().warning(text)
         else:
             self.get_logger().info(text)
-
-    def _limits_of_bundle(self, spec: RobotSpec) -> Mapping[str, Any]:
-        if not self._bundle:
-            if self._trusted_keys and not self._fingerprint:
-                raise ValueError("trusted_keys: a bundle or a fingerprint is needed to know the policy file by")
-            return {}
-        limits, fingerprint = limits_of_bundle(self._bundle, spec, self._trusted_keys, self.get_logger().warning)
-        self._fingerprint = self._fingerprint or fingerprint
-        return limits
 
 
 def main() -> int:

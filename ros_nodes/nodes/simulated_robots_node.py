@@ -38,6 +38,7 @@ GROUND_TRUTH_EVERY = 10  # physics steps
 SERIES_CAPACITY = 200_000
 STATE_CAPACITY = 40_000
 PUBLISH_NS = 50_000  # what publishing takes: it begins so much before a message is due
+STOOD_NS = 100_000_000  # without a step: robots were without measurements for too long
 NS = 1_000_000_000
 
 
@@ -140,6 +141,8 @@ class SimulatedRobotsNode(ThreadNode):
         deadlines = Deadlines(self._steps * step_ns / NS, self.clock)
         count = 0
         while (tick := deadlines.wait(stopped)) is not None:
+            if (stood_ns := tick.skipped * deadlines.period_ns) > STOOD_NS:
+                self.get_logger().warning(f"the simulation stood still for {stood_ns * 1e-6:.0f} ms")
             self._receive()
             steps = self._steps * (1 + tick.skipped)  # physics may not lag: simulated time is real time
             for missing in range(steps - 1, -1, -1):

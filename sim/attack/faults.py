@@ -23,6 +23,7 @@ class Fault:
     partitioned: bool = False  # each half of the team hears nothing of the other
     delay: tuple[float, float] = (0.0, 1.0)  # of commands; drawn for each world
     strength: tuple[float, float] = (-1.0, 1.0)  # error of the actuators; drawn for each robot
+    slow: float = 1.0  # times as slow as stated, drones' rotors and rate loops
     push: float = 0.0  # m/s, by which a robot on legs is thrown aside every 1.5 s or so
     load_kg: float = 0.0  # on the base of a robot on legs, at the tool of an arm as a share of its payload
     friction: float = 1.0  # of the ground
@@ -67,6 +68,9 @@ FAULTS: dict[str, Fault] = {
     ),
     "partition": Fault(about="each half of the team hears nothing of the other", inside=False, partitioned=True),
     "delay x 2": Fault(about="commands take twice the stated time", inside=False, delay=(2, 2)),
+    "rotors slow": replace(
+        CORNER, about="all bounds at once, rotors and rate loop 1.2 times slower than stated", inside=False, slow=1.2
+    ),
     "actuators x 2": Fault(
         about="actuators too weak or strong by twice the stated share",
         inside=False,

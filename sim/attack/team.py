@@ -37,6 +37,11 @@ class Team:
         self.worlds, self.robots = shape = starts.shape[:2]
         scene = compose_scene([Members(spec, self.robots)])
         self._model, group = scene.model, scene.group
+        rates = group.ctrl_index[:, 1:]
+        # Lags of thrust and of the rates' set-points, and with the gains the other pole of the rate loop.
+        self._model.actuator_dynprm[group.ctrl_index, 0] *= fault.slow
+        self._model.actuator_gainprm[rates, 0] /= fault.slow
+        self._model.actuator_biasprm[rates, 2] /= fault.slow
         tick_s = self._model.opt.timestep
         self.dt_s = 1.0 / spec.control_hz
         self._ticks = round(self.dt_s / tick_s)

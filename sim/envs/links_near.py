@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import torch
 
-from deploy.shield.joints.links import arm_obstacles
+from deploy.shield.joints.arm_obstacles import arm_obstacles
 from deploy.shield.types import Obstacles
 from sim.envs.agents import AgentGroup
 

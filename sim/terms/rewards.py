@@ -81,7 +81,11 @@ def failed(t: Transition, separation_m: float, low_m: tuple[float, ...], high_m:
 
 
 def ellipsoid_distance(offset: Tensor, separation_m: float, downwash_ratio: float) -> Tensor:
-    """(..., N, N, 3) m offsets -> (..., N, N): 1 on the surface of the pair's ellipsoid; inf on the diagonal."""
+    """(..., N, N, 3) m offsets -> (..., N, N): 1 on the surface of the pair's ellipsoid; inf on the diagonal.
+
+    It is `separation_m` wide across and `downwash_ratio` times that up and down, as the shield's, for the air that a
+    drone blows down on the one below.
+    """
     scale = torch.tensor([1.0, 1.0, 1.0 / downwash_ratio]) / separation_m
     distance = length(offset * scale)
     return distance + torch.diag(torch.full((offset.shape[-2],), torch.inf))

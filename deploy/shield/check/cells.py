@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deploy.shield.check.robot import Robot
-from deploy.shield.drone.constraints import braking_curve
+from deploy.shield.drone.ahead import braking_curve
 
 GAP_M, NOISE_M_S = 0.022, 0.128  # three sigma of two robots at 5 mm and 0.03 m/s each
 UNSEEN_M_S = 0.05

@@ -8,7 +8,7 @@ from array_api_compat import array_namespace
 from deploy.shield.arrays import NEVER_ZERO, at_least, constant, dot, double, every, least
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
-from deploy.shield.obstacles import outward
+from deploy.shield.obstacles import Body, check_clear
 from deploy.shield.types import Context
 from hardware.types import Array, Peers
 
@@ -48,10 +48,8 @@ def check_start(params: ShieldParams, context: Context) -> str:
     for axis, value, low, high in zip("xyz", pos.tolist(), params.geofence_low, params.geofence_high, strict=True):
         if value > high or (value < low and axis != "z"):  # the ground is below the fence
             return f"outside the geofence: {axis} = {value:.2f} m, allowed {low:g} .. {high:g}"
-    if context.obstacles is not None and context.obstacles.valid.any():
-        gap = np.where(context.obstacles.valid, outward(np, double(pos), context.obstacles)[1], np.inf)
-        if gap[nearest := int(gap.argmin())] < params.obstacle_m:
-            return f"{gap[nearest]:.2f} m from obstacle_{nearest}, at least {params.obstacle_m:.2f} needed"
+    if near_what := check_clear(context, Body(double(pos)[None], np.zeros(1)), params.obstacle_m):
+        return near_what
     separation_m = (
         at_least(context.sharing.separation_m, params.separation_m) if context.sharing else params.separation_m
     )

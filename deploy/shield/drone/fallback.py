@@ -23,6 +23,8 @@ STOP_TIME_S = 0.4  # a robot that trips holds the point it reaches by flying on 
 BLIND_S = 4.0  # without a state motors stop after this time: it has sunk to the ground or is beyond help
 LANDED_SPEED = 0.25  # m/s
 CLIMB_SPEED = 0.5  # m/s, of a take-off
+CARRIED_SPEED, CARRIED_S = 0.08, 1.0  # m/s, s: it has sunk no faster for so long ...
+CARRIED_LIFT = 0.88  # ... under less than this share of hover thrust: something carries it, also with strong rotors
 AIRBORNE_M = 0.25  # a robot that much above where it rests flies: there is nothing to take off from
 UP_WITHIN_M = 0.3  # of the height: rotors 10 % too weak hang 0.25 m lower
 CARROT_M = 0.25  # how far below the robot the landing point runs at most; rotors 10 % too strong still sink
@@ -56,6 +58,7 @@ class DroneFallback:
         self._anchor: np.ndarray | None = None  # (3,) m, where HOLD and LAND fly to
         self._take_off_m: float | None = None  # m, world, height to climb to; NaN where it flew already
         self._blind_s = 0.0  # for so long there has been no state
+        self._carried_s = 0.0  # for so long something has carried it
 
     def done(self, mode: Mode) -> bool:
         return mode in (Mode.ESTOP, Mode.OFF)
@@ -122,10 +125,15 @@ class DroneFallback:
     def fall_back(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
-        """Hover for `hold_s`, then down at `land_speed`, then motors idle."""
+        """Hover for `hold_s`, then down at `land_speed`, then motors idle: on the ground, or on what carries it."""
         self._blind_s = 0.0
         speed = float(np.linalg.norm(state.base_lin_vel))
         if self._height_m(state) < self.params.landed_height_m and speed < LANDED_SPEED:
+            return self._idle()
+        assert self.spec.flight is not None
+        carried = speed < CARRIED_SPEED and float(sent[0]) < CARRIED_LIFT * self.spec.flight.hover_thrust_n
+        self._carried_s = self._carried_s + elapsed_s if carried else 0.0
+        if self._carried_s > CARRIED_S:  # a table, or what an arm holds
             return self._idle()
         target = self.hold(state)
         if since_s < self.params.hold_s:

@@ -25,6 +25,7 @@ from deploy.shield.arrays import (
     namespace,
     norm,
 )
+from deploy.shield.drone.ahead import predict_state
 from deploy.shield.drone.attitude import (
     Columns,
     acceleration_of,
@@ -38,7 +39,7 @@ from deploy.shield.drone.attitude import (
     thrust_axis,
     turn_matrix,
 )
-from deploy.shield.drone.constraints import predict_state, row_counts, rows_ahead, split_bounds
+from deploy.shield.drone.constraints import PEOPLE, row_counts, rows_ahead, split_bounds
 from deploy.shield.drone.distance import least_margin
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
@@ -169,19 +170,26 @@ def _command(
 def _solve_many(
     xp: Any, params: ShieldParams, vel: Array, rows: Array, bound: Array, request: Array, counts: tuple[int, ...]
 ) -> tuple[Array, Array, Array]:
-    """Acceleration, feasible, active rows of B robots: all rows; else peers before fence and speed; else fallback."""
+    """Acceleration, feasible, active rows of B robots: all; else others before fence and speed; else people last.
+
+    Where that has no answer either, the fallback.
+    """
     accel, feasible, multipliers = solve_batch(rows, bound, request)
     if not bool(feasible.all()):
         lost = ~feasible
-        clear, firm = split_bounds(xp, bound[lost], counts)
+        clear, firm, last = split_bounds(xp, bound[lost], counts)
         settled, calm, _ = solve_batch(rows[lost], clear, request[lost])
         if not bool(calm.all()):  # in a corner of the fence even the robot alone cannot meet all
             wild = ~calm
             settled[wild] = fallback_acceleration(xp, params, rows[lost][wild], clear[wild], vel[lost][wild])
         accel[lost], feasible[lost], multipliers[lost] = solve_batch(rows[lost], firm, settled)
     if not bool(feasible.all()):
-        lost = ~feasible
+        wild, lost = ~feasible[lost], ~feasible
         accel[lost] = fallback_acceleration(xp, params, rows[lost], bound[lost], vel[lost])
+        if counts[PEOPLE]:
+            settled, calm, held = solve_batch(rows[lost], last[wild], accel[lost])
+            accel[lost] = xp.where(calm[:, None], settled, accel[lost])
+            feasible[lost], multipliers[lost] = calm, held
     return accel, feasible, (multipliers > 0.0) & feasible[:, None]
 
 
@@ -196,11 +204,14 @@ def _solve_one(
     """`_solve_many` for one robot, by DAQP."""
     accel, feasible, multipliers = solve_one(rows, bound, request)
     if not feasible:
-        clear, firm = split_bounds(np, bound, counts)
+        clear, firm, last = split_bounds(np, bound, counts)
         settled, calm, _ = solve_one(rows, clear, request)
         if not calm:  # in a corner of the fence even the robot alone cannot meet all
             settled = fallback_acceleration(np, params, rows, clear, vel)
         accel, feasible, multipliers = solve_one(rows, firm, settled)
     if not feasible:
         accel = fallback_acceleration(np, params, rows, bound, vel)
+        if counts[PEOPLE]:
+            settled, feasible, multipliers = solve_one(rows, last, accel)
+            accel = settled if feasible else accel
     return accel, np.bool_(feasible), (multipliers > 0.0) & feasible

@@ -7,7 +7,7 @@ import numpy as np
 
 from deploy.shield.drone.attitude import rate_authority_s
 from deploy.shield.drone.fallback import BLIND_S, FLIPPED_RAD
-from deploy.shield.drone.params import ShieldParams
+from deploy.shield.drone.params import THRUST_ERROR, ShieldParams
 from deploy.shield.guarantee import Guarantee, Lines
 from hardware.spec import GRAVITY, FlightModel, RobotSpec
 
@@ -24,7 +24,7 @@ class FlightBounds:
     rate: float = 0.02  # rad/s
     age_s: float = 0.028  # of the own state and of what peers say, when they are used
     delay_s: float = 0.02  # from the shield's answer to the motors
-    thrust: float = 0.1  # share by which thrust over mass may differ from the nominal one
+    thrust: float = THRUST_ERROR  # share by which thrust over mass may differ from the nominal one
 
 
 BOUNDS = FlightBounds()  # at this corner adversaries fly (tests/test_shield_adversary.py)
@@ -78,7 +78,7 @@ def flight_guarantee(params: ShieldParams, spec: RobotSpec, bounds: FlightBounds
     assert spec.flight is not None
     return Guarantee(
         holds=_holds(params),
-        assumed=_assumed(params, bounds),
+        assumed=_assumed(params, spec.flight, bounds),
         margins=_margins(params, spec.flight, bounds),
         outside=_outside(params, spec.name == "crazyflie"),
     )
@@ -86,7 +86,7 @@ def flight_guarantee(params: ShieldParams, spec: RobotSpec, bounds: FlightBounds
 
 def _outside(params: ShieldParams, measured: bool) -> Lines:
     """`measured`: whether figures of attacks, which were flown with Crazyflies, are of this robot."""
-    silent_ms = 1e3 * params.act_s
+    silent_ms, narrow_m = 1e3 * params.act_s, 2.0 * (params.obstacle_m + params.fence_buffer_m)
     return (
         (
             "a peer that does not run this filter, or does not hear this robot",
@@ -105,16 +105,32 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
             "a person who is tracked",
             f"kept at {params.people_m:g} m across, with all of the braking, where it is given how fast they walk; at "
             "0.5 m where it is not and they walk 1.6 m/s. Who follows pushes the robot out of its fence, by less than "
-            "1 m: there it stays, whoever comes; phalanx itself tracks no people",
+            "1.4 m, or up to an obstacle: there it stays, whoever comes; phalanx itself tracks no people",
         ),
         (
             "the arm on whose load it lands",
             "its forearm and hand are not kept off, its other links are",
         ),
         (
-            "obstacles that meet at right angles, or leave a narrow way between them",
-            "not kept off together: between two walls with all bounds at once a Crazyflie came to 0.05 m of them and "
-            "into a plate by 0.02 m, an X500 to 0.18 m",
+            f"obstacles that leave a way of less than {narrow_m:.2f} m between them",
+            "it stays out of that way; what moves and closes one around the robot is not kept off",
+        ),
+        (
+            "the rate loop of its firmware, whose mixer takes thrust for rates",
+            "with the published gains and all bounds at once "
+            + (
+                "a Crazyflie with rotors of 20 ms went through its floor by 0.08 m, with fresh states and commands it "
+                "did not; with rotors of 60 ms it left its fence by 0.8 m, and a pair came 3 % too near"
+                if measured
+                else "an X500 left its fence by 0.46 m and fell; with fresh states and commands it fell in two of six"
+            )
+            + " ([figures](figures.md)): open",
+        ),
+        (
+            "a climb from near its floor with full thrust, whose roll and pitch rates change sides every 40 to 60 ms",
+            "with all bounds at once it stayed in its fence"
+            if measured
+            else "with all bounds at once it left its ceiling in 37 of 336 flights, by up to 15 mm: open",
         ),
         (
             "obstacles in its way down",
@@ -168,10 +184,10 @@ def _holds(params: ShieldParams) -> Lines:
     )
 
 
-def _assumed(params: ShieldParams, bounds: FlightBounds) -> Lines:
+def _assumed(params: ShieldParams, flight: FlightModel, bounds: FlightBounds) -> Lines:
     return (
         ("start", "at rest outside each other's ellipsoid: arming is refused elsewhere"),
-        ("number of robots in one place", "one or two; of four, few flights break it: see what attacks found"),
+        ("number of robots in one place", "one, two or four: so many were attacked together"),
         (
             "each peer",
             "runs this filter, says so, and hears this robot; of two distances that they keep the larger one holds",
@@ -181,6 +197,11 @@ def _assumed(params: ShieldParams, bounds: FlightBounds) -> Lines:
         ("age of the own state and of what peers say", f"{1e3 * bounds.age_s:g} ms or less"),
         ("from the command to the motors", f"{1e3 * bounds.delay_s:g} ms or less"),
         ("thrust over mass", f"within {100 * bounds.thrust:g} % of the nominal one, load and wind included"),
+        (
+            "rotors and rate loop",
+            f"thrust with a lag of at most {1e3 * flight.rotor_time_constant_s:.0f} ms, rates by two poles of "
+            f"{1e3 * flight.rate_time_constant_s:.0f} ms, without overshoot; rates take no thrust",
+        ),
     )
 
 
@@ -206,6 +227,7 @@ def _margins(params: ShieldParams, flight: FlightModel, bounds: FlightBounds) ->
         (
             f"way to a stop from {params.max_speed:g} m/s",
             f"{0.5 * params.max_speed**2 / params.brake_accel:.2f} m for a peer at {params.brake_accel:g} m/s^2, "
-            f"{0.5 * params.max_speed**2 / params.fence_brake_accel:.2f} m for the fence",
+            f"{0.5 * params.max_speed**2 / params.fence_brake_accel:.2f} m for the fence, "
+            f"{0.5 * params.max_speed**2 / params.sure_brake_accel:.2f} m for its floor and for obstacles",
         ),
     )

@@ -1,7 +1,7 @@
 """ShieldParams: every number that the shield of a multirotor acts on; it ships in the policy's contract."""
 
 from dataclasses import dataclass
-from math import cos, radians
+from math import ceil, cos, radians
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -20,6 +20,7 @@ from hardware.spec import GRAVITY, RobotSpec
 
 FRESH_S = 0.03  # up to this age a message counts as what a peer does now; see `drone.guarantee`
 AboveFresh = Annotated[float, Meta(gt=FRESH_S)]
+THRUST_ERROR = 0.1  # share by which thrust over mass may differ from the nominal one
 MIN_SIDE_M = 0.6  # of a geofence: below, its faces leave no room between their braking distances
 
 
@@ -30,7 +31,7 @@ class ShieldParams(SupervisionParams):
     # Barrier of a pair, on coordinates whose z is divided by downwash_ratio: an ellipsoid around the centre of the one
     # that the centre of the other stays out of. Distances are of the pair: a robot's own part is half of them.
     separation_m: Positive  # guaranteed least horizontal distance between the centres of a pair
-    downwash_ratio: Positive = 2.5  # least vertical distance = ratio * separation
+    downwash_ratio: Positive = 2.5  # least vertical distance = ratio * separation: a drone blows air down on others
     buffer_m: NotNegative = 0.16  # added to separation in the barrier: room for noise, delay and model errors
     brake_accel: Positive = 2.0  # m/s^2, each robot's share of the braking that the barrier counts on
     approach_gain: Positive = 3.0  # 1/s, allowed closing speed per metre where the braking curve is steeper
@@ -53,10 +54,11 @@ class ShieldParams(SupervisionParams):
     max_climb_accel: Positive  # m/s^2
     max_descent_accel: Positive = 4.0  # m/s^2
     max_speed: Positive = 2.5  # m/s
-    geofence_low: tuple[float, float, float] = (-3.0, -3.0, 0.1)  # m, world
+    geofence_low: tuple[float, float, float]  # m, world
     geofence_high: tuple[float, float, float] = (3.0, 3.0, 3.0)  # m, world
     fence_buffer_m: Positive = 0.15  # the fence acts this much earlier: what a thrust error of 10 % can push against it
-    fence_brake_accel: Positive  # m/s^2, that way to a stop is planned with
+    fence_brake_accel: Positive  # m/s^2, that way to a stop is planned with, but for its lower face
+    sure_brake_accel: Positive  # m/s^2, there in any direction with the least thrust: for the lower face and obstacles
     fence_most_accel: Positive = 4.0  # m/s^2, that a face asks for at most
 
     # The fallback.
@@ -105,20 +107,25 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
     assert flight is not None
     lift = dict(zip(spec.channel_names, spec.command_high, strict=True))["thrust"] / flight.hover_thrust_n
     tilt = min(flight.max_tilt_rad, radians(31.0))
-    # Full thrust at full tilt must still give the climb; 10 % of thrust stays in reserve.
-    climb = min(4.0, GRAVITY * (0.9 * lift * cos(tilt) - 1.0))
+    # Full thrust at full tilt must still give the climb, with the least thrust.
+    least = 1.0 - THRUST_ERROR
+    climb = min(4.0, GRAVITY * (least * lift * cos(tilt) - 1.0))
+    keep_off_m = spec.radius_m + 0.02
     lag = flight.rotor_time_constant_s + 2 * flight.rate_time_constant_s
     values = {
         "control_dt_s": 1.0 / spec.control_hz,
         "separation_m": 1.6 * 2 * spec.radius_m,
-        "obstacle_m": spec.radius_m + 0.02,
+        "obstacle_m": keep_off_m,
+        # No part of it meets the ground at any tilt: one that stands high on its legs trips over them in flight.
+        "geofence_low": (-3.0, -3.0, max(0.1, ceil(100.0 * keep_off_m) / 100.0)),
         "latency_s": lag + 0.03,
         # It decides the attitude gain, 11.7 1/s for a Crazyflie: a shorter one circles at the delays of `guarantee`,
         # see tests/test_shield_attitude.py.
         "lookahead_s": lag + 0.08,
         "max_tilt_rad": tilt,
         "max_climb_accel": climb,
-        "fence_brake_accel": climb,  # its lower face is braked for by climbing
+        "fence_brake_accel": climb,
+        "sure_brake_accel": least * (GRAVITY + climb) - GRAVITY,
     }
     params = make_params(ShieldParams, values, overrides)
     check_at_most("max_tilt_rad", params.max_tilt_rad, flight.max_tilt_rad)

@@ -5,9 +5,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deploy.shield.fallback import FallbackCommand, Mode
+from deploy.shield.joints.arm_obstacles import arm_body
 from deploy.shield.joints.fallback import STILL, JointFallback
 from deploy.shield.joints.params import JointShieldParams
-from hardware.kinematics import load_chain
+from deploy.shield.obstacles import check_clear, gaps
+from deploy.shield.types import Context
+from hardware.lever import load_lever
 from hardware.rotation import rotate_inverse
 from hardware.spec import GRAVITY, RobotSpec
 from hardware.types import RobotState
@@ -23,6 +26,7 @@ SETTLED_S = 0.05  # s of rest, from which on a mass is weighed
 WEIGHED_S = 0.3  # s of rest, after which a mass is known
 SURELY = 1.2  # of the stated payload: gains that are 10 % off weigh it 18 % off
 FRICTION_KG = 0.2  # ... and friction so much
+NEAR_OBSTACLE = "links: obstacle"
 UP = np.array([0.0, 0.0, 1.0])
 
 
@@ -42,7 +46,7 @@ class ArmFallback(JointFallback):
     held_disarmed = True
 
     def __init__(self, params: JointShieldParams, spec: RobotSpec):
-        self._tool = load_chain(spec, "tool") if "tool" in spec.frames else None
+        self._tool = load_lever(spec, "tool") if "tool" in spec.frames else None
         super().__init__(params, spec)
 
     def reset(self) -> None:
@@ -90,9 +94,8 @@ class ArmFallback(JointFallback):
         """What the drives hold (U,) N m for each kg at the tool."""
         if self._tool is None:
             return np.zeros(len(self.spec.channels))
-        up = rotate_inverse(state.base_quat, UP)
-        lever = up @ self._tool.jacobian(state.joint_pos)[:3]
-        return np.where(self._limits.sliding, 0.0, GRAVITY * lever[self._limits.joint])
+        lever = self._tool.rise(state.joint_pos, rotate_inverse(state.base_quat, UP))
+        return GRAVITY * lever[self._limits.joint]
 
     def doubt(self, state: RobotState, stamp_s: float) -> str:
         """What the arm is not made to carry: its braking distances do not count on it."""
@@ -100,6 +103,21 @@ class ArmFallback(JointFallback):
         if not most or self._rest_s < WEIGHED_S or self._kg <= SURELY * most + FRICTION_KG:
             return ""
         return f"{self._kg:.1f} kg in the hand, more than {most:g}"
+
+    def check_start(self, state: RobotState, context: Context) -> str:
+        """Fingers may touch; the other links may be near, and go away, but not inside of anything."""
+        body = arm_body(self.spec, state, fingers=False)
+        return check_clear(context, body, 0.0) if body else ""
+
+    def row_names(self, context: Context) -> tuple[str, ...]:
+        """Of obstacles that have names it says which one is nearest."""
+        if context.obstacles is None or not context.obstacle_names or context.state is None:
+            return self._names
+        if (body := arm_body(self.spec, context.state)) is None:
+            return self._names
+        nearest = int(gaps(context.obstacles, body).argmin())
+        said = f"{NEAR_OBSTACLE} (nearest: {context.name_of_obstacle(nearest)})"
+        return tuple(said if name == NEAR_OBSTACLE else name for name in self._names)
 
     def trip(self) -> None:
         self._braking = None

@@ -55,9 +55,10 @@ from deploy.shield.arrays import (
     swapped,
     total,
 )
+from deploy.shield.joints.capsules import link_rows
 from deploy.shield.joints.limits import Rows, joint_limits, reaction_s
 from deploy.shield.joints.links import KINDS as LINK_KINDS
-from deploy.shield.joints.links import free_share, link_rows
+from deploy.shield.joints.links import free_share
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import Context, FilterInfo
 from hardware.spec import RobotSpec

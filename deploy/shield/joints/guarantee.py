@@ -7,7 +7,7 @@ from deploy.shield.guarantee import Guarantee, Lines
 from deploy.shield.joints.humanoid import BRACE_S
 from deploy.shield.joints.limits import joint_limits, reaction_s
 from deploy.shield.joints.params import JointShieldParams
-from deploy.shield.joints.way import BODY_M, STOP_M, STOP_S
+from deploy.shield.joints.way import BODY_M, SETS_OUT_M, STOP_M, STOP_S
 from hardware.spec import RobotSpec
 
 OVERSPEED = 1.05  # times its speed limit, which no joint of an arm exceeded
@@ -32,7 +32,7 @@ def joint_guarantee(params: JointShieldParams, spec: RobotSpec, bounds: JointBou
         return Guarantee(_arm_holds(params), _arm_assumed(spec, bounds), _arm_margins(params, spec), ARM_OUTSIDE)
     walks = bool(spec.fallback_policy)
     left = LEGS_LEFT_WALKING if walks else LEGS_LEFT_AT_HOME
-    return Guarantee(_legs_hold(params, spec), LEGS_ASSUMED, _legs_margins(params), (left, *LEGS_OUTSIDE))
+    return Guarantee(_legs_hold(params, spec), LEGS_ASSUMED, _legs_margins(params), (*left, *LEGS_OUTSIDE))
 
 
 ARM_OUTSIDE: Lines = (
@@ -65,11 +65,18 @@ LEGS_ASSUMED: Lines = (
     ("ground", "level, and it stands or goes slowly"),
     ("the base's attitude, rates and height", "measured, each within the age at which the shield takes over"),
 )
-LEGS_LEFT_WALKING = (
-    "a policy that ends while the robot walks",
-    "the robot's own policy goes on in the same phase of the gait, slows down and stands: most stay on their feet",
+WALKS_ON = "a policy that ends while the robot walks"
+LEGS_LEFT_WALKING: Lines = (
+    (
+        WALKS_ON,
+        "the robot's own policy goes on in the same phase of the gait, slows down and stands: most stay on their feet",
+    ),
+    ("drones, and the robot's own body", "not looked at; drones keep off it"),
 )
-LEGS_LEFT_AT_HOME = ("a policy that ends while the robot walks", "the legs are brought to the home pose: it may fall")
+LEGS_LEFT_AT_HOME: Lines = (
+    (WALKS_ON, "the legs are brought to the home pose: it may fall"),
+    ("other robots, and the robot's own body", "not looked at; other shields keep off its body"),
+)
 LEGS_OUTSIDE: Lines = (
     ("falling", "not prevented: it is foreseen, and damped"),
     (
@@ -81,7 +88,6 @@ LEGS_OUTSIDE: Lines = (
         "counts for nothing: in that period up to 2.1 times a joint's effort was asked for, which the drive cuts off, "
         "and a fall is damped up to 0.1 s later",
     ),
-    ("other robots, and the robot's own body", "not looked at; other shields keep off its body"),
     ("a person's emergency stop", "damps at once: it sinks down"),
 )
 
@@ -156,10 +162,11 @@ def _legs_hold(params: JointShieldParams, spec: RobotSpec) -> Lines:
         (f"base below {100 * params.min_height_share:g} % of its height at home", "the robot is damped"),
         _trips(params, f"the shield stands it {stands}"),
         (
-            "an obstacle, or a person who stands, that the shield is given",
+            "an obstacle, another robot that does not fly, or a person who stands, that the shield is given",
             f"{BODY_M + STOP_M:g} m + {STOP_S:g} s v before it, at a speed v towards it, the shield stands the robot: "
-            f"a G1 that is not pushed keeps its base {BODY_M:g} m clear; one that sets out towards it from rest at "
-            "less than 0.9 m comes to 0.1 m. Nodes of phalanx do not give it any yet"
+            f"a G1 that is not pushed keeps its base {BODY_M:g} m clear; one that begins to walk towards it from less "
+            f"than {BODY_M + STOP_M + SETS_OUT_M:g} m is stopped at its first request if its policy stands and starts "
+            "as the fallback policy does, 0.37 m before a wall at 0.7 m; another one comes to 0.1 m"
             if spec.fallback_policy
             else "not looked at",
         ),

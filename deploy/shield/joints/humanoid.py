@@ -9,7 +9,8 @@ from deploy.shield.joints.fallback import JointFallback
 from deploy.shield.joints.guards import check_height, check_motion, check_upright
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.joints.standby import Standby
-from deploy.shield.joints.way import Way
+from deploy.shield.joints.way import BODY_M, Way
+from deploy.shield.obstacles import check_clear
 from deploy.shield.types import Context
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
@@ -47,6 +48,8 @@ class HumanoidFallback(JointFallback):
     def reset(self) -> None:
         super().reset()
         self._way.reset()
+        if self._standby:
+            self._standby.sets_out = 0
         self.trip()
 
     def keep(self, sent: np.ndarray | None) -> None:
@@ -85,7 +88,10 @@ class HumanoidFallback(JointFallback):
 
     def check_way(self, state: RobotState, context: Context, elapsed_s: float) -> str:
         """Without a policy of its own it could not stop by itself, and goes where it is led."""
-        return self._way.check(state, context, elapsed_s) if self._standby else ""
+        return self._way.check(state, context, elapsed_s, self._standby.sets_out) if self._standby else ""
+
+    def check_start(self, state: RobotState, context: Context) -> str:
+        return check_clear(context, self._way.body(state), BODY_M) if self._standby else ""
 
     def fall_back(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool

@@ -6,16 +6,13 @@ blocked, the arm is slowed down to what comes to rest before that: its path stay
 No gradient and no program is needed: capsules are placed at `SAMPLES` points of each way, in one matrix product.
 """
 
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from deploy.shield.arrays import (
-    NEVER_ZERO,
     at_least,
-    at_most,
     columns,
     constant,
     double,
@@ -23,138 +20,23 @@ from deploy.shield.arrays import (
     greatest,
     least,
     namespace,
-    norm,
 )
 from deploy.shield.drone.attitude import rotation_matrix
+from deploy.shield.joints.capsules import TINY, LinkRows, between, share_of
 from deploy.shield.joints.limits import reaction_s
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.kept import kept
-from deploy.shield.types import Context, Obstacles
-from hardware.links import Links, as_index, load_links
+from deploy.shield.obstacles import off_boxes
+from deploy.shield.types import Context
 from hardware.rotation import rotate, rotate_inverse_each
-from hardware.spec import RobotSpec
-from hardware.types import Array, RobotState
+from hardware.types import Array
 
 KINDS = ("self", "floor", "obstacle", "person")
 SAMPLES = 4  # of each way, beyond its beginning; between them gaps are taken for straight
-FAR_M = 0.06  # capsules that come no closer in any of `POSES` are left out
-POSES = 2048
 NO_MORE_M = 1e-6, 1e-3  # by what capsules that are too close may still approach, when sent and when seen to (noise)
 PERSON_M = 2.0  # a person reaches so far up and down from where it is tracked
-TINY = 1e-9
-SOON_S = 1e-3  # over which a speed is taken
 _ALL, _NONE = np.ones(1), np.zeros(len(KINDS), dtype=bool)
 _SHARES = np.linspace(0.0, 1.0, SAMPLES + 1)
-HOLDING = 3  # links at the end of an arm that who lands on what it holds comes near: forearm, wrist, hand
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinkRows:
-    """What is looked at of one robot."""
-
-    links: Links
-    per_brake: np.ndarray  # (U) s^2/rad
-    pairs: "Pairs"  # (S) of capsules that may touch each other
-    reach: np.ndarray  # (S) m, sum of their radii
-    spheres: np.ndarray  # (K, 2 C) from what `Links.place` returns to spheres that are not the base's
-    radius: np.ndarray  # (K) m, of these
-    touching: np.ndarray  # (K) bool, those of fingers, which touch things on purpose
-    levers: np.ndarray  # (S + K, U) m by which a pair's distance and a sphere's place change at most per rad
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """S pairs of C capsules."""
-
-    lines: np.ndarray  # (4 S) of what `Links.place` returns: the one's end, the other's end, the one's way, the other's
-    one: np.ndarray  # (S, 1) m^2, squared length of the axis of the one capsule
-    two: np.ndarray  # (S, 1) m^2, of the other
-
-    @classmethod
-    def of(cls, links: Links, first: np.ndarray, second: np.ndarray) -> "Pairs":
-        """The pairs of capsules `first` (S) and `second` (S)."""
-        squares = np.maximum(((links.ends[:, 1] - links.ends[:, 0]) ** 2).sum(-1), TINY)[:, None]
-        count = len(links.radius)
-        lines = np.concatenate([first, second, count + first, count + second])
-        return cls(lines, squares[first], squares[second])
-
-
-@kept
-def link_rows(spec: RobotSpec) -> LinkRows | None:
-    """The rows of an arm that is bolted down; None for other robots, and where the MJCF has no collision shapes."""
-    if not spec.fixed_base:
-        return None
-    if (links := load_links(spec)) is None:
-        return None
-    first, second = _pairs(spec, links)
-    moving = np.flatnonzero(links.link[links.sphere_of] > 0)
-    levers = links.levers()
-    # What moves both of a pair does not change their distance.
-    apart = np.where((levers[first] > 0.0) & (levers[second] > 0.0), 0.0, levers[first] + levers[second])
-    return LinkRows(
-        links=links,
-        per_brake=np.array([1.0 / spec.joints[index].max_acceleration for index in spec.joint_of_channel]),
-        pairs=Pairs.of(links, first, second),
-        reach=links.radius[first] + links.radius[second],
-        spheres=links.spheres[moving],
-        radius=links.sphere_radius[moving],
-        touching=links.finger[links.sphere_of[moving]],
-        levers=np.concatenate([apart, levers[links.sphere_of[moving]]]),
-    )
-
-
-def _pairs(spec: RobotSpec, links: Links) -> tuple[np.ndarray, np.ndarray]:
-    """Capsules of links that are no neighbours and come near each other in some pose of the whole range."""
-    first, second = np.triu_indices(len(links.radius), 1)
-    parent = np.array([-1, *links.parent])
-    on, other = links.link[first], links.link[second]
-    apart = (on != other) & (parent[on] != other) & (parent[other] != on)
-    first, second = first[apart], second[apart]
-    low, high = np.array(spec.command_low), np.array(spec.command_high)
-    poses = np.random.default_rng(0).uniform(low, high, (POSES, len(low)))
-    apart_m = between(np, links.place(poses), Pairs.of(links, first, second))
-    near = apart_m.min(-1) - links.radius[first] - links.radius[second] < FAR_M
-    return first[near], second[near]
-
-
-def between(xp: Any, lines: Array, pairs: Pairs) -> Array:
-    """Distances (S, N) m of the axes of pairs of capsules, from what `Links.place` returns (3, 2 C, N).
-
-    Ericson, "Real-Time Collision Detection", 2005, 5.1.9: the nearest points of two segments.
-    """
-    given = xp.take(lines, as_index(pairs.lines, lines), axis=1)
-    count = len(pairs.one)
-    axis, other = given[:, 2 * count : 3 * count], given[:, 3 * count :]
-    way = given[:, :count] - given[:, count : 2 * count]
-    one, two = constant(xp, pairs.one, lines), constant(xp, pairs.two, lines)
-    across, along, behind = _dot(axis, other), _dot(axis, way), _dot(other, way)
-    share = _share((across * behind - along * two) / at_least(one * two - across * across, TINY))
-    there = _share((across * share + behind) / two)
-    share = _share((across * there - along) / one)
-    apart = way + share * axis - there * other
-    return xp.sqrt(_dot(apart, apart) + NEVER_ZERO)
-
-
-def _dot(a: Array, b: Array) -> Array:
-    """Scalar product over the first axis, of length 3."""
-    x, y, z = a * b
-    return x + y + z
-
-
-def _share(x: Array) -> Array:
-    return at_most(at_least(x, 0.0), 1.0)
-
-
-def off_boxes(xp: Any, points: Array, pos: Array, axes: Array, half: Array) -> Array:
-    """Distances (..., B, P) m of points (..., 3, P) from boxes of half a size (..., B, 3); negative inside.
-
-    `pos` (..., B, 3) m and `axes` (..., B, 3, 3), one axis a row, in the frame of the points.
-    """
-    local = xp.reshape(axes, (*axes.shape[:-3], -1, 3)) @ points
-    local = xp.reshape(local, (*axes.shape[:-1], -1)) - axes @ pos[..., None]
-    beyond = xp.abs(local) - half[..., None]
-    outside = at_least(beyond, 0.0)
-    return xp.sqrt((outside * outside).sum(-2) + NEVER_ZERO) + at_most(greatest(beyond, -2), 0.0)
 
 
 def free_share(
@@ -188,7 +70,7 @@ def free_share(
     room = [None if each is None else least(each, -3) for each in kinds]
     tightest = reduce(xp.minimum, [each for each in room if each is not None])
     before, after = tightest[..., :-1], tightest[..., 1:]
-    part = _share(before / at_least(before - after, TINY))
+    part = share_of(before / at_least(before - after, TINY))
     index = constant(xp, np.arange(SAMPLES, dtype=np.float64), ways)
     free = least(xp.where(after >= 0.0, 1.0, (index + part) / SAMPLES))
     free = xp.where(free >= 0.0, free, 0.0)  # what is no number blocks
@@ -196,42 +78,6 @@ def free_share(
     speed = 2.0 * way_s / (xp.sqrt(delay_s**2 + 2.0 * stop_s * way_s) + delay_s)
     blocked = [free < 0.0 if each is None else ~(least(each) >= 0.0) for each in room]  # of both ways
     return least(xp.where(free >= 1.0, 1.0, speed))[..., None], xp.stack(blocked, axis=-1).any(-2)
-
-
-def arm_obstacles(spec: RobotSpec, state: RobotState, lands_on: bool = False) -> Obstacles | None:
-    """The links of another arm in `state`, as what a shield keeps off; None where its MJCF has no collision shapes.
-
-    How fast each may come nearer is the speed at which its faster end moves now. For a robot that `lands_on` what the
-    arm holds the last `HOLDING` links, which carry it, are not valid.
-    """
-    if (rows := link_rows(spec)) is None:
-        return None
-    links, xp = rows.links, namespace(state.joint_pos)
-    channel = as_index(np.array(spec.joint_of_channel), state.joint_pos)
-    pos, vel = (double(xp.take(each, channel, axis=-1)) for each in (state.joint_pos, state.joint_vel))
-    poses = xp.stack([pos, pos + SOON_S * vel], axis=-2)
-    lines = links.place(xp.reshape(poses, (-1, poses.shape[-1])))
-    lines = xp.moveaxis(xp.reshape(lines, (*lines.shape[:2], *poses.shape[:-1])), (0, 1), (-1, -2))
-    begin, end = lines[..., : len(links.radius), :], lines[..., len(links.radius) :, :]
-    end = begin + end
-    moved = xp.maximum(
-        norm(xp, begin[..., 1, :, :] - begin[..., 0, :, :]), norm(xp, end[..., 1, :, :] - end[..., 0, :, :])
-    )
-    begin, end = begin[..., 0, :, :], end[..., 0, :, :]
-    turn = double(state.base_quat)[..., None, :]
-    axis = rotate(turn, end - begin)
-    length = norm(xp, axis)
-    half = constant(xp, np.eye(3)[2], axis) * (0.5 * length)[..., None]
-    # Half way between z and the axis lies what turns one into the other.
-    unit = axis / length[..., None]
-    quat = xp.stack([1.0 + unit[..., 2], -unit[..., 1], unit[..., 0], 0.0 * length], axis=-1)
-    upside = constant(xp, np.array([0.0, 1.0, 0.0, 0.0]), quat)
-    quat = xp.where(quat[..., :1] < TINY, upside, quat)
-    quat = quat / xp.sqrt((quat * quat).sum(-1))[..., None]
-    middle = rotate(turn, 0.5 * (begin + end)) + double(state.base_pos)[..., None, :]
-    radius = constant(xp, links.radius, length) + 0.0 * length
-    kept = constant(xp, links.link < len(links.names) - (HOLDING if lands_on else 0), radius)
-    return Obstacles(middle, quat, half, radius, moved / SOON_S, kept * radius > 0.0)
 
 
 class _Numbers(NamedTuple):

@@ -22,6 +22,14 @@ SLOWS_DOWN_S = 1.4  # from walking to standing
 STANDS_S = 1.0  # after which it has come to rest
 VELOCITY_S = 0.3  # time constant in which the sway of single steps is smoothed from the velocity
 FORGETS_S = 0.15  # time constant in which earlier differences to the policy that has the robot stop to count
+# Commands (m/s, m/s, rad/s) for setting out from a stand: ahead and back count, the others are there to differ.
+SET_OUTS = np.array([[0.6, 0, 0], [-0.3, 0, 0], [0, 0.3, 0], [0, -0.3, 0], [0, 0, 0.6], [0, 0, -0.6]])
+STANDS_RAD, STARTS_RAD = (
+    0.03,
+    0.04,
+)  # to the targets of standing: nearer stands as this policy does, farther not any more
+STARTS_REQUESTS = 5  # after which a robot that was not held is on its way
+STARTS_SHARE = 0.7  # of that, within which the targets of one who sets out are
 NEAR_RAD = 0.08  # root mean square over the joints that differ, up to which it walks as the other policy does
 
 
@@ -36,7 +44,9 @@ class Standby:
         contract = bundle.contract
         names = {memory.input for memory in contract.memory}
         self._turns = PHASE in names and bool(contract.commands)
-        rows = PHASES + 1 if self._turns else 1  # the last one stands
+        rows = (
+            PHASES + 1 + len(SET_OUTS) if self._turns else 1
+        )  # behind the phases one stands, and those set out from it
         self._graph = BoundGraph(bundle.session, contract.inputs, contract.outputs, 1, rows)
         inputs, outputs = self._graph.inputs, self._graph.outputs
         self._state = [(name, inputs[name]) for name in STATE_INPUTS if name in inputs]
@@ -63,7 +73,9 @@ class Standby:
         self._velocity = [0.0, 0.0, 0.0]  # m/s, m/s, rad/s, in the heading frame
         self._since_s = 0.0
         self._difference = np.zeros(len(self._targets))  # rad^2, to the targets of the policy that has the robot
-        self._ran = False
+        self._ran = self._stood = False
+        self.sets_out = 0  # 1 ahead, -1 back: who stood as this policy does, and begins to walk
+        self._starts = 0  # requests for which that is so
         self._best = 0
         self._slows_s: float | None = None  # s left until it stands; None while another policy has the robot
         self._follow(0)
@@ -95,6 +107,8 @@ class Standby:
             return
         for buffer, output, _ in self._memory:
             buffer[...] = output
+            if self._turns and self._slows_s is None:
+                buffer[PHASES + 1 :] = output[PHASES]
         self._ran = True
 
     def compare(self, target: np.ndarray) -> None:
@@ -106,7 +120,19 @@ class Standby:
         apart = self._targets - target
         differ = max(1, np.count_nonzero(np.logical_or.reduce(apart)))
         self._difference += self._learns * (np.vecdot(apart, apart) / differ - self._difference)
-        self._best = int(self._difference.argmin())
+        if self._turns:
+            self._look_for_start(np.sqrt(np.vecdot(apart[PHASES:], apart[PHASES:]) / differ))
+        self._best = int(self._difference[: PHASES + 1].argmin())
+
+    def _look_for_start(self, apart_rad: np.ndarray) -> None:
+        """Whether one who stood sets out, from how far its targets are from those of standing and of each start."""
+        stands, starts = float(apart_rad[0]), apart_rad[1:]
+        stood, self._stood = self._stood, stands < STANDS_RAD
+        self._starts -= 1
+        if self._stood or not self._starts:
+            self.sets_out = 0
+        elif stood and stands > STARTS_RAD and starts.min() < STARTS_SHARE * stands:
+            self.sets_out, self._starts = (1, -1, 0, 0, 0, 0)[int(starts.argmin())], STARTS_REQUESTS
 
     def take_over(self) -> None:
         """From now on `target` is what the robot is to do: it slows down and stands."""
@@ -149,7 +175,8 @@ class Standby:
             velocity = [SLOWEST if self._slows_s is None else 0.0, 0.0, 0.0]
         commands[...] = velocity
         if self._slows_s is None:
-            commands[PHASES:] = 0.0
+            commands[PHASES] = 0.0
+            commands[PHASES + 1 :] = SET_OUTS
 
 
 @lru_cache(maxsize=8)

@@ -1,21 +1,25 @@
 """Whether a robot that walks can still come to a stand before what is around it."""
 
+from collections.abc import Callable
 from math import exp, hypot
 
 import numpy as np
 
 from deploy.shield.joints.params import JointShieldParams
-from deploy.shield.obstacles import outward
+from deploy.shield.obstacles import Body, outward
 from deploy.shield.types import Context
 from hardware.rotation import rotate
 from hardware.types import RobotState
 
-# A G1 that its fallback policy takes over at 0.3, 0.6 and 1.0 m/s goes on by up to 0.54, 0.84 and 1.50 m (10 each).
+# A G1 that its fallback policy takes over at 0.3, 0.6 and 1.0 m/s goes on by up to 0.54, 0.84 and 1.28 m (10 each):
+# `python -m benchmarks.humanoid_shield --event dies --speed 0.3 0.6 1 --robots 10 --seconds 3` says `goes_on_m`.
 STOP_M, STOP_S = 0.25, 1.35
 BODY_M = 0.45  # from the middle of the base to a hand or a foot ahead
 WALKS_M_S = 0.12  # what is slower can be the sway of single steps
 SMOOTH_S = 0.3  # time constant in which most of that is taken out of the velocity
 CREEPS_M_S, CREEP_SMOOTH_S = 0.04, 1.0  # the same where it is near: slower, and a longer time constant
+SETS_OUT_M = 0.2  # beyond where it stops from rest: who is nearer does not set out towards it
+AHEAD, TOWARDS = np.array([1.0, 0.0, 0.0]), 0.5  # of the base; cosine of the angle within which a way leads towards
 HEIGHTS = (
     0.1,
     0.6,
@@ -36,25 +40,35 @@ class Way:
         """Forget how fast it walks."""
         self._velocity = np.zeros(2)  # m/s, world, smoothed
         self._creep = np.zeros(2)  # m/s, world, smoothed more
+        self._goes = np.zeros(2)  # where it sets out to, world
 
-    def check(self, state: RobotState, context: Context, elapsed_s: float) -> str:
-        """Why it has to slow down now, or an empty string: it walks towards something, and has just room to stop."""
+    def body(self, state: RobotState) -> Body:
+        """Points of the base's vertical; how far the limbs are from it is `BODY_M`."""
+        points = np.broadcast_to(state.base_pos, (len(self._heights), 3)).astype(np.float64)
+        points[:, 2] = self._heights
+        return Body(points, np.zeros(len(points)))
+
+    def check(self, state: RobotState, context: Context, elapsed_s: float, sets_out: int = 0) -> str:
+        """Why it has to slow down now, or an empty string: it walks towards something, and has just room to stop.
+
+        `sets_out`: whether it begins to walk, 1 for ahead and -1 for back.
+        """
         now = rotate(state.base_quat, state.base_lin_vel)[:2]
         self._velocity += (1.0 - exp(-elapsed_s / SMOOTH_S)) * (now - self._velocity)
         self._creep += (1.0 - exp(-elapsed_s / CREEP_SMOOTH_S)) * (now - self._creep)
-        if hypot(*self._velocity.tolist()) <= WALKS_M_S and hypot(*self._creep.tolist()) <= CREEPS_M_S:
+        slow = hypot(*self._velocity.tolist()) <= WALKS_M_S and hypot(*self._creep.tolist()) <= CREEPS_M_S
+        if slow and not sets_out:
             return ""
+        self._goes = sets_out * rotate(state.base_quat, AHEAD)[:2]
         return self._obstacles(state, context) or self._people(state, context)
 
     def _obstacles(self, state: RobotState, context: Context) -> str:
         things = context.obstacles
         if things is None or not things.valid.any():
             return ""
-        points = np.broadcast_to(state.base_pos, (len(self._heights), 3)).astype(np.float64)
-        points[:, 2] = self._heights
-        away, gap = outward(np, points, things)  # (H, B, 3), (H, B)
+        away, gap = outward(np, self.body(state).points, things)  # (H, B, 3), (H, B)
         comes = things.speed * (STOP_S + STOP_M / WALKS_M_S)  # while the robot stops
-        return self._late("obstacle", gap - comes, away[..., :2], things.valid)
+        return self._late(context.name_of_obstacle, gap - comes, away[..., :2], things.valid)
 
     def _people(self, state: RobotState, context: Context) -> str:
         people, params = context.people, self._params
@@ -63,15 +77,17 @@ class Way:
         to = state.base_pos[:2] - people.pos[:, :2]
         apart = np.maximum(np.linalg.norm(to, axis=-1), 1e-6)
         size = params.person_radius_m + params.person_error_m + params.person_speed * people.age
-        return self._late("person", (apart - size)[None], (to / apart[:, None])[None], people.valid)
+        return self._late("person_{}".format, (apart - size)[None], (to / apart[:, None])[None], people.valid)
 
-    def _late(self, what: str, gap: np.ndarray, away: np.ndarray, valid: np.ndarray) -> str:
+    def _late(self, name_of: Callable[[int], str], gap: np.ndarray, away: np.ndarray, valid: np.ndarray) -> str:
         """The first of the columns whose `gap` (H, B) m is used up; unit vectors `away` (H, B, 2) lead from it."""
         speed, creep = -(away @ self._velocity), -(away @ self._creep)
         room = gap - BODY_M - STOP_M
         late = (room < STOP_S * speed) & (speed > WALKS_M_S) | (room < 0.0) & (creep > CREEPS_M_S)
+        late |= (room < SETS_OUT_M) & (away @ self._goes < -TOWARDS)
         late &= valid
         if not late.any():
             return ""
         row, column = np.unravel_index(np.where(late, room, np.inf).argmin(), late.shape)
-        return f"{what}_{column} is {gap[row, column]:.2f} m ahead at {speed[row, column]:.2f} m/s"
+        how = "where it begins to walk" if self._goes.any() else f"at {speed[row, column]:.2f} m/s"
+        return f"{name_of(int(column))} is {gap[row, column]:.2f} m ahead {how}"

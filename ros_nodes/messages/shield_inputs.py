@@ -1,0 +1,99 @@
+"""All that one robot's shield acts on but requests: where the robot is, and who and what is around it."""
+
+from collections.abc import Sequence
+
+from deploy.shield import Context
+from deploy.shield.drone.params import ShieldParams
+from deploy.shield.joints.params import JointShieldParams
+from hardware.spec import RobotSpec
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.peer_clocks import peer_clocks
+from ros_nodes.messages.battery import BatteryTopic
+from ros_nodes.messages.peers_say import PeersSay
+from ros_nodes.messages.pre_arm import PreArm
+from ros_nodes.messages.subscriptions import OwnState, PeerTable
+from ros_nodes.messages.surroundings import Around
+
+PEER_SILENT_S = 1.0  # before arming, where peers are nothing to the shield
+
+
+class ShieldInputs:
+    """The newest of it, and what of it keeps the robot from being armed."""
+
+    def __init__(
+        self,
+        node: ManagedNode,
+        spec: RobotSpec,
+        params: ShieldParams | JointShieldParams,
+        team: tuple[str, Sequence[str]],
+        base_pose: Sequence[float],
+        surroundings: tuple[str, str, int],
+        fingerprint: str,
+        least_charge: float,
+    ):
+        """`team`: the robot and its peers; `surroundings`: what `declare_surroundings` gave; the rest are parameters.
+
+        ValueError for surroundings that cannot be.
+        """
+        robot, self._names = team
+        self._near = [robot, *self._names]  # computers that have to do with it
+        silent_s = params.peer_silent_s if isinstance(params, ShieldParams) else PEER_SILENT_S
+        self._state = OwnState(node, spec, base_pose)
+        self._peers = PeerTable(node, self._names)
+        self._say = PeersSay(node, robot, self._names, params.act_s)
+        self._around = Around(node, spec, *surroundings)
+        self._battery = BatteryTopic(node, least_charge)
+        self._clocks = peer_clocks(node.hub, node.clock, robot)
+        self._pre_arm = PreArm(node, fingerprint, self._names, silent_s, self._state.topics)
+
+    @property
+    def measured_ns(self) -> int:
+        """The stamp of the robot's newest state; 0 before there is one."""
+        return self._state.stamp_ns
+
+    @property
+    def age_s(self) -> float:
+        """Of that state, when `context` was asked for last; infinite before there is one."""
+        return float(self._state.state.age)
+
+    def context(self, now_ns: int) -> Context:
+        """All of it at `now_ns` (the node's clock)."""
+        self._state.update(now_ns)
+        state = self._state.state if self._state.stamp_ns else None
+        self._around.update(now_ns, None if state is None else state.base_pos)
+        return Context(
+            state,
+            self._say.settle(self._peers.update(now_ns)),
+            sharing=self._say.sharing,
+            people=self._around.people,
+            peer_names=self._names,
+            obstacles=self._around.obstacles,
+            obstacle_names=self._around.names,
+            lost=self._around.lost,
+        )
+
+    def heard(self) -> tuple[dict[str, float | None], list[str]]:
+        """Ages, s, of what peers said of themselves, by name; and which of them share the duty to keep apart."""
+        return self._peers.ages(), self._say.names
+
+    def hear_slow(self, now_s: float) -> tuple[str, str]:
+        """Take what is said now and then: why no request may be obeyed, and what the policy waits for; or empty."""
+        self._pre_arm.hear()
+        self._battery.hear()
+        self._say.hear(now_s)
+        return self._pre_arm.strangers(), self._pre_arm.policy_waits()
+
+    def missing(self) -> list[str]:
+        """What keeps the robot from being armed now."""
+        clocks = self._clocks.differing(self._near)  # anybody may say something of a clock
+        return [
+            *self._pre_arm.missing(self._peers.peers),
+            *self._around.missing(),
+            *self._battery.missing(),
+            *clocks,
+        ]
+
+    def health(self) -> tuple[list[str], dict[str, str]]:
+        """What to warn of, and values for `/diagnostics`: of the battery and of other computers' clocks."""
+        warnings = [*filter(None, [self._battery.too_empty()]), *self._clocks.differing()]
+        return warnings, self._battery.values() | self._clocks.diagnostics()

@@ -1,0 +1,60 @@
+"""A bag can be read at any moment, by all who read bags."""
+
+import shutil
+
+import pytest
+
+pytest.importorskip("rosbags")
+from mcap.reader import make_reader
+from rosbags.highlevel import AnyReader
+from rosbags.typesys import Stores, get_typestore
+
+from ros_nodes.messages import bag as bag_file
+from ros_nodes.messages.bag import Bag
+
+STORE = get_typestore(Stores.ROS2_JAZZY)
+STRING = STORE.types["std_msgs/msg/String"]
+
+
+def messages(folder):
+    with AnyReader([folder]) as reader:
+        found = [(time_ns, reader.deserialize(data, c.msgtype).data) for c, time_ns, data in reader.messages()]
+    with (folder / f"{folder.name}.mcap").open("rb") as file:
+        assert len(list(make_reader(file, validate_crcs=True).iter_messages())) == len(found)
+    return found
+
+
+def write(bag, topic, time_ns, text):
+    bag.write(topic, time_ns, STORE.serialize_cdr(STRING(data=text), STRING.__msgtype__))
+
+
+def test_a_bag_is_whole_after_each_save_and_at_its_end(tmp_path):
+    said = []
+    with Bag(tmp_path / "bag") as bag:
+        topic = bag.add_connection("/log", STRING.__msgtype__, typestore=STORE)
+        for number in range(4):
+            for time_ns in (10 * number + 5, 10 * number):  # topics are drained in turn, so not in the order of time
+                write(bag, topic, time_ns, f"{number} " + "x" * 700_000)
+                said.append(time_ns)
+            bag.save()
+            shutil.copytree(tmp_path / "bag", tmp_path / str(number) / "bag")
+            assert [time_ns for time_ns, _ in messages(tmp_path / str(number) / "bag")] == sorted(said)
+        write(bag, topic, 99, "last")
+    assert [time_ns for time_ns, _ in messages(tmp_path / "bag")] == [*sorted(said), 99]
+
+
+def test_a_full_disk_leaves_what_was_saved(tmp_path, monkeypatch):
+    bag = Bag(tmp_path / "bag")
+    bag.open()
+    topic = bag.add_connection("/log", STRING.__msgtype__, typestore=STORE)
+    write(bag, topic, 1, "first")
+    bag.save()
+    write(bag, topic, 2, "x" * 100_000)
+    pwrite, room = bag_file.os.pwrite, [1000]
+    monkeypatch.setattr(
+        bag_file.os, "pwrite", lambda file, data, at: pwrite(file, data[: room.pop() if room else None], at)
+    )
+    with pytest.raises(OSError, match="No space left"):
+        bag.save()
+    bag.abort()
+    assert messages(tmp_path / "bag") == [(1, "first")]

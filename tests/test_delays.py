@@ -1,0 +1,47 @@
+"""Who was late is said, once, when it is over."""
+
+import pytest
+
+pytest.importorskip("rclpy")
+from ros_nodes.messages.delays import Delays
+from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.mission.failures import events
+
+PERIOD_S = 0.02
+
+
+def run(*stages):
+    """Delays of stages (steps, seconds from one to the next, growth of both ages a step): s."""
+    delays, found, now_s, state_s, request_s = Delays(0.1), [], 0.0, 0.005, 0.01
+    for steps, dt_s, state_grows, request_grows in stages:
+        for _ in range(steps):
+            now_s += dt_s
+            state_s = state_s + dt_s if state_grows else 0.005
+            request_s = request_s + dt_s if request_grows else 0.01
+            found += delays.update(now_s, state_s, request_s)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("stage", "says"),
+    [
+        ((1, 0.276, False, False), "no command for 276 ms: the shield's process stood still"),
+        ((1, 0.276, True, True), "no command for 276 ms: the shield's process stood still"),
+        ((14, PERIOD_S, True, True), "no measurement for 285 ms: the driver or the simulated robots were late"),
+        ((14, PERIOD_S, False, True), "no request for 285 ms: the policy was late"),
+        ((4, PERIOD_S, True, True), None),
+    ],
+)
+def test_what_was_late_for_longer_than_a_hold_waits_is_named_once(stage, says):
+    calm = (20, PERIOD_S, False, False)
+    assert run(calm, stage, calm) == ([says] if says else [])
+
+
+def test_a_delay_that_changed_no_state_is_an_event():
+    modes = [
+        ShieldMode("NOMINAL", "started", state="POLICY"),
+        ShieldMode("NOMINAL", time_ns=2_000_000_000, state="POLICY", delays=1, last_delay="no command for 276 ms: why"),
+    ]
+    _, late = events({"cf1": modes}, 0)
+    same = {"from": "POLICY", "to": "POLICY"}
+    assert late == {"t_s": 2.0, "robot": "cf1", **same, "reason": "no command for 276 ms: why"}
