@@ -124,7 +124,7 @@ def test_a_task_that_has_changed_is_refused_by_name_of_its_fields(tmp_path: Path
     file = tmp_path / "far_tasks.py"
     file.write_text(source.format(limit=3.0, length=1.0))
     assert phalanx("train", "far_tasks:FAR", "--out", "run", *SMALL, "--steps", "32") == 0
-    file.write_text(source.format(limit=4.00, length=2.0))
+    file.write_text(source.format(limit=40.0, length=2.0))  # another size: compiled anew within a second too
     __import__("linecache").clearcache()
     monkeypatch.delitem(__import__("sys").modules, "far_tasks")
     for command in (["export", "run"], ["eval", "run"], ["train", "far_tasks:FAR", "--out", "run", "--resume"]):
