@@ -144,7 +144,8 @@ def _crowd() -> dict[str, Any]:
     level, ones = np.tile([1.0, 0.0, 0.0, 0.0], (THINGS, 1)), np.ones(THINGS)
     things = Obstacles(places(THINGS, 1.5), level, np.full((THINGS, 3), 0.1), 0.0 * ones, 0.0 * ones, ones > 0.0)
     people = Peers(places(PEOPLE, 4.0), np.zeros((PEOPLE, 3)), np.zeros(PEOPLE), np.ones(PEOPLE, bool))
-    return {"obstacles": things, "people": people}
+    names = [f"thing{number}" for number in range(THINGS)]  # as a team file's have
+    return {"obstacles": things, "obstacle_names": names, "people": people}
 
 
 def _standing(robot: str) -> tuple[RobotState, np.ndarray]:

@@ -64,14 +64,14 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of parallel workers one runs all tests of a file that share a fixture; other tests go to whoever is free."""
+    """Of parallel workers one runs all tests of a file that share a fixture; other tests go to any that is free."""
     if not config.pluginmanager.hasplugin("xdist"):
         return
     sharing = {item.path for item in items if any(map(is_shared, item._fixtureinfo.name2fixturedefs.values()))}
     for item in items:
         if item.path in sharing and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # long ones first: nobody waits at the end
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # long ones first: no worker waits at the end
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -87,8 +87,8 @@ def filtered_with(params: JointShieldParams, spec: RobotSpec) -> Guard:
 
     def guard(now: RobotState, request: np.ndarray) -> np.ndarray:
         state = RobotState(*(torch.as_tensor(getattr(now, name)) for name in RobotState.__slots__))
-        nobody = Peers(*(torch.zeros(0) for _ in range(4)))
-        sent, _ = filter_command(params, spec, Context(state, nobody), torch.as_tensor(request, dtype=torch.float32))
+        no_peers = Peers(*(torch.zeros(0) for _ in range(4)))
+        sent, _ = filter_command(params, spec, Context(state, no_peers), torch.as_tensor(request, dtype=torch.float32))
         return sent.double().numpy()
 
     return guard

@@ -169,7 +169,7 @@ def test_peers_are_the_nearest_first_and_only_those_in_range():
 
 
 def test_observation_does_not_depend_on_heading_or_place():
-    """Turn and move a whole team: nobody sees a difference."""
+    """Turn and move a whole team: no robot sees a difference."""
     env = make_env("swarm-swap", 2, 0, randomise=False)
     start = start_of(env.task, draw(2, 4, seed=1))
     turn = torch.tensor([math.cos(0.6), 0.0, 0.0, math.sin(0.6)])

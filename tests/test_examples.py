@@ -59,7 +59,7 @@ def test_a_program_in_cpp_gets_the_same_commands(tmp_path, monkeypatch):
     link = ["-L", str(tmp_path), "-lonnxruntime", f"-Wl,-rpath,{tmp_path}"]
     subprocess.run(["g++", "-std=c++17", "-I", HEADERS[0], source, "-o", program, *link], check=True)
     python = load("consumer")
-    monkeypatch.setattr(python, "HEARD", np.zeros((0, 3)))  # as in the program: nobody is near
+    monkeypatch.setattr(python, "HEARD", np.zeros((0, 3)))  # as in the program: no peer is near
     for file in (SWAP, HOVER):
         found = subprocess.run([program, file], check=True, capture_output=True, text=True).stdout
         np.testing.assert_allclose(np.fromstring(found, sep="\n"), python.main(str(file))[0], atol=2e-5)

@@ -171,7 +171,7 @@ def test_one_hundred_periods_of_a_pair_and_of_a_crowd(bundle_path: Path, run_dir
 def test_verdict_names_the_gates_that_fail(bundle_path: Path, run_dir: Path):
     result = verify(bundle_path, VerifyCfg(num_worlds=2, parity_worlds=1, teams=(2,)), run_dir)
     assert json.loads(json.dumps(result)) == json.loads(json.dumps(result, allow_nan=False))
-    assert result["verdict"] == "refused"  # nobody learns this task in two iterations
+    assert result["verdict"] == "refused"  # two iterations are too few to learn this task
     assert "shielded_success_4" in result["failed"]
     assert "parity" not in result["failed"]
     assert {"success_rate", "collision_rate", "shielded_collision_rate", "min_separation_m"} <= result["teams"][

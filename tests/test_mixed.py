@@ -243,7 +243,7 @@ def test_files_do_in_flight_what_the_controllers_do(files: list[Path], run_dir: 
     verdict = verify(files, VerifyCfg(num_worlds=2, parity_worlds=2), run_dir)
     assert {"probes_drone", "parity_drone", "probes_arm", "parity_arm"}.isdisjoint(verdict["failed"])
     assert verdict["files"]["arm"]["parity"]["steps"] > 20 and verdict["teams"].keys() == {"2"}
-    assert "shielded_success_2" in verdict["failed"]  # nobody learns this task in two iterations
+    assert "shielded_success_2" in verdict["failed"]  # two iterations are too few to learn this task
     assert verdict["verdict"] == "refused"
     alone = measure_team_parity(dict(zip(ROLES, map(load_bundle, files), strict=True)), None, VerifyCfg())
     assert alone["drone"]["max_abs"] < 1e-5

@@ -51,7 +51,7 @@ def test_peers_share_statistics_and_absent_ones_have_no_part():
 
 def test_no_peer_ever_seen_leaves_the_statistics_alone():
     normaliser = ObsNormaliser(ObsDims(1, 2))
-    nobody = Observation(torch.zeros(10, 1), torch.zeros(10, 1, 2), torch.zeros(10, 1), torch.zeros(10, 0))
-    normaliser.update(nobody)
+    no_peers = Observation(torch.zeros(10, 1), torch.zeros(10, 1, 2), torch.zeros(10, 1), torch.zeros(10, 0))
+    normaliser.update(no_peers)
     assert normaliser.neighbours.count == 0
-    assert torch.isfinite(normaliser(nobody).peers).all()
+    assert torch.isfinite(normaliser(no_peers).peers).all()

@@ -66,7 +66,7 @@ def test_processes_that_live_side_by_side_share_one_time_whatever_the_systems_cl
         process.kill()
         process.wait()
     alone = start(7 * S)
-    assert offset(alone) - first == pytest.approx(7 * S, abs=MS)  # nobody is left who might disagree
+    assert offset(alone) - first == pytest.approx(7 * S, abs=MS)  # no other computer is left to differ
     alone.kill()
     alone.wait()
 

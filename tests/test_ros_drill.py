@@ -60,7 +60,7 @@ def test_an_unknown_row_is_named(tmp_path):
 
 
 def test_a_lost_shield_is_told_as_it_is_and_its_neighbour_flies_on(tmp_path):
-    """Nobody says that it is a fault: the shield is silent, and the robot's own watchdog stops its motors."""
+    """No node says that it is a fault: the shield is silent, and the robot's own watchdog stops its motors."""
     (outcome,) = drill(ZOO / "swarm-swap.onnx", tmp_path, rows=["shield killed"])
     assert (outcome.state, outcome.other_state, outcome.passed) == ("SILENT", "POLICY", True), outcome
     # With the thrust of its last command, which may be a little more or less than its weight; after 2.3 s it falls.

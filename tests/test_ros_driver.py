@@ -79,7 +79,7 @@ def test_a_device_is_armed_with_its_shield_and_a_disarmed_one_is_not_stopped_for
 
 
 def test_what_was_really_sent_is_published_and_recorded(tmp_path, monkeypatch):
-    """The device has limits of its own: a thrust of 5 N that nobody cut before is cut there."""
+    """The device has limits of its own: a thrust of 5 N that was not cut before is cut there."""
     from rosbags.highlevel import AnyReader
 
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))

@@ -25,7 +25,7 @@ def test_a_process_that_hangs_ends_soon_after_a_signal():
     process = subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.6)  # nobody ends it unasked
+        process.wait(0.6)  # it does not end unasked
     asked = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(10.0) == 1

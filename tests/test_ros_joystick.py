@@ -36,7 +36,7 @@ def test_sticks_count_only_while_the_enabling_button_is_held():
 
 def test_a_button_asks_once_and_only_stop_and_landing_need_no_enabling_button():
     joystick = Joystick(AXES, SCALE, BUTTONS)
-    assert joystick.read(STICK, pressed(1)).asks == ()  # held since before: nobody pressed it
+    assert joystick.read(STICK, pressed(1)).asks == ()  # held since before: it was not pressed now
     assert joystick.read(STICK, pressed()).asks == ()
     assert joystick.read(STICK, pressed(0, 1, 7)).asks == ("estop", "land")
     assert joystick.read(STICK, pressed(0, 1, 7)).asks == ()

@@ -1,4 +1,4 @@
-"""Whoever publishes a goal is heard, or the log says why not; whoever listens to sensors hears them."""
+"""Who publishes a goal is heard, or the log says why not; who listens to sensors hears them."""
 
 import os
 import shutil

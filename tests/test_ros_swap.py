@@ -100,7 +100,7 @@ def test_a_policy_takes_over_in_flight_without_a_missed_cycle(files, tmp_path):
         assert abs(float(rig.state("cf1")[0].base_pos[2]) - 1.0) < 0.3
         rig.ask("cf1", "land")
         rig.watch("cf1", 4.0)
-        # The shield was set up for another file: whoever arms the robot again has to say that this one is meant.
+        # The shield was set up for another file: who arms the robot again has to say that this one is meant.
         assert "the policy flies file" in rig.asked("cf1", "arm")
         skipped = skipped_between(rig, windows)
     assert min(skipped) == 0, skipped

@@ -36,7 +36,7 @@ def conducted(tmp_path_factory):
 def test_an_arm_reaches_what_the_task_asks_for_until_its_policy_dies(conducted):
     result, _, mission = conducted
     assert mission.names == ("panda_1",) and mission.checks_s == (3.0, 6.0, 9.0)
-    assert result["legs"] == [True, True]  # nobody lives to see the third
+    assert result["legs"] == [True, True]  # the team ends before the third
     assert result["stopped_safely"] is True and result["landed_safely"] is None
     assert result["failures"] == [] and result["shield"]["violations"] == 0
     assert 0 < result["kill_to_fallback_ms"] < 200

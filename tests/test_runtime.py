@@ -154,7 +154,7 @@ def test_peers_that_fall_silent_are_forgotten(runtime):
 
 
 def test_a_policy_that_never_saw_peers_flies_in_a_team(tmp_path):
-    """A team of one: slots are there for the graph, but nobody is ever shown."""
+    """A team of one: slots are there for the graph, but all of them stay empty."""
     policy, contract = TeamPolicy(), make_contract(team=TeamSpec(trained_with=1, peer_range_m=0.0, max_peers=0))
     save_bundle(export_onnx(policy, contract), contract, record_probes(policy, contract), tmp_path / "policy.onnx")
     runtime = PolicyRuntime.load(tmp_path / "policy.onnx")

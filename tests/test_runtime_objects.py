@@ -1,4 +1,4 @@
-"""A policy for an arm that looks at an object, hears nobody and remembers nothing."""
+"""A policy for an arm that looks at an object, hears no peers and has no memory."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Teams whose policies try to collide, in real physics with noise, delay and unequal rotors: nobody touches anybody.
+"""Teams whose policies try to collide, in real physics with noise, delay and unequal rotors: no robot touches another.
 
 The long campaign, each robot behind its whole shield, is `phalanx attack crazyflie`.
 """

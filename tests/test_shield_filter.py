@@ -109,7 +109,7 @@ def test_where_no_acceleration_is_good_enough_the_backup_leads_away():
     peers.valid[:] = True
     sent, info = filter_command(PARAMS, SPEC, Context(state, peers), HOVER)
     assert not info.feasible and info.margin < 0
-    assert sent[1] > 2.0 and abs(sent[2]) < 1.0  # rolls towards -y, the only side where nobody is
+    assert sent[1] > 2.0 and abs(sent[2]) < 1.0  # rolls towards -y, the only side without a peer
 
 
 def test_the_active_rows_have_names():
@@ -137,7 +137,7 @@ def test_a_drone_that_falls_can_be_braked_for_its_floor(name):
     spec = load_robot(name)
     rest = np.zeros(0), np.zeros(0), np.array([0.0, 0.0, 0.7]), np.array([1.0, 0, 0, 0]), np.array([0.0, 0.0, -2.0])
     state = RobotState(*rest, np.zeros(3), np.array(0.02))
-    nobody = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))
+    no_peers = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))
     down = np.array([spec.command_low[0], 0, 0, 0], np.float32)
-    sent, info = filter_command(make_shield_params(spec), spec, Context(state, nobody), down)
+    sent, info = filter_command(make_shield_params(spec), spec, Context(state, no_peers), down)
     assert info.feasible and sent[0] > 1.2 * spec.flight.hover_thrust_n

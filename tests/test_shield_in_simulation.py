@@ -21,7 +21,7 @@ SWAP = load_task("swarm-swap")
 
 @pytest.mark.slow
 def test_a_policy_without_peers_is_kept_from_touching_them():
-    """Drones that hear nobody fly to the opposite side of a circle, straight through its middle."""
+    """Drones that hear no peers fly to the opposite side of a circle, straight through its middle."""
     deaf = SWAP.changed(observation=replace(SWAP.group.observation, peer={}, max_peers=0))
     bare, behind = (evaluate(make_agent("baseline", 0, deaf.group), deaf, 16, shield=s) for s in (False, True))
     assert bare.collision_rate == 1.0

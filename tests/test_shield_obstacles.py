@@ -68,8 +68,8 @@ def test_who_flies_at_an_obstacle_with_all_it_has_stays_off_it(name, fault):
     for step in range(400):
         view.now, view.t_s = team.now, step * team.dt_s
         goal = THINGS.pos[(np.arange(worlds) + step // 100) % 4][:, None]
-        nobody = batched_nobody(worlds)
-        context = Context(team.state(), nobody, people=nobody, obstacles=things)
+        no_peers = batched_no_peers(worlds)
+        context = Context(team.state(), no_peers, people=no_peers, obstacles=things)
         sent, _ = filter_command(params, spec, context, toward(view, goal).astype(np.float32))
         least_m = min(least_m, outward(np, team.step(sent), THINGS)[1].min())
     print(f"{name}, {fault}: {least_m:.3f} m, guaranteed {params.obstacle_m:.3f}")
@@ -97,9 +97,9 @@ def test_where_two_walls_meet_it_keeps_off_both_and_a_dive_ends_above_the_floor(
         view, gap_m, out_m = View(spec, params, rng, team.now), np.inf, -np.inf
         for step in range(250):
             view.now, view.t_s = team.now, step * team.dt_s
-            nobody = batched_nobody(worlds)
+            no_peers = batched_no_peers(worlds)
             around = batched(things, worlds, 1) if things else None
-            context = Context(team.state(), nobody, people=nobody, obstacles=around)
+            context = Context(team.state(), no_peers, people=no_peers, obstacles=around)
             sent, _ = filter_command(params, spec, context, toward(view, goal).astype("f4"))
             seen = team.step(sent)
             gap_m = min(gap_m, outward(np, seen, things)[1].min()) if things else gap_m
@@ -107,7 +107,7 @@ def test_where_two_walls_meet_it_keeps_off_both_and_a_dive_ends_above_the_floor(
         assert out_m < 0.0 and gap_m > params.obstacle_m
 
 
-def batched_nobody(worlds):
+def batched_no_peers(worlds):
     return Peers(np.zeros((worlds, 1, 0, 3)), np.zeros((worlds, 1, 0, 3)), *(np.zeros((worlds, 1, 0)),) * 2)
 
 
@@ -125,7 +125,7 @@ def test_who_walks_at_a_drone_pushes_it_out_of_its_fence_but_not_far():
         vel[:, 0, 0, 0] = walks * known
         people = Peers(at, vel, np.zeros((worlds, 1, 1)), np.ones((worlds, 1, 1), bool))
         asked = steer(view, 4.0 * (np.array([from_m, 0.0, 1.5]) - view.now.pos) - 3.6 * view.now.lin_vel_w)
-        context = Context(team.state(), batched_nobody(worlds), people=people)
+        context = Context(team.state(), batched_no_peers(worlds), people=people)
         sent, _ = filter_command(params, spec, context, asked.astype(np.float32))
         seen = team.step(sent)
         gap = np.linalg.norm((seen[..., 0, :2] - at[:, 0, 0, :2]), axis=-1).min(0)
@@ -150,7 +150,7 @@ def test_who_is_followed_by_a_person_is_not_driven_into_a_box():
         vel = way / np.maximum(np.linalg.norm(way, axis=-1, keepdims=True), 0.1)
         at = at + team.dt_s * vel
         people = Peers(at, vel, np.zeros((worlds, 1, 1)), np.ones((worlds, 1, 1), bool))
-        context = Context(team.state(), batched_nobody(worlds), people=people, obstacles=batched(box, worlds, 1))
+        context = Context(team.state(), batched_no_peers(worlds), people=people, obstacles=batched(box, worlds, 1))
         asked = toward(view, np.array([1.2, 0.0, 1.0]))
         seen = team.step(filter_command(params, spec, context, asked.astype(np.float32))[0])
         least_m = min(least_m, outward(np, seen, box)[1].min())
@@ -193,10 +193,10 @@ def test_who_is_inside_of_something_is_led_out_of_it_through_its_nearest_face():
     params, rng = make_shield_params(spec), np.random.default_rng(3)
     inside = np.array([[1.1, 0.0, 1.0], [1.3, 0.2, 1.2]])
     team = Team(spec, inside[:, None], FAULTS["corner"], rng)
-    view, things, nobody = View(spec, params, rng, team.now), batched(THINGS, 2, 1), batched_nobody(2)
+    view, things, no_peers = View(spec, params, rng, team.now), batched(THINGS, 2, 1), batched_no_peers(2)
     for _ in range(150):
         view.now = team.now
-        context = Context(team.state(), nobody, people=nobody, obstacles=things)
+        context = Context(team.state(), no_peers, people=no_peers, obstacles=things)
         sent, _ = filter_command(params, spec, context, toward(view, inside[:, None]).astype(np.float32))
         seen = team.step(sent)
     assert (outward(np, seen[-1], THINGS)[1].min(-1) > params.obstacle_m).all()
@@ -252,8 +252,22 @@ def test_an_arm_and_a_humanoid_are_not_armed_where_something_is(name, at_m, says
         context = Context(state, NO_PEERS, obstacles=bench, obstacle_names=["bench"])
         reasons.append(shield.observe(far_m, context).reason)
     assert says in reasons[0] and reasons[1] == ""
-    named = "links: obstacle (nearest: bench)" in shield.fallback.row_names(context)
-    assert named is (name == "panda")
+
+
+def test_an_arm_says_which_obstacle_holds_it_back():
+    """The nearer one of two, also where another comes first in the list."""
+    spec = load_robot("panda")
+    shield = Shield(make_shield_params(spec), spec)
+    home = np.array([joint.home for joint in spec.joints])
+    place = [np.tile(LEVEL, (2, 1)), np.tile([0.3, 0.05, 0.5], (2, 1)), np.zeros(2), np.zeros(2), np.ones(2, bool)]
+    things = Obstacles(np.array([[0.5, 1.5, 0.5], [0.5, 0.2, 0.5]]), *place)
+    state = replace(state_at([0.0, 0.0, 0.0]), joint_pos=home, joint_vel=0.5 * np.eye(8)[0])
+    context = Context(state, NO_PEERS, obstacles=things, obstacle_names=["door", "bench"])
+    aside = ActuatorCommand(np.float32(home + 0.2 * np.eye(8)[0]))
+    for step in range(3):
+        _, report = shield.step(step * 0.02, context, aside, 0.005)
+    assert report.active == ("links: obstacle (nearest: bench)",)
+    assert report.reason == report.active[0]
 
 
 def test_a_shield_that_has_lost_sight_of_what_is_around_holds_its_robot_and_goes_on_when_it_is_back():

@@ -197,10 +197,10 @@ def test_a_constraint_on_new_data_is_one_function(monkeypatch):
     added = constraints.Constraint(object_rows, {"object": constraints.Priority.COLLISION}, each="objects")
     monkeypatch.setattr(constraints, "CONSTRAINTS", [*constraints.CONSTRAINTS, added])
     state, request = robot([0, 0, 1], [0.8, 0, 0]), np.float32([SPEC.flight.hover_thrust_n, 0, 0.6, 0])
-    nobody = peers(np.zeros((0, 3)))
+    no_peers = peers(np.zeros((0, 3)))
     ball = ObjectState(np.array([0.6, 0, 1]), LEVEL, np.zeros(3), np.zeros(3), np.zeros(()))
     for objects, active in (({}, []), ({"ball": ball}, ["object_0"])):
-        context = Context(state, nobody, objects)
+        context = Context(state, no_peers, objects)
         sent, info = filter_command(WIDE, SPEC, context, request)
         assert [row_names(context)[i] for i in np.flatnonzero(info.active)] == active
         assert bool(sent[2] < request[2]) is bool(active)

@@ -224,7 +224,7 @@ def test_one_arm_alone_cannot_lift_the_bar():
         return alone(env)
 
     assert not episode(env, watched)["success"].any()
-    assert (lowest > 0.05).all(), "the end that nobody holds stays down"
+    assert (lowest > 0.05).all(), "the end that no arm holds stays down"
 
 
 def test_the_bar_needs_both_ends_at_height():

@@ -43,7 +43,7 @@ class BaselinePilot:
 
 
 class IdlePilot(BaselinePilot):
-    """Nobody flies."""
+    """No robot flies."""
 
     def act(self, env: TeamEnv) -> tuple[torch.Tensor, torch.Tensor]:
         """Zero."""

@@ -122,5 +122,5 @@ class Fallback(Protocol):
     def at_rest(self, state: RobotState, mode: Mode) -> bool:
         """Whether a robot that came to rest in `mode` is there: on the ground, braked, standing or lying."""
 
-    def row_names(self, context: Context) -> tuple[str, ...]:
-        """Names of what `FilterInfo.active` marks."""
+    def active_names(self, context: Context, active: np.ndarray) -> tuple[str, ...]:
+        """Names of the rows that `active` (M,) bool marks, as `FilterInfo.active` does, and of no others."""

@@ -4,7 +4,6 @@ What differs between classes of robots is in their fallbacks: `drone.fallback`, 
 """
 
 from dataclasses import dataclass, replace
-from itertools import compress
 from math import isfinite
 
 import numpy as np
@@ -251,8 +250,7 @@ class Shield:
         sent = np.minimum(np.maximum(sent, self._low), self._high).astype(np.float32, copy=False)
         active: tuple[str, ...] = ()
         if info.intervention > 0.0:
-            names = self.fallback.row_names(context)
-            active = tuple(compress(names, info.active.tolist()))
+            active = self.fallback.active_names(context, info.active)
             if mode is Mode.NOMINAL:
                 mode, reason = Mode.FILTERED, ", ".join(active) or "no command meets every constraint"
         self._mode, self._sent = mode, sent

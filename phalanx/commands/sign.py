@@ -34,7 +34,7 @@ def sign(files: Files = (), key: KeyFile = None, new_key: bool = False) -> int:
     path = key or default_key()
     if new_key:
         _make_key(path)
-        err.print(f"key kept in {path}: whoever has this file can sign", markup=False)
+        err.print(f"key kept in {path}: who has this file can sign", markup=False)
     private_key = load_key(path)
     sign_files(files, private_key)
     out.print(key_text(public_bytes(private_key)), markup=False)

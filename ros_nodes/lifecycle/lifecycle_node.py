@@ -144,7 +144,7 @@ class ManagedNode(LifecycleNode, ABC):
 
     def loop_failed(self, error: Exception) -> None:
         """A node whose loop fails falls silent, which is what watchdogs and shields understand."""
-        reason = "".join(traceback.format_exception_only(error))  # first, for whoever reads one line only
+        reason = "".join(traceback.format_exception_only(error))  # first, for those who read one line only
         self.get_logger().fatal(reason + "".join(traceback.format_tb(error.__traceback__)))
         self._failed = True
         self.wake()

@@ -59,7 +59,7 @@ class CommandInbox:
     """The commands (n,) float32 of one robot, from messages that `check` accepts; before the first one: hold position.
 
     A velocity holds for `velocity_timeout_s`, then the robot stops. While two publish velocities none is obeyed; of
-    other commands the last one stands, whoever gave it.
+    other commands the last one stands, of whichever sender.
     """
 
     def __init__(

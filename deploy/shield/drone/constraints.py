@@ -54,7 +54,8 @@ CONSTRAINTS = [  # in the order of their rows; what is about peers comes first
     Constraint(envelope_rows, dict.fromkeys(_ENVELOPE, Priority.LIMIT)),
 ]
 
-PEOPLE = 1  # place of people's rows in `CONSTRAINTS`
+_PLACES = {each: place for place, (_, _, each) in enumerate(CONSTRAINTS) if each}
+PEOPLE, OBSTACLES = _PLACES["people"], _PLACES["obstacles"]  # places of their rows in `CONSTRAINTS`
 
 
 def row_counts(context: Context) -> tuple[int, ...]:
@@ -63,12 +64,17 @@ def row_counts(context: Context) -> tuple[int, ...]:
 
 
 def row_names(context: Context) -> tuple[str, ...]:
-    """Names of the rows of `constraint_rows`, in order: "peer_0", "speed"; obstacles are called by their names."""
-    names = _layout(row_counts(context))[0]
-    if context.obstacles is None or not context.obstacle_names:
-        return names
-    first, count = names.index("obstacle_0"), len(context.obstacles.valid)
-    return (*names[:first], *map(context.name_of_obstacle, range(count)), *names[first + count :])
+    """Names of the rows of `constraint_rows`, in order: "peer_0", "speed"."""
+    return _layout(row_counts(context))[0]
+
+
+def active_names(context: Context, active: np.ndarray) -> tuple[str, ...]:
+    """Names of the rows of one robot that `active` (M,) bool marks; obstacles are called by their own names."""
+    counts = row_counts(context)
+    names, first = _layout(counts)[0], sum(counts[:OBSTACLES])
+    last = first + counts[OBSTACLES]
+    rows = active.nonzero()[0].tolist()
+    return tuple(context.name_of_obstacle(row - first) if first <= row < last else names[row] for row in rows)
 
 
 def constraint_rows(params: ShieldParams, context: Context) -> tuple[Array, Array]:

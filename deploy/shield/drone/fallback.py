@@ -5,7 +5,7 @@ from math import acos, degrees
 
 import numpy as np
 
-from deploy.shield.drone.constraints import row_names
+from deploy.shield.drone.constraints import active_names
 from deploy.shield.drone.distance import check_start
 from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
 from deploy.shield.drone.motion import MotionCheck
@@ -173,8 +173,8 @@ class DroneFallback:
     def at_rest(self, state: RobotState, mode: Mode) -> bool:
         return mode in (Mode.OFF, Mode.ESTOP)
 
-    def row_names(self, context: Context) -> tuple[str, ...]:
-        return row_names(context)
+    def active_names(self, context: Context, active: np.ndarray) -> tuple[str, ...]:
+        return active_names(context, active)
 
     def _idle(self) -> FallbackCommand:
         return FallbackCommand(motors_idle(self.spec), Mode.OFF, None)

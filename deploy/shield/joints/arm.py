@@ -109,15 +109,17 @@ class ArmFallback(JointFallback):
         body = arm_body(self.spec, state, fingers=False)
         return check_clear(context, body, 0.0) if body else ""
 
-    def row_names(self, context: Context) -> tuple[str, ...]:
+    def active_names(self, context: Context, active: np.ndarray) -> tuple[str, ...]:
         """Of obstacles that have names it says which one is nearest."""
-        if context.obstacles is None or not context.obstacle_names or context.state is None:
-            return self._names
-        if (body := arm_body(self.spec, context.state)) is None:
-            return self._names
+        names = super().active_names(context, active)
+        if NEAR_OBSTACLE not in names or not context.obstacle_names:
+            return names
+        assert context.obstacles is not None and context.state is not None
+        body = arm_body(self.spec, context.state)
+        assert body is not None  # its links are what is near
         nearest = int(gaps(context.obstacles, body).argmin())
         said = f"{NEAR_OBSTACLE} (nearest: {context.name_of_obstacle(nearest)})"
-        return tuple(said if name == NEAR_OBSTACLE else name for name in self._names)
+        return tuple(said if name == NEAR_OBSTACLE else name for name in names)
 
     def trip(self) -> None:
         self._braking = None

@@ -118,8 +118,8 @@ class JointFallback:
         speed = np.abs(state.joint_vel[self._limits.joint])
         return bool((speed < STILL * self._limits.max_velocity).all())
 
-    def row_names(self, context: Context) -> tuple[str, ...]:
-        return self._names
+    def active_names(self, context: Context, active: np.ndarray) -> tuple[str, ...]:
+        return tuple(self._names[row] for row in active.nonzero()[0].tolist())
 
     def _start(self, state: RobotState) -> np.ndarray:
         """The pose (U,) rad to start from: the joints' own, or the targets kept, with the effort that they call for.
