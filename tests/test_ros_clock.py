@@ -109,6 +109,19 @@ def test_who_goes_with_the_systems_clock_and_who_does_not_is_judged_right_across
     assert all(later - earlier == 20 * MS for earlier, later in pairwise(ages))
 
 
+def test_the_first_message_after_a_step_back_is_young(clock, wall):
+    """No one has looked at the system's clock since: its own age is what gives the step away."""
+    sender = SenderClock(clock)
+    wall.ahead_ns = S
+    clock.machine.watch()
+    clock.machine.settled_ns = 0  # the step is long over
+    now_ns = clock.now_ns()
+    assert sender.to_own(now_ns + S - 4 * MS, now_ns) == pytest.approx(now_ns - 4 * MS, abs=MS)
+    wall.ahead_ns = 0
+    now_ns = clock.now_ns()
+    assert sender.to_own(now_ns - 4 * MS, now_ns) == pytest.approx(now_ns - 4 * MS, abs=MS)
+
+
 def test_a_second_step_back_and_a_stamp_of_the_future(clock, wall):
     sender, now_ns = SenderClock(clock), clock.now_ns()
     for ahead_ns in (S, 0):

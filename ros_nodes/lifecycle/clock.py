@@ -233,13 +233,13 @@ class SenderClock:
         """`stamp_ns`, of a message that was taken at `now_ns`, in the time of the node."""
         machine = self._machine
         own_ns = self._to_own(machine, stamp_ns, now_ns)
+        if not -AHEAD_NS <= now_ns - own_ns <= SUSPECT_NS and machine.watch():
+            own_ns = self._to_own(machine, stamp_ns, now_ns)
         if own_ns > now_ns + AHEAD_NS:
             machine.lead_ns = max(machine.lead_ns, own_ns - now_ns)
         return own_ns
 
     def _to_own(self, machine: MachineClock, stamp_ns: int, now_ns: int) -> int:
-        if not -AHEAD_NS <= now_ns - stamp_ns <= SUSPECT_NS:
-            machine.watch()
         unsettled = machine.steps > 0 and now_ns < machine.settled_ns
         if not (machine.ahead_ns or unsettled) or self._clock.is_simulated:
             return stamp_ns
