@@ -22,7 +22,7 @@ from hardware.types import ActuatorCommand, Peers, RobotState
 STEPS = 1000  # of one measurement
 RATES_HZ = (50, 200, 500)
 THINGS, PEOPLE = 256, 100  # around an arm at most
-FAR_M = 2.7  # neighbours at this distance are in no robot's way
+APART_M = 2.7  # neighbours at this distance are in no robot's way
 PROBLEMS = 64  # of one kind
 BIG = 1e3  # rad, a target that every limit holds back
 
@@ -113,7 +113,7 @@ def _drone_step(neighbours: int, held_back: bool) -> Callable[[int], None]:
     spec = load_robot("crazyflie")
     state, peers = situation(neighbours)
     if not held_back:
-        peers.pos = state.base_pos + (peers.pos - state.base_pos) * np.float32(FAR_M / NEIGHBOUR_M)
+        peers.pos = state.base_pos + (peers.pos - state.base_pos) * np.float32(APART_M / NEIGHBOUR_M)
         peers.lin_vel = np.zeros_like(peers.lin_vel)
     assert spec.flight is not None
     thrust = spec.command_high[0] if held_back else spec.flight.hover_thrust_n

@@ -1,4 +1,4 @@
-"""How fast a frame of an arm rises as its joints turn, at one pose: of a whole Jacobian a tenth of the time.
+"""How fast a frame of an arm rises as its joints turn, at one pose, without the whole Jacobian.
 
 Along a chain of hinges the pose of each in the one before is linear in 1, the sine and the cosine of its angle, and so
 is the height of the frame: what lies before a hinge and what lies behind it are multiplied once each.

@@ -37,6 +37,13 @@ def test_what_was_late_for_longer_than_a_hold_waits_is_named_once(stage, says):
     assert run(calm, stage, calm) == ([says] if says else [])
 
 
+def test_the_policy_that_answers_a_late_measurement_later_is_not_late_and_one_that_never_does_is():
+    calm, silent = (20, PERIOD_S, False, False), (14, PERIOD_S, True, True)
+    late = "no measurement for 285 ms: the driver or the simulated robots were late"
+    assert run(calm, silent, (3, PERIOD_S, False, True), calm) == [late]
+    assert run(calm, silent, (10, PERIOD_S, False, True), calm) == [late, "no request for 200 ms: the policy was late"]
+
+
 def test_a_delay_that_changed_no_state_is_an_event():
     modes = [
         ShieldMode("NOMINAL", "started", state="POLICY"),

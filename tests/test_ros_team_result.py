@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from pd_bundle import save_pd_bundle
 
 from deploy.shield.authority import ASKED
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.mission import run_team
 from ros_nodes.mission.monitor import SILENT, Change
 from ros_nodes.mission.run_team import TeamLog
 
@@ -125,17 +127,42 @@ def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_still_lands(fly
     }
 
 
+class Said(list):
+    """A monitor with changes that it heard, and robots that it shows."""
+
+    robots: tuple[dict, ...] = ()
+
+    def poll(self) -> list[Change]:
+        found, self[:] = list(self), []
+        return found
+
+    def snapshot(self) -> dict:
+        return {"robots": self.robots}
+
+    def refuse_taken(self, *names) -> None:
+        """No other team is there."""
+
+
+@pytest.mark.parametrize("driver", ["", "mujoco_driver:MujocoDriver"])
+def test_a_robot_that_was_never_armed_is_a_failure_of_a_team_without_real_robots_and_a_lost_result_of_any(
+    tmp_path, monkeypatch, driver
+):
+    save_pd_bundle(tmp_path / "pd.onnx")
+    robots = [{"name": "cf1", "bundle": "pd.onnx"}, {"name": "cf2", "bundle": "pd.onnx", "driver": driver}]
+    (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
+    said = Said()
+    said.robots = tuple({"robot": name, "state": "DISARMED", "reason": "no state yet"} for name in ("cf1", "cf2"))
+    monkeypatch.setattr(run_team, "monitoring", lambda team: nullcontext(said))
+    monkeypatch.setattr(run_team, "plan", lambda *_: [])
+    monkeypatch.setattr(run_team, "ARM_S", -1.0)
+    (tmp_path / "out" / "result.json").mkdir(parents=True)
+    result = run_team.run_team(tmp_path / "team.yaml", tmp_path / "out")
+    why = [(failure["robot"], failure["why"]) for failure in result["failures"]]
+    assert why == ([] if driver else [("cf1", "never armed: no state yet"), ("cf2", "never armed: no state yet")])
+    assert result["unwritten"] == [f"{tmp_path}/out/result.json: Is a directory"]
+
+
 def test_a_shield_that_ended_as_asked_is_no_failure_and_a_robot_that_did_not_come_down_is():
-    class Said(list):
-        """Changes that a monitor heard."""
-
-        def poll(self) -> list[Change]:
-            found, self[:] = list(self), []
-            return found
-
-        def snapshot(self) -> dict:
-            return {"robots": []}
-
     said = Said()
     log = TeamLog(said)
     now_s = time.time()
@@ -149,4 +176,6 @@ def test_a_shield_that_ended_as_asked_is_no_failure_and_a_robot_that_did_not_com
     said += [Change(now_s + 6, robot, "FAULT", SILENT, "no status for 5 s") for robot in ("arm1", "cf1")]
     log.listen()
     failures = {failure["robot"]: failure["why"] for failure in log.result()["failures"]}
+    said.robots = tuple({"robot": name, "reason": ""} for name in ("arm1", "cf9"))
+    assert log.idle() == [{"robot": "cf9", "why": "never armed: nothing is said of why"}]
     assert failures == {"cf1": "not down 30 s after it was asked to land", "cf2": f"{SILENT}: no status for 5 s"}

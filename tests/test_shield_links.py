@@ -8,7 +8,7 @@ from shield_links import CORNER, Bounds, Cell, obstacles, person
 
 from deploy.shield import Context, Mode, filter_command, make_shield_params
 from deploy.shield.joints.arm_obstacles import arm_obstacles
-from deploy.shield.joints.capsules import FAR_M, Pairs, between, link_rows
+from deploy.shield.joints.capsules import NEVER_NEAR_M, Pairs, between, link_rows
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import Peers, RobotState, load_robot
 from hardware.links import Links
@@ -109,7 +109,7 @@ def test_pairs_left_out_of_the_rows_stay_apart_in_other_poses_than_those_looked_
     lines = links.place(np.random.default_rng(5).uniform(low, high, (8000, len(low))))
     gap = between(np, lines, Pairs.of(links, first, second)).min(-1)
     gap = gap - links.radius[first] - links.radius[second]
-    assert len(first) and gap.min() > FAR_M / 2
+    assert len(first) and gap.min() > NEVER_NEAR_M / 2
 
 
 @pytest.mark.parametrize("name", ROBOTS)

@@ -50,6 +50,14 @@ def test_a_team_file_becomes_a_mission_of_its_robots(tmp_path):
         team.pick(["cf9"])
 
 
+def test_a_robot_on_legs_does_not_begin_in_the_ground(tmp_path):
+    text = "robots: [{name: g1, bundle: %s, base_pose: [0.5, 0, HEIGHT, 0]}]" % (ZOO / "velocity.onnx")
+    says = r"robots\[0\].base_pose z of g1 = 0: at least 0.39 m; its base is 0.785 m above what it stands on"
+    with pytest.raises(TeamError, match=says):
+        load_team(write(tmp_path, text.replace("HEIGHT", "0")))
+    load_team(write(tmp_path, text.replace("HEIGHT", "0.79")))
+
+
 def test_the_orders_come_from_the_mission_and_the_policies_from_the_team(tmp_path):
     mission = plan_swap(2, 18.0, None, 0)
     save_mission(mission, tmp_path / "plan.json")

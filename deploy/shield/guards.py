@@ -13,7 +13,7 @@ from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 
 QUAT_NORM_TOL = 0.05  # attitude filters stay far inside; a zeroed or mixed-up message does not
-FAR = 1e8  # m, m/s, rad/s: larger numbers are no measurement of anything
+LARGEST = 1e8  # m, m/s, rad/s: larger numbers are no measurement of anything
 SIZES: tuple[tuple[str, tuple[int, ...] | None], ...] = (
     ("base_pos", (3,)),
     ("base_quat", (4,)),
@@ -41,7 +41,7 @@ def check_state(params: ShieldParams | JointShieldParams, state: RobotState | No
         return next(
             filter(None, (check_array("state", getattr(state, name), size) for name, size in SIZES)), "no state"
         )
-    if not length < FAR:
+    if not length < LARGEST:
         return f"state has values of {length:.3g}" if isfinite(length) else "state not finite"
     if abs(hypot(*quat) - 1.0) > QUAT_NORM_TOL:
         return "quaternion not of unit length"
@@ -103,10 +103,13 @@ def check_peers(peers: Peers, what: str = "peers") -> str:
         if reason := check_array(what, value, shape):
             return reason
     # Padding may be anything, so which of them are valid is looked at last.
-    if np.vdot(peers.pos, peers.pos) + np.vdot(peers.lin_vel, peers.lin_vel) + np.vdot(peers.age, peers.age) < FAR**2:
+    if (
+        np.vdot(peers.pos, peers.pos) + np.vdot(peers.lin_vel, peers.lin_vel) + np.vdot(peers.age, peers.age)
+        < LARGEST**2
+    ):
         return ""
     size = (np.abs(peers.pos).sum(-1) + np.abs(peers.lin_vel).sum(-1) + np.abs(peers.age))[valid]
-    if (size < FAR).all():
+    if (size < LARGEST).all():
         return ""
     return f"{what} have values of {size.max():.3g}" if np.isfinite(size).all() else f"{what} not finite"
 
@@ -124,7 +127,7 @@ def check_obstacles(obstacles: Obstacles | None) -> str:
         value = getattr(obstacles, name)
         if reason := check_array(f"obstacles' {name}", value, (*valid.shape, *entries)):
             return reason
-        if not (np.abs(value[valid]) < FAR).all():
+        if not (np.abs(value[valid]) < LARGEST).all():
             return f"obstacles' {name} not finite"
     if (np.abs(np.vecdot(obstacles.quat[valid], obstacles.quat[valid]) - 1.0) > 2 * QUAT_NORM_TOL).any():
         return "obstacles' quaternions not of unit length"
@@ -140,7 +143,11 @@ def usable_sharing(sharing: Any, slots: tuple[int, ...]) -> Sharing | None:
     if isinstance(sharing, Sharing):
         shares, separation_m = sharing.shares, sharing.separation_m
         says = isinstance(shares, np.ndarray) and shares.dtype == bool and shares.shape == slots
-        if says and not check_array("separation", separation_m, slots) and np.vdot(separation_m, separation_m) < FAR:
+        if (
+            says
+            and not check_array("separation", separation_m, slots)
+            and np.vdot(separation_m, separation_m) < LARGEST
+        ):
             return sharing
     return Sharing(np.zeros(slots, bool), np.zeros(slots))
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 OLDEST_S = 0.5  # no input that old is acted on, whatever the parameters say
 TOL = 1e-6  # relative: numbers written out and read back are not wider for that
-FAR = 1e9  # what stands for no bound
+UNBOUNDED = 1e9  # what stands for no bound
 
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
@@ -102,8 +102,8 @@ def bounds_of(kind: type) -> dict[str, tuple[float, float]]:
         if plain not in (int, float):
             continue
         bounds, least = metas[0] if metas else Meta(), 1 if plain is int else TOL
-        low = bounds.ge if bounds.ge is not None else -FAR if bounds.gt is None else bounds.gt + least
-        high = bounds.le if bounds.le is not None else FAR if bounds.lt is None else bounds.lt - least
+        low = bounds.ge if bounds.ge is not None else -UNBOUNDED if bounds.gt is None else bounds.gt + least
+        high = bounds.le if bounds.le is not None else UNBOUNDED if bounds.lt is None else bounds.lt - least
         found[name] = float(low), float(high)
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from deploy.shield.drone.params import ShieldParams, flight_limits, make_flight_params
 from deploy.shield.joints.params import JointShieldParams, joint_limits, make_joint_params
-from deploy.shield.param_checks import FAR, TOL, ShieldParamsError
+from deploy.shield.param_checks import TOL, UNBOUNDED, ShieldParamsError
 from hardware.spec import RobotSpec
 
 
@@ -60,4 +60,4 @@ def _differ(value: Any, asked: Any) -> bool:
 def _text(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(_text, value))})"
-    return f"{value:g}" if abs(value) < FAR else f"{'-' * (value < 0)}over {FAR:g}"
+    return f"{value:g}" if abs(value) < UNBOUNDED else f"{'-' * (value < 0)}over {UNBOUNDED:g}"

@@ -1,5 +1,6 @@
 """A rosbag2 in MCAP that is whole at any moment: who kills the recorder leaves a bag that every reader opens."""
 
+import errno
 import os
 from io import BytesIO
 from pathlib import Path
@@ -75,7 +76,7 @@ class _End:
         data = self._bytes.getvalue()
         try:
             if os.pwrite(self.file.fileno(), data, self._begin) < len(data):
-                raise OSError(28, os.strerror(28))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             os.pwrite(self.file.fileno(), self._index, self._begin)
             os.ftruncate(self.file.fileno(), self._begin + len(self._index))

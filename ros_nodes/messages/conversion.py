@@ -17,7 +17,8 @@ from hardware.types import ObjectState, Peers, RobotState
 from ros_nodes.messages.layout import PLAIN_CDR, MessageError, aligned, write_stamp
 
 WORLD_FRAME = "world"
-FAR = 1e9  # m and m/s: no robot is there, and single precision still holds it
+LARGEST = 1e9  # m and m/s: no robot is there, and single precision still holds it
+MOST_M = 1e4  # of what stands or walks around: larger numbers are a mistake
 
 
 def base_frame(robot: str) -> str:
@@ -135,13 +136,13 @@ def read_object(motion: Motion, state: ObjectState) -> int:
 
 
 def world_motion(motion: Motion) -> tuple[Vector, Vector]:
-    """Position, m, and velocity in the world, m/s. MessageError where one is not finite, or beyond `FAR`."""
+    """Position, m, and velocity in the world, m/s. MessageError where one is not finite, or beyond `LARGEST`."""
     (w, x, y, z), (vx, vy, vz) = motion.quat, motion.lin_vel
     # Scalars: for a single vector this is ten times cheaper than array arithmetic.
     tx, ty, tz = 2 * (y * vz - z * vy), 2 * (z * vx - x * vz), 2 * (x * vy - y * vx)
     velocity = (vx + w * tx + y * tz - z * ty, vy + w * ty + z * tx - x * tz, vz + w * tz + x * ty - y * tx)
-    if not all(abs(value) < FAR for value in (*motion.pos, *velocity)):  # NaN is not less either
-        raise MessageError(f"odometry of {motion.frame!r} is not finite, or beyond {FAR:g} m")
+    if not all(abs(value) < LARGEST for value in (*motion.pos, *velocity)):  # NaN is not less either
+        raise MessageError(f"odometry of {motion.frame!r} is not finite, or beyond {LARGEST:g} m")
     return motion.pos, velocity
 
 

@@ -17,6 +17,7 @@ class Delays:
         self._last_s: float | None = None
         self._longest_s = dict.fromkeys(WHO, 0.0)
         self._own_until_s = 0.0
+        self._stale_s = float("-inf")  # when there was last no fresh measurement
 
     def update(self, now_s: float, state_age_s: float, request_age_s: float | None) -> list[str]:
         """The delays that have ended by this step of the shield, in words; None for requests that are not awaited."""
@@ -27,8 +28,10 @@ class Delays:
         self._last_s = now_s
         if now_s < self._own_until_s:
             return found
-        # A request is as old as its measurement: where that is late, the policy is not to blame.
-        own_s = 0.0 if request_age_s is None else request_age_s - max(state_age_s, 0.0)
+        if state_age_s > 0.5 * self._limit_s:
+            self._stale_s = now_s
+        # A request is as old as its measurement, and answers a late one some time after that has come.
+        own_s = 0.0 if request_age_s is None else min(request_age_s - max(state_age_s, 0.0), now_s - self._stale_s)
         for what, age_s in ((MEASUREMENTS, state_age_s), (REQUESTS, own_s)):
             if age_s > self._limit_s:
                 self._longest_s[what] = max(self._longest_s[what], age_s)

@@ -12,13 +12,12 @@ from hardware.types import Peers
 from ros_nodes.lifecycle.clock import SenderClock
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import WORLD_FRAME, MessageError
+from ros_nodes.messages.conversion import MOST_M, WORLD_FRAME, MessageError
 from ros_nodes.messages.layout import PLAIN_CDR, aligned, plain, read_stamp
 
 SILENT_S = 0.5  # of a tracker, after which people may be anywhere
 SPEED_OVER_S = 0.2  # their speed is that over so long, as far as there are messages
 FASTEST = 2.5  # m/s: who would have had to be faster is somebody else
-FAR_M = 1e4  # no person is seen there
 _LENGTH, _POSE = struct.Struct("<I"), 7  # numbers
 
 
@@ -80,7 +79,7 @@ def nearest_people(pos: np.ndarray, own: np.ndarray | None, most: int) -> np.nda
 def read_people(message: bytes) -> tuple[int, np.ndarray]:
     """Stamp, ns, and positions (P, 3) m, world, of a serialised PoseArray.
 
-    MessageError for bytes that are none, another frame, no stamp, and positions that are not finite or beyond `FAR_M`.
+    MessageError for bytes that are none, another frame, no stamp, and positions that are not finite or beyond `MOST_M`.
     """
     try:
         if message[:2] != PLAIN_CDR:
@@ -97,8 +96,8 @@ def read_people(message: bytes) -> tuple[int, np.ndarray]:
         raise MessageError(f"people in the frame {frame!r}: must be {WORLD_FRAME!r}")
     if sent_ns <= 0:
         raise MessageError("people without a stamp")
-    if not (np.abs(pos) < FAR_M).all():
-        raise MessageError(f"people that are not finite, or beyond {FAR_M:g} m")
+    if not (np.abs(pos) < MOST_M).all():
+        raise MessageError(f"people that are not finite, or beyond {MOST_M:g} m")
     return sent_ns, pos
 
 

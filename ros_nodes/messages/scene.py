@@ -19,8 +19,8 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from deploy.shield.types import Obstacles
+from ros_nodes.messages.conversion import MOST_M
 
-FAR_M = 1e4  # larger numbers are a mistake
 MOST_THINGS = 256  # obstacles and zones of one team file: each of them costs time in every period
 NotNegative = Annotated[float, Meta(ge=0)]
 Name = Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*$")]
@@ -108,8 +108,8 @@ class Scene(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def _check_numbers(where: str, numbers: Sequence[float]) -> None:
-    if wrong := [number for number in numbers if not abs(number) <= FAR_M]:  # NaN is not less either
-        raise ValueError(f"{where}: {wrong[0]:g}: every number must be from {-FAR_M:g} to {FAR_M:g}")
+    if wrong := [number for number in numbers if not abs(number) <= MOST_M]:  # NaN is not less either
+        raise ValueError(f"{where}: {wrong[0]:g}: every number must be from {-MOST_M:g} to {MOST_M:g}")
 
 
 NO_SCENE = Scene()

@@ -1,8 +1,9 @@
 """Arming and starting a team, and bringing it down again, as a person would: one service call after the other."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from rclpy.executors import SingleThreadedExecutor
 
@@ -33,6 +34,14 @@ class StoppedError(ArmError):
     """A person has stopped, landed or held it, or has to look at it: it is not armed again by itself."""
 
 
+@dataclass
+class Orders:
+    """What was asked of each robot last, and when, s; and how often it was reset."""
+
+    last: dict[str, tuple[str, float]] = field(default_factory=dict)
+    resets: Counter[str] = field(default_factory=Counter)
+
+
 def first_orders(mission: Mission, node: MissionNode, watch: Callable[[], None]) -> Callable[[], None]:
     """Calls `watch`, and sends a task's first order before: its policies were trained with a command from the start."""
     if not mission.task or not mission.orders:
@@ -52,23 +61,21 @@ def arm(
     watch: Callable[[], None],
     robots: Sequence[str] | None = None,
     shared: bool = False,
+    orders: Orders | None = None,
 ) -> None:
     """Arm all `robots`, start their policies, and wait until these have flown them for a moment.
 
     A robot that lost its policy meanwhile is started again, `RESETS` times at most. `watch` is called again and again,
-    and may raise. `shared`: a person may land or hold robots too. Raises StoppedError for one that is theirs now, and
-    ArmError where `ARM_S` are over.
+    and may raise. `shared`: a person may land or hold robots too. `orders` of earlier calls go on to count. Raises
+    StoppedError for a robot that is a person's now, and ArmError where `ARM_S` are over.
     """
-    resets = dict.fromkeys(node.team, 0)
     begin = steady_since = looked_s = time.monotonic()
-    asked: dict[str, tuple[str, float]] = {}  # what was asked of each robot last, and when
+    orders = orders or Orders()
     while True:
         now = time.monotonic()
         if now - looked_s > GAP_S and now - begin < ARM_S:  # what happened meanwhile was not seen
             steady_since = now
         looked_s = now
-        if now - steady_since >= STEADY_S:
-            return
         watch()
         node.update()
         executor.spin_once(timeout_sec=WATCH_S)
@@ -81,22 +88,21 @@ def arm(
             if now - begin > ARM_S:
                 why = node.refusals.get(name) or shield.reason
                 raise ArmError(name, f": its policy did not get it within {ARM_S:g} s ({shield.state}: {why})")
-            last, asked_s = asked.get(name, ("", 0.0))
+            last, asked_s = orders.last.get(name, ("", 0.0))
             patience_s = REFUSED_S if node.refusals.get(name) else ASK_AGAIN_S
             if (step := NEXT_STEP.get(shield.state)) and (step != last or now - asked_s > patience_s):
-                asked[name] = step, now
-                resets[name] += step == "reset" and last != step
-                if resets[name] > RESETS:
-                    raise StoppedError(name, f" lost its policy {resets[name]} times: {shield.reason}")
+                orders.last[name] = step, now
+                orders.resets[name] += step == "reset" and last != step
+                if orders.resets[name] > RESETS:
+                    raise StoppedError(name, f" lost its policy {orders.resets[name]} times: {shield.reason}")
                 node.ask(name, step)
+        if now - steady_since >= STEADY_S:
+            return
 
 
 NEXT_STEP = {"DISARMED": "arm", "ARMED": "start", "LANDING": "reset", "FAULT": "reset"}
-BY_A_PERSON = {
-    ("LANDING", ASKED),
-    ("ARMED", HELD),
-    ("DISARMED", PUT_DOWN),
-}  # states with reasons that nothing here asks for
+# States with reasons that nothing here asks for
+BY_A_PERSON = {("LANDING", ASKED), ("ARMED", HELD), ("DISARMED", PUT_DOWN)}
 
 
 def land(

@@ -42,6 +42,7 @@ from hardware.plugins import load_plugin
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
 from ros_nodes.mission.mission import Member, Mission, load_mission
 
+LEAST_HEIGHT = 0.5  # of that in its home pose, below which a robot on legs would begin in the ground
 STANDS_S = 600.0  # how long a mission without orders is said to last
 Count = Annotated[int, Meta(ge=1)]
 
@@ -166,6 +167,12 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         raise TeamError(f"{where}.{key} of {robot.name}: {error}") from error
     if robot.base_pose is not None and not np.isfinite(robot.base_pose).all():
         raise TeamError(f"{where}.base_pose = {list(robot.base_pose)}: every number must be finite")
+    legs = not (spec.flight or spec.fixed_base)
+    if robot.base_pose is not None and legs and robot.base_pose[2] < (least := LEAST_HEIGHT * spec.home_height_m):
+        stands = f"its base is {spec.home_height_m:.3g} m above what it stands on"
+        raise TeamError(
+            f"{where}.base_pose z of {robot.name} = {robot.base_pose[2]:g}: at least {least:.2g} m; {stands}"
+        )
     group = robot.group or contract.group or spec.name
     return msgspec.structs.replace(robot, bundle=bundle, type=spec.name, group=group)
 

@@ -13,7 +13,7 @@ from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, node_nam
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent, end_process
 from ros_nodes.lifecycle.transport import avoid_shared_memory
-from ros_nodes.mission.arming import ArmError, StoppedError, arm, first_orders
+from ros_nodes.mission.arming import ArmError, Orders, StoppedError, arm, first_orders
 from ros_nodes.mission.mission import load_mission
 from ros_nodes.mission.operator import MissionNode, OrderSender
 
@@ -93,10 +93,10 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
 
 def _arm(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:
     """Until policies have all robots but those that a person took; says again and again what is missing."""
-    robots = list(node.team)
+    robots, orders = list(node.team), Orders()
     while robots:
         try:
-            arm(node, executor, watch, robots, shared=True)
+            arm(node, executor, watch, robots, shared=True, orders=orders)
             return
         except StoppedError as error:
             robots.remove(error.robot)

@@ -11,7 +11,7 @@ from deploy.shield.types import Context, Sharing
 from hardware.spec import GRAVITY
 from hardware.types import Peers, RobotState
 
-FAR_M = 1e4
+NO_FENCE_M = 1e4
 NO_LATENCY_S = 1e-6
 
 
@@ -58,7 +58,7 @@ def rows_bound(
     """
     shape, count, axis = gap.shape, gap.size, 2 if above else 0
     stretch = params.downwash_ratio if above else 1.0
-    params = replace(params, geofence_low=(-FAR_M,) * 3, geofence_high=(FAR_M,) * 3)
+    params = replace(params, geofence_low=(-NO_FENCE_M,) * 3, geofence_high=(NO_FENCE_M,) * 3)
 
     def along(values: np.ndarray | float) -> np.ndarray:
         rows = np.zeros((count, 3))

@@ -17,7 +17,7 @@ from hardware.rotation import rotate
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 
-FAR = 1e6  # m
+NO_FENCE_M = 1e6
 FLIPPED_RAD = 1.4  # the shield itself asks for no tilt near it: only a collision, a gust or a broken rotor does
 STOP_TIME_S = 0.4  # a robot that trips holds the point it reaches by flying on for this long, braking on the way
 BLIND_S = 4.0  # without a state motors stop after this time: it has sunk to the ground or is beyond help
@@ -40,12 +40,16 @@ class DroneFallback:
     held_at_rest = held_disarmed = False
 
     def __init__(self, params: ShieldParams, spec: RobotSpec):
+        assert spec.flight is not None
         self.params, self.spec = params, spec
+        self._carried_n = CARRIED_LIFT * spec.flight.hover_thrust_n
         self.holds_s = params.hold_s
         underground = (*params.geofence_low[:2], params.ground_z_m - 10.0)
         self._motion = MotionCheck()
         self._landing_params = replace(params, geofence_low=underground)
-        self._blind_params = replace(params, geofence_low=(-FAR,) * 3, geofence_high=(FAR,) * 3)  # peers only
+        self._blind_params = replace(
+            params, geofence_low=(-NO_FENCE_M,) * 3, geofence_high=(NO_FENCE_M,) * 3
+        )  # peers only
         self.reset()
 
     def reset(self) -> None:
@@ -130,8 +134,7 @@ class DroneFallback:
         speed = float(np.linalg.norm(state.base_lin_vel))
         if self._height_m(state) < self.params.landed_height_m and speed < LANDED_SPEED:
             return self._idle()
-        assert self.spec.flight is not None
-        carried = speed < CARRIED_SPEED and float(sent[0]) < CARRIED_LIFT * self.spec.flight.hover_thrust_n
+        carried = speed < CARRIED_SPEED and float(sent[0]) < self._carried_n
         self._carried_s = self._carried_s + elapsed_s if carried else 0.0
         if self._carried_s > CARRIED_S:  # a table, or what an arm holds
             return self._idle()

@@ -11,7 +11,7 @@ from hardware.links import Links, as_index, load_links
 from hardware.spec import RobotSpec
 from hardware.types import Array
 
-FAR_M = 0.06  # capsules that come no closer in any of `POSES` are left out
+NEVER_NEAR_M = 0.06  # capsules that come no closer in any of `POSES` are left out
 POSES = 2048
 TINY = 1e-9
 
@@ -81,7 +81,7 @@ def _pairs(spec: RobotSpec, links: Links) -> tuple[np.ndarray, np.ndarray]:
     low, high = np.array(spec.command_low), np.array(spec.command_high)
     poses = np.random.default_rng(0).uniform(low, high, (POSES, len(low)))
     apart_m = between(np, links.place(poses), Pairs.of(links, first, second))
-    near = apart_m.min(-1) - links.radius[first] - links.radius[second] < FAR_M
+    near = apart_m.min(-1) - links.radius[first] - links.radius[second] < NEVER_NEAR_M
     return first[near], second[near]
 
 

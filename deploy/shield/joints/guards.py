@@ -4,7 +4,7 @@ from math import acos, atan2, hypot, isfinite
 
 import numpy as np
 
-from deploy.shield.guards import FAR, QUAT_NORM_TOL, check_age, check_array, check_request, check_state, seconds
+from deploy.shield.guards import LARGEST, QUAT_NORM_TOL, check_age, check_array, check_request, check_state, seconds
 from deploy.shield.joints.limits import Limits
 from deploy.shield.joints.params import JointShieldParams
 from hardware.spec import RobotSpec
@@ -30,7 +30,7 @@ def check_joint_state(params: JointShieldParams, spec: RobotSpec, limits: Limits
                 return reason
         if reason := check_array("state", state.base_ang_vel):
             return reason
-        if not hypot(*state.base_pos.tolist()) < FAR:
+        if not hypot(*state.base_pos.tolist()) < LARGEST:
             return "base not measured"
         if not abs(hypot(*state.base_quat.tolist()) - 1.0) < QUAT_NORM_TOL:
             return "quaternion not of unit length"

@@ -24,10 +24,8 @@ VELOCITY_S = 0.3  # time constant in which the sway of single steps is smoothed 
 FORGETS_S = 0.15  # time constant in which earlier differences to the policy that has the robot stop to count
 # Commands (m/s, m/s, rad/s) for setting out from a stand: ahead and back count, the others are there to differ.
 SET_OUTS = np.array([[0.6, 0, 0], [-0.3, 0, 0], [0, 0.3, 0], [0, -0.3, 0], [0, 0, 0.6], [0, 0, -0.6]])
-STANDS_RAD, STARTS_RAD = (
-    0.03,
-    0.04,
-)  # to the targets of standing: nearer stands as this policy does, farther not any more
+STANDS_RAD = 0.03  # to the targets of standing: a policy that is nearer stands as this one does
+STARTS_RAD = 0.04  # ... and one that is farther does not any more
 STARTS_REQUESTS = 5  # after which a robot that was not held is on its way
 STARTS_SHARE = 0.7  # of that, within which the targets of one who sets out are
 NEAR_RAD = 0.08  # root mean square over the joints that differ, up to which it walks as the other policy does
@@ -44,9 +42,9 @@ class Standby:
         contract = bundle.contract
         names = {memory.input for memory in contract.memory}
         self._turns = PHASE in names and bool(contract.commands)
-        rows = (
-            PHASES + 1 + len(SET_OUTS) if self._turns else 1
-        )  # behind the phases one stands, and those set out from it
+        rows = 1
+        if self._turns:
+            rows = PHASES + 1 + len(SET_OUTS)  # behind the phases one stands, and those set out from it
         self._graph = BoundGraph(bundle.session, contract.inputs, contract.outputs, 1, rows)
         inputs, outputs = self._graph.inputs, self._graph.outputs
         self._state = [(name, inputs[name]) for name in STATE_INPUTS if name in inputs]
