@@ -77,11 +77,9 @@ def bench(
     if hz is not None:
         check_range("hz", hz, 1.0)
     each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
-    turns = each[what] * len(chosen) if what in each else repeats
     if what == "transfer":
-        from benchmarks.transfer import count_turns
-
-        turns, repeats = count_turns(policies), 1
+        repeats = 1
+    turns = each[what] * len(chosen) if what in each else repeats
     with make_progress() as progress:
         bar = progress.add_task(f"bench {what}", total=turns, note="")
         options: dict[str, dict[str, Any]] = {
@@ -94,7 +92,12 @@ def bench(
             "transfer": {"policies": policies, "worlds": worlds},
             "ros": {"policy": policy, "teams": teams, "tasks": chosen, "hz": hz, "held": held},
         }
-        result = _measure(what)(**options[what], repeats=repeats, on_progress=lambda: progress.advance(bar))
+
+        def advance(total: int | None = None) -> None:
+            """One turn more, of `total` where only the benchmark knows how many there are."""
+            progress.update(bar, total=total, advance=1)
+
+        result = _measure(what)(**options[what], repeats=repeats, on_progress=advance)
     from phalanx.machine import machine, versions
 
     result = {"bench": what, "repeats": repeats, **result, "machine": machine()}

@@ -49,24 +49,21 @@ PLANTS = (
 
 
 def bench_transfer(
-    policies: Sequence[Path], worlds: int, repeats: int, on_progress: Callable[[], None]
+    policies: Sequence[Path], worlds: int, repeats: int, on_progress: Callable[[int], None]
 ) -> dict[str, Any]:
     """What each policy comes to under each plant, in `worlds` worlds, without and with its shield.
 
-    ValueError for a policy that is not of a team of one kind of drone.
+    `on_progress` hears after each turn how many there are in all. ValueError for a policy that is not of a team of one
+    kind of drone.
     """
     rows: dict[str, Any] = {}
-    for name, runner, task in _flights(policies):
+    flights = list(_flights(policies))
+    for name, runner, task in flights:
         for shield in (False, True):
             title = f"{name}, {'with' if shield else 'without'} shield; gains, rotors, delay"
             rows[title] = fly_plants(runner, task, worlds, shield)
-            on_progress()
+            on_progress(2 * len(flights))
     return {"worlds": worlds, "policies": rows}
-
-
-def count_turns(policies: Sequence[Path]) -> int:
-    """How often `bench_transfer` reports progress."""
-    return 2 * sum(1 for _ in _flights(policies))
 
 
 def _flights(policies: Sequence[Path]) -> Iterator[tuple[str, BundleRunner | None, TaskCfg]]:

@@ -50,7 +50,7 @@ def test_an_engine_that_is_not_installed_says_what_to_install(engine, module, mo
 
 @cache
 def flown(engine):
-    return evaluate("zoo/hover.onnx", "hover", 32, engine=engine)
+    return evaluate("zoo/hover.onnx", "hover", 64, engine=engine)
 
 
 @pytest.mark.slow

@@ -180,9 +180,9 @@ def test_verdict_names_the_gates_that_fail(bundle_path: Path, run_dir: Path):
 
 
 def test_the_gate_is_what_the_starts_have_shown_not_what_they_gave():
-    """Two of two starts show no more than 0.34: an untrained, lucky policy is no proof of 0.95."""
+    """Eight of eight starts show no more than 0.68: an untrained, lucky policy is no proof of 0.95."""
     path = Path(__file__).parent.parent / "zoo" / "hover.onnx"
-    result = verify(path, VerifyCfg(num_worlds=2, parity_worlds=1))
+    result = verify(path, VerifyCfg(num_worlds=8, parity_worlds=1))
     assert result["teams"]["1"]["shielded_success_rate"] == 1.0
     (gate,) = (gate for gate in result["gates"] if gate["name"] == "shielded_success_1")
     assert gate["value"] == result["teams"]["1"]["shielded_success_interval"][0] < 0.7 and not gate["passed"]

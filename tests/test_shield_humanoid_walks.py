@@ -85,13 +85,19 @@ def test_a_damaged_fallback_policy_and_one_for_another_robot_are_refused(tmp_pat
         Shield(make_shield_params(h1), replace(h1, fallback_policy=spec.fallback_policy))
 
 
+def walkers_at_walls(speed: float, steps: int, ahead_m: tuple[float, float]) -> Walkers:
+    """Two robots that have gone on for `steps`, each with a wall that far ahead of it now."""
+    walkers = Walkers(speed=speed, worlds=2, policy=WALKS, push=False)
+    for _ in range(steps):
+        walkers.step()
+    for world, far_m in enumerate(ahead_m):
+        walkers.build_wall(world, far_m)
+    return walkers
+
+
 @single_threaded_torch()
 def test_a_robot_that_walks_towards_a_wall_stands_before_it_and_one_that_walks_away_goes_on():
-    walkers = Walkers(speed=0.6, worlds=2, policy=WALKS, push=False)
-    for _ in range(100):
-        walkers.step()
-    walkers.build_wall(0, ahead_m=1.8)
-    walkers.build_wall(1, ahead_m=-0.5)  # behind it: nearer, and not in its way
+    walkers = walkers_at_walls(0.6, 100, (1.8, -0.5))  # behind one: nearer, and not in its way
     for _ in range(170):
         walkers.step()
     ahead, behind = walkers.reports
@@ -106,11 +112,7 @@ def around(walkers: Walkers, world: int) -> Context:
 
 @single_threaded_torch()
 def test_a_robot_that_stands_near_a_wall_does_not_set_out_towards_it_but_away_from_it_it_may():
-    walkers = Walkers(speed=0.0, worlds=2, policy=WALKS, push=False)
-    for _ in range(60):
-        walkers.step()
-    walkers.build_wall(0, ahead_m=0.7)
-    walkers.build_wall(1, ahead_m=-0.5)
+    walkers = walkers_at_walls(0.0, 60, (0.7, -0.5))
     walkers.robots.command["velocity"][..., 0] = 1.0
     walkers.step()
     walkers.step()

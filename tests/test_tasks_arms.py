@@ -69,7 +69,7 @@ def test_starts_are_within_limits_and_free_of_failure(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_doing_nothing_is_no_success(name):
-    assert not episode(make_env(name, 4, seed=4), still)["success"].any()
+    assert not episode(make_env(name, 16, seed=4), still)["success"].any()
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def baseline(env: TeamEnv) -> torch.Tensor:
     ("name", "least"), [("reach", 0.98), ("push", 0.45), ("pick-place", 0.8), ("bimanual-lift", 0.75)]
 )
 def test_a_controller_that_nobody_trained_can_do_it(name, least):
-    assert episode(make_env(name, 32, seed=10), baseline)["success"].float().mean() >= least
+    assert episode(make_env(name, 64, seed=10), baseline)["success"].float().mean() >= least
 
 
 def test_reach_needs_place_and_attitude():
@@ -214,8 +214,8 @@ def test_one_arm_alone_cannot_lift_the_bar():
         action[:, 1] = torch.tensor([0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0])  # the other goes away with open fingers
         return action
 
-    env = make_env("bimanual-lift", 8, seed=13)
-    lowest = torch.full((8,), torch.inf)
+    env = make_env("bimanual-lift", 16, seed=13)
+    lowest = torch.full((16,), torch.inf)
 
     def watched(env: TeamEnv) -> torch.Tensor:
         nonlocal lowest
