@@ -42,6 +42,14 @@ class Battery:
     voltage_v: float = nan
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceStatus:
+    """What a robot's own controller says of itself."""
+
+    armed: bool  # its motors obey
+    fault: str = ""  # why they do not, or must not be made to; empty for none
+
+
 @dataclass(slots=True)
 class ObjectState:
     """What is known of a tracked thing that is no robot: a load, a box."""

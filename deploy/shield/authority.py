@@ -84,6 +84,13 @@ class Authority:
         self._become(State.ARMED, "armed on request")
         return ""
 
+    def come_down(self, now_s: float, trouble: str) -> None:
+        """A lasting trouble, which a person has to acknowledge: the robot lands from any state in which it may fly."""
+        if self.state in FLOWN:
+            self._trouble = trouble
+            self.shield.land(now_s, trouble)
+            self._become(State.LANDING, trouble)
+
     def ask(self, what: str, now_s: float) -> str:
         """A person asks to `disarm`, `start`, `land`, `hold` or `reset`; why it is refused, or an empty string."""
         return self._asks[what](now_s)
@@ -154,9 +161,7 @@ class Authority:
             return requested, age_s
         held_on = there and self.policy_waits and self.shield.fallback.held_disarmed  # an arm may wait for its operator
         if now_s - self._starting_since_s > START_WITHIN_S and not held_on:
-            self._trouble = f"not started within {START_WITHIN_S:g} s: {silent if there else 'not there'}"
-            self.shield.land(now_s, self._trouble)
-            self._become(State.LANDING, self._trouble)
+            self.come_down(now_s, f"not started within {START_WITHIN_S:g} s: {silent if there else 'not there'}")
             return None, age_s
         self.reason = silent if there else "on the way"
         return ActuatorCommand(target), float(context.state.age)

@@ -5,7 +5,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from hardware.plugins import PluginError, load_plugin
 from hardware.spec import RobotSpec
-from hardware.types import ActuatorCommand, Battery, RobotState
+from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
+
+DRIVERS = {"crazyflie": "hardware.drivers.crazyflie:CrazyflieDriver"}
 
 
 class DriverError(ValueError):
@@ -43,6 +45,14 @@ class HasBattery(Protocol):
 
 
 @runtime_checkable
+class HasStatus(Protocol):
+    """What a driver has too whose device may refuse to be armed, or take itself back."""
+
+    def read_status(self) -> DeviceStatus:
+        """The newest that is known. Never waits for news; called as often as `read`."""
+
+
+@runtime_checkable
 class ReportsPlant(Protocol):
     """What a driver has too whose device knows its own gains, limits, mass or delays; asked once, after `connect`."""
 
@@ -50,12 +60,19 @@ class ReportsPlant(Protocol):
         """What is known of it, by the names of `hardware.plant`, such as "left_knee_joint.stiffness", in SI units."""
 
 
-def load_driver(name: str, spec: RobotSpec, **options: Any) -> Driver:
-    """An unconnected driver of the class "module:NAME" or registered as `name`; DriverError when there is none."""
+def driver_class(name: str) -> Any:
+    """The driver class "module:NAME", or the one that ships or is registered as `name`; DriverError without one."""
     try:
-        driver: Driver = load_plugin("driver", name)(spec, **options)
+        return load_plugin("driver", DRIVERS.get(name, name), DRIVERS)
     except PluginError as error:
         raise DriverError(str(error)) from error
+
+
+def load_driver(name: str, spec: RobotSpec, **options: Any) -> Driver:
+    """An unconnected driver, see `driver_class`; DriverError for options that it does not take."""
+    make = driver_class(name)
+    try:
+        driver: Driver = make(spec, **options)
     except TypeError as error:
         raise DriverError(f"driver {name!r} with options {options}: {error}") from error
     return driver

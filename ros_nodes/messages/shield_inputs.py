@@ -9,6 +9,7 @@ from hardware.spec import RobotSpec
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.peer_clocks import peer_clocks
 from ros_nodes.messages.battery import BatteryTopic
+from ros_nodes.messages.device import DeviceTopic
 from ros_nodes.messages.peers_say import PeersSay
 from ros_nodes.messages.pre_arm import PreArm
 from ros_nodes.messages.subscriptions import OwnState, PeerTable
@@ -43,6 +44,7 @@ class ShieldInputs:
         self._say = PeersSay(node, robot, self._names, params.act_s)
         self._around = Around(node, spec, *surroundings)
         self._battery = BatteryTopic(node, least_charge)
+        self._device = DeviceTopic(node)
         self._clocks = peer_clocks(node.hub, node.clock, robot)
         self._pre_arm = PreArm(node, fingerprint, self._names, silent_s, self._state.topics)
 
@@ -83,6 +85,10 @@ class ShieldInputs:
         self._say.hear(now_s)
         return self._pre_arm.strangers(), self._pre_arm.policy_waits()
 
+    def device_fault(self) -> str:
+        """Why the robot's own controller does not obey; or empty."""
+        return self._device.hear()
+
     def missing(self) -> list[str]:
         """What keeps the robot from being armed now."""
         clocks = self._clocks.differing(self._near)  # anybody may say something of a clock
@@ -90,6 +96,7 @@ class ShieldInputs:
             *self._pre_arm.missing(self._peers.peers),
             *self._around.missing(),
             *self._battery.missing(),
+            *self._device.missing(),
             *clocks,
         ]
 

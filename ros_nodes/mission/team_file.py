@@ -37,8 +37,8 @@ from deploy.runtime.compatibility import check_robot
 from deploy.shield import make_shield_params, narrowed_limits
 from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
+from hardware.drivers import driver_class
 from hardware.names import nearest_path
-from hardware.plugins import load_plugin
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
 from ros_nodes.mission.mission import Member, Mission, load_mission
 
@@ -162,7 +162,7 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         make_shield_params(spec, **{**narrowed_limits(spec, contract.shield)[0], **team.shield, **robot.shield})
         key = "driver"
         if robot.driver:
-            load_plugin("driver", robot.driver)
+            driver_class(robot.driver)
     except (ValueError, TypeError) as error:
         raise TeamError(f"{where}.{key} of {robot.name}: {error}") from error
     if robot.base_pose is not None and not np.isfinite(robot.base_pose).all():

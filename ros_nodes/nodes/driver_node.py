@@ -11,7 +11,7 @@ from sensor_msgs.msg import JointState
 
 from deploy.shield.authority import State
 from hardware import load_robot
-from hardware.drivers import Driver, HasBattery, ReportsPlant, load_driver
+from hardware.drivers import Driver, HasBattery, HasStatus, ReportsPlant, load_driver
 from hardware.types import RobotState
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ThreadNode
@@ -20,6 +20,7 @@ from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_t
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import BatteryPublisher
 from ros_nodes.messages.conversion import MessageError, base_frame, empty_state
+from ros_nodes.messages.device import DevicePublisher
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.shield_says import ShieldSays
@@ -40,6 +41,7 @@ class DriverNode(ThreadNode):
     def __init__(self, namespace: str = "") -> None:
         super().__init__("driver", namespace)
         self._driver: Driver | None = None
+        self._device: DevicePublisher | None = None
 
     def read_parameters(self) -> None:
         own = self.get_namespace().strip("/")
@@ -74,6 +76,8 @@ class DriverNode(ThreadNode):
             place(self._bolted, *self._base_pose)
         self._measurements = Measurements(self, spec, self._name, make_transforms(self, self._tf_hz))
         self._battery = BatteryPublisher(self) if isinstance(self._driver, HasBattery) else None
+        self._read_status = self._driver.read_status if isinstance(self._driver, HasStatus) else None
+        self._device = DevicePublisher(self, self._name) if self._read_status is not None else None
         self._commands = self.subscribe(JointState, "command", qos.COMMANDS_IN, raw=True)
         self._shield = ShieldSays(self)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
@@ -98,6 +102,10 @@ class DriverNode(ThreadNode):
             self._measurements.publish(state, self.clock.now_ns() - round(float(state.age) * NS))
             if self._battery is not None and isinstance(driver, HasBattery) and self._battery.due(now_ns):
                 self._battery.publish(driver.read_battery(), now_ns)
+            if self._device is not None and self._read_status is not None:
+                status = self._read_status()
+                if self._device.update(status, now_ns):
+                    self.get_logger().error(f"{self._name}: {status.fault}")
 
     def _follow_shield(self, driver: Driver) -> bool:
         """Arm and disarm the device with the shield; True where it was armed now."""
@@ -127,6 +135,9 @@ class DriverNode(ThreadNode):
             return False
         self._sent.publish(self._converter.write(driver.write(newest[0]), newest[1]))
         return True
+
+    def health(self) -> tuple[bytes, str, dict[str, str]]:
+        return super().health() if self._device is None else self._device.health()
 
     def _release(self) -> None:
         driver, self._driver = self._driver, None

@@ -222,6 +222,8 @@ class ShieldNode(TurnNode):
         if now_s > self._sources_s:
             self._sources_s = now_s + SOURCES_EVERY_S
             strangers, authority.policy_waits = inputs.hear_slow(now_s)
+            if fault := inputs.device_fault():
+                authority.come_down(now_s, fault)
             if self._strangers != strangers:
                 self._strangers = strangers
                 self.get_logger().warning(strangers or "every topic has one publisher again")

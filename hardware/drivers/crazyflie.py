@@ -1,0 +1,249 @@
+"""Driver of a Crazyflie: thrust and body rates over Crazyradio, USB or UDP, by Bitcraze's cflib.
+
+cflib is under the GPL-3 and so an extra of its own: `pip install "phalanx[crazyflie]"`. The Crazyflie estimates its own
+position, by a Lighthouse, Loco or Flow deck.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from math import sqrt
+from os import environ
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardware.drivers import DriverError
+from hardware.drivers.crazyflie_packets import STATE, setpoint_packet, state_of, thrust_of_signal, thrust_signal
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
+
+STATE_MS, HEALTH_MS = 10, 100  # periods of the two log blocks
+HEALTH = ("supervisor.info", "pm.vbat", "pm.batteryLevel", "kalman.varX", "kalman.varY", "kalman.varZ")
+ARM_WITHIN_S = 1.0
+SURE_M = 0.1  # standard deviation of each axis beyond which the estimated position is not one
+PREFLIGHT_MS = 60_000  # the firmware disarms what is armed and does not fly for so long; the most that it takes is 65 s
+WINDOW_S = 10.0  # over which the fastest packet tells how the two clocks differ
+LAND_M_S = 0.4
+CAN_BE_ARMED, IS_ARMED, IS_FLYING = 1 << 0, 1 << 1, 1 << 4  # bits of supervisor.info, supervisor.c
+TUMBLED, LOCKED, CRASHED, DECK_FAULT = 1 << 5, 1 << 6, 1 << 7, 1 << 11
+FAULTS = {
+    LOCKED: "locked: restart it",
+    CRASHED: "crashed: put it upright and restart it",
+    TUMBLED: "lies on its back or its side",
+    DECK_FAULT: "a deck reports a fault",
+}
+
+
+class CrazyflieDriver:
+    """One Crazyflie. cflib's threads receive; calls come from one thread and never wait, but for `connect`."""
+
+    def __init__(self, spec: RobotSpec, uri: str, thrust_scale: float = 1.0, connect_s: float = 30.0):
+        """`uri` as radio://0/80/2M/E7E7E7E7E7, usb://0 or udp://127.0.0.1:19850.
+
+        `thrust_scale` is what the thrust signal of this airframe is multiplied with so that it hovers as its spec says.
+        DriverError for another robot, or numbers that cannot be.
+        """
+        if spec.name != "crazyflie":
+            raise DriverError(f"driver crazyflie flies robots of the type crazyflie, not {spec.name!r}")
+        if not 0.5 <= thrust_scale <= 1.5:
+            raise DriverError(f"thrust_scale is {thrust_scale}: expected 0.5 to 1.5")
+        self._uri, self._scale, self._connect_s = uri, thrust_scale, connect_s
+        thrust, *_ = spec.channels
+        self._idle_n, self._full_n = thrust.low, thrust.high
+        self._low, self._high = np.array(spec.command_low), np.array(spec.command_high)
+        self._cf: Any = None
+        self._lost = ""  # why the link is gone
+        self._state: tuple[float, RobotState] | None = None  # when it was measured (monotonic, s), and what
+        self._health: dict[str, float] = {}
+        self._asked_s: float | None = None  # when arming was asked for
+        self._offsets: deque[tuple[float, float]] = deque()  # arrival s, arrival minus the device's clock s
+        self._outbox = _Newest()
+
+    def connect(self) -> None:
+        """Open the link, read the device's tables, and start to log; DriverError in one line."""
+        try:
+            import cflib.crtp
+            from cflib.crazyflie import Crazyflie
+        except ImportError as error:
+            raise DriverError(f'driver crazyflie: {error}; install it by: pip install "phalanx[crazyflie]"') from error
+        logging.getLogger("cflib").setLevel(logging.CRITICAL)  # its tracebacks; what they mean is said here
+        if not cflib.crtp.CLASSES:
+            cflib.crtp.init_drivers()
+        self._cf = cf = Crazyflie(rw_cache=str(_cache()))
+        connected = threading.Event()
+
+        def lose(uri: str, error: str) -> None:
+            self._lost = f"link lost: {': '.join(error.splitlines()[:2])}"  # then comes a traceback
+            connected.set()
+
+        cf.fully_connected.add_callback(lambda uri: connected.set())
+        cf.connection_failed.add_callback(lose)
+        cf.connection_lost.add_callback(lose)
+        cf.open_link(self._uri)
+        if not connected.wait(self._connect_s) or self._lost:
+            self.stop()
+            raise DriverError(f"Crazyflie at {self._uri}: {self._lost or f'no answer within {self._connect_s:g} s'}")
+        try:
+            cf.param.set_value("supervisor.prefltTimeout", PREFLIGHT_MS)
+            self._log("state", STATE, STATE_MS, self._hear_state)
+            self._log("health", HEALTH, HEALTH_MS, self._hear_health)
+        except (KeyError, AttributeError) as error:  # as cflib says that a variable or a parameter is not there
+            self.stop()
+            raise DriverError(
+                f"Crazyflie at {self._uri}: {error.args[0]}; its firmware has to be of 2025.12 or later"
+            ) from error
+        threading.Thread(target=self._send, name="crazyflie-sender", daemon=True).start()
+        self._wait_for_a_state()
+
+    def arm(self) -> None:
+        self._asked_s = time.monotonic()
+        self._cf.supervisor.send_arming_request(True)
+
+    def disarm(self) -> None:
+        self._asked_s = None
+        self._outbox.put(setpoint_packet(0, np.zeros(3)))
+        self._cf.supervisor.send_arming_request(False)
+
+    def read(self) -> RobotState:
+        assert self._state is not None
+        measured_s, state = self._state
+        state.age = np.float32(max(0.0, time.monotonic() - measured_s))
+        return state
+
+    def read_battery(self) -> Battery:
+        return Battery(self._health["pm.batteryLevel"] / 100.0, self._health["pm.vbat"])
+
+    def read_status(self) -> DeviceStatus:
+        """What its supervisor says, and whether it knows where it is."""
+        is_armed, fault = bool(self._info & IS_ARMED), self._lost or self._fault(self._info)
+        if self._asked_s is not None and not is_armed and time.monotonic() > self._asked_s + ARM_WITHIN_S:
+            fault = fault or "disarmed by itself, or by somebody else"
+        return DeviceStatus(is_armed, fault)
+
+    def write(self, command: ActuatorCommand) -> ActuatorCommand:
+        target = np.clip(command.target, self._low, self._high)
+        signal = thrust_signal(float(target[0]), self._idle_n, self._full_n, self._scale)
+        self._outbox.put(setpoint_packet(signal, target[1:]))
+        target[0] = thrust_of_signal(signal, self._idle_n, self._full_n, self._scale)
+        return ActuatorCommand(target)
+
+    def stop(self) -> None:
+        """Land, by the firmware's own commander, where it flies; then disarm, and close the link.
+
+        Waits for the landing. Where the link is lost the firmware levels after 0.5 s and stops the motors after 2 s.
+        """
+        self._outbox.close()
+        cf, self._cf = self._cf, None
+        if cf is None or cf.link is None:
+            return
+        if self._state is not None and self._info & IS_FLYING:
+            takes_s = max(1.0, float(self._state[1].base_pos[2]) / LAND_M_S)
+            cf.commander.send_notify_setpoint_stop()
+            cf.high_level_commander.land(0.0, takes_s, yaw=None)
+            until_s = time.monotonic() + takes_s + 3.0  # it is flying for two more seconds, as it says
+            while self._info & IS_FLYING and not self._lost and time.monotonic() < until_s:
+                time.sleep(0.05)
+        if cf.link is not None:
+            cf.supervisor.send_arming_request(False)
+            cf.close_link()
+
+    @property
+    def _info(self) -> int:
+        return int(self._health.get("supervisor.info", 0))
+
+    def _fault(self, info: int) -> str:
+        for bit, fault in FAULTS.items():
+            if info & bit:
+                return fault
+        if not info & (CAN_BE_ARMED | IS_ARMED):
+            return "its own checks before flight have not passed"
+        sigma_m = sqrt(max(0.0, max(self._health[f"kalman.var{axis}"] for axis in "XYZ")))
+        return f"position known to {sigma_m:.2f} m only, needs {SURE_M:g}" if not sigma_m <= SURE_M else ""
+
+    def _log(self, name: str, variables: tuple[str, ...], period_ms: int, heard: Any) -> None:
+        from cflib.crazyflie.log import LogConfig
+
+        block = LogConfig(name, period_ms)
+        for variable in variables:
+            block.add_variable(variable)
+        self._cf.log.add_config(block)
+        block.data_received_cb.add_callback(heard)
+        block.start()
+
+    def _hear_state(self, device_ms: int, values: dict[str, int], _: Any) -> None:
+        """A state has arrived, measured when the device's clock of 24 bits said `device_ms`."""
+        from cflib.utils.encoding import decompress_quaternion
+
+        now_s = time.monotonic()
+        late_s = self._later_than_the_fastest(now_s, device_ms * 1e-3)
+        on_the_way_s = 0.5e-3 * self._cf.link_statistics.latency.latency if self._cf else 0.0  # half of a round trip
+        quat = decompress_quaternion(values["stateEstimateZ.quat"])
+        self._state = now_s - late_s - on_the_way_s, state_of(values, quat, 0.0)
+
+    def _later_than_the_fastest(self, now_s: float, device_s: float) -> float:
+        """By how much longer this packet took than the fastest of the last seconds, s."""
+        offset_s, offsets = now_s - device_s, self._offsets
+        if offsets and abs(offset_s - offsets[-1][1]) > 1.0:  # its clock began anew: after 4.7 hours, or a restart
+            offsets.clear()
+        while offsets and (offsets[0][0] < now_s - WINDOW_S):
+            offsets.popleft()
+        while offsets and offsets[-1][1] >= offset_s:
+            offsets.pop()
+        offsets.append((now_s, offset_s))
+        return offset_s - offsets[0][1]
+
+    def _hear_health(self, _: int, values: dict[str, float], __: Any) -> None:
+        self._health = values
+
+    def _wait_for_a_state(self) -> None:
+        until_s = time.monotonic() + self._connect_s
+        while self._state is None or not self._health:
+            if self._lost or time.monotonic() > until_s:
+                self.stop()
+                raise DriverError(f"Crazyflie at {self._uri}: {self._lost or 'it logs nothing'}")
+            time.sleep(0.01)
+
+    def _send(self) -> None:
+        """Send the newest set-point whenever there is one: a slow link makes older ones worthless."""
+        from cflib.crtp.crtpstack import CRTPPacket, CRTPPort
+
+        while (payload := self._outbox.take()) is not None:
+            cf = self._cf
+            if cf is None:
+                return
+            packet = CRTPPacket()
+            packet.set_header(CRTPPort.COMMANDER_GENERIC, 0)
+            packet.data = payload
+            cf.send_packet(packet)
+
+
+class _Newest:
+    """A mailbox of one, between two threads."""
+
+    def __init__(self) -> None:
+        self._changed, self._payload, self._closed = threading.Condition(), b"", False
+
+    def put(self, payload: bytes) -> None:
+        with self._changed:
+            self._payload = payload
+            self._changed.notify()
+
+    def take(self) -> bytes | None:
+        """The newest that was not taken yet, when there is one; None once it is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._payload or self._closed)
+            payload, self._payload = self._payload, b""
+            return None if self._closed else payload
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+
+def _cache() -> Path:
+    """Where the device's tables are kept: reading them over the radio takes seconds."""
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "phalanx" / "crazyflie"

@@ -1,0 +1,63 @@
+"""What a robot's own controller says of itself: `device`, from its driver to its shield."""
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+from hardware.types import DeviceStatus
+from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import set_stamp
+from ros_nodes.messages.diagnostics import value_of
+
+TOPIC = "device"
+ARMED, FAULT = "armed", "fault"
+EVERY_NS = 1_000_000_000
+
+
+class DevicePublisher:
+    """Publishes what is new at once, and the same again once a second."""
+
+    def __init__(self, node: ManagedNode, robot: str):
+        self._publisher = node.advertise(DiagnosticArray, TOPIC, qos.LATCHED)
+        self._status = DiagnosticStatus(name=f"{robot}: device", hardware_id=robot)
+        self._message = DiagnosticArray(status=[self._status])
+        self._said: DeviceStatus | None = None
+        self._last_ns = 0
+
+    def update(self, status: DeviceStatus, now_ns: int) -> bool:
+        """Publish `status` at `now_ns` (the node's clock) where it is time; whether its fault is a new one."""
+        before, self._said = self._said, status
+        if status != before or abs(now_ns - self._last_ns) >= EVERY_NS:
+            self._last_ns = now_ns
+            self._status.level = DiagnosticStatus.ERROR if status.fault else DiagnosticStatus.OK
+            self._status.message = status.fault or ("armed" if status.armed else "disarmed")
+            values = {ARMED: str(status.armed), FAULT: status.fault}
+            self._status.values = [KeyValue(key=key, value=value) for key, value in values.items()]
+            set_stamp(self._message.header.stamp, now_ns)
+            self._publisher.publish(self._message)
+        return bool(status.fault) and (before is None or status.fault != before.fault)
+
+    def health(self) -> tuple[bytes, str, dict[str, str]]:
+        """Of what was said last, for `/diagnostics`."""
+        return self._status.level, self._status.message, {pair.key: pair.value for pair in self._status.values}
+
+
+class DeviceTopic:
+    """The newest of it; believed while one node publishes it."""
+
+    def __init__(self, node: ManagedNode):
+        self._mailbox = node.subscribe(DiagnosticArray, TOPIC, qos.LATCHED)
+        self._fault = ""
+
+    def hear(self) -> str:
+        """Why the device does not obey, or must not be armed; empty for none, and where no driver says anything."""
+        publishers, taken = self._mailbox.publishers, self._mailbox.take()
+        if taken is not None and publishers == 1:
+            fault = value_of(FAULT, taken[0])
+            self._fault = f"device: {fault}" if fault else ""
+        return self._fault
+
+    def missing(self) -> list[str]:
+        """What keeps the robot from being armed."""
+        doubled = self._mailbox.publishers > 1
+        found = self.hear()
+        return [f"{TOPIC} has {self._mailbox.publishers} publishers where one is due"] * doubled + [found] * bool(found)
