@@ -46,7 +46,8 @@ class CrazyflieDevice:
         self._due: dict[int, tuple[float, float]] = {}  # log block -> when next, every s
         self._late: deque[tuple[float, bytes]] = deque()  # packets on their way
         self._is_relaxed = False  # whether the high-level commander may take over
-        self.loss = self.delay_s = 0.0
+        self._leaving: deque[tuple[float, bytes]] = deque()
+        self.loss = self.delay_s = self.jitter_s = 0.0
         self.heard = {"setpoints": 0, "longest_gap_s": 0.0, "largest_thrust": 0.0}
         self._answers = {PARAM: self._param, MEM: self._mem, LOG: self._log, LINK: self._link}
         self._answers |= {SUPERVISOR: self._supervisor, PLATFORM: self._platform}
@@ -64,6 +65,7 @@ class CrazyflieDevice:
                 self.firmware.step()
                 next_s += DT_S
                 self._send_logs()
+            self._deliver()
             time.sleep(max(0.0, next_s - time.monotonic()))
 
     def _obey(self) -> bool:
@@ -124,8 +126,16 @@ class CrazyflieDevice:
 
     def _send(self, port: int, channel: int, data: bytes) -> None:
         assert len(data) <= 30, "a packet of CRTP holds 30 bytes"
-        if self._client and random.random() >= self.loss:
-            self._socket.sendto(bytes([port << 4 | 3 << 2 | channel]) + data, self._client)
+        if random.random() >= self.loss:
+            due_s = time.monotonic() + self.jitter_s * random.random()
+            self._leaving.append((due_s, bytes([port << 4 | 3 << 2 | channel]) + data))
+
+    def _deliver(self) -> None:
+        """What is due; order is kept."""
+        while self._leaving and self._leaving[0][0] <= time.monotonic():
+            packet = self._leaving.popleft()[1]
+            if self._client is not None:
+                self._socket.sendto(packet, self._client)
 
     def _send_logs(self) -> None:
         now_s = self.firmware.now_s

@@ -1,0 +1,44 @@
+"""An emulated device as a process of its own, and orders to it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+class Emulated:
+    """`python -m devices.NAME OPTIONS`; a context manager."""
+
+    def __init__(self, name: str, *options: str):
+        command = [sys.executable, "-m", f"devices.{name}", *options]
+        here = Path(__file__).parent
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=here, env=_environment(here)
+        )
+        assert self._process.stdout is not None
+        self.port = int(self._process.stdout.readline())
+
+    def order(self, **orders: Any) -> dict[str, Any]:
+        """Set some of its attributes, such as loss=0.3; what it says of itself."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(orders) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def kill(self) -> None:
+        """As a device whose battery is pulled."""
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> "Emulated":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+
+
+def _environment(tests: Path) -> dict[str, str]:
+    path = os.pathsep.join([str(tests), str(tests.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
