@@ -11,6 +11,7 @@ from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
 from hardware.drivers.crazyflie_packets import STATE, setpoint_packet, state_of, thrust_of_signal, thrust_signal
 from hardware.rotation import rotate, rotate_inverse
+from hardware.spec import GRAVITY
 from hardware.types import ActuatorCommand
 
 SPEC = load_robot("crazyflie")
@@ -71,7 +72,8 @@ def fly(driver, goal: tuple[float, float, float], seconds: float, yaw_rate: floa
         state = driver.read()
         ages.append(float(state.age))
         velocity = rotate(state.base_quat, state.base_lin_vel)
-        accel = np.clip(1.5 * (np.array(goal) - state.base_pos) - 2.0 * velocity, -2.0, 2.0) + [0.0, 0.0, 9.81]
+        accel = np.clip(1.5 * (np.array(goal) - state.base_pos) - 2.0 * velocity, -2.0, 2.0)
+        accel[2] += GRAVITY
         up = rotate(state.base_quat, np.float32([0.0, 0.0, 1.0]))
         turn = rotate_inverse(state.base_quat, np.float32(np.cross(up, accel / np.linalg.norm(accel))))
         rates = np.float32([4.0 * turn[0], 4.0 * turn[1], yaw_rate])

@@ -11,6 +11,7 @@ from phalanx.commands.evaluate import evaluate
 from phalanx.commands.export import export
 from phalanx.commands.inspect import inspect
 from phalanx.commands.monitor import monitor
+from phalanx.commands.operate import operate
 from phalanx.commands.play import play
 from phalanx.commands.robots import robots
 from phalanx.commands.sign import sign
@@ -33,5 +34,6 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "deploy": deploy,
     "drill": drill,
     "monitor": monitor,
+    "operate": operate,
     "doctor": doctor,
 }

@@ -16,6 +16,7 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from nav_msgs.msg import Odometry
+from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import BatteryState, JointState
@@ -261,7 +262,18 @@ class Monitor:
 
 @contextmanager
 def monitoring(names: Sequence[str] = (), domain: int | None = None) -> Iterator[Monitor]:
-    """A monitor of `domain`, by default that of the environment; ValueError for one that there is not."""
+    """A monitor of `domain`, see `domain_context`."""
+    with domain_context(domain) as context:
+        node = Node(f"monitor_{os.getpid()}", context=context, enable_rosout=False, start_parameter_services=False)
+        try:
+            yield Monitor(node, names)
+        finally:
+            node.destroy_node()
+
+
+@contextmanager
+def domain_context(domain: int | None) -> Iterator[Context]:
+    """A context in `domain`, by default that of the environment; ValueError for one that there is not."""
     given = os.environ.get("ROS_DOMAIN_ID") or "0"
     if domain is None and not given.isdecimal():
         raise ValueError(f"ROS_DOMAIN_ID={given}: expected 0 to {HIGHEST_DOMAIN}")
@@ -270,11 +282,7 @@ def monitoring(names: Sequence[str] = (), domain: int | None = None) -> Iterator
         raise ValueError(f"ROS domain {domain}: expected 0 to {HIGHEST_DOMAIN}")
     own = {name: os.environ[name] for name in (LOCALHOST_ONLY,) if name in os.environ}
     with quiet_context(domain, transport_settings(os.environ) or own) as context:
-        node = Node(f"monitor_{os.getpid()}", context=context, enable_rosout=False, start_parameter_services=False)
-        try:
-            yield Monitor(node, names)
-        finally:
-            node.destroy_node()
+        yield context
 
 
 def slowness() -> float:

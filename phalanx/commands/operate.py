@@ -1,0 +1,48 @@
+"""`phalanx operate`: one order of a person to robots."""
+
+from typing import Annotated, Literal
+
+import tyro
+
+from phalanx.console import err, out
+
+What = Literal["arm", "start", "land", "hold", "disarm", "estop", "reset", "goal"]
+TO_ALL = ("land", "hold", "estop")  # of which none should miss a robot that was forgotten
+
+
+def operate(
+    what: Annotated[What, tyro.conf.Positional],
+    robots: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[ROBOT...]")] = (),
+    at: Annotated[tuple[float, float, float] | None, tyro.conf.arg(metavar="X Y Z", help_behavior_hint="")] = None,
+    domain: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+) -> int:
+    """Ask robots to arm, start, land, hold, disarm, estop or reset, or give them a goal; exits 1 where one refuses.
+
+    Without names land, hold and estop go to all robots of the ROS domain. What each does: docs/ros2.md.
+
+    Args:
+        robots: Names.
+        at: The goal, m in the world.
+        domain: ROS domain; by default ROS_DOMAIN_ID.
+    """
+    import numpy as np
+
+    from ros_nodes.mission.mission import is_name
+    from ros_nodes.mission.operate import ask, robots_of, send_goal
+
+    if wrong := [name for name in robots if not is_name(name)]:
+        raise ValueError(f"robot {wrong[0]!r}: a name is letters, digits and _, a letter first")
+    if (what == "goal") is not (at is not None):
+        raise ValueError("a goal needs --at X Y Z, and nothing else takes it")
+    if at is not None and not np.isfinite(at).all():
+        raise ValueError(f"--at {at}: every number must be finite")
+    if not robots:
+        found = robots_of(domain)
+        names = f"there are {', '.join(found)}" if found else "no robot is there"
+        if what not in TO_ALL or not found:
+            raise ValueError(f"{what} to whom: {names}")
+        robots = found
+    answers = ask(what, robots, domain) if at is None else send_goal(robots, np.array(at), domain)
+    for robot, refused in answers.items():
+        (err if refused else out).print(f"{robot}: {refused or what}", markup=False)
+    return 1 if any(answers.values()) else 0

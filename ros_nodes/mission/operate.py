@@ -1,0 +1,71 @@
+"""One order of a person to robots of a ROS domain, from outside of their programs."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from rclpy.executors import SingleThreadedExecutor
+
+from ros_nodes.mission.monitor import domain_context
+from ros_nodes.mission.operator import MissionNode
+
+STATUS = "/shield/arm"  # a service of every robot
+FIND_S = 3.0  # for robots that there are
+SETTLE_S = 0.7  # without anybody new: all are found
+ANSWER_S = 5.0
+KEEP_S = 0.5  # a goal is on its way
+
+
+def robots_of(domain: int | None) -> tuple[str, ...]:
+    """Names of the robots of `domain` that can be asked."""
+    with _node((), domain) as (node, executor):
+        found: set[str] = set()
+        until_s = new_s = time.monotonic() + FIND_S
+        while time.monotonic() < min(until_s, new_s):
+            executor.spin_once(timeout_sec=0.05)
+            names = {name.removesuffix(STATUS)[1:] for name, _ in node.get_service_names_and_types() if STATUS in name}
+            if names - found:
+                found, new_s = names, time.monotonic() + SETTLE_S
+        return tuple(sorted(found))
+
+
+def ask(what: str, robots: Sequence[str], domain: int | None = None) -> dict[str, str]:
+    """Ask the shields of `robots` to `arm`, `start`, `land` ...; why not, or an empty string, of each."""
+    with _node(robots, domain) as (node, executor):
+        asked: set[str] = set()
+        until_s = time.monotonic() + ANSWER_S
+        while len(node.refusals) < len(robots) and time.monotonic() < until_s:
+            for robot in set(robots) - asked:
+                if node.can_ask(robot, what):
+                    node.ask(robot, what)
+                    asked.add(robot)
+            executor.spin_once(timeout_sec=0.02)
+        silent = {robot: "no answer" if robot in asked else "there is no such robot" for robot in robots}
+        return silent | node.refusals
+
+
+def send_goal(robots: Sequence[str], goal_m: np.ndarray, domain: int | None = None) -> dict[str, str]:
+    """Give each of `robots` the goal `goal_m` (3,) m, world; why not, or an empty string, of each."""
+    with _node(robots, domain) as (node, executor):
+        waiting, until_s = set(robots), time.monotonic() + ANSWER_S
+        for robot in robots:
+            node.send(robot, {"goal_pos": goal_m})
+        while waiting and time.monotonic() < until_s:
+            executor.spin_once(timeout_sec=0.02)
+            waiting -= {robot for robot in waiting if node.count_subscribers(f"/{robot}/goal")}
+        time.sleep(KEEP_S)
+        return {robot: "no policy listens for a goal" if robot in waiting else "" for robot in robots}
+
+
+@contextmanager
+def _node(robots: Sequence[str], domain: int | None) -> Iterator[tuple[MissionNode, SingleThreadedExecutor]]:
+    with domain_context(domain) as context:
+        node = MissionNode(robots, context=context)
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        try:
+            yield node, executor
+        finally:
+            executor.shutdown()
+            node.destroy_node()
