@@ -1,0 +1,59 @@
+"""`phalanx operate`: what a person asks of robots, from a terminal of their own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from patience import patience
+
+pytest.importorskip("rclpy")
+from ros_rig import Rig
+
+pytestmark = pytest.mark.ros
+HOVER = Path(__file__).parents[1] / "zoo" / "hover.onnx"
+
+
+def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 0.02, 0.0], [2.0, 0.0, 0.02, 0.0]], bundle=HOVER) as rig:
+        rig.start("simulated_robots", "cf1/policy", "cf1/shield", "cf2/shield", armed=False)
+        domain = ("--domain", str(rig.node.context.get_domain_id()))
+
+        def operate(*arguments: str) -> tuple[int, str]:
+            command = [sys.executable, "-m", "phalanx", "operate", *arguments, *domain]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=patience(30))
+            return done.returncode, done.stdout + done.stderr
+
+        assert operate("start", "cf1") == (1, "cf1: start: the robot is DISARMED\n")
+        assert operate("arm") == (2, "phalanx: arm to whom: there are cf1, cf2\n")
+        rig.ask("cf1", "arm")
+        rig.ask("cf1", "land")
+        rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 10.0)
+        assert operate("arm", "cf1", "cf2") == (0, "cf1: arm\ncf2: arm\n")
+        assert operate("goal", "cf1", "--at", "0.2", "0", "1.3") == (0, "cf1: goal\n")
+        assert operate("goal", "cf2", "--at", "0", "0", "1") == (1, "cf2: no policy listens for a goal\n")
+        assert operate("start", "cf1", "cf9") == (1, "cf1: start\ncf9: there is no such robot\n")
+        rig.watch_until("cf1", lambda: rig.state("cf1")[0].base_pos[2] > 1.2, 15.0)
+        assert operate("land") == (0, "cf1: land\ncf2: land\n")
+        rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 15.0)
+        assert operate("estop") == (0, "cf1: estop\ncf2: estop\n")
+        assert rig.authority("cf1") == rig.authority("cf2") == "STOPPED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("goal", "cf1"), "a goal needs --at X Y Z"),
+        (("arm", "cf1", "--at", "0", "0", "1"), "a goal needs --at X Y Z"),
+        (("goal", "cf1", "--at", "nan", "0", "1"), "every number must be finite"),
+        (("arm", "1cf"), "a name is letters, digits and _"),
+        (("land", "--domain", "500"), "ROS domain 500: expected 0 to"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_line(arguments, message, capsys):
+    from phalanx.cli import main
+
+    with pytest.raises(SystemExit, match="2"):
+        main(["operate", *arguments])
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
