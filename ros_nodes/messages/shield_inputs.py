@@ -1,21 +1,44 @@
 """All that one robot's shield acts on but requests: where the robot is, and who and what is around it."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from deploy.shield import Context
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.joints.params import JointShieldParams
 from hardware.spec import RobotSpec
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_team
 from ros_nodes.lifecycle.peer_clocks import peer_clocks
 from ros_nodes.messages.battery import BatteryTopic
 from ros_nodes.messages.device import DeviceTopic
 from ros_nodes.messages.peers_say import PeersSay
 from ros_nodes.messages.pre_arm import PreArm
 from ros_nodes.messages.subscriptions import OwnState, PeerTable
-from ros_nodes.messages.surroundings import Around
+from ros_nodes.messages.surroundings import Around, declare_surroundings
 
 PEER_SILENT_S = 1.0  # before arming, where peers are nothing to the shield
+
+
+class InputParameters(NamedTuple):
+    """A shield's parameters that are about its inputs."""
+
+    robot: str
+    peers: Sequence[str]  # by name
+    least_charge: float  # of the battery, 0 to 1
+    base_pose: Sequence[float]
+    surroundings: tuple[str, str, int]  # of `declare_surroundings`
+
+
+def declare_inputs(node: ManagedNode) -> InputParameters:
+    """Declare and read them."""
+    text = "Charge of the battery, from 0 to 1, below which the robot is not armed."
+    return InputParameters(
+        *declare_team(node),
+        declare(node, "least_charge", 0.2, text, 0.0, 1.0),
+        declare_base_pose(node),
+        declare_surroundings(node),
+    )
 
 
 class ShieldInputs:
@@ -26,24 +49,18 @@ class ShieldInputs:
         node: ManagedNode,
         spec: RobotSpec,
         params: ShieldParams | JointShieldParams,
-        team: tuple[str, Sequence[str]],
-        base_pose: Sequence[float],
-        surroundings: tuple[str, str, int],
+        given: InputParameters,
         fingerprint: str,
-        least_charge: float,
     ):
-        """`team`: the robot and its peers; `surroundings`: what `declare_surroundings` gave; the rest are parameters.
-
-        ValueError for surroundings that cannot be.
-        """
-        robot, self._names = team
+        """`fingerprint`: of the policy file that the robot is armed for. ValueError for surroundings that cannot be."""
+        robot, self._names = given.robot, given.peers
         self._near = [robot, *self._names]  # computers that have to do with it
         silent_s = params.peer_silent_s if isinstance(params, ShieldParams) else PEER_SILENT_S
-        self._state = OwnState(node, spec, base_pose)
+        self._state = OwnState(node, spec, given.base_pose)
         self._peers = PeerTable(node, self._names)
         self._say = PeersSay(node, robot, self._names, params.act_s)
-        self._around = Around(node, spec, *surroundings)
-        self._battery = BatteryTopic(node, least_charge)
+        self._around = Around(node, spec, *given.surroundings)
+        self._battery = BatteryTopic(node, given.least_charge)
         self._device = DeviceTopic(node)
         self._clocks = peer_clocks(node.hub, node.clock, robot)
         self._pre_arm = PreArm(node, fingerprint, self._names, silent_s, self._state.topics)

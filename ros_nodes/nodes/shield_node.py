@@ -19,14 +19,7 @@ from hardware.urdf import make_urdf
 from ros_nodes.lifecycle.clock import SenderClock
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import TurnNode
-from ros_nodes.lifecycle.parameters import (
-    NEVER,
-    declare,
-    declare_base_pose,
-    declare_series_dir,
-    declare_team,
-    declare_trusted_keys,
-)
+from ros_nodes.lifecycle.parameters import NEVER, declare, declare_series_dir, declare_trusted_keys
 from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import qos
@@ -35,8 +28,7 @@ from ros_nodes.messages.delays import Delays
 from ros_nodes.messages.diagnostics import ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.operator_services import ESTOP, OperatorServices
-from ros_nodes.messages.shield_inputs import ShieldInputs
-from ros_nodes.messages.surroundings import declare_surroundings
+from ros_nodes.messages.shield_inputs import ShieldInputs, declare_inputs
 from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
 
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
@@ -65,15 +57,13 @@ class ShieldNode(TurnNode):
         self._winds_down = False
 
     def read_parameters(self) -> None:
-        self.robot_name, self._peer_names = declare_team(self)
-        text = "Robot specification by name."
-        self._robot_type = declare(
-            self, "robot_type", "crazyflie", text, may_be_set=NEVER
-        )  # as limits are declared for it
+        self._given = declare_inputs(self)
+        self.robot_name = self._given.robot
+        text = "Robot specification by name."  # limits are declared for it
+        self._robot_type = declare(self, "robot_type", "crazyflie", text, may_be_set=NEVER)
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) whose limits hold by default; empty for none.")
-        self._fingerprint = declare(
-            self, "fingerprint", "", "Fingerprint of the policy file to be flown; by default that of `bundle`."
-        )
+        text = "Fingerprint of the policy file to be flown; by default that of `bundle`."
+        self._fingerprint = declare(self, "fingerprint", "", text)
         self._trusted_keys = declare_trusted_keys(self)
         self._status_hz = declare(
             self, "status_hz", 2.0, "Rate of `status`, Hz; a new mode is published at once.", low=0.1, high=50.0
@@ -84,11 +74,7 @@ class ShieldNode(TurnNode):
         )
         text = "Folder in which a person's stop is kept; by default phalanx in the user's state folder."
         self._stop_dir = declare(self, "stop_dir", "", text, may_be_set=NEVER)
-        text = "Charge of the battery, from 0 to 1, below which the robot is not armed."
-        self._least_charge = declare(self, "least_charge", 0.2, text, 0.0, 1.0)
         self._series_dir = declare_series_dir(self)
-        self._base_pose = declare_base_pose(self)
-        self._surroundings = declare_surroundings(self)
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
@@ -98,8 +84,7 @@ class ShieldNode(TurnNode):
         self._fingerprint = self._fingerprint or fingerprint
         self._params = declare_limits(self, spec, limits)
         self._spec = spec
-        team, surely = (self.robot_name, self._peer_names), (self._fingerprint, self._least_charge)
-        self._inputs = ShieldInputs(self, spec, self._params, team, self._base_pose, self._surroundings, *surely)
+        self._inputs = ShieldInputs(self, spec, self._params, self._given, self._fingerprint)
         self._requested = self.subscribe(JointState, "requested", qos.COMMAND_IN, raw=True)
         self._sender = SenderClock(self.clock)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
