@@ -9,12 +9,12 @@ import pytest
 from shield_stand import Stand
 from test_shield_supervisor import PARAMS, SPEC, Flight
 
-from deploy.shield import Context, Mode, make_shield_params
+from deploy.shield import Context, Mode, Shield, make_shield_params
 from deploy.shield.authority import Authority, State
 from deploy.shield.drone.flight import fly_to
 from deploy.shield.fallback import StartCfg
 from deploy.shield.types import NO_PEERS
-from hardware import ActuatorCommand, load_robot
+from hardware import ActuatorCommand, RobotState, load_robot
 
 GROUND = (0.3, -0.2, SPEC.home_height_m)
 
@@ -276,3 +276,24 @@ def test_a_stop_from_before_the_start_moves_nothing():
     arm.run(0.5)
     assert arm.sent == 0 and arm.authority.state is State.STOPPED
     assert make_shield_params(spec) == arm.params
+
+
+@pytest.mark.parametrize(
+    ("name", "height_m", "quat", "says"),
+    [
+        ("crazyflie", GROUND[2], [0.0, 1.0, 0.0, 0.0], "tilted by 180 degrees"),
+        ("g1", 0.15, [np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0], "tilted 1.57 rad, more than"),
+        ("h1", 0.3, [1.0, 0.0, 0.0, 0.0], "base 0.30 m above ground, less than"),
+    ],
+)
+def test_a_robot_that_lies_or_is_overturned_is_not_armed_and_says_why(name, height_m, quat, says):
+    spec = load_robot(name)
+    home = np.float32([joint.home for joint in spec.joints])
+    lies = RobotState(home, 0.0 * home, np.array([0.0, 0.0, height_m]), np.array(quat), *np.zeros((2, 3)), np.zeros(()))
+    stands = replace(lies, base_pos=np.array([0.0, 0.0, spec.home_height_m]), base_quat=np.array([1.0, 0.0, 0.0, 0.0]))
+    reasons = []
+    for state in (lies, stands):
+        authority = Authority(Shield(make_shield_params(spec), spec))
+        authority.step(1.0, Context(state, NO_PEERS), None, np.inf)
+        reasons.append(authority.arm())
+    assert reasons[0].startswith(says) and reasons[1] == "" and authority.state is State.ARMED

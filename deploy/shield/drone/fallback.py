@@ -97,7 +97,7 @@ class DroneFallback:
         return ""
 
     def check_start(self, state: RobotState, context: Context) -> str:
-        return check_start(self.params, replace(context, state=state))
+        return self.check_envelope(state) or check_start(self.params, replace(context, state=state))
 
     def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         return dead_reckon(self.spec, state, sent, elapsed_s)

@@ -91,6 +91,9 @@ class HumanoidFallback(JointFallback):
         return self._way.check(state, context, elapsed_s, self._standby.sets_out) if self._standby else ""
 
     def check_start(self, state: RobotState, context: Context) -> str:
+        """It would damp at once where it lies or falls."""
+        if lies := check_upright(self.params, self.spec, state):
+            return lies
         return check_clear(context, self._way.body(state), BODY_M) if self._standby else ""
 
     def fall_back(
