@@ -11,7 +11,6 @@ import mujoco
 import numpy as np
 
 from hardware import load_robot
-from sim.envs.rate_loop import take_over
 from sim.scenes.scene import Members, compose_scene
 
 DT_S = 0.002
@@ -58,7 +57,9 @@ class Firmware:
     def __post_init__(self) -> None:
         spec = load_robot("crazyflie")
         scene = compose_scene([Members(spec, 1, np.array([[*self.start, 0.0]]))], DT_S)
-        take_over(scene.model, scene.groups[0])
+        motors = scene.groups[0].ctrl_index[0]  # give nothing but the drag that is in their bias
+        scene.model.actuator_gainprm[motors, 0] = 0.0
+        scene.model.actuator_biasprm[motors[1:], 2] = 0.0
         self._model, self._data = scene.model, mujoco.MjData(scene.model)
         self._body = scene.groups[0].bodies[0][0]
         x, y = np.array(spec.flight.rotors_xy_m).T
@@ -132,9 +133,10 @@ class Firmware:
         roll, pitch, yaw = (radians(rate) * 1e3 for rate in self._gyro())
         w, x, y, z = self._data.qpos[3:7]
         variance = self.sigma_m**2
-        values = dict(zip(("x", "y", "z", "vx", "vy", "vz"), [*position, *velocity], strict=True))
-        values |= {"quat": compressed((x, y, z, w)), "rateRoll": roll, "ratePitch": pitch, "rateYaw": yaw}
-        return {f"stateEstimateZ.{name}": int(value) for name, value in values.items()} | {
+        numbers = dict(zip(("x", "y", "z", "vx", "vy", "vz"), [*position, *velocity], strict=True))
+        numbers |= {"rateRoll": roll, "ratePitch": pitch, "rateYaw": yaw}
+        return {f"stateEstimateZ.{name}": wrapped(value) for name, value in numbers.items()} | {
+            "stateEstimateZ.quat": compressed((x, y, z, w)),
             "supervisor.info": self.info,
             "pm.vbat": 3.0 + (FULL_CHARGE_V - 3.0) * self.charge,
             "pm.batteryLevel": int(100 * self.charge),
@@ -210,6 +212,11 @@ class Firmware:
         """Rates of roll, pitch and yaw, deg/s: pitch is minus the gyroscope's y."""
         x, y, z = np.degrees(self._data.qvel[3:6]).tolist()
         return x, -y, z
+
+
+def wrapped(value: float) -> int:
+    """As C puts it into 16 bits."""
+    return (int(value) + (1 << 15)) % (1 << 16) - (1 << 15)
 
 
 def compressed(quat_xyzw: tuple[float, ...]) -> int:
