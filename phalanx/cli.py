@@ -36,8 +36,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         code = _complain(str(error), BAD_INPUT)
+    except OSError as error:
+        code = _complain(_refused(error), BAD_INPUT)
     sys.exit(code)
 
 
@@ -79,6 +81,11 @@ def _complain(message: str, code: int) -> int:
         raise
     print(f"phalanx: {' '.join(message.split())}", file=sys.stderr)
     return code
+
+
+def _refused(error: OSError) -> str:
+    """What the system says of which file, without its number."""
+    return ": ".join(filter(None, [str(error.filename or ""), error.strerror])) or str(error)
 
 
 def _missing(error: ModuleNotFoundError) -> str:

@@ -36,6 +36,16 @@ def warn_of_files(bundles: "Mapping[Path, Bundle]") -> None:
             err.print(f"[yellow]warning:[/] {file} was {verdict_in_words(record)}")
 
 
+def warn_of_size(bundles: "Mapping[Path, Bundle]", robots: int) -> None:
+    """A warning on stderr for each file that is flown in a team of another size than it was trained and verified in."""
+    for file, bundle in bundles.items():
+        trained, record = bundle.contract.team.trained_with, verification(file, bundle) or {}
+        if robots != trained and str(robots) not in record.get("teams", {}):
+            err.print(
+                f"[yellow]warning:[/] {file} was trained with {team_in_words(trained)}, not verified with {robots}"
+            )
+
+
 def warn_of_unstated(file: Path, bundle: "Bundle") -> None:
     """A warning on stderr for a file from before contracts stated the plant."""
     from deploy.runtime.compatibility import UNSTATED

@@ -19,6 +19,7 @@ from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import OdometryWriter, empty_state, set_stamp
 from ros_nodes.messages.joints import JointConverter
 from ros_nodes.messages.topics import object_topic
+from ros_nodes.mission.monitor import monitoring
 
 pytestmark = pytest.mark.ros
 SPEC = load_robot("panda")
@@ -121,6 +122,18 @@ def test_an_arm_is_asked_by_a_topic_and_refuses_what_it_was_not_trained_for(rig)
         settle(rig, tracker, 0.5)
     assert joints.now()[LAST] == pytest.approx(HOME[LAST] + 0.25, abs=0.02)
     assert "commands/lift refused" in rig.processes.last_line("panda_1_policy")
+    domain_id = rig.node.context.get_domain_id()
+    with monitoring(["panda_1"], domain_id) as watched:
+        for nonsense, says in ((np.array([0.1]), ""), (np.array([0.9]), "commands/lift refused: ")):
+            rig.node.send("panda_1", {"lift": nonsense})
+            until = time.monotonic() + patience(10.0)
+            refused = None
+            while refused is None or bool(refused) is not bool(says):
+                assert time.monotonic() < until, refused
+                settle(rig, tracker, 0.1)
+                watched.poll()
+                refused = next((robot["refused"] for robot in watched.snapshot()["robots"]), None)
+            assert says in refused
 
 
 def test_a_dead_policy_is_a_held_arm_and_so_is_a_dead_shield(rig):

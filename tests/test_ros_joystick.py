@@ -12,7 +12,7 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 from ros_rig import Rig
 from sensor_msgs.msg import Joy
 
-from ros_nodes.lifecycle.bring_up import CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
+from ros_nodes.lifecycle.bring_up import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.joystick import Joystick
@@ -101,5 +101,9 @@ def test_a_goal_moves_from_where_the_robot_is(tmp_path):
             team.transition(transition, "cf1/joystick")
         with pytest.raises(BringUpError, match="/cf1/joystick refused to configure"):
             team.transition(CONFIGURE, "cf1/joystick")
-        assert "another joystick steers cf1 already: end it first" in team.processes.log_of("cf1_joystick").read_text()
+        with pytest.raises(BringUpError, match="/cf1/joystick refused to activate"):
+            team.transition(ACTIVATE, "cf1/joystick")
+        said = team.processes.log_of("cf1_joystick").read_text()
+        assert "another joystick steers cf1 already: end it first" in said
+        assert f"transition {ACTIVATE} is not possible while unconfigured" in said and "Traceback" not in said
         second.destroy_node()

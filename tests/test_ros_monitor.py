@@ -101,6 +101,7 @@ def test_nothing_is_cut_on_a_narrow_screen(width):
         {
             "robot": f"drone_{number}",
             "latched": True,
+            "refused": f"goal refused by {number}: command goal_pos[0] is 9, outside its range",
             "margin": 0.123,
             "interventions": 12345,
             "request_age_s": None,
@@ -125,6 +126,7 @@ def test_nothing_is_cut_on_a_narrow_screen(width):
         rates = "/".join(f"{rate:.0f}" for rate in robot["rates_hz"].values())
         assert rates in words and f"{robot['battery']['charge']:.0%}"[:-1] in words
         assert text.count(robot["reason"][:20]) == 2 and " ".join(robot["reason"].split()) in " ".join(words)
+    assert all(robot["refused"] in " ".join(words) for robot in robots)
     assert "drone_1, drone_2, drone_3" in " ".join(words)
 
 

@@ -30,6 +30,8 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         rig.ask("cf1", "land")
         rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 10.0)
         assert operate("arm", "cf1", "cf2") == (0, "cf1: arm\ncf2: arm\n")
+        code, said = operate("goal", "cf1", "--at", "9", "0", "1")
+        assert code == 1 and said.startswith("cf1: goal refused: ") and "goal_pos" in said
         assert operate("goal", "cf1", "--at", "0.2", "0", "1.3") == (0, "cf1: goal\n")
         assert operate("goal", "cf2", "--at", "0", "0", "1") == (1, "cf2: no policy listens for a goal\n")
         assert operate("start", "cf1", "cf9") == (1, "cf1: start\ncf9: there is no such robot\n")

@@ -37,6 +37,9 @@ def demo(
     with Display(EXPECTED_S | ({"train": cfg.train_s, "verify": 12.0} if quick else {})) as display:
         try:
             result = run_demo(cfg, display)
+        except KeyboardInterrupt:
+            go_on = f"phalanx train {cfg.task} --out {out_dir / 'train'} --resume"
+            raise KeyboardInterrupt(f"interrupted; a demo begins anew, its training goes on by: {go_on}") from None
         except DeployError as error:
             err.print(f"phalanx: flight: {error}; logs are in {out_dir / 'ros' / 'logs'}", markup=False)
             return 1

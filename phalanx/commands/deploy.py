@@ -1,5 +1,6 @@
 """`phalanx deploy`: fly policy files in ROS 2."""
 
+import shutil
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,8 @@ from rich.markup import escape
 
 from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import OutFolder, Policies, TrustedKeys
+
+LEAST_FREE = 100e6  # bytes: the bag of a short flight of a large team, with logs
 
 
 def deploy(
@@ -49,9 +52,9 @@ def deploy(
     if any(Path(subject).suffix in (".yaml", ".yml") for subject in subjects):
         if trusted_keys:
             raise ValueError("--trusted-keys: a team file names its own, as trusted_keys: [...]")
-        return _deploy_team(subjects, out_dir or fresh_folder(Path("runs/deploy")), json)
+        return _deploy_team(subjects, with_room(out_dir or fresh_folder(Path("runs/deploy"))), json)
     from deploy.bundle import load_bundle
-    from phalanx.verdict import warn_of_files
+    from phalanx.verdict import warn_of_files, warn_of_size
 
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:
@@ -67,7 +70,8 @@ def deploy(
     from ros_nodes.mission.deploy import DeployError, run_mission, unwritten
 
     plan, criterion = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
-    folder = out_dir or fresh_folder(Path("runs/deploy"))
+    warn_of_size(bundles, len(plan.team))
+    folder = with_room(out_dir or fresh_folder(Path("runs/deploy")))
     with make_progress() as progress:
         bar = progress.add_task("starting", total=plan.duration_s, note="")
 
@@ -174,6 +178,16 @@ def fresh_folder(parent: Path) -> Path:
     while (parent / str(number)).exists():
         number += 1
     return parent / str(number)
+
+
+def with_room(folder: Path) -> Path:
+    """`folder`, which need not be there yet; ValueError where its disk is nearly full: no node could begin its log."""
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if (free := shutil.disk_usage(there).free) < LEAST_FREE:
+        raise ValueError(
+            f"--out {folder}: {free / 1e6:.0f} MB are free on its disk; logs and bag need {LEAST_FREE / 1e6:.0f}"
+        )
+    return folder
 
 
 def shown(state: dict) -> dict:

@@ -138,6 +138,7 @@ def render(snapshot: dict[str, Any], width: int | None = None) -> RenderableType
             style = RED if several else STYLES.get(robot["state"], "")
             lines.append(Text(" ".join(_aligned(title, row[title], widths) for title in titles), style))
     lines += [Text(f"{row['robot']} {title}: {row[title]}") for row in rows for title in below if row[title]]
+    lines += [Text(f"{robot['robot']} {robot['refused']}", YELLOW) for robot in robots if robot["refused"]]
     changes = sorted((c | {"robot": r["robot"]} for r in robots for c in r["changes"]), key=lambda c: c["time_s"])
     last = [Text(_line(c["time_s"], c["robot"], c["from"], c["to"], c["reason"])) for c in changes[-CHANGES:]]
     legend = Text("o/r/c: odometry, requests, commands; pubs: publishers of each", style="dim")

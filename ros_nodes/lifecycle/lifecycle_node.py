@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from diagnostic_msgs.msg import DiagnosticStatus
+from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -24,6 +26,7 @@ from ros_nodes.lifecycle.scheduling import schedule_process
 from ros_nodes.lifecycle.series import SeriesWriter
 from ros_nodes.lifecycle.turns import Cycles, TurnLoop, Turns, Wait
 
+RCLError = rclpy_implementation.RCLError
 QUIET_NS = 1_000_000_000  # after a signal: robots of which nothing was heard for so long need nothing any more
 
 
@@ -81,6 +84,17 @@ class ManagedNode(LifecycleNode, ABC):
     def on_release(self, undo: Callable[[], object]) -> None:
         """Call `undo` at clean-up, once; what was begun last ends first."""
         self._undo.append(undo)
+
+    def _LifecycleNodeMixin__on_change_state(  # rclpy's: it leaves a request out of turn without an answer
+        self, request: ChangeState.Request, response: ChangeState.Response
+    ) -> ChangeState.Response:
+        try:
+            return super()._LifecycleNodeMixin__on_change_state(request, response)
+        except RCLError:
+            wanted = request.transition.label or request.transition.id
+            self.get_logger().error(f"transition {wanted} is not possible while {self._state_machine.current_state[1]}")
+            response.success = False
+            return response
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._failed = False

@@ -86,6 +86,7 @@ class CommandInbox:
         self._safe: dict[str, np.ndarray] = {}
         self._command: dict[str, np.ndarray] = {}
         self._given: dict[str, np.ndarray] = {}  # received since `forget`
+        self._refused: dict[str, str] = {}  # by topic, why its last message was
 
     def start(self, state: RobotState, objects: Mapping[str, ObjectState] = NO_OBJECTS) -> Command:
         """What has been received, and for the rest: hold the positions of `state` and `objects` (no batch)."""
@@ -95,7 +96,7 @@ class CommandInbox:
 
     def forget(self) -> None:
         """The policy's turn is over: the next one begins without the commands of this one."""
-        self._given = {}
+        self._given, self._refused = {}, {}
         for source in self._sources:
             source.received = False
 
@@ -129,6 +130,11 @@ class CommandInbox:
         doubled = [source.mailbox.topic for source in self._sources if now_ns < source.doubled_ns]
         return f"two publish on {doubled[0]}: no velocity is obeyed" if doubled else ""
 
+    @property
+    def refused(self) -> str:
+        """Why the last command on a topic was refused, or an empty string."""
+        return "; ".join(self._refused.values())
+
     @staticmethod
     def _is_doubled(source: _Source, arrived_ns: int) -> bool:
         """Whether two steer at once: unlike goals, velocities of two would take turns, and none would be followed.
@@ -143,12 +149,15 @@ class CommandInbox:
         return arrived_ns < source.doubled_ns
 
     def _accept(self, source: _Source, message: Any, arrived_ns: int) -> None:
+        topic = source.mailbox.topic
         try:
             given = source.read(message)
             self._check(self._command | given)
         except ValueError as error:
-            self._logger.error(f"{source.mailbox.topic} refused: {error}", throttle_duration_sec=1.0)
+            self._refused[topic] = f"{topic} refused: {error}"
+            self._logger.error(self._refused[topic], throttle_duration_sec=1.0)
             return
+        self._refused.pop(topic, None)
         self._given |= given
         self._command, source.received_ns, source.received = self._command | given, arrived_ns, True
 

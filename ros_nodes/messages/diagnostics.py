@@ -24,7 +24,7 @@ SHARING = "peers that share"  # "cf2": that keep their distance too, and hear th
 DELAYS, LAST_DELAY = "delays", "last delay"
 PEERS = "age of peers [ms]"  # "cf2 12, cf3 -": a dash for one that was never heard
 POLICY_STATUS = "policy/status"
-WAITS = "requests nothing"  # key of it: why
+WAITS, REFUSED = "requests nothing", "refused"  # keys of it: why, and which commands and why
 
 
 class ShieldStatus:

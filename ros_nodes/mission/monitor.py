@@ -26,7 +26,7 @@ from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, transport_settings
 from ros_nodes.messages import qos
-from ros_nodes.messages.diagnostics import ShieldMode, read_status
+from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, ShieldMode, read_status, value_of
 
 HIGHEST_DOMAIN = 232
 SILENT, SILENT_S = "SILENT", 5.0  # a shield says its status twice a second; one that was lost comes again within 3 s
@@ -99,6 +99,8 @@ class RobotMonitor:
         self._status = Mailbox(node, DiagnosticArray, f"/{name}/status", qos.HISTORY)
         self._streams: dict[str, Stream] = {}
         self._battery: Mailbox | None = None
+        self._policy: Mailbox | None = None
+        self._policy_status: DiagnosticArray | None = None
         self._charge: BatteryState | None = None
         self._heard_ns = 0
         self.shield = ShieldMode("?")
@@ -121,6 +123,8 @@ class RobotMonitor:
         self.publishers = {topic: self._node.count_publishers(self._topic(topic)) for topic in STREAMS}
         if self._battery is None and self._node.count_publishers(self._topic("battery_state")):
             self._battery = make_mailbox(self._node, BatteryState, self._topic("battery_state"), qos.LATCHED)
+        if self._policy is None and self._node.count_publishers(self._topic(POLICY_STATUS)):
+            self._policy = make_mailbox(self._node, DiagnosticArray, self._topic(POLICY_STATUS), qos.LATCHED)
 
     def poll(self, now_ns: int) -> list[Change]:
         """Take what has arrived; changes since the last call. `now_ns`: the system's clock."""
@@ -140,6 +144,8 @@ class RobotMonitor:
             stream.poll()
         if self._battery is not None and (battery := self._battery.take()) is not None:
             self._charge = battery[0]
+        if self._policy is not None and (said_last := self._policy.take()) is not None:
+            self._policy_status = said_last[0]
         return found
 
     def snapshot(self, now_ns: int) -> dict[str, Any]:
@@ -152,6 +158,7 @@ class RobotMonitor:
             "mode": shield.mode,
             "reason": self.changes[-1].reason if silent else shield.reason,
             "latched": shield.latched,
+            "refused": value_of(REFUSED, self._policy_status),
             "margin": _finite(shield.margin),
             "keeps_distance": shield.shares,
             "peers_sharing": list(shield.sharing),

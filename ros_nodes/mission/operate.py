@@ -5,8 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.executors import SingleThreadedExecutor
 
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, value_of
 from ros_nodes.mission.monitor import domain_context
 from ros_nodes.mission.operator import MissionNode
 
@@ -14,7 +18,7 @@ STATUS = "/shield/arm"  # a service of every robot
 FIND_S = 3.0  # for robots that there are
 SETTLE_S = 0.7  # without anybody new: all are found
 ANSWER_S = 5.0
-KEEP_S = 0.5  # a goal is on its way
+KEEP_S = 0.5  # a goal is on its way, and what the policy says to it
 
 
 def robots_of(domain: int | None) -> tuple[str, ...]:
@@ -49,13 +53,18 @@ def send_goal(robots: Sequence[str], goal_m: np.ndarray, domain: int | None = No
     """Give each of `robots` the goal `goal_m` (3,) m, world; why not, or an empty string, of each."""
     with _node(robots, domain) as (node, executor):
         waiting, until_s = set(robots), time.monotonic() + ANSWER_S
+        policies = {robot: Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED) for robot in robots}
         for robot in robots:
             node.send(robot, {"goal_pos": goal_m})
         while waiting and time.monotonic() < until_s:
             executor.spin_once(timeout_sec=0.02)
             waiting -= {robot for robot in waiting if node.count_subscribers(f"/{robot}/goal")}
         time.sleep(KEEP_S)
-        return {robot: "no policy listens for a goal" if robot in waiting else "" for robot in robots}
+        refused = dict.fromkeys(robots, "")
+        for robot, policy in policies.items():
+            while (said := policy.take()) is not None:
+                refused[robot] = value_of(REFUSED, said[0])
+        return {robot: "no policy listens for a goal" if robot in waiting else why for robot, why in refused.items()}
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import Command, CommandInbox
 from ros_nodes.messages.conversion import base_frame
-from ros_nodes.messages.diagnostics import FINGERPRINT, POLICY_STATUS, policy_status
+from ros_nodes.messages.diagnostics import FINGERPRINT, POLICY_STATUS, REFUSED, policy_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.policy_swap import declare_next_bundle, serve_swaps
 from ros_nodes.messages.shield_says import ShieldSays
@@ -86,6 +86,7 @@ class PolicyNode(TurnNode):
         self._publisher = self.advertise(JointState, "requested", qos.command_out(self._period_s))
         self._shield = ShieldSays(self)
         self._waits, self._swap, self._said_ns = "", "", 0  # why it requests nothing, the last of a swap
+        self._refused = ""  # of commands
         self._asked_by = ""  # the state in which the shield asks for requests; empty while it does not
         self._own_status = self.advertise(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
@@ -93,7 +94,8 @@ class PolicyNode(TurnNode):
 
     def health(self) -> tuple[bytes, str, dict[str, str]]:
         """A warning while two steer the robot, or while it waits for something."""
-        why = "; ".join(filter(None, [self._inbox.warning, self._waits])) if self.is_active else ""
+        reasons = [self._inbox.warning, self._waits, self._inbox.refused] if self.is_active else []
+        why = "; ".join(filter(None, reasons))
         return DiagnosticStatus.WARN if why else DiagnosticStatus.OK, why, {}
 
     def cycles(self) -> Cycles:
@@ -121,6 +123,9 @@ class PolicyNode(TurnNode):
         now_ns = self.clock.now_ns()
         self._state.update(now_ns)
         is_asked, command = self._is_asked(), self._inbox.update(now_ns)
+        if self._refused != self._inbox.refused:
+            self._refused = self._inbox.refused
+            self._tell()
         if not is_asked:
             self._wait_for("")
             return
@@ -182,6 +187,7 @@ class PolicyNode(TurnNode):
             "task": runtime.contract.task,
             "bundle": runtime.file,
             "swap": self._swap,
+            REFUSED: self._refused,
         }
         self._own_status.publish(policy_status(self.robot_name, self._waits, about, self.clock.now_ns()))
 
