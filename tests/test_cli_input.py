@@ -5,13 +5,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 from test_cli import assert_one_line_error, here, phalanx
 
-from phalanx import console
+from deploy.bundle import load_bundle
+from phalanx import console, demo
 from phalanx.commands import COMMANDS
+from phalanx.commands.demo import demo as run_command
+from phalanx.commands.deploy import with_room
+from phalanx.verdict import warn_of_size
 
 
 def test_the_version_is_that_of_the_package():
@@ -103,6 +108,29 @@ def test_the_number_of_robots_and_the_shield_are_named_alike_everywhere(tmp_path
         assert_one_line_error(here(command, "hover", "--episodes", "0"), "episodes = 0: at least 1")
     assert_one_line_error(here("verify", "flown", cwd=tmp_path), "flown is a folder", "--run")
     assert_one_line_error(here("eval", "hover", "--agent", "zero", "--seed", "-3"), "seed = -3")
+
+
+def test_what_keeps_a_flight_from_its_folder_is_said_without_numbers_of_errors(monkeypatch, capsys):
+    assert_one_line_error(here("demo", "--out", "/proc/x"), "/proc/x: No such file or directory")
+    assert "Errno" not in here("demo", "--out", "/proc/x").stderr
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=3e6))
+    with pytest.raises(ValueError, match="--out runs/new: 3 MB are free on its disk; logs and bag need 100"):
+        with_room(Path("runs/new"))
+    zoo = Path(__file__).parents[1] / "zoo"
+    for file, robots, warns in (("payload-lift", 2, True), ("payload-lift", 3, False), ("swarm-swap", 8, False)):
+        bundle = load_bundle(zoo / f"{file}.onnx")
+        warn_of_size({zoo / f"{file}.onnx": bundle}, robots)
+        says = " ".join(capsys.readouterr().err.split())
+        assert says.endswith("was trained with 3 robots, not verified with 2") if warns else says == ""
+
+
+def test_a_demo_that_is_interrupted_says_how_its_training_goes_on(monkeypatch, tmp_path):
+    def press(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "_train", press)
+    with pytest.raises(KeyboardInterrupt, match=f"phalanx train swarm-swap --out {tmp_path}/train --resume"):
+        run_command(quick=True, out_dir=tmp_path)
 
 
 @pytest.mark.slow

@@ -70,6 +70,13 @@ def test_the_orders_come_from_the_mission_and_the_policies_from_the_team(tmp_pat
         load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], mission: plan.json}"))
 
 
+def test_the_mission_file_of_the_documentation_is_one(tmp_path):
+    example = (ZOO.parent / "docs" / "ros2.md").read_text().split("```json\n")[1].split("```")[0]
+    (tmp_path / "plan.json").write_text(example)
+    found = team_mission(load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], mission: plan.json}")))
+    assert [order.t_s for order in found.orders] == [0, 6] and found.command_names == ["goal_pos"]
+
+
 def test_the_policies_of_a_mixed_team_stand_in_a_team_file_each_in_its_group(tmp_path):
     text = f"""
         robots:
