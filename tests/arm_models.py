@@ -7,8 +7,9 @@ import pytest
 from hardware import load_robot
 from hardware.spec import RobotSpec
 
-ARMS = [load_robot(name) for name in ("panda", "ur5e")]
-PANDA, UR5E = ARMS
+ARMS = [load_robot(name) for name in ("panda", "ur5e", "fr3")]
+PANDA, UR5E, FR3 = ARMS
+FRANKA = (PANDA, FR3)
 CONTROL_S = 0.02
 arms = pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)
 
@@ -23,7 +24,7 @@ def at(arm: RobotSpec, model: mujoco.MjModel, joint_pos) -> mujoco.MjData:
     for joint, value in zip(arm.joints, joint_pos, strict=True):
         data.joint(joint.name).qpos = value
         data.actuator(joint.name).ctrl = value
-    if arm is PANDA:
+    if arm in FRANKA:
         data.joint("finger_mirror").qpos = joint_pos[-1]
     mujoco.mj_forward(model, data)
     return data

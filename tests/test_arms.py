@@ -5,8 +5,9 @@ from itertools import product
 import mujoco
 import numpy as np
 import pytest
-from arm_models import ARMS, PANDA, UR5E, arms, at, at_home, load, random_poses
+from arm_models import ARMS, FR3, FRANKA, PANDA, UR5E, arms, at, at_home, load, random_poses
 
+from deploy.shield.joints.params import make_joint_params
 from hardware.spec import RobotSpec
 
 # a (m), d (m), alpha (rad) of each row. Franka: modified convention, a and alpha before the joint; UR: standard.
@@ -39,7 +40,7 @@ def screw(axis: str, angle: float, shift: float) -> np.ndarray:
 
 def tool_from_table(arm: RobotSpec, q) -> np.ndarray:
     """Pose of the tool (4 x 4) in the base from the published table alone."""
-    if arm is PANDA:
+    if arm in FRANKA:
         pose = np.eye(4)
         for (a, d, alpha), theta in zip(PANDA_DH, q[:7], strict=True):
             pose = pose @ screw("x", alpha, a) @ screw("z", theta, d)
@@ -59,14 +60,15 @@ def test_the_tool_is_where_the_published_table_puts_it(arm):
         assert tool.xmat.reshape(3, 3) == pytest.approx(expected[:3, :3], abs=1e-6)
 
 
-def test_both_arms_look_down_at_home():
-    """By hand. Panda: upper arm 45 degrees backwards, forearm level; UR5e: upper arm upright, forearm level."""
+def test_the_arms_look_down_at_home():
+    """By hand. Panda and FR3: upper arm 45 degrees backwards, forearm level; UR5e: upper arm upright, forearm level."""
     half = np.sqrt(0.5)
-    panda, ur5e = (at_home(arm, load(arm)).site("tool") for arm in ARMS)
+    panda, ur5e, fr3 = (at_home(arm, load(arm)).site("tool") for arm in ARMS)
     reach, height = 0.384 + 0.088 - (0.316 - 0.0825) * half, 0.333 + (0.316 + 0.0825) * half + 0.0825 - 0.107 - 0.1034
     assert panda.xpos == pytest.approx([reach, 0, height], abs=1e-6)
+    assert fr3.xpos == pytest.approx(panda.xpos)
     assert ur5e.xpos == pytest.approx([0.3922 + 0.0997, 0.1333, 0.1625 + 0.425 - 0.0996], abs=1e-6)
-    for tool in (panda, ur5e):
+    for tool in (panda, ur5e, fr3):
         assert tool.xmat.reshape(3, 3)[:, 2] == pytest.approx([0, 0, -1], abs=1e-6)
 
 
@@ -100,10 +102,13 @@ def test_masses_and_limits_are_the_published_ones():
             [[0.037242, -0.004761, -0.011396], [-0.004761, 0.036155, -0.012805], [-0.011396, -0.012805, 0.010830]]
         )
     )
+    masses = [2.3966, 2.927465, 2.935537, 2.244901, 2.615596, 2.327121, 1.817038, 0.627143]
+    assert [load(FR3).body(f"link{i}").mass[0] for i in range(8)] == pytest.approx(masses, rel=1e-6)
     links = ("shoulder", "upper_arm", "forearm", "wrist_1", "wrist_2", "wrist_3")
     assert [ur5e.body(name).mass[0] for name in links] == pytest.approx([3.761, 8.058, 2.846, 1.37, 1.3, 0.365])
     assert max(ur5e.body("upper_arm").inertia) == pytest.approx(0.33388, rel=1e-3)
     assert [j.max_effort for j in PANDA.joints[:7]] == [87] * 4 + [12] * 3
+    assert [j.max_effort for j in FR3.joints[:7]] == [87] * 4 + [12] * 3
     assert [j.max_effort for j in UR5E.joints] == [150] * 3 + [28] * 3
 
 
@@ -177,3 +182,39 @@ def test_the_ur5e_brakes_all_joints_at_once_from_full_speed_in_any_pose():
     for q in random_poses(UR5E, 300):
         direction = rng.choice([-1.0, 1.0], len(q))
         assert (-direction * braking_torque(UR5E, model, q, direction) <= limit).all()
+
+
+def test_the_fr3_is_the_panda_but_for_inertias_and_limits():
+    """Its model repeats the other's lengths, shapes, drives and contacts."""
+    one, two = load(PANDA), load(FR3)
+    same = """
+        body_pos body_quat body_gravcomp geom_type geom_size geom_pos geom_quat geom_friction geom_priority geom_solimp
+        dof_armature dof_frictionloss jnt_actfrcrange jnt_actgravcomp actuator_gainprm actuator_biasprm
+        actuator_forcerange site_pos eq_data eq_solref eq_solimp exclude_signature
+    """
+    for name in same.split():
+        np.testing.assert_array_equal(getattr(two, name), getattr(one, name), name)
+    assert (two.opt.timestep, two.opt.integrator) == (one.opt.timestep, one.opt.integrator)
+
+
+def test_a_shield_brakes_an_fr3_within_the_speed_that_it_allows_near_the_end_of_its_range():
+    """Franka's limit (rate_limiting.h of libfranka, computeUpperLimitsJointVelocity): sqrt(b (end - q)) - a rad/s."""
+    a, b, end = np.array(
+        [
+            (0.30, 12.0, 2.7501),
+            (0.20, 5.17, 1.7918),
+            (0.20, 7.0, 2.9065),
+            (0.30, 8.0, -0.1458),
+            (0.35, 34.0, 2.8101),
+            (0.35, 11.0, 4.5205),
+            (0.35, 34.0, 3.0196),
+        ]
+    ).T
+    params = make_joint_params(FR3)
+    low, high, speed, acceleration = np.array(
+        [(j.low, j.high, j.max_velocity, j.max_acceleration) for j in FR3.joints[:7]]
+    ).T
+    stop = high - params.range_margin * (high - low)
+    for short in np.linspace(0.0, 1.0, 500):  # rad, of where the shield's braking ends
+        braking = np.minimum(params.speed_share * speed, np.sqrt(2 * params.brake_share * acceleration * short))
+        assert (braking <= np.sqrt(b * (end - stop + short)) - a).all()

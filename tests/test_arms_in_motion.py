@@ -3,7 +3,7 @@
 import mujoco
 import numpy as np
 import pytest
-from arm_models import CONTROL_S, PANDA, arms, at, at_home, joint_pos, load, run
+from arm_models import CONTROL_S, FRANKA, PANDA, arms, at, at_home, joint_pos, load, run
 
 
 @arms
@@ -63,7 +63,7 @@ def test_targets_that_jump_across_the_range_do_not_blow_up(arm):
 def test_gravity_counts_against_the_torque_limit(arm):
     """Stretched out, an arm that may use less than its own weight in its shoulder sinks, as the real one would."""
     model = load(arm)
-    stretched = [0, np.pi / 2, 0, -0.1, 0, np.pi / 2, 0, 0.04] if arm is PANDA else [0.0] * 6
+    stretched = [0, np.pi / 2, 0, -0.1, 0, np.pi / 2, 0, 0.04] if arm in FRANKA else [0.0] * 6
     shoulder = arm.joints[1].name
     data = at(arm, model, stretched)
     weight = abs(data.qfrc_gravcomp[model.joint(shoulder).dofadr[0]])
@@ -76,7 +76,7 @@ def test_gravity_counts_against_the_torque_limit(arm):
 @arms
 def test_the_largest_payload_is_held(arm):
     """Data sheets: 3 kg and 5 kg at the flange. The servo gives way by its stiffness, and no torque is at its limit."""
-    mass_kg, flange = (3.0, "hand") if arm is PANDA else (5.0, "wrist_3")
+    mass_kg, flange = (3.0, "hand") if arm in FRANKA else (5.0, "wrist_3")
     spec = mujoco.MjSpec.from_file(str(arm.mjcf))
     load_body = spec.body(flange).add_body(name="payload", pos=[0, 0, 0.05])
     load_body.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[0.01], mass=mass_kg, contype=0, conaffinity=0)

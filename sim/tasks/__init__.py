@@ -17,6 +17,8 @@ _NAMES = (
     "pick-place",
     "push",
     "reach",
+    "reach-fr3",
+    "reach-ur5e",
     "stand",
     "swarm-swap",
     "swarm-track",
