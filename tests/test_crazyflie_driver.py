@@ -181,6 +181,16 @@ def test_an_old_firmware_is_refused_in_one_line():
     assert "supervisor.info" in str(refused.value) and "\n" not in str(refused.value)
 
 
+def test_a_packet_that_comes_late_is_never_taken_for_a_young_one():
+    """Also one of two seconds ago, and where the device's clock of 24 bits, ms, has begun again."""
+    driver = load_driver("crazyflie", SPEC, uri="usb://0")
+    around_s = (1 << 24) * 1e-3
+    for index in range(1000):
+        now_s, late_s = 500.0 + 0.01 * index, {300: 2.0, 301: 1.99, 700: 0.3}.get(index, 0.0)
+        measured_s = (around_s - 5.0 + 0.01 * index - late_s) % around_s
+        assert driver._later_than_the_fastest(now_s, measured_s) == pytest.approx(late_s, abs=1e-6), index
+
+
 def test_what_cannot_be_a_crazyflie_is_refused_in_one_line():
     for options, message in (
         ({"uri": "udp://127.0.0.1:1", "connect_s": 1.0}, "Crazyflie at udp://127.0.0.1:1: "),

@@ -25,6 +25,7 @@ HEALTH = ("supervisor.info", "pm.vbat", "pm.batteryLevel", "kalman.varX", "kalma
 ARM_WITHIN_S = 1.0
 SURE_M = 0.1  # standard deviation of each axis beyond which the estimated position is not one
 PREFLIGHT_MS = 60_000  # the firmware disarms what is armed and does not fly for so long; the most that it takes is 65 s
+CLOCK_S = 1e-3 * (1 << 24)  # after which the device's clock begins again
 WINDOW_S = 10.0  # over which the fastest packet tells how the two clocks differ
 LAND_M_S = 0.4
 CAN_BE_ARMED, IS_ARMED, IS_FLYING = 1 << 0, 1 << 1, 1 << 4  # bits of supervisor.info, supervisor.c
@@ -92,9 +93,7 @@ class CrazyflieDriver:
             self._log("health", HEALTH, HEALTH_MS, self._hear_health)
         except (KeyError, AttributeError) as error:  # as cflib says that a variable or a parameter is not there
             self.stop()
-            raise DriverError(
-                f"Crazyflie at {self._uri}: {error.args[0]}; its firmware has to be of 2025.12 or later"
-            ) from error
+            raise DriverError(f"Crazyflie at {self._uri}: {error.args[0]}; its firmware is too old") from error
         threading.Thread(target=self._send, name="crazyflie-sender", daemon=True).start()
         self._wait_for_a_state()
 
@@ -186,9 +185,9 @@ class CrazyflieDriver:
     def _later_than_the_fastest(self, now_s: float, device_s: float) -> float:
         """By how much longer this packet took than the fastest of the last seconds, s."""
         offset_s, offsets = now_s - device_s, self._offsets
-        if offsets and abs(offset_s - offsets[-1][1]) > 1.0:  # its clock began anew: after 4.7 hours, or a restart
-            offsets.clear()
-        while offsets and (offsets[0][0] < now_s - WINDOW_S):
+        if offsets:  # its clock begins again after 4.7 hours
+            offset_s -= CLOCK_S * round((offset_s - offsets[-1][1]) / CLOCK_S)
+        while offsets and offsets[0][0] < now_s - WINDOW_S:
             offsets.popleft()
         while offsets and offsets[-1][1] >= offset_s:
             offsets.pop()
