@@ -236,6 +236,23 @@ def test_hundreds_of_nearer_things_and_people_do_not_hide_the_one_in_the_way():
     np.testing.assert_allclose(*answers, atol=1e-5)
 
 
+def test_hundreds_of_nearer_people_do_not_hide_the_one_in_the_way():
+    spec, rng = load_robot("crazyflie"), np.random.default_rng(5)
+    behind = rng.uniform(-0.1, 0.1, (300, 3)) + np.array([-2.0, 0.0, 1.0])
+    behind[250] = 2.7, 0.0, 1.0
+    ahead = ActuatorCommand(np.float32([spec.flight.hover_thrust_n, 0, 2.0, 0]))
+    answers = []
+    for pos, name in ((behind[250:251], "person_0"), (behind, "person_250")):
+        people = Peers(pos, 0.0 * pos, np.zeros(len(pos)), np.ones(len(pos), bool))
+        shield = Shield(make_shield_params(spec), spec)
+        for step in range(60):
+            state = replace(state_at([0.3, 1e-4 * step, 1.0]), base_lin_vel=np.array([2.0, 0.0, 0.0]))
+            command, report = shield.step(step * 0.02, Context(state, NO_PEERS, people=people), ahead, 0.005)
+        answers.append(command.target)
+        assert name in report.active
+    np.testing.assert_allclose(*answers, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("name", "at_m", "says"), [("panda", 0.5, "inside bench"), ("g1", 0.75, "from bench, at least 0.45")]
 )
