@@ -6,8 +6,8 @@ from itertools import pairwise
 import mujoco
 import numpy as np
 import pytest
+from shield_flight import PARAMS, SPEC, Flight
 from shield_stand import Stand
-from test_shield_supervisor import PARAMS, SPEC, Flight
 
 from deploy.shield import Context, Mode, Shield, make_shield_params
 from deploy.shield.authority import Authority, State

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_shield_supervisor import HOVER, PARAMS, SPEC, Flight
+from shield_flight import HOVER, PARAMS, SPEC, Flight
 
 from deploy.shield import Mode
 from hardware.rotation import rotate_inverse

@@ -3,63 +3,13 @@
 import re
 from dataclasses import replace
 
-import mujoco
 import numpy as np
 import pytest
-from one_scene import build_scene
+from shield_flight import DT, HOVER, PARAMS, SPEC, Flight
 
-from deploy.shield import Context, Mode, Shield, make_shield_params
-from hardware import ActuatorCommand, Peers, RobotState, load_robot
+from deploy.shield import Mode, Shield, make_shield_params
+from hardware import Peers, RobotState
 from hardware.rotation import rotate_inverse
-
-SPEC = load_robot("crazyflie")
-PARAMS = make_shield_params(SPEC)
-HOVER = np.array([SPEC.flight.hover_thrust_n, 0, 0, 0], np.float32)
-DT = PARAMS.control_dt_s
-UNHEARD = Peers(np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(1), np.zeros(1, bool))
-
-
-class Flight:
-    """One Crazyflie in MuJoCo under one shield, stepped at the control rate."""
-
-    def __init__(self, pos=(0.0, 0.0, 1.0), thrust_scale: float = 1.0):
-        self.scene = build_scene(SPEC, 1)
-        self.data = mujoco.MjData(self.scene.model)
-        self.data.qpos[:4] = (*pos, 1.0)
-        self.data.act[0] = HOVER[0]
-        self.thrust_scale = thrust_scale
-        self.shield = Shield(PARAMS, SPEC)
-        self.now_s = 100.0
-        self.modes: list[Mode] = []
-
-    def state(self) -> RobotState:
-        q, v = self.data.qpos[:7], self.data.qvel[:6]
-        none = np.empty(0)
-        return RobotState(
-            none, none, q[:3].copy(), q[3:].copy(), rotate_inverse(q[3:], v[:3]), v[3:].copy(), np.zeros(())
-        )
-
-    def step(self, request=HOVER, age_s: float = 0.01, state="true", peers=UNHEARD, dt_s: float = DT):
-        self.now_s += dt_s
-        state = self.state() if isinstance(state, str) else state
-        requested = None if request is None else ActuatorCommand(np.asarray(request, np.float32))
-        command, report = self.shield.step(self.now_s, Context(state, peers), requested, age_s)
-        assert np.isfinite(command.target).all()
-        assert (command.target >= np.float32(SPEC.command_low)).all()
-        assert (command.target <= np.float32(SPEC.command_high)).all()
-        self.data.ctrl[:4] = command.target * [self.thrust_scale, 1, 1, 1]
-        for _ in range(5):
-            mujoco.mj_step(self.scene.model, self.data)
-        self.modes.append(report.mode)
-        return command.target, report
-
-    def fly(self, seconds: float, **kwargs):
-        return [self.step(**kwargs) for _ in range(round(seconds / DT))][-1]
-
-    def after_ramp(self):
-        self.fly(PARAMS.ramp_s + 0.1)
-        assert self.modes[-1] is Mode.NOMINAL
-        return self
 
 
 def test_before_the_first_request_it_holds_the_robot_where_it_is():
@@ -107,13 +57,6 @@ def test_a_policy_without_good_requests_is_replaced_and_landed_for_good(kwargs, 
     assert flight.state().base_pos[2] < 0.05
     flight.shield.reset()
     assert flight.step()[1].mode is not Mode.OFF
-
-
-@pytest.mark.parametrize("thrust_scale", [0.92, 1.05])
-def test_it_lands_with_worn_or_fresh_rotors(thrust_scale):
-    flight = Flight(thrust_scale=thrust_scale).after_ramp()
-    flight.fly(9.0, request=None)
-    assert flight.modes[-1] is Mode.OFF and flight.state().base_pos[2] < 0.05
 
 
 def test_a_short_gap_of_requests_is_bridged():
@@ -237,27 +180,6 @@ def test_a_measurement_that_overtook_another_is_dropped():
     assert report.mode is Mode.LAND
 
 
-@pytest.mark.parametrize("thrust_scale", [0.9, 1.0, 1.1])
-def test_a_drone_that_lands_on_something_stops_its_motors_there_and_not_in_the_air(thrust_scale):
-    flight = Flight(thrust_scale=thrust_scale)
-    flight.shield = Shield(replace(PARAMS, ground_z_m=-0.5), SPEC)  # half a metre below what it lands on
-    flight.after_ramp()
-    for _ in range(600):
-        height_m = flight.state().base_pos[2]
-        flight.step(request=None)
-        if flight.modes[-1] is Mode.OFF:
-            break
-    assert flight.modes[-1] is Mode.OFF and height_m < 0.05
-
-
-def test_on_the_ground_it_waits_with_idle_motors_and_takes_off_when_asked():
-    flight = Flight(pos=(0.0, 0.0, 0.018))
-    sent, report = flight.fly(1.0, request=None)
-    assert report.mode is Mode.OFF and sent[0] == np.float32(SPEC.command_low[0])
-    flight.fly(2.0, request=np.float32([1.05 * HOVER[0], 0, 0, 0]))
-    assert flight.modes[-1] in (Mode.NOMINAL, Mode.FILTERED) and flight.state().base_pos[2] > 0.3
-
-
 @pytest.mark.parametrize("jump_s", [-5.0, 60.0])
 def test_a_jumped_clock_trips_the_fallback_and_the_robot_still_lands(jump_s):
     flight = Flight().after_ramp()
@@ -288,37 +210,6 @@ def test_arrays_of_peers_may_be_used_again_for_what_is_none():
     sent = [flight.step(peers=reused)[0] for _ in range(100)]
     assert flight.modes[-1] in (Mode.HOLD, Mode.LAND) and np.abs(flight.data.qvel[:3]).max() < 1.0
     assert np.ptp(sent, axis=0)[0] > 0.0  # it is flown, not sent the same again
-
-
-@pytest.mark.parametrize("gap_s", [0.14, 1.0])
-def test_a_gap_of_measurements_while_it_lands_does_not_stop_its_motors_in_the_air(gap_s):
-    flight = Flight(pos=(0.0, 0.0, 2.5)).after_ramp()
-    flight.fly(4.2, request=None)
-    assert flight.modes[-1] is Mode.LAND
-    flight.fly(gap_s, request=None, state=None)
-    flight.fly(0.1, request=None)
-    assert Mode.OFF not in flight.modes[-round((gap_s + 0.1) / DT) :] and flight.data.qpos[2] > 0.3
-
-
-def test_while_landing_it_still_keeps_away_from_a_peer_below():
-    flight = Flight(pos=(0.0, 0.0, 1.5)).after_ramp()
-    below = Peers(np.array([[0.02, 0.0, 0.6]]), np.zeros((1, 3)), np.zeros(1), np.ones(1, bool))
-    flight.fly(2.0, request=None, peers=below)
-    for _ in range(150):
-        flight.step(None, peers=below)
-        offset = flight.state().base_pos - below.pos[0]
-        scaled = np.linalg.norm(offset * [1, 1, 1 / PARAMS.downwash_ratio]) / PARAMS.separation_m
-        assert scaled > 0.95
-
-
-def test_a_robot_that_sinks_without_an_estimate_keeps_away_from_a_peer_below_too():
-    flight = Flight(pos=(0.0, 0.0, 1.6)).after_ramp()
-    below = Peers(np.array([[0.02, 0.0, 0.7]]), np.zeros((1, 3)), np.zeros(1), np.ones(1, bool))
-    for _ in range(125):
-        _, report = flight.step(None, state=None, peers=below)
-        offset = flight.state().base_pos - below.pos[0]
-        assert np.linalg.norm(offset * [1, 1, 1 / PARAMS.downwash_ratio]) / PARAMS.separation_m > 0.9
-    assert report.mode is Mode.LAND and not report.filtered
 
 
 def test_a_robot_that_was_flipped_is_taken_from_its_policy_for_good():
