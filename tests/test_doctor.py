@@ -1,17 +1,21 @@
 """The doctor finds what is wrong, and nothing where nothing is wrong."""
 
+import ctypes
 import json
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from packaging.requirements import Requirement
 
 from phalanx.doctor import versions
-from phalanx.doctor.machine import wake_up_errors_us
+from phalanx.doctor.machine import CAP_SYS_NICE, wake_up_errors_us
 from phalanx.doctor.names import name_checks
 from phalanx.doctor.versions import version_checks
+
+PR_CAPBSET_DROP = 24  # of linux/prctl.h: root has it no more after the next exec
 
 
 def test_a_foreign_package_of_the_same_name_is_named(tmp_path):
@@ -58,3 +62,19 @@ def test_messages_make_the_round_trip_over_real_dds():
 
 def test_wake_ups_are_never_early():
     assert min(wake_up_errors_us(duration_s=0.1)) >= 0.0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or os.geteuid() != 0, reason="only root may drop capabilities")
+@pytest.mark.parametrize("dropped", [False, True])
+def test_who_may_set_a_niceness_is_who_can(dropped):
+    """As root of a container that was given no SYS_NICE."""
+    code = (
+        "import os; from phalanx.doctor.machine import _may_set_niceness; may = _may_set_niceness()\n"
+        "try: os.setpriority(os.PRIO_PROCESS, 0, -1); can = True\n"
+        "except PermissionError: can = False\n"
+        "print(may, can)"
+    )
+    drop = partial(ctypes.CDLL(None).prctl, PR_CAPBSET_DROP, CAP_SYS_NICE) if dropped else None
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=drop, check=True)
+    may, can = done.stdout.split()
+    assert may == can and not (dropped and may == "True")
