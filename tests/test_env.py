@@ -125,7 +125,7 @@ def test_hovering_at_the_goal_is_success_and_elsewhere_is_not():
     assert info["success"].tolist() == [True] * 4 + [False] * 4
 
 
-def test_a_robot_in_the_same_place_is_a_collision_for_both_and_nobody_else():
+def test_a_robot_in_the_same_place_is_a_collision_for_both_and_no_other():
     env = make_env("swarm-swap", 2, 0, randomise=False)
     start = start_of(env.task, draw(2, 4))
     start.pos[0, 1] = start.pos[0, 0] + torch.tensor([0.1, 0, 0])

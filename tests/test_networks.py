@@ -59,7 +59,7 @@ def test_empty_slots_do_not_matter_whatever_they_hold(actor):
     )
 
 
-def test_nobody_around(actor):
+def test_no_peer_around(actor):
     own, peers = observation(8, 3)
     peers[..., 3] = 0.0
     alone = act(actor, join(own, peers))

@@ -158,7 +158,7 @@ def test_histograms_hide_no_tail():
     assert drawn["counts"][-1] >= 10 and drawn["max"] == 500.0
 
 
-def test_the_page_carries_everything_and_asks_nobody():
+def test_the_page_carries_everything_and_loads_nothing_else():
     result = {**GOOD, "success": True, "gates": [], "train": None, "title": "</script><b>x</b>"}
     page = render_page(result, make_flight(), "swap </script><img src=x>")
     assert len(page) < 5_000_000

@@ -99,7 +99,7 @@ def test_an_arm_is_held_until_it_is_asked_for_something(rig):
     turned(rig, tracker, joints, 0, 0.4)
 
 
-def test_an_arm_follows_a_tracked_cube_and_holds_when_nobody_tracks_it(rig):
+def test_an_arm_follows_a_tracked_cube_and_holds_when_it_is_not_tracked(rig):
     tracker, joints = Tracker(rig), Joints(rig)
     rig.node.send("panda_1", {"lift": np.array([0.0])})
     for tracker.bearing in (0.4, -0.3):

@@ -34,7 +34,7 @@ class Asked:
         time.sleep(timeout_sec)
 
 
-def test_a_time_in_which_nobody_looked_is_no_steady_flight():
+def test_a_time_without_a_look_is_no_steady_flight():
     """As when this process is stopped by SIGSTOP: the robots may have been anywhere."""
     asked, stopped_until_s = Asked(), []
 

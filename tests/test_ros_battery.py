@@ -104,7 +104,7 @@ def test_a_drivers_battery_is_published(tmp_path, monkeypatch):
         assert battery.percentage == 0.5 and battery.voltage == pytest.approx(3.7) and battery.present
 
 
-def test_a_charge_that_nobody_knows_keeps_no_robot_on_the_ground():
+def test_an_unknown_charge_keeps_no_robot_on_the_ground():
     assert too_empty(None, 0.2) == too_empty(BatteryState(percentage=float("nan")), 0.2) == ""
     assert too_empty(BatteryState(percentage=0.2), 0.19) == ""
     assert too_empty(BatteryState(percentage=12.0), 0.2) == "battery_state says 12 where a share from 0 to 1 is due"

@@ -130,7 +130,7 @@ def test_nothing_is_cut_on_a_narrow_screen(width):
     assert "drone_1, drone_2, drone_3" in " ".join(words)
 
 
-def test_nobody_to_watch_is_said_in_one_line():
+def test_no_robot_to_watch_is_said_in_one_line():
     done = run(command(free_domain_id(), "--once", "--json", "--wait-s", "0.5"))
     assert done.returncode == 1 and json.loads(done.stdout)["robots"] == []
     assert "nothing was heard of any robot within 0.5 s" in done.stderr

@@ -47,7 +47,7 @@ def test_a_stop_wins_over_a_reset_of_the_same_cycle_in_either_order(node, order)
     assert answers["estop"].success and not answers["reset"].success
 
 
-def test_a_stop_is_kept_also_where_nobody_serves_and_the_caller_is_told_so(node):
+def test_a_stop_is_kept_also_where_no_node_serves_and_the_caller_hears_so(node):
     kept = []
     services = OperatorServices(node, lambda: False, kept.append)
     thread = call(services, "estop")

@@ -81,7 +81,7 @@ def test_what_ends_it_lands_the_team_and_the_result_tells_who_had_which_robot(fl
     assert any("shield" in name and 0.0 < share < 1.0 for name, share in result["cores"].items())
 
 
-def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_that_was_killed_is_in_nobodys_way(flying):
+def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_that_was_killed_is_in_no_ones_way(flying):
     team, out, environment = flying
     command = [sys.executable, "-m", "phalanx", "deploy", str(out.parent / "team.yaml"), "--out"]
     again = subprocess.run(

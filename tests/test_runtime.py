@@ -130,7 +130,7 @@ def test_nearest_peers_by_hand():
     assert nearest_peers(here, pos, ~valid, 5.0, 8).tolist() == []
 
 
-def test_hearing_nobody_is_the_same_as_hearing_one_invalid_peer(runtime):
+def test_hearing_no_peer_is_the_same_as_hearing_one_invalid_peer(runtime):
     state, peers, command = robot_view(random_inputs(12, 1, 1, 1))
     peers.valid[:] = False
     expected = runtime.step(state, peers, command).requested.target

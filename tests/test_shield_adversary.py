@@ -21,7 +21,7 @@ REQUESTS = [name for name, attacker in ATTACKERS.items() if attacker.kind != "fa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("robots", "seconds"), [(1, 10.0), (2, 10.0), (4, 10.0), (8, 6.0)])
-def test_with_all_bounds_at_their_corner_nobody_touches_another_the_fence_or_the_floor(robots, seconds):
+def test_with_all_bounds_at_their_corner_no_robot_touches_another_the_fence_or_the_floor(robots, seconds):
     result = attacked(PARAMS, REQUESTS, "corner", robots, seconds)
     assert result.violations == 0 and result.least_margin > 0.0
     assert result.steps == robots * len(REQUESTS) * round(50 * seconds) and result.changed > 0.5 * result.steps

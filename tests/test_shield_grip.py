@@ -45,7 +45,7 @@ def test_a_gripper_keeps_its_grasp_however_noisy_its_velocity_is_when_the_shield
     assert report.mode is Mode.ESTOP and sent[finger] < 0.003
 
 
-def test_a_reset_keeps_the_grasp_and_what_carries_a_load_unless_nobody_drove_for_a_while():
+def test_a_reset_keeps_the_grasp_and_what_carries_a_load_unless_it_was_not_driven_for_a_while():
     stand, finger = grasping()
     stand.shield.estop()
     stand.run(0.5)

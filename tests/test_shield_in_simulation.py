@@ -42,7 +42,7 @@ def test_the_shield_hears_the_whole_team_and_the_policy_those_that_its_task_says
     assert load.measured[1].pos.shape[2] == 0 and load.shield_peers.valid.shape == (2, 3, 2)
 
 
-def test_the_shield_of_a_drone_is_given_the_links_of_an_arm_as_on_the_robot_and_that_of_the_arm_nobody():
+def test_the_shield_of_a_drone_is_given_the_links_of_an_arm_as_on_the_robot_and_that_of_the_arm_none():
     groups = TeamEnv("perch", 2, 0, shield=True).groups
     drone, arm = groups["drone"], groups["arm"]
     assert drone.shield_peers.valid.shape == (2, 1, 0) and arm.shield_peers.valid.shape[2] == 0  # of other drones none

@@ -178,7 +178,7 @@ def baseline(env: TeamEnv) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("name", "least"), [("reach", 0.98), ("push", 0.45), ("pick-place", 0.8), ("bimanual-lift", 0.75)]
 )
-def test_a_controller_that_nobody_trained_can_do_it(name, least):
+def test_a_controller_without_training_can_do_it(name, least):
     assert episode(make_env(name, 64, seed=10), baseline)["success"].float().mean() >= least
 
 

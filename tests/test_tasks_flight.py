@@ -93,7 +93,7 @@ def test_an_episode_begins_with_nothing_failed_and_goals_that_an_operator_may_gi
 
 
 @TASKS
-def test_nobody_succeeds_by_doing_nothing(task: TaskCfg):
+def test_doing_nothing_is_no_success(task: TaskCfg):
     assert flight_of(IdlePilot(), task, 16, 2).success_rate < 0.1
 
 

@@ -43,7 +43,7 @@ class Setpoint:
 
 @dataclass
 class Firmware:
-    """One Crazyflie, stepped by whoever calls `step` 500 times a second."""
+    """One Crazyflie, stepped by who calls `step` 500 times a second."""
 
     start: tuple[float, float, float] = (0.0, 0.0, 0.02)
     rotor_lag_s: float = 0.06
