@@ -20,7 +20,7 @@ from ros_nodes.mission.relay import changed, delay, duplicates, loss, reordering
 
 ZOO = Path(__file__).parents[1] / "zoo"
 STARTS = (("left", 0.0), ("right", 1.4))
-pytestmark = [pytest.mark.ros, pytest.mark.alone]
+pytestmark = pytest.mark.ros
 
 
 class Driver:
