@@ -18,6 +18,7 @@ from policies.export.graph import GraphController, step_function, to_onnx
 from policies.export.save import save_bundle
 from policies.networks.controller import Controller
 from policies.task_data import describe
+from policies.threads import single_threaded_torch
 from policies.training.run_record import git_state, versions
 from sim.envs.team_env import TeamEnv
 from sim.task import TaskCfg
@@ -61,6 +62,7 @@ def export_team(
     return [_export(team, group, content, task, folder / name, on_progress) for group, name in names.items()]
 
 
+@single_threaded_torch()
 def _export(
     team: Mapping[str, Controller],
     group: str,
