@@ -59,6 +59,7 @@ def test_a_team_that_leaves_its_fence_has_a_margin_below_zero_however_far_its_ro
     assert row["margins"]["fence"] < 0 < row["margins"]["distance"] and row["broken"]["fence"] == row["violations"]
 
 
+@pytest.mark.slow
 def test_violations_count_inside_of_what_is_stated_only(tmp_path, monkeypatch):
     lost = replace(faults.FAULTS["bias x 10"], bias=150.0)  # each believes itself 0.75 m away
     monkeypatch.setitem(faults.FAULTS, "bias x 10", lost)

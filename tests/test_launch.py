@@ -116,6 +116,7 @@ namespace: fleet
 """
 
 
+@pytest.mark.slow
 def test_a_team_file_says_who_is_real_who_shares_a_process_and_what_is_here(installed, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ZOO.parent), str(ZOO.parent / "tests")]))
     (tmp_path / "team.yaml").write_text(TEAM)

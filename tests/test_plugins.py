@@ -71,7 +71,7 @@ def test_what_an_installed_package_registers_has_a_name(installed):
         ("nowhere.arm:SPEC", "robot 'nowhere.arm:SPEC': there is no module 'nowhere' here or installed"),
         ("broken_arm:SPEC", "broken_arm.py:2: NameError: name 'undefined_name' is not defined"),
         ("half_arm:SPEC", "half_arm.py:1: ModuleNotFoundError: No module named 'no_such_sdk'"),
-        ("shop_arm:", "unknown robot 'shop_arm:'; known robots: crazyflie, g1, "),
+        ("shop_arm:", "unknown robot 'shop_arm:'; known robots: crazyflie, fr3, g1, "),
     ],
 )
 def test_what_cannot_be_loaded_is_said_in_one_line(shop, name, message):
