@@ -71,6 +71,17 @@ def test_violations_count_inside_of_what_is_stated_only(tmp_path, monkeypatch):
     assert done.returncode == 1 and "broken" in done.stdout and "first violation: cut in with bias x 10" in done.stdout
 
 
+def test_rotors_that_are_slow_under_the_firmwares_loop_are_flown(tmp_path):
+    """Its figures are no others than of the model's loop if the rotors' lag gets lost on the way."""
+    args = ["--faults", "corner", "--json", "--out"]
+    own, slow = (
+        json.loads(here(*FAST, *more, *args, str(tmp_path / name)).stdout)
+        for name, more in (("own", ()), ("slow", ("--rotor-lag-s", "0.06", "0.06")))
+    )
+    assert own["loop"] is None and slow["loop"] == {"rotors_s": [0.06, 0.06], "gains": [1.0, 1.0]}
+    assert own["inside"]["margins"] != slow["inside"]["margins"] and slow["inside"]["steps"] == 2000
+
+
 def test_arms_are_driven_behind_whole_shields(tmp_path):
     args = ["ur5e", "--workers", "1", "--steps", "1000", "--faults", "late", "--attackers", "whip", "--json"]
     result = json.loads(here("attack", *args, "--out", str(tmp_path)).stdout)
@@ -143,6 +154,8 @@ def test_it_is_rewarded_for_what_the_shield_must_prevent():
         (["crazyflie", "--steps", "0"], ["steps = 0"]),
         (["payload-lift", "--robots", "0"], ["robots = 0"]),
         (["g1", "--faults", "partition"], ["unknown fault 'partition'", "pushed"]),
+        (["panda", "--rotor-lag-s", "0.02", "0.06"], ["no rate loop of a panda is published"]),
+        (["crazyflie", "--rotor-lag-s", "0.06", "0.02"], ["rotor-lag-s"]),
         (["x500", "--train", "10"], ["--train is for crazyflie, not for x500"]),
     ],
 )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +16,14 @@ from phalanx.options import CHECKPOINT, Count, Counts, Json, OutFolder, check_ou
 
 if TYPE_CHECKING:
     from sim.attack.campaign import Campaign, Flight
+    from sim.attack.firmware import Loop
     from sim.attack.outcome import Outcome
 
 TEAMS = (1, 2, 4)
 LEARNED_TASK = "sim.attack.learned:BREAK"
 FUZZED = 2_400  # calls of one part
 Target = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ROBOT|TASK|FILE")]
+Ends = Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LEAST MOST", help_behavior_hint="")]
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavior_hint="")]
 
 
@@ -31,6 +34,8 @@ def attack(
     seed: int = 0,
     faults: Names = (),
     attackers: Names = (),
+    rotor_lag_s: Ends = None,
+    gains: Ends = None,
     train: Count = None,
     fuzz: Count = None,
     workers: Count = None,
@@ -53,6 +58,9 @@ def attack(
         seed: Decides starts, noise, delays and strengths. The same seed flies the same flights.
         faults: Only these, by name; all when none is given.
         attackers: Only these, by name; all when none is given.
+        rotor_lag_s: Drones fly by their firmware's rate loop and mixer, with rotors whose thrust settles with a time
+            constant, s, between these two; by their model's own loop when not given.
+        gains: Then factors on the gains that the firmware publishes, between these two; 1 when not given.
         train: Agent steps to train an attacker for, a policy of the project's own PPO that is rewarded for what the
             shield must prevent, behind the shield; it takes the place of the others. Crazyflie only.
         fuzz: Instead of flights, so many calls of the robot's shield with inputs of any type, shape and value, of a
@@ -76,6 +84,8 @@ def attack(
     from sim.attack.table import result_of
 
     cfg = _campaign(target, robots or TEAMS, steps, seed, faults, attackers)
+    if rotor_lag_s is not None:
+        cfg = replace(cfg, loop=_loop(cfg.robot, rotor_lag_s, gains or (1.0, 1.0)))
     folder = out_dir or fresh_folder(Path("runs/attack"))
     fly = None
     if train is not None:
@@ -107,7 +117,6 @@ def attack(
 
 def _learned(cfg: "Campaign", steps: int, folder: Path) -> "tuple[Campaign, Callable[[Flight], Outcome]]":
     """Train an attacker, or go on training it; the campaign in which it is the only one, and who flies that."""
-    from dataclasses import replace
     from functools import partial
 
     from policies.evaluation.learned_attack import LEARNED, fly_learned, register
@@ -176,6 +185,19 @@ def _campaign(
     return Campaign(
         robot, shield, tuple(robots), steps, seed, tuple(faults or known_faults), tuple(attackers or known_attackers)
     )
+
+
+def _loop(robot: str, rotor_lag_s: tuple[float, float], gains: tuple[float, float]) -> "Loop":
+    """ValueError for a range that is none, and for a robot whose firmware's rate loop is not published."""
+    from hardware import load_robot
+    from sim.attack.firmware import Loop
+
+    for name, (least, most), limit in (("rotor-lag-s", rotor_lag_s, 1.0), ("gains", gains, 10.0)):
+        check_range(name, least, 1e-3, limit)
+        check_range(name, most, least, limit)
+    loop = Loop(rotor_lag_s, gains)
+    loop.tick_s(load_robot(robot))
+    return loop
 
 
 def _robot_of(target: str) -> tuple[str, dict[str, Any]]:

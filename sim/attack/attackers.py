@@ -202,6 +202,19 @@ def pendulum(view: View) -> np.ndarray:
 
 
 @attacker("walls")
+def shake(view: View) -> np.ndarray:
+    """Down to the floor, then up with much or all thrust; roll and pitch rates change sides every 40 or 60 ms."""
+    high = view.memory.setdefault("high", view.high[0] * view.rng.choice([0.75, 1.0], (*view.shape, 1)))
+    return shaking(view, np.where(view.t_s % 4.0 < 2.0, view.low[0], high), 0.0)
+
+
+@attacker("walls")
+def shake_and_drop(view: View) -> np.ndarray:
+    """Up, then at the floor, while all rates change sides every 40 or 60 ms: what a mixer takes thrust for."""
+    return shaking(view, np.where(view.t_s % 3.0 < 1.2, view.high[0], view.low[0]), 1.0)
+
+
+@attacker("walls")
 def squeezer(view: View) -> np.ndarray:
     """Everybody into one corner, turning."""
     return turning(view, toward(view, lowest_corner(view), 25.0), -1.0)
@@ -263,6 +276,16 @@ def replay(view: View) -> np.ndarray:
 def lowest_corner(view: View) -> np.ndarray:
     """(3,) m, the corner of the fence at the ground."""
     return np.array([*view.params.geofence_high[:2], view.params.geofence_low[2]])
+
+
+def shaking(view: View, thrust: np.ndarray, yaw: float) -> np.ndarray:
+    """(W, N, 4) of `thrust` N, level, and then with roll, pitch and a share `yaw` of the yaw rate at their ends."""
+    period = round(view.t_s / 0.02)
+    every = view.memory.setdefault("every", view.rng.integers(2, 4, view.shape))
+    sign = view.memory.setdefault("sign", view.rng.choice([-1.0, 1.0], (*view.shape, 3)))
+    sides = sign * np.where(period // every % 2, 1.0, -1.0)[..., None]
+    rates = sides * view.high[1:] * [1.0, 1.0, yaw]
+    return np.concatenate([np.broadcast_to(thrust, (*view.shape, 1)), rates], axis=-1)
 
 
 def turning(view: View, asked: np.ndarray, share: float) -> np.ndarray:

@@ -22,6 +22,7 @@ from sim.attack.attackers import ATTACKERS, Attacker
 from sim.attack.drones import SECONDS, WORLDS
 from sim.attack.drones import flight as fly_drones
 from sim.attack.faults import FAULTS, HUMANOID_FAULTS, JOINT_FAULTS, Fault
+from sim.attack.firmware import Loop
 from sim.attack.humanoid_attackers import HUMANOID_ATTACKERS
 from sim.attack.humanoids import drive_humanoid
 from sim.attack.joint_attackers import JOINT_ATTACKERS
@@ -43,6 +44,7 @@ class Campaign:
     seed: int
     faults: tuple[str, ...]
     attackers: tuple[str, ...]
+    loop: Loop | None = None  # of drones: their firmware's rate loop; that of their model when not given
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def fly_one(cfg: Campaign, flight: Flight) -> Outcome:
         if not isinstance(params, ShieldParams):
             go = drive if spec.fixed_base else drive_humanoid
             return go(spec, params, flight.fault, flight.attacker, WORLDS * flight.robots, SECONDS, seed)
-        return fly_drones(spec, params, flight.fault, flight.attacker, flight.robots, seed)
+        return fly_drones(spec, params, flight.fault, flight.attacker, flight.robots, seed, cfg.loop)
     except Exception as error:
         what = (
             f"{flight.attacker}, {flight.fault}, {flight.robots} robots, seed {seed}: {type(error).__name__}: {error}"

@@ -12,6 +12,7 @@ from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 from sim.attack.attackers import ATTACKERS, Request, View, request_of
 from sim.attack.faults import FAULTS
+from sim.attack.firmware import Loop
 from sim.attack.outcome import Outcome
 from sim.attack.team import Team, random_starts
 
@@ -42,11 +43,22 @@ def limits_of(spec: RobotSpec, robots: int) -> Limits:
     return Limits(touch_m, PRESSED_M if robots > 1 else 0.0)
 
 
-def flight(spec: RobotSpec, params: ShieldParams, fault: str, attacker: str, robots: int, seed: int) -> Outcome:
-    """A team of `robots` in each of `WORLDS` worlds for `SECONDS`, all its policies under `attacker`, with `fault`."""
+def flight(
+    spec: RobotSpec,
+    params: ShieldParams,
+    fault: str,
+    attacker: str,
+    robots: int,
+    seed: int,
+    loop: Loop | None = None,
+) -> Outcome:
+    """A team of `robots` in each of `WORLDS` worlds for `SECONDS`, all its policies under `attacker`, with `fault`.
+
+    Under its model's own loop, or its firmware's, `loop`.
+    """
     rng = np.random.default_rng(seed)
     starts = free_starts(spec, params, (WORLDS, robots), rng)
-    team = Team(spec, starts, FAULTS[fault], rng)
+    team = Team(spec, starts, FAULTS[fault], rng, loop)
     shields = Shields(spec, params, starts.shape[:2])
     view = View(spec, params, rng, team.now)
     out = fly(team, view, partial(request_of, ATTACKERS[attacker]), shields, SECONDS)

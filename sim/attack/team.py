@@ -10,6 +10,7 @@ from hardware.rotation import multiply, rotate_inverse
 from hardware.spec import RobotSpec
 from hardware.types import Peers, RobotState
 from sim.attack.faults import Fault
+from sim.attack.firmware import Firmware, Loop
 from sim.scenes.scene import Members, compose_scene
 
 BLIND_FROM_S = 4.0
@@ -30,12 +31,19 @@ class Measured:
 class Team:
     """W worlds of N like robots, at rest in the air at first. What reaches a shield, and when, `fault` decides."""
 
-    def __init__(self, spec: RobotSpec, starts: np.ndarray, fault: Fault, rng: np.random.Generator):
-        """`starts` (W, N, 3) m."""
+    def __init__(
+        self,
+        spec: RobotSpec,
+        starts: np.ndarray,
+        fault: Fault,
+        rng: np.random.Generator,
+        loop: Loop | None = None,
+    ):
+        """`starts` (W, N, 3) m; robots fly by their model's own loop, or by their firmware's, `loop`."""
         assert spec.flight is not None
         self.fault, self.rng = fault, rng
         self.worlds, self.robots = shape = starts.shape[:2]
-        scene = compose_scene([Members(spec, self.robots)])
+        scene = compose_scene([Members(spec, self.robots)], loop.tick_s(spec) if loop else None)
         self._model, group = scene.model, scene.group
         rates = group.ctrl_index[:, 1:]
         # Lags of thrust and of the rates' set-points, and with the gains the other pole of the rate loop.
@@ -64,6 +72,7 @@ class Team:
         self.periods = 0
         self.now = self._measure()
         self._past = Measured(*(np.repeat(getattr(self.now, n)[None], REMEMBERED, axis=0) for n in Measured.__slots__))
+        self._firmware = loop and Firmware(loop, group, self._model, fault, self._strength[..., 0], rng)
         self._state_lag = np.full(shape, fault.state_late)
         self._message_lag = np.full((*shape, self.robots - 1), fault.message_late)
 
@@ -98,10 +107,12 @@ class Team:
         self.periods += 1
         seen = []
         for part in ((0, self._measured_after), (self._measured_after, self._ticks)):
-            for world, data in enumerate(self._datas):
-                old, new = (self._strength[world] * sent[world] for sent in (last, command))
-                for tick in range(*part):
-                    data.ctrl[self._ctrl] = new if tick >= self._delay[world] else old
+            for tick in range(*part):
+                target = np.where((tick >= self._delay)[:, None, None], command, last)
+                if self._firmware:
+                    self._firmware.push(self._datas, target)
+                for world, data in enumerate(self._datas):
+                    data.ctrl[self._ctrl] = self._strength[world] * target[world]
                     mujoco.mj_step(self._model, data)
             if part[0] == 0:
                 self.now = self._measure()
