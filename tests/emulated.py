@@ -9,16 +9,21 @@ from typing import Any
 
 
 class Emulated:
-    """`python -m devices.NAME OPTIONS`; a context manager."""
+    """`python -m devices.NAME OPTIONS`; a context manager. `address` is what it says first: a port, or a host."""
 
-    def __init__(self, name: str, *options: str):
-        command = [sys.executable, "-m", f"devices.{name}", *options]
+    def __init__(self, name: str, *options: str, python: str = sys.executable):
+        command = [python, "-m", f"devices.{name}", *options]
         here = Path(__file__).parent
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=here, env=_environment(here)
         )
         assert self._process.stdout is not None
-        self.port = int(self._process.stdout.readline())
+        self.address = self._process.stdout.readline().strip()
+
+    @property
+    def port(self) -> int:
+        """Of a device that is a port of this computer."""
+        return int(self.address)
 
     def order(self, **orders: Any) -> dict[str, Any]:
         """Set some of its attributes, such as loss=0.3; what it says of itself."""

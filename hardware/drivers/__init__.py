@@ -7,7 +7,10 @@ from hardware.plugins import PluginError, load_plugin
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
-DRIVERS = {"crazyflie": "hardware.drivers.crazyflie:CrazyflieDriver"}
+DRIVERS = {
+    "crazyflie": "hardware.drivers.crazyflie:CrazyflieDriver",
+    "franka": "hardware.drivers.franka:FrankaDriver",
+}
 
 
 class DriverError(ValueError):

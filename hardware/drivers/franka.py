@@ -1,0 +1,229 @@
+"""Driver of a Franka Research 3 with its hand: joint targets over the Franka Control Interface, by franky.
+
+`pip install "phalanx[franka]"`. The SDK's own thread closes a joint impedance loop at 1 kHz; this driver moves its
+reference at 250 Hz as the drive of the robot's specification would move the joint.
+"""
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+from hardware.drivers import DriverError
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand, DeviceStatus, RobotState
+
+PERIOD_S = 0.004  # of the driver's own thread
+HAND_S = 0.02  # between two looks at the hand
+LONGEST_STEP_S = 0.02  # of the reference, however long this thread did not run
+SILENT_S = 0.1  # without a target for so long the reference comes to rest
+ACCELERATION = 10.0  # rad/s^2, of the reference: the limit of every joint of an FR3 in Franka's documentation
+# Of Franka's example joint_impedance_control of libfranka: stable with the delay of its loop, as the specification's
+# gains, those of the robot's internal controller, are not.
+STIFFNESS = (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0)  # N m/rad
+DAMPING = (50.0, 50.0, 50.0, 50.0, 30.0, 25.0, 15.0)  # N m s/rad
+GRIPPER_STEP_M = 0.001  # targets of the finger that differ by less are one
+STOP_WITHIN_S = 3.0
+MODES = {
+    "Guiding": "guided by hand",
+    "Reflex": "reflex",
+    "UserStopped": "the user stop is pressed",
+    "AutomaticErrorRecovery": "recovers from an error",
+}
+
+
+class FrankaDriver:
+    """One arm with its hand. A thread moves the reference and listens; calls come from another one and do not wait.
+
+    But for `connect`, `arm`, which recovers from errors, and `stop`.
+    """
+
+    def __init__(self, spec: RobotSpec, host: str, realtime: bool = True):
+        """`host` is the address of the arm's control unit. Without `realtime` any kernel will do, as for a simulation.
+
+        DriverError for another robot.
+        """
+        if spec.name != "fr3":
+            raise DriverError(f"driver franka moves robots of the type fr3, not {spec.name!r}")
+        arm = spec.joints[:7]
+        self._host, self._realtime = host, realtime
+        self._low, self._high = np.array(spec.command_low), np.array(spec.command_high)
+        self._rate = np.array([joint.stiffness / joint.damping for joint in arm])  # 1/s, of the specification's drive
+        self._max_velocity = np.array([joint.max_velocity for joint in arm])
+        self._finger = spec.joints[-1]
+        self._finger_m, self._finger_asked = np.nan, np.inf
+        self._hand_asked = threading.Event()
+        self._sdk: Any = None
+        self._robot: Any = None
+        self._gripper: Any = None
+        self._motion: Any = None  # that moves the arm, None while it is not armed
+        self._fault = ""  # until somebody arms it again
+        self._mode = ""
+        self._lost = ""  # why the link is gone
+        self._state: tuple[float, RobotState] | None = None  # when it was measured (monotonic, s), and what
+        self._target = self._reference = self._velocity = np.zeros(7)
+        self._device_s = self._passed_s = 0.0  # the device's clock; how far it went since the state before
+        self._heard_s = -np.inf  # when the last target came
+        self._lock = threading.Lock()  # over the motion, its target and its reference
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=run, name="franka", daemon=True) for run in (self._run, self._run_hand)
+        ]
+
+    def connect(self) -> None:
+        """Open the links to arm and hand; DriverError in one line."""
+        try:
+            import franky
+        except ImportError as error:
+            raise DriverError(f'driver franka: {error}; install it by: pip install "phalanx[franka]"') from error
+        self._sdk = franky
+        enforced = franky.RealtimeConfig.Enforce if self._realtime else franky.RealtimeConfig.Ignore
+        try:
+            self._robot = franky.Robot(self._host, realtime_config=enforced)
+            self._gripper = franky.Gripper(self._host)
+            self._finger_m = 0.5 * self._gripper.width
+            self._listen()
+        except Exception as error:  # franky's exceptions have no base of their own
+            raise DriverError(f"Franka at {self._host}: {_in_one_line(error)}") from error
+        for thread in self._threads:
+            thread.start()
+
+    def arm(self) -> None:
+        """Recover from what stopped it, and hold the arm where it is."""
+        self._leave()
+        self._why()  # the SDK throws it into the next motion's face otherwise
+        try:
+            if self._robot.has_errors:
+                self._robot.recover_from_errors()
+            q = np.array(self._robot.state.q)
+            motion = self._sdk.JointImpedanceTrackingMotion(stiffness=STIFFNESS, damping=DAMPING)
+            motion.set_reference(self._sdk.JointReference(q=q))
+            self._robot.move(motion, asynchronous=True)
+        except Exception as error:
+            self._fault = _in_one_line(error)
+            return
+        with self._lock:
+            self._target, self._reference, self._velocity = q, q, np.zeros(7)
+            self._motion, self._fault = motion, ""
+
+    def disarm(self) -> None:
+        """End the control of the arm, damped; its brakes and its own controller hold it."""
+        self._leave()
+
+    def read(self) -> RobotState:
+        assert self._state is not None
+        measured_s, state = self._state
+        state.age = np.float32(max(0.0, time.monotonic() - measured_s))
+        return state
+
+    def read_status(self) -> DeviceStatus:
+        """What stopped the arm, until it is armed again, and what its own controller says."""
+        return DeviceStatus(self._motion is not None, self._lost or self._fault or self._mode)
+
+    def write(self, command: ActuatorCommand) -> ActuatorCommand:
+        target = np.clip(command.target, self._low, self._high)
+        with self._lock:
+            self._target, self._heard_s = target[:7].astype(float), time.monotonic()
+            armed = self._motion is not None
+        if armed and abs(target[7] - self._finger_asked) > GRIPPER_STEP_M:
+            self._finger_asked = float(target[7])
+            self._hand_asked.set()
+        return ActuatorCommand(target)
+
+    def stop(self) -> None:
+        """Bring the arm to rest, damped, and close the links."""
+        self._leave()
+        self._ended.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(STOP_WITHIN_S)
+        self._robot = self._gripper = None
+
+    def _leave(self) -> None:
+        """End the motion, if there is one, and wait until the arm is at rest."""
+        with self._lock:
+            motion, self._motion, self._finger_asked = self._motion, None, np.inf
+        if motion is None or self._robot is None:
+            return
+        try:
+            if self._robot.is_in_control:
+                self._robot.move(self._sdk.TorqueStopMotion(), asynchronous=True)
+            self._robot.join_motion(STOP_WITHIN_S)
+        except Exception as error:
+            self._fault = self._fault or _in_one_line(error)
+
+    def _run(self) -> None:
+        due_s = time.monotonic()
+        while not self._ended.is_set():
+            due_s = max(due_s + PERIOD_S, time.monotonic() - PERIOD_S)
+            self._ended.wait(max(0.0, due_s - time.monotonic()))
+            try:
+                self._listen()
+                self._move()
+            except Exception as error:  # of the network, mostly; this thread has to live on and say so
+                self._lost = f"link lost: {_in_one_line(error)}"
+
+    def _run_hand(self) -> None:
+        """What the hand is asked for, one movement after the other: each takes until it has ended."""
+        while not self._ended.is_set():
+            try:
+                if self._hand_asked.is_set():
+                    self._hand_asked.clear()
+                    self._gripper.move(2.0 * self._finger_asked, 2.0 * self._finger.max_velocity)
+                self._finger_m = 0.5 * self._gripper.width
+            except Exception as error:
+                self._lost = f"the hand: {_in_one_line(error)}"
+                return
+            self._ended.wait(HAND_S)
+
+    def _listen(self) -> None:
+        state, now_s = self._robot.state, time.monotonic()
+        zero = np.zeros(3, np.float32)
+        self._state = (
+            now_s,
+            RobotState(
+                joint_pos=np.array([*state.q, self._finger_m], np.float32),
+                joint_vel=np.array([*state.dq, 0.0], np.float32),
+                base_pos=zero,
+                base_quat=np.array([1.0, 0.0, 0.0, 0.0], np.float32),
+                base_lin_vel=zero,
+                base_ang_vel=zero,
+                age=np.float32(0.0),
+            ),
+        )
+        self._device_s, before_s = state.time.to_sec(), self._device_s
+        self._passed_s = min(max(0.0, self._device_s - before_s), LONGEST_STEP_S)
+        self._mode = MODES.get(state.robot_mode.name, "")
+        if self._mode and self._motion is not None:
+            with self._lock:
+                self._motion = None
+            self._fault = f"{self._mode}: {state.current_errors or state.last_motion_errors}"
+
+    def _move(self) -> None:
+        """The reference by what passed on the device's clock, as the specification's drive closes in on its target."""
+        with self._lock:
+            if self._motion is None:
+                return
+            if not self._robot.is_in_control:
+                self._motion, self._fault = None, f"control has ended: {self._why()}"
+                return
+            asked = np.clip(self._rate * (self._target - self._reference), -self._max_velocity, self._max_velocity)
+            if time.monotonic() > self._heard_s + SILENT_S:
+                asked = np.zeros(7)
+            step = ACCELERATION * self._passed_s
+            self._velocity = self._velocity + np.clip(asked - self._velocity, -step, step)
+            self._reference = self._reference + self._passed_s * self._velocity
+            self._motion.set_reference(self._sdk.JointReference(q=self._reference, dq=self._velocity))
+
+    def _why(self) -> str:
+        """What ended the last motion."""
+        try:
+            self._robot.join_motion(0.0)
+        except Exception as error:
+            return _in_one_line(error)
+        return "by somebody else"
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
