@@ -98,7 +98,7 @@ def test_it_is_armed_flown_to_a_point_turned_and_landed(device):
         fly(driver, (0.4, -0.3, 0.8), 1.0, yaw_rate=0.8)
         w, _, _, z = driver.read().base_quat
         assert 0.5 < 2.0 * np.arctan2(z, w) < 1.1, "it turns to its left"
-        assert np.percentile(ages, 10) < 0.02  # on a busy machine others are older
+        assert min(ages) < 0.02  # on a busy machine the others are older
     finally:
         driver.stop()
     landed = device.order()
