@@ -8,9 +8,7 @@ PYTEST = $(BIN)/python -m pytest --quiet --no-header
 PARALLEL := --dist=loadgroup --numprocesses
 BESIDE_LINT = $(MAKE) --no-print-directory --jobs=2 lint without-ros
 AGAIN := --last-failed --last-failed-no-failures none
-# Tests without ROS run meanwhile: what failed here is kept apart from what failed there
-REAL_TIME = $(PYTEST) -o cache_dir=.pytest_cache/in_real_time
-once_more = { echo "once more, one at a time:"; $(REAL_TIME) $(AGAIN) $(2) -m $(1); }
+in_real_time = { $(PYTEST) $(2) -m $(1) || { echo "once more, one at a time:"; $(PYTEST) $(AGAIN) $(3) -m $(1); }; }
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 # Tests start hundreds of processes: each would compile all that it imports again
 unexport PYTHONDONTWRITEBYTECODE
@@ -21,24 +19,21 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.installed
 	@$(BIN)/phalanx demo $(ARGS)
 
-# Robots in real time, two teams at a time, leave the cores idle for most of the time: what needs no wall clock takes
-# that, and lets them go first. Then, one after the other, what measures how punctual robots are or balances. Each of
-# the three ends with its own count. The quick demo is among them (tests/test_demo.py), so the whole way cannot break
-# unseen.
+# What needs no wall clock shares the cores; then robots in real time, two teams at a time; then,
+# one after the other, what measures how punctual they are. Each of the three ends with its own count.
+# The quick demo is among the latter (tests/test_demo.py), so the whole way cannot break unseen.
 # Robots in real time share the machine with whatever else it does: those that fail are tried once more, one at a
-# time and with nothing beside them. What failed first is printed; what fails again has failed.
-test: $(VENV)/.installed-dev
-	@$(REAL_TIME) $(PARALLEL) 2 -m "ros and not alone" & robots=$$!; \
-		$(BESIDE_LINT) MARKED="not ros" AFTER_OTHERS="nice -n 5"; status=$$?; \
-		wait $$robots || $(call once_more,"ros and not alone",$(PARALLEL) 1) || status=1; \
-		$(REAL_TIME) -m "ros and alone" || $(call once_more,"ros and alone") || status=1; \
-		exit $$status
+# time. What failed first is printed; what fails again has failed.
+test:
+	@$(BESIDE_LINT) MARKED="not ros"; status=$$?; \
+		$(call in_real_time,"ros and not alone",$(PARALLEL) 2,$(PARALLEL) 1) || status=1; \
+		$(call in_real_time,"ros and alone") && exit $$status
 
 quick:
 	@$(BESIDE_LINT) MARKED="not ros and not slow"
 
 without-ros: $(VENV)/.installed-dev
-	@$(AFTER_OTHERS) $(PYTEST) $(PARALLEL) logical --maxprocesses 4 -m "$(MARKED)"
+	@$(PYTEST) $(PARALLEL) logical --maxprocesses 4 -m "$(MARKED)"
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

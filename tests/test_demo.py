@@ -29,6 +29,7 @@ TEAM = {"success_rate", "collision_rate", "shielded_collision_rate", "min_separa
 
 @pytest.mark.slow
 @pytest.mark.ros
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 def test_the_quick_demo_passes_its_gates_and_leaves_what_it_promises(tmp_path):
     out = tmp_path / "demo"
