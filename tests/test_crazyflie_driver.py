@@ -139,6 +139,9 @@ def until(says, within_s: float = 3.0) -> str:
         ({"is_crashed": True, "is_armed": False}, "crashed: put it upright"),
         ({"is_locked": True, "is_armed": False}, "locked: restart it"),
         ({"sigma_m": 0.4}, "position known to 0.40 m only"),
+        ({"sigma_m": float("nan")}, "position known to nan m only"),
+        ({"loss": 1.0}, "says nothing of itself any more"),
+        ({"delay_s": 0.2}, "round trip takes"),
     ],
 )
 def test_a_device_that_takes_itself_back_says_why(device, order, fault):
@@ -149,7 +152,7 @@ def test_a_device_that_takes_itself_back_says_why(device, order, fault):
     if "refuses_arming" in order:
         driver.disarm()
     device.order(**order)
-    assert fault in until(driver.read_status)
+    assert fault in until(driver.read_status, 12.0)
     driver.stop()
 
 

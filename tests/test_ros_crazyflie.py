@@ -51,6 +51,10 @@ def test_a_crazyflie_flies_its_policy_behind_the_shield_and_lands(tmp_path):
         team.ask("cf1", "land")
         team.watch_until("cf1", lambda: team.authority("cf1") == "DISARMED", 12.0)
         team.watch_until("cf1", lambda: not device.order()["info"] & 0b10, 3.0)
+        team.ask("cf1", "estop")
+        for _ in range(10):
+            team.watch("cf1", 0.1)
+            assert not device.order()["info"] & 0b10, "a stop armed it"
         said = device.order()
     assert said["position"][2] < 0.03
     assert said["longest_gap_s"] < 0.5, "the firmware's watchdog would have levelled it"

@@ -95,6 +95,7 @@ def test_what_was_really_sent_is_published_and_recorded(tmp_path, monkeypatch):
         asked, stamp_ns = np.float32([5.0, 0.1, 0.2, 0.3]), time.time_ns()
         until, taken = time.monotonic() + patience(5.0), None
         while time.monotonic() < until:
+            publisher.publish(converter.write(ActuatorCommand(np.float32([np.nan, 0.0, 0.0, 0.0])), stamp_ns))
             publisher.publish(converter.write(ActuatorCommand(asked), stamp_ns))
             time.sleep(0.02)
             if taken is None and (taken := sent.take()) is not None:
@@ -163,6 +164,19 @@ def test_an_arm_behind_its_driver_tells_its_joints_and_is_stopped_in_silence(tmp
         while not log.exists() and time.monotonic() < until:
             time.sleep(0.05)
         assert log.exists(), "the driver went on with the last command"
+
+
+def test_a_fault_of_a_device_is_forgotten_with_who_said_it(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 0.02, 0.0]]) as team:
+        team.start("simulated_robots", "cf1/shield", armed=False)
+        stranger = team.node.create_publisher(DiagnosticArray, "/cf1/device", qos.LATCHED)
+        fault = KeyValue(key="fault", value="mine " * 1000)
+        stranger.publish(DiagnosticArray(status=[DiagnosticStatus(values=[fault])]))
+        team.watch("cf1", 0.5)
+        refused = team.asked("cf1", "arm")
+        assert "device: mine" in refused and len(refused) < 500
+        team.node.destroy_publisher(stranger)
+        team.ask("cf1", "arm")
 
 
 def test_a_driver_that_is_not_there_is_refused_in_one_line(tmp_path):

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import deque
-from math import sqrt
+from math import nan, sqrt
 from os import environ
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,10 @@ from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
 STATE_MS, HEALTH_MS = 10, 100  # periods of the two log blocks
 HEALTH = ("supervisor.info", "pm.vbat", "pm.batteryLevel", "kalman.varX", "kalman.varY", "kalman.varZ")
+SLOW_S = 0.1  # round trip beyond which commands come too late: with 100 ms each way it has been thrown to the floor
+SILENT_S = 1.0  # without news of its health
+LONGEST_WAY_S = 1.0  # a round trip that is said to be longer, or to end before it began, is not believed
+LONGEST_LANDING_S = 10.0
 ARM_WITHIN_S = 1.0
 SURE_M = 0.1  # standard deviation of each axis beyond which the estimated position is not one
 PREFLIGHT_MS = 60_000  # the firmware disarms what is armed and does not fly for so long; the most that it takes is 65 s
@@ -59,6 +63,8 @@ class CrazyflieDriver:
         self._lost = ""  # why the link is gone
         self._state: tuple[float, RobotState] | None = None  # when it was measured (monotonic, s), and what
         self._health: dict[str, float] = {}
+        self._trip_s = 0.0  # of the link, there and back
+        self._said_s = 0.0  # when that came (monotonic, s)
         self._asked_s: float | None = None  # when arming was asked for
         self._offsets: deque[tuple[float, float]] = deque()  # arrival s, arrival minus the device's clock s
         self._outbox = _Newest()
@@ -77,7 +83,8 @@ class CrazyflieDriver:
         connected = threading.Event()
 
         def lose(uri: str, error: str) -> None:
-            self._lost = f"link lost: {': '.join(error.splitlines()[:2])}"  # then comes a traceback
+            said = ": ".join(error.splitlines()[:2])  # then comes a traceback
+            self._lost = f"link lost: {said}; it comes back with a new deployment only"
             connected.set()
 
         cf.fully_connected.add_callback(lambda uri: connected.set())
@@ -118,6 +125,10 @@ class CrazyflieDriver:
     def read_status(self) -> DeviceStatus:
         """What its supervisor says, and whether it knows where it is."""
         is_armed, fault = bool(self._info & IS_ARMED), self._lost or self._fault(self._info)
+        if self._trip_s > SLOW_S:
+            fault = fault or f"the link's round trip takes {1e3 * self._trip_s:.0f} ms, {1e3 * SLOW_S:g} at most"
+        if time.monotonic() > self._said_s + SILENT_S:
+            fault = fault or "it says nothing of itself any more"
         if self._asked_s is not None and not is_armed and time.monotonic() > self._asked_s + ARM_WITHIN_S:
             fault = fault or "disarmed by itself, or by somebody else"
         return DeviceStatus(is_armed, fault)
@@ -139,7 +150,7 @@ class CrazyflieDriver:
         if cf is None or cf.link is None:
             return
         if self._state is not None and self._info & IS_FLYING:
-            takes_s = max(1.0, float(self._state[1].base_pos[2]) / LAND_M_S)
+            takes_s = min(max(1.0, float(self._state[1].base_pos[2]) / LAND_M_S), LONGEST_LANDING_S)
             cf.commander.send_notify_setpoint_stop()
             cf.high_level_commander.land(0.0, takes_s, yaw=None)
             until_s = time.monotonic() + takes_s + 3.0  # it is flying for two more seconds, as it says
@@ -159,8 +170,11 @@ class CrazyflieDriver:
                 return fault
         if not info & (CAN_BE_ARMED | IS_ARMED):
             return "its own checks before flight have not passed"
-        sigma_m = sqrt(max(0.0, max(self._health[f"kalman.var{axis}"] for axis in "XYZ")))
-        return f"position known to {sigma_m:.2f} m only, needs {SURE_M:g}" if not sigma_m <= SURE_M else ""
+        variances = [self._health[f"kalman.var{axis}"] for axis in "XYZ"]
+        if all(0.0 <= variance <= SURE_M**2 for variance in variances):
+            return ""
+        known_m = sqrt(worst) if (worst := max(variances)) > 0.0 else nan
+        return f"position known to {known_m:.2f} m only, needs {SURE_M:g}"
 
     def _log(self, name: str, variables: tuple[str, ...], period_ms: int, heard: Any) -> None:
         from cflib.crazyflie.log import LogConfig
@@ -178,9 +192,10 @@ class CrazyflieDriver:
 
         now_s = time.monotonic()
         late_s = self._later_than_the_fastest(now_s, device_ms * 1e-3)
-        on_the_way_s = 0.5e-3 * self._cf.link_statistics.latency.latency if self._cf else 0.0  # half of a round trip
+        trip_s = 1e-3 * self._cf.link_statistics.latency.latency if self._cf else 0.0
+        self._trip_s = trip_s if 0.0 < trip_s < LONGEST_WAY_S else 0.0
         quat = decompress_quaternion(values["stateEstimateZ.quat"])
-        self._state = now_s - late_s - on_the_way_s, state_of(values, quat, 0.0)
+        self._state = now_s - late_s - 0.5 * self._trip_s, state_of(values, quat, 0.0)
 
     def _later_than_the_fastest(self, now_s: float, device_s: float) -> float:
         """By how much longer this packet took than the fastest of the last seconds, s."""
@@ -195,7 +210,7 @@ class CrazyflieDriver:
         return offset_s - offsets[0][1]
 
     def _hear_health(self, _: int, values: dict[str, float], __: Any) -> None:
-        self._health = values
+        self._health, self._said_s = values, time.monotonic()
 
     def _wait_for_a_state(self) -> None:
         until_s = time.monotonic() + self._connect_s

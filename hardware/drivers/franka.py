@@ -97,6 +97,8 @@ class FrankaDriver:
             if self._robot.has_errors:
                 self._robot.recover_from_errors()
             q = np.array(self._robot.state.q)
+            if not np.isfinite(q).all():
+                raise DriverError("joint positions are not finite")
             motion = self._sdk.JointImpedanceTrackingMotion(stiffness=STIFFNESS, damping=DAMPING)
             motion.set_reference(self._sdk.JointReference(q=q))
             self._robot.move(motion, asynchronous=True)
@@ -105,7 +107,7 @@ class FrankaDriver:
             return
         with self._lock:
             self._target, self._reference, self._velocity = q, q, np.zeros(7)
-            self._motion, self._fault = motion, ""
+            self._motion, self._fault, self._lost = motion, "", ""
 
     def disarm(self) -> None:
         """End the control of the arm, damped; its brakes and its own controller hold it."""
@@ -174,11 +176,14 @@ class FrankaDriver:
                 self._finger_m = 0.5 * self._gripper.width
             except Exception as error:
                 self._lost = f"the hand: {_in_one_line(error)}"
-                return
             self._ended.wait(HAND_S)
 
     def _listen(self) -> None:
         state, now_s = self._robot.state, time.monotonic()
+        self._device_s, before_s = state.time.to_sec(), self._device_s
+        if self._state is not None and self._device_s == before_s:  # the same one again: it grows old
+            self._passed_s = 0.0
+            return
         zero = np.zeros(3, np.float32)
         self._state = (
             now_s,
@@ -192,7 +197,6 @@ class FrankaDriver:
                 age=np.float32(0.0),
             ),
         )
-        self._device_s, before_s = state.time.to_sec(), self._device_s
         self._passed_s = min(max(0.0, self._device_s - before_s), LONGEST_STEP_S)
         self._mode = MODES.get(state.robot_mode.name, "")
         if self._mode and self._motion is not None:

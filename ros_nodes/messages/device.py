@@ -11,6 +11,7 @@ from ros_nodes.messages.diagnostics import value_of
 TOPIC = "device"
 ARMED, FAULT = "armed", "fault"
 EVERY_NS = 1_000_000_000
+LONGEST = 200  # characters of a fault
 
 
 class DevicePublisher:
@@ -42,22 +43,19 @@ class DevicePublisher:
 
 
 class DeviceTopic:
-    """The newest of it; believed while one node publishes it."""
+    """The newest of it, from the one node that publishes it; forgotten with that node."""
 
     def __init__(self, node: ManagedNode):
         self._mailbox = node.subscribe(DiagnosticArray, TOPIC, qos.LATCHED)
-        self._fault = ""
+        self._publishers, self._fault = 0, ""
 
     def hear(self) -> str:
         """Why the device does not obey, or must not be armed; empty for none, and where no driver says anything."""
-        publishers, taken = self._mailbox.publishers, self._mailbox.take()
-        if taken is not None and publishers == 1:
-            fault = value_of(FAULT, taken[0])
+        before, self._publishers = self._publishers, self._mailbox.publishers
+        taken = self._mailbox.take()
+        if not self._publishers:
+            self._fault = ""
+        elif taken is not None and max(before, self._publishers) == 1:  # else whose it was is not known
+            fault = value_of(FAULT, taken[0])[:LONGEST]
             self._fault = f"device: {fault}" if fault else ""
         return self._fault
-
-    def missing(self) -> list[str]:
-        """What keeps the robot from being armed."""
-        doubled = self._mailbox.publishers > 1
-        found = self.hear()
-        return [f"{TOPIC} has {self._mailbox.publishers} publishers where one is due"] * doubled + [found] * bool(found)

@@ -7,6 +7,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from hardware.types import Peers
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.messages import qos
+from ros_nodes.messages.device import TOPIC as DEVICE
 from ros_nodes.messages.diagnostics import FINGERPRINT, POLICY_STATUS, WAITS, value_of
 
 
@@ -35,7 +36,7 @@ class PreArm:
         """What keeps the robot from being armed now."""
         self.hear()
         found = [self._publishers(topic, 1) for topic in self._sources]
-        found.append(self._publishers("requested", 0))
+        found += [self._publishers(topic, 0) for topic in ("requested", DEVICE)]
         found += [self._publishers(topic, 1) for topic in ("command", "status")]  # its own shield
         never = [name for name, heard in zip(self._peers, peers.valid, strict=True) if not heard]
         silent = [n for n, age in zip(self._peers, peers.age, strict=True) if n not in never and age > self._silent_s]
@@ -45,8 +46,8 @@ class PreArm:
         return [reason for reason in found if reason]
 
     def strangers(self) -> str:
-        """Why no request may be obeyed in flight: somebody else publishes them, or what the robot measures."""
-        topics = ("requested", *self._sources)
+        """Why no request may be obeyed in flight: somebody else publishes them, measurements, or device faults."""
+        topics = ("requested", DEVICE, *self._sources)
         doubled = [reason for topic in topics if (reason := self._publishers(topic, 0))]
         return f"{'; '.join(doubled)}: no request is obeyed" if doubled else ""
 
@@ -58,7 +59,7 @@ class PreArm:
     def _policy(self) -> str:
         if not self._fingerprint:
             return ""
-        if self._policy_status is None:
+        if self._policy_status is None or not self._policy_topic.publishers:
             return "no status of the policy"
         if waits := value_of(WAITS, self._policy_status):
             return f"the policy: {waits}"

@@ -113,7 +113,7 @@ class ShieldInputs:
             *self._pre_arm.missing(self._peers.peers),
             *self._around.missing(),
             *self._battery.missing(),
-            *self._device.missing(),
+            *filter(None, [self._device.hear()]),
             *clocks,
         ]
 

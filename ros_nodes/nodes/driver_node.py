@@ -7,6 +7,7 @@ import json
 import threading
 from dataclasses import replace
 
+import numpy as np
 from sensor_msgs.msg import JointState
 
 from deploy.shield.authority import State
@@ -108,17 +109,21 @@ class DriverNode(ThreadNode):
                     self.get_logger().error(f"{self._name}: {status.fault}")
 
     def _follow_shield(self, driver: Driver) -> bool:
-        """Arm and disarm the device with the shield; True where it was armed now."""
+        """Arm and disarm the device with the shield; True where it was armed now.
+
+        A person arms it: never a stop, nor a driver that began while its shield had the robot.
+        """
         said = self._shield.take()
-        is_armed = self._is_armed if said is None else said.state not in SILENT
-        if is_armed is self._is_armed:
+        if said is None or said.state == State.STOPPED.name:
             return False
-        self._is_armed = is_armed
-        if is_armed:
-            driver.arm()
-        else:
+        before, self._is_armed = self._is_armed, said.state not in SILENT
+        if self._is_armed is before:
+            return False
+        if not self._is_armed:
             driver.disarm()
-        return bool(is_armed)
+        elif before is False:
+            driver.arm()
+        return self._is_armed
 
     def _obey(self, driver: Driver) -> bool:
         """Pass the newest command on; garbage, and what a stranger says, counts as silence."""
@@ -127,6 +132,8 @@ class DriverNode(ThreadNode):
             try:
                 command, stamp_ns = self._converter.read(taken[0])
                 self._measurements.refuse(stamp_ns, self._commands.publishers)
+                if not np.isfinite(command.target).all():
+                    raise MessageError("command has numbers that are not finite")
             except MessageError as error:
                 self.get_logger().warning(str(error), throttle_duration_sec=1.0)
             else:
