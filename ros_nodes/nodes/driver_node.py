@@ -30,6 +30,7 @@ from ros_nodes.messages.transforms import declare_tf_hz, make_transforms
 
 NS = 1_000_000_000
 SILENT = (State.DISARMED.name, State.FAULT.name)  # in which a shield may have nothing to say
+OBEYED = tuple(state.name for state in (State.ARMED, State.STARTING, State.POLICY, State.LANDING))
 
 
 class DriverNode(ThreadNode):
@@ -114,7 +115,7 @@ class DriverNode(ThreadNode):
         A person arms it: never a stop, nor a driver that began while its shield had the robot.
         """
         said = self._shield.take()
-        if said is None or said.state == State.STOPPED.name:
+        if said is None or said.state not in (*SILENT, *OBEYED):
             return False
         before, self._is_armed = self._is_armed, said.state not in SILENT
         if self._is_armed is before:
