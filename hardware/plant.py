@@ -11,7 +11,7 @@ from hardware.spec import FlightModel, RobotSpec
 JOINT_QUANTITIES = ("home", "stiffness", "damping", "max_effort", "max_velocity", "armature", "friction")  # see Joint
 GAINS = ("proportional", "integral", "derivative")  # of a RateLoop
 PARTS = {0: (), 2: ("first", "second"), 3: ("roll", "pitch", "yaw")}  # of a tuple of so many numbers
-FOLLOW = ("hover_thrust_n", "max_tilt_rad")  # of a FlightModel, from mass and full thrust: they vary with these
+FOLLOW = ("hover_thrust_n", "max_tilt_rad", "turn_lag_s")  # of a FlightModel, from mass, full thrust and rate loop
 DELAYS = ("actuator_delay_s", "sensor_delay_s", "network_delay_s")
 
 

@@ -71,7 +71,8 @@ class FlightModel:
 
     hover_thrust_n: float  # collective thrust that carries the nominal mass, N
     rotor_time_constant_s: float  # first-order lag of rotor thrust, s
-    rate_time_constant_s: float  # each of the two equal poles of the closed body-rate loop, s
+    rate_time_constant_s: float  # each of the two equal poles of the closed body-rate loop of the robot's model, s
+    turn_lag_s: float  # by how much a turn lags behind its commanded rates under the firmware's loop, s
     max_tilt_rad: float  # largest tilt that leaves thrust to hold height, rad
     rotors_xy_m: tuple[
         tuple[float, float], ...

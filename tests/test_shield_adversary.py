@@ -36,7 +36,7 @@ def test_without_the_shield_the_same_adversaries_do_touch():
 @pytest.mark.slow
 def test_a_weaker_filter_is_found_out():
     weak = filtered_with(replace(PARAMS, separation_m=0.8 * PARAMS.separation_m, buffer_m=0.0, brake_accel=8.0))
-    assert attacked(PARAMS, REQUESTS, "corner", 4, 4.0, weak).violations > 0
+    assert attacked(PARAMS, REQUESTS, "corner", 4, 8.0, weak).violations > 0
 
 
 @pytest.mark.slow

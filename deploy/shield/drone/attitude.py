@@ -5,12 +5,12 @@ is its nine columns, row by row.
 """
 
 from collections.abc import Sequence
-from math import exp
+from math import sqrt
 
-from deploy.shield.arrays import at_least, functions
+from deploy.shield.arrays import at_least, at_most, functions
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
-from hardware.spec import GRAVITY, FlightModel
+from hardware.spec import GRAVITY, FlightModel, RobotSpec
 from hardware.types import Array
 
 Columns = Sequence[Array]
@@ -53,15 +53,42 @@ def turn_matrix(turn: Columns) -> Columns:
     return rotation_matrix((f.cos(half), gain * x, gain * y, gain * z))
 
 
-@kept
 def rate_authority_s(params: ShieldParams, flight: FlightModel) -> float:
-    """Seconds of a commanded body rate that are angle after the look-ahead; the measured rate supplies the rest.
+    """Seconds of a commanded body rate that are angle after the look-ahead; the measured rate supplies the rest."""
+    return params.lookahead_s - params.command_delay_s - flight.turn_lag_s
 
-    Integral of the step response of 1 / (T s + 1)^2 over the look-ahead without its dead time.
+
+def spared_rate(params: ShieldParams, spec: RobotSpec, thrust: Array) -> Array:
+    """Roll and pitch rates together, rad/s, that leave the mixer room for `thrust` N of a robot at rest.
+
+    Of more than the steepest climb needs where thrust grows with the square of a rotor's signal only: there rates that
+    change sides also add to it.
     """
-    lag = flight.rate_time_constant_s
-    span = params.lookahead_s - params.command_delay_s
-    return span - 2 * lag + (2 * lag + span) * exp(-span / lag)
+    full_n, offset, exponent, signal_s = _mixer(spec)
+    if exponent == 1.0:
+        thrust = at_most(thrust, spec.mass_kg * (GRAVITY + params.max_climb_accel))
+    signal = (at_most(at_least(thrust / full_n, 0.0), 1.0) ** (1.0 / exponent) - offset) / (1.0 - offset)
+    return at_most(at_least(1.0 - signal, 0.0) / signal_s, params.kept_rate)
+
+
+@kept
+def _mixer(spec: RobotSpec) -> tuple[float, float, float, float]:
+    """Full thrust N, offset and exponent of the rotors' curve, and what a rate about a diagonal takes of their signal.
+
+    The last one in s/rad; without a published loop it is next to nothing.
+    """
+    loop = spec.flight and spec.flight.rate_loop
+    if loop is None:
+        return spec.command_high[0], 0.0, 1.0, 1e-9
+    of_rate = max(share * gain for share, gain in zip(loop.shares[:2], loop.proportional[:2], strict=True))
+    return spec.command_high[0], *loop.curve, sqrt(2.0) * of_rate
+
+
+def shortened(rates: Columns, most: Array) -> Columns:
+    """Rates (3) with roll and pitch together not above `most`; yaw stays."""
+    x, y, z = rates
+    share = at_most(most / functions(x).sqrt(x * x + y * y + 1e-12), 1.0)
+    return x * share, y * share, z
 
 
 def predicted_turn(params: ShieldParams, flight: FlightModel, rate: Columns, command: Columns, age: Array) -> Columns:

@@ -36,6 +36,8 @@ from deploy.shield.drone.attitude import (
     rotated,
     rotated_back,
     rotation_matrix,
+    shortened,
+    spared_rate,
     thrust_axis,
     turn_matrix,
 )
@@ -46,11 +48,13 @@ from deploy.shield.kept import kept
 from deploy.shield.qp.batched import solve_batch
 from deploy.shield.qp.single import solve_one
 from deploy.shield.types import Context, FilterInfo
-from hardware.spec import RobotSpec
-from hardware.types import Array, RobotState
+from hardware.spec import GRAVITY, RobotSpec
+from hardware.types import Array
 
 ROW_TOL = 1e-6  # m/s^2, by which a request may exceed a row and still count as allowed
 FALLBACK_STEPS = 12  # of gradient descent; more change the fallback by less than the noise of a measurement
+UPRIGHT = 0.5  # cosine of the tilt, 60 degrees
+OVERTURNED_RATE = 1e3  # rad/s, no limit beyond the channels' own
 _TO_THE_RIGHT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
@@ -74,30 +78,34 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     rows, bound = rows_ahead(xp, params, pos, vel, context, counts)
     level = (flight.hover_thrust_n, 0.0, 0.0, 0.0)
     request = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]
-    turn = turn_matrix(predicted_turn(params, flight, columns(state.base_ang_vel), request[1:], double(state.age)))
-    wanted = join(acceleration_of(spec.mass_kg, request[0], rotated(rot, thrust_axis(turn))))
+    rate, age = columns(state.base_ang_vel), double(state.age)
+    wanted = _leads_to(params, spec, rot, rate, age, request)
     excess = dot(rows, wanted[..., None, :]) - bound
     allowed = finite & (greatest(excess) <= ROW_TOL)
     margin = least_margin(xp, params, state.base_pos, context.peers)
     if allowed.ndim == 0:
         if allowed:
             return clamped, FilterInfo(margin, np.zeros(bound.shape, dtype=bool), np.True_, np.float64(0.0))
+        request = _flyable(params, spec, request)
+        aim = _leads_to(params, spec, rot, rate, age, request)
         push = tie_break(xp, params, rows, excess, context.peers.pos.shape[-2])
-        accel, feasible, active = _solve_one(params, vel, rows, bound, wanted + push, counts)
-        sent = _command(xp, params, spec, state, rot, request, accel).astype(target.dtype)
+        accel, feasible, active = _solve_one(params, vel, rows, bound, aim + push, counts)
+        sent = _command(xp, params, spec, rot, rate, age, request, accel).astype(target.dtype)
         return sent, FilterInfo(margin, active, feasible, norm(xp, accel - wanted))
     info = FilterInfo(margin, xp.zeros_like(excess, dtype=xp.bool), xp.ones_like(allowed), xp.zeros_like(bound[..., 0]))
     if bool(allowed.all()):
         return clamped, info
     part = ~allowed
+    rot, rate, request = ([column[part] for column in value] for value in (rot, rate, request))
+    request, age = _flyable(params, spec, request), age[part]
+    aim = _leads_to(params, spec, rot, rate, age, request)
     push = tie_break(xp, params, rows[part], excess[part], context.peers.pos.shape[-2])
     accel, info.feasible[part], info.active[part] = _solve_many(
-        xp, params, vel[part], rows[part], bound[part], wanted[part] + push, counts
+        xp, params, vel[part], rows[part], bound[part], aim + push, counts
     )
     info.intervention[part] = norm(xp, accel - wanted[part])
     sent = xp.asarray(clamped, copy=True)
-    rot, request = ([column[part] for column in value] for value in (rot, request))
-    sent[part] = xp.astype(_command(xp, params, spec, state, rot, request, accel, part), target.dtype)
+    sent[part] = xp.astype(_command(xp, params, spec, rot, rate, age, request, accel), target.dtype)
     return sent, info
 
 
@@ -137,17 +145,36 @@ def fallback_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Arr
     return accel
 
 
+def _leads_to(
+    params: ShieldParams, spec: RobotSpec, rot: Columns, rate: Columns, age: Array, request: Columns
+) -> Array:
+    """Acceleration (..., 3) m/s^2, world, that a request leads to after the look-ahead."""
+    assert spec.flight is not None
+    turn = turn_matrix(predicted_turn(params, spec.flight, rate, request[1:], age))
+    return join(acceleration_of(spec.mass_kg, request[0], rotated(rot, thrust_axis(turn))))
+
+
+def _flyable(params: ShieldParams, spec: RobotSpec, request: Columns) -> Columns:
+    """A request that has to be changed: with rates that its thrust leaves room for, and no more thrust than may be.
+
+    Rates that change sides would take the thrust that a climb needs.
+    """
+    thrust, *rates = request
+    rates = shortened(rates, spared_rate(params, spec, thrust))
+    return at_most(thrust, spec.mass_kg * (GRAVITY + params.max_climb_accel)), *rates
+
+
 def _command(
     xp: Any,
     params: ShieldParams,
     spec: RobotSpec,
-    state: RobotState,
     rot: Columns,
+    rate: Columns,
+    age: Array,
     request: Columns,
     accel: Array,
-    part: Any = ...,
 ) -> Array:
-    """The request, changed so that `accel` (..., 3) results after the look-ahead; of the robots `part` of `state`.
+    """The request, changed so that `accel` (..., 3) results after the look-ahead.
 
     Without its yaw: in a body that turns, a tilt that is asked for now is one to another side then. The thrust is the
     part of the wanted one along the axis that the rates which are sent lead to: under the request's own ones the axis
@@ -156,15 +183,16 @@ def _command(
     assert spec.flight is not None
     authority = rate_authority_s(params, spec.flight)
     level = (request[1], request[2], 0.0 * request[3])
-    rate, age = columns(state.base_ang_vel[part]), double(state.age[part])
     turn = turn_matrix(predicted_turn(params, spec.flight, rate, level, age))
     lift = rotated_back(turn, rotated_back(rot, lift_of(columns(accel))))
     missing, _ = missing_turn(lift)
-    rates = [rate + angle / authority for rate, angle in zip(level, missing, strict=True)]
+    # One that turns over levels as fast as it can: nothing near that tilt is ever asked for.
+    most = choose(rot[8] > UPRIGHT, params.max_rate + 0.0 * rot[8], OVERTURNED_RATE)
+    rates = shortened([rate + angle / authority for rate, angle in zip(level, missing, strict=True)], most)
     sent = _clamped(spec, [spec.mass_kg * lift[2], *rates])[1:]
     done = turn_matrix([authority * (rate - asked) for rate, asked in zip(sent, level, strict=True)])
     lift = rotated_back(done, lift)
-    return join(_clamped(spec, [spec.mass_kg * lift[2], *rates]))
+    return join(_clamped(spec, [spec.mass_kg * lift[2], *sent]))
 
 
 def _solve_many(

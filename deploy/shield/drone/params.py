@@ -21,6 +21,7 @@ from hardware.spec import GRAVITY, RobotSpec
 FRESH_S = 0.03  # up to this age a message counts as what a peer does now; see `drone.guarantee`
 AboveFresh = Annotated[float, Meta(gt=FRESH_S)]
 THRUST_ERROR = 0.1  # share by which thrust over mass may differ from the nominal one
+COMMAND_DELAY_S = 0.02  # as `drone.guarantee` assumes it
 MIN_SIDE_M = 0.6  # of a geofence: below, its faces leave no room between their braking distances
 
 
@@ -47,10 +48,12 @@ class ShieldParams(SupervisionParams):
     # The road from a command to an acceleration.
     latency_s: Positive  # s, states are predicted this far before the rows are written
     lookahead_s: Positive  # s, a command is assessed by the attitude that it leads to after this time
-    command_delay_s: NotNegative = 0.02  # s, transport part of latency and look-ahead, in which the body keeps its rate
+    command_delay_s: NotNegative = COMMAND_DELAY_S  # s, transport part of both, in which the body keeps its rate
 
     # The robot's own envelope.
     max_tilt_rad: Positive
+    max_rate: Positive = 3.0  # rad/s, of roll and pitch together, that the filter itself asks for
+    kept_rate: Positive = 2.5  # rad/s, the same, of a request that has to be changed
     max_climb_accel: Positive  # m/s^2
     max_descent_accel: Positive = 4.0  # m/s^2
     max_speed: Positive = 2.5  # m/s
@@ -119,9 +122,9 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         # No part of it meets the ground at any tilt: one that stands high on its legs trips over them in flight.
         "geofence_low": (-3.0, -3.0, max(0.1, ceil(100.0 * keep_off_m) / 100.0)),
         "latency_s": lag + 0.03,
-        # It decides the attitude gain, 11.7 1/s for a Crazyflie: a shorter one circles at the delays of `guarantee`,
-        # see tests/test_shield_attitude.py.
-        "lookahead_s": lag + 0.08,
+        # It decides the attitude gain, 8.7 1/s: a shorter one circles at the delays of `guarantee`, see
+        # tests/test_shield_attitude.py.
+        "lookahead_s": COMMAND_DELAY_S + flight.turn_lag_s + 0.115,
         "max_tilt_rad": tilt,
         "max_climb_accel": climb,
         "fence_brake_accel": climb,

@@ -66,6 +66,7 @@ SPEC = RobotSpec(
         hover_thrust_n=HOVER_THRUST_N,
         rotor_time_constant_s=ROTOR_TIME_CONSTANT_S,
         rate_time_constant_s=2 * ROTOR_TIME_CONSTANT_S,
+        turn_lag_s=0.021,
         rotors_xy_m=tuple((x, y) for x in (ROTOR_ARM_M, -ROTOR_ARM_M) for y in (ROTOR_ARM_M, -ROTOR_ARM_M)),
         propeller_radius_m=PROPELLER_RADIUS_M,
         rate_loop=RATE_LOOP,
@@ -79,6 +80,7 @@ SPEC = RobotSpec(
         "torque limits": f"{_DRONE_MODELS}: thrust range, arm and thrust2torque = 0.00593893 m; see crazyflie.xml",
         "drag": f"{_DRONE_MODELS}: drag_matrix",
         "rate time constant": "critically damped rate loop through the rotor lag: both poles at 1 / (2 tau)",
+        "turn lag": "of the published rate loop, linear at hover, whatever the rotors' lag",
         "rate limits": "crazyflie-firmware default rate limit 720 deg/s, halved for a policy",
         "endurance": "Bitcraze, data sheet of the Crazyflie 2.1 Brushless (114993410), version 3: 10 minutes of flight "
         "with its stock battery, 350 mAh",

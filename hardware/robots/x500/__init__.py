@@ -69,6 +69,7 @@ SPEC = RobotSpec(
         hover_thrust_n=HOVER_THRUST_N,
         rotor_time_constant_s=ROTOR_TIME_CONSTANT_S,
         rate_time_constant_s=2 * ROTOR_TIME_CONSTANT_S,
+        turn_lag_s=0.043,
         rotors_xy_m=tuple((x, y) for x in (ROTOR_ARM_M, -ROTOR_ARM_M) for y in (ROTOR_ARM_M, -ROTOR_ARM_M)),
         propeller_radius_m=PROPELLER_RADIUS_M,
         rate_loop=RATE_LOOP,
@@ -82,6 +83,7 @@ SPEC = RobotSpec(
         "torque limits": f"{_PX4_ROTOR}: thrust range, arm and momentConstant = 0.016 m; see x500.xml",
         "drag": f"{_PX4_ROTOR}: rotorDragCoefficient at the hover speed of four rotors, none along the rotor axes",
         "rate time constant": "critically damped rate loop through the rotor lag: both poles at 1 / (2 tau)",
+        "turn lag": "of the published rate loop, linear at hover, whatever the rotors' lag",
         "rate limits": "PX4 parameters: MC_ROLLRATE_MAX, MC_PITCHRATE_MAX 220 deg/s, MPC_YAWRAUTO_MAX 60 deg/s",
         "endurance": "Holybro, https://holybro.com/products/x500-v2-kits: about 18 minutes of hover with no additional "
         "payload, tested with a battery of 5000 mAh",
