@@ -77,7 +77,7 @@ def _mixer(spec: RobotSpec) -> tuple[float, float, float, float]:
 
     The last one in s/rad; without a published loop it is next to nothing.
     """
-    loop = spec.flight and spec.flight.rate_loop
+    loop = None if spec.flight is None else spec.flight.rate_loop
     if loop is None:
         return spec.command_high[0], 0.0, 1.0, 1e-9
     of_rate = max(share * gain for share, gain in zip(loop.shares[:2], loop.proportional[:2], strict=True))

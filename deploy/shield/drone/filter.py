@@ -77,7 +77,7 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     counts = row_counts(context)
     rows, bound = rows_ahead(xp, params, pos, vel, context, counts)
     level = (flight.hover_thrust_n, 0.0, 0.0, 0.0)
-    request = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]
+    request: Columns = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]
     rate, age = columns(state.base_ang_vel), double(state.age)
     wanted = _leads_to(params, spec, rot, rate, age, request)
     excess = dot(rows, wanted[..., None, :]) - bound
@@ -159,8 +159,8 @@ def _flyable(params: ShieldParams, spec: RobotSpec, request: Columns) -> Columns
 
     Rates that change sides would take the thrust that a climb needs.
     """
-    thrust, *rates = request
-    rates = shortened(rates, spared_rate(params, spec, thrust))
+    thrust, *asked = request
+    rates = shortened(asked, spared_rate(params, spec, thrust))
     return at_most(thrust, spec.mass_kg * (GRAVITY + params.max_climb_accel)), *rates
 
 
