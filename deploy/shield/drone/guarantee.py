@@ -127,8 +127,8 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
             "a climb from near its floor with full thrust, whose roll and pitch rates change sides every 40 to 60 ms",
             "with all bounds at once it stayed in its fence"
             if measured
-            else "with all bounds at once it left its ceiling in 37 of 336 flights, by up to 15 mm, under a shield that "
-            "turned it more quickly; not flown so often since: open",
+            else "with all bounds at once it left its ceiling in 37 of 336 flights, by up to 15 mm, under a shield "
+            "that turned it more quickly; not flown so often since: open",
         ),
         (
             "obstacles in its way down",
