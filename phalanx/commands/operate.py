@@ -27,6 +27,7 @@ def operate(
     """
     import numpy as np
 
+    from ros_nodes.lifecycle.processes import end_process
     from ros_nodes.mission.mission import is_name
     from ros_nodes.mission.operate import ask, robots_of, send_goal
 
@@ -45,4 +46,4 @@ def operate(
     answers = ask(what, robots, domain) if at is None else send_goal(robots, np.array(at), domain)
     for robot, refused in answers.items():
         (err if refused else out).print(f"{robot}: {refused or what}", markup=False)
-    return 1 if any(answers.values()) else 0
+    end_process(1 if any(answers.values()) else 0)

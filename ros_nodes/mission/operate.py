@@ -1,8 +1,11 @@
-"""One order of a person to robots of a ROS domain, from outside of their programs."""
+"""One order of a person to robots of a ROS domain, from outside of their programs.
+
+For a process that does nothing else, and ends by `end_process`.
+"""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
@@ -19,62 +22,59 @@ FIND_S = 3.0  # for robots that there are
 SETTLE_S = 0.7  # without anybody new: all are found
 ANSWER_S = 5.0
 KEEP_S = 0.5  # a goal is on its way, and what the policy says to it
+_LEFT_OPEN = ExitStack()
 
 
 def robots_of(domain: int | None) -> tuple[str, ...]:
     """Names of the robots of `domain` that can be asked."""
-    with _node((), domain) as (node, executor):
-        found: set[str] = set()
-        until_s = new_s = time.monotonic() + FIND_S
-        while time.monotonic() < min(until_s, new_s):
-            executor.spin_once(timeout_sec=0.05)
-            names = {name.removesuffix(STATUS)[1:] for name, _ in node.get_service_names_and_types() if STATUS in name}
-            if names - found:
-                found, new_s = names, time.monotonic() + SETTLE_S
-        return tuple(sorted(found))
+    node, executor = _node((), domain)
+    found: set[str] = set()
+    until_s = new_s = time.monotonic() + FIND_S
+    while time.monotonic() < min(until_s, new_s):
+        executor.spin_once(timeout_sec=0.05)
+        names = {name.removesuffix(STATUS)[1:] for name, _ in node.get_service_names_and_types() if STATUS in name}
+        if names - found:
+            found, new_s = names, time.monotonic() + SETTLE_S
+    return tuple(sorted(found))
 
 
 def ask(what: str, robots: Sequence[str], domain: int | None = None) -> dict[str, str]:
     """Ask the shields of `robots` to `arm`, `start`, `land` ...; why not, or an empty string, of each."""
-    with _node(robots, domain) as (node, executor):
-        asked: set[str] = set()
-        until_s = time.monotonic() + ANSWER_S
-        while len(node.refusals) < len(robots) and time.monotonic() < until_s:
-            for robot in set(robots) - asked:
-                if node.can_ask(robot, what):
-                    node.ask(robot, what)
-                    asked.add(robot)
-            executor.spin_once(timeout_sec=0.02)
-        silent = {robot: "no answer" if robot in asked else "there is no such robot" for robot in robots}
-        return silent | node.refusals
+    node, executor = _node(robots, domain)
+    asked: set[str] = set()
+    until_s = time.monotonic() + ANSWER_S
+    while len(node.refusals) < len(robots) and time.monotonic() < until_s:
+        for robot in set(robots) - asked:
+            if node.can_ask(robot, what):
+                node.ask(robot, what)
+                asked.add(robot)
+        executor.spin_once(timeout_sec=0.02)
+    silent = {robot: "no answer" if robot in asked else "there is no such robot" for robot in robots}
+    return silent | node.refusals
 
 
 def send_goal(robots: Sequence[str], goal_m: np.ndarray, domain: int | None = None) -> dict[str, str]:
     """Give each of `robots` the goal `goal_m` (3,) m, world; why not, or an empty string, of each."""
-    with _node(robots, domain) as (node, executor):
-        waiting, until_s = set(robots), time.monotonic() + ANSWER_S
-        policies = {robot: Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED) for robot in robots}
-        for robot in robots:
-            node.send(robot, {"goal_pos": goal_m})
-        while waiting and time.monotonic() < until_s:
-            executor.spin_once(timeout_sec=0.02)
-            waiting -= {robot for robot in waiting if node.count_subscribers(f"/{robot}/goal")}
-        time.sleep(KEEP_S)
-        refused = dict.fromkeys(robots, "")
-        for robot, policy in policies.items():
-            while (said := policy.take()) is not None:
-                refused[robot] = value_of(REFUSED, said[0])
-        return {robot: "no policy listens for a goal" if robot in waiting else why for robot, why in refused.items()}
+    node, executor = _node(robots, domain)
+    waiting, until_s = set(robots), time.monotonic() + ANSWER_S
+    policies = {robot: Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED) for robot in robots}
+    for robot in robots:
+        node.send(robot, {"goal_pos": goal_m})
+    while waiting and time.monotonic() < until_s:
+        executor.spin_once(timeout_sec=0.02)
+        waiting -= {robot for robot in waiting if node.count_subscribers(f"/{robot}/goal")}
+    time.sleep(KEEP_S)
+    refused = dict.fromkeys(robots, "")
+    for robot, policy in policies.items():
+        while (said := policy.take()) is not None:
+            refused[robot] = value_of(REFUSED, said[0])
+    return {robot: "no policy listens for a goal" if robot in waiting else why for robot, why in refused.items()}
 
 
-@contextmanager
-def _node(robots: Sequence[str], domain: int | None) -> Iterator[tuple[MissionNode, SingleThreadedExecutor]]:
-    with domain_context(domain) as context:
-        node = MissionNode(robots, context=context)
-        executor = SingleThreadedExecutor(context=context)
-        executor.add_node(node)
-        try:
-            yield node, executor
-        finally:
-            executor.shutdown()
-            node.destroy_node()
+def _node(robots: Sequence[str], domain: int | None) -> tuple[MissionNode, SingleThreadedExecutor]:
+    """They live until `end_process`: a person who asked for a stop does not wait for the middleware's destructors."""
+    context = _LEFT_OPEN.enter_context(domain_context(domain))
+    executor = SingleThreadedExecutor(context=context)
+    node = MissionNode(robots, context=context, enable_rosout=False)
+    executor.add_node(node)
+    return node, executor
