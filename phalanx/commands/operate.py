@@ -41,9 +41,10 @@ def operate(
         found = robots_of(domain)
         names = f"there are {', '.join(found)}" if found else "no robot is there"
         if what not in TO_ALL or not found:
-            raise ValueError(f"{what} to whom: {names}")
+            err.print(f"phalanx: {what} to whom: {names}", markup=False, soft_wrap=True)
+            end_process(2)
         robots = found
     answers = ask(what, robots, domain) if at is None else send_goal(robots, np.array(at), domain)
     for robot, refused in answers.items():
-        (err if refused else out).print(f"{robot}: {refused or what}", markup=False)
+        (err if refused else out).print(f"{robot}: {refused or what}", markup=False, soft_wrap=True)
     end_process(1 if any(answers.values()) else 0)
