@@ -18,8 +18,8 @@ from ros_nodes.mission.monitor import domain_context
 from ros_nodes.mission.operator import MissionNode
 
 STATUS = "/shield/arm"  # a service of every robot
-FIND_S = 3.0  # for robots that there are
-SETTLE_S = 0.7  # without anybody new: all are found
+FIND_S = 4.0  # for robots that there are
+SETTLE_S = 1.5  # without anybody new: all are found
 ANSWER_S = 5.0
 KEEP_S = 0.5  # a goal is on its way, and what the policy says to it
 _LEFT_OPEN = ExitStack()
