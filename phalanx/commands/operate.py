@@ -29,7 +29,7 @@ def operate(
 
     from ros_nodes.lifecycle.processes import end_process
     from ros_nodes.mission.mission import is_name
-    from ros_nodes.mission.operate import ask, robots_of, send_goal
+    from ros_nodes.mission.operate import ask, find_robots, send_goal
 
     if wrong := [name for name in robots if not is_name(name)]:
         raise ValueError(f"robot {wrong[0]!r}: a name is letters, digits and _, a letter first")
@@ -37,14 +37,19 @@ def operate(
         raise ValueError("a goal needs --at X Y Z, and nothing else takes it")
     if at is not None and not np.isfinite(at).all():
         raise ValueError(f"--at {at}: every number must be finite")
-    if not robots:
-        found = robots_of(domain)
-        names = f"there are {', '.join(found)}" if found else "no robot is there"
-        if what not in TO_ALL or not found:
-            err.print(f"phalanx: {what} to whom: {names}", markup=False, soft_wrap=True)
-            end_process(2)
-        robots = found
-    answers = ask(what, robots, domain) if at is None else send_goal(robots, np.array(at), domain)
+    if robots:
+        answers = ask(what, robots, domain) if at is None else send_goal(robots, np.array(at), domain)
+    elif what in TO_ALL:
+        answers = {
+            robot: refused for found in find_robots(domain) for robot, refused in ask(what, [found], domain).items()
+        }
+    else:
+        answers = {}
+    if not answers:
+        names = ", ".join(find_robots(domain))
+        there = f"there are {names}" if names else "no robot is there"
+        err.print(f"phalanx: {what} to whom: {there}", markup=False, soft_wrap=True)
+        end_process(2)
     for robot, refused in answers.items():
         (err if refused else out).print(f"{robot}: {refused or what}", markup=False, soft_wrap=True)
     end_process(1 if any(answers.values()) else 0)

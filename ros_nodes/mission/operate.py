@@ -4,7 +4,7 @@ For a process that does nothing else, and ends by `end_process`.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -17,25 +17,24 @@ from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, value_of
 from ros_nodes.mission.monitor import domain_context
 from ros_nodes.mission.operator import MissionNode
 
-STATUS = "/shield/arm"  # a service of every robot
-FIND_S = 4.0  # for robots that there are
-SETTLE_S = 1.5  # without anybody new: all are found
+ARM = "/shield/arm"  # a service of every robot
+FIND_S = 4.0  # a participant that was not heard at first announces itself again after three seconds
 ANSWER_S = 5.0
 KEEP_S = 0.5  # a goal is on its way, and what the policy says to it
 _LEFT_OPEN = ExitStack()
 
 
-def robots_of(domain: int | None) -> tuple[str, ...]:
-    """Names of the robots of `domain` that can be asked."""
+def find_robots(domain: int | None) -> Iterator[str]:
+    """Names of the robots of `domain` that can be asked, each as soon as it is found; takes `FIND_S`."""
     node, executor = _node((), domain)
     found: set[str] = set()
-    until_s = new_s = time.monotonic() + FIND_S
-    while time.monotonic() < min(until_s, new_s):
+    until_s = time.monotonic() + FIND_S
+    while time.monotonic() < until_s:
         executor.spin_once(timeout_sec=0.05)
-        names = {name.removesuffix(STATUS)[1:] for name, _ in node.get_service_names_and_types() if STATUS in name}
-        if names - found:
-            found, new_s = names, time.monotonic() + SETTLE_S
-    return tuple(sorted(found))
+        services = node.get_service_names_and_types()
+        new = {name.removesuffix(ARM)[1:] for name, _ in services if name.endswith(ARM)} - found
+        found |= new
+        yield from sorted(new)
 
 
 def ask(what: str, robots: Sequence[str], domain: int | None = None) -> dict[str, str]:
