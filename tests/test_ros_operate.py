@@ -2,13 +2,21 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from patience import patience
 
 pytest.importorskip("rclpy")
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
 from ros_rig import Rig
+from std_srvs.srv import Trigger
+
+from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.mission.operate import ANSWER_S
 
 pytestmark = pytest.mark.ros
 HOVER = Path(__file__).parents[1] / "zoo" / "hover.onnx"
@@ -40,6 +48,33 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 15.0)
         assert operate("estop") == (0, "cf1: estop\ncf2: estop\n")
         assert rig.authority("cf1") == rig.authority("cf2") == "STOPPED"
+
+
+def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
+    domain_id, asked_s = free_domain_id(), []
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        executor = SingleThreadedExecutor(context=context)
+        dead, alive = (rclpy.create_node(name, context=context) for name in ("dead", "alive"))
+        executor.add_node(alive)  # nobody serves the other one
+
+        def stop(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+            asked_s.append(time.monotonic())
+            response.success = True
+            return response
+
+        for node, robot in ((dead, "cf1"), (alive, "cf2")):
+            for what in ("arm", "estop"):
+                node.create_service(Trigger, f"/{robot}/shield/{what}", stop)
+        command = [sys.executable, "-m", "phalanx", "operate", "estop", "--domain", str(domain_id)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            until_s = time.monotonic() + patience(30)
+            while process.poll() is None and time.monotonic() < until_s:
+                executor.spin_once(timeout_sec=0.1)
+            end_s, said = time.monotonic(), process.stdout.read()
+        for node in (dead, alive):
+            node.destroy_node()
+    assert said == "cf1: no answer\ncf2: estop\n"
+    assert len(asked_s) == 1 and end_s - asked_s[0] > 0.5 * ANSWER_S, "it waited for the one that does not answer"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
 STATE_MS, HEALTH_MS = 10, 100  # periods of the two log blocks
 HEALTH = ("supervisor.info", "pm.vbat", "pm.batteryLevel", "kalman.varX", "kalman.varY", "kalman.varZ")
-SLOW_S = 0.1  # round trip beyond which commands come too late: with 100 ms each way it has been thrown to the floor
+SLOW_S = 0.1  # round trip beyond which commands come later than the shield counts on
 SILENT_S = 1.0  # without news of its health
 LONGEST_WAY_S = 1.0  # a round trip that is said to be longer, or to end before it began, is not believed
 LONGEST_LANDING_S = 10.0

@@ -37,14 +37,11 @@ def operate(
         raise ValueError("a goal needs --at X Y Z, and nothing else takes it")
     if at is not None and not np.isfinite(at).all():
         raise ValueError(f"--at {at}: every number must be finite")
-    if robots:
-        answers = ask(what, robots, domain) if at is None else send_goal(robots, np.array(at), domain)
-    elif what in TO_ALL:
-        answers = {
-            robot: refused for found in find_robots(domain) for robot, refused in ask(what, [found], domain).items()
-        }
-    else:
-        answers = {}
+    answers = {}
+    if at is not None and robots:
+        answers = send_goal(robots, np.array(at), domain)
+    elif robots or what in TO_ALL:
+        answers = ask(what, robots, domain)
     if not answers:
         names = ", ".join(find_robots(domain))
         there = f"there are {names}" if names else "no robot is there"

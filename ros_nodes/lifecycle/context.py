@@ -7,7 +7,9 @@ from contextlib import contextmanager
 import rclpy
 from rclpy.signals import SignalHandlerOptions
 
-from ros_nodes.lifecycle.transport import LOCALHOST_ONLY
+from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, transport_settings
+
+HIGHEST_DOMAIN = 232
 
 
 @contextmanager
@@ -27,3 +29,17 @@ def quiet_context(domain_id: int, environment: Mapping[str, str]) -> Iterator[rc
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def domain_context(domain: int | None) -> Iterator[rclpy.Context]:
+    """A context in `domain`, by default that of the environment; ValueError for one that there is not."""
+    given = os.environ.get("ROS_DOMAIN_ID") or "0"
+    if domain is None and not given.isdecimal():
+        raise ValueError(f"ROS_DOMAIN_ID={given}: expected 0 to {HIGHEST_DOMAIN}")
+    domain = int(given) if domain is None else domain
+    if not 0 <= domain <= HIGHEST_DOMAIN:
+        raise ValueError(f"ROS domain {domain}: expected 0 to {HIGHEST_DOMAIN}")
+    own = {name: os.environ[name] for name in (LOCALHOST_ONLY,) if name in os.environ}
+    with quiet_context(domain, transport_settings(os.environ) or own) as context:
+        yield context

@@ -16,19 +16,16 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from nav_msgs.msg import Odometry
-from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import BatteryState, JointState
 
 from ros_nodes.lifecycle.claims import taken_names
-from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
-from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, transport_settings
 from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, ShieldMode, read_status, value_of
 
-HIGHEST_DOMAIN = 232
 SILENT, SILENT_S = "SILENT", 5.0  # a shield says its status twice a second; one that was lost comes again within 3 s
 LOOK_S = 1.0  # between two looks at who is there
 WINDOW = 9  # polls over which rates are measured
@@ -276,20 +273,6 @@ def monitoring(names: Sequence[str] = (), domain: int | None = None) -> Iterator
             yield Monitor(node, names)
         finally:
             node.destroy_node()
-
-
-@contextmanager
-def domain_context(domain: int | None) -> Iterator[Context]:
-    """A context in `domain`, by default that of the environment; ValueError for one that there is not."""
-    given = os.environ.get("ROS_DOMAIN_ID") or "0"
-    if domain is None and not given.isdecimal():
-        raise ValueError(f"ROS_DOMAIN_ID={given}: expected 0 to {HIGHEST_DOMAIN}")
-    domain = int(given) if domain is None else domain
-    if not 0 <= domain <= HIGHEST_DOMAIN:
-        raise ValueError(f"ROS domain {domain}: expected 0 to {HIGHEST_DOMAIN}")
-    own = {name: os.environ[name] for name in (LOCALHOST_ONLY,) if name in os.environ}
-    with quiet_context(domain, transport_settings(os.environ) or own) as context:
-        yield context
 
 
 def slowness() -> float:

@@ -4,52 +4,54 @@ For a process that does nothing else, and ends by `end_process`.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.task import Future
+from std_srvs.srv import Trigger
 
+from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, value_of
-from ros_nodes.mission.monitor import domain_context
 from ros_nodes.mission.operator import MissionNode
 
 ARM = "/shield/arm"  # a service of every robot
 FIND_S = 4.0  # a participant that was not heard at first announces itself again after three seconds
+LOOK_S = 0.02
 ANSWER_S = 5.0
 KEEP_S = 0.5  # a goal is on its way, and what the policy says to it
 _LEFT_OPEN = ExitStack()
 
 
-def find_robots(domain: int | None) -> Iterator[str]:
-    """Names of the robots of `domain` that can be asked, each as soon as it is found; takes `FIND_S`."""
+def find_robots(domain: int | None) -> list[str]:
+    """Names of the robots of `domain` that can be asked; takes `FIND_S`."""
     node, executor = _node((), domain)
-    found: set[str] = set()
     until_s = time.monotonic() + FIND_S
     while time.monotonic() < until_s:
-        executor.spin_once(timeout_sec=0.05)
-        services = node.get_service_names_and_types()
-        new = {name.removesuffix(ARM)[1:] for name, _ in services if name.endswith(ARM)} - found
-        found |= new
-        yield from sorted(new)
+        executor.spin_once(timeout_sec=LOOK_S)
+    return _robots_heard(node)
 
 
-def ask(what: str, robots: Sequence[str], domain: int | None = None) -> dict[str, str]:
-    """Ask the shields of `robots` to `arm`, `start`, `land` ...; why not, or an empty string, of each."""
-    node, executor = _node(robots, domain)
-    asked: set[str] = set()
-    until_s = time.monotonic() + ANSWER_S
-    while len(node.refusals) < len(robots) and time.monotonic() < until_s:
-        for robot in set(robots) - asked:
-            if node.can_ask(robot, what):
-                node.ask(robot, what)
-                asked.add(robot)
-        executor.spin_once(timeout_sec=0.02)
-    silent = {robot: "no answer" if robot in asked else "there is no such robot" for robot in robots}
-    return silent | node.refusals
+def ask(what: str, robots: Sequence[str] = (), domain: int | None = None) -> dict[str, str]:
+    """Ask the shields of `robots` to `arm`, `start`, `land` ...; why not, or an empty string, of each.
+
+    Without names every robot is asked that is found within `FIND_S`, at once: none waits for the answer of another.
+    """
+    node, executor = _node((), domain)
+    find_until_s = time.monotonic() + (0.0 if robots else FIND_S)
+    orders = {robot: _Order(node, robot, what) for robot in robots}
+    while time.monotonic() < find_until_s or not all(order.is_over() for order in orders.values()):
+        if not robots:
+            orders |= {robot: _Order(node, robot, what) for robot in _robots_heard(node) if robot not in orders}
+        for order in orders.values():
+            order.send_once()
+        executor.spin_once(timeout_sec=LOOK_S)
+    return {robot: order.refusal() for robot, order in orders.items()}
 
 
 def send_goal(robots: Sequence[str], goal_m: np.ndarray, domain: int | None = None) -> dict[str, str]:
@@ -77,3 +79,33 @@ def _node(robots: Sequence[str], domain: int | None) -> tuple[MissionNode, Singl
     node = MissionNode(robots, context=context, enable_rosout=False)
     executor.add_node(node)
     return node, executor
+
+
+class _Order:
+    """One call of a service that may not be there yet."""
+
+    def __init__(self, node: Node, robot: str, what: str):
+        self._client = node.create_client(Trigger, f"/{robot}/shield/{what}")
+        self._answer: Future | None = None
+        self._until_s = time.monotonic() + ANSWER_S
+
+    def send_once(self) -> None:
+        if self._answer is None and self._client.service_is_ready():
+            self._answer = self._client.call_async(Trigger.Request())
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self._until_s or (self._answer is not None and self._answer.done())
+
+    def refusal(self) -> str:
+        """Why not, or an empty string."""
+        if self._answer is None:
+            return "there is no such robot"
+        response = self._answer.result() if self._answer.done() else None
+        if response is None:
+            return "no answer"
+        return "" if response.success else str(response.message)
+
+
+def _robots_heard(node: Node) -> list[str]:
+    services = node.get_service_names_and_types()
+    return sorted(name.removesuffix(ARM)[1:] for name, _ in services if name.endswith(ARM))
