@@ -6,7 +6,7 @@ from itertools import pairwise
 import mujoco
 import numpy as np
 import pytest
-from shield_flight import PARAMS, SPEC, Flight
+from shield_flight import HOVER, PARAMS, SPEC, Flight
 from shield_stand import Stand
 
 from deploy.shield import Context, Mode, Shield, make_shield_params
@@ -51,6 +51,23 @@ class Operated(Flight):
 
     def ask(self, what: str) -> str:
         return self.authority.arm() if what == "arm" else self.authority.ask(what, self.now_s)
+
+    def starting(self, lift_s: float) -> "Operated":
+        """On its way up for `lift_s`."""
+        self.fly(0.1)
+        assert not self.ask("arm") and not self.ask("start")
+        self.fly(lift_s, request="hover")
+        return self
+
+    def trouble(self, what: str, for_s: float) -> None:
+        """The state is "late" or there is "no" state for `for_s`, or the shield itself is "paused"."""
+        if what == "paused":
+            self.step(request="hover", dt_s=for_s)
+            return
+        last = self.state()
+        for cycle in range(1, round(for_s / 0.02) + 1):
+            late = replace(last, age=np.array(0.02 * cycle))
+            self.step(request=HOVER, state=late if what == "late" else None)
 
     def started(self) -> "Operated":
         self.fly(0.1)
@@ -154,6 +171,43 @@ def test_after_a_pause_of_the_shield_the_first_measurement_counts_though_it_is_o
     drone.fly(0.1)
     drone.step(dt_s=0.7, state=drone.measured(0.008))
     assert not drone.ask("arm")
+
+
+@pytest.mark.parametrize("lift_s", [0.02, 0.3, 0.6])
+@pytest.mark.parametrize("trouble", ["late", "no", "paused"])
+def test_a_short_trouble_in_a_take_off_is_held_and_the_take_off_goes_on_to_its_height(lift_s, trouble):
+    drone = Operated().starting(lift_s)
+    before = drone.height
+    drone.trouble(trouble, 0.2)
+    held = drone.height
+    assert drone.authority.state is State.STARTING
+    handed_over_m = 0.0
+    for _ in range(300):
+        drone.step(request="hover")
+        if drone.authority.state is State.POLICY:
+            handed_over_m = drone.height
+            break
+    assert held < before + 0.15, "it does not climb blind"
+    assert handed_over_m > 0.7 and len(drone.changes) == 3
+
+
+@pytest.mark.parametrize("lift_s", [0.02, 0.3, 1.2])
+@pytest.mark.parametrize("trouble", ["late", "no"])
+def test_a_trouble_that_lasts_ends_a_take_off_within_half_a_second_of_hold_and_so_do_short_ones_that_come_again(
+    lift_s, trouble
+):
+    drone = Operated().starting(lift_s)
+    drone.trouble(trouble, 0.7)
+    assert drone.authority.state in (State.LANDING, State.FAULT)
+    again = Operated().starting(lift_s)
+    for _ in range(6):
+        again.trouble(trouble, 0.2)
+        again.fly(0.24, request="hover")
+    assert again.authority.state in (State.LANDING, State.FAULT)
+    for fallen in drone, again:
+        fallen.fly(10.0, request="hover")
+        assert fallen.authority.state is State.FAULT and fallen.height < 0.05
+        assert "state" in fallen.authority.reason
 
 
 def test_a_robot_whose_state_is_missing_for_a_moment_is_not_landed_before_its_start():

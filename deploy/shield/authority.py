@@ -123,6 +123,8 @@ class Authority:
             report = replace(report, latched=lasts)
         if self.state is State.STARTING and report.mode in (Mode.NOMINAL, Mode.FILTERED):
             report = replace(report, mode=Mode.HOLD, reason=self.reason)  # not yet the policy
+        elif self.state is State.STARTING:
+            self.reason = report.reason
         unknown = report.mode is Mode.OFF and bool(self.shield.spec.joints)  # it was never measured
         return None if unknown or not self._sends else command, report
 

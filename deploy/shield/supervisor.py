@@ -72,6 +72,7 @@ class Shield:
         self._good_requests = 0  # new ones in a row since the trip
         self._load: np.ndarray | None = None  # what the drives hold
         self._was_upright = False  # since the reset
+        self._starting = False
         self._known.forget()
         self.fallback.reset()
         self._sent = self.fallback.rest(None)
@@ -95,6 +96,7 @@ class Shield:
         self._reason, self._tripped_s = "", None
         self._latched = self._stopped = False
         self._held_s, self._good_requests = 0.0, 0
+        self._starting = False
         self._known.forget_request()
 
     def observe(self, now_s: float, context: Context) -> ShieldReport:
@@ -116,9 +118,19 @@ class Shield:
         return self.fallback.rest(self._known.state)
 
     def start(self, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool] | None:
-        """Command (U,) on the way to where a policy begins, and whether the robot is there; None without a state."""
+        """Command (U,) on the way to where a policy begins, and whether the robot is there; None without a state.
+
+        A short trouble on the way is held, on the ground too, and the way goes on after it.
+        """
         state = self._known.state
-        return None if state is None else self.fallback.start(state, elapsed_s, cfg)
+        if state is None:
+            return None
+        self._starting = True
+        return (
+            self.fallback.start(state, elapsed_s, cfg)
+            if self._tripped_s is None
+            else (self.fallback.hold(state), False)
+        )
 
     def at_rest(self, mode: Mode) -> bool:
         """Whether the robot has come to rest in the fallback `mode`."""
@@ -140,7 +152,7 @@ class Shield:
         """
         known = self._known
         wrong_clock = known.take_time(now_s)
-        if self._tripped_s is not None and self.fallback.done(self._mode):
+        if self._ends and self.fallback.done(self._mode):
             return self._rest(self._mode)
         wrong_around = known.take_around(context)
         wrong_state = self._take_state(context.state)
@@ -149,6 +161,7 @@ class Shield:
         wrong_request = known.take_request(requested, requested_age_s)
         silent, blind, elapsed_s = known.silent(), known.too_old("state"), known.elapsed_s
         if known.state is None or (blind and self._mode is Mode.OFF):
+            self._count_hold(elapsed_s, good=False, new=False)
             return self._rest(Mode.OFF, wrong_state or blind)  # on the ground, or never measured: nothing to land
         if blind:
             self._trip(wrong_state or blind)
@@ -230,10 +243,14 @@ class Shield:
         if not self._latched and self._good_requests >= self.params.recover_periods:
             self._tripped_s, self._reason = None, ""
 
+    @property
+    def _ends(self) -> bool:
+        """Whether a drone that has come down stays down: not one that has only begun to take off."""
+        return self._latched or (self._tripped_s is not None and not self._starting)
+
     def _rest(self, mode: Mode, reason: str = "") -> tuple[ActuatorCommand, ShieldReport]:
         self._sent = self.fallback.rest(self._known.state)
-        latched = self._latched or self._tripped_s is not None  # a drone that has come down stays down
-        return ActuatorCommand(self._sent), ShieldReport(mode, reason or self._reason, np.inf, (), 0.0, latched)
+        return ActuatorCommand(self._sent), ShieldReport(mode, reason or self._reason, np.inf, (), 0.0, self._ends)
 
     def _send(self, answer: FallbackCommand, reason: str) -> tuple[ActuatorCommand, ShieldReport]:
         """Through the filter, unless the fallback command must not be changed."""

@@ -53,6 +53,7 @@ class DroneFallback:
         self.reset()
 
     def reset(self) -> None:
+        self._take_off_m: float | None = None  # m, world, height to climb to; NaN where it flew already
         self.trip()
 
     def keep(self, sent: np.ndarray | None) -> None:
@@ -60,7 +61,6 @@ class DroneFallback:
 
     def trip(self) -> None:
         self._anchor: np.ndarray | None = None  # (3,) m, where HOLD and LAND fly to
-        self._take_off_m: float | None = None  # m, world, height to climb to; NaN where it flew already
         self._blind_s = 0.0  # for so long there has been no state
         self._carried_s = 0.0  # for so long something has carried it
 
@@ -167,7 +167,6 @@ class DroneFallback:
             return hold, True
         assert self._anchor is not None
         missing_m = self._take_off_m - float(state.base_pos[2])
-        self._anchor[2] = self._take_off_m
         point = np.array([*self._anchor[:2], state.base_pos[2] + min(missing_m, CARROT_M)])
         up = np.array([0.0, 0.0, CLIMB_SPEED if missing_m > CARROT_M else 0.0])
         there = abs(missing_m) < UP_WITHIN_M and float(np.linalg.norm(state.base_lin_vel)) < LANDED_SPEED
