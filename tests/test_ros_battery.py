@@ -2,7 +2,7 @@
 
 import json
 import time
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from sensor_msgs.msg import BatteryState, JointState
 
 from hardware.types import ActuatorCommand
 from ros_nodes.messages import qos
-from ros_nodes.messages.battery import too_empty
+from ros_nodes.messages.battery import BatteryTopic, check_charges, too_empty
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.mission.monitor import monitoring
 
@@ -66,6 +66,61 @@ def test_a_robot_with_a_low_battery_is_not_armed_and_it_shows(tmp_path):
 
 
 @pytest.mark.ros
+def test_a_robot_whose_battery_runs_down_in_flight_lands_with_the_reason(tmp_path):
+    charges = {"/simulated_robots": {"battery_charge": 0.202}, "/**/shield": {"land_charge": 0.2}}
+    with Rig(tmp_path, STANDS, parameters=charges) as rig:
+        rig.start("simulated_robots", "cf1/shield", armed=False)
+        rig.ask("cf1", "arm")
+        rig.watch_until("cf1", lambda: rig.authority("cf1") == "LANDING", 15.0)
+        assert rig.node.shields[0].reason == "battery at 19 %, below 20 % for over 5 s"
+        assert "reset: battery at" in rig.asked("cf1", "reset")
+        assert rig.authority("cf1") == "LANDING"
+
+
+class Topic:
+    """A node and its mailbox, into which a test puts messages."""
+
+    def __init__(self):
+        self.messages, self.publishers = [], 1
+
+    def subscribe(self, *_):
+        return self
+
+    def count_publishers(self, _):
+        return self.publishers
+
+    def take(self):
+        return (self.messages.pop(0), 0) if self.messages else None
+
+    def say(self, battery: BatteryTopic, now_s: float, charge: float) -> str:
+        self.messages.append(BatteryState(percentage=charge))
+        battery.hear(now_s)
+        return battery.run_down
+
+
+def test_a_battery_is_run_down_when_it_has_said_so_for_five_seconds_and_not_by_a_bad_reading_or_a_sag():
+    topic = Topic()
+    battery = BatteryTopic(topic, 0.2, 0.1)
+    assert [topic.say(battery, t, c) for t, c in enumerate([0.5, 0.02, 0.5, 0.09, 0.08, 0.05, 0.3])] == [""] * 7
+    topic.say(battery, 10.0, 0.02)
+    for cycle in range(200):  # one bad reading, then silence
+        battery.hear(10.0 + 0.1 * cycle)
+    assert battery.run_down == ""
+    assert topic.say(battery, 30.0, 0.5) == ""
+    said = [topic.say(battery, 40.0 + t, c) for t, c in enumerate([0.09, 0.08, nan, 0.08, 8.0, 0.07])]
+    assert said == [""] * 5 + ["battery at 7 %, below 10 % for over 5 s"]
+    assert topic.say(battery, 46.0, 0.11) == ""
+    topic.publishers = 2  # a stranger lands nobody; nor is the robot armed then
+    assert [topic.say(battery, 50.0 + t, 0.01) for t in range(10)] == [""] * 10
+
+
+def test_a_charge_to_land_below_is_no_higher_than_that_to_arm_from():
+    check_charges(0.2, 0.2)
+    with pytest.raises(ValueError, match=r"lands below a charge of 0\.3: at most 0\.2, from which on it is armed"):
+        check_charges(land_charge=0.3)
+
+
+@pytest.mark.ros
 def test_a_robot_whose_battery_has_not_been_heard_of_yet_is_not_armed(tmp_path):
     with Rig(tmp_path, STANDS) as rig:
         rig.start("cf1/shield", armed=False)
@@ -76,6 +131,9 @@ def test_a_robot_whose_battery_has_not_been_heard_of_yet_is_not_armed(tmp_path):
             assert time.monotonic() < until
         battery.publish(BatteryState(percentage=0.9))
         while "battery" in rig.asked("cf1", "arm"):
+            assert time.monotonic() < until
+        rig.node.create_publisher(BatteryState, "/cf1/battery_state", qos.LATCHED)
+        while "battery_state has 2 publishers where one is due" not in rig.asked("cf1", "arm"):
             assert time.monotonic() < until
 
 

@@ -68,6 +68,10 @@ def test_a_device_that_disarms_itself_in_flight_is_a_fault_until_a_person_acts(t
         team.node.update()
         assert "device: disarmed by itself" in team.node.shields[0].reason
         assert "FAULT" in team.asked("cf1", "arm")
+        device.order(is_crashed=True)
+        team.watch("cf1", 0.5)
+        assert team.asked("cf1", "reset").startswith("reset: device: crashed") and team.authority("cf1") == "FAULT"
+        device.order(is_crashed=False)
         team.ask("cf1", "reset")
         device.order(is_crashed=True)
         team.watch("cf1", 0.5)

@@ -12,7 +12,7 @@ from std_srvs.srv import Trigger
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.lifecycle.stop_file import StopFile
-from ros_nodes.messages.operator_services import OperatorServices
+from ros_nodes.messages.operator_services import OperatorServices, Outcome
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_stop_wins_over_a_reset_of_the_same_cycle_in_either_order(node, order)
     services = OperatorServices(node, lambda: True, kept.append)
     calls = [call(services, name) for name in order]
     time.sleep(0.1)
-    services.serve(lambda name: done.append(name) or "")
+    services.serve(lambda name: done.append(name) or Outcome(True))
     for thread in calls:
         thread.join()
     assert done == ["estop"] and len(kept) == 1
@@ -61,7 +61,7 @@ def test_who_is_not_served_in_time_hears_of_it_and_it_is_not_done_later_but_for_
         thread = call(services, name)
         thread.join()
         assert not thread.response.success and "did not answer" in thread.response.message
-        services.serve(lambda name: done.append(name) or "")
+        services.serve(lambda name: done.append(name) or Outcome(True))
     assert done == ["estop"]
 
 

@@ -112,13 +112,14 @@ def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
     text = """
         robots:
           - {name: cf1, bundle: HOVER, lands_on: arm}
-          - {name: cf2, bundle: HOVER}
+          - {name: cf2, bundle: HOVER, battery: {land: 0.15}}
           - {name: arm, bundle: REACH, base_pose: [1, 2, 0, 0.5]}
         scene:
           obstacles:
             - {name: shelf, pose: [1.5, 0, 0.5, 1.57], size: [0.4, 1.2, 1]}
             - {name: ball, pose: [0, 0, 1, 0], radius: 0.2}
           keep_out: [{name: walkway, low: [1, -3, 0], high: [3, 3, 3], robots: [cf2]}]
+        battery: {arm: 0.3}
         namespace: fleet
         """
     team = load_team(write(tmp_path, text))
@@ -130,6 +131,8 @@ def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
     prepare(team_mission(team), tmp_path / "out", team)
     parameters = json.loads((tmp_path / "out" / "params.yaml").read_text())
     given = {name: parameters[f"/{name}/shield"]["ros__parameters"] for name in ("cf1", "cf2", "arm")}
+    charges = {name: (shield["least_charge"], shield.get("land_charge")) for name, shield in given.items()}
+    assert charges == {"cf1": (0.3, None), "cf2": (0.3, 0.15), "arm": (0.3, None)}
     assert {shield["people_topic"] for shield in given.values()} == {"/fleet/people"}
     found = {name: read_surroundings(shield["surroundings"]) for name, shield in given.items()}
     assert {name: len(around.scene.boxes().valid) for name, around in found.items()} == {"cf1": 2, "cf2": 3, "arm": 2}
@@ -145,6 +148,11 @@ def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
     [
         ("robots: []", "robots = []: expected `array` of length >= 1"),
         ("robots: [{name: 2cf, bundle: HOVER}]", "robots[0].name = 2cf: expected `str` matching"),
+        (f"robots: [{{name: {'a' * 250}, bundle: HOVER}}]", "aaa: expected `str` of length <= 100"),
+        (f"{CF1}\nnamespace: {'a' * 250}", "aaa: expected `str` of length <= 100"),
+        ("robots: [{name: cf1, bundle: HOVER, battery: {land: 0.3}}]", "battery of cf1: lands below a charge of 0.3"),
+        (f"{CF1}\nbattery: {{arm: 20}}", "battery.arm = 20: expected `float` <= 1"),
+        (f"{CF1}\nbattery: {{fly: 0.2}}", "battery.fly: unknown; choose from arm, land"),
         ("robots: [{name: cf1}]", "missing required field `bundle`"),
         ("robots: [{name: cf1, bundle: HOVER, drivr: x}]", "robots[0].drivr: unknown; choose from name, bundle, type"),
         ("robots: [{name: cf1, bundle: HOVER}]\nhost: {}", "team.yaml: host: unknown; choose from robots, shield,"),

@@ -6,12 +6,15 @@ from sensor_msgs.msg import BatteryState
 
 from hardware.types import Battery
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.parameters import declare, declare_following
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import set_stamp
 
 TOPIC = "battery_state"
 FULL = 1.05  # gauges overshoot; what says 12 means percent
 EVERY_NS = 1_000_000_000
+LEAST_CHARGE, LAND_CHARGE = 0.2, 0.1
+RUN_DOWN_S, RUN_DOWN_MESSAGES = 5.0, 4
 
 
 class BatteryPublisher:
@@ -37,18 +40,55 @@ class BatteryPublisher:
         self._publisher.publish(self._message)
 
 
-class BatteryTopic:
-    """What a robot's battery said last."""
+def declare_charges(node: ManagedNode) -> tuple[float, float]:
+    """Declare and read the least charge for arming, and the one below which the robot comes down."""
+    text = "Charge of the battery, from 0 to 1, below which the robot is not armed."
+    arms = declare(node, "least_charge", LEAST_CHARGE, text, 0.0, 1.0)
+    text = "Charge below which an armed robot lands, parks or stands; at most least_charge, 0 for never."
+    lands = declare_following(node, "land_charge", min(LAND_CHARGE, arms), text, 0.0, 1.0)
+    check_charges(arms, lands)
+    return arms, lands
 
-    def __init__(self, node: ManagedNode, least: float):
-        """`least`: charge below which the robot is not armed, from 0 to 1."""
-        self._node, self._least = node, least
+
+def check_charges(least_charge: float = LEAST_CHARGE, land_charge: float = 0.0) -> None:
+    """ValueError where a robot would land as soon as it is armed."""
+    if land_charge > least_charge:
+        raise ValueError(
+            f"lands below a charge of {land_charge:g}: at most {least_charge:g}, from which on it is armed"
+        )
+
+
+class BatteryTopic:
+    """What a robot's battery said last, and for how long it has said that it is empty."""
+
+    def __init__(self, node: ManagedNode, least: float, lands: float = 0.0):
+        """`least`: charge below which the robot is not armed, from 0 to 1; `lands`: below which it comes down."""
+        self._node, self._least, self._lands = node, least, lands
         self._mailbox = node.subscribe(BatteryState, TOPIC, qos.LATCHED)
         self._newest: BatteryState | None = None
+        self._low_since_s: float | None = None
+        self._low = 0  # messages in a row
+        self.run_down = ""  # why the robot has to come down
 
-    def hear(self) -> None:
-        """Take what has arrived."""
-        self._newest = (self._mailbox.take() or (self._newest,))[0]
+    def hear(self, now_s: float) -> None:
+        """Take what has arrived. A load lets a battery sag: it is empty when it has said so for `RUN_DOWN_S`.
+
+        What says nothing of the charge changes nothing, nor does what one of several publishers says.
+        """
+        taken = self._mailbox.take()
+        if taken is None:
+            return
+        self._newest = message = taken[0]
+        if not 0.0 <= message.percentage <= FULL or self._mailbox.publishers > 1:
+            return
+        if message.percentage >= self._lands:
+            self._low_since_s, self._low, self.run_down = None, 0, ""
+            return
+        self._low += 1
+        self._low_since_s = now_s if self._low_since_s is None else self._low_since_s
+        if self._low >= RUN_DOWN_MESSAGES and now_s - self._low_since_s >= RUN_DOWN_S:
+            charge = f"{100 * message.percentage:.0f} %"
+            self.run_down = f"battery at {charge}, below {100 * self._lands:.0f} % for over {RUN_DOWN_S:g} s"
 
     def too_empty(self) -> str:
         """As the function of this name."""
@@ -56,7 +96,6 @@ class BatteryTopic:
 
     def missing(self) -> list[str]:
         """What keeps the robot from being armed."""
-        self.hear()
         silent = self._newest is None and self._node.count_publishers(TOPIC)
         why_not = "no word of the battery yet" if silent else self.too_empty()
         return [why_not] if why_not else []

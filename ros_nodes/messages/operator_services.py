@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
 from functools import partial
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -15,6 +16,13 @@ SERVICES = ("arm", "disarm", "start", "land", "hold", ESTOP, "reset")
 # A call is answered within a cycle. Others wait: one that a full queue has pushed out would never be answered.
 CALLS = QoSProfile(depth=500, reliability=ReliabilityPolicy.RELIABLE)
 ANSWER_WITHIN_S = 1.0  # the shield's thread serves once a cycle
+
+
+class Outcome(NamedTuple):
+    """What came of an order."""
+
+    done: bool
+    said: str = ""  # why it was refused, or that there was nothing to do
 
 
 class OperatorServices:
@@ -33,7 +41,7 @@ class OperatorServices:
         the shield will look at it.
         """
         self._is_active, self._keep_stop, self._waits = is_active, keep_stop, waits
-        self._asked: SimpleQueue[tuple[str, Future[str]]] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[str, Future[Outcome]]] = SimpleQueue()
         for name in SERVICES:
             node.create_service(Trigger, f"shield/{name}", partial(self._serve, name), qos_profile=CALLS)
 
@@ -41,27 +49,27 @@ class OperatorServices:
         """Ask as a service call would, without waiting for the answer."""
         self._asked.put((name, Future()))
 
-    def serve(self, act: Callable[[str], str]) -> None:
-        """For the shield's thread, every cycle: `act(name)` answers with why not, or an empty string.
+    def serve(self, act: Callable[[str], Outcome]) -> None:
+        """For the shield's thread, every cycle: `act(name)` does what was asked for, or says why not.
 
         A stop wins over everything that was asked in the same cycle, in either order. What was
         answered with a failure is not done later.
         """
-        waiting: list[tuple[str, Future[str]]] = []
+        waiting: list[tuple[str, Future[Outcome]]] = []
         while not self._asked.empty():
             waiting.append(self._asked.get_nowait())
         stopped = any(name == ESTOP for name, _ in waiting)
         for name, answer in waiting:
             if not answer.set_running_or_notify_cancel():
                 continue
-            answer.set_result(f"{name}: stopped" if stopped and name != ESTOP else act(name))
+            answer.set_result(Outcome(False, f"{name}: stopped") if stopped and name != ESTOP else act(name))
 
     def drop(self) -> None:
         """Refuse what has not been served: the shield's thread has ended."""
-        self.serve(lambda name: f"{name}: the shield is not active")
+        self.serve(lambda name: Outcome(False, f"{name}: the shield is not active"))
 
     def _serve(self, name: str, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        answer: Future[str] = Future()
+        answer: Future[Outcome] = Future()
         is_active = self._is_active()
         if is_active:
             self._asked.put((name, answer))
@@ -76,8 +84,7 @@ class OperatorServices:
             response.success, response.message = True, "asked; the outcome is on `status`"
             return response
         try:
-            response.message = answer.result(ANSWER_WITHIN_S)
-            response.success = not response.message
+            response.success, response.message = answer.result(ANSWER_WITHIN_S)
         except NoAnswer:
             if name != ESTOP:
                 answer.cancel()

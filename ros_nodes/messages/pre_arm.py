@@ -7,6 +7,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from hardware.types import Peers
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.messages import qos
+from ros_nodes.messages.battery import TOPIC as BATTERY
 from ros_nodes.messages.device import TOPIC as DEVICE
 from ros_nodes.messages.diagnostics import FINGERPRINT, POLICY_STATUS, WAITS, value_of
 
@@ -36,7 +37,7 @@ class PreArm:
         """What keeps the robot from being armed now."""
         self.hear()
         found = [self._publishers(topic, 1) for topic in self._sources]
-        found += [self._publishers(topic, 0) for topic in ("requested", DEVICE)]
+        found += [self._publishers(topic, 0) for topic in ("requested", DEVICE, BATTERY)]
         found += [self._publishers(topic, 1) for topic in ("command", "status")]  # its own shield
         never = [name for name, heard in zip(self._peers, peers.valid, strict=True) if not heard]
         silent = [n for n, age in zip(self._peers, peers.age, strict=True) if n not in never and age > self._silent_s]

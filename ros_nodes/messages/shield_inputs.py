@@ -8,9 +8,9 @@ from deploy.shield.drone.params import ShieldParams
 from deploy.shield.joints.params import JointShieldParams
 from hardware.spec import RobotSpec
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
-from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_team
+from ros_nodes.lifecycle.parameters import declare_base_pose, declare_team
 from ros_nodes.lifecycle.peer_clocks import peer_clocks
-from ros_nodes.messages.battery import BatteryTopic
+from ros_nodes.messages.battery import BatteryTopic, declare_charges
 from ros_nodes.messages.device import DeviceTopic
 from ros_nodes.messages.peers_say import PeersSay
 from ros_nodes.messages.pre_arm import PreArm
@@ -25,17 +25,16 @@ class InputParameters(NamedTuple):
 
     robot: str
     peers: Sequence[str]  # by name
-    least_charge: float  # of the battery, 0 to 1
+    charges: tuple[float, float]  # of the battery, 0 to 1: least for arming, and least in flight
     base_pose: Sequence[float]
     surroundings: tuple[str, str, int]  # of `declare_surroundings`
 
 
 def declare_inputs(node: ManagedNode) -> InputParameters:
     """Declare and read them."""
-    text = "Charge of the battery, from 0 to 1, below which the robot is not armed."
     return InputParameters(
         *declare_team(node),
-        declare(node, "least_charge", 0.2, text, 0.0, 1.0),
+        declare_charges(node),
         declare_base_pose(node),
         declare_surroundings(node),
     )
@@ -60,7 +59,7 @@ class ShieldInputs:
         self._peers = PeerTable(node, self._names)
         self._say = PeersSay(node, robot, self._names, params.act_s)
         self._around = Around(node, spec, *given.surroundings)
-        self._battery = BatteryTopic(node, given.least_charge)
+        self._battery = BatteryTopic(node, *given.charges)
         self._device = DeviceTopic(node)
         self._clocks = peer_clocks(node.hub, node.clock, robot)
         self._pre_arm = PreArm(node, fingerprint, self._names, silent_s, self._state.topics)
@@ -98,13 +97,13 @@ class ShieldInputs:
     def hear_slow(self, now_s: float) -> tuple[str, str]:
         """Take what is said now and then: why no request may be obeyed, and what the policy waits for; or empty."""
         self._pre_arm.hear()
-        self._battery.hear()
+        self._battery.hear(now_s)
         self._say.hear(now_s)
         return self._pre_arm.strangers(), self._pre_arm.policy_waits()
 
-    def device_fault(self) -> str:
-        """Why the robot's own controller does not obey; or empty."""
-        return self._device.hear()
+    def lasting_trouble(self) -> str:
+        """Why the robot has to come down: its own controller does not obey, or its battery is empty; or nothing."""
+        return self._device.hear() or self._battery.run_down
 
     def missing(self) -> list[str]:
         """What keeps the robot from being armed now."""

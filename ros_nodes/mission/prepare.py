@@ -69,6 +69,7 @@ def _apply_team(parameters: dict[str, Any], mission: Mission, team: Team, here: 
     solid = msgspec.structs.replace(team.scene, keep_out=())
     own["/simulated_robots"]["surroundings"] = msgspec.json.encode(Surroundings(solid)).decode()
     for robot in team.robots:
+        parameters[f"/{robot.name}/shield"]["ros__parameters"] |= team.charges(robot)
         if robot.driver:
             values = {key: parameters[f"/{robot.name}/policy"]["ros__parameters"][key] for key in OF_A_DRIVER}
             values |= {"driver": robot.driver, "options": json.dumps(robot.options)}

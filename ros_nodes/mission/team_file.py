@@ -10,6 +10,7 @@ robots:
   - {name: cf3, bundle: lander.onnx, lands_on: arm}  # may come near the last links of the arm
   - {name: arm, bundle: tray.onnx, group: arm}  # of the task of its policy; by default that of the file
 shield: {ramp_s: 0.4}               # limits of all shields; a robot may have its own
+battery: {arm: 0.2, land: 0.1}      # charge below which none is armed, and in flight each lands; a robot its own
 hosts: {policies: 1, shields: 2}    # processes
 scene:                              # what stands there, see `messages.scene`
   obstacles: [{name: shelf, pose: [1.5, 0, 0.5, 0], size: [0.4, 1.2, 1]}]
@@ -39,12 +40,14 @@ from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
 from hardware.drivers import driver_class
 from hardware.names import nearest_path
+from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
-from ros_nodes.mission.mission import Member, Mission, load_mission
+from ros_nodes.mission.mission import LONGEST_NAME, Member, Mission, load_mission
 
 LEAST_HEIGHT = 0.5  # of that in its home pose, below which a robot on legs would begin in the ground
 STANDS_S = 600.0  # how long a mission without orders is said to last
 Count = Annotated[int, Meta(ge=1)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class TeamError(ValueError):
@@ -58,10 +61,22 @@ class Hosts(Struct, forbid_unknown_fields=True, frozen=True):
     shields: Count | None = None
 
 
+class Charges(Struct, forbid_unknown_fields=True, frozen=True):
+    """Of a battery, from 0 to 1: least for arming, and least in flight."""
+
+    arm: Share | None = None
+    land: Share | None = None
+
+    def parameters(self) -> dict[str, float]:
+        """Those given, as parameters of a shield."""
+        given = {"least_charge": self.arm, "land_charge": self.land}
+        return {name: charge for name, charge in given.items() if charge is not None}
+
+
 class Robot(Struct, forbid_unknown_fields=True, frozen=True):
     """One robot; simulated where it has no driver."""
 
-    name: Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*$")]
+    name: Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*$", max_length=LONGEST_NAME)]
     bundle: str
     type: str = ""  # specification by name; by default the one that the policy is for
     driver: str = ""  # module:Class, or a registered name
@@ -69,6 +84,7 @@ class Robot(Struct, forbid_unknown_fields=True, frozen=True):
     group: str = ""  # of the task of its policy; by default that of the policy file
     base_pose: tuple[float, float, float, float] | None = None
     shield: dict[str, Any] = {}
+    battery: Charges = Charges()
     lands_on: str = ""  # another robot, an arm
 
 
@@ -77,12 +93,13 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
 
     robots: Annotated[tuple[Robot, ...], Meta(min_length=1)]
     shield: dict[str, Any] = {}
+    battery: Charges = Charges()
     hosts: Hosts = Hosts()
     scene: Scene = Scene()
     mission: str = ""
     recorder: bool = True
     trusted_keys: tuple[str, ...] = ()  # base64, or files with them
-    namespace: Annotated[str, Meta(pattern="^([A-Za-z][A-Za-z0-9_]*)?$")] = ""
+    namespace: Annotated[str, Meta(pattern="^([A-Za-z][A-Za-z0-9_]*)?$", max_length=LONGEST_NAME)] = ""
 
     @property
     def simulated(self) -> tuple[str, ...]:
@@ -92,6 +109,10 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
     def limits(self) -> dict[str, dict[str, Any]]:
         """What the file says about the shield of each robot, by name."""
         return {robot.name: {**self.shield, **robot.shield} for robot in self.robots}
+
+    def charges(self, robot: Robot) -> dict[str, float]:
+        """What the file says about the battery of `robot`, as parameters of its shield."""
+        return {**self.battery.parameters(), **robot.battery.parameters()}
 
     def pick(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those of the robots, or all for no names; ValueError for one that is not in the team."""
@@ -160,6 +181,8 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
             raise ValueError(f"{robot.group!r}; {bundle} is for {contract.group!r}")
         key = "shield"
         make_shield_params(spec, **{**narrowed_limits(spec, contract.shield)[0], **team.shield, **robot.shield})
+        key = "battery"
+        check_charges(**team.charges(robot))
         key = "driver"
         if robot.driver:
             driver_class(robot.driver)
@@ -195,6 +218,7 @@ def _explain(error: str, data: Any) -> str:
         kinds = {
             "robots": Robot,
             "hosts": Hosts,
+            "battery": Charges,
             "scene.obstacles": Obstacle,
             "scene.keep_out": KeepOut,
             "scene": Scene,

@@ -27,7 +27,7 @@ from ros_nodes.messages.conversion import MessageError, base_frame
 from ros_nodes.messages.delays import Delays
 from ros_nodes.messages.diagnostics import ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
-from ros_nodes.messages.operator_services import ESTOP, OperatorServices
+from ros_nodes.messages.operator_services import ESTOP, OperatorServices, Outcome
 from ros_nodes.messages.shield_inputs import ShieldInputs, declare_inputs
 from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
 
@@ -207,8 +207,8 @@ class ShieldNode(TurnNode):
         if now_s > self._sources_s:
             self._sources_s = now_s + SOURCES_EVERY_S
             strangers, authority.policy_waits = inputs.hear_slow(now_s)
-            if fault := inputs.device_fault():
-                authority.come_down(now_s, fault)
+            if trouble := inputs.lasting_trouble():
+                authority.come_down(now_s, trouble)
             if self._strangers != strangers:
                 self._strangers = strangers
                 self.get_logger().warning(strangers or "every topic has one publisher again")
@@ -222,17 +222,33 @@ class ShieldNode(TurnNode):
             self._status.delay(delay)
             self.get_logger().warning(f"{self.robot_name}: {delay}")
 
-    def _act(self, authority: Authority, inputs: ShieldInputs, now_s: float, what: str) -> str:
-        """What a person asked for; why not, or an empty string."""
+    def _act(self, authority: Authority, inputs: ShieldInputs, now_s: float, what: str) -> Outcome:
+        """Do what a person asked for; also what is so already is answered as such."""
+        before = authority.state
+        refused = self._obey(authority, inputs, now_s, what)
+        if refused or authority.state is not before:
+            return Outcome(not refused, refused)
+        if what == "reset":
+            return Outcome(True, f"nothing to reset: the robot is {before.name}")
+        why = f" ({authority.reason})" if before in (State.STOPPED, State.FAULT) else ""
+        return Outcome(True, f"already {before.name}{why}")
+
+    def _obey(self, authority: Authority, inputs: ShieldInputs, now_s: float, what: str) -> str:
+        """Why not, or an empty string."""
         if what == ESTOP:
             authority.estop()
             return ""
-        if what == "reset" and authority.state is State.STOPPED:
-            try:
-                self._stop_file.clear()
-            except OSError as error:
-                return f"reset: {error}"
-        return authority.arm(inputs.missing()) if what == "arm" else authority.ask(what, now_s)
+        if what == "arm":
+            return authority.arm(inputs.missing())
+        if what == "reset" and authority.state in TROUBLE:
+            if trouble := inputs.lasting_trouble():
+                return f"reset: {trouble}"
+            if authority.state is State.STOPPED:
+                try:
+                    self._stop_file.clear()
+                except OSError as error:
+                    return f"reset: {error}"
+        return authority.ask(what, now_s)
 
     def health(self) -> tuple[bytes, str, dict[str, str]]:
         """The level of `status`, or a warning of a battery that is low or a clock that differs; charge and clocks."""
