@@ -84,6 +84,7 @@ def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
         (("arm", "cf1", "--at", "0", "0", "1"), "a goal needs --at X Y Z"),
         (("goal", "cf1", "--at", "nan", "0", "1"), "every number must be finite"),
         (("arm", "1cf"), "a name is letters, digits and _"),
+        (("arm", "a" * 250), "a name is letters, digits and _, a letter first, 100 at most"),
         (("land", "--domain", "500"), "ROS domain 500: expected 0 to"),
     ],
 )

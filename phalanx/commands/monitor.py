@@ -47,11 +47,11 @@ def monitor(
         wait_s: How long to wait for them.
         domain: ROS domain; by default ROS_DOMAIN_ID.
     """
-    from ros_nodes.mission.mission import is_name
+    from ros_nodes.mission.mission import check_name
     from ros_nodes.mission.monitor import monitoring
 
-    if wrong := [name for name in robots if not is_name(name)]:
-        raise ValueError(f"robot {wrong[0]!r}: a name is letters, digits and _, a letter first")
+    for name in robots:
+        check_name(name)
     with suppress(KeyboardInterrupt), monitoring(robots, domain) as watched:
         if once:
             return _once(watched, json, wait_s)

@@ -28,11 +28,11 @@ def operate(
     import numpy as np
 
     from ros_nodes.lifecycle.processes import end_process
-    from ros_nodes.mission.mission import is_name
+    from ros_nodes.mission.mission import check_name
     from ros_nodes.mission.operate import ask, find_robots, send_goal
 
-    if wrong := [name for name in robots if not is_name(name)]:
-        raise ValueError(f"robot {wrong[0]!r}: a name is letters, digits and _, a letter first")
+    for name in robots:
+        check_name(name)
     if (what == "goal") is not (at is not None):
         raise ValueError("a goal needs --at X Y Z, and nothing else takes it")
     if at is not None and not np.isfinite(at).all():

@@ -21,6 +21,7 @@ FORMAT, OLDER_FORMAT = "phalanx-mission/3", "phalanx-mission/2"
 CRAZYFLIE = "crazyflie"
 LEAST_RADIUS_M = 0.7
 LARGEST_TEAM = 16  # on the widest circle, 2.2 m: the shield's fence is at 2.4 m
+LONGEST_NAME = 100  # of a robot or namespace: with what follows it a topic of ROS has 247 characters at most
 NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
 HEIGHT_M = (0.9, 1.5)
 HOLD_S = 1.0  # for this long a robot has to be at its goal before a leg of the swap ends
@@ -159,8 +160,7 @@ def _mission(data: dict[str, Any]) -> Mission:
 def _check(mission: Mission) -> None:
     """ValueError for what would fail only once the nodes run."""
     for name in mission.names:
-        if not is_name(name):
-            raise ValueError(f"robot {name!r}: a name is letters, digits and _, a letter first")
+        check_name(name)
     if not mission.team or len(set(mission.names)) < len(mission.team):
         raise ValueError(f"robots {', '.join(mission.names) or '(none)'}: at least one, each with a name of its own")
     for member in mission.team:
@@ -190,8 +190,15 @@ def _arrays(data: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def is_name(name: str) -> bool:
-    """Whether a robot can be called so: its topics are, and ROS takes letters, digits and _ only, a letter first."""
-    return re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) is not None
+    """Whether a robot can be called so: its topics and files are; ROS takes letters, digits and _ only."""
+    return len(name) <= LONGEST_NAME and re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) is not None
+
+
+def check_name(name: str) -> None:
+    """ValueError for what is no name."""
+    if not is_name(name):
+        allowed = f"letters, digits and _, a letter first, {LONGEST_NAME} at most"
+        raise ValueError(f"robot {name[:60]!r}: a name is {allowed}")
 
 
 def team_names(robots: Sequence[str]) -> list[str]:
