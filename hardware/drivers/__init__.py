@@ -10,6 +10,7 @@ from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 DRIVERS = {
     "crazyflie": "hardware.drivers.crazyflie:CrazyflieDriver",
     "franka": "hardware.drivers.franka:FrankaDriver",
+    "px4": "hardware.drivers.px4:Px4Driver",
 }
 
 

@@ -1,0 +1,264 @@
+"""Driver of a drone with PX4, such as the X500: thrust and body rates over MAVLink 2, by pymavlink.
+
+`pip install "phalanx[px4]"`. PX4 estimates its own position, by GNSS, optical flow or motion capture.
+"""
+
+import threading
+import time
+from math import nan
+from typing import Any
+
+import numpy as np
+
+from hardware.drivers import DriverError
+from hardware.drivers.px4_link import ACCEPTED, AGAIN_S, IN_PROGRESS, Px4Link
+from hardware.drivers.px4_messages import (
+    AUTO,
+    LAND,
+    OFFBOARD,
+    RATES_AND_THRUST,
+    ThrustCurve,
+    known_to_m,
+    mode_name,
+    rates_frd,
+    state_of,
+)
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
+
+SET_MODE, ARM, SET_INTERVAL = 176, 400, 511  # MAV_CMD_DO_SET_MODE, _COMPONENT_ARM_DISARM, _SET_MESSAGE_INTERVAL
+CUSTOM_MODE, OFFBOARD_MODE, EVEN_IN_THE_AIR = 1, 6, 21196
+ODOMETRY, STATUS_HZ = 331, {0: 10.0, 1: 2.0, 245: 5.0}  # of HEARTBEAT, SYS_STATUS and EXTENDED_SYS_STATE
+IS_ARMED, IN_FAILSAFE = 128, (5, 6, 8)  # MAV_MODE_FLAG_SAFETY_ARMED; MAV_STATE critical, emergency, termination
+ON_GROUND = 1  # MAV_LANDED_STATE
+ERROR = 3  # severity of a STATUSTEXT up to which it is one
+RETURNS, LANDS, HOLDS = 3, 4, 5  # of COM_OBL_RC_ACT: what needs no sticks, and does not let it fall
+LONGEST_LOSS_S = 2.0
+STREAM_S = 1.0  # of set-points before PX4 is asked into OFFBOARD: https://docs.px4.io/main/en/flight_modes/offboard
+STREAM_HZ, BEAT_S, TIMESYNC_S = 50.0, 0.5, 0.2
+ARM_WITHIN_S = 4.0
+SILENT_S = 3.0  # without a HEARTBEAT, which may come once a second only
+SLOW_S = 0.1  # round trip beyond which commands come too late
+SURE_M = 0.5  # standard deviation of each axis beyond which the estimated position is not one
+LAND_M_S, LONGEST_LANDING_S = 0.7, 60.0  # MPC_LAND_SPEED
+SAID_S = 3.0  # for so long a STATUSTEXT explains what follows it
+
+
+class Px4Driver:
+    """One vehicle. Threads receive and send; calls come from one thread; only `connect` and `stop` wait."""
+
+    def __init__(self, spec: RobotSpec, link: str, system: int = 1, baud: int = 921600, connect_s: float = 15.0):
+        """`link` as pymavlink's: udpin:0.0.0.0:14540, udpout:192.168.0.4:14580, /dev/ttyTHS1 (at `baud`).
+
+        `system` is the vehicle's MAV_SYS_ID. DriverError for a robot without thrust and body rates.
+        """
+        if spec.flight is None or [channel.unit for channel in spec.channels] != ["N", "rad/s", "rad/s", "rad/s"]:
+            raise DriverError(f"driver px4 flies drones by thrust and body rates, not {spec.name!r}")
+        if not 1 <= system <= 255:
+            raise DriverError(f"system is {system}: expected 1 to 255")
+        self._spec, self._address, self._system, self._baud = spec, link, system, baud
+        self._connect_s = connect_s
+        self._low, self._high = np.array(spec.command_low), np.array(spec.command_high)
+        self._link: Px4Link | None = None
+        self._curve: ThrustCurve
+        self._state: tuple[float, RobotState, float] | None = None  # device's clock s, what, and how well known, m
+        self._battery = Battery(nan)
+        self._mode, self._is_armed, self._in_failsafe, self._landed = "", False, False, 0
+        self._beat_s = 0.0  # when the last HEARTBEAT came (monotonic, s)
+        self._said: tuple[float, str] = 0.0, ""  # the last STATUSTEXT that is an error
+        self._bad_frames = ""
+        self._asked_s: float | None = None  # when arming was asked for
+        self._refusal = ""
+        self._is_arming = self._has_armed = False
+        self._newest: tuple[tuple[float, float, float], float] | None = None  # set-point that waits to be sent
+        self._written_s = 0.0
+        self._wakes, self._is_open = threading.Condition(), False
+
+    def connect(self) -> None:
+        """Open the link, check PX4's own watchdog, ask for its estimate; DriverError in one line."""
+        hears = {"ODOMETRY": self._hear_odometry, "HEARTBEAT": self._hear_beat, "SYS_STATUS": self._hear_battery}
+        hears |= {"EXTENDED_SYS_STATE": self._hear_landed, "STATUSTEXT": self._hear_text}
+        self._link = link = Px4Link(self._address, self._baud, self._system, hears)
+        try:
+            link.wait_for_vehicle(self._connect_s)
+            self._check_watchdog(link)
+            hover, factor = (link.parameter(name, self._connect_s) for name in ("MPC_THR_HOVER", "THR_MDL_FAC"))
+            if not 0.1 <= hover <= 0.8:
+                raise link.error(f"MPC_THR_HOVER is {hover:g}: expected 0.1 to 0.8")
+            assert self._spec.flight is not None
+            self._curve = ThrustCurve(hover, factor, self._spec.flight.hover_thrust_n, float(self._low[0]))
+            for message, hz in ({ODOMETRY: self._spec.sensor_hz} | STATUS_HZ).items():
+                if (refused := link.wait_for_command(SET_INTERVAL, message, 1e6 / hz, within_s=self._connect_s)) > 0:
+                    raise link.error(f"MAVLink message {message} refused at {hz:g} Hz: MAV_RESULT {refused}")
+            self._wait_for_a_state(link)
+        except DriverError:
+            self.stop()
+            raise
+        self._is_open = True
+        self._sender = threading.Thread(target=self._send, name="px4-sender", daemon=True)
+        self._sender.start()
+
+    def arm(self) -> None:
+        """Set-points for a second, then OFFBOARD, then armed: PX4 asks for it in this order."""
+        assert self._link is not None
+        self._link.forget(ARM)
+        self._refusal, self._asked_s, self._is_arming, self._has_armed = "", time.monotonic(), True, False
+
+    def disarm(self) -> None:
+        """Also in the air, where PX4 obeys us: a stop is final. Who else flies it keeps it."""
+        self._asked_s, self._is_arming = None, False
+        if self._link is not None and self._is_armed and self._mode == OFFBOARD:
+            self._link.command(ARM, 0, EVEN_IN_THE_AIR)
+
+    def read(self) -> RobotState:
+        assert self._state is not None and self._link is not None
+        measured_s, state, _ = self._state
+        state.age = np.float32(max(0.0, time.monotonic() - self._link.clock.here(measured_s)))
+        return state
+
+    def read_battery(self) -> Battery:
+        return self._battery
+
+    def read_status(self) -> DeviceStatus:
+        """Whether it obeys; what PX4 says of itself, and whether it knows where it is."""
+        return DeviceStatus(self._is_armed and self._mode == OFFBOARD, self._fault(time.monotonic()))
+
+    def write(self, command: ActuatorCommand) -> ActuatorCommand:
+        target = np.clip(command.target, self._low, self._high)
+        signal = self._curve.signal(float(target[0]))
+        with self._wakes:
+            self._newest, self._written_s = (rates_frd(target[1:]), signal), time.monotonic()
+            self._wakes.notify()
+        target[0] = self._curve.thrust_n(signal)
+        return ActuatorCommand(target)
+
+    def stop(self) -> None:
+        """Have PX4 land it where it flies by us, wait for that, and close the link.
+
+        Where the link is lost PX4 does what COM_OBL_RC_ACT says after COM_OF_LOSS_T.
+        """
+        link, self._is_arming = self._link, False
+        if link is None:
+            return
+        if self._is_open and self._is_armed and self._mode == OFFBOARD and self._state is not None:
+            height_m = max(0.0, float(self._state[1].base_pos[2]))
+            until_s = time.monotonic() + min(10.0 + height_m / LAND_M_S, LONGEST_LANDING_S)
+            while self._is_armed and not self._is_silent(time.monotonic()) and time.monotonic() < until_s:
+                if self._mode == OFFBOARD:
+                    link.command(SET_MODE, CUSTOM_MODE, AUTO, LAND)
+                elif self._landed == ON_GROUND:
+                    link.command(ARM, 0)
+                time.sleep(AGAIN_S)
+        with self._wakes:
+            self._is_open, self._newest = False, None
+            self._wakes.notify()
+        self._link = None
+        link.close()
+
+    def _fault(self, now_s: float) -> str:
+        link, state = self._link, self._state
+        if link is None or state is None or self._is_silent(now_s):
+            return f"link lost: nothing heard for {SILENT_S:g} s"
+        if link.clock.restarts:
+            return "PX4 has restarted: a new deployment is needed"
+        if self._is_armed and self._mode != OFFBOARD:
+            whose = "its own failsafe" if self._in_failsafe else "its remote control or another program"
+            return f"flown in mode {self._mode} by {whose}{self._text(now_s)}"
+        if self._refusal:
+            return self._refusal
+        late = self._asked_s is not None and now_s > self._asked_s + (0.0 if self._has_armed else ARM_WITHIN_S)
+        if late and not self._is_armed:
+            return f"disarmed by itself, or by somebody else{self._text(now_s)}"
+        if link.clock.trip_s > SLOW_S:
+            return f"the link's round trip takes {1e3 * link.clock.trip_s:.0f} ms, {1e3 * SLOW_S:g} at most"
+        if self._bad_frames:
+            return self._bad_frames
+        return "" if state[2] <= SURE_M else f"position known to {state[2]:.2f} m only, needs {SURE_M:g}"
+
+    def _is_silent(self, now_s: float) -> bool:
+        return now_s > self._beat_s + SILENT_S
+
+    def _text(self, now_s: float) -> str:
+        """What PX4 said of it, if anything."""
+        at_s, text = self._said
+        return f": {text}" if text and now_s < at_s + SAID_S else ""
+
+    def _check_watchdog(self, link: Px4Link) -> None:
+        """PX4 stops by itself when nothing comes any more; DriverError where it would not."""
+        loss_s = link.parameter("COM_OF_LOSS_T", self._connect_s)
+        if not 0.0 < loss_s <= LONGEST_LOSS_S:
+            raise link.error(f"COM_OF_LOSS_T is {loss_s:g} s: expected at most {LONGEST_LOSS_S:g} and more than 0")
+        action = int(link.parameter("COM_OBL_RC_ACT", self._connect_s))
+        if action not in (RETURNS, LANDS, HOLDS):
+            allowed = f"{LANDS} (land), {RETURNS} (return) or {HOLDS} (hold)"
+            raise link.error(f"COM_OBL_RC_ACT is {action}: expected {allowed}")
+
+    def _wait_for_a_state(self, link: Px4Link) -> None:
+        until_s = time.monotonic() + self._connect_s
+        while self._state is None or not self._beat_s:
+            if self._bad_frames or time.monotonic() > until_s:
+                raise link.error(self._bad_frames or "no ODOMETRY: it has no estimate of its position")
+            time.sleep(0.01)
+
+    def _hear_odometry(self, message: Any) -> None:
+        try:
+            self._state = message.time_usec * 1e-6, state_of(message, 0.0), known_to_m(message)
+        except ValueError as error:
+            self._bad_frames = str(error)
+
+    def _hear_beat(self, message: Any) -> None:
+        self._mode, self._is_armed = mode_name(message.custom_mode), bool(message.base_mode & IS_ARMED)
+        self._has_armed = self._has_armed or self._is_armed
+        self._in_failsafe, self._beat_s = message.system_status in IN_FAILSAFE, time.monotonic()
+
+    def _hear_battery(self, message: Any) -> None:
+        percent, millivolt = message.battery_remaining, message.voltage_battery
+        self._battery = Battery(
+            percent / 100.0 if percent >= 0 else nan, millivolt * 1e-3 if millivolt < 0xFFFF else nan
+        )
+
+    def _hear_landed(self, message: Any) -> None:
+        self._landed = message.landed_state
+
+    def _hear_text(self, message: Any) -> None:
+        if message.severity <= ERROR:
+            begins = self._said[1] if message.chunk_seq else ""
+            self._said = time.monotonic(), begins + message.text
+
+    def _send(self) -> None:
+        """Send the newest set-point whenever there is one, idle ones while it is armed, and what keeps a link."""
+        beat_s = time_s = asked_s = 0.0
+        while self._is_open and (link := self._link) is not None:
+            with self._wakes:
+                self._wakes.wait_for(lambda: self._newest or not self._is_open, 1.0 / STREAM_HZ)
+                newest, self._newest = self._newest, None
+            now_s = time.monotonic()
+            if self._is_arming and newest is None and now_s > self._written_s + 0.1:
+                newest = (0.0, 0.0, 0.0), 0.0
+            if newest is not None:
+                link.set_attitude_target(RATES_AND_THRUST, *newest)
+            if now_s > beat_s + BEAT_S:
+                beat_s = now_s
+                link.beat()
+            if now_s > time_s + TIMESYNC_S:
+                time_s = now_s
+                link.ask_time()
+            if self._is_arming and now_s > asked_s + AGAIN_S:
+                asked_s = now_s
+                self._advance(link, now_s)
+
+    def _advance(self, link: Px4Link, now_s: float) -> None:
+        """The next step on the way to an armed vehicle in OFFBOARD."""
+        asked_s = self._asked_s
+        if asked_s is None or now_s < asked_s + STREAM_S:
+            return
+        if now_s > asked_s + ARM_WITHIN_S:
+            self._is_arming = False
+        elif self._mode != OFFBOARD:
+            link.command(SET_MODE, CUSTOM_MODE, OFFBOARD_MODE)
+        elif self._is_armed:
+            self._is_arming = now_s > self._written_s + 0.1  # else `write` keeps it from now on
+        elif (result := link.result(ARM)) not in (None, ACCEPTED, IN_PROGRESS):
+            self._refusal, self._is_arming = f"arming refused, MAV_RESULT {result}{self._text(now_s)}", False
+        else:
+            link.command(ARM, 1)

@@ -1,0 +1,196 @@
+"""A MAVLink 2 link to one vehicle with PX4, by pymavlink: a thread receives, any thread sends."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from os import environ
+from typing import Any
+
+from hardware.drivers import DriverError
+from hardware.drivers.px4_messages import parameter_of
+
+AUTOPILOT = 1  # MAV_COMP_ID_AUTOPILOT1
+COMPANION = 191  # MAV_COMP_ID_ONBOARD_COMPUTER, and its type and autopilot in a HEARTBEAT
+ONBOARD_CONTROLLER, NO_AUTOPILOT, ACTIVE = 18, 8, 4
+PX4 = 12  # MAV_AUTOPILOT_PX4
+ACCEPTED, IN_PROGRESS = 0, 5  # MAV_RESULT
+AGAIN_S = 0.3  # after which a request without an answer is repeated
+WINDOW_S = 10.0  # over which the quickest exchange tells how the two clocks differ
+RECENT = 5  # exchanges
+LONGEST_TRIP_S = 1.0  # a round trip that is said to be longer, or to end before it began, is not believed
+
+
+class DeviceClock:
+    """The device's clock in this computer's monotonic time, by the quickest of the last exchanges (TIMESYNC)."""
+
+    def __init__(self) -> None:
+        self.trip_s = 0.0  # of the quickest of the last exchanges: a computer may be busy for a moment
+        self.restarts = 0
+        self._offset_s = 0.0
+        self._heard: deque[tuple[float, float, float]] = deque()  # when, round trip and offset, s
+
+    def hear(self, sent_s: float, device_s: float, now_s: float) -> None:
+        """An answer: asked at `sent_s`, when the device's clock said `device_s`, and here at `now_s`."""
+        trip_s, offset_s = now_s - sent_s, 0.5 * (sent_s + now_s) - device_s
+        if not 0.0 <= trip_s < LONGEST_TRIP_S:
+            return
+        if self._heard and abs(offset_s - self._offset_s) > LONGEST_TRIP_S:  # its clock has begun again
+            self._heard.clear()
+            self.restarts += 1
+        while self._heard and self._heard[0][0] < now_s - WINDOW_S:
+            self._heard.popleft()
+        self._heard.append((now_s, trip_s, offset_s))
+        self.trip_s = min(each[1] for each in list(self._heard)[-RECENT:])
+        self._offset_s = min(self._heard, key=lambda each: each[1])[2]
+
+    def here(self, device_s: float) -> float:
+        """The moment `device_s` of the device's clock, monotonic, s."""
+        return device_s + self._offset_s
+
+    def there(self, now_s: float) -> float:
+        """The moment `now_s`, monotonic, on the device's clock, s."""
+        return now_s - self._offset_s
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self._heard)
+
+
+class Px4Link:
+    """`handlers` get messages of the vehicle's autopilot by their MAVLink name, on the receiving thread."""
+
+    def __init__(self, address: str, baud: int, system: int, handlers: Mapping[str, Callable[[Any], None]]):
+        """Open `address`, a connection string of pymavlink; DriverError where it cannot be."""
+        environ.setdefault("MAVLINK20", "1")  # before the import: MAVLink 2, of the common dialect
+        environ.setdefault("MAVLINK_DIALECT", "common")
+        try:
+            from pymavlink import mavutil
+        except ImportError as error:
+            raise DriverError(f'driver px4: {error}; install it by: pip install "phalanx[px4]"') from error
+        self._address, self._system = address, system
+        try:
+            self._mavlink = mavutil.mavlink_connection(
+                address, baud, source_system=system, source_component=COMPANION, autoreconnect=True
+            )
+        except Exception as error:  # of a socket, a serial port, a name: pymavlink has no type of its own
+            raise DriverError(f"PX4 at {address}: {str(error) or type(error).__name__}") from error
+        self.clock = DeviceClock()
+        self.autopilot: int | None = None  # of the vehicle, and of others when one was heard
+        self._others: set[int] = set()
+        self._answers: dict[Any, Any] = {}
+        self._changed = threading.Condition()
+        self._sending = threading.Lock()
+        self._handlers, self._is_open, self._refusal = handlers, True, ""
+        self._receiver = threading.Thread(target=self._receive, name="px4-receiver", daemon=True)
+        self._receiver.start()
+
+    def wait_for_vehicle(self, within_s: float) -> None:
+        """Its first HEARTBEAT, and how the clocks differ; DriverError without them."""
+        until_s = time.monotonic() + within_s
+        while self.autopilot is None or not self.clock.is_known:
+            if time.monotonic() > until_s:
+                others = f"only of systems {sorted(self._others)}" if self._others else "of any system"
+                missing = f"no HEARTBEAT of system {self._system} but {others}" if self._others else "no HEARTBEAT"
+                raise self.error(missing if self.autopilot is None else "no answer to TIMESYNC")
+            self.beat()
+            self.ask_time()
+            time.sleep(0.05)
+        if self.autopilot != PX4:
+            raise self.error(f"its autopilot is of the type {self.autopilot}, PX4 is {PX4}")
+
+    def error(self, text: str) -> DriverError:
+        return DriverError(f"PX4 at {self._address}: {text}")
+
+    def beat(self) -> None:
+        """A HEARTBEAT of ours."""
+        self._send("heartbeat", ONBOARD_CONTROLLER, NO_AUTOPILOT, 0, 0, ACTIVE)
+
+    def ask_time(self) -> None:
+        self._send("timesync", 0, time.monotonic_ns())
+
+    def set_attitude_target(self, mask: int, rates: tuple[float, float, float], thrust: float) -> None:
+        """Body rates (FRD) and thrust, stamped with the device's clock."""
+        at_ms = int(1e3 * self.clock.there(time.monotonic())) % (1 << 32)
+        self._send("set_attitude_target", at_ms, self._system, AUTOPILOT, mask, [1.0, 0.0, 0.0, 0.0], *rates, thrust)
+
+    def command(self, number: int, *parameters: float) -> None:
+        """A COMMAND_LONG; what came of it is `result` before long."""
+        values = [*parameters, *[0.0] * (7 - len(parameters))]
+        self.forget(number)
+        self._send("command_long", self._system, AUTOPILOT, number, 0, *values)
+
+    def forget(self, number: int) -> None:
+        """What came of an earlier command of that number."""
+        with self._changed:
+            self._answers.pop(("ack", number), None)
+
+    def result(self, number: int) -> int | None:
+        """MAV_RESULT of the last command of that number, None before it has come."""
+        return self._answers.get(("ack", number))
+
+    def wait_for_command(self, number: int, *parameters: float, within_s: float) -> int:
+        """Have a command answered; its MAV_RESULT. DriverError without an answer."""
+        return int(
+            self._wait(("ack", number), lambda: self.command(number, *parameters), within_s, f"command {number}")
+        )
+
+    def parameter(self, name: str, within_s: float) -> float:
+        """A parameter of the vehicle's; DriverError where it has none of that `name`."""
+        return float(
+            self._wait(
+                ("parameter", name),
+                lambda: self._send("param_request_read", self._system, AUTOPILOT, name.encode(), -1),
+                within_s,
+                f"parameter {name}: its firmware may be too old",
+            )
+        )
+
+    def close(self) -> None:
+        self._is_open = False
+        self._receiver.join(1.0)
+        self._mavlink.close()
+
+    def _wait(self, key: Any, ask: Callable[[], None], within_s: float, what: str) -> Any:
+        until_s = time.monotonic() + within_s
+        with self._changed:
+            self._answers.pop(key, None)
+        while time.monotonic() < until_s:
+            ask()
+            with self._changed:
+                if self._changed.wait_for(lambda: key in self._answers, AGAIN_S):
+                    return self._answers[key]
+        raise self.error(f"no answer about {what}")
+
+    def _send(self, message: str, *fields: Any) -> None:
+        with self._sending:
+            getattr(self._mavlink.mav, f"{message}_send")(*fields)
+
+    def _receive(self) -> None:
+        while self._is_open:
+            message = self._mavlink.recv_msg()
+            if message is None:
+                self._mavlink.select(0.1)
+            elif message.get_type() == "BAD_DATA":
+                continue
+            elif message.get_srcSystem() != self._system:
+                self._others.add(message.get_srcSystem())
+            elif message.get_srcComponent() == AUTOPILOT:
+                self._take(message, message.get_type())
+
+    def _take(self, message: Any, kind: str) -> None:
+        if kind == "TIMESYNC" and message.tc1:
+            self.clock.hear(message.ts1 * 1e-9, message.tc1 * 1e-9, time.monotonic())
+        elif kind == "COMMAND_ACK":
+            self._answer(("ack", message.command), message.result)
+        elif kind == "PARAM_VALUE":
+            self._answer(("parameter", message.param_id), parameter_of(message))
+        elif kind == "HEARTBEAT":
+            self.autopilot = message.autopilot
+        if kind in self._handlers:
+            self._handlers[kind](message)
+
+    def _answer(self, key: Any, value: Any) -> None:
+        with self._changed:
+            self._answers[key] = value
+            self._changed.notify_all()

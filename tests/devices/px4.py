@@ -1,0 +1,241 @@
+"""An X500 with PX4 on a UDP port, by MAVLink 2: python -m devices.px4 --port 14580. Orders are lines of JSON on stdin.
+
+Messages: https://mavlink.io/en/messages/common.html; what PX4 makes of them: its src/modules/mavlink (v1.15).
+"""
+
+import argparse
+import json
+import random
+import select
+import socket
+import struct
+import sys
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+from pymavlink.dialects.v20 import common
+
+from devices.px4_firmware import DT_S, PARAMETERS, Firmware
+
+MAIN_MODE = {"MANUAL": 1, "ALTCTL": 2, "POSCTL": 3, "AUTO": 4, "ACRO": 5, "OFFBOARD": 6, "STABILIZED": 7}
+SUB_MODE = {"TAKEOFF": 2, "LOITER": 3, "MISSION": 4, "RTL": 5, "LAND": 6}  # px4_custom_mode.h
+MODES = {(MAIN_MODE[name], 0): name for name in MAIN_MODE if name != "AUTO"}
+MODES |= {(MAIN_MODE["AUTO"], sub): f"AUTO.{name}" for name, sub in SUB_MODE.items()}
+RATES_HZ = {0: 1.0, 1: 1.0, 245: 1.0}  # that it sends without being asked
+FORCE = 21196.0
+
+
+class Px4Device:
+    """Serves one client at a time, in real time: the last that spoke, or one at a port of its own."""
+
+    def __init__(self, port: int, firmware: Firmware, client: int = 0, system: int = 1, without: tuple[str, ...] = ()):
+        """`without`: parameters that this firmware does not have."""
+        self.firmware, self._without = firmware, without
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", port))
+        self._socket.setblocking(False)
+        self._client: tuple[str, int] | None = ("127.0.0.1", client) if client else None
+        self._mavlink = common.MAVLink(self, srcSystem=system, srcComponent=1)
+        self._mavlink.robust_parsing = True
+        self._due: dict[int, tuple[float, float]] = {}  # message -> when next, every s
+        self._boot()
+        self._arriving: deque[tuple[float, bytes]] = deque()
+        self._leaving: deque[tuple[float, bytes]] = deque()
+        self.loss = self.delay_s = self.jitter_s = 0.0
+        self.frame = common.MAV_FRAME_LOCAL_NED
+        self.heard = {"setpoints": 0, "longest_gap_s": 0.0, "largest_thrust": 0.0, "masks": []}
+        self._transits_ms: list[float] = []
+        self._last_s = 0.0
+        self._handlers = {
+            "COMMAND_LONG": self._obey_command,
+            "PARAM_REQUEST_READ": self._tell_parameter,
+            "PARAM_REQUEST_LIST": self._tell_parameters,
+            "TIMESYNC": self._tell_time,
+            "SET_ATTITUDE_TARGET": self._take_setpoint,
+        }
+
+    @property
+    def port(self) -> int:
+        return self._socket.getsockname()[1]
+
+    def run(self) -> None:
+        """Until stdin ends."""
+        next_s = time.monotonic()
+        while self._obey():
+            self._receive()
+            while next_s <= time.monotonic():
+                before_s = self.firmware.now_s
+                self.firmware.step()
+                if self.firmware.now_s < before_s:
+                    self._boot()
+                next_s += DT_S
+                self._send_what_is_due()
+            while self._leaving and self._leaving[0][0] <= time.monotonic():
+                packet = self._leaving.popleft()[1]
+                if self._client is not None:
+                    self._socket.sendto(packet, self._client)
+            time.sleep(max(0.0, next_s - time.monotonic()))
+
+    def write(self, packet: bytes) -> None:
+        """What the encoder has made leaves after `jitter_s` at most, in its order, or is lost."""
+        if random.random() >= self.loss:
+            due_s = time.monotonic() + self.delay_s + random.random() * self.jitter_s
+            self._leaving.append((max(due_s, self._leaving[-1][0] if self._leaving else 0.0), bytes(packet)))
+
+    def _boot(self) -> None:
+        self._due = {message: (self.firmware.now_s, 1.0 / hz) for message, hz in RATES_HZ.items()}
+
+    def _obey(self) -> bool:
+        """An order, such as {"loss": 0.3}; False at the end."""
+        if not select.select([sys.stdin], [], [], 0)[0]:
+            return True
+        if not (line := sys.stdin.readline()):
+            return False
+        for name, value in json.loads(line).items():
+            if name == "parameters":
+                self.firmware.parameters |= value
+            elif name == "mode":
+                self.firmware.ask_mode(value)
+            elif name == "reboot":
+                self.firmware.reboot = value
+                self._boot()
+            else:
+                setattr(self if hasattr(self, name) else self.firmware, name, value)
+        firmware = self.firmware
+        state = {"position": firmware.position.tolist(), "mode": firmware.mode, "armed": firmware.is_armed}
+        state |= {"landed": firmware.is_landed, "up": firmware.up, "failsafe": firmware.in_failsafe}
+        state |= {"failed_after_s": firmware.failed_after_s}
+        transits = sorted(self._transits_ms) or [float("nan")]
+        state |= {"transit_ms": [transits[len(transits) // 2], transits[int(0.99 * len(transits))]]}
+        print(json.dumps(state | self.heard), flush=True)
+        return True
+
+    def _receive(self) -> None:
+        now_s = time.monotonic()
+        while True:
+            try:
+                packet, self._client = self._socket.recvfrom(2048)
+            except (BlockingIOError, ConnectionError):
+                break
+            if random.random() >= self.loss:
+                self._arriving.append((now_s + self.delay_s, packet))
+        while self._arriving and self._arriving[0][0] <= now_s:
+            for message in self._mavlink.parse_buffer(self._arriving.popleft()[1]) or ():
+                if (handler := self._handlers.get(message.get_type())) is not None:
+                    handler(message)
+
+    def _send_what_is_due(self) -> None:
+        now_s = self.firmware.now_s
+        for message, (due_s, every_s) in self._due.items():
+            if now_s >= due_s:
+                self._due[message] = max(due_s + every_s, now_s - every_s), every_s
+                self._send_stream(message)
+        while self.firmware.says:
+            severity, text = self.firmware.says.pop(0)
+            chunks = [text[at : at + 50] for at in range(0, len(text), 50)]
+            for sequence, chunk in enumerate(chunks):
+                self._mavlink.statustext_send(severity, chunk.encode(), int(len(chunks) > 1), sequence)
+
+    def _send_stream(self, message: int) -> None:
+        firmware, mavlink = self.firmware, self._mavlink
+        at_ms, at_us = int(firmware.now_s * 1e3), int(firmware.now_s * 1e6)
+        position, velocity, quat, rates = (values.tolist() for values in firmware.estimate)
+        if message == 0:
+            main, _, sub = firmware.mode.partition(".")
+            custom = MAIN_MODE[main] << 16 | SUB_MODE.get(sub, 0) << 24
+            state = (common.MAV_STATE_CRITICAL if firmware.in_failsafe else 4) if firmware.is_armed else 3
+            mavlink.heartbeat_send(2, common.MAV_AUTOPILOT_PX4, 1 | 128 * firmware.is_armed, custom, state)
+        elif message == 1:
+            volts, sensors = 4 * (3.5 + 0.7 * firmware.charge), 0x1000002F | 1 << 21 | 1 << 25
+            battery = int(volts * 1e3), -1, round(100 * firmware.charge)
+            mavlink.sys_status_send(sensors, sensors, sensors, 300, *battery, 0, 0, 0, 0, 0, 0)
+        elif message == 245:
+            mavlink.extended_sys_state_send(0, 1 if firmware.is_landed else 2)
+        elif message == 331:
+            covariance = [float("nan")] * 21
+            covariance[0] = covariance[6] = covariance[11] = firmware.sigma_m**2
+            frames = self.frame, common.MAV_FRAME_LOCAL_NED
+            mavlink.odometry_send(at_us, *frames, *position, quat, *velocity, *rates, covariance, [float("nan")] * 21)
+        elif message == 31:
+            mavlink.attitude_quaternion_send(at_ms, *quat, *rates)
+        elif message == 32:
+            mavlink.local_position_ned_send(at_ms, *position, *velocity)
+        elif message == 33:
+            lat, lon = 473977420 + int(position[0] * 90), 85455940 + int(position[1] * 133)  # 1e-7 deg
+            up_mm, speeds = int(-position[2] * 1e3), [int(100 * v) for v in velocity]
+            mavlink.global_position_int_send(at_ms, lat, lon, 488000 + up_mm, up_mm, *speeds, 0xFFFF)
+
+    def _obey_command(self, m: Any) -> None:
+        result = common.MAV_RESULT_ACCEPTED
+        if m.command == common.MAV_CMD_COMPONENT_ARM_DISARM:
+            granted = self.firmware.ask_arm(m.param1 == 1.0, m.param2 == FORCE)
+            result = result if granted else common.MAV_RESULT_TEMPORARILY_REJECTED
+        elif m.command == common.MAV_CMD_DO_SET_MODE:
+            mode = MODES.get((int(m.param2), int(m.param3)))
+            granted = m.param1 == 1.0 and mode is not None and self.firmware.ask_mode(mode)
+            result = result if granted else common.MAV_RESULT_TEMPORARILY_REJECTED
+        elif m.command == common.MAV_CMD_SET_MESSAGE_INTERVAL:
+            self._due.pop(int(m.param1), None)
+            if m.param2 >= 0.0:
+                self._due[int(m.param1)] = self.firmware.now_s, m.param2 * 1e-6 or 0.02
+        elif m.command in (common.MAV_CMD_REQUEST_MESSAGE, common.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES):
+            self._tell_version()
+        else:
+            result = common.MAV_RESULT_UNSUPPORTED
+        self._mavlink.command_ack_send(m.command, result, 0, 0, m.get_srcSystem(), m.get_srcComponent())
+
+    def _tell_version(self) -> None:
+        able = common.MAV_PROTOCOL_CAPABILITY_MAVLINK2 | common.MAV_PROTOCOL_CAPABILITY_SET_ATTITUDE_TARGET
+        version = 1 << 24 | 15 << 16 | 255  # 1.15.0, a release
+        self._mavlink.autopilot_version_send(able, version, version, version, 0, [0] * 8, [0] * 8, [0] * 8, 0, 0, 1)
+
+    def _tell_parameter(self, m: Any) -> None:
+        name = m.param_id if m.param_index < 0 else list(PARAMETERS)[m.param_index]
+        if name in self.firmware.parameters and name not in self._without:
+            value = self.firmware.parameters[name]
+            is_whole = isinstance(PARAMETERS[name], int)
+            sent = struct.unpack("<f", struct.pack("<i", int(value)))[0] if is_whole else value
+            index = list(PARAMETERS).index(name)
+            self._mavlink.param_value_send(name.encode(), sent, 6 if is_whole else 9, len(PARAMETERS), index)
+
+    def _tell_parameters(self, m: Any) -> None:
+        for index in range(len(PARAMETERS)):
+            self._tell_parameter(common.MAVLink_param_request_read_message(1, 1, b"", index))
+
+    def _tell_time(self, m: Any) -> None:
+        if m.tc1 == 0:
+            self._mavlink.timesync_send(int(self.firmware.now_s * 1e9), m.ts1)
+
+    def _take_setpoint(self, m: Any) -> None:
+        now_s = self.firmware.now_s
+        heard, gap_s = self.heard, now_s - self._last_s
+        self._last_s = now_s
+        self._transits_ms.append(now_s * 1e3 - m.time_boot_ms)
+        if self.firmware.is_armed and self.firmware.mode == "OFFBOARD":
+            heard["setpoints"] += 1
+            heard["longest_gap_s"] = max(heard["longest_gap_s"], gap_s)
+            heard["largest_thrust"] = max(heard["largest_thrust"], m.thrust)
+        if m.type_mask not in heard["masks"]:
+            heard["masks"].append(m.type_mask)
+        self.firmware.set(np.array([m.body_roll_rate, m.body_pitch_rate, m.body_yaw_rate]), m.thrust)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--client", type=int, default=0)
+    parser.add_argument("--system", type=int, default=1)
+    parser.add_argument("--start", type=float, nargs=3, default=(0.0, 0.0, 0.2289))
+    parser.add_argument("--without", nargs="*", default=())
+    parser.add_argument("--parameters", type=json.loads, default={})
+    arguments = parser.parse_args()
+    firmware = Firmware(tuple(arguments.start), parameters=dict(PARAMETERS) | arguments.parameters)
+    device = Px4Device(arguments.port, firmware, arguments.client, arguments.system, tuple(arguments.without))
+    print(device.port, flush=True)
+    device.run()
+
+
+if __name__ == "__main__":
+    main()
