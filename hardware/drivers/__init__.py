@@ -11,6 +11,7 @@ DRIVERS = {
     "crazyflie": "hardware.drivers.crazyflie:CrazyflieDriver",
     "franka": "hardware.drivers.franka:FrankaDriver",
     "px4": "hardware.drivers.px4:Px4Driver",
+    "unitree_g1": "hardware.drivers.unitree_g1:UnitreeG1Driver",
 }
 
 

@@ -1,0 +1,245 @@
+"""Driver of a Unitree G1 with 29 motors: joint targets on rt/lowcmd, by Cyclone DDS. `pip install "phalanx[g1]"`.
+
+The vendor's motion service has to be released before. Position and velocity are not measured: height and velocity over
+the ground are those of the lower sole, which is taken to stand, and the place drifts.
+"""
+
+import math
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+from hardware.drivers import DriverError
+from hardware.drivers.unitree_g1_guard import Guard
+from hardware.drivers.unitree_g1_packets import (
+    CHARGE_AT,
+    JOINTS,
+    command_bytes,
+    damping_bytes,
+    damping_keys,
+    motors_of,
+    read_low_state,
+    state_of,
+)
+from hardware.legs import LegOdometry
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
+
+PERIOD_S = 0.002  # of the driver's own thread: the rate of a G1's state
+RAMP_S = 0.01  # in which a new target is reached; on average it is a delay of half of that
+SILENT_S = 0.2  # without a target for so long the robot is damped
+FIRST_S = 1.0  # the same from arming to the first target
+LOST_S = 0.1  # without a state
+LEGS_S = 0.01  # between two looks at the legs
+LOOK_S = 0.5  # for the writers of commands, between two looks
+HOT_C = 90  # of a motor, own choice: the vendor publishes none
+FEWER = {1: 23, 3: 27, 4: 23, 9: 14}  # mode_machine -> joints: g1_29dof_example.cpp, and unitree_mujoco for 4
+
+
+class UnitreeG1Driver:
+    """One G1. A thread listens, and repeats and ramps the targets; calls come from another one and do not wait.
+
+    But for `connect` and `stop`.
+    """
+
+    unmeasured = ("base_pos", "base_lin_vel")
+
+    def __init__(self, spec: RobotSpec, interface: str, domain: int = 0, connect_s: float = 10.0):
+        """`interface`: the network interface to the robot, such as eth0; DDS `domain` 0 is that of a real one.
+
+        DriverError for another robot, or numbers that cannot be.
+        """
+        if spec.name != "g1":
+            raise DriverError(f"driver unitree_g1 moves robots of the type g1, not {spec.name!r}")
+        if not 0 <= domain <= 230:
+            raise DriverError(f"domain is {domain}: expected 0 to 230")
+        self._where = f"G1 at {interface}"
+        self._interface, self._domain, self._connect_s = interface, domain, connect_s
+        try:
+            self._motors = motors_of(spec.joint_names)
+        except ValueError as error:
+            raise DriverError(str(error)) from error
+        self._names = spec.joint_names
+        self._channel = np.array(spec.joint_of_channel)
+        self._low, self._high = np.array(spec.command_low), np.array(spec.command_high)
+        self._kp = np.array([joint.stiffness for joint in spec.joints])
+        self._kd = np.array([joint.damping for joint in spec.joints])
+        self._legs = LegOdometry(spec, [name for name in spec.frames if name.endswith("_foot")])
+        self._legs_s = -math.inf  # when the legs were looked at
+        self._link: Any = None
+        self._guard: Guard | None = None
+        self._found: Any = None  # the newest record
+        self._measured_s = 0.0  # when it came (monotonic, s)
+        self._charge = math.nan
+        self._others = 0
+        self._looked_s = 0.0
+        self._mode_machine = 0
+        self._armed = self._damps = False
+        self._fault = ""  # that took the robot from us, until somebody arms it again
+        self._from = self._target = np.zeros(len(JOINTS))  # (J,) rad
+        self._written_s = self._due_s = 0.0  # when the last target came; by when the next one has to
+        self._lock = threading.Lock()  # over all that decides what is sent
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="unitree-g1", daemon=True)
+
+    def connect(self) -> None:
+        """Join the robot's topics and hear it; nothing is sent yet. DriverError in one line."""
+        try:
+            from hardware.drivers.unitree_g1_dds import Link
+        except ImportError as error:
+            raise DriverError(f'driver unitree_g1: {error}; install it by: pip install "phalanx[g1]"') from error
+        try:
+            self._link = Link(self._interface, self._domain)
+        except Exception as error:  # Cyclone's have no base of their own
+            raise DriverError(f"{self._where}: {' '.join(str(error).split())}") from error
+        until_s = time.monotonic() + self._connect_s
+        while self._found is None or not self._link.is_heard():
+            self._listen()
+            if time.monotonic() > until_s:
+                missing = "nothing on rt/lowstate" if self._found is None else "nobody reads rt/lowcmd"
+                self._refuse(f"{missing} within {self._connect_s:g} s")
+            time.sleep(0.01)
+        self._mode_machine = int(self._found["mode_machine"])
+        if joints := FEWER.get(self._mode_machine):
+            self._refuse(f"mode_machine is {self._mode_machine}: a G1 with {joints} joints, {len(JOINTS)} are due")
+        if self._link.others():
+            self._refuse("another program publishes rt/lowcmd; release the motion service (L2+R2 on the remote)")
+        self._guard = Guard(self._interface, self._domain, self._link.token, self._mode_machine)
+        if not self._guard.is_ready(self._connect_s):
+            self._refuse("the process that damps it without this driver does not begin")
+        self._thread.start()
+
+    def arm(self) -> None:
+        """Hold the joints where they are, and obey from now on; not with a fault of the device."""
+        if self._device_fault():
+            return
+        pos = state_of(self._found, self._motors).joint_pos.astype(float)
+        assert self._guard is not None
+        self._guard.watch(True)
+        with self._lock:
+            self._from = self._target = pos
+            self._written_s = time.monotonic()
+            self._due_s = self._written_s + FIRST_S
+            self._fault, self._armed, self._damps = "", True, True
+
+    def disarm(self) -> None:
+        """Damp it: a G1 has no brakes."""
+        with self._lock:
+            self._armed = False
+
+    def read(self) -> RobotState:
+        found, measured_s = self._found, self._measured_s
+        state = state_of(found, self._motors)
+        if measured_s - self._legs_s >= LEGS_S:
+            self._legs.update(state, measured_s - self._legs_s)
+            self._legs_s = measured_s
+        state.base_pos, state.base_lin_vel = self._legs.pos.copy(), self._legs.lin_vel.copy()
+        state.age = np.float32(max(0.0, time.monotonic() - measured_s))
+        return state
+
+    def read_battery(self) -> Battery:
+        return Battery(self._charge)
+
+    def read_status(self) -> DeviceStatus:
+        """What took the robot from us, until it is armed again, and what it says of itself."""
+        return DeviceStatus(self._armed, self._fault or self._device_fault())
+
+    def write(self, command: ActuatorCommand) -> ActuatorCommand:
+        target = np.clip(command.target, self._low, self._high)
+        now_s = time.monotonic()
+        with self._lock:
+            self._from = self._at(now_s)
+            self._target = self._from.copy()
+            self._target[self._channel] = target
+            self._written_s, self._due_s = now_s, now_s + SILENT_S
+        return ActuatorCommand(target)
+
+    def stop(self) -> None:
+        """Damp it where it was ever armed, and leave: the last thing that it hears is damping."""
+        self.disarm()
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+        if self._guard is not None:
+            self._guard.close()
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def _refuse(self, reason: str) -> None:
+        self.stop()
+        raise DriverError(f"{self._where}: {reason}")
+
+    def _at(self, now_s: float) -> np.ndarray:
+        """Positions (J,) rad to be sent at `now_s`."""
+        share = min((now_s - self._written_s) / RAMP_S, 1.0)
+        return self._from + share * (self._target - self._from)
+
+    def _device_fault(self) -> str:
+        """Why it does not obey, or must not be made to."""
+        found = self._found
+        if (silent_s := time.monotonic() - self._measured_s) > LOST_S:
+            return f"nothing on rt/lowstate for {silent_s:.1f} s"
+        if found["mode_pr"]:
+            return f"mode_pr is {found['mode_pr']}: ankles and waist are moved by their rods, not by pitch and roll"
+        if found["mode_machine"] != self._mode_machine:
+            return f"mode_machine has become {found['mode_machine']}, it was {self._mode_machine}"
+        if self._others:
+            return "another program publishes rt/lowcmd"
+        if self._guard is not None and not self._guard.is_there:
+            return "the process that damps it without this driver has ended"
+        errors = found["motors"]["error"][self._motors]
+        if errors.any():
+            joint = int(errors.argmax())
+            return f"motor of {self._names[joint]} reports error {errors[joint]:#x}"
+        hottest = found["motors"]["temperature"][self._motors].max(axis=-1)
+        if hottest.max() > HOT_C:
+            joint = int(hottest.argmax())
+            return f"motor of {self._names[joint]} has {hottest[joint]} degrees, {HOT_C} at most"
+        return ""
+
+    def _run(self) -> None:
+        due_s = time.monotonic()
+        while not self._ended.is_set():
+            due_s = max(due_s + PERIOD_S, time.monotonic() - PERIOD_S)
+            self._ended.wait(max(0.0, due_s - time.monotonic()))
+            try:
+                self._listen()
+                self._send()
+            except Exception as error:  # of the network; this thread has to live on and say so
+                self._fault = f"link lost: {' '.join(str(error).split())}"
+
+    def _listen(self) -> None:
+        data, now_s = self._link.state(), time.monotonic()
+        if data is not None and (found := read_low_state(data)) is not None:
+            self._found, self._measured_s = found, now_s
+        if now_s - self._looked_s > LOOK_S:
+            self._looked_s, self._others = now_s, self._link.others()
+            if (battery := self._link.battery()) is not None:
+                self._charge = battery[CHARGE_AT] / 100.0
+
+    def _send(self) -> None:
+        """The targets while it is armed; damping once it has been, and is not any more."""
+        now_s = time.monotonic()
+        with self._lock:
+            if self._armed and (reason := self._leave(now_s)):
+                self._armed, self._fault = False, reason
+            if not self._damps:
+                return
+            q = self._at(now_s) if self._armed else None
+        if q is None:
+            self._link.send(damping_bytes(self._mode_machine))
+        else:
+            self._link.send(command_bytes(self._mode_machine, self._motors, q, self._kp, self._kd))
+
+    def _leave(self, now_s: float) -> str:
+        """Why the robot is to be damped now; or empty."""
+        if keys := damping_keys(self._found):
+            return f"{keys} pressed on the remote"
+        if now_s > self._due_s:
+            return f"no target for {SILENT_S:g} s"
+        if self._others:
+            return "another program publishes rt/lowcmd"
+        return ""

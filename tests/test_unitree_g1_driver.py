@@ -1,0 +1,317 @@
+"""The driver of a Unitree G1, over Cyclone DDS, against an emulated one in a process of its own."""
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cyclonedds")
+from emulated import Emulated
+from patience import patience
+
+from hardware import load_robot
+from hardware.drivers import DriverError, load_driver
+from hardware.drivers import unitree_g1_packets as packets
+from hardware.types import ActuatorCommand
+
+G1 = load_robot("g1")
+HOME = np.array([joint.home for joint in G1.joints], np.float32)
+DOMAINS = (20 + (7 * os.getpid() + number) % 200 for number in count())  # apart from those of other tests at work
+# github.com/unitreerobotics/unitree_sdk2/blob/2032b01/example/g1/low_level/g1_ankle_swing_example.cpp#L72
+MOTORS = {
+    "left_hip_pitch_joint": 0, "left_knee_joint": 3, "left_ankle_pitch_joint": 4, "right_hip_pitch_joint": 6,
+    "right_ankle_roll_joint": 11, "waist_yaw_joint": 12, "waist_roll_joint": 13, "waist_pitch_joint": 14,
+    "left_elbow_joint": 18, "right_shoulder_pitch_joint": 22, "right_wrist_yaw_joint": 28,
+}  # fmt: skip
+
+
+def crc32_core(words: bytes) -> int:
+    """Bit by bit, as .../g1_ankle_swing_example.cpp#L113 does."""
+    crc = 0xFFFFFFFF
+    for (word,) in struct.iter_unpack("<I", words):
+        for bit in range(31, -1, -1):
+            crc = (crc << 1 & 0xFFFFFFFF) ^ (0x04C11DB7 if crc >> 31 else 0) ^ (0x04C11DB7 if word >> bit & 1 else 0)
+    return crc
+
+
+def test_the_checksum_is_the_published_one():
+    words = np.random.default_rng(1).bytes(1000)
+    assert packets.checksum(words) == crc32_core(words)
+    assert packets.checksum(bytes(4)) == 0xC704DD7B  # CRC-32/MPEG-2 of four zeros
+
+
+def command(**changes) -> bytes:
+    given = {"mode_machine": 5, "motors": packets.motors_of(G1.joint_names), "q": np.arange(29) / 10}
+    given |= {"kp": 100.0 + np.arange(29), "kd": 1.0 + np.arange(29)}
+    return packets.command_bytes(**given | changes)
+
+
+def test_a_command_is_laid_out_as_the_vendors_idl_says():
+    """.../unitree_sdk2_python/blob/2d74535/unitree_sdk2py/idl/unitree_hg/msg/dds_/_LowCmd_.py, _MotorCmd_.py, CDR."""
+    from cyclonedds.idl import IdlStruct
+
+    from hardware.drivers.unitree_g1_dds import LowCmd_, MotorCmd_
+
+    motors = [MotorCmd_(1, float(np.float32(i / 10)), 0.0, 0.0, 100.0 + i, 1.0 + i, 0) for i in range(29)]
+    motors += [MotorCmd_(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)] * 6
+    in_c = struct.pack("<2B2x", 0, 5) + b"".join(
+        struct.pack("<B3x5fI", m.mode, m.q, m.dq, m.tau, m.kp, m.kd, m.reserve) for m in motors
+    )
+    in_c += bytes(16)
+    assert len(in_c) + 4 == 1004  # "size 1004", .../unitree_sdk2_python/blob/3953a34/unitree_sdk2py/utils/crc.py#L23
+    message = LowCmd_(0, 5, motors, [0] * 4, crc32_core(in_c))
+    assert IdlStruct.serialize(message)[4:] == command()
+
+
+def state_bytes(**changes) -> bytes:
+    from cyclonedds.idl import IdlStruct
+
+    from hardware.drivers.unitree_g1_dds import IMUState_, LowState_, MotorState_
+
+    imu = IMUState_([0.5, 0.1, 0.2, 0.3], [0.4, -0.5, 0.6], [0.0, 0.0, 9.8], [0.0] * 3, 35)
+    motors = [
+        MotorState_(1, i / 8, -i / 4, 0.0, 0.0, [30 + i, 40], 48.0, [0] * 2, 1000 + i, [0] * 4) for i in range(35)
+    ]
+    remote = [0, 0, 0x20, 0x02, *[0] * 36]  # L2 and B
+    message = LowState_([1, 0], 0, 5, 77, imu, motors, remote, [0] * 4, 0)
+    data = IdlStruct.serialize(message)[4:]
+    in_c = data[:70] + b"\0\0" + data[70:71] + b"\0\0\0" + data[72:-4]
+    assert len(in_c) + 4 == 2092  # "size 2092", .../utils/crc.py#L25
+    return data[:-4] + struct.pack("<I", crc32_core(in_c))
+
+
+def test_a_state_is_read_with_the_vendors_order_signs_and_units():
+    """wxyz, rad, rad/s: .../unitree_hg/msg/dds_/_LowState_.py, _IMUState_.py, _MotorState_.py; joints by name."""
+    shuffled = list(np.random.default_rng(0).permutation(list(G1.joint_names)))
+    found = packets.read_low_state(state_bytes())
+    state = packets.state_of(found, packets.motors_of(shuffled))
+    np.testing.assert_allclose(state.base_quat, [0.5, 0.1, 0.2, 0.3])
+    np.testing.assert_allclose(state.base_ang_vel, [0.4, -0.5, 0.6])
+    for name, motor in MOTORS.items():
+        assert (
+            state.joint_pos[shuffled.index(name)] == motor / 8 and state.joint_vel[shuffled.index(name)] == -motor / 4
+        )
+        assert found["motors"]["error"][motor] == 1000 + motor
+        assert found["motors"]["temperature"][motor].tolist() == [30 + motor, 40]
+    assert found["mode_machine"] == 5 and found["mode_pr"] == 0 and packets.damping_keys(found) == "L2+B"
+    damaged = bytearray(state_bytes())
+    damaged[100] ^= 1
+    assert packets.read_low_state(bytes(damaged)) is None
+
+
+def test_a_command_goes_to_motors_by_the_names_of_joints():
+    shuffled = list(np.random.default_rng(0).permutation(list(G1.joint_names)))
+    numbers = np.arange(29.0)
+    data = command(motors=packets.motors_of(shuffled), q=numbers, kp=numbers, kd=numbers)
+    for name, motor in MOTORS.items():
+        at = 4 + 28 * motor if motor else 4
+        q, _, _, kp, kd = struct.unpack_from("<5f", data, at)
+        assert q == kp == kd == shuffled.index(name), name
+    with pytest.raises(ValueError, match="'tail_joint' is not a joint"):
+        packets.motors_of([*G1.joint_names, "tail_joint"])
+
+
+@pytest.fixture(scope="module")
+def robot():
+    """An emulated G1 in its gantry, and a driver that is connected to it."""
+    domain = next(DOMAINS)
+    with Emulated("unitree_g1", "--domain", str(domain)) as device:
+        driver = load_driver("unitree_g1", G1, interface="lo", domain=domain)
+        driver.connect()
+        yield driver, device, domain
+        driver.stop()
+
+
+def follow(driver, target: np.ndarray, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        driver.write(ActuatorCommand(np.float32(target)))
+        time.sleep(0.02)
+
+
+def until(happens, within_s: float = 2.0) -> None:
+    end = time.monotonic() + patience(within_s)
+    while not happens():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_it_sends_nothing_until_it_is_armed_and_damps_once_it_is_not(robot):
+    driver, device, _ = robot
+    follow(driver, HOME, 0.2)
+    assert device.order()["accepted"] == 0
+    driver.arm()
+    bent = HOME + 0.3 * np.eye(29)[MOTORS["left_elbow_joint"]] - 0.2 * np.eye(29)[MOTORS["waist_yaw_joint"]]
+    follow(driver, bent, 1.0)
+    said = device.order()
+    assert said["stiff"] and said["out_of_range"] == 0 and said["dropped"] == 0
+    assert said["q"][MOTORS["left_elbow_joint"]] == pytest.approx(1.2, abs=0.05)
+    assert said["q"][MOTORS["waist_yaw_joint"]] == pytest.approx(-0.2, abs=0.05)
+    np.testing.assert_allclose(driver.read().joint_pos, said["q"], atol=0.02)
+    sent = driver.write(ActuatorCommand(HOME + 10.0)).target
+    np.testing.assert_allclose(sent, G1.command_high, rtol=1e-6)
+    driver.disarm()
+    until(lambda: device.order()["damped"])
+
+
+@pytest.mark.slow
+def test_what_takes_the_robot_from_us_damps_it_until_a_person_arms_it_again(robot):
+    driver, device, _ = robot
+    for order, normal, fault in (
+        ({"remote": "L2+B"}, {"remote": ""}, "L2+B pressed on the remote"),
+        ({"remote": "L1+A"}, {"remote": ""}, "L1+A pressed on the remote"),
+        ({"takeover": True}, {"takeover": False}, "another program publishes rt/lowcmd"),
+        ({}, {}, "no target for 0.2 s"),
+    ):
+        driver.arm()
+        follow(driver, HOME, 0.1)
+        assert driver.read_status().armed and not driver.read_status().fault and device.order()["stiff"]
+        began, hears = time.monotonic(), not order
+        device.order(**order)
+        while not hears and not driver.read_status().fault:
+            follow(driver, HOME, 0.02)
+            assert time.monotonic() < began + patience(2.0), fault
+        until(lambda fault=fault: driver.read_status().fault == fault)
+        until(lambda: device.order()["damped"], 0.5)
+        device.order(**normal)
+        until(lambda fault=fault: "rt/lowcmd" not in fault or not driver._others)
+        follow(driver, HOME, 0.1)
+        assert device.order()["damped"] and not driver.read_status().armed and driver.read_status().fault == fault
+    driver.arm()
+    assert driver.read_status().armed
+
+
+@pytest.mark.slow
+def test_what_a_robot_reports_of_itself_is_a_fault_while_it_does(robot):
+    driver, device, _ = robot
+    for order, normal, fault in (
+        ({"errors": {"3": 0x40}}, {"errors": {}}, "motor of left_knee_joint reports error 0x40"),
+        ({"celsius": 95}, {"celsius": 40}, "has 95 degrees, 90 at most"),
+        ({"mode_machine": 6}, {"mode_machine": 5}, "mode_machine has become 6, it was 5"),
+        ({"mode_pr": 1}, {"mode_pr": 0}, "mode_pr is 1"),
+        ({"silent": True}, {"silent": False}, "nothing on rt/lowstate for"),
+    ):
+        driver.disarm()
+        device.order(**order)
+        until(lambda fault=fault: fault in driver.read_status().fault)
+        driver.arm()
+        assert not driver.read_status().armed, "it was armed with a fault"
+        device.order(**normal)
+        until(lambda: not driver._device_fault())
+    until(lambda: driver.read_battery().charge == pytest.approx(0.83))
+
+
+@pytest.mark.slow
+def test_what_is_damaged_or_for_another_machine_is_dropped_without_a_word(robot):
+    driver, device, domain = robot
+    driver.disarm()
+    from hardware.drivers.unitree_g1_dds import Link
+
+    link = Link("lo", domain, driver._link.token)
+    until(link.is_heard)
+    for data in (command(mode_machine=4), command()[:-1] + b"\0"):
+        before = device.order()["dropped"]
+        for _ in range(20):
+            link.send(data)
+            time.sleep(0.005)
+        assert device.order()["dropped"] > before and device.order()["damped"]
+    link.close()
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_it_stands_on_its_feet_over_a_poor_link_and_knows_how_high_it_is():
+    domain = next(DOMAINS)
+    with Emulated("unitree_g1", "--domain", str(domain)) as device:
+        driver = load_driver("unitree_g1", G1, interface="lo", domain=domain)
+        driver.connect()
+        try:
+            for _ in range(4):  # it is damped, and falls, where this machine was too busy for its targets
+                device.order(held=True, loss=0.0)
+                driver.arm()
+                follow(driver, HOME, 0.5)
+                device.order(held=False, loss=0.2, delay_s=0.005)
+                follow(driver, HOME, 2.5)
+                if (said := device.order())["stiff"]:
+                    break
+            assert said["position"][2] > 0.95 * G1.home_height_m and said["stiff"], said
+            state = driver.read()
+            assert state.base_pos[2] == pytest.approx(said["position"][2], abs=0.01)
+            assert np.abs(state.base_lin_vel).max() < 0.1 and not driver.read_status().fault
+            driver.stop()
+            time.sleep(0.1)
+            assert device.order()["damped"]
+        finally:
+            driver.stop()
+
+
+HOLDS = """
+import sys, time
+import numpy as np
+from hardware import load_robot
+from hardware.drivers import load_driver
+from hardware.types import ActuatorCommand
+spec = load_robot("g1")
+driver = load_driver("unitree_g1", spec, interface="lo", domain=int(sys.argv[1]))
+driver.connect()
+driver.arm()
+home = np.array([joint.home for joint in spec.joints], np.float32)
+print("armed", flush=True)
+while True:
+    driver.write(ActuatorCommand(home))
+    if not driver.read_status().armed:  # this machine was too busy for 0.2 s
+        driver.arm()
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_driver_that_is_killed_leaves_the_robot_damped():
+    domain = next(DOMAINS)
+    with Emulated("unitree_g1", "--domain", str(domain)) as device:
+        process = subprocess.Popen([sys.executable, "-c", HOLDS, str(domain)], stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout.readline().strip() == "armed"
+            until(lambda: device.order()["stiff"])
+            process.send_signal(signal.SIGKILL)
+            killed = time.monotonic()
+            until(lambda: device.order()["damped"])
+            print(f"damped within {1e3 * (time.monotonic() - killed):.0f} ms")
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.slow
+def test_what_cannot_be_driven_is_refused_in_one_line():
+    domain = next(DOMAINS)
+    with Emulated("unitree_g1", "--domain", str(domain), "--mode-machine", "4") as device:
+        for order, message in ((None, "mode_machine is 4: a G1 with 23 joints, 29 are due"), (True, "release the mo")):
+            if order:
+                device.order(mode_machine=5, takeover=True)
+                time.sleep(0.3)
+            with pytest.raises(DriverError, match=message) as refused:
+                load_driver("unitree_g1", G1, interface="lo", domain=domain).connect()
+            assert "\n" not in str(refused.value)
+    for options, message in (
+        ({"interface": "lo", "domain": next(DOMAINS), "connect_s": 0.3}, "nothing on rt/lowstate within 0.3 s"),
+        ({"interface": "eth77", "domain": next(DOMAINS)}, "^G1 at eth77: "),
+        ({"interface": "lo", "domain": 300}, "domain is 300: expected 0 to 230"),
+    ):
+        with pytest.raises(DriverError, match=message) as refused:
+            load_driver("unitree_g1", G1, **options).connect()
+        assert "\n" not in str(refused.value)
+    with pytest.raises(DriverError, match="not 'panda'"):
+        load_driver("unitree_g1", load_robot("panda"), interface="lo")
+    fewer = replace(G1, joints=G1.joints[:-1], channels=G1.channels[:-1])
+    with pytest.raises(DriverError, match="right_wrist_yaw_joint"):
+        load_driver("unitree_g1", fewer, interface="lo")
