@@ -98,7 +98,7 @@ class UnitreeG1Driver:
         while self._found is None or not self._link.is_heard():
             self._listen()
             if time.monotonic() > until_s:
-                missing = "nothing on rt/lowstate" if self._found is None else "nobody reads rt/lowcmd"
+                missing = "nothing on rt/lowstate" if self._found is None else "no reader of rt/lowcmd"
                 self._refuse(f"{missing} within {self._connect_s:g} s")
             time.sleep(0.01)
         self._mode_machine = int(self._found["mode_machine"])
