@@ -35,6 +35,7 @@ def test_the_version_is_that_of_the_package():
         (["train"], "TASK is missing"),
         (["export"], "RUN is missing"),
         (["verify"], "which policy file?"),
+        (["verify", "some.onnx", "--only", "mass"], "give that too"),
     ],
 )
 def test_wrong_arguments_are_one_line_with_the_nearest_option(args, said):

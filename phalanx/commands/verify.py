@@ -10,18 +10,25 @@ from phalanx.console import make_progress, out, print_json
 from phalanx.options import Count, Counts, RunFlag, check_robots, check_run
 from phalanx.verdict import figures_of, gate_in_words, team_in_words, warn_of_unstated, why_no_parity
 
+Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavior_hint="")]
+
 
 def verify(
     files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE...")],
     run: RunFlag = None,
     episodes: Count = None,
     robots: Counts = (),
+    margins: bool = False,
+    only: Names = (),
+    markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     json: bool = False,
 ) -> int:
     """Say whether a policy file may fly, or the files of a team with several groups, one for each.
 
     Replays the probes, compares simulation and file over whole episodes, flies held-out starts; exits 1 when refused.
     Of success the lower end of its 95 % interval counts: what the starts have shown, not what they happened to give.
+    With --margins it says fly, fly with care or do not fly. Verified files exit 0 also where care is advised; Ctrl-C
+    prints the margins that are known and exits 130.
 
     Args:
         files: Policy file; for a task with several groups that of each, flown together.
@@ -29,10 +36,19 @@ def verify(
         episodes: Held-out starts for each team size, with and without shield; 256 when not given, or as many as the
             success that the task asks for takes to be shown.
         robots: Team sizes to fly beside the one that was trained; as the task says when not given.
+        margins: Push gains, delays, mass, noise and all else that may differ, one at a time, until success falls below
+            what the task asks for: how much room there is to what was trained, and to what hardware shows.
+        only: With --margins, push only these, by name, such as "total delay"; all when none is given.
+        markdown: Write the margins of the records beside this document into it, over what stands there between its
+            marks; takes no policy file.
         json: Print every figure as JSON on stdout.
     """
     check_robots(*robots)
+    if only and not margins:
+        raise ValueError(f"--only {only[0]}: chooses what --margins pushes; give that too; see phalanx verify --help")
     check_range("episodes", episodes, 1)
+    if markdown is not None:
+        return _write(markdown, files)
     if not files:
         raise ValueError("which policy file? such as zoo/swarm-swap.onnx; see phalanx verify --help")
     if folders := [file for file in files if file.is_dir()]:
@@ -53,11 +69,35 @@ def verify(
     with make_progress() as progress:
         bar = progress.add_task("verify", total=2 + 2 * sizes, completed=-1, note="")
         verdict = check(files, cfg, run, lambda what: progress.update(bar, advance=1, note=what))
+        if margins:
+            from policies.evaluation.flight_advice import advise
+            from policies.evaluation.margins import MarginCfg, margins_of
+
+            bar = progress.add_task("margins", total=1.0, note="")
+            found = margins_of(
+                bundles, MarginCfg(only=only), lambda share, note: progress.update(bar, completed=share, note=note)
+            )
+            verdict |= {"margins": found, "flight": advise(verdict["gates"], found)}
     if json:
         print_json(verdict)
     else:
         _show(verdict)
+    if margins and not verdict["margins"]["complete"]:
+        raise KeyboardInterrupt("interrupted; the margins that are known are above")
     return 0 if verdict["verdict"] == "verified" else 1
+
+
+def _write(document: Path, files: tuple[Path, ...]) -> int:
+    """Margins of records into a document."""
+    if files:
+        raise ValueError("--markdown FILE takes no policy file: it lists the records beside FILE")
+    from functools import partial
+
+    from phalanx.margins import write_margins
+    from phalanx.markdown import write_parts
+
+    write_parts(document, partial(write_margins, document))
+    return 0
 
 
 def _show(verdict: dict) -> None:
@@ -80,6 +120,11 @@ def _show(verdict: dict) -> None:
         if not gate["passed"] and gate["name"].startswith("parity"):
             file = verdict.get("files", {}).get(gate["name"].removeprefix("parity_"), files[0])
             out.print(f"      {why_no_parity(file['parity'])}")
+    if "margins" in verdict:
+        from phalanx.margins import show_advice, show_margins
+
+        show_margins(verdict["margins"])
+        show_advice(verdict["flight"])
     colour = "green" if verdict["verdict"] == "verified" else "red"
     out.print(f"[{colour}]{verdict['verdict']}[/]  {'  '.join(file['bundle'] for file in files)}")
 

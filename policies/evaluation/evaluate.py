@@ -1,6 +1,6 @@
 """How well a policy does: one episode in each of many worlds that training never saw."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
@@ -113,6 +113,16 @@ def group_of(contract: Contract) -> str:
 
 def fly(team: TeamRunner, env: TeamEnv) -> EvalResult:
     """The first episode of every world of a freshly started `env`."""
+    return _summary(env, *fly_worlds(team, env))
+
+
+def fly_worlds(
+    team: TeamRunner, env: TeamEnv, on_step: Callable[[], None] = lambda: None
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Of the first episode of every world of a freshly started `env`: its outcomes by name, and its return, (W,) each.
+
+    `on_step` hears of every control step.
+    """
     team.start(env)
     open_worlds = torch.ones(env.num_envs, dtype=torch.bool)
     total = torch.zeros(env.num_envs)
@@ -125,7 +135,8 @@ def fly(team: TeamRunner, env: TeamEnv) -> EvalResult:
             for name, value in _outcomes(step).items():
                 ended_with.setdefault(name, torch.zeros(env.num_envs))[ends] = value[ends].float()
         open_worlds &= ~ends
-    return _summary(env, ended_with, total)
+        on_step()
+    return ended_with, total
 
 
 def _outcomes(step: EnvStep) -> dict[str, Tensor]:

@@ -1,0 +1,64 @@
+"""Whether to fly a policy, from its gates and its margins, with the reasons by name."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+FLY, CARE, NOT = "fly", "fly with care", "do not fly"
+
+
+def advise(gates: Iterable[Mapping[str, Any]], margins: Mapping[str, Any]) -> dict[str, Any]:
+    """`advice`, one of the three, and its `reasons`: each with a `name` of a gate or a number, and `why` in words.
+
+    A gate that failed, or a success below the task's on the task's own plant: do not fly. A number that holds less far
+    than the policy was trained for, or than hardware shows, or that is not known: with care.
+    """
+    failed = [
+        _reason(gate["name"], f"{gate['value']:.3g}, must be {gate['sign']} {gate['limit']:g}")
+        for gate in gates
+        if not gate["passed"]
+    ]
+    if margins["held"] is False:
+        failed.append(_reason("success", f"{margins['success']:.3g}, must be >= {margins['gate']:g}"))
+    if failed:
+        return {"advice": NOT, "reasons": failed}
+    rows = margins["rows"]
+    reasons = [_reason(name_of(row, rows), why) for row in rows if (why := why_short(row))]
+    if not margins["complete"]:
+        reasons.append(_reason("margins", "not all are known: the search was interrupted"))
+    return {"advice": CARE if reasons else FLY, "reasons": reasons}
+
+
+def why_short(row: Mapping[str, Any]) -> str:
+    """Why the margin of a row of `measure_margins` is too small; empty where it is not."""
+    if row["fell"] is None:
+        return ""
+    sign = 1.0 if row["direction"] == "up" else -1.0
+    held = row["held"]
+    for who, edge in (("trained for", row["trained"]), ("hardware shows", row["field"])):
+        if edge is not None and (held is None or sign * held < sign * edge):
+            return f"{_held_in_words(row)}, {who} {edge:.4g} {row['unit']}"
+    return f"{_held_in_words(row)}" if held is None else ""
+
+
+def name_of(row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> str:
+    """`mass, less`; without the direction where only one is pushed, after its group where a task has several."""
+    groups, ways = {each["group"] for each in rows}, [each for each in rows if _number(each) == _number(row)]
+    way = "" if len(ways) < 2 else ", more" if row["direction"] == "up" else ", less"
+    return f"{row['group']}: {row['parameter']}{way}" if len(groups) > 1 else f"{row['parameter']}{way}"
+
+
+def _number(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["group"], row["parameter"]
+
+
+def _held_in_words(row: Mapping[str, Any]) -> str:
+    unit = row["unit"]
+    if row["held"] is None:
+        return f"falls at {row['fell']:.4g} {unit} already"
+    if not row["found"]:
+        return f"falls between {row['held']:.4g} and {row['fell']:.4g} {unit}"
+    return f"falls at {row['fell']:.4g} {unit}"
+
+
+def _reason(name: str, why: str) -> dict[str, str]:
+    return {"name": name, "why": why}

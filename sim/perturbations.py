@@ -1,0 +1,198 @@
+"""What can be pushed of a plant: each number by a name, its unit, how far, and the randomisation term that sets it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from deploy.contract.plant import Plant
+from hardware import load_robot
+from hardware.spec import GRAVITY
+from sim import randomisation
+from sim.conditions import Terms, Variant
+from sim.noise import Noise
+from sim.task import GroupCfg, TaskCfg
+from sim.terms import EventTerm
+
+POINTS = 12  # of a grid, beside the ends of what was trained and of what hardware shows
+DELAY_STEP_S = 0.005
+Span = tuple[float, float]
+Change = Callable[[GroupCfg, float], Terms]
+Trained = Callable[[Plant], Span | None]
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """One number; `unit` x is a factor on the robot's nominal value. Where `low` or `high` is `nominal` it ends there.
+
+    `terms` (the group as its task has it, value) set it; `trained` says over what range a file was trained, or None.
+    """
+
+    name: str
+    unit: str
+    nominal: float
+    low: float
+    high: float
+    terms: Change
+    trained: Trained
+    field: Span | None = None  # what hardware shows
+    variant: Callable[[float], Variant] = lambda _: Variant()
+    nominal_too: bool = False  # the task flies another plant: nothing says that it holds at the nominal value
+    step: float = 0.0  # of a grid whose values are multiples of it
+
+    def grid(self, up: bool, plant: Plant | None) -> list[float]:
+        """Values from the nominal one outward, which is not among them unless it is to be flown; empty if no way."""
+        end = self.high if up else self.low
+        if end == self.nominal:
+            return []
+        if self.step:
+            values = np.arange(self.step, end + self.step / 2, self.step)
+        elif min(self.nominal, end) > 0:
+            values = np.geomspace(self.nominal, end, POINTS + 1)[1:]
+        else:
+            values = np.linspace(self.nominal, end, POINTS + 1)[1:]
+        found = {round(float(value), 4) for value in values}
+        for span in (self.field, self.trained(plant) if plant else None):
+            found |= {span[up]} if span is not None and self._within(span[up], up) else set()
+        return [self.nominal] * self.nominal_too + sorted(found, reverse=not up)
+
+    def _within(self, value: float, up: bool) -> bool:
+        return self.nominal < value <= self.high if up else self.low <= value < self.nominal
+
+
+def perturbations(task: TaskCfg, group: str) -> list[Perturbation]:
+    """What can be pushed of the robots of a group in this task."""
+    return list(_of_robot(task, task.groups[group]))
+
+
+def not_pushed(task: TaskCfg, group: str) -> list[str]:
+    """Randomisation of the task that no perturbation stands for, by name."""
+    covered = {event for each in perturbations(task, group) for event in each.terms(task.groups[group], each.low)}
+    return [name for name in task.groups[group].randomisation if name not in covered]
+
+
+def _of_robot(task: TaskCfg, cfg: GroupCfg) -> Iterator[Perturbation]:
+    spec, has = load_robot(cfg.robot), {term.func for term in cfg.randomisation.values()}
+    period_s, drone, free = 1.0 / spec.control_hz, spec.flight is not None, not spec.fixed_base
+    if spec.joints:
+        both = _set(randomisation.gains, "stiffness", "damping")
+        yield Perturbation("drive gains", "x", 1.0, 0.1, 4.0, *both, field=(0.5, 1.5))
+        yield Perturbation("drive strength", "x", 1.0, 0.1, 1.0, *_set(randomisation.motor_strength, "scale"))
+        yield Perturbation("joint friction", "x", 1.0, 0.0, 10.0, *_set(randomisation.joint_friction, "scale"))
+        yield Perturbation("armature", "x", 1.0, 0.2, 5.0, *_set(randomisation.armature, "scale"))
+    if spec.flight is not None and spec.flight.rate_loop is not None:
+        loop = {"gain": (1.0, 1.0), "lag": (1.0, 1.0), "trim": (0.0, 0.0)}
+
+        def of_loop(parameter: str, spread: bool = False) -> tuple[Change, Trained]:
+            return _set(randomisation.rate_loop, parameter, spread=spread, fixed={"own": 0.0}, others=loop)
+
+        new: dict[str, Any] = {}
+        if not cfg.rate_loop:
+            new = {"variant": lambda _: Variant(rate_loop=True), "nominal_too": True}
+        yield Perturbation("rate loop gains", "x", 1.0, 0.1, 4.0, *of_loop("gain"), field=(0.5, 1.5), **new)
+        yield Perturbation("rotor lag", "x", 1.0, 0.2, 4.0, *of_loop("lag"), **new)
+        yield Perturbation("rotors unlike each other", "1", 0.0, 0.0, 0.4, *of_loop("trim", spread=True), **new)
+    slow, least = 0.04 if spec.kind != "humanoid" else 0.03, DELAY_STEP_S
+    delay: dict[str, Any] = {"field": (0.0, slow), "step": least}
+    yield Perturbation("total delay", "s", 0.0, 0.0, 3 * period_s - least, _delays(period_s), _trained_delay, **delay)
+    yield Perturbation("lost commands", "1", 0.0, 0.0, 0.9, *_set(randomisation.lost_commands, "share", every_s=0.0))
+    yield Perturbation("mass", "x", 1.0, 0.4, 2.5, *_set(randomisation.mass, "scale"), field=(0.9, 1.1))
+    if free:
+        shift = _set(randomisation.centre_of_mass, "shift_m", spread=True)
+        yield Perturbation("centre of mass", "m", 0.0, 0.0, round(0.2 * spec.radius_m, 4), *shift)
+        push = _set(randomisation.push, "speed_m_s", every_s=2.0)
+        yield Perturbation("push", "m/s", 0.0, 0.0, 3.0, *push)
+    if drone:
+        yield Perturbation("thrust", "x", 1.0, 0.4, 1.6, *_set(randomisation.thrust, "scale"))
+        curve = _set(randomisation.thrust_curve, "exponent")
+        yield Perturbation("exponent of the thrust curve", "x", 1.0, 0.6, 1.6, *curve)
+        sag = _set(randomisation.battery_sag, "share", every_s=1.0)
+        yield Perturbation("thrust lost each second", "1", 0.0, 0.0, 0.12, *sag)
+        weight_n = spec.mass_kg * GRAVITY
+        yield Perturbation("wind", "N", 0.0, 0.0, round(weight_n, 3), *_set(randomisation.wind, "force_n", every_s=1.0))
+    else:
+        yield Perturbation("friction", "x", 1.0, 0.1, 4.0, *_set(randomisation.friction, "scale"))
+    if task.scene.objects:
+        yield Perturbation("mass of objects", "x", 1.0, 0.2, 5.0, *_set(randomisation.object_mass, "scale"))
+    if cfg.observation.peer:
+        most_s = 2 * period_s - least
+        late = _set(randomisation.network_delay, "range_s")
+        yield Perturbation("delay of messages", "s", 0.0, 0.0, most_s, *late, step=least)
+        lost = _set(randomisation.dropped_messages, "share")
+        yield Perturbation("lost messages", "1", 0.0, 0.0, 0.98, *lost)
+    if cfg.noise:
+        louder: dict[str, Any] = {"variant": lambda value: Variant(noise=value)}
+        yield Perturbation("sensor noise", "x", 1.0, 1.0, 32.0, lambda *_: {}, lambda _: None, **louder)
+    if randomisation.sensor_bias in has:
+        yield Perturbation("sensor bias", "x of training", 0.0, 0.0, 10.0, _biased, _trained_bias)
+
+
+def _set(
+    func: Callable[..., None],
+    *parameters: str,
+    spread: bool = False,
+    every_s: float | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    others: Mapping[str, Any] | None = None,
+) -> tuple[Change, Trained]:
+    """A value for `parameters` of the term `func`: all the same, or with `spread` anything up to it on both sides.
+
+    Other parameters are the task's, or `others` where it has no such term, but for those that are `fixed`. A term that
+    the task does not have comes at every start, or again `every_s`.
+    """
+
+    def terms(cfg: GroupCfg, value: float) -> Terms:
+        name, own = _term_of(cfg, func, every_s)
+        span = (-value, value) if spread else (value, value)
+        params = {**(others or {}), **own.params, **(fixed or {}), **dict.fromkeys(parameters, span)}
+        return {name: replace(own, params=params)}
+
+    def trained(plant: Plant) -> Span | None:
+        spans = [
+            (found.low, found.high)
+            for found in plant.trained_ranges
+            if found.event == func.__name__ and found.parameter in parameters
+        ]
+        if not spans:
+            return None
+        low, high = max(low for low, _ in spans), min(high for _, high in spans)
+        return (0.0, max(abs(low), abs(high))) if spread else (low, high)
+
+    return terms, trained
+
+
+def _term_of(cfg: GroupCfg, func: Callable[..., None], every_s: float | None) -> tuple[str, EventTerm]:
+    """The task's own term of `func` and its name; a new one where it has none."""
+    for name, term in cfg.randomisation.items():
+        if term.func is func:
+            return name, term
+    return func.__name__, EventTerm(func, interval_range_s=None if every_s is None else (every_s, every_s))
+
+
+def _delays(period_s: float) -> Change:
+    """A total delay, s: half of it the command's, which is at most a control period; the rest the sensors'."""
+
+    def terms(cfg: GroupCfg, value: float) -> Terms:
+        act_s = min(value / 2 // DELAY_STEP_S * DELAY_STEP_S, period_s)
+        parts = {randomisation.actuator_delay: act_s, randomisation.sensor_delay: value - act_s}
+        return {name: term for func, s in parts.items() for name, term in _set(func, "range_s")[0](cfg, s).items()}
+
+    return terms
+
+
+def _trained_delay(plant: Plant) -> Span | None:
+    most = plant.actuator_delay_s[1] + plant.sensor_delay_s[1]
+    return (0.0, round(most, 6)) if most else None
+
+
+def _biased(cfg: GroupCfg, value: float) -> Terms:
+    """The task's sensor bias times `value`."""
+    name, own = _term_of(cfg, randomisation.sensor_bias, None)
+    bias: Noise = own.params["bias"]
+    scaled = {field: value * getattr(bias, field) for field in bias.__dataclass_fields__}
+    return {name: replace(own, params={"bias": Noise(**scaled)})}
+
+
+def _trained_bias(plant: Plant) -> Span | None:
+    return (0.0, 1.0) if any(found.event == "sensor_bias" for found in plant.trained_ranges) else None
