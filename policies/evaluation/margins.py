@@ -107,7 +107,7 @@ def measure_margins(
             names = [] if number else ["own", *(() if cfg.only else OTHER_PHYSICS)]
             jobs += [[Condition(variant=OTHER_PHYSICS.get(name, Variant()))] for name in names]
             note = f"round {number + 1} of {rounds}: {len(jobs)} plants"
-            found = _fly(team, task, jobs, cfg, partial(_told, say, number, rounds, note))
+            found = _fly(team, task, jobs, cfg, partial(_report, say, number, rounds, note))
             for (search, _), successes in zip(flown, found, strict=False):
                 search.take(successes, cfg.episodes, gate)
             own |= {name: n / cfg.episodes for name, n in zip(names, found[len(flown) :], strict=True)}
@@ -141,7 +141,7 @@ def margins_of(
     return measure_margins(team, task, plants, task.min_success, cfg or MarginCfg(), on_progress)
 
 
-def _told(say: Progress, number: int, rounds: int, note: str, share: float) -> None:
+def _report(say: Progress, number: int, rounds: int, note: str, share: float) -> None:
     say((number + share) / rounds, note)
 
 
