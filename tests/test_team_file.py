@@ -9,8 +9,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 pytest.importorskip("rclpy")
 
-from deploy.bundle import load_bundle
+from deploy.bundle import BundleError, load_bundle
 from deploy.bundle.signature import add_signature, key_text, public_bytes
+from deploy.runtime.compatibility import check_driver
 from ros_nodes.messages.scene import read_surroundings
 from ros_nodes.mission.mission import plan_swap, save_mission
 from ros_nodes.mission.prepare import prepare
@@ -219,3 +220,19 @@ def test_what_cannot_be_is_named_in_one_line(tmp_path, text, says):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(TeamError, match=r"gone.yaml: no such file"):
         load_team(tmp_path / "gone.yaml")
+
+
+def test_what_a_driver_does_not_measure_is_refused_to_who_needs_it(tmp_path):
+    """A G1 does not know its place; nor its velocity. Its shipped policies need neither."""
+    g1 = "{name: %s, bundle: STAND, driver: unitree_g1, options: {interface: lo}}"
+
+    def load(text: str) -> None:
+        load_team(write(tmp_path, text.replace("STAND", str(ZOO / "stand.onnx"))))
+
+    load(f"robots: [{g1 % 'g1'}]")
+    with pytest.raises(TeamError, match=r"driver of g1: does not measure base_pos, which its shield needs for 'ball0'"):
+        load(f"robots: [{g1 % 'g1'}]\nscene: {{obstacles: [{BALL % 0}]}}")
+    with pytest.raises(TeamError, match="driver of g1: does not measure base_pos, which team mates need; there are 2"):
+        load(f"robots: [{g1 % 'g1'}, {g1 % 'g2'}]")
+    with pytest.raises(BundleError, match=r"hover.onnx: needs base_pos and base_lin_vel, which its driver does not me"):
+        check_driver(str(HOVER), {}, unmeasured=("base_lin_vel", "base_pos", "joint_pos"))

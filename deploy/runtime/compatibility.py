@@ -1,6 +1,6 @@
 """Whether a policy was made for the robot that it is about to drive."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import isclose
 from typing import Any
 
@@ -84,6 +84,19 @@ def check_plant(contract: Contract, found: Mapping[str, float], name: str = "pol
         raise RobotMismatchError(f"{name}: {wrong[0]}" + (f"; {len(wrong) - 1} more differ" if wrong[1:] else ""))
 
 
-def check_driver(file: str, plant: Mapping[str, float], trusted: Iterable[str] = ()) -> None:
-    """BundleError where the policy in `file` was not trained for the `plant` that a driver reports."""
-    check_plant(load_bundle(file, trusted).contract, plant, file, "its driver")
+def check_driver(
+    file: str, plant: Mapping[str, float], trusted: Iterable[str] = (), unmeasured: Collection[str] = ()
+) -> None:
+    """BundleError where the policy in `file` was not trained for the `plant` that a driver reports.
+
+    And where it needs one of the fields of RobotState that are `unmeasured`.
+    """
+    contract = load_bundle(file, trusted).contract
+    check_measured(contract, unmeasured, file)
+    check_plant(contract, plant, file, "its driver")
+
+
+def check_measured(contract: Contract, unmeasured: Collection[str], name: str = "policy") -> None:
+    """Raise RobotMismatchError about `name` where an input of it is among the `unmeasured` fields of RobotState."""
+    if lacks := [tensor.name for tensor in contract.inputs if tensor.name in unmeasured]:
+        raise RobotMismatchError(f"{name}: needs {' and '.join(lacks)}, which its driver does not measure")

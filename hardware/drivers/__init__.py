@@ -65,6 +65,14 @@ class ReportsPlant(Protocol):
         """What is known of it, by the names of `hardware.plant`, such as "left_knee_joint.stiffness", in SI units."""
 
 
+def unmeasured_by(driver: Any) -> tuple[str, ...]:
+    """Fields of RobotState that the device of a driver, or of a class of them, does not measure: they may drift.
+
+    It says so by its attribute `unmeasured`; one that has none measures all.
+    """
+    return tuple(getattr(driver, "unmeasured", ()))
+
+
 def driver_class(name: str) -> Any:
     """The driver class "module:NAME", or the one that ships or is registered as `name`; DriverError without one."""
     try:

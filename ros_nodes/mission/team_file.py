@@ -34,11 +34,12 @@ from msgspec import Meta, Struct
 
 from deploy.bundle import load_bundle
 from deploy.bundle.signature import key_text, read_public_key
-from deploy.runtime.compatibility import check_robot
+from deploy.contract import Contract
+from deploy.runtime.compatibility import check_measured, check_robot
 from deploy.shield import make_shield_params, narrowed_limits
 from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
-from hardware.drivers import driver_class
+from hardware.drivers import driver_class, unmeasured_by
 from hardware.names import nearest_path
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
@@ -185,7 +186,7 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         check_charges(**team.charges(robot))
         key = "driver"
         if robot.driver:
-            driver_class(robot.driver)
+            _check_measured(contract, unmeasured_by(driver_class(robot.driver)), team, bundle)
     except (ValueError, TypeError) as error:
         raise TeamError(f"{where}.{key} of {robot.name}: {error}") from error
     if robot.base_pose is not None and not np.isfinite(robot.base_pose).all():
@@ -198,6 +199,17 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         )
     group = robot.group or contract.group or spec.name
     return msgspec.structs.replace(robot, bundle=bundle, type=spec.name, group=group)
+
+
+def _check_measured(contract: Contract, unmeasured: Sequence[str], team: Team, bundle: str) -> None:
+    """ValueError where policy, scene or team mates need what the driver of a robot does not measure."""
+    check_measured(contract, unmeasured, bundle)
+    if "base_pos" not in unmeasured:
+        return
+    if team.scene.names:
+        raise ValueError(f"does not measure base_pos, which its shield needs for {team.scene.names[0]!r} of the scene")
+    if len(team.robots) > 1:
+        raise ValueError(f"does not measure base_pos, which team mates need; there are {len(team.robots)} robots")
 
 
 def _check_landing(robot: Robot, team: Sequence[Robot], where: str) -> None:

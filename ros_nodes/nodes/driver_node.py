@@ -12,7 +12,7 @@ from sensor_msgs.msg import JointState
 
 from deploy.shield.authority import State
 from hardware import load_robot
-from hardware.drivers import Driver, HasBattery, HasStatus, ReportsPlant, load_driver
+from hardware.drivers import Driver, HasBattery, HasStatus, ReportsPlant, load_driver, unmeasured_by
 from hardware.types import RobotState
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ThreadNode
@@ -67,10 +67,13 @@ class DriverNode(ThreadNode):
             raise ValueError(f"parameter 'options' is {self._options!r}: expected a JSON object")
         self._driver = load_driver(self._path, spec, **options)
         self._driver.connect()
-        if self._bundle and isinstance(self._driver, ReportsPlant):
-            from deploy.runtime.compatibility import check_driver  # onnxruntime: only for a driver that reports one
+        unmeasured, plant = unmeasured_by(self._driver), {}
+        if isinstance(self._driver, ReportsPlant):
+            plant = dict(self._driver.read_plant())
+        if self._bundle and (plant or unmeasured):
+            from deploy.runtime.compatibility import check_driver  # onnxruntime: only where needed
 
-            check_driver(self._bundle, self._driver.read_plant(), self._trusted_keys)
+            check_driver(self._bundle, plant, self._trusted_keys, unmeasured)
         self._period_s = 1 / spec.sensor_hz
         self._bolted: RobotState | None = None
         if spec.fixed_base:
