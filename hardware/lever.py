@@ -12,6 +12,10 @@ from hardware.kinematics import way_to
 from hardware.links import hinge_parts, placed, slid
 from hardware.spec import RobotSpec
 
+# 1, sine and cosine of an angle, and their derivatives: all of them are sines.
+_TURNS = np.array([0.0, 1.0, 1.0])
+_PHASES = 0.5 * np.pi * np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 2.0]])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lever:
@@ -28,20 +32,16 @@ class Lever:
         Slides stand in the middle of their range and have 0.
         """
         angle = joint_pos[self.hinges].astype(np.float64)
-        sine, cosine = np.sin(angle), np.cos(angle)
-        weights = np.zeros((len(angle), 2, 3))  # of each hinge's pose, and of its derivative
-        weights[:, 0, 0] = 1.0
-        weights[:, 0, 1] = weights[:, 1, 2] = sine
-        weights[:, 0, 2] = weights[:, 1, 1] = cosine
-        weights[:, 1, 2] *= -1.0
+        weights = np.sin(angle[:, None, None] * _TURNS + _PHASES)  # of each hinge's pose, and of its derivative
         steps = (weights @ self.parts).reshape(-1, 2, 4, 4)
         before, behind = np.zeros((len(angle), 4)), np.empty((len(angle), 4))
         before[0, :3], behind[-1] = up, self.point
+        poses, left, right = list(steps[:, 0]), list(before), list(behind)
         for hinge in range(1, len(angle)):
-            before[hinge] = before[hinge - 1] @ steps[hinge - 1, 0]
-            behind[-1 - hinge] = steps[-hinge, 0] @ behind[-hinge]
+            np.dot(left[hinge - 1], poses[hinge - 1], out=left[hinge])
+            np.dot(poses[-hinge], right[-hinge], out=right[-1 - hinge])
         rise = np.zeros(self.joints)
-        rise[self.hinges] = np.einsum("hi,hij,hj->h", before, steps[:, 1], behind)
+        rise[self.hinges] = np.vecdot((before[:, None] @ steps[:, 1])[:, 0], behind)
         return rise
 
 

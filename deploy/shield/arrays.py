@@ -123,6 +123,12 @@ def dot(a: Array, b: Array) -> Array:
     return product[..., 0] + product[..., 1] + product[..., 2]
 
 
+def length(entries: Sequence[Array]) -> Array:
+    """Euclidean length of columns, never quite zero, so that one may divide by it."""
+    squares = sum(x * x for x in entries)
+    return functions(squares).sqrt(squares + NEVER_ZERO)
+
+
 def norm(xp: Any, a: Array) -> Array:
     """Euclidean length over the last axis, never quite zero, so that one may divide by it."""
     return xp.sqrt(dot(a, a) + NEVER_ZERO)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from deploy.shield.arrays import some
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import Obstacles, Sharing
@@ -87,7 +88,7 @@ def check_order(stamp_s: float, last_stamp_s: float) -> str:
 
 def check_jump(params: ShieldParams, state: RobotState, last_pos: np.ndarray, elapsed_s: float) -> str:
     """Distance of the measured position to the one `elapsed_s` before, at `last_pos` (3,) m, world."""
-    jump_m = dist(state.base_pos, last_pos)
+    jump_m = dist(state.base_pos.tolist(), last_pos.tolist())
     return f"position jumped by {jump_m:.2f} m" if jump_m > params.max_jump_m + 2 * params.max_speed * elapsed_s else ""
 
 
@@ -155,7 +156,7 @@ def usable_sharing(sharing: Any, slots: tuple[int, ...]) -> Sharing | None:
 def check_silent(params: ShieldParams, peers: Peers, name_of: Callable[[int], str]) -> str:
     """Peers that were heard, and have been silent for so long that nothing is known of them any more."""
     late = peers.age > params.peer_silent_s
-    if not late.any() or not (silent := np.flatnonzero(late & peers.valid).tolist()):
+    if not some(late) or not (silent := np.flatnonzero(late & peers.valid).tolist()):
         return ""
     return f"{', '.join(map(name_of, silent))} silent for over {params.peer_silent_s:g} s"
 

@@ -46,11 +46,21 @@ def thrust_axis(rot: Columns) -> Columns:
 
 def turn_matrix(turn: Columns) -> Columns:
     """Rotation matrix (9) of a rotation vector (3) rad."""
+    return rotation_matrix(_turn_quat(turn))
+
+
+def turned_axis(turn: Columns) -> Columns:
+    """`thrust_axis` of the `turn_matrix`."""
+    w, x, y, z = _turn_quat(turn)
+    return 2.0 * (x * z + w * y), 2.0 * (y * z - w * x), w * w - x * x - y * y + z * z
+
+
+def _turn_quat(turn: Columns) -> Columns:
     x, y, z = turn
     f = functions(x)
     half = 0.5 * f.sqrt(x * x + y * y + z * z + 1e-18)
     gain = 0.5 * f.sin(half) / half
-    return rotation_matrix((f.cos(half), gain * x, gain * y, gain * z))
+    return f.cos(half), gain * x, gain * y, gain * z
 
 
 def rate_authority_s(params: ShieldParams, flight: FlightModel) -> float:

@@ -55,12 +55,12 @@ CONSTRAINTS = [  # in the order of their rows; what is about peers comes first
 ]
 
 _PLACES = {each: place for place, (_, _, each) in enumerate(CONSTRAINTS) if each}
-PEOPLE, OBSTACLES = _PLACES["people"], _PLACES["obstacles"]  # places of their rows in `CONSTRAINTS`
+PEERS, PEOPLE, OBSTACLES = (_PLACES[each] for each in ("peers", "people", "obstacles"))  # in `CONSTRAINTS`
 
 
 def row_counts(context: Context) -> tuple[int, ...]:
     """How many entries each constraint has rows for."""
-    return tuple(_entries(getattr(context, each)) if each else 1 for _, _, each in CONSTRAINTS)
+    return tuple([_entries(getattr(context, each)) if each else 1 for _, _, each in CONSTRAINTS])
 
 
 def row_names(context: Context) -> tuple[str, ...]:

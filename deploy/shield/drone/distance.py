@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from deploy.shield.arrays import NEVER_ZERO, at_least, constant, dot, double, every, least
+from deploy.shield.arrays import NEVER_ZERO, at_least, constant, dot, double, every, functions, least
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
 from deploy.shield.obstacles import Body, check_clear
@@ -19,26 +19,24 @@ def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
     Dimensionless; negative inside the ellipsoid (separation_m, separation_m, downwash_ratio * separation_m).
     """
     xp = array_namespace(pos)
-    return _margin(xp, params, _scaled_square(xp, params, pos, peers_pos))
+    return xp.sqrt(_scaled_square(xp, params, pos, peers_pos) + NEVER_ZERO) / params.separation_m - 1.0
 
 
 def least_margin(xp: Any, params: ShieldParams, pos: Array, peers: Peers) -> Array:
     """The smallest `safe_margin` (...) of the valid peers; infinite where there are none."""
     if not peers.pos.shape[-2]:
-        return xp.full_like(pos[..., 0], xp.inf)
+        return np.float64(np.inf) if pos.ndim == 1 else xp.full_like(pos[..., 0], xp.inf)
     squares = _scaled_square(xp, params, pos, peers.pos)
     if not every(peers.valid):
         squares = xp.where(peers.valid, squares, xp.inf)
-    return _margin(xp, params, least(squares))
+    square = double(least(squares))
+    margin = functions(square).sqrt(square + NEVER_ZERO) / params.separation_m - 1.0
+    return np.float64(margin) if pos.ndim == 1 else margin
 
 
 def _scaled_square(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
     diff = pos[..., None, :] - peers_pos
     return dot(diff, diff * scale_of(xp, params, pos)[:, 0])
-
-
-def _margin(xp: Any, params: ShieldParams, scaled_square: Array) -> Array:
-    return xp.sqrt(scaled_square + NEVER_ZERO) / params.separation_m - 1.0
 
 
 def check_start(params: ShieldParams, context: Context) -> str:

@@ -22,6 +22,7 @@ from deploy.shield.arrays import (
     functions,
     greatest,
     join,
+    length,
     namespace,
     norm,
 )
@@ -38,10 +39,10 @@ from deploy.shield.drone.attitude import (
     rotation_matrix,
     shortened,
     spared_rate,
-    thrust_axis,
     turn_matrix,
+    turned_axis,
 )
-from deploy.shield.drone.constraints import PEOPLE, row_counts, rows_ahead, split_bounds
+from deploy.shield.drone.constraints import PEERS, PEOPLE, row_counts, rows_ahead, split_bounds
 from deploy.shield.drone.distance import least_margin
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
@@ -77,29 +78,33 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     counts = row_counts(context)
     rows, bound = rows_ahead(xp, params, pos, vel, context, counts)
     level = (flight.hover_thrust_n, 0.0, 0.0, 0.0)
-    request: Columns = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]
+    request: list[Array] = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]
     rate, age = columns(state.base_ang_vel), double(state.age)
-    wanted = _leads_to(params, spec, rot, rate, age, request)
+    axis = _axis_ahead(params, spec, rot, rate, age, request[1:])
+    wanted = join(acceleration_of(spec.mass_kg, request[0], axis))
     excess = dot(rows, wanted[..., None, :]) - bound
     allowed = finite & (greatest(excess) <= ROW_TOL)
     margin = least_margin(xp, params, state.base_pos, context.peers)
     if allowed.ndim == 0:
         if allowed:
             return clamped, FilterInfo(margin, np.zeros(bound.shape, dtype=bool), np.True_, np.float64(0.0))
-        request = _flyable(params, spec, request)
-        aim = _leads_to(params, spec, rot, rate, age, request)
-        push = tie_break(xp, params, rows, excess, context.peers.pos.shape[-2])
+        asked, request = request[1:], _flyable(params, spec, request)
+        if request[1:] != asked:  # else the axis is the same
+            axis = _axis_ahead(params, spec, rot, rate, age, request[1:])
+        aim = join(acceleration_of(spec.mass_kg, request[0], axis))
+        push = tie_break(xp, params, rows, excess, counts[PEERS])
         accel, feasible, active = _solve_one(params, vel, rows, bound, aim + push, counts)
         sent = _command(xp, params, spec, rot, rate, age, request, accel).astype(target.dtype)
-        return sent, FilterInfo(margin, active, feasible, norm(xp, accel - wanted))
+        return sent, FilterInfo(margin, active, feasible, np.float64(length(columns(accel - wanted))))
     info = FilterInfo(margin, xp.zeros_like(excess, dtype=xp.bool), xp.ones_like(allowed), xp.zeros_like(bound[..., 0]))
     if bool(allowed.all()):
         return clamped, info
     part = ~allowed
     rot, rate, request = ([column[part] for column in value] for value in (rot, rate, request))
     request, age = _flyable(params, spec, request), age[part]
-    aim = _leads_to(params, spec, rot, rate, age, request)
-    push = tie_break(xp, params, rows[part], excess[part], context.peers.pos.shape[-2])
+    axis = _axis_ahead(params, spec, rot, rate, age, request[1:])
+    aim = join(acceleration_of(spec.mass_kg, request[0], axis))
+    push = tie_break(xp, params, rows[part], excess[part], counts[PEERS])
     accel, info.feasible[part], info.active[part] = _solve_many(
         xp, params, vel[part], rows[part], bound[part], aim + push, counts
     )
@@ -120,10 +125,15 @@ def _channels(spec: RobotSpec) -> np.ndarray:
     return np.array([spec.command_low, spec.command_high], dtype=np.float32)
 
 
-def _clamped(spec: RobotSpec, target: Sequence[Array]) -> list[Array]:
-    """`clamp` of columns."""
-    limits = zip(target, *_channels(spec).tolist(), strict=True)
-    return [at_most(at_least(value, low), high) for value, low, high in limits]
+@kept
+def _ranges(spec: RobotSpec) -> list[list[float]]:
+    return _channels(spec).T.tolist()
+
+
+def _held(value: Array, limits: Sequence[float]) -> Array:
+    """A column inside `limits` of its channel."""
+    low, high = limits
+    return at_most(at_least(value, low), high)
 
 
 def tie_break(xp: Any, params: ShieldParams, rows: Array, excess: Array, num_peers: int) -> Array:
@@ -145,23 +155,22 @@ def fallback_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Arr
     return accel
 
 
-def _leads_to(
-    params: ShieldParams, spec: RobotSpec, rot: Columns, rate: Columns, age: Array, request: Columns
-) -> Array:
-    """Acceleration (..., 3) m/s^2, world, that a request leads to after the look-ahead."""
+def _axis_ahead(
+    params: ShieldParams, spec: RobotSpec, rot: Columns, rate: Columns, age: Array, asked: Columns
+) -> Columns:
+    """Thrust axis (3), world, that the body rates `asked` (3) rad/s lead to after the look-ahead."""
     assert spec.flight is not None
-    turn = turn_matrix(predicted_turn(params, spec.flight, rate, request[1:], age))
-    return join(acceleration_of(spec.mass_kg, request[0], rotated(rot, thrust_axis(turn))))
+    return rotated(rot, turned_axis(predicted_turn(params, spec.flight, rate, asked, age)))
 
 
-def _flyable(params: ShieldParams, spec: RobotSpec, request: Columns) -> Columns:
+def _flyable(params: ShieldParams, spec: RobotSpec, request: Columns) -> list[Array]:
     """A request that has to be changed: with rates that its thrust leaves room for, and no more thrust than may be.
 
     Rates that change sides would take the thrust that a climb needs.
     """
     thrust, *asked = request
     rates = shortened(asked, spared_rate(params, spec, thrust))
-    return at_most(thrust, spec.mass_kg * (GRAVITY + params.max_climb_accel)), *rates
+    return [at_most(thrust, spec.mass_kg * (GRAVITY + params.max_climb_accel)), *rates]
 
 
 def _command(
@@ -189,10 +198,11 @@ def _command(
     # One that turns over levels as fast as it can: nothing near that tilt is ever asked for.
     most = choose(rot[8] > UPRIGHT, params.max_rate + 0.0 * rot[8], OVERTURNED_RATE)
     rates = shortened([rate + angle / authority for rate, angle in zip(level, missing, strict=True)], most)
-    sent = _clamped(spec, [spec.mass_kg * lift[2], *rates])[1:]
+    of_thrust, *of_rates = _ranges(spec)
+    sent = [_held(rate, limits) for rate, limits in zip(rates, of_rates, strict=True)]
     done = turn_matrix([authority * (rate - asked) for rate, asked in zip(sent, level, strict=True)])
     lift = rotated_back(done, lift)
-    return join(_clamped(spec, [spec.mass_kg * lift[2], *sent]))
+    return join((_held(spec.mass_kg * lift[2], of_thrust), *sent))
 
 
 def _solve_many(
@@ -242,4 +252,4 @@ def _solve_one(
         if counts[PEOPLE]:
             settled, feasible, multipliers = solve_one(rows, last, accel)
             accel = settled if feasible else accel
-    return accel, np.bool_(feasible), (multipliers > 0.0) & feasible
+    return accel, np.bool_(feasible), multipliers > 0.0 if feasible else np.zeros(bound.shape, dtype=bool)

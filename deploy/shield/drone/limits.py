@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from deploy.shield.arrays import NEVER_ZERO, at_least, at_most, columns, constant, functions, join
+from deploy.shield.arrays import at_least, at_most, columns, constant, join, length
 from deploy.shield.drone.ahead import Ahead, braking_curve, knee_of
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
@@ -43,7 +43,7 @@ def fence_push(bound: Array) -> Array:
 def speed_rows(ahead: Ahead) -> tuple[Array, Array]:
     """One row that lets the speed approach `max_speed` no faster than exponentially."""
     params, (x, y, z) = ahead.params, columns(ahead.vel)
-    speed = functions(x).sqrt(x * x + y * y + z * z + NEVER_ZERO)
+    speed = length((x, y, z))
     bound = params.barrier_gain * (params.max_speed - speed)
     row = join((x / speed, y / speed, z / speed))
     return row[..., None, :], join((at_least(bound, -params.fence_brake_accel),))

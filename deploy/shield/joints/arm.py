@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from deploy.shield.arrays import columns, every
+from deploy.shield.drone.attitude import rotation_matrix
 from deploy.shield.fallback import FallbackCommand, Mode
 from deploy.shield.joints.arm_obstacles import arm_body
 from deploy.shield.joints.fallback import STILL, JointFallback
@@ -11,7 +13,6 @@ from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.obstacles import check_clear, gaps
 from deploy.shield.types import Context
 from hardware.lever import load_lever
-from hardware.rotation import rotate_inverse
 from hardware.spec import GRAVITY, RobotSpec
 from hardware.types import RobotState
 
@@ -27,7 +28,6 @@ WEIGHED_S = 0.3  # s of rest, after which a mass is known
 SURELY = 1.2  # of the stated payload: gains that are 10 % off weigh it 18 % off
 FRICTION_KG = 0.2  # ... and friction so much
 NEAR_OBSTACLE = "links: obstacle"
-UP = np.array([0.0, 0.0, 1.0])
 
 
 @dataclass(slots=True)
@@ -66,17 +66,17 @@ class ArmFallback(JointFallback):
         limits = self._limits
         vel = state.joint_vel[limits.joint].astype(np.float64)
         before, self._vel = self._vel, vel
-        per_kg = self._per_kg(state)
+        per_kg = None
         if before is not None and elapsed_s > 0.0:
-            change = np.abs(vel - before) / elapsed_s
-            quiet = (np.abs(vel) < QUIET_SPEED * limits.max_velocity) & (change < QUIET_CHANGE * limits.brake)
+            speed, change = np.abs(vel), np.abs(vel - before) / elapsed_s
+            quiet = (speed < QUIET_SPEED * limits.max_velocity) & (change < QUIET_CHANGE * limits.brake)
             weight = min(elapsed_s / LOAD_S, 1.0)
-            if np.logical_and.reduce(quiet | limits.sliding):
-                rows = limits.rows
+            if every(quiet | limits.sliding):
+                rows, per_kg = limits.rows, self._per_kg(state)
                 pull = rows.stiffness * (sent - self._measured(state)) - vel * limits.lead_s * rows.stiffness
                 pull = np.where(limits.sliding, 0.0, pull)
-                still = (np.abs(vel) < STILL * limits.max_velocity) | limits.sliding
-                self._rest_s = self._rest_s + elapsed_s if np.logical_and.reduce(still) else 0.0
+                still = (speed < STILL * limits.max_velocity) | limits.sliding
+                self._rest_s = self._rest_s + elapsed_s if every(still) else 0.0
                 shown = np.array([pull @ per_kg, per_kg @ per_kg])  # poses with long levers say most
                 if self._rest_s > SETTLED_S:  # else what speeds it up would be weighed too
                     self._shown += weight * (shown - self._shown)
@@ -87,14 +87,17 @@ class ArmFallback(JointFallback):
             else:
                 self._rest_s = 0.0
                 self._rest = self._rest * max(1.0 - elapsed_s / FORGET_S, 0.0)
-        most = LOAD_SHARE * limits.rows.max_effort
-        return np.minimum(np.maximum(self._kg * per_kg + self._rest, -most), most)
+        held, most = self._rest, LOAD_SHARE * limits.rows.max_effort
+        if self._kg:
+            held = held + self._kg * (self._per_kg(state) if per_kg is None else per_kg)
+        return np.minimum(np.maximum(held, -most), most)
 
     def _per_kg(self, state: RobotState) -> np.ndarray:
         """What the drives hold (U,) N m for each kg at the tool."""
         if self._tool is None:
             return np.zeros(len(self.spec.channels))
-        lever = self._tool.rise(state.joint_pos, rotate_inverse(state.base_quat, UP))
+        up = rotation_matrix(columns(state.base_quat))[6:]  # the world's z axis in the base
+        lever = self._tool.rise(state.joint_pos, np.array(up))
         return GRAVITY * lever[self._limits.joint]
 
     def doubt(self, state: RobotState, stamp_s: float) -> str:
