@@ -15,7 +15,7 @@ STEP_S = 0.002
 
 
 class MujocoDriver:
-    """`log` gets a line when the robot is stopped."""
+    """`log` gets a line when the robot is stopped, and `log`.acts how often it was armed and disarmed before."""
 
     def __init__(self, spec: RobotSpec, log: str):
         height_m = spec.home_height_m if spec.joints else 1.0
@@ -28,10 +28,14 @@ class MujocoDriver:
         self._now_s = time.monotonic()
 
     def arm(self) -> None:
-        self._acts.append("armed")
+        self._act("armed")
 
     def disarm(self) -> None:
-        self._acts.append("disarmed")
+        self._act("disarmed")
+
+    def _act(self, what: str) -> None:
+        self._acts.append(what)
+        self._log.with_suffix(".acts").write_text(", ".join(self._acts))
 
     def read(self) -> RobotState:
         self._catch_up()

@@ -67,6 +67,8 @@ def test_a_device_is_armed_with_its_shield_and_a_disarmed_one_is_not_stopped_for
         team.watch("cf1", 2.5)
         assert not log.exists() and team.state("cf1")[0].base_pos[2] < 0.05
         team.ask("cf1", "arm")
+        # Its device hears of it on `status`, and of nothing any more once there are two who speak there.
+        team.watch_until("cf1", lambda: log.with_suffix(".acts").read_text().endswith("disarmed, armed"), 2.0)
         stranger = team.node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
         message = DiagnosticArray(status=[DiagnosticStatus(values=[KeyValue(key="state", value="DISARMED")])])
         team.watch("cf1", 0.3)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,6 @@ import pytest
 from patience import patience
 
 pytest.importorskip("rclpy")
-from pd_bundle import save_pd_bundle
-
 from deploy.shield.authority import ASKED
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.mission import run_team
@@ -26,9 +25,9 @@ pytestmark = pytest.mark.ros
 
 
 @pytest.fixture
-def flying(tmp_path):
+def flying(pd_bundle, tmp_path):
     """A team of two in the air, its process and its folder."""
-    save_pd_bundle(tmp_path / "pd.onnx")
+    shutil.copy(pd_bundle, tmp_path / "pd.onnx")
     robots = [{"name": f"cf{i}", "bundle": "pd.onnx", "base_pose": [2.0 * i - 3.0, 0, 0, 0]} for i in (1, 2)]
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
     command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
@@ -145,9 +144,9 @@ class Said(list):
 
 @pytest.mark.parametrize("driver", ["", "mujoco_driver:MujocoDriver"])
 def test_a_robot_that_was_never_armed_is_a_failure_of_a_team_without_real_robots_and_a_lost_result_of_any(
-    tmp_path, monkeypatch, driver
+    pd_bundle, tmp_path, monkeypatch, driver
 ):
-    save_pd_bundle(tmp_path / "pd.onnx")
+    shutil.copy(pd_bundle, tmp_path / "pd.onnx")
     robots = [{"name": "cf1", "bundle": "pd.onnx"}, {"name": "cf2", "bundle": "pd.onnx", "driver": driver}]
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
     said = Said()
