@@ -12,7 +12,7 @@ from ros_rig import Rig
 from ros_nodes.lifecycle.bring_up import ACTIVATE, CONFIGURE
 from ros_nodes.lifecycle.processes import node_command
 
-pytestmark = [pytest.mark.ros, pytest.mark.alone, pytest.mark.slow]
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
 TEAM = ["cf1", "cf2", "cf3", "cf4"]
 FLIES = ("NOMINAL", "FILTERED")
 HOST = """

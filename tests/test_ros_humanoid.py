@@ -25,7 +25,7 @@ from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.scene import Obstacle, Scene
 from ros_nodes.mission.prepare import surroundings_of
 
-pytestmark = [pytest.mark.ros, pytest.mark.alone]
+pytestmark = pytest.mark.ros
 SPEC = load_robot("g1")
 HOME = np.array([SPEC.joints[joint].home for joint in SPEC.joint_of_channel], np.float32)
 ARM = SPEC.channel_names.index("left_elbow_joint")

@@ -64,11 +64,11 @@ def printed_and_kept(team: subprocess.Popen, out: Path) -> dict:
 def test_what_ends_it_lands_the_team_and_the_result_tells_who_had_which_robot(flying, number):
     team, out, environment = flying
     look = [sys.executable, "-m", "phalanx", "monitor", "--json", "--once"]
-    seen = subprocess.run(look, env=environment, capture_output=True, text=True, timeout=60)
-    assert {robot["robot"]: robot["peers_sharing"] for robot in json.loads(seen.stdout)["robots"]} == {
-        "cf1": ["cf2"],
-        "cf2": ["cf1"],
-    }
+    sharing, until = {}, time.monotonic() + patience(20.0)
+    while sharing != {"cf1": ["cf2"], "cf2": ["cf1"]}:  # each has to have heard the other's shield before
+        assert time.monotonic() < until, sharing
+        seen = subprocess.run(look, env=environment, capture_output=True, text=True, timeout=patience(60))
+        sharing = {robot["robot"]: robot["peers_sharing"] for robot in json.loads(seen.stdout)["robots"]}
     team.send_signal(number)
     result = printed_and_kept(team, out)
     assert team.returncode == 0 and result["failures"] == [] and result["team"] == ["cf1", "cf2"]
