@@ -174,8 +174,10 @@ class Px4Device:
             result = result if granted else common.MAV_RESULT_TEMPORARILY_REJECTED
         elif m.command == common.MAV_CMD_DO_SET_MODE:
             mode = MODES.get((int(m.param2), int(m.param3)))
-            granted = m.param1 == 1.0 and mode is not None and self.firmware.ask_mode(mode)
+            granted = int(m.param1) & 1 and mode is not None and self.firmware.ask_mode(mode)
             result = result if granted else common.MAV_RESULT_TEMPORARILY_REJECTED
+        elif m.command == common.MAV_CMD_NAV_LAND:
+            self.firmware.ask_mode("AUTO.LAND")
         elif m.command == common.MAV_CMD_SET_MESSAGE_INTERVAL:
             self._due.pop(int(m.param1), None)
             if m.param2 >= 0.0:

@@ -203,8 +203,8 @@ class Firmware:
         self.says.append((2, text))
 
     def _fly_itself(self) -> None:
-        """Modes of its own: over the point where they began, LAND downwards; then motors idle on the ground."""
-        if self.mode == "AUTO.LAND" and self.is_landed:
+        """Modes of its own: over the point where they began, LAND downwards; on the ground motors idle."""
+        if self.is_landed:
             self.rates, self.thrust = np.zeros(3), 0.0
             return
         velocity = self._data.qvel[:3]
