@@ -41,6 +41,8 @@ def test_the_estimate_is_read_from_north_east_down():
     np.testing.assert_allclose(state.base_ang_vel, [0.1, -0.2, -0.3], rtol=1e-6)  # nose up and right, as PX4 counts
     # Heading east, 1 m/s north is to the left, 0.25 m/s east forward, 0.5 m/s down.
     np.testing.assert_allclose(state.base_lin_vel, [0.25, 1.0, -0.5], atol=1e-6)
+    north = state_of(odometry((1.0, 0.0, 0.0, 0.0)), 0.02)  # heading north, that is forward, and east to the right
+    np.testing.assert_allclose(north.base_lin_vel, [1.0, -0.25, -0.5], atol=1e-6)
     body = state_of(odometry(child=12), 0.02)  # MAV_FRAME_BODY_FRD: mavlink.io/en/messages/common.html#MAV_FRAME
     np.testing.assert_allclose(body.base_lin_vel, [1.0, -0.25, -0.5], atol=1e-6)
     assert float(state.age) == pytest.approx(0.02)
