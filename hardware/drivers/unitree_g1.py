@@ -106,10 +106,10 @@ class UnitreeG1Driver:
             self._refuse(f"mode_machine is {self._mode_machine}: a G1 with {joints} joints, {len(JOINTS)} are due")
         if self._link.others():
             self._refuse("another program publishes rt/lowcmd; release the motion service (L2+R2 on the remote)")
+        self._thread.start()
         self._guard = Guard(self._interface, self._domain, self._link.token, self._mode_machine)
         if not self._guard.is_ready(self._connect_s):
             self._refuse("the process that damps it without this driver does not begin")
-        self._thread.start()
 
     def arm(self) -> None:
         """Hold the joints where they are, and obey from now on; not with a fault of the device."""
