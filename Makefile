@@ -49,11 +49,12 @@ lint: $(VENV)/.installed-dev
 	@$(BEHIND) $(BIN)/mypy
 
 # What each task observes, commands, rewards and randomises, what shields guarantee and what contracts hold, written
-# from the code.
+# from the code; and how far shipped policies may be pushed, from their records.
 docs: $(VENV)/.installed
 	@$(BIN)/phalanx tasks --markdown build/docs
 	@$(BIN)/phalanx robots --markdown docs/shield.md
 	@$(BIN)/phalanx inspect --markdown docs/contract.md
+	@$(BIN)/phalanx verify --markdown zoo/README.md
 
 $(VENV)/.installed: $(PACKAGING) | $(BIN)/python
 	@echo "Installing phalanx into $(VENV); this takes a few minutes the first time ..."

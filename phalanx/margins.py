@@ -46,6 +46,8 @@ def write_margins(document: Path, part: str) -> str:
         record = json.loads(file.read_text(encoding="utf-8"))
         if "margins" in record:
             records[file.stem] = record
+    if not records:
+        return ""
     names: dict[str, None] = {}
     cells: dict[str, dict[str, str]] = {}
     for task, record in records.items():

@@ -21,7 +21,7 @@ from sim.tasks import load_task
 from sim.terms import EventTerm
 
 HOVER = load_task("hover")
-OWN = dict(gates=[], complete=True, held=True, success=1.0, gate=0.9)
+OWN = dict(gates=[], complete=True, held=True, success=1.0, gate=0.9, only=[])
 
 
 class EagerPd(PdPolicy):
@@ -136,6 +136,7 @@ def row(**changes):
         ([row(held=None, fell=1.0)], {}, "fly with care", "mass: falls at 1 x already, trained for 1.05 x"),
         ([row(), row(direction="down", trained=0.95, held=0.97, fell=0.95)], {}, "fly with care", "mass, less: falls"),
         ([row()], {"complete": False}, "fly with care", "margins: not all are known"),
+        ([row()], {"only": ["mass"]}, "fly with care", "margins: only mass pushed"),
         ([row()], {"held": False, "success": 0.5}, "do not fly", "success: 0.5, must be >= 0.9"),
     ],
 )

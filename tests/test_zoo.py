@@ -1,6 +1,7 @@
 """The policies that ship can be flown today, by the robot that they are for, and keep their promises."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from oldest_onnxruntime import check_oldest_opens
 from deploy.bundle import load_bundle
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
+from phalanx.margins import write_margins
+from phalanx.markdown import with_parts
 from policies.evaluation.evaluate import evaluate, group_of, load_team
+from policies.evaluation.flight_advice import advise
 from policies.evaluation.verify import VerifyCfg, measure_team_parity
 from sim.tasks import load_task
 
@@ -64,6 +68,16 @@ def test_the_record_of_a_shipped_policy_is_of_these_files_and_says_what_they_are
     )
     assert measured["verdict"] == ("refused" if "**refused**" in row else "verified")
     assert set(measured["failed"]) <= {gate["name"]}
+
+
+def test_the_margins_in_the_readme_are_those_of_the_records():
+    document = ZOO[0].parent / "README.md"
+    text = document.read_text(encoding="utf-8")
+    assert with_parts(text, partial(write_margins, document)) == text, "run: phalanx verify --markdown zoo/README.md"
+    for record in map(json.loads, (path.read_text(encoding="utf-8") for path in document.parent.glob("*.json"))):
+        if "margins" in record:
+            assert record["flight"] == advise(record["gates"], record["margins"])
+            assert record["margins"]["complete"] and record["margins"]["gate"] == load_task(record["task"]).min_success
 
 
 @pytest.mark.parametrize("path", [*ZOO, load_robot("g1").fallback_policy], ids=lambda path: path.stem)

@@ -2,13 +2,13 @@
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deploy.contract import Contract
-from deploy.contract.tensor_specs import MEMORY_OUTPUT_SUFFIX
+from deploy.contract.tensor_specs import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS
 
 Tensors = Mapping[str, NDArray]
 StepFn = Callable[[dict[str, NDArray]], Tensors]  # every graph input by name -> every graph output by name
@@ -56,6 +56,20 @@ def replay(step_fn: StepFn, probes: Probes) -> float:
             error = float(np.abs(found[name].astype(np.float64) - values).max())
             worst = max(worst, error) if np.isfinite(error) else float("inf")
     return worst
+
+
+def replay_empty_slots(step_fn: StepFn, probes: Probes) -> float:
+    """As `replay`, with NaN in every slot that holds no peer: a contract says that a policy does not look there."""
+    return replay(step_fn, Probes(tuple(_emptied(sequence) for sequence in probes.sequences)))
+
+
+def _emptied(sequence: ProbeSequence) -> ProbeSequence:
+    inputs = dict(sequence.inputs)
+    for name in PEER_INPUTS.keys() & inputs.keys() - {"peers_valid"}:
+        valid, value = inputs["peers_valid"], inputs[name]
+        holds = valid.reshape(*valid.shape, *[1] * (value.ndim - valid.ndim))
+        inputs[name] = np.where(holds, value, np.float32(np.nan))
+    return replace(sequence, inputs=inputs)
 
 
 def probes_to_bytes(probes: Probes) -> bytes:

@@ -117,6 +117,8 @@ def _show(verdict: dict) -> None:
         team = verdict["teams"].get(gate["name"].removeprefix("shielded_success_"), {})
         if not gate["passed"] and team.get("shielded_success_rate", 0.0) > gate["limit"]:
             out.print(f"      {verdict['episodes']} starts show no more than that; more of them may: --episodes")
+        if not gate["passed"] and gate["name"].startswith("slots"):
+            out.print("      what stands in a slot without a peer reaches the output: the file breaks its contract")
         if not gate["passed"] and gate["name"].startswith("parity"):
             file = verdict.get("files", {}).get(gate["name"].removeprefix("parity_"), files[0])
             out.print(f"      {why_no_parity(file['parity'])}")

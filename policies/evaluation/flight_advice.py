@@ -10,7 +10,8 @@ def advise(gates: Iterable[Mapping[str, Any]], margins: Mapping[str, Any]) -> di
     """`advice`, one of the three, and its `reasons`: each with a `name` of a gate or a number, and `why` in words.
 
     A gate that failed, or a success below the task's on the task's own plant: do not fly. A number that holds less far
-    than the policy was trained for, or than hardware shows, or that is not known: with care.
+    than the policy was trained for, or than hardware shows, or that is not known: with care; so it is where only
+    some were pushed.
     """
     failed = [
         _reason(gate["name"], f"{gate['value']:.3g}, must be {gate['sign']} {gate['limit']:g}")
@@ -25,6 +26,8 @@ def advise(gates: Iterable[Mapping[str, Any]], margins: Mapping[str, Any]) -> di
     reasons = [_reason(name_of(row, rows), why) for row in rows if (why := why_short(row))]
     if not margins["complete"]:
         reasons.append(_reason("margins", "not all are known: the search was interrupted"))
+    if margins["only"]:
+        reasons.append(_reason("margins", f"only {', '.join(margins['only'])} pushed"))
     return {"advice": CARE if reasons else FLY, "reasons": reasons}
 
 

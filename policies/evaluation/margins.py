@@ -121,6 +121,7 @@ def measure_margins(
         "seed": cfg.seed,
         "gate": gate,
         "complete": complete,
+        "only": list(cfg.only),
         "success": own.get("own"),
         "held": None if "own" not in own else not refuted(round(own["own"] * cfg.episodes), cfg.episodes, gate),
         "rows": [row for row in rows if row["parameter"] != CORNER],

@@ -1,5 +1,6 @@
 """Whether a policy file may fly: probes, parity with the simulated controller, and held-out starts, as named gates."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import ceil, inf
@@ -10,7 +11,10 @@ import numpy as np
 import torch
 
 from deploy.bundle import Bundle, load_bundle, self_test
+from deploy.bundle.probes import replay_empty_slots
+from deploy.bundle.session import run_session
 from deploy.contract import Contract
+from deploy.contract.tensor_specs import PEER_INPUTS
 from deploy.runtime import PolicyRuntime, check_robot
 from hardware import load_robot
 from hardware.ranges import check_fields, check_range
@@ -60,7 +64,10 @@ def verify(
     say("probes")
     paths = [path] if isinstance(path, Path | str) else list(path)
     bundles = [load_bundle(file) for file in paths]
-    probes = [self_test(bundle, str(file)) for bundle, file in zip(bundles, paths, strict=True)]
+    probes = [
+        {"probes": {"max_abs": self_test(bundle, str(file))}, **_slots(bundle)}
+        for bundle, file in zip(bundles, paths, strict=True)
+    ]
     task, team = load_team(bundles)
     demands = load_task(task)
     for bundle, file in zip(bundles, paths, strict=True):
@@ -89,16 +96,17 @@ def verify(
         group: {
             "bundle": str(file),
             "fingerprint": bundle.fingerprint,
-            "probes": {"max_abs": error},
+            **replayed,
             "parity": parity[group],
         }
-        for (group, bundle), file, error in zip(by_group.items(), paths, probes, strict=True)
+        for (group, bundle), file, replayed in zip(by_group.items(), paths, probes, strict=True)
     }
     gates = [
         *(
             _gate(f"{what}_{group}" if mixed else what, file[what]["max_abs"], "<=", cfg.tolerance)
             for group, file in files.items()
-            for what in ("probes", "parity")
+            for what in ("probes", "slots", "parity")
+            if what in file
         ),
         *(
             _gate(f"shielded_success_{name}", team["shielded_success_interval"][0], ">=", least)
@@ -120,6 +128,14 @@ def verify(
         "failed": [gate["name"] for gate in gates if not gate["passed"]],
         "verdict": "verified" if all(gate["passed"] for gate in gates) else "refused",
     }
+
+
+def _slots(bundle: Bundle) -> dict[str, dict[str, float]]:
+    """How far outputs move when slots without a peer hold NaN; nothing for a policy that is shown no peers."""
+    if not any(tensor.name in PEER_INPUTS for tensor in bundle.contract.inputs):
+        return {}
+    error = replay_empty_slots(lambda inputs: run_session(bundle.session, inputs), bundle.probes)
+    return {"slots": {"max_abs": min(error, sys.float_info.max)}}  # JSON has no infinity
 
 
 def starts_for(min_success: float) -> int:
