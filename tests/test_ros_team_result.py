@@ -16,6 +16,7 @@ from patience import patience
 
 pytest.importorskip("rclpy")
 from deploy.shield.authority import ASKED
+from phalanx.commands.deploy import deploy
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.mission import run_team
 from ros_nodes.mission.monitor import SILENT, Change
@@ -159,6 +160,24 @@ def test_a_robot_that_was_never_armed_is_a_failure_of_a_team_without_real_robots
     why = [(failure["robot"], failure["why"]) for failure in result["failures"]]
     assert why == ([] if driver else [("cf1", "never armed: no state yet"), ("cf2", "never armed: no state yet")])
     assert result["unwritten"] == [f"{tmp_path}/out/result.json: Is a directory"]
+
+
+def test_a_driver_that_refuses_ends_its_team_and_its_robot_and_reason_are_said(
+    pd_bundle, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
+    for name, value in ros_environment(free_domain_id()).items():
+        monkeypatch.setenv(name, value)
+    shutil.copy(pd_bundle, tmp_path / "pd.onnx")
+    robot = {"name": "cf1", "bundle": "pd.onnx", "driver": "mujoco_driver:MujocoDriver", "options": {"colour": "red"}}
+    (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot], "recorder": False}))
+    assert deploy([str(tmp_path / "team.yaml")], out_dir=tmp_path / "out") == 1
+    printed, said = capsys.readouterr()
+    (line,) = [line for line in said.splitlines() if line.startswith("failed: ")]
+    assert line.startswith("failed: cf1: node /cf1/driver refused to configure: driver 'mujoco_driver:Mujoco")
+    assert "colour" in line and "never armed" not in printed
+    (failure,) = json.loads((tmp_path / "out" / "result.json").read_text())["failures"]
+    assert failure["robot"] == "cf1" and line.endswith(failure["why"])
 
 
 def test_a_shield_that_ended_as_asked_is_no_failure_and_a_robot_that_did_not_come_down_is():

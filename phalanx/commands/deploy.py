@@ -127,7 +127,7 @@ def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
         file,
         folder.resolve(),
         on_start=lambda: out.print(promise, markup=False),
-        on_failure=lambda why: err.print(f"lost: {why}", markup=False),
+        on_failure=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),
         on_stop=say_stopping,
     )
     page = _write_failure(folder, result["failures"], result["events"]) if result["failures"] else ""

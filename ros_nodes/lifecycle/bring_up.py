@@ -1,5 +1,6 @@
 """Drives lifecycle nodes through their states, in order, and names the one that refused."""
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,15 +25,22 @@ _GOALS = {
 }
 ASK_AGAIN_S = 1.0
 LOOK_S = 0.05  # between two looks who is there: a core is better used by those who start
+COMES_WITHIN_S = 3.0  # after another node has refused
 GIVE_UP_CALL_S = 10.0  # a transition may take this long
 
 
 class BringUpError(RuntimeError):
-    """A node is not there or refuses a transition; names it."""
+    """A node is not there or refuses a transition; names it, and all of them in `whys`."""
 
-    def __init__(self, message: str, node: str):
+    def __init__(self, message: str, node: str, *others: "BringUpError"):
         super().__init__(message)
         self.node = node
+        self.whys = [message, *(str(other) for other in others)]
+
+
+def node_in(why: str) -> str:
+    """The fully qualified name of the node in one of `BringUpError.whys`, or in a line of a log that ends in it."""
+    return found[1] if (found := re.search(r"node (/\S+) (?:refused to|did not) \w", why)) else ""
 
 
 def node_names(
@@ -77,9 +85,10 @@ class BringUp:
         """Configure and activate all nodes of `stages`; `check` may raise in between.
 
         Each goes its own way, so that a slow one holds up as few as can be: all are configured as soon as they are
-        there, and activated once the stages before are active. Raises BringUpError, for one that refuses, and where
-        none has got any further for `timeout_s`.
+        there, and activated once the stages before are active. Raises BringUpError, for those that refuse, as soon as
+        all others have answered, and where none has got any further for `timeout_s`.
         """
+        refused: dict[str, BringUpError] = {}
         waiting = [(stage, name) for stage, names in enumerate(stages) for name in names]
         for _, name in waiting:
             self._remotes.setdefault(name, _Remote(self._node, name)).begin(CONFIGURE)
@@ -88,16 +97,33 @@ class BringUp:
             first = waiting[0][0]  # all stages before it are active
             for stage, name in list(waiting):
                 remote = self._remotes[name]
-                if (remote.transition == CONFIGURE or stage == first) and remote.step():
+                try:
+                    done = (remote.transition == CONFIGURE or (stage == first and not refused)) and remote.step()
+                except BringUpError as error:
+                    refused[name] = error
+                    until = time.monotonic() + timeout_s
+                    waiting.remove((stage, name))
+                    continue
+                if done:
                     until = time.monotonic() + timeout_s
                     if remote.transition == ACTIVATE:
                         waiting.remove((stage, name))
                     else:
                         remote.begin(ACTIVATE)
+            if refused and self._all_answered([name for _, name in waiting], until - timeout_s):
+                worst, *others = (refused[name] for names in stages for name in names if name in refused)
+                raise BringUpError(str(worst), worst.node, *others)
             self._executor.spin_once(timeout_sec=LOOK_S)
             check()
             if time.monotonic() > until:
                 raise self._late(waiting[0][1], timeout_s)
+
+    def _all_answered(self, names: Sequence[str], since_s: float) -> bool:
+        """Whether all are configured, or none is on its way and none has come since `since_s` for a while."""
+        remotes = [self._remotes[name] for name in names]
+        if any(remote.is_asked for remote in remotes):
+            return False
+        return all(r.transition == ACTIVATE for r in remotes) or time.monotonic() > since_s + COMES_WITHIN_S
 
     def _late(self, name: str, timeout_s: float) -> BringUpError:
         word = _WORDS[self._remotes[name].transition]
@@ -135,6 +161,11 @@ class _Remote:
         self._call: Future | None = None
         self._changing = self._configured = False
         self._until_s = 0.0
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it was sent a transition and has not answered."""
+        return self._call is not None and self._changing
 
     def begin(self, transition: int) -> None:
         self.transition = transition

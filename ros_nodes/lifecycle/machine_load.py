@@ -5,6 +5,8 @@ import resource
 import time
 from pathlib import Path
 
+OTHERS, STOLEN = 0.5, 0.2  # of the cores, from which on a program is slow because of them
+
 
 class MachineLoad:
     """Measures from its construction on."""
@@ -31,12 +33,17 @@ class MachineLoad:
         return (end[3] - begin[3]) / max(end[2] - begin[2], 1e-3)
 
     def blame(self, children_s: float = 0.0) -> str:
-        """What a program that was too slow says of the machine, where more threads want to run than it has cores."""
+        """What a program that was too slow says of the machine, where more threads want to run than it has cores.
+
+        The load is a mean over a minute, and knows nothing of a virtual machine's host: so shares of the cores count
+        too, `OTHERS` and `STOLEN`.
+        """
         cores, load = os.cpu_count() or 1, os.getloadavg()[0]
-        if load <= cores:
+        others, stolen = self.others(children_s), self.stolen()
+        if load <= cores and (others or 0.0) < OTHERS * cores and (stolen or 0.0) < STOLEN * cores:
             return ""
-        others = self.others(children_s)
         used = "" if others is None else f", others used {others:.1f} of them"
+        used += f", its host took {stolen:.1f}" if stolen and stolen >= 0.05 else ""
         return f"; the machine may be too busy: load {load:.1f} on {cores} cores{used}"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections import defaultdict
@@ -12,6 +13,8 @@ from statistics import median
 from typing import Any
 
 from deploy.shield.authority import ASKED, State
+from ros_nodes.lifecycle.bring_up import node_in
+from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.lifecycle.transport import transport_settings
 from ros_nodes.mission.arming import ARM_S
@@ -22,6 +25,7 @@ from ros_nodes.mission.prepare import PARAMETERS
 from ros_nodes.mission.team_file import load_team
 
 RESULT = "result.json"
+LOG_HEAD = re.compile(r"^(\[[^]]*\] ?)*:? ?")  # level, time and node of a line in a log
 WATCH_S = 0.1
 RATES_S = 1.0  # between two looks at the rates
 LANDING_S = 30.0  # for a shield that brings its robot down before it ends
@@ -117,8 +121,9 @@ def run_team(
     ROS is that of the environment: domain, discovery range, middleware. `on_start` is called once all is checked,
     `watch` again and again. Returns what `TeamLog` heard, with the share of a core that each process took; it is in
     `RESULT` in `out` too. A process that ends by itself, a recorder too, is a failure, of which `on_failure` hears at
-    once, and the others go on, as long as there is a shield. `on_stop` hears of Ctrl-C: how many processes are
-    waited for. TeamError for a bad file, ValueError where another team has nodes of these names.
+    once, and the others go on, as long as there is a shield and all nodes could be brought up. `on_stop` hears of
+    Ctrl-C, and of a team that could not: how many processes are waited for. TeamError for a bad file, ValueError where
+    another team has nodes of these names.
     """
     given = load_team(file)
     team = [robot.name for robot in given.robots]
@@ -131,14 +136,24 @@ def run_team(
         settings = transport_settings(os.environ)
         processes = stack.enter_context(Processes([CONFIG, out / PARAMETERS], out / "logs", settings, lands=True))
         on_start()
+        load, is_up = MachineLoad(), True
         names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor), time.monotonic()
+        operators = [name for name in names if name.endswith("operator")]
         try:
             while True:
                 for name in processes.ended():  # the others go on: a robot without its policy is landed by its shield
-                    failures.append(_failure(processes.why_ended(name), began_s))
-                    on_failure(failures[-1]["why"])
+                    not_up = _not_up(processes, name, load) if name in operators else []
+                    for robot, why in not_up or [("", processes.why_ended(name))]:
+                        robot = robot if robot in team else ""
+                        failures.append({"robot": robot, "t_s": round(time.monotonic() - began_s, 3), "why": why})
+                        on_failure(f"{robot}: {why}" if robot else why)
+                    is_up = is_up and not not_up
                     processes.forget(name)
                     names.remove(name)
+                if not is_up:
+                    log.end()
+                    on_stop(len(processes))
+                    break
                 if not any("shield" in name for name in names):
                     break
                 log.listen()
@@ -149,7 +164,8 @@ def run_team(
             on_stop(len(processes))
         took_s = time.monotonic() - began_s
         if took_s > ARM_S and list(given.simulated) == team:  # with a real robot among them a person arms all of them
-            failures += [{**each, "t_s": round(took_s, 3)} for each in log.idle()]
+            busy = load.blame(sum(processes.cpu_s().values()))
+            failures += [{**each, "t_s": round(took_s, 3), "why": each["why"] + busy} for each in log.idle()]
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
         processes.end_all([name for name in names if "shield" in name], LANDING_S, signal.SIGINT, log.listen)
         time.sleep(WATCH_S)
@@ -161,8 +177,18 @@ def run_team(
     return result
 
 
-def _failure(why: str, began_s: float) -> dict[str, Any]:
-    return {"robot": "", "t_s": round(time.monotonic() - began_s, 3), "why": why}
+def _not_up(processes: Processes, operator: str, load: MachineLoad) -> list[tuple[str, str]]:
+    """Of each node that the `operator`, which has ended, could not bring up: its robot, if it has one, and why."""
+    said = processes.log_of(operator).read_text(errors="replace").splitlines()
+    found = []
+    for line in said:
+        if "[FATAL]" not in line or not (node := node_in(line)):
+            continue
+        robot = node.strip("/").rpartition("/")[0]
+        reason, why = processes.last_line_of(node), line[line.index(f"node {node}") :]
+        busy = "" if "refused" in why else load.blame(sum(processes.cpu_s().values()))
+        found.append((robot, f"{why}: {LOG_HEAD.sub('', reason)}{busy}"))
+    return found
 
 
 def _start(processes: Processes, node: Node) -> str:

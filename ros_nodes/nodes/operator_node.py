@@ -46,7 +46,8 @@ def main() -> int:
     except _Ended:
         pass
     except (BringUpError, ValueError) as error:
-        node.get_logger().fatal(str(error))
+        for why in getattr(error, "whys", [str(error)]):
+            node.get_logger().fatal(why)
         code = 1
     executor.shutdown()
     node.destroy_node()
