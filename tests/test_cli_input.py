@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from deploy.bundle import load_bundle
 from phalanx import console, demo
 from phalanx.commands import COMMANDS
 from phalanx.commands.demo import demo as run_command
-from phalanx.commands.deploy import with_room
+from phalanx.commands.deploy import fresh_folder, with_room
 from phalanx.verdict import warn_of_size
 
 
@@ -123,6 +124,14 @@ def test_what_keeps_a_flight_from_its_folder_is_said_without_numbers_of_errors(m
         warn_of_size({zoo / f"{file}.onnx": bundle}, robots)
         says = " ".join(capsys.readouterr().err.split())
         assert says.endswith("was trained with 3 robots, not verified with 2") if warns else says == ""
+
+
+def test_two_runs_of_the_same_moment_have_folders_of_their_own(tmp_path):
+    (tmp_path / "deploy" / "2").mkdir(parents=True)
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: fresh_folder(tmp_path / "deploy"), range(32)))
+    assert sorted(int(folder.name) for folder in found) == [1, *range(3, 34)]
+    assert all(folder.is_dir() for folder in found)
 
 
 def test_a_demo_that_is_interrupted_says_how_its_training_goes_on(monkeypatch, tmp_path):

@@ -52,7 +52,7 @@ def deploy(
     if any(Path(subject).suffix in (".yaml", ".yml") for subject in subjects):
         if trusted_keys:
             raise ValueError("--trusted-keys: a team file names its own, as trusted_keys: [...]")
-        return _deploy_team(subjects, with_room(out_dir or fresh_folder(Path("runs/deploy"))), json)
+        return _deploy_team(subjects, out_dir, json)
     from deploy.bundle import load_bundle
     from phalanx.verdict import warn_of_files, warn_of_size
 
@@ -71,7 +71,7 @@ def deploy(
 
     plan, criterion = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
     warn_of_size(bundles, len(plan.team))
-    folder = with_room(out_dir or fresh_folder(Path("runs/deploy")))
+    folder = _folder(out_dir)
     with make_progress() as progress:
         bar = progress.add_task("starting", total=plan.duration_s, note="")
 
@@ -112,7 +112,7 @@ def deploy(
     return 0 if good else 1
 
 
-def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
+def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> int:
     """Run a team file until Ctrl-C; 1 where something failed."""
     from ros_nodes.mission.run_team import RESULT, run_team
     from ros_nodes.mission.team_file import load_team
@@ -122,6 +122,7 @@ def _deploy_team(subjects: Sequence[str], folder: Path, json: bool) -> int:
     file = Path(subjects[0])
     for line in load_team(file).scene.lines():
         out.print(line, markup=False)
+    folder = _folder(out_dir)
     promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
     result = run_team(
         file,
@@ -172,12 +173,20 @@ def policy_files(subjects: Sequence[str]) -> list[Path]:
     )
 
 
+def _folder(given: Path | None) -> Path:
+    return with_room(given) if given else fresh_folder(with_room(Path("runs/deploy")))
+
+
 def fresh_folder(parent: Path) -> Path:
-    """The first of parent/1, parent/2, ... that does not exist."""
+    """The first of parent/1, parent/2, ... that does not exist; made here, so that two of the same moment differ."""
     number = 1
-    while (parent / str(number)).exists():
-        number += 1
-    return parent / str(number)
+    while True:
+        try:
+            (parent / str(number)).mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return parent / str(number)
 
 
 def with_room(folder: Path) -> Path:

@@ -31,8 +31,8 @@ def drill(
     from ros_nodes.mission.drill import as_json, plan_drill, rows_for
     from ros_nodes.mission.drill import drill as fly
 
-    folder = (out_dir or fresh_folder(Path("runs/drill"))).resolve()
     total = len(rows or rows_for(plan_drill(path)[1]))
+    folder = (out_dir or fresh_folder(Path("runs/drill"))).resolve()
     with make_progress() as progress:
         bar = progress.add_task("drill", total=total, note="")
         outcomes = fly(path, folder, lambda outcome: progress.update(bar, advance=1, note=outcome.name), rows)
