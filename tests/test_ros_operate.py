@@ -33,10 +33,14 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
             return done.returncode, done.stdout + done.stderr
 
         assert operate("start", "cf1") == (1, "cf1: start: the robot is DISARMED\n")
+        rig.node.create_client(Trigger, "/cf7/shield/arm")  # of a robot that is gone
         assert operate("arm") == (2, "phalanx: arm to whom: there are cf1, cf2\n")
         rig.ask("cf1", "arm")
         rig.ask("cf1", "land")
         rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 10.0)
+        already = "cf1: disarm: already DISARMED\ncf2: disarm: already DISARMED\n"
+        assert operate("disarm", "cf1", "cf2") == (0, already)
+        assert operate("reset", "cf1") == (0, "cf1: reset: nothing to reset: the robot is DISARMED\n")
         assert operate("arm", "cf1", "cf2") == (0, "cf1: arm\ncf2: arm\n")
         code, said = operate("goal", "cf1", "--at", "9", "0", "1")
         assert code == 1 and said.startswith("cf1: goal refused: ") and "goal_pos" in said

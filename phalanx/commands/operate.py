@@ -47,6 +47,7 @@ def operate(
         there = f"there are {names}" if names else "no robot is there"
         err.print(f"phalanx: {what} to whom: {there}", markup=False, soft_wrap=True)
         end_process(2)
-    for robot, refused in answers.items():
-        (err if refused else out).print(f"{robot}: {refused or what}", markup=False, soft_wrap=True)
-    end_process(1 if any(answers.values()) else 0)
+    for robot, (done, said) in answers.items():
+        text = f"{what}: {said}" if done and said else said or what
+        (out if done else err).print(f"{robot}: {text}", markup=False, soft_wrap=True)
+    end_process(0 if all(answer.done for answer in answers.values()) else 1)

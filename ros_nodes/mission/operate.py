@@ -18,6 +18,7 @@ from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, value_of
+from ros_nodes.messages.operator_services import Outcome
 from ros_nodes.mission.operator import MissionNode
 
 ARM = "/shield/arm"  # a service of every robot
@@ -37,8 +38,8 @@ def find_robots(domain: int | None) -> list[str]:
     return _robots_heard(node)
 
 
-def ask(what: str, robots: Sequence[str] = (), domain: int | None = None) -> dict[str, str]:
-    """Ask the shields of `robots` to `arm`, `start`, `land` ...; why not, or an empty string, of each.
+def ask(what: str, robots: Sequence[str] = (), domain: int | None = None) -> dict[str, Outcome]:
+    """Ask the shields of `robots` to `arm`, `start`, `land` ...; what came of it, of each by name.
 
     Without names every robot is asked that is found within `FIND_S`, at once: none waits for the answer of another.
     """
@@ -51,11 +52,11 @@ def ask(what: str, robots: Sequence[str] = (), domain: int | None = None) -> dic
         for order in orders.values():
             order.send_once()
         executor.spin_once(timeout_sec=LOOK_S)
-    return {robot: order.refusal() for robot, order in orders.items()}
+    return {robot: order.outcome() for robot, order in sorted(orders.items(), key=lambda item: item[0])}
 
 
-def send_goal(robots: Sequence[str], goal_m: np.ndarray, domain: int | None = None) -> dict[str, str]:
-    """Give each of `robots` the goal `goal_m` (3,) m, world; why not, or an empty string, of each."""
+def send_goal(robots: Sequence[str], goal_m: np.ndarray, domain: int | None = None) -> dict[str, Outcome]:
+    """Give each of `robots` the goal `goal_m` (3,) m, world; what came of it, of each by name."""
     node, executor = _node(robots, domain)
     waiting, until_s = set(robots), time.monotonic() + ANSWER_S
     policies = {robot: Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED) for robot in robots}
@@ -65,11 +66,11 @@ def send_goal(robots: Sequence[str], goal_m: np.ndarray, domain: int | None = No
         executor.spin_once(timeout_sec=0.02)
         waiting -= {robot for robot in waiting if node.count_subscribers(f"/{robot}/goal")}
     time.sleep(KEEP_S)
-    refused = dict.fromkeys(robots, "")
+    refused = {robot: "no policy listens for a goal" if robot in waiting else "" for robot in robots}
     for robot, policy in policies.items():
         while (said := policy.take()) is not None:
-            refused[robot] = value_of(REFUSED, said[0])
-    return {robot: "no policy listens for a goal" if robot in waiting else why for robot, why in refused.items()}
+            refused[robot] = refused[robot] if robot in waiting else value_of(REFUSED, said[0])
+    return {robot: Outcome(not why, why) for robot, why in refused.items()}
 
 
 def _node(robots: Sequence[str], domain: int | None) -> tuple[MissionNode, SingleThreadedExecutor]:
@@ -96,16 +97,15 @@ class _Order:
     def is_over(self) -> bool:
         return time.monotonic() > self._until_s or (self._answer is not None and self._answer.done())
 
-    def refusal(self) -> str:
-        """Why not, or an empty string."""
+    def outcome(self) -> Outcome:
+        """What came of it, as far as it has been answered."""
         if self._answer is None:
-            return "there is no such robot"
+            return Outcome(False, "there is no such robot")
         response = self._answer.result() if self._answer.done() else None
-        if response is None:
-            return "no answer"
-        return "" if response.success else str(response.message)
+        return Outcome(False, "no answer") if response is None else Outcome(response.success, response.message)
 
 
 def _robots_heard(node: Node) -> list[str]:
-    services = node.get_service_names_and_types()
-    return sorted(name.removesuffix(ARM)[1:] for name, _ in services if name.endswith(ARM))
+    """Those that answer: a service of which there are only clients is known by its name too."""
+    names = {name for name, _ in node.get_service_names_and_types() if name.endswith(ARM)}
+    return sorted(name.removesuffix(ARM)[1:] for name in names if node.count_services(name))
