@@ -9,7 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from math import inf
+from types import SimpleNamespace
 
 import pytest
 from patience import patience
@@ -22,7 +24,7 @@ from ros_rig import SPEC, Rig
 
 from deploy.shield.authority import State
 from deploy.shield.supervisor import Mode, ShieldReport
-from phalanx.commands.monitor import render
+from phalanx.commands.monitor import monitor, render
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
@@ -161,6 +163,40 @@ def test_once_waits_for_those_who_come_later_and_says_who_is_not_heard():
         node.destroy_node()
     assert [robot["robot"] for robot in json.loads(shown)["robots"]] == ["cf1", "cf2"]
     assert watching.returncode == 1 and b"nothing was heard of cf3 within 9 s" in said
+
+
+class Passing:
+    """Time that passes by itself, robots that are heard when it is theirs, and a process that stalls at `stalls_s`."""
+
+    def __init__(self, heard_s: dict[str, float], stalls_s: float = inf):
+        self.now_s, self._heard_s, self._stalls_s, self.missing = 0.0, heard_s, stalls_s, []
+        self.heard: list[SimpleNamespace] = []
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        stands_still_s = 30.0 if self.now_s < self._stalls_s <= self.now_s + seconds else 0.0
+        self.now_s += seconds + stands_still_s
+
+    def poll(self) -> None:
+        self.heard = [SimpleNamespace(name=name) for name, at_s in self._heard_s.items() if at_s <= self.now_s]
+
+    def snapshot(self) -> dict:
+        return {"robots": [robot.name for robot in self.heard]}
+
+
+@pytest.mark.parametrize("robots", [{"cf1": 0.3, "cf2": 3.5}, {"cf1": 0.3, "cf2": 31.0}], ids=["late", "stalled"])
+def test_once_does_not_end_before_a_robot_that_was_not_heard_at_first_announces_itself_again(
+    robots, monkeypatch, capsys
+):
+    watched = Passing(robots, 1.0 if robots["cf2"] > 30.0 else inf)
+    monkeypatch.setattr(sys.modules["phalanx.commands.monitor"], "time", watched)
+    monkeypatch.setattr("ros_nodes.mission.monitor.slowness", lambda: 1.0)
+    monkeypatch.setattr("ros_nodes.mission.monitor.monitoring", lambda *_: nullcontext(watched))
+    assert monitor(json=True, once=True, wait_s=40.0) == 0
+    assert json.loads(capsys.readouterr().out) == {"robots": ["cf1", "cf2"]}
+    assert watched.now_s < robots["cf2"] + 8.0
 
 
 def keep(screen: int, shown: bytearray) -> None:

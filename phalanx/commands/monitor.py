@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 POLL_S = 0.25
 SHOW_S = 0.5
 JSON_S = 1.0
-SETTLE_S = 2.0  # without anybody new: all are found, and rates and ages are measured
+SETTLE_S = 2.0  # without anybody new: rates and ages are measured, and all robots that were named are found
+FIND_S = 4.0  # ... or not named: a robot that was not heard at first announces itself again after three seconds
+SETTLE_POLLS = 20  # as well: a process that stood still meanwhile has not looked
 CHANGES = 8  # shown below the table
 HEARD_S = 0.5  # a peer whose last message is older is not heard
 RED, YELLOW, GREEN = "red", "yellow", "green"
@@ -54,7 +56,7 @@ def monitor(
         check_name(name)
     with suppress(KeyboardInterrupt), monitoring(robots, domain) as watched:
         if once:
-            return _once(watched, json, wait_s)
+            return _once(watched, json, wait_s, SETTLE_S if robots else FIND_S)
         if json:
             _repeat(watched, JSON_S, lambda changes: print_line(watched.snapshot()))
         elif not out.is_terminal:
@@ -83,18 +85,20 @@ def _repeat(watched: "Monitor", every_s: float, show: "Callable[[Sequence[Change
         time.sleep(POLL_S)
 
 
-def _once(watched: "Monitor", json: bool, wait_s: float) -> int:
-    """Print what is there once all are heard and no robot has come for a while, or `wait_s` are over."""
+def _once(watched: "Monitor", json: bool, wait_s: float, settle_s: float) -> int:
+    """Print what is there once all are heard and no robot has come for `settle_s`, or `wait_s` are over."""
     from ros_nodes.mission.monitor import slowness
 
     begin_s = settled_s = time.monotonic()
-    settle_s, known = SETTLE_S * min(slowness(), 3.0), tuple[list[str], list[str]](([], []))
-    while (now_s := time.monotonic()) < settled_s or not watched.heard or watched.missing:
+    settle_s, known = settle_s * min(slowness(), 3.0), tuple[list[str], list[str]](([], []))
+    polls = 0
+    while (now_s := time.monotonic()) < settled_s or polls < SETTLE_POLLS or not watched.heard or watched.missing:
         if now_s > max(begin_s + wait_s, settled_s if watched.heard else 0.0):
             break
         watched.poll()
+        polls += 1
         if known != (found := ([robot.name for robot in watched.heard], watched.missing)):
-            known, settled_s = found, now_s + settle_s
+            known, settled_s, polls = found, now_s + settle_s, 0
         time.sleep(POLL_S / 5)
     snapshot = watched.snapshot()
     if json:
