@@ -250,6 +250,9 @@ def test_an_arm_waits_for_its_operator_for_as_long_as_its_policy_does():
     arm = OperatedStand(spec).run(0.1)
     arm.authority.arm()
     arm.authority.ask("start", arm.now_s)
+    for _ in range(8):  # the policy has not spoken yet: its silence is no reason
+        arm.run(0.02)
+        assert arm.authority.reason == arm.report.reason == "started on request"
     arm.authority.policy_waits = "waiting for operator command on goal"
     arm.run(17.0)
     assert arm.authority.state is State.STARTING

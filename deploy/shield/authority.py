@@ -12,6 +12,7 @@ from hardware.types import ActuatorCommand
 
 START_WITHIN_S = 15.0  # take-off, home or stand-up; then it is given up
 
+SPEAKS_WITHIN_S = 0.5  # a policy that was asked for requests has said by then what it waits for
 IDLE_S = 1.0  # for so long a drone that has come down is sent idle commands: one message may be lost
 ASKED = "on request"  # why a robot lands that is not in trouble
 HELD, PUT_DOWN = "held on request", "disarmed on request"
@@ -165,7 +166,10 @@ class Authority:
         if now_s - self._starting_since_s > START_WITHIN_S and not held_on:
             self.come_down(now_s, f"not started within {START_WITHIN_S:g} s: {silent if there else 'not there'}")
             return None, age_s
-        self.reason = silent if there else "on the way"
+        if not there:
+            self.reason = "on the way"
+        elif now_s - self._starting_since_s > SPEAKS_WITHIN_S:  # before that it may not have said what it waits for
+            self.reason = silent
         return ActuatorCommand(target), float(context.state.age)
 
     def _end_landing(self) -> None:
