@@ -71,6 +71,7 @@ def test_violations_count_inside_of_what_is_stated_only(tmp_path, monkeypatch):
     assert done.returncode == 1 and "broken" in done.stdout and "first violation: cut in with bias x 10" in done.stdout
 
 
+@pytest.mark.slow
 def test_rotors_that_are_slow_under_the_firmwares_loop_are_flown(tmp_path):
     """Its figures are no others than of the model's loop if the rotors' lag gets lost on the way."""
     args = ["--faults", "corner", "--json", "--out"]

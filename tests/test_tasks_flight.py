@@ -121,7 +121,7 @@ def test_the_same_seed_gives_the_same_flight(task: TaskCfg):
 
 
 @pytest.mark.slow
-@TASKS
+@pytest.mark.parametrize("task", [PAYLOAD_LIFT, SWARM_TRACK], ids=lambda task: task.name)  # hover's in test_td3.py
 def test_its_policy_can_be_exported_and_needs_no_more_than_the_robot_has(task: TaskCfg, tmp_path):
     cfg = train_cfg(task=task.name, out=tmp_path / "run", num_envs=8, total_steps=1, num_steps=4, epochs=1)
     train(cfg)

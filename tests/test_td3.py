@@ -50,6 +50,8 @@ def test_a_mixed_team_learns_and_resumes_to_the_last_bit(tmp_path: Path):
 def test_its_policy_leaves_as_a_file_that_does_what_it_does(tmp_path: Path):
     train(train_cfg(task="hover", out=tmp_path / "hover", num_envs=16, total_steps=16 * 4 * 30, **QUICK))
     path = export_policy(tmp_path / "hover", tmp_path / "hover.onnx")
+    inputs = {tensor.name for tensor in load_bundle(path).contract.inputs}
+    assert not any(name.startswith(("peers", "load", "pillar")) for name in inputs), "no more than the robot has"
     controller = load_controller(tmp_path / "hover")
     assert float(controller.policy.best(_anything(controller), {})[0].abs().max()) <= 1.0
     assert measure_parity(load_bundle(path), tmp_path / "hover", VerifyCfg(parity_worlds=2))["max_abs"] < 1e-5
