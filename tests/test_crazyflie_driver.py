@@ -121,6 +121,20 @@ def test_on_the_ground_it_idles_without_winding_up(device):
     driver.stop()
 
 
+@pytest.mark.slow
+def test_a_driver_that_begins_in_flight_does_not_stop_its_motors(device):
+    """Its shield, begun anew too, says that it is disarmed."""
+    driver = connected(device)
+    driver.arm()
+    fly(driver, (0.0, 0.0, 0.5), 1.5)
+    driver._asked_s = None  # as of a driver that has armed nothing
+    driver.disarm()
+    fly(driver, (0.0, 0.0, 0.5), 0.4)
+    said = device.order()
+    driver.stop()
+    assert said["info"] & 0b10 and said["position"][2] > 0.2
+
+
 def until(says, within_s: float = 3.0) -> str:
     """The fault that is reported before long."""
     end = time.monotonic() + patience(within_s)

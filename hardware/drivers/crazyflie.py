@@ -109,6 +109,9 @@ class CrazyflieDriver:
         self._cf.supervisor.send_arming_request(True)
 
     def disarm(self) -> None:
+        """Not in flight where another one armed it: a driver that has just begun leaves it to its firmware."""
+        if self._asked_s is None and self._info & IS_FLYING:
+            return
         self._asked_s = None
         self._outbox.put(setpoint_packet(0, np.zeros(3)))
         self._cf.supervisor.send_arming_request(False)
