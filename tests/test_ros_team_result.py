@@ -17,7 +17,8 @@ from patience import patience
 pytest.importorskip("rclpy")
 from deploy.shield.authority import ASKED
 from phalanx.commands.deploy import deploy
-from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.lifecycle.machine_load import MachineLoad
+from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
 from ros_nodes.mission import run_team
 from ros_nodes.mission.monitor import SILENT, Change
 from ros_nodes.mission.run_team import TeamLog
@@ -178,6 +179,42 @@ def test_a_driver_that_refuses_ends_its_team_and_its_robot_and_reason_are_said(
     assert "colour" in line and "never armed" not in printed
     (failure,) = json.loads((tmp_path / "out" / "result.json").read_text())["failures"]
     assert failure["robot"] == "cf1" and line.endswith(failure["why"])
+
+
+def busy(monkeypatch, load: float, others: float, stolen: float) -> MachineLoad:
+    """A machine of two cores that is used so by others, in cores."""
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(MachineLoad, "others", lambda self, children_s=0.0: others)
+    monkeypatch.setattr(MachineLoad, "stolen", lambda self: stolen)
+    return MachineLoad()
+
+
+def test_a_machine_is_named_as_busy_by_its_load_and_by_what_others_and_its_host_take_while_its_load_still_rises(
+    monkeypatch,
+):
+    assert busy(monkeypatch, 1.9, 0.6, 0.1).blame() == ""
+    text = "; the machine may be too busy: load {} on 2 cores, others used {} of them"
+    assert busy(monkeypatch, 2.5, 0.6, 0.0).blame() == text.format(2.5, 0.6)
+    assert busy(monkeypatch, 0.4, 1.6, 0.0).blame() == text.format(0.4, 1.6)
+    assert busy(monkeypatch, 0.4, 0.2, 0.7).blame() == text.format(0.4, 0.2) + ", its host took 0.7"
+
+
+def test_of_nodes_that_did_not_come_up_the_robot_the_reason_and_the_busy_machine_are_said(tmp_path, monkeypatch):
+    (tmp_path / "operator.log").write_text(
+        "[INFO] [17.2] [mission]: waiting\n"
+        "[FATAL] [17.3] [mission]: node /cf1/driver refused to configure\n"
+        "[FATAL] [17.3] [fleet.mission]: node /fleet/recorder did not configure within 30 s\n"
+    )
+    (tmp_path / "cf1_shield_host.log").write_text(
+        "[ERROR] [17.2] [cf1.driver]: no answer\n[INFO] [17.3] [cf1.shield]: x\n"
+    )
+    processes = Processes([], tmp_path, {})
+    processes._process_of = {"cf1/driver": "cf1_shield_host", "fleet/recorder": "fleet_recorder"}
+    (tmp_path / "fleet_recorder.log").touch()
+    refused, late = run_team._not_up(processes, "operator", busy(monkeypatch, 9.0, 1.9, 0.0))
+    assert refused == ("cf1", "node /cf1/driver refused to configure: no answer")
+    assert late[1].startswith("node /fleet/recorder did not configure within 30 s: no output; the machine may be too")
 
 
 def test_a_shield_that_ended_as_asked_is_no_failure_and_a_robot_that_did_not_come_down_is():
