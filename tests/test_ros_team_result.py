@@ -110,16 +110,27 @@ def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_tha
     third.communicate(timeout=patience(60))
 
 
-def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_still_lands(flying):
-    team, out, _ = flying
-    pids = subprocess.run(["pgrep", "-P", str(team.pid), "-f", "cf1/policy"], capture_output=True, text=True).stdout
-    os.kill(int(pids.split()[0]), signal.SIGKILL)
+def pids_of(team: subprocess.Popen, node: str) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(team.pid), "-f", node], capture_output=True, text=True).stdout
+    return [int(pid) for pid in found.split()]
+
+
+def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_lands_and_it_is_there_again_to_be_armed(flying):
+    team, out, environment = flying
+    os.kill(pids_of(team, "cf1/policy")[0], signal.SIGKILL)
     for robot in ("cf1", "cf2"):  # who has the robots goes on, and lands them
         wait_until_said(team, out, "shield", f"{robot}: LANDING -> ")
+    (host,) = pids_of(team, "shield_node .*__ns:=/cf1( |$)")
+    os.kill(host, signal.SIGKILL)
+    wait_until_said(team, out, "operator", "cf1/shield was started anew: it is up again")
+    look = [sys.executable, "-m", "phalanx", "monitor", "cf1", "--json", "--once"]
+    seen = subprocess.run(look, env=environment, capture_output=True, text=True, timeout=patience(60))
+    (robot,) = json.loads(seen.stdout)["robots"]
+    assert robot["state"] == "DISARMED" and not robot["rates_hz"]["command"], "a shield that is there again moves it"
     team.send_signal(signal.SIGINT)
     result = printed_and_kept(team, out)
     assert team.returncode == 1
-    assert any("ended with code -9" in failure["why"] for failure in result["failures"])
+    assert sum("ended with code -9" in failure["why"] for failure in result["failures"]) == 2
     page = (out / "report.html").read_text()
     assert "ended with code -9" in page and all(failure["robot"] in page for failure in result["failures"])
     assert {e["robot"] for e in result["events"] if e["from"] == "LANDING" and e["to"] in ("DISARMED", "FAULT")} == {

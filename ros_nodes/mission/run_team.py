@@ -121,9 +121,11 @@ def run_team(
     ROS is that of the environment: domain, discovery range, middleware. `on_start` is called once all is checked,
     `watch` again and again. Returns what `TeamLog` heard, with the share of a core that each process took; it is in
     `RESULT` in `out` too. A process that ends by itself, a recorder too, is a failure, of which `on_failure` hears at
-    once, and the others go on, as long as there is a shield and all nodes could be brought up. `on_stop` hears of
-    Ctrl-C, and of a team that could not: how many processes are waited for. TeamError for a bad file, ValueError where
-    another team has nodes of these names.
+    once, and the others go on, as long as there is a shield and all nodes could be brought up. One with policies or
+    shields is started again, once, as by launch files: robots of its own are DISARMED then, or STOPPED. `on_stop` hears
+    of Ctrl-C, and of a team that could not be brought up: how many processes are waited for.
+
+    TeamError for a bad file, ValueError where another team has nodes of these names.
     """
     given = load_team(file)
     team = [robot.name for robot in given.robots]
@@ -139,17 +141,22 @@ def run_team(
         load, is_up = MachineLoad(), True
         names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor), time.monotonic()
         operators = [name for name in names if name.endswith("operator")]
+        again = {name: node for name, node in zip(names, nodes, strict=True) if node.get("respawn")}
         try:
             while True:
                 for name in processes.ended():  # the others go on: a robot without its policy is landed by its shield
                     not_up = _not_up(processes, name, load) if name in operators else []
-                    for robot, why in not_up or [("", processes.why_ended(name))]:
+                    starts = "; it is started again, once: its robots are a person's to arm" if name in again else ""
+                    for robot, why in not_up or [("", processes.why_ended(name) + starts)]:
                         robot = robot if robot in team else ""
                         failures.append({"robot": robot, "t_s": round(time.monotonic() - began_s, 3), "why": why})
                         on_failure(f"{robot}: {why}" if robot else why)
                     is_up = is_up and not not_up
                     processes.forget(name)
-                    names.remove(name)
+                    if name in again:
+                        _start(processes, again.pop(name))
+                    else:
+                        names.remove(name)
                 if not is_up:
                     log.end()
                     on_stop(len(processes))
