@@ -107,13 +107,20 @@ def test_every_value_that_may_be_pushed_can_be_set():
 @pytest.mark.parametrize("limit", [0.0, 0.11, 0.35, 0.71, 1.0])
 def test_the_search_ends_at_the_first_value_that_falls(limit):
     grid = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
-    search = Search({}, grid, lambda value: [])
+    search = Search({"nominal": 0.0}, grid, lambda value: [])
     flown = 0
     while (place := search.next) is not None:
         search.take(64 if grid[place] <= limit else 40, 64, 0.95)
         flown += 1
     assert flown <= 3
     assert (search.held, search.fell) == (sum(v <= limit for v in grid) - 1, sum(v <= limit for v in grid))
+
+
+def test_a_nominal_value_of_another_plant_is_flown_first_and_nothing_beyond_it_where_it_falls():
+    search = Search({"nominal": 1.0}, [1.0, 2.0, 3.0], lambda value: [])
+    assert search.next == 0
+    search.take(10, 64, 0.95)
+    assert search.next is None and (search.held, search.fell) == (-1, 0)
 
 
 def test_a_value_falls_where_its_episodes_refute_the_gate_and_not_for_one_failure():
@@ -145,6 +152,14 @@ def test_advice_names_its_reasons(rows, others, advice, says):
     assert found["advice"] == advice
     reasons = [f"{reason['name']}: {reason['why']}" for reason in found["reasons"]]
     assert reasons[0].startswith(says) if says else not reasons
+
+
+def test_a_number_is_named_with_its_group_only_where_there_are_several():
+    corner = row(parameter="worst corner")
+    drone, arm = row(group="drone"), row(group="arm", parameter="drive gains")
+    assert [name_of(each, [drone, corner]) for each in (drone, corner)] == ["mass", "worst corner"]
+    of_both = [name_of(each, [drone, arm, corner]) for each in (drone, arm, corner)]
+    assert of_both == ["drone: mass", "arm: drive gains", "worst corner"]
 
 
 def test_a_failed_gate_is_a_reason_not_to_fly():

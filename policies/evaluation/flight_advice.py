@@ -45,9 +45,12 @@ def why_short(row: Mapping[str, Any]) -> str:
 
 def name_of(row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> str:
     """`mass, less`; without the direction where only one is pushed, after its group where a task has several."""
-    groups, ways = {each["group"] for each in rows}, [each for each in rows if _number(each) == _number(row)]
+    rows = list(rows)
+    groups, ways = {each["group"] for each in rows} - {""}, [each for each in rows if _number(each) == _number(row)]
     way = "" if len(ways) < 2 else ", more" if row["direction"] == "up" else ", less"
-    return f"{row['group']}: {row['parameter']}{way}" if len(groups) > 1 else f"{row['parameter']}{way}"
+    return (
+        f"{row['group']}: {row['parameter']}{way}" if len(groups) > 1 and row["group"] else f"{row['parameter']}{way}"
+    )
 
 
 def _number(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -61,7 +61,9 @@ class Search:
 
     @property
     def next(self) -> int | None:
-        """Where to fly next; None where nothing is left to find out."""
+        """Where to fly next, None where nothing is left to find out: first at a nominal value that is to be flown."""
+        if self.fell == len(self.grid) and self.held < 0 and self.grid[0] == self.label["nominal"]:
+            return 0
         return None if self.fell - self.held <= 1 else (self.held + self.fell) // 2
 
     def take(self, successes: int, episodes: int, gate: float) -> None:
@@ -98,11 +100,13 @@ def measure_margins(
     say = on_progress or (lambda *_: None)
     searches = _searches(task, plants, cfg)
     own: dict[str, float] = {}  # success of the task's own plant, and under other physics
-    rounds = ceil(log2(1 + max(len(search.grid) for search in searches)))
+    rounds = 1 + ceil(log2(max(len(search.grid) for search in searches)))  # the most that any of them takes
     complete = True
     try:
         for number in range(rounds):
             flown = [(search, search.next) for search in searches if search.next is not None]
+            if not flown:
+                break
             jobs = [list(search.conditions(search.grid[place])) for search, place in flown]
             names = [] if number else ["own", *(() if cfg.only else OTHER_PHYSICS)]
             jobs += [[Condition(variant=OTHER_PHYSICS.get(name, Variant()))] for name in names]
@@ -113,6 +117,7 @@ def measure_margins(
             own |= {name: n / cfg.episodes for name, n in zip(names, found[len(flown) :], strict=True)}
             if refuted(round(own["own"] * cfg.episodes), cfg.episodes, gate):
                 break
+        say(1.0, "")
     except KeyboardInterrupt:
         complete = False
     rows = [_row(search) for search in searches]
