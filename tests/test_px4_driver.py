@@ -182,13 +182,26 @@ def test_on_the_ground_it_idles_and_a_stop_in_the_air_is_final(device):
         time.sleep(0.02)
     assert sent.target[0] == pytest.approx(IDLE_N)
     assert device.order()["largest_thrust"] == 0.0 and device.order()["landed"]
+    driver.disarm()
+    wait_until(lambda: not device.order()["armed"], "it was not disarmed on the ground")
+    armed(driver)
     fly(driver, (0.0, 0.0, 1.2), 3.0)
     assert device.order()["position"][2] > 0.6
     driver.disarm()
-    end = time.monotonic() + patience(1.0)
-    while device.order()["armed"]:
-        assert time.monotonic() < end, "it was not disarmed in the air"
+    wait_until(lambda: not device.order()["armed"], "it was not disarmed in the air")
+    driver.arm()
+    time.sleep(1.05)
+    driver.disarm()  # an order to arm is on its way
+    time.sleep(1.5)
+    assert not device.order()["armed"], "it was armed after it was disarmed"
     driver.stop()
+
+
+def wait_until(happens, failure: str, within_s: float = 1.0) -> None:
+    end = time.monotonic() + patience(within_s)
+    while not happens():
+        assert time.monotonic() < end, failure
+        time.sleep(0.01)
 
 
 FAULTS = [

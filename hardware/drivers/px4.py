@@ -69,6 +69,7 @@ class Px4Driver:
         self._bad_frames = ""
         self._asked_s: float | None = None  # when arming was asked for
         self._refusal = ""
+        self._disarms_until_s = 0.0
         self._is_arming = self._has_armed = False
         self._newest: tuple[tuple[float, float, float], float] | None = None  # set-point that waits to be sent
         self._written_s = 0.0
@@ -102,13 +103,15 @@ class Px4Driver:
         """Set-points for a second, then OFFBOARD, then armed: PX4 asks for it in this order."""
         assert self._link is not None
         self._link.forget(ARM)
+        self._disarms_until_s = 0.0
         self._refusal, self._asked_s, self._is_arming, self._has_armed = "", time.monotonic(), True, False
 
     def disarm(self) -> None:
-        """Also in the air, where PX4 obeys us: a stop is final. Who else flies it keeps it."""
+        """Also in the air, where PX4 obeys us: a stop is final. Who else armed or flies it keeps it."""
+        if self._asked_s is None and self._landed != ON_GROUND:
+            return
         self._asked_s, self._is_arming = None, False
-        if self._link is not None and self._is_armed and self._mode == OFFBOARD:
-            self._link.command(ARM, 0, EVEN_IN_THE_AIR)
+        self._disarms_until_s = time.monotonic() + ARM_WITHIN_S  # an order to arm may still be on its way
 
     def read(self) -> RobotState:
         assert self._state is not None and self._link is not None
@@ -243,9 +246,12 @@ class Px4Driver:
             if now_s > time_s + TIMESYNC_S:
                 time_s = now_s
                 link.ask_time()
-            if self._is_arming and now_s > asked_s + AGAIN_S:
+            if now_s > asked_s + AGAIN_S and (self._is_arming or now_s < self._disarms_until_s):
                 asked_s = now_s
-                self._advance(link, now_s)
+                if self._is_arming:
+                    self._advance(link, now_s)
+                elif self._is_armed and self._mode == OFFBOARD:
+                    link.command(ARM, 0, EVEN_IN_THE_AIR)
 
     def _advance(self, link: Px4Link, now_s: float) -> None:
         """The next step on the way to an armed vehicle in OFFBOARD."""

@@ -12,6 +12,7 @@ _NAMES = (
     "bimanual-lift",
     "co-carry",
     "hover",
+    "hover-x500",
     "payload-lift",
     "perch",
     "pick-place",
