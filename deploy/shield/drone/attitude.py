@@ -5,11 +5,10 @@ is its nine columns, row by row.
 """
 
 from collections.abc import Sequence
-from math import sqrt
 
 from deploy.shield.arrays import at_least, at_most, functions
+from deploy.shield.drone.mixer import curve_exponent, rate_room
 from deploy.shield.drone.params import ShieldParams
-from deploy.shield.kept import kept
 from hardware.spec import GRAVITY, FlightModel, RobotSpec
 from hardware.types import Array
 
@@ -74,24 +73,9 @@ def spared_rate(params: ShieldParams, spec: RobotSpec, thrust: Array) -> Array:
     Of more than the steepest climb needs where thrust grows with the square of a rotor's signal only: there rates that
     change sides also add to it.
     """
-    full_n, offset, exponent, signal_s = _mixer(spec)
-    if exponent == 1.0:
+    if curve_exponent(spec) == 1.0:
         thrust = at_most(thrust, spec.mass_kg * (GRAVITY + params.max_climb_accel))
-    signal = (at_most(at_least(thrust / full_n, 0.0), 1.0) ** (1.0 / exponent) - offset) / (1.0 - offset)
-    return at_most(at_least(1.0 - signal, 0.0) / signal_s, params.kept_rate)
-
-
-@kept
-def _mixer(spec: RobotSpec) -> tuple[float, float, float, float]:
-    """Full thrust N, offset and exponent of the rotors' curve, and what a rate about a diagonal takes of their signal.
-
-    The last one in s/rad; without a published loop it is next to nothing.
-    """
-    loop = None if spec.flight is None else spec.flight.rate_loop
-    if loop is None:
-        return spec.command_high[0], 0.0, 1.0, 1e-9
-    of_rate = max(share * gain for share, gain in zip(loop.shares[:2], loop.proportional[:2], strict=True))
-    return spec.command_high[0], *loop.curve, sqrt(2.0) * of_rate
+    return at_most(rate_room(spec, thrust), params.kept_rate)
 
 
 def shortened(rates: Columns, most: Array) -> Columns:

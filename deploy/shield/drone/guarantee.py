@@ -118,17 +118,19 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
         ),
         (
             "rotors that are slower under the rate loop of its firmware, or other gains",
-            "other gains have not been flown; with rotors of 80 ms and all bounds at once a Crazyflie that was shaken "
-            "left its fence by 6 cm"
+            "not held: with rotors of 80 ms and all bounds at once a Crazyflie that was shaken left its fence by 5 cm "
+            "and was 8 cm below its floor; with gains between 0.75 and 1.25 times the published ones some were 7 cm "
+            "below it, with half of all gains none ([figures](figures.md))"
             if measured
-            else "with all bounds at once an X500 with rotors of 50 ms left its fence by up to 0.3 m; its floor held",
+            else "with all bounds at once and rotors of 50 ms one and two stayed in their fence; other gains "
+            "have not been flown",
         ),
         (
             "a climb from near its floor with full thrust, whose roll and pitch rates change sides every 40 to 60 ms",
             "with all bounds at once it stayed in its fence"
             if measured
-            else "with all bounds at once it left its ceiling in 37 of 336 flights, by up to 15 mm, under a shield "
-            "that turned it more quickly; not flown so often since: open",
+            else "with all bounds at once and PX4's loop it left its ceiling by up to 0.34 m: rates that change sides "
+            "add thrust there: open",
         ),
         (
             "obstacles in its way down",
@@ -140,8 +142,7 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
         ),
         (
             "robots that press each other against the fence",
-            "leave it, for it gives way to collisions: four of them by less than 0.4 m"
-            + ("" if measured else "; under PX4's loop, with weak rotors, by 0.6 m, and a pair came 12 % too near"),
+            "leave it, for it gives way to collisions: four of them by less than 0.4 m",
         ),
         (
             "an estimate that is wrong",

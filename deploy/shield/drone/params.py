@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from deploy.shield.drone.mixer import rate_room
 from deploy.shield.param_checks import (
     Limits,
     NotNegative,
@@ -22,6 +23,7 @@ FRESH_S = 0.03  # up to this age a message counts as what a peer does now; see `
 AboveFresh = Annotated[float, Meta(gt=FRESH_S)]
 THRUST_ERROR = 0.1  # share by which thrust over mass may differ from the nominal one
 COMMAND_DELAY_S = 0.02  # as `drone.guarantee` assumes it
+MAX_RATE = 3.0  # rad/s
 MIN_SIDE_M = 0.6  # of a geofence: below, its faces leave no room between their braking distances
 
 
@@ -52,7 +54,7 @@ class ShieldParams(SupervisionParams):
 
     # The robot's own envelope.
     max_tilt_rad: Positive
-    max_rate: Positive = 3.0  # rad/s, of roll and pitch together, that the filter itself asks for
+    max_rate: Positive = MAX_RATE  # rad/s, of roll and pitch together, that the filter itself asks for
     kept_rate: Positive = 2.5  # rad/s, the same, of a request that has to be changed
     max_climb_accel: Positive  # m/s^2
     max_descent_accel: Positive = 4.0  # m/s^2
@@ -126,6 +128,8 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         # tests/test_shield_attitude.py.
         "lookahead_s": COMMAND_DELAY_S + flight.turn_lag_s + 0.115,
         "max_tilt_rad": tilt,
+        # More would take thrust at hover: an X500 that shook fell short of it near its floor.
+        "max_rate": min(MAX_RATE, rate_room(spec, flight.hover_thrust_n)),
         "max_climb_accel": climb,
         "fence_brake_accel": climb,
         "sure_brake_accel": least * (GRAVITY + climb) - GRAVITY,
