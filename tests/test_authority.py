@@ -354,3 +354,26 @@ def test_a_robot_that_lies_or_is_overturned_is_not_armed_and_says_why(name, heig
         authority.step(1.0, Context(state, NO_PEERS), None, np.inf)
         reasons.append(authority.arm())
     assert reasons[0].startswith(says) and reasons[1] == "" and authority.state is State.ARMED
+
+
+@pytest.mark.parametrize("trouble", ["late", "no"])
+@pytest.mark.parametrize("what", ["land", "device", "start"])
+def test_a_drone_that_stands_and_is_not_measured_any_more_stays_on_the_ground_when_it_has_to_come_down(what, trouble):
+    drone = Operated()
+    drone.fly(0.1)
+    assert not drone.ask("arm")
+    drone.fly(0.2)
+    last, highest = drone.state(), 0.0
+    asked = {"land": lambda: drone.ask("land"), "start": lambda: drone.ask("start")}
+    asked["device"] = lambda: drone.authority.come_down(drone.now_s, "link lost")
+    for cycle in range(1, 1000):
+        if cycle == 50:
+            why = asked[what]()
+        late = replace(last, age=np.array(0.02 * cycle))
+        drone.step(request=HOVER, state=late if trouble == "late" else None)
+        highest = max(highest, drone.height)
+    assert highest < 0.05, "it leapt"
+    if what == "start":
+        assert "state" in why and drone.authority.state is State.ARMED
+    else:
+        assert drone.authority.state in (State.DISARMED, State.FAULT)

@@ -71,6 +71,8 @@ def test_a_user_stop_is_a_fault_until_a_person_arms_it_again(arm):
     follow(driver, HOME + 0.3, 0.5)
     np.testing.assert_allclose(device.order()["q"], before, atol=5e-3)
     assert driver.read_status().fault
+    driver.disarm()
+    assert not driver.read_status().fault, "its shield has heard of it, and a person may arm it"
     driver.arm()
     assert driver.read_status().armed and not driver.read_status().fault
 

@@ -8,8 +8,10 @@ from bundle_fixture import export_onnx, make_contract, record_probes
 from pd_bundle import PdPolicy
 
 from deploy.contract import TeamSpec
+from phalanx.commands.verify import verify
 from phalanx.margins import write_margins
 from policies.evaluation import margins
+from policies.evaluation import verify as verification
 from policies.evaluation.flight_advice import advise, name_of
 from policies.evaluation.margins import MarginCfg, Search, margins_of, refuted
 from policies.export.save import save_bundle
@@ -200,6 +202,12 @@ def test_ctrl_c_leaves_what_is_known(eager, monkeypatch):
 def test_a_number_that_nothing_pushes_is_refused_by_name(eager):
     with pytest.raises(ValueError, match=r"only 'weather': of calm_hover:TASK these can be pushed: .*total delay"):
         margins_of([eager], MarginCfg(only=("weather",)))
+
+
+def test_verify_refuses_a_name_that_cannot_be_pushed_before_it_flies(eager, monkeypatch):
+    monkeypatch.setattr(verification, "verify", lambda *_: pytest.fail("flown before the name was read"))
+    with pytest.raises(ValueError, match=r"only 'weather': .*total delay"):
+        verify((eager,), margins=True, only=("weather",))
 
 
 def test_the_document_lists_what_the_records_beside_it_say(tmp_path):

@@ -113,6 +113,23 @@ def test_the_clock_follows_the_quickest_exchange_and_notices_a_restart():
     assert clock.restarts == 1 and clock.here(0.1) == pytest.approx(17.01)
 
 
+def test_what_is_over_is_no_fault_and_what_it_says_has_an_end():
+    driver = load_driver("px4", SPEC, link="udpout:127.0.0.1:9")
+    driver._hear_odometry(odometry_of(child=8))
+    assert "MAV_FRAMEs 1 and 8" in driver._bad_frames
+    driver._hear_odometry(odometry_of())
+    assert not driver._bad_frames
+    for _ in range(1000):
+        driver._hear_text(SimpleNamespace(severity=3, chunk_seq=1, text="x" * 50))
+    assert len(driver._said[1]) < 300
+
+
+def odometry_of(**changes):
+    message = odometry(**changes)
+    message.time_usec = 1
+    return message
+
+
 @pytest.fixture
 def device():
     with Emulated("px4") as emulated:

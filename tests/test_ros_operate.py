@@ -10,6 +10,7 @@ from patience import patience
 
 pytest.importorskip("rclpy")
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.executors import SingleThreadedExecutor
 from ros_rig import Rig
 from std_srvs.srv import Trigger
@@ -69,6 +70,7 @@ def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
         for node, robot in ((dead, "cf1"), (alive, "cf2")):
             for what in ("arm", "estop"):
                 node.create_service(Trigger, f"/{robot}/shield/{what}", stop)
+        dead.create_publisher(DiagnosticArray, "/cf3/policy/status", 1)  # the process of its shield hangs
         command = [sys.executable, "-m", "phalanx", "operate", "estop", "--domain", str(domain_id)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             until_s = time.monotonic() + patience(30)
@@ -77,7 +79,7 @@ def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
             end_s, said = time.monotonic(), process.stdout.read()
         for node in (dead, alive):
             node.destroy_node()
-    assert said == "cf1: no answer\ncf2: estop\n"
+    assert said == "cf1: no answer\ncf2: estop\ncf3: its shield is not heard\n"
     assert len(asked_s) == 1 and end_s - asked_s[0] > 0.5 * ANSWER_S, "it waited for the one that does not answer"
 
 

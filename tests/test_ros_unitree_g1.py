@@ -55,6 +55,9 @@ def test_a_g1_stands_by_its_policy_behind_the_shield_until_the_remote_damps_it(t
         team.watch_until("g1_1", lambda: device.order()["damped"], 1.0)
         assert "L2+B pressed on the remote" in team.node.shields[0].reason
         assert "FAULT" in team.asked("g1_1", "arm")
+        device.order(remote="", held=True)
+        assert team.asked("g1_1", "reset", 5.0) == "" and team.asked("g1_1", "arm", 5.0) == ""
+        team.watch_until("g1_1", lambda: device.order()["stiff"], 3.0)
         team.processes.kill("g1_1_driver")
         team.watch("g1_1", 0.3)
         assert device.order()["damped"] and device.order()["silent_s"] < 0.2, "its guard goes on"

@@ -153,6 +153,10 @@ def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
         (f"{CF1}\nnamespace: {'a' * 250}", "aaa: expected `str` of length <= 100"),
         ("robots: [{name: cf1, bundle: HOVER, battery: {land: 0.3}}]", "battery of cf1: lands below a charge of 0.3"),
         (f"{CF1}\nbattery: {{arm: 20}}", "battery.arm = 20: expected `float` <= 1"),
+        (
+            "robots: [{name: cf1, bundle: HOVER, battery: {fly: 0.2}}]",
+            "robots[0].battery.fly: unknown; choose from arm, land",
+        ),
         (f"{CF1}\nbattery: {{fly: 0.2}}", "battery.fly: unknown; choose from arm, land"),
         ("robots: [{name: cf1}]", "missing required field `bundle`"),
         ("robots: [{name: cf1, bundle: HOVER, drivr: x}]", "robots[0].drivr: unknown; choose from name, bundle, type"),

@@ -92,6 +92,15 @@ def test_a_state_is_read_with_the_vendors_order_signs_and_units():
     assert packets.read_low_state(bytes(damaged)) is None
 
 
+@pytest.mark.parametrize("at", [16, 32, 68 + 4 + 56 * 3, 68 + 8 + 56 * 28])  # attitude, rates, a position, a speed
+def test_a_state_with_what_is_no_number_is_none(at):
+    damaged = bytearray(state_bytes())
+    damaged[at : at + 4] = struct.pack("<f", np.nan)
+    in_c = bytes(damaged[:70] + b"\0\0" + damaged[70:71] + b"\0\0\0" + damaged[72:2084])
+    damaged[2084:] = struct.pack("<I", crc32_core(in_c))
+    assert packets.read_low_state(bytes(damaged)) is None
+
+
 def test_a_command_goes_to_motors_by_the_names_of_joints():
     shuffled = list(np.random.default_rng(0).permutation(list(G1.joint_names)))
     numbers = np.arange(29.0)

@@ -153,7 +153,10 @@ class Authority:
     ) -> tuple[ActuatorCommand | None, float]:
         """The request of a start, until the robot is there and the policy's own is good: then that."""
         started = self.shield.start(elapsed_s, self._start)
+        overdue = now_s - self._starting_since_s > START_WITHIN_S
         if started is None or context.state is None:
+            if overdue:
+                self.come_down(now_s, f"not started within {START_WITHIN_S:g} s: no state")
             return None, age_s
         target, there = started
         silent = self.shield.fallback.check_request(requested, age_s)
@@ -163,7 +166,7 @@ class Authority:
             self._become(State.POLICY, "started")
             return requested, age_s
         held_on = there and self.policy_waits and self.shield.fallback.held_disarmed  # an arm may wait for its operator
-        if now_s - self._starting_since_s > START_WITHIN_S and not held_on:
+        if overdue and not held_on:
             self.come_down(now_s, f"not started within {START_WITHIN_S:g} s: {silent if there else 'not there'}")
             return None, age_s
         if not there:
@@ -201,6 +204,8 @@ class Authority:
             return ""
         if self.state is not State.ARMED:
             return self._refuse("start")
+        if blind := self.shield.blind():
+            return f"start: {blind}"
         self.shield.release()
         self._starting_since_s = now_s
         self._become(State.STARTING, "started on request")

@@ -85,8 +85,9 @@ class Shield:
 
     def land(self, now_s: float, reason: str) -> None:
         """Come to rest now, latched, because a person asks: a drone lands, an arm brakes, a humanoid stands."""
-        self._mode, self._reason, self._tripped_s = Mode.HOLD, reason, now_s - self.fallback.holds_s
-        self._latched = True
+        if not (self._mode is Mode.OFF and self.fallback.done(Mode.OFF)):  # else it is down, also where it is blind
+            self._mode = Mode.HOLD
+        self._reason, self._tripped_s, self._latched = reason, now_s - self.fallback.holds_s, True
         self.fallback.trip()
 
     def release(self) -> None:
@@ -131,6 +132,10 @@ class Shield:
             if self._tripped_s is None
             else (self.fallback.hold(state), False)
         )
+
+    def blind(self) -> str:
+        """Why the robot's state cannot be acted on, or an empty string."""
+        return self._known.too_old("state")
 
     def at_rest(self, mode: Mode) -> bool:
         """Whether the robot has come to rest in the fallback `mode`."""

@@ -29,7 +29,10 @@ class Driver(Protocol):
         """A person has armed the robot: make its motors obey, as far as the device asks for that."""
 
     def disarm(self) -> None:
-        """The robot is at rest and no commands come: motors off, or brakes on. May be called again."""
+        """The robot is at rest and no commands come: motors off, or brakes on. May be called again.
+
+        A fault that is over has led to that, and is forgotten: a person may arm the robot anew.
+        """
 
     def read(self) -> RobotState:
         """The newest measurement (no batch); `age` says how old it is, s. Never waits for a newer one."""

@@ -25,9 +25,10 @@ STIFFNESS = (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0)  # N m/rad
 DAMPING = (50.0, 50.0, 50.0, 50.0, 30.0, 25.0, 15.0)  # N m s/rad
 GRIPPER_STEP_M = 0.001  # targets of the finger that differ by less are one
 STOP_WITHIN_S = 3.0
+REFLEX = "reflex"
 MODES = {
     "Guiding": "guided by hand",
-    "Reflex": "reflex",
+    "Reflex": REFLEX,
     "UserStopped": "the user stop is pressed",
     "AutomaticErrorRecovery": "recovers from an error",
 }
@@ -58,7 +59,7 @@ class FrankaDriver:
         self._robot: Any = None
         self._gripper: Any = None
         self._motion: Any = None  # that moves the arm, None while it is not armed
-        self._fault = ""  # until somebody arms it again
+        self._fault = ""
         self._mode = ""
         self._lost = ""  # why the link is gone
         self._state: tuple[float, RobotState] | None = None  # when it was measured (monotonic, s), and what
@@ -112,6 +113,7 @@ class FrankaDriver:
     def disarm(self) -> None:
         """End the control of the arm, damped; its brakes and its own controller hold it."""
         self._leave()
+        self._fault = ""
 
     def read(self) -> RobotState:
         assert self._state is not None
@@ -120,8 +122,12 @@ class FrankaDriver:
         return state
 
     def read_status(self) -> DeviceStatus:
-        """What stopped the arm, until it is armed again, and what its own controller says."""
-        return DeviceStatus(self._motion is not None, self._lost or self._fault or self._mode)
+        """What stopped the arm, until its shield has heard of it, and what its own controller says.
+
+        A reflex that has stopped it hinders no person from arming it, which recovers from it.
+        """
+        mode = "" if self._mode == REFLEX else self._mode
+        return DeviceStatus(self._motion is not None, self._lost or self._fault or mode)
 
     def write(self, command: ActuatorCommand) -> ActuatorCommand:
         target = np.clip(command.target, self._low, self._high)

@@ -42,6 +42,7 @@ SLOW_S = 0.1  # round trip beyond which commands come too late
 SURE_M = 0.5  # standard deviation of each axis beyond which the estimated position is not one
 LAND_M_S, LONGEST_LANDING_S = 0.7, 60.0  # MPC_LAND_SPEED
 SAID_S = 3.0  # for so long a STATUSTEXT explains what follows it
+LONGEST_TEXT = 254  # characters; a STATUSTEXT in pieces is no longer
 
 
 class Px4Driver:
@@ -110,7 +111,7 @@ class Px4Driver:
         """Also in the air, where PX4 obeys us: a stop is final. Who else armed or flies it keeps it."""
         if self._asked_s is None and self._landed != ON_GROUND:
             return
-        self._asked_s, self._is_arming = None, False
+        self._asked_s, self._is_arming, self._refusal = None, False, ""
         self._disarms_until_s = time.monotonic() + ARM_WITHIN_S  # an order to arm may still be on its way
 
     def read(self) -> RobotState:
@@ -206,6 +207,7 @@ class Px4Driver:
     def _hear_odometry(self, message: Any) -> None:
         try:
             self._state = message.time_usec * 1e-6, state_of(message, 0.0), known_to_m(message)
+            self._bad_frames = ""
         except ValueError as error:
             self._bad_frames = str(error)
 
@@ -226,7 +228,7 @@ class Px4Driver:
     def _hear_text(self, message: Any) -> None:
         if message.severity <= ERROR:
             begins = self._said[1] if message.chunk_seq else ""
-            self._said = time.monotonic(), begins + message.text
+            self._said = time.monotonic(), (begins + message.text)[:LONGEST_TEXT]
 
     def _send(self) -> None:
         """Send the newest set-point whenever there is one, idle ones while it is armed, and what keeps a link."""

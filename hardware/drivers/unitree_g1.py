@@ -77,7 +77,7 @@ class UnitreeG1Driver:
         self._looked_s = 0.0
         self._mode_machine = 0
         self._armed = self._damps = False
-        self._fault = ""  # that took the robot from us, until somebody arms it again
+        self._fault = ""  # that took the robot from us
         self._from = self._target = np.zeros(len(JOINTS))  # (J,) rad
         self._written_s = self._due_s = 0.0  # when the last target came; by when the next one has to
         self._lock = threading.Lock()  # over all that decides what is sent
@@ -127,7 +127,7 @@ class UnitreeG1Driver:
     def disarm(self) -> None:
         """Damp it: a G1 has no brakes."""
         with self._lock:
-            self._armed = False
+            self._armed, self._fault = False, ""
 
     def read(self) -> RobotState:
         found, measured_s = self._found, self._measured_s
@@ -143,7 +143,7 @@ class UnitreeG1Driver:
         return Battery(self._charge)
 
     def read_status(self) -> DeviceStatus:
-        """What took the robot from us, until it is armed again, and what it says of itself."""
+        """What took the robot from us, until its shield has heard of it, and what it says of itself."""
         return DeviceStatus(self._armed, self._fault or self._device_fault())
 
     def write(self, command: ActuatorCommand) -> ActuatorCommand:

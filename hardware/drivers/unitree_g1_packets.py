@@ -103,13 +103,17 @@ def damping_bytes(mode_machine: int) -> bytes:
 
 
 def read_low_state(data: bytes) -> np.ndarray | None:
-    """A LowState_ as a record of `LOW_STATE`; None where its length or its checksum is wrong."""
+    """A LowState_ as a record of `LOW_STATE`; None where its length or its checksum is wrong, or it is not finite."""
     if len(data) < LOW_STATE.itemsize:
         return None
     found = np.frombuffer(data, LOW_STATE, 1)[0]
     # Its checksum is that of the structure in C, where the IMU ends, and each motor begins, at a multiple of four.
     in_c = b"".join((data[:70], b"\0\0", data[70:71], b"\0\0\0", data[72:2084]))
-    return found if checksum(in_c) == found["crc"] else None
+    if checksum(in_c) != found["crc"]:
+        return None
+    motors = found["motors"][: len(JOINTS)]
+    measured = motors["q"], motors["dq"], found["quaternion"], found["gyroscope"]
+    return found if all(np.isfinite(numbers).all() for numbers in measured) else None
 
 
 def state_of(found: np.ndarray, motors: np.ndarray) -> RobotState:

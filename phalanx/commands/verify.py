@@ -66,6 +66,10 @@ def verify(
 
     cfg = VerifyCfg(num_worlds=episodes, teams=robots or None)
     sizes = 1 if any(contract.group for contract in contracts) else len(team_sizes(contracts[0], cfg))
+    if only:
+        from policies.evaluation.margins import check_only
+
+        check_only(bundles, only)  # a wrong name is answered before minutes of flight
     with make_progress() as progress:
         bar = progress.add_task("verify", total=2 + 2 * sizes, completed=-1, note="")
         verdict = check(files, cfg, run, lambda what: progress.update(bar, advance=1, note=what))

@@ -147,6 +147,12 @@ def margins_of(
     return measure_margins(team, task, plants, task.min_success, cfg or MarginCfg(), on_progress)
 
 
+def check_only(files: Sequence[Path | str | Bundle], only: Sequence[str]) -> None:
+    """ValueError where `only` names what cannot be pushed in the task of these policy files."""
+    name, runtimes = load_team(files)
+    _searches(load_task(name), {group: r.contract.plant for group, r in runtimes.items()}, MarginCfg(only=tuple(only)))
+
+
 def _report(say: Progress, number: int, rounds: int, note: str, share: float) -> None:
     say((number + share) / rounds, note)
 

@@ -42,6 +42,7 @@ def ask(what: str, robots: Sequence[str] = (), domain: int | None = None) -> dic
     """Ask the shields of `robots` to `arm`, `start`, `land` ...; what came of it, of each by name.
 
     Without names every robot is asked that is found within `FIND_S`, at once: none waits for the answer of another.
+    One whose policy is heard and whose shield is not, such as that of a process which hangs, is in the answer too.
     """
     node, executor = _node((), domain)
     find_until_s = time.monotonic() + (0.0 if robots else FIND_S)
@@ -52,7 +53,10 @@ def ask(what: str, robots: Sequence[str] = (), domain: int | None = None) -> dic
         for order in orders.values():
             order.send_once()
         executor.spin_once(timeout_sec=LOOK_S)
-    return {robot: order.outcome() for robot, order in sorted(orders.items(), key=lambda item: item[0])}
+    outcomes = {robot: order.outcome() for robot, order in orders.items()}
+    if not robots:
+        outcomes |= {robot: Outcome(False, "its shield is not heard") for robot in _policies_heard(node) - set(orders)}
+    return dict(sorted(outcomes.items()))
 
 
 def send_goal(robots: Sequence[str], goal_m: np.ndarray, domain: int | None = None) -> dict[str, Outcome]:
@@ -109,3 +113,10 @@ def _robots_heard(node: Node) -> list[str]:
     """Those that answer: a service of which there are only clients is known by its name too."""
     names = {name for name, _ in node.get_service_names_and_types() if name.endswith(ARM)}
     return sorted(name.removesuffix(ARM)[1:] for name in names if node.count_services(name))
+
+
+def _policies_heard(node: Node) -> set[str]:
+    """Robots whose policy, which lives in another process than their shield, is there."""
+    ending = f"/{POLICY_STATUS}"
+    names = {name for name, _ in node.get_topic_names_and_types() if name.endswith(ending)}
+    return {name.removesuffix(ending)[1:] for name in names if node.count_publishers(name)}

@@ -235,7 +235,8 @@ def _explain(error: str, data: Any) -> str:
             "scene.keep_out": KeepOut,
             "scene": Scene,
         }
-        kind = next((kind for start, kind in kinds.items() if key.startswith(start)), Team)
+        start = "battery" if key.endswith(".battery") else key  # a robot may have charges of its own
+        kind = next((kind for name, kind in kinds.items() if start.startswith(name)), Team)
         allowed = ", ".join(kind.__struct_fields__)
         return f"{key}{'.' if key else ''}{unknown[1]}: unknown; choose from {allowed}"
     return f"{key or 'the file'} = {str(data)[:60]}: {reason[0].lower()}{reason[1:]}"
