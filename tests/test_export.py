@@ -21,7 +21,7 @@ from policies.evaluation.evaluate import evaluate, wilson
 from policies.evaluation.trained import load_controller
 from policies.evaluation.verify import VerifyCfg, starts_for, verify
 from policies.export import export
-from policies.export.export import export_policy
+from policies.export.export import _room_for, export_policy
 from policies.task_data import describe
 from policies.training.train import train
 from sim.task import PolicyInput
@@ -238,3 +238,9 @@ def torch_step(controller, inputs, memory):
     with torch.no_grad():
         target, memory, _, _ = controller(PolicyInput(state, peers, {}, {"goal_pos": given["goal_pos"]}, memory))
     return target.target.numpy(), memory
+
+
+def test_a_larger_team_than_was_trained_is_no_larger_than_its_space():
+    """Robots that were trained as 8 cannot be tried as 17 where 16 have room."""
+    assert _room_for(load_task("swarm-swap"), 17) == 16
+    assert _room_for(load_task("hover"), 3) == 3

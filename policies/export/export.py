@@ -116,7 +116,7 @@ def record_probes(graph: GraphController, contract: Contract, team: Mapping[str,
     trained = contract.team.trained_with
     hears = any(tensor.name in PEER_INPUTS for tensor in contract.inputs)
     if len(team) == 1:
-        sizes = (2, trained, 2 * trained + 1) if hears else (trained,)
+        sizes = (2, trained, _room_for(task, 2 * trained + 1)) if hears else (trained,)
         return Probes(tuple(_recorded(graph, *_like_robots(graph, contract, task, robots)) for robots in sizes))
     env = TeamEnv(task, 1, seed=trained)
     runners = {name: TorchRunner(controller) for name, controller in team.items()}
@@ -127,6 +127,17 @@ def record_probes(graph: GraphController, contract: Contract, team: Mapping[str,
     seen = inputs["peers_pos"].shape[2]
     numbers = sorted({1, seen, trained})  # a file must show what it does with more than it knew
     return Probes(tuple(_recorded(graph, _with_peers(inputs, number), memory) for number in numbers))
+
+
+def _room_for(task: TaskCfg, robots: int) -> int:
+    """The largest team of the task, of at most so many `robots`: its space may have room for fewer."""
+    for count in range(robots, 1, -1):
+        try:
+            TeamEnv(task, 1, seed=count, num_agents=count).reset(0)
+        except ValueError:
+            continue
+        return count
+    return 1
 
 
 def _like_robots(graph: GraphController, contract: Contract, task: TaskCfg, robots: int) -> tuple[dict, dict]:

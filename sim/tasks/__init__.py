@@ -22,6 +22,7 @@ _NAMES = (
     "reach-ur5e",
     "stand",
     "swarm-swap",
+    "swarm-swap-firmware",
     "swarm-track",
     "velocity",
     "velocity-rough",
