@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         code = dispatch(args)
         sys.stdout.flush()
     except KeyboardInterrupt as pressed:
+        _end_at_the_next_signal()
         code = _complain(str(pressed) or "interrupted", INTERRUPTED)
     except ModuleNotFoundError as error:
         code = _complain(_missing(error), BAD_INPUT)
@@ -54,6 +55,13 @@ def _look_after_signals() -> None:
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
             signal.signal(signal.SIGHUP, _hang_up)
+
+
+def _end_at_the_next_signal() -> None:
+    """What is left to do is to say so; `timeout` sends its signal twice."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: os._exit(INTERRUPTED))
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

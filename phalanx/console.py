@@ -1,10 +1,12 @@
 """What the command prints: people read stderr and tables, machines read JSON on stdout."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -30,6 +32,17 @@ NARROW = 100  # columns of a terminal below which the bar makes room for the not
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def outlive_readers() -> None:
+    """A reader that is gone, as `head` is after ten lines, ends nothing from now on: robots are in the air."""
+
+    def go_silent(console: Console) -> None:
+        console.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), console.file.fileno())
+
+    for console in (out, err):
+        console.on_broken_pipe = partial(go_silent, console)  # type: ignore[method-assign]
 
 
 def print_json(value: Any) -> None:

@@ -256,6 +256,37 @@ def test_ctrl_c_while_a_library_is_imported_is_one_line(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "phalanx: interrupted\n")
 
 
+def test_a_second_signal_at_the_end_is_no_traceback():
+    """As of `timeout`, which signals a process and its group: it comes while the first one is answered."""
+    code = (
+        "import os, signal, sys, phalanx.arguments\n"
+        "from phalanx.cli import main\n"
+        "class Stderr:\n"
+        "    def write(self, text): os.write(2, text.encode()); os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    def flush(self): pass\n"
+        "sys.stderr = Stderr()\n"
+        "phalanx.arguments.dispatch = lambda _: signal.raise_signal(signal.SIGINT)\n"
+        "main(['tasks'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "phalanx: interrupted")
+
+
+def test_who_flies_robots_goes_on_without_a_reader(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from phalanx.console import out, err, outlive_readers\n"
+        "outlive_readers(); sys.stdin.read()\n"
+        "for _ in range(3): out.print('x' * 100_000); err.print('x' * 100_000)\n"
+        f"Path({str(tmp_path / 'landed')!r}).touch()"
+    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe)
+    process.stdout.close()
+    process.stderr.close()
+    process.stdin.close()
+    assert process.wait(patience(30)) == 0 and (tmp_path / "landed").exists()
+
+
 def test_a_missing_library_names_the_extra_to_install():
     code = "import sys; sys.modules['torch'] = None; from phalanx.cli import main; main(['train', 'swarm-swap'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.markup import escape
 
-from phalanx.console import err, make_progress, out, print_json
+from phalanx.console import err, make_progress, out, outlive_readers, print_json
 from phalanx.options import OutFolder, Policies, TrustedKeys
 
 LEAST_FREE = 100e6  # bytes: the bag of a short flight of a large team, with logs
@@ -49,6 +49,7 @@ def deploy(
         out_dir: New folder for bag, logs, result and report; a fresh one under runs/deploy when not given.
         json: Print the figures as JSON on stdout.
     """
+    outlive_readers()
     if any(Path(subject).suffix in (".yaml", ".yml") for subject in subjects):
         if trusted_keys:
             raise ValueError("--trusted-keys: a team file names its own, as trusted_keys: [...]")
@@ -114,7 +115,7 @@ def deploy(
 
 def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> int:
     """Run a team file until Ctrl-C; 1 where something failed."""
-    from ros_nodes.mission.run_team import RESULT, run_team
+    from ros_nodes.mission.run_team import LANDING_S, RESULT, run_team
     from ros_nodes.mission.team_file import load_team
 
     if len(subjects) > 1:
@@ -124,12 +125,13 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         out.print(line, markup=False)
     folder = _folder(out_dir)
     promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
+    hint = f", for {LANDING_S:g} s at most; what stands on its feet waits to be disarmed; Ctrl-C again stops all"
     result = run_team(
         file,
         folder.resolve(),
         on_start=lambda: out.print(promise, markup=False),
         on_failure=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),
-        on_stop=say_stopping,
+        on_stop=lambda processes: say_stopping(processes, hint),
     )
     page = _write_failure(folder, result["failures"], result["events"]) if result["failures"] else ""
     if json:
@@ -208,9 +210,9 @@ def shown(state: dict) -> dict:
     return {"description": "mission", "completed": state["t_s"], "note": state["event"] or modes}
 
 
-def say_stopping(processes: int) -> None:
+def say_stopping(processes: int, hint: str = "") -> None:
     """At Ctrl-C, what is waited for, at once."""
-    err.print(f"stopping: waiting for {processes} processes", markup=False)
+    err.print(f"stopping: waiting for {processes} processes{hint}", markup=False, soft_wrap=True)
 
 
 def _summary(result: dict, page: Path) -> None:
