@@ -20,6 +20,7 @@ from policies.export.export import export_policy
 from sim.task import ObservationCfg
 from sim.tasks.hover import HOVER
 from sim.tasks.parts import crazyflie
+from sim.tasks.parts.multirotor import firmware
 from sim.terms import Term, observations
 
 OLD = Path(__file__).parent / "old_version"
@@ -42,7 +43,8 @@ def old_task(monkeypatch):
         },
         memory={"last_action": crazyflie.LAST_ACTION, "goal_offset_sum": crazyflie.GOAL_OFFSET_SUM},
     )
-    variation = {name: e for name, e in HOVER.group.randomisation.items() if name not in crazyflie.FIRMWARE}
+    newer = firmware(crazyflie.ROBOT)
+    variation = {name: e for name, e in HOVER.group.randomisation.items() if name not in newer}
     task = HOVER.changed(observation=observation, randomisation=variation, rate_loop=False)
     monkeypatch.setattr("sim.tasks.hover.HOVER", task)
 

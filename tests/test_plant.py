@@ -17,7 +17,7 @@ from phalanx.commands.inspect import inspect
 from policies.evaluation.verify import verify
 from policies.task_data import describe
 from sim.tasks import load_task
-from sim.tasks.parts import crazyflie
+from sim.tasks.parts.multirotor import firmware
 
 G1, CRAZYFLIE = load_robot("g1"), load_robot("crazyflie")
 KNEE = "left_knee_joint"
@@ -140,7 +140,7 @@ def test_runtime_and_verify_refuse_another_plant_and_a_file_without_one_is_a_war
 
 
 def test_a_drone_that_flew_by_its_firmwares_loop_states_it_and_what_its_gains_may_be():
-    randomisation = describe(crazyflie.FIRMWARE)
+    randomisation = describe(firmware(CRAZYFLIE))
     contract = make_contract(plant=make_plant(CRAZYFLIE, randomisation, rate_loop=True))
     assert contract_from_json(contract_to_json(contract)) == contract
     check_robot(contract, CRAZYFLIE)

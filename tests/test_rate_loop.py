@@ -13,7 +13,8 @@ from sim.noise import Noise
 from sim.scenes.scene import Members, compose_scene
 from sim.task import Start
 from sim.tasks import load_task
-from sim.tasks.parts.crazyflie import FIRMWARE
+from sim.tasks.parts.crazyflie import ROBOT
+from sim.tasks.parts.multirotor import firmware
 from sim.terms import EventTerm
 
 HOVER = load_task("hover").changed(rate_loop=True, randomisation={}, noise=Noise())
@@ -98,7 +99,7 @@ def test_at_full_thrust_attitude_comes_first_and_thrust_pays():
 
 
 def test_a_saved_state_goes_on_bitwise():
-    task = HOVER.changed(randomisation=FIRMWARE, noise=load_task("hover").group.noise)
+    task = HOVER.changed(randomisation=firmware(ROBOT), noise=load_task("hover").group.noise)
     env = make_env(task, 4, seed=1)
     action = torch.full((4, 1, 4), 0.3)
     env.step(action)

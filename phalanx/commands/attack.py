@@ -86,11 +86,11 @@ def attack(
     cfg = _campaign(target, robots or TEAMS, steps, seed, faults, attackers)
     if rotor_lag_s is not None:
         cfg = replace(cfg, loop=_loop(cfg.robot, rotor_lag_s, gains or (1.0, 1.0)))
+    if train is not None and cfg.robot != "crazyflie":
+        raise ValueError(f"--train is for crazyflie, not for {cfg.robot}")
     folder = out_dir or fresh_folder(Path("runs/attack"))
     fly = None
     if train is not None:
-        if cfg.robot != "crazyflie":
-            raise ValueError(f"--train is for crazyflie, not for {cfg.robot}")
         cfg, fly = _learned(cfg, train, folder / "learned")
     with make_progress() as progress:
         flights, (known, _) = sum(1 for _ in plan(cfg)), attacks_on(cfg.robot)
