@@ -23,7 +23,8 @@ class MachineLoad:
         if begin is None or end is None:
             return None
         (busy, own, at_s, _), (busy_end, own_end, end_s, _) = begin, end
-        return max(0.0, (busy_end - busy) - (own_end - own) - children_s) / max(end_s - at_s, 1e-3)
+        others = max(0.0, (busy_end - busy) - (own_end - own) - children_s) / max(end_s - at_s, 1e-3)
+        return min(others, float(os.cpu_count() or 1))  # in a moment the kernel's ticks count for more than there was
 
     def stolen(self) -> float | None:
         """Cores that the host of a virtual machine took from it; what it took from this program others do not hold."""
