@@ -50,12 +50,13 @@ def test_a_g1_stands_by_its_policy_behind_the_shield_until_the_remote_damps_it(t
         assert said["stiff"] and said["out_of_range"] == 0 and said["dropped"] == 0
         state, _ = team.state("g1_1")
         assert state.base_pos[2] == pytest.approx(said["position"][2], abs=0.02)
+        device.order(held=True)  # with straight legs: who sits in the gantry is not armed
         device.order(remote="L2+B")
         team.watch_until("g1_1", lambda: team.authority("g1_1") == "FAULT", 3.0)
         team.watch_until("g1_1", lambda: device.order()["damped"], 1.0)
         assert "L2+B pressed on the remote" in team.node.shields[0].reason
         assert "FAULT" in team.asked("g1_1", "arm")
-        device.order(remote="", held=True)
+        device.order(remote="")
         assert team.asked("g1_1", "reset", 5.0) == "" and team.asked("g1_1", "arm", 5.0) == ""
         team.watch_until("g1_1", lambda: device.order()["stiff"], 3.0)
         team.processes.kill("g1_1_driver")
