@@ -90,10 +90,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Who runs the tests of ROS alone need not import the others: a robot's computer has no trainer."""
-    if not config.option.markexpr.startswith("ros") or collection_path.suffix != ".py":
+    """Who runs the tests of ROS or of devices alone need not import the others: a robot's computer has no trainer."""
+    wanted = re.findall(r"(?<!not )\b(?:ros|real_time)\b", config.option.markexpr)
+    if not wanted or collection_path.suffix != ".py":
         return None
-    return "mark.ros" not in collection_path.read_text("utf-8") or None
+    text = collection_path.read_text("utf-8")
+    return not any(f"mark.{name}" in text for name in wanted) or None
 
 
 def is_shared(definitions) -> bool:

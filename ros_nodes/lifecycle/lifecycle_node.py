@@ -208,12 +208,14 @@ class ManagedNode(LifecycleNode, ABC):
 class ThreadNode(ManagedNode):
     """A node whose loop has a thread of its own."""
 
+    ends_within_s = 2.0  # its loop, once it is asked to
+
     @abstractmethod
     def run(self, stopped: threading.Event) -> None:
         """The loop; returns soon after `stopped` is set."""
 
     def start_loop(self) -> LoopThread:
-        loop = LoopThread(self.get_name(), self._run, self.loop_failed)
+        loop = LoopThread(self.get_name(), self._run, self.loop_failed, self.ends_within_s)
         loop.start()
         return loop
 

@@ -54,7 +54,14 @@ class Deadlines:
 class LoopThread:
     """Runs `body(stopped)` in a thread of its own until `stop`; an exception in it goes to `on_error`."""
 
-    def __init__(self, name: str, body: Callable[[threading.Event], None], on_error: Callable[[Exception], None]):
+    def __init__(
+        self,
+        name: str,
+        body: Callable[[threading.Event], None],
+        on_error: Callable[[Exception], None],
+        ends_within_s: float = 2.0,
+    ):
+        self._ends_within_s = ends_within_s
         self._stopped = threading.Event()
         self._body = body
         self._on_error = on_error
@@ -64,13 +71,13 @@ class LoopThread:
         """Begin."""
         self._thread.start()
 
-    def stop(self, timeout_s: float = 2.0) -> None:
+    def stop(self) -> None:
         """Ask the body to end and wait for it; TimeoutError when it does not."""
         self._stopped.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
+            self._thread.join(self._ends_within_s)
             if self._thread.is_alive():
-                raise TimeoutError(f"loop {self._thread.name!r} did not end within {timeout_s} s")
+                raise TimeoutError(f"loop {self._thread.name!r} did not end within {self._ends_within_s} s")
 
     def _run(self) -> None:
         reduce_timer_slack()
