@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT
+from ros_nodes.lifecycle.fork_server import NODE_ENVIRONMENT
 
 PLAN = "launch_plan"  # what a launch file is to start
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from forked_nodes import ForkedProcesses
 from nav_msgs.msg import Odometry
 from patience import patience
 from sensor_msgs.msg import JointState
@@ -21,7 +20,7 @@ from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.bring_up import BringUp
 from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.polling import Mailbox
-from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import empty_state, read_motion, read_odometry
 from ros_nodes.messages.joints import CommandConverter
@@ -103,7 +102,7 @@ class Rig:
         file.write_text(json.dumps({node: {"ros__parameters": v} for node, v in values.items()}))
         domain_id = free_domain_id()
         environment = ros_environment(domain_id)
-        self.processes = ForkedProcesses([CONFIG, file], folder / "logs", environment)
+        self.processes = Processes([CONFIG, file], folder / "logs", environment)
         self._operator = operator(team, domain_id, environment, commands or ["goal_pos"])
         self.series = folder / "series"
         self.stamps_ns: list[int] = []  # of the commands that were watched

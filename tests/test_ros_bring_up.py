@@ -24,7 +24,8 @@ from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from phalanx.commands.deploy import deploy
 from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, node_in
 from ros_nodes.lifecycle.context import quiet_context
-from ros_nodes.lifecycle.processes import NODE_ENVIRONMENT, free_domain_id, ros_environment
+from ros_nodes.lifecycle.fork_server import NODE_ENVIRONMENT
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.mission.deploy import DeployError, run_swap
 from ros_nodes.mission.mission import plan_swap, save_mission
 

@@ -49,7 +49,10 @@ def deploy(
         out_dir: New folder for bag, logs, result and report; a fresh one under runs/deploy when not given.
         json: Print the figures as JSON on stdout.
     """
+    from ros_nodes.lifecycle.fork_server import warm
+
     outlive_readers()
+    warm()
     if any(Path(subject).suffix in (".yaml", ".yml") for subject in subjects):
         if trusted_keys:
             raise ValueError("--trusted-keys: a team file names its own, as trusted_keys: [...]")

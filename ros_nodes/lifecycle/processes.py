@@ -14,17 +14,13 @@ from random import Random
 from typing import NoReturn
 
 from ros_nodes.lifecycle.clock import machine_clock
+from ros_nodes.lifecycle.fork_server import NODE_ENVIRONMENT, Forked, fork
 from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_settings
 
 PARENT, WHEN_GONE = "PHALANX_PARENT_PID", "PHALANX_PARENT_GONE"  # and the signal that its end sends
 PR_SET_PDEATHSIG = 1
 ORPHANED = signal.SIGUSR1  # the parent is gone: land the robot. Each of its threads may send it
 DISPENSABLE = ("recorder",)  # processes without which a mission goes on
-# One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
-# directory that happens to be called like one of our packages must not shadow it.
-NODE_ENVIRONMENT = {
-    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONSAFEPATH")
-}
 HIGHEST_DOMAIN = 101  # above, the ports of a domain run into those that Linux hands out
 
 
@@ -117,7 +113,7 @@ class Processes:
             PARENT: str(os.getpid()),
             WHEN_GONE: str(int(ORPHANED if lands else signal.SIGTERM)),
         }
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, subprocess.Popen[bytes] | Forked] = {}
         self._process_of: dict[str, str] = {}  # node -> process
         self.lost: list[str] = []  # why processes ended that robots can do without
 
@@ -147,6 +143,9 @@ class Processes:
 
     def _start(self, name: str, nodes: Sequence[str], command: Sequence[str]) -> None:
         self._process_of |= dict.fromkeys(nodes, name)
+        if forked := fork(command, self.log_of(name), self._environment):
+            self._running[name] = forked
+            return
         with self.log_of(name).open("ab") as log:
             # A session of its own keeps the terminal's Ctrl-C from it: the parent ends its children in order.
             self._running[name] = subprocess.Popen(
@@ -265,7 +264,7 @@ class Processes:
                 _reap(process, 0.0)
 
 
-def _reap(process: subprocess.Popen[bytes], timeout_s: float) -> None:
+def _reap(process: subprocess.Popen[bytes] | Forked, timeout_s: float) -> None:
     try:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
