@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 
 class Emulated:
-    """`python -m devices.NAME OPTIONS`; a context manager. `address` is what it says first: a port, or a host."""
+    """`python -m devices.NAME OPTIONS`. `address` is what it says first: a port, or a host.
+
+    A context manager, which waits for that: those that are made before the first one is entered start side by side.
+    """
 
     def __init__(self, name: str, *options: str, python: str = sys.executable):
         command = [python, "-m", f"devices.{name}", *options]
@@ -17,8 +21,11 @@ class Emulated:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=here, env=_environment(here)
         )
+
+    @cached_property
+    def address(self) -> str:
         assert self._process.stdout is not None
-        self.address = self._process.stdout.readline().strip()
+        return self._process.stdout.readline().strip()
 
     @property
     def port(self) -> int:
@@ -38,6 +45,7 @@ class Emulated:
         self._process.wait()
 
     def __enter__(self) -> "Emulated":
+        assert self.address
         return self
 
     def __exit__(self, *error: object) -> None:

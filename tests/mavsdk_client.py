@@ -34,7 +34,7 @@ def main() -> None:
     offboard.set_attitude_rate(AttitudeRate(0.0, 0.0, 30.0, float(sys.argv[2])))
     offboard.start()
     wait_for(lambda: FLIGHT_MODES.get(int(telemetry.flight_mode())) == "OFFBOARD")
-    wait_for(lambda: telemetry.odometry().position_body.z_m < -1.5)
+    wait_for(lambda: telemetry.odometry().position_body.z_m < -0.5)
     quat = telemetry.odometry().q
     saw |= {"mode": FLIGHT_MODES.get(int(telemetry.flight_mode())), "quat": [quat.w, quat.x, quat.y, quat.z]}
     action.land()

@@ -19,6 +19,7 @@ CLIMB = 0.78  # thrust, a little more than it hovers at
 @pytest.mark.slow
 def test_mavsdk_arms_flies_and_lands_it_and_reads_its_telemetry():
     with Emulated("px4") as device:
+        device.order(heartbeat_hz=10.0, parameters={"COM_DISARM_LAND": 0.5})  # one waits less
         command = [sys.executable, str(CLIENT), str(device.port), str(CLIMB)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=patience(90.0))
         said = device.order()

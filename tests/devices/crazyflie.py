@@ -4,17 +4,12 @@ Protocol: crazyflie-firmware's docs/functional-areas/crtp (commit 2a18fc2), prot
 """
 
 import argparse
-import json
-import random
-import select
-import socket
 import struct
-import sys
-import time
-from collections import deque
+from typing import Any
 from zlib import crc32
 
 from devices.crazyflie_firmware import DT_S, Firmware, Setpoint
+from devices.device import UdpDevice
 
 LOG_TYPES = {1: "<B", 2: "<H", 3: "<L", 4: "<b", 5: "<h", 6: "<i", 7: "<f"}
 LOG_VARIABLES = {
@@ -29,70 +24,33 @@ PARAMETERS = {"supervisor.prefltTimeout": (9, "<H", 30_000)}  # type in its tabl
 PARAM, COMMANDER, MEM, LOG, GENERIC, HIGH_LEVEL, SUPERVISOR, PLATFORM, LINK = 2, 3, 4, 5, 7, 8, 9, 13, 15
 
 
-class CrazyflieDevice:
-    """Serves one client, in real time."""
+class CrazyflieDevice(UdpDevice):
+    """One Crazyflie and its tables."""
 
-    def __init__(self, port: int, firmware: Firmware, version: int = 12, without: tuple[str, ...] = ()):
-        """`version` of the protocol; `without`: variables that this firmware does not have."""
-        self.firmware, self._version = firmware, version
-        self._variables = [(n, kind) for n, kind in LOG_VARIABLES.items() if n not in without]
+    def __init__(self, port: int, firmware: Firmware, version: int = 12):
+        """`version` of the protocol."""
+        super().__init__(firmware, DT_S, port)
+        self._version = version
         self._parameters = [(name, *rest) for name, rest in PARAMETERS.items()]
         self._values = [default for _, _, _, default in self._parameters]
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("127.0.0.1", port))
-        self._socket.setblocking(False)
-        self._client: tuple[str, int] | None = None
         self._blocks: dict[int, list[int]] = {}  # log block -> variables
         self._due: dict[int, tuple[float, float]] = {}  # log block -> when next, every s
-        self._late: deque[tuple[float, bytes]] = deque()  # packets on their way
         self._is_relaxed = False  # whether the high-level commander may take over
-        self._leaving: deque[tuple[float, bytes]] = deque()
-        self.loss = self.delay_s = self.jitter_s = 0.0
-        self.heard = {"setpoints": 0, "longest_gap_s": 0.0, "largest_thrust": 0.0}
         self._answers = {PARAM: self._param, MEM: self._mem, LOG: self._log, LINK: self._link}
         self._answers |= {SUPERVISOR: self._supervisor, PLATFORM: self._platform}
 
+    def say(self, orders: dict[str, Any]) -> dict[str, Any]:
+        return {"position": self.firmware.position.tolist(), "info": self.firmware.info} | self.heard
+
+    def step(self) -> None:
+        self.firmware.step()
+        self._send_logs()
+
     @property
-    def port(self) -> int:
-        return self._socket.getsockname()[1]
+    def _variables(self) -> list[tuple[str, int]]:
+        return [(name, kind) for name, kind in LOG_VARIABLES.items() if name not in self.without]
 
-    def run(self) -> None:
-        """Until stdin ends."""
-        next_s = time.monotonic()
-        while self._obey():
-            self._receive()
-            while next_s <= time.monotonic():
-                self.firmware.step()
-                next_s += DT_S
-                self._send_logs()
-            self._deliver()
-            time.sleep(max(0.0, next_s - time.monotonic()))
-
-    def _obey(self) -> bool:
-        """An order, such as {"loss": 0.3}; False at the end."""
-        if not select.select([sys.stdin], [], [], 0)[0]:
-            return True
-        if not (line := sys.stdin.readline()):
-            return False
-        for name, value in json.loads(line).items():
-            setattr(self if hasattr(self, name) else self.firmware, name, value)
-        state = {"position": self.firmware.position.tolist(), "info": self.firmware.info} | self.heard
-        print(json.dumps(state), flush=True)
-        return True
-
-    def _receive(self) -> None:
-        now_s = time.monotonic()
-        while True:
-            try:
-                packet, self._client = self._socket.recvfrom(64)
-            except (BlockingIOError, ConnectionError):
-                break
-            if random.random() >= self.loss:
-                self._late.append((now_s + self.delay_s, packet))
-        while self._late and self._late[0][0] <= now_s:
-            self._take(self._late.popleft()[1])
-
-    def _take(self, packet: bytes) -> None:
+    def take(self, packet: bytes) -> None:
         header, data = packet[0], packet[1:]
         port, channel = header >> 4, header & 3
         if header == 0xFF:
@@ -126,16 +84,7 @@ class CrazyflieDevice:
 
     def _send(self, port: int, channel: int, data: bytes) -> None:
         assert len(data) <= 30, "a packet of CRTP holds 30 bytes"
-        if random.random() >= self.loss:
-            due_s = time.monotonic() + self.jitter_s * random.random()
-            self._leaving.append((due_s, bytes([port << 4 | 3 << 2 | channel]) + data))
-
-    def _deliver(self) -> None:
-        """What is due; order is kept."""
-        while self._leaving and self._leaving[0][0] <= time.monotonic():
-            packet = self._leaving.popleft()[1]
-            if self._client is not None:
-                self._socket.sendto(packet, self._client)
+        self.write(bytes([port << 4 | 3 << 2 | channel]) + data)
 
     def _send_logs(self) -> None:
         now_s = self.firmware.now_s
@@ -208,12 +157,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--start", type=float, nargs=3, default=(0.0, 0.0, 0.02))
     parser.add_argument("--version", type=int, default=12)
-    parser.add_argument("--without", nargs="*", default=())
     arguments = parser.parse_args()
     firmware = Firmware(tuple(arguments.start))
-    device = CrazyflieDevice(arguments.port, firmware, arguments.version, tuple(arguments.without))
-    print(device.port, flush=True)
-    device.run()
+    CrazyflieDevice(arguments.port, firmware, arguments.version).run()
 
 
 if __name__ == "__main__":

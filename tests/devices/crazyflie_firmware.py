@@ -75,6 +75,12 @@ class Firmware:
         self._sinks_m_s = 0.0  # while the high-level commander lands it
         mujoco.mj_forward(self._model, self._data)
 
+    def reset(self) -> "Firmware":
+        """One that has just been put to its start, with the clock of this one."""
+        firmware = Firmware(self.start)
+        firmware.now_s = self.now_s
+        return firmware
+
     def set(self, setpoint: Setpoint) -> None:
         """What a client sends has priority: the high-level commander forgets what it did."""
         self.setpoint, self._sinks_m_s = setpoint, 0.0

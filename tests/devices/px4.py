@@ -4,19 +4,13 @@ Messages: https://mavlink.io/en/messages/common.html; what PX4 makes of them: it
 """
 
 import argparse
-import json
-import random
-import select
-import socket
 import struct
-import sys
-import time
-from collections import deque
 from typing import Any
 
 import numpy as np
 from pymavlink.dialects.v20 import common
 
+from devices.device import UdpDevice
 from devices.px4_firmware import DT_S, PARAMETERS, Firmware
 
 MAIN_MODE = {"MANUAL": 1, "ALTCTL": 2, "POSCTL": 3, "AUTO": 4, "ACRO": 5, "OFFBOARD": 6, "STABILIZED": 7}
@@ -27,25 +21,14 @@ RATES_HZ = {0: 1.0, 1: 1.0, 245: 1.0}  # that it sends without being asked
 FORCE = 21196.0
 
 
-class Px4Device:
-    """Serves one client at a time, in real time: the last that spoke, or one at a port of its own."""
+class Px4Device(UdpDevice):
+    """One vehicle of a MAVLink network."""
 
-    def __init__(self, port: int, firmware: Firmware, client: int = 0, system: int = 1, without: tuple[str, ...] = ()):
-        """`without`: parameters that this firmware does not have."""
-        self.firmware, self._without = firmware, without
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("127.0.0.1", port))
-        self._socket.setblocking(False)
-        self._client: tuple[str, int] | None = ("127.0.0.1", client) if client else None
-        self._mavlink = common.MAVLink(self, srcSystem=system, srcComponent=1)
+    def __init__(self, port: int, firmware: Firmware, client: int = 0):
+        super().__init__(firmware, DT_S, port, client)
+        self._mavlink = common.MAVLink(self, srcSystem=1, srcComponent=1)
         self._mavlink.robust_parsing = True
-        self._due: dict[int, tuple[float, float]] = {}  # message -> when next, every s
         self._boot()
-        self._arriving: deque[tuple[float, bytes]] = deque()
-        self._leaving: deque[tuple[float, bytes]] = deque()
-        self.loss = self.delay_s = self.jitter_s = 0.0
-        self.frame = common.MAV_FRAME_LOCAL_NED
-        self.heard = {"setpoints": 0, "longest_gap_s": 0.0, "largest_thrust": 0.0, "masks": []}
         self._transits_ms: list[float] = []
         self._last_s = 0.0
         self._handlers = {
@@ -56,75 +39,45 @@ class Px4Device:
             "SET_ATTITUDE_TARGET": self._take_setpoint,
         }
 
-    @property
-    def port(self) -> int:
-        return self._socket.getsockname()[1]
-
-    def run(self) -> None:
-        """Until stdin ends."""
-        next_s = time.monotonic()
-        while self._obey():
-            self._receive()
-            while next_s <= time.monotonic():
-                before_s = self.firmware.now_s
-                self.firmware.step()
-                if self.firmware.now_s < before_s:
-                    self._boot()
-                next_s += DT_S
-                self._send_what_is_due()
-            while self._leaving and self._leaving[0][0] <= time.monotonic():
-                packet = self._leaving.popleft()[1]
-                if self._client is not None:
-                    self._socket.sendto(packet, self._client)
-            time.sleep(max(0.0, next_s - time.monotonic()))
-
-    def write(self, packet: bytes) -> None:
-        """What the encoder has made leaves after `jitter_s` at most, in its order, or is lost."""
-        if random.random() >= self.loss:
-            due_s = time.monotonic() + self.delay_s + random.random() * self.jitter_s
-            self._leaving.append((max(due_s, self._leaving[-1][0] if self._leaving else 0.0), bytes(packet)))
+    def _clear(self) -> None:
+        super()._clear()
+        self.heard["masks"] = []
+        self.system, self.frame = 1, common.MAV_FRAME_LOCAL_NED
 
     def _boot(self) -> None:
-        self._due = {message: (self.firmware.now_s, 1.0 / hz) for message, hz in RATES_HZ.items()}
+        self._due = {message: (self.firmware.now_s, 1.0 / hz) for message, hz in RATES_HZ.items()}  # next, every s
 
-    def _obey(self) -> bool:
-        """An order, such as {"loss": 0.3}; False at the end."""
-        if not select.select([sys.stdin], [], [], 0)[0]:
-            return True
-        if not (line := sys.stdin.readline()):
-            return False
-        for name, value in json.loads(line).items():
-            if name == "parameters":
-                self.firmware.parameters |= value
-            elif name == "mode":
-                self.firmware.ask_mode(value)
-            elif name == "reboot":
-                self.firmware.reboot = value
-                self._boot()
-            else:
-                setattr(self if hasattr(self, name) else self.firmware, name, value)
+    def set(self, name: str, value: Any) -> None:
+        if name == "parameters":
+            self.firmware.parameters |= value
+        elif name == "mode":
+            self.firmware.ask_mode(value)
+        elif name == "heartbeat_hz":
+            self._due[0] = self.firmware.now_s, 1.0 / value
+        elif name == "reboot":
+            self.firmware.boot()
+            self._boot()
+        else:
+            super().set(name, value)
+
+    def say(self, orders: dict[str, Any]) -> dict[str, Any]:
         firmware = self.firmware
         state = {"position": firmware.position.tolist(), "mode": firmware.mode, "armed": firmware.is_armed}
         state |= {"landed": firmware.is_landed, "up": firmware.up, "failsafe": firmware.in_failsafe}
         state |= {"failed_after_s": firmware.failed_after_s}
         transits = sorted(self._transits_ms) or [float("nan")]
         state |= {"transit_ms": [transits[len(transits) // 2], transits[int(0.99 * len(transits))]]}
-        print(json.dumps(state | self.heard), flush=True)
-        return True
+        return state | self.heard
 
-    def _receive(self) -> None:
-        now_s = time.monotonic()
-        while True:
-            try:
-                packet, self._client = self._socket.recvfrom(2048)
-            except (BlockingIOError, ConnectionError):
-                break
-            if random.random() >= self.loss:
-                self._arriving.append((now_s + self.delay_s, packet))
-        while self._arriving and self._arriving[0][0] <= now_s:
-            for message in self._mavlink.parse_buffer(self._arriving.popleft()[1]) or ():
-                if (handler := self._handlers.get(message.get_type())) is not None:
-                    handler(message)
+    def step(self) -> None:
+        self.firmware.step()
+        self._mavlink.srcSystem = self.system
+        self._send_what_is_due()
+
+    def take(self, packet: bytes) -> None:
+        for message in self._mavlink.parse_buffer(packet) or ():
+            if (handler := self._handlers.get(message.get_type())) is not None:
+                handler(message)
 
     def _send_what_is_due(self) -> None:
         now_s = self.firmware.now_s
@@ -195,7 +148,7 @@ class Px4Device:
 
     def _tell_parameter(self, m: Any) -> None:
         name = m.param_id if m.param_index < 0 else list(PARAMETERS)[m.param_index]
-        if name in self.firmware.parameters and name not in self._without:
+        if name in self.firmware.parameters and name not in self.without:
             value = self.firmware.parameters[name]
             is_whole = isinstance(PARAMETERS[name], int)
             sent = struct.unpack("<f", struct.pack("<i", int(value)))[0] if is_whole else value
@@ -228,15 +181,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--client", type=int, default=0)
-    parser.add_argument("--system", type=int, default=1)
     parser.add_argument("--start", type=float, nargs=3, default=(0.0, 0.0, 0.2289))
-    parser.add_argument("--without", nargs="*", default=())
-    parser.add_argument("--parameters", type=json.loads, default={})
     arguments = parser.parse_args()
-    firmware = Firmware(tuple(arguments.start), parameters=dict(PARAMETERS) | arguments.parameters)
-    device = Px4Device(arguments.port, firmware, arguments.client, arguments.system, tuple(arguments.without))
-    print(device.port, flush=True)
-    device.run()
+    Px4Device(arguments.port, Firmware(tuple(arguments.start)), arguments.client).run()
 
 
 if __name__ == "__main__":

@@ -71,7 +71,6 @@ class Firmware:
     charge: float = 0.9
     refuses_arming: str = ""
     sigma_m: float = 0.02
-    mode: str = "AUTO.LOITER"
     parameters: dict[str, float] = field(default_factory=lambda: dict(PARAMETERS))
 
     def __post_init__(self) -> None:
@@ -85,9 +84,11 @@ class Firmware:
         self._data.qpos[:3] = self.start
         mujoco.mj_forward(self._model, self._data)
         self.says: list[tuple[int, str]] = []  # severity and text, until somebody takes them
-        self._boot()
+        self.boot()
 
-    def _boot(self) -> None:
+    def boot(self) -> None:
+        """Where it is, disarmed, with its clock at 0."""
+        self.mode = "AUTO.LOITER"
         self.now_s, self.is_armed, self.in_failsafe = 0.0, False, False
         self.rates, self.thrust, self.setpoint_s = np.zeros(3), 0.0, -10.0
         self._rotors_n = np.zeros(4)
@@ -97,14 +98,11 @@ class Firmware:
         self._has_flown, self._low_s, self._hold = False, 0.0, self.position
         self.failed_after_s = 0.0
 
-    @property
-    def reboot(self) -> bool:
-        return False
-
-    @reboot.setter
-    def reboot(self, value: bool) -> None:
-        self._boot()
-        self.mode = "AUTO.LOITER"
+    def reset(self) -> "Firmware":
+        """One that has just been put to its start, with the clock of this one."""
+        firmware = Firmware(self.start)
+        firmware.now_s = self.now_s
+        return firmware
 
     def set(self, rates: np.ndarray, thrust: float) -> None:
         """SET_ATTITUDE_TARGET: proof of life in any mode, obeyed in OFFBOARD only."""

@@ -4,14 +4,12 @@ Messages: unitree_sdk2_python, unitree_sdk2py/idl/unitree_hg (commit 2d74535), d
 """
 
 import argparse
-import json
 import math
 import random
-import select
 import struct
-import sys
 import time
 from collections import deque
+from typing import Any
 
 from cyclonedds._clayer import ddspy_take, ddspy_write
 from cyclonedds.core import Policy, Qos
@@ -22,6 +20,7 @@ from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
+from devices.device import Device
 from devices.unitree_g1_body import DT_S, Body
 
 MOTORS, PR = 35, 0
@@ -81,11 +80,12 @@ def types() -> tuple:
     return low_cmd, low_state, bms
 
 
-class G1Device:
+class G1Device(Device):
     """Serves one client, in real time."""
 
     def __init__(self, domain: int, body: Body, mode_machine: int):
-        self.body, self.mode_machine, self.mode_pr = body, mode_machine, PR
+        super().__init__(body)
+        self.mode_machine, self.mode_pr, self.logs = mode_machine, PR, False
         low_cmd, low_state, bms = types()
         self._domain = Domain(domain, NETWORK)
         participant = DomainParticipant(domain)
@@ -108,10 +108,10 @@ class G1Device:
     def run(self) -> None:
         """Until stdin ends."""
         next_s = time.monotonic()
-        while self._obey():
+        while self.obey():
             self._receive()
             while next_s <= time.monotonic():
-                self.body.step()
+                self.firmware.step()
                 next_s += DT_S
                 self._tick += 1
             self._say()
@@ -126,19 +126,10 @@ class G1Device:
     def takeover(self, on: bool) -> None:
         self._service = DataWriter(self._participant, self._topic) if on else None
 
-    def _obey(self) -> bool:
-        """An order, such as {"loss": 0.3}; False at the end."""
-        if not select.select([sys.stdin], [], [], 0)[0]:
-            return True
-        if not (line := sys.stdin.readline()):
-            return False
-        orders = json.loads(line)
-        logs = {"log": list(self._log), "sent": list(self._sent)} if orders.pop("logs", False) else {}
-        for name, value in orders.items():
-            setattr(self if hasattr(self, name) else self.body, name, value)
-        said = {**self.body.report(), **self.heard, "silent_s": time.monotonic() - self._last_s, **logs}
-        print(json.dumps(said), flush=True)
-        return True
+    def say(self, orders: dict[str, Any]) -> dict[str, Any]:
+        """{"logs": true}: also when commands came and states went."""
+        logs = {"log": list(self._log), "sent": list(self._sent)} if orders.get("logs") else {}
+        return {**self.firmware.report(), **self.heard, "silent_s": time.monotonic() - self._last_s, **logs}
 
     def _receive(self) -> None:
         now_s = time.monotonic()
@@ -163,7 +154,7 @@ class G1Device:
             self.heard["longest_gap_s"] = 0.0
         self._last_s = now_s
         self._log.append((now_s, motors[28][1], motors[28][4]))
-        self.body.command(motors)
+        self.firmware.command(motors)
 
     def _say(self) -> None:
         now_s = time.monotonic()
@@ -178,7 +169,7 @@ class G1Device:
             ddspy_write(self._battery._ref, b"\0\1\0\0" + bms)
 
     def _state(self) -> bytes:
-        quat, gyro, q, dq, tau = self.body.measured()
+        quat, gyro, q, dq, tau = self.firmware.measured()
         motors: list[float] = []
         for index in range(MOTORS):
             error = self.errors.get(str(index), 0)

@@ -1,0 +1,107 @@
+"""What every driver of a drone does, through the maker's own protocol, against an emulated device on a UDP port."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from drones import SPECS, arm, bench, connected, fly, rest, wait_until
+from emulated import Emulated
+from patience import patience
+
+from hardware.drivers import Driver
+from hardware.spec import RobotSpec
+from hardware.types import ActuatorCommand
+
+pytestmark = pytest.mark.slow
+VOLTS, RESTS_M = {"crazyflie": 4.08, "px4": 16.52}, {"crazyflie": 0.03, "px4": 0.24}
+OFF = {"crazyflie": lambda said: not said["info"] & 0b10, "px4": lambda said: not said["armed"]}
+ON_GROUND = {"crazyflie": lambda said: not said["info"] & 1 << 4, "px4": lambda said: said["landed"]}
+
+
+@dataclass(frozen=True)
+class Drone:
+    """A driver's name, its robot, a device and a driver of it, and a driver of another device, which is gone."""
+
+    name: str
+    spec: RobotSpec
+    device: Emulated
+    driver: Driver
+    left: Driver
+
+
+@pytest.fixture(scope="module", params=[("crazyflie", "cflib"), ("px4", "pymavlink")], ids=lambda param: param[0])
+def pair(request):
+    name, package = request.param
+    pytest.importorskip(package)
+    gone = Emulated(name)
+    with bench(name) as (device, driver), gone:
+        left = connected(name, gone.port)
+        gone.kill()
+        yield Drone(name, SPECS[name], device, driver, left)
+        left.stop()
+
+
+@pytest.fixture
+def drone(pair):
+    rest(pair.device, pair.driver)
+    return pair
+
+
+def test_on_the_ground_it_idles_without_winding_up(drone):
+    """Held crooked, a rate controller that runs would drive two rotors to their limit."""
+    idle_n = drone.spec.command_low[0]
+    arm(drone.driver)
+    end = time.monotonic() + 0.6
+    while time.monotonic() < end:
+        sent = drone.driver.write(ActuatorCommand(np.array([idle_n, 3.0, 3.0, 0.0], np.float32)))
+        time.sleep(0.02)
+    said = drone.device.order()
+    assert said["setpoints"] > 5 and said["largest_thrust"] == 0 and ON_GROUND[drone.name](said), "it flew"
+    assert sent.target[0] == pytest.approx(idle_n)
+    drone.driver.disarm()
+    wait_until(lambda: OFF[drone.name](drone.device.order()), "it was not disarmed on the ground")
+
+
+def test_it_is_armed_flown_to_a_point_turned_and_landed(drone):
+    """The last one that it is flown in: its driver is stopped."""
+    name, driver, device, goal = drone.name, drone.driver, drone.device, np.array([0.3, -0.2, 0.5])
+
+    def is_there() -> bool:
+        return np.abs(device.order()["position"] - goal).max() < 0.04
+
+    try:
+        assert driver.read_battery().charge == pytest.approx(0.9)
+        assert driver.read_battery().voltage_v == pytest.approx(VOLTS[name], abs=0.01)
+        assert not driver.read_status().armed and not driver.read_status().fault
+        arm(driver)
+        ages = fly(driver, drone.spec, goal, patience(5.0), is_there)
+        ages += fly(driver, drone.spec, goal, 0.5)
+        np.testing.assert_allclose(device.order()["position"], goal, atol=0.1)
+        np.testing.assert_allclose(driver.read().base_pos, goal, atol=0.1)
+        assert driver.read_status().armed and min(ages) < 0.02  # on a busy machine the others are older
+        fly(driver, drone.spec, goal, 0.7, yaw_rate=0.8)
+        w, _, _, z = driver.read().base_quat
+        assert 0.2 < 2.0 * np.arctan2(z, w) < 0.8, "it turns to its left"
+    finally:
+        driver.stop()
+    landed = device.order()
+    assert landed["position"][2] < RESTS_M[name] and OFF[name](landed), "stop lands it and disarms it"
+    if name == "px4":
+        assert landed["mode"] == "AUTO.LAND" and landed["masks"] == [128]
+
+
+def test_a_link_that_is_gone_is_said_and_its_last_state_grows_old(pair):
+    pair.left.write(ActuatorCommand(np.array([pair.spec.flight.hover_thrust_n, 0.0, 0.0, 0.0], np.float32)))
+    wait_until(lambda: pair.left.read_status().fault, "no fault was reported", 4.0)
+    assert pair.left.read_status().fault.startswith("link lost: ")
+    wait_until(lambda: pair.left.read().age > 0.3, "its last state is young")
+
+
+def test_late_packets_are_as_old_as_they_are(pair):
+    driver = connected(pair.name, pair.device.port)
+    pair.device.order(jitter_s=0.05)
+    time.sleep(0.3)
+    ages = [(time.sleep(0.005), float(driver.read().age))[1] for _ in range(100)]
+    assert 0.02 < np.median(ages) < patience(0.1)
+    driver.stop()
