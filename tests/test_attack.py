@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from test_cli_input import assert_one_line_error, here
+from command import assert_one_line_error, here
 
 from deploy.shield import Mode, ShieldReport, make_shield_params
 from hardware import ActuatorCommand, load_robot

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from command import assert_one_line_error, here, phalanx
 from rich.console import Console
-from test_cli import assert_one_line_error, here, phalanx
 
 from deploy.bundle import load_bundle
 from phalanx import console, demo

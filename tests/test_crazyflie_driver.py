@@ -3,15 +3,13 @@
 import pytest
 
 pytest.importorskip("cflib")
-from drones import SPECS, arm, bench, connected, fly, rest, wait_until
+from drones import SPECS, arm, bench, connected, rest, wait_until
 from emulated import Emulated
-from patience import patience
 
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
 
 SPEC = SPECS["crazyflie"]
-ABOVE = (0.0, 0.0, 0.4)  # m
 
 
 @pytest.fixture(scope="module")
@@ -25,20 +23,6 @@ def vehicle(shared):
     """A device and its driver, both at rest."""
     rest(*shared)
     return shared
-
-
-@pytest.mark.slow
-def test_a_driver_that_begins_in_flight_does_not_stop_its_motors(vehicle):
-    """Its shield, which begins again too, says that it is disarmed."""
-    device, driver = vehicle
-    arm(driver)
-    fly(driver, SPEC, ABOVE, patience(3.0), lambda: device.order()["position"][2] > 0.3)
-    driver._asked_s = None  # as of a driver that has armed nothing
-    driver.disarm()
-    fly(driver, SPEC, ABOVE, 0.4)
-    said = device.order()
-    assert said["info"] & 0b10 and said["position"][2] > 0.2
-    driver._asked_s = 0.0
 
 
 @pytest.mark.slow

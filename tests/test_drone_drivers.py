@@ -15,7 +15,7 @@ from hardware.types import ActuatorCommand
 
 pytestmark = pytest.mark.slow
 VOLTS, RESTS_M = {"crazyflie": 4.08, "px4": 16.52}, {"crazyflie": 0.03, "px4": 0.24}
-OFF = {"crazyflie": lambda said: not said["info"] & 0b10, "px4": lambda said: not said["armed"]}
+OFF = {"crazyflie": lambda said: not said["info"] & 0b11000010, "px4": lambda said: not said["armed"]}
 ON_GROUND = {"crazyflie": lambda said: not said["info"] & 1 << 4, "px4": lambda said: said["landed"]}
 
 
@@ -83,10 +83,14 @@ def test_it_is_armed_flown_to_a_point_turned_and_landed(drone):
         fly(driver, drone.spec, goal, 0.7, yaw_rate=0.8)
         w, _, _, z = driver.read().base_quat
         assert 0.2 < 2.0 * np.arctan2(z, w) < 0.8, "it turns to its left"
+        driver._asked_s = None  # as of one that has armed nothing: it begins in flight, and its shield is DISARMED
+        driver.disarm()
+        fly(driver, drone.spec, goal, 0.5)
+        assert not OFF[name](device.order()) and device.order()["position"][2] > 0.4, "it stopped the motors in flight"
     finally:
         driver.stop()
     landed = device.order()
-    assert landed["position"][2] < RESTS_M[name] and OFF[name](landed), "stop lands it and disarms it"
+    assert landed["position"][2] < RESTS_M[name] and OFF[name](landed), "stop lands it and disarms it: it may fly again"
     if name == "px4":
         assert landed["mode"] == "AUTO.LAND" and landed["masks"] == [128]
 

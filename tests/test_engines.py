@@ -5,9 +5,9 @@ from functools import cache
 
 import pytest
 import torch
+from command import here
 from one_group import make_env
 from small_run import train_cfg
-from test_cli import here
 
 from deploy.bundle import load_bundle
 from policies.checkpoint import global_rng_state, load_checkpoint

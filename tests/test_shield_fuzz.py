@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from test_cli_input import here
+from command import here
 
 from deploy.shield import Context, Mode, Shield, make_shield_params
 from deploy.shield import supervisor as supervisor_module

@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("onnx")
 from bundle_fixture import make_contract, random_inputs, robot_view, save_policy
+from command import here
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pd_bundle import save_pd_bundle
-from test_cli import here
 
 from deploy.bundle import BundleError, load_bundle
 from deploy.bundle.fingerprint import add_fingerprint

@@ -1,0 +1,104 @@
+"""Who has a drone whose measurements or policy fail it: before its start, on its way up, when it has to come down."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from operated import Operated
+from shield_flight import HOVER
+
+from deploy.shield.authority import State
+
+
+@pytest.mark.parametrize("lift_s", [0.02, 0.3, 0.6])
+@pytest.mark.parametrize("trouble", ["late", "no", "paused"])
+def test_a_short_trouble_in_a_take_off_is_held_and_the_take_off_goes_on_to_its_height(lift_s, trouble):
+    drone = Operated().starting(lift_s)
+    before = drone.height
+    drone.trouble(trouble, 0.2)
+    held = drone.height
+    assert drone.authority.state is State.STARTING
+    handed_over_m = 0.0
+    for _ in range(300):
+        drone.step(request="hover")
+        if drone.authority.state is State.POLICY:
+            handed_over_m = drone.height
+            break
+    assert held < before + 0.15, "it does not climb blind"
+    assert handed_over_m > 0.7 and len(drone.changes) == 3
+
+
+@pytest.mark.parametrize("lift_s", [0.02, 0.3, 1.2])
+@pytest.mark.parametrize("trouble", ["late", "no"])
+def test_a_trouble_that_lasts_ends_a_take_off_within_half_a_second_of_hold_and_so_do_short_ones_that_come_again(
+    lift_s, trouble
+):
+    drone = Operated().starting(lift_s)
+    drone.trouble(trouble, 0.7)
+    assert drone.authority.state in (State.LANDING, State.FAULT)
+    again = Operated().starting(lift_s)
+    for _ in range(6):
+        again.trouble(trouble, 0.2)
+        again.fly(0.24, request="hover")
+    assert again.authority.state in (State.LANDING, State.FAULT)
+    for fallen in drone, again:
+        fallen.fly(10.0, request="hover")
+        assert fallen.authority.state is State.FAULT and fallen.height < 0.05
+        assert "state" in fallen.authority.reason
+
+
+def test_a_robot_whose_state_is_missing_for_a_moment_is_not_landed_before_its_start():
+    drone = Operated(pos=(0.0, 0.0, 1.0))
+    drone.fly(0.02)
+    drone.ask("arm")
+    drone.fly(0.5)
+    drone.fly(0.2, state=None)
+    drone.fly(0.5)
+    assert drone.authority.state is State.ARMED and abs(drone.height - 1.0) < 0.3
+
+
+def test_without_an_estimate_nothing_is_armed_and_a_policy_that_stays_silent_is_not_waited_for_for_ever():
+    drone = Operated()
+    drone.fly(0.2, state=None)
+    assert "no state" in drone.ask("arm")
+    assert drone.authority.state is State.DISARMED
+    drone.fly(0.2)
+    assert "battery empty" in drone.authority.arm(["battery empty"])
+    assert not drone.ask("arm") and not drone.ask("start")
+    drone.fly(14.0)
+    assert drone.authority.state is State.STARTING and drone.height > 0.6
+    drone.fly(9.0)
+    assert drone.authority.state is State.FAULT and "15 s" in drone.authority.reason and drone.height < 0.05
+
+
+def test_a_policy_that_says_why_it_requests_nothing_is_quoted():
+    drone = Operated()
+    drone.fly(0.2)
+    assert not drone.ask("arm") and not drone.ask("start")
+    drone.authority.policy_waits = "no current message of objects: box"
+    drone.fly(25.0)
+    assert drone.authority.state is State.FAULT
+    assert drone.authority.reason == "not started within 15 s: no current message of objects: box"
+
+
+@pytest.mark.parametrize("trouble", ["late", "no"])
+@pytest.mark.parametrize("what", ["land", "device", "start"])
+def test_a_drone_that_stands_and_is_not_measured_any_more_stays_on_the_ground_when_it_has_to_come_down(what, trouble):
+    drone = Operated()
+    drone.fly(0.1)
+    assert not drone.ask("arm")
+    drone.fly(0.2)
+    last, highest = drone.state(), 0.0
+    asked = {"land": lambda: drone.ask("land"), "start": lambda: drone.ask("start")}
+    asked["device"] = lambda: drone.authority.come_down(drone.now_s, "link lost")
+    for cycle in range(1, 1000):
+        if cycle == 50:
+            why = asked[what]()
+        late = replace(last, age=np.array(0.02 * cycle))
+        drone.step(request=HOVER, state=late if trouble == "late" else None)
+        highest = max(highest, drone.height)
+    assert highest < 0.05, "it leapt"
+    if what == "start":
+        assert "state" in why and drone.authority.state is State.ARMED
+    else:
+        assert drone.authority.state in (State.DISARMED, State.FAULT)
