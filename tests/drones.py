@@ -54,9 +54,16 @@ def wait_until(happens: Callable[[], object], failure: str | Callable[[], object
 
 
 def arm(driver: Driver) -> None:
-    """Until it is armed, and over what a busy machine's first packets look like."""
-    driver.arm()
-    wait_until(lambda: driver.read_status() == DeviceStatus(True, ""), driver.read_status, 6.0)
+    """Until it is armed; again where a busy machine was too late for its device."""
+    for again in (True, True, False):
+        driver.arm()
+        try:
+            wait_until(lambda: driver.read_status() == DeviceStatus(True, ""), driver.read_status)
+            return
+        except AssertionError:
+            if not again:
+                raise
+            driver.disarm()
 
 
 def fly(driver: Driver, spec: RobotSpec, goal, seconds=5.0, until=lambda: False, yaw_rate=0.0) -> list[float]:

@@ -92,7 +92,7 @@ def test_it_is_armed_flown_to_a_point_turned_and_landed(drone):
     landed = device.order()
     assert landed["position"][2] < RESTS_M[name] and OFF[name](landed), "stop lands it and disarms it: it may fly again"
     if name == "px4":
-        assert landed["mode"] == "AUTO.LAND" and landed["masks"] == [128]
+        assert landed["mode"] == "AUTO.LAND" and not landed["failsafe"] and landed["masks"] == [128]
 
 
 def test_a_link_that_is_gone_is_said_and_its_last_state_grows_old(pair):
