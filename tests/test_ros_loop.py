@@ -21,6 +21,8 @@ from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.lifecycle.series import SeriesWriter, read_series
 from ros_nodes.lifecycle.turns import Cycles, Turns, Wait
 from ros_nodes.messages import qos
+from ros_nodes.mission.placement import place_team
+from ros_nodes.nodes.policy_node import control_phase
 
 RUNNING = threading.Event()
 
@@ -123,6 +125,16 @@ def counting(counts: list[int], clock: RobotClock, fails_at: int = -1) -> Cycles
         counts.append(threading.get_ident())
         if len(counts) == fails_at:
             raise RuntimeError("propeller missing")
+
+
+@pytest.mark.parametrize("robots", (1, 4, 8, 12))
+def test_robots_whose_shields_share_a_process_are_controlled_at_one_moment(robots):
+    team = [f"cf{number}" for number in range(1, robots + 1)]
+    phases = {name: control_phase(name, [peer for peer in reversed(team) if peer != name]) for name in team}
+    for process, nodes in place_team(team).items():
+        here = {phases[node.partition("/")[0]] for node in nodes}
+        assert len(here) == 1 or "policy" in process, f"{process}: {phases}"
+    assert set(phases.values()) == ({0, 1} if robots > 4 else {0}), "a core is not filled by many robots at once"
 
 
 def test_loops_that_take_turns_keep_their_deadlines_and_fail_alone(context):

@@ -1,5 +1,7 @@
 import itertools
 import time
+import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from deploy.runtime.peers import nearest_peers
 from hardware import Peers, load_robot
 from policies.export.save import save_bundle
 
+ZOO = Path(__file__).resolve().parents[1] / "zoo"
 NO_PEERS = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool))
 
 
@@ -175,6 +178,17 @@ def test_two_runtimes_of_one_file_do_not_share_anything(trained):
     two.reset()
     np.testing.assert_array_equal(two.step(*robot_view(inputs, 0)).requested.target, first)
     np.testing.assert_array_equal(two.step(*robot_view(inputs, 0)).requested.target, second)
+
+
+def test_robots_that_fly_the_same_file_share_its_weights(trained, tmp_path):
+    """Whatever the file is called: what differs is not shared, and what nobody flies is forgotten."""
+    copy = tmp_path / "copy.onnx"
+    copy.write_bytes(trained[0].read_bytes())
+    one, two, other = load_bundle(trained[0]), load_bundle(copy), load_bundle(ZOO / "hover.onnx")
+    assert one.session is two.session and one.session is not other.session
+    flown = weakref.ref(other.session)
+    del other
+    assert flown() is None
 
 
 def test_a_control_period_is_short(runtime):

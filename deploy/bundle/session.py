@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Mapping
+from hashlib import sha256
+from weakref import WeakValueDictionary
 
 import onnxruntime as ort
 from numpy.typing import NDArray
@@ -9,10 +11,22 @@ from numpy.typing import NDArray
 # protobuf: in TensorProto, field 13 (external_data) is an entry with a key (field 1) "location": the name of a file.
 _IN_ANOTHER_FILE = re.compile(rb"\x6a.{1,2}\x0a\x08location\x12", re.DOTALL)
 _FATAL = 4  # the caller reports errors; onnxruntime's own log lines would come on top
+_OPEN: WeakValueDictionary[bytes, ort.InferenceSession] = WeakValueDictionary()  # by the SHA-256 of their files
 
 
 def open_session(model: bytes) -> ort.InferenceSession:
-    """A session on one CPU thread. Raises ValueError when `model` is not a sound ONNX file, or not all of one."""
+    """A session on one CPU thread. Raises ValueError when `model` is not a sound ONNX file, or not all of one.
+
+    The same bytes have one session in a process, which any thread may run: weights that another robot's step has just
+    used are in the processor's caches. What a robot remembers is not in the session, see `contract.memory`.
+    """
+    key = sha256(model).digest()
+    if (session := _OPEN.get(key)) is None:
+        session = _OPEN[key] = _open(model)
+    return session
+
+
+def _open(model: bytes) -> ort.InferenceSession:
     if _IN_ANOTHER_FILE.search(model):
         raise ValueError("keeps weights in another file, which its fingerprint does not cover: export it in one piece")
     options = ort.SessionOptions()

@@ -1,6 +1,6 @@
 """One robot's policy: measurements and peers in, requested actuator commands out, on absolute deadlines."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -34,7 +34,7 @@ from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
 SERIES_CAPACITY = 200_000
 PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
-PAIR = 2  # robots in turns: what there is to do at one moment must not fill two cores for long
+TOGETHER = 4  # robots at most: what there is to do at one moment must not fill two cores for long
 PATIENCE_NS = 100_000_000  # between two looks for the first measurement
 GRACE = 0.4  # of a period: a cycle waits so long for its own measurement, rather than use an older one
 SAY_NS = 500_000_000  # between two reasons why it requests nothing
@@ -130,13 +130,15 @@ class PolicyNode(TurnNode):
             self._wait_for("")
             return
         until_ns, before_ns = now_ns + round(GRACE * 1e9 * self._period_s), due_ns - self._sensor_ns // 2
-        while self._state.stamp_ns < before_ns and (yield Wait(self._state.mailboxes, until_ns)):
-            self._state.update(self.clock.now_ns())
-        self._request(command)
+        arrived = True
+        while arrived and self._state.stamp_ns < before_ns:
+            arrived = yield Wait(self._state.mailboxes, until_ns)
+            now_ns = self.clock.now_ns()
+            self._state.update(now_ns)
+        self._request(command, now_ns)
 
-    def _request(self, command: Command) -> None:
-        now_ns = self.clock.now_ns()
-        self._state.update(now_ns)
+    def _request(self, command: Command, now_ns: int) -> None:
+        """Answer the measurement that was taken at `now_ns`."""
         if not -self._period_s <= self._state.state.age <= self._max_age_s:
             return  # no current state: the shield handles silence
         peers, objects = self._peers.update(now_ns), self._objects.update(now_ns)
@@ -218,11 +220,21 @@ class PolicyNode(TurnNode):
                 if len(lags_ns) == 1:  # it hears its robot, which may be armed while the rest is learnt
                     self._tell()
         stamp_ns, period_ns = self._state.stamp_ns, round(self._period_s * 1e9)
-        # Robots that are measured at the same moments use the same ones of them: one after the other, see `Turns`.
-        place = sorted([self.robot_name, *self._peer_names]).index(self.robot_name) // PAIR
-        phase_ns = place * self._sensor_ns % period_ns
+        phase_ns = (
+            control_phase(self.robot_name, self._peer_names) * period_ns // self._sensor_ns // 2 * self._sensor_ns
+        )
         stamp_ns -= (stamp_ns - phase_ns) % period_ns // self._sensor_ns * self._sensor_ns
         return stamp_ns + min(lags_ns), stamp_ns
+
+
+def control_phase(robot: str, peers: Sequence[str]) -> int:
+    """In which half of a period a robot is controlled, 0 or 1; see `Turns` for what robots save at the same moment.
+
+    Where there are more than `TOGETHER`, those are whose shields share a process: every second one, where the team file
+    says nothing else.
+    """
+    team = sorted([robot, *peers], key=lambda name: (len(name), name))  # robot10 comes after robot9
+    return team.index(robot) % 2 if len(team) > TOGETHER else 0
 
 
 def main() -> int:
