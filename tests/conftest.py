@@ -91,7 +91,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Who runs the tests of ROS or of devices alone need not import the others: a robot's computer has no trainer."""
-    wanted = re.findall(r"(?<!not )\b(?:ros|real_time)\b", config.option.markexpr)
+    wanted = re.findall(r"(?<!not )\b(?:ros|real_time|alone)\b", config.option.markexpr)
     if not wanted or collection_path.suffix != ".py":
         return None
     text = collection_path.read_text("utf-8")

@@ -9,6 +9,8 @@ from emulated import Emulated
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
 
+pytestmark = pytest.mark.real_time
+
 SPEC = SPECS["crazyflie"]
 
 

@@ -13,7 +13,7 @@ from hardware.drivers import Driver
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 VOLTS, RESTS_M = {"crazyflie": 4.08, "px4": 16.52}, {"crazyflie": 0.03, "px4": 0.24}
 OFF = {"crazyflie": lambda said: not said["info"] & 0b11000010, "px4": lambda said: not said["armed"]}
 ON_GROUND = {"crazyflie": lambda said: not said["info"] & 1 << 4, "px4": lambda said: said["landed"]}

@@ -15,6 +15,8 @@ from patience import patience
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
 
+pytestmark = pytest.mark.real_time
+
 SPEC = SPECS["px4"]
 ABOVE = (0.0, 0.0, 0.8)  # m
 

@@ -12,6 +12,8 @@ pytest.importorskip("mavsdk")
 from emulated import Emulated
 from patience import patience
 
+pytestmark = pytest.mark.real_time
+
 CLIENT = Path(__file__).with_name("mavsdk_client.py")
 CLIMB = 0.78  # thrust, a little more than it hovers at
 

@@ -20,6 +20,8 @@ from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
 from hardware.types import ActuatorCommand
 
+pytestmark = pytest.mark.real_time
+
 G1 = load_robot("g1")
 HOME = np.array([joint.home for joint in G1.joints], np.float32)
 DOMAINS = (20 + (7 * os.getpid() + number) % 200 for number in count())  # apart from those of other tests at work
