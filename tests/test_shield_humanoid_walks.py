@@ -29,9 +29,10 @@ class Walk:
 
     def run(self, seconds: float, silent: bool = False) -> set[Mode]:
         """The modes in that time; a `silent` policy works on, and is not heard."""
-        modes = set()
-        for _ in range(round(seconds / self.stand.dt_s)):
-            asked = self.policy.step(self.stand.state(), NO_PEERS, self.command).requested.target
+        modes, every = set(), round(POLICY.contract.control_dt_s / self.stand.dt_s)
+        for period in range(round(seconds / self.stand.dt_s)):
+            if period % every == 0:
+                asked = self.policy.step(self.stand.state(), NO_PEERS, self.command).requested.target
             modes.add(self.stand.step(request=None if silent else asked)[1].mode)
         return modes
 
@@ -40,9 +41,9 @@ WALKS = Path(__file__).parents[1] / "zoo/velocity.onnx"
 POLICY = PolicyRuntime.load(WALKS)
 
 
-@pytest.mark.parametrize("m_s", [0.0, 0.3, 0.6, 1.0])
-def test_when_its_policy_dies_as_it_walks_it_slows_down_and_stands(m_s):
-    walk = Walk(m_s)
+@pytest.mark.parametrize(("m_s", "hz"), [(0.0, 50.0), (0.3, 50.0), (0.6, 50.0), (1.0, 50.0), (0.6, 200.0)])
+def test_when_its_policy_dies_as_it_walks_it_slows_down_and_stands(m_s, hz):
+    walk = Walk(m_s, control_hz=hz)
     walk.run(1.7 + 0.2 * m_s)
     before = walk.stand.data.qvel[0]
     assert before > 0.7 * m_s - 0.1
@@ -83,6 +84,9 @@ def test_a_damaged_fallback_policy_and_one_for_another_robot_are_refused(tmp_pat
     h1 = load_robot("h1")
     with pytest.raises(BundleError, match="is for robot 'g1', this robot has 'h1'"):
         Shield(make_shield_params(h1), replace(h1, fallback_policy=spec.fallback_policy))
+    slow = replace(spec, control_hz=25.0)
+    with pytest.raises(BundleError, match="is for a control rate of 50 Hz, this robot runs at 25 Hz"):
+        Shield(make_shield_params(slow), slow)
 
 
 def walkers_at_walls(speed: float, steps: int, ahead_m: tuple[float, float]) -> Walkers:

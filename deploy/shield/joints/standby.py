@@ -1,5 +1,6 @@
 """A fallback that is a policy: it runs beside the one that has the robot, ready to take over within one period."""
 
+from dataclasses import replace
 from functools import lru_cache
 from math import atan2, cos, exp, hypot, sin
 from pathlib import Path
@@ -35,11 +36,12 @@ class Standby:
     """A policy for walking at a commanded velocity, run in several phases of its gait at once, and standing.
 
     While another policy has the robot, the row whose targets are nearest to that one's is the one that takes over: it
-    goes on in the same phase, slows down and stands. A policy without phase or command is run in one row.
+    goes on in the same phase, slows down and stands. A policy without phase or command is run in one row. It runs at
+    its own rate, also beside one that is faster.
     """
 
-    def __init__(self, bundle: Bundle, dt_s: float):
-        contract = bundle.contract
+    def __init__(self, bundle: Bundle):
+        contract, dt_s = bundle.contract, bundle.contract.control_dt_s
         names = {memory.input for memory in contract.memory}
         self._turns = PHASE in names and bool(contract.commands)
         rows = 1
@@ -58,11 +60,15 @@ class Standby:
 
     @classmethod
     def load(cls, spec: RobotSpec) -> "Standby":
-        """The fallback policy of a robot that has one; BundleError for a file that is damaged or not for it."""
+        """The fallback policy of a robot that has one; BundleError for a file that is damaged or not for it.
+
+        The robot may be controlled faster than the policy runs, and not slower.
+        """
         assert spec.fallback_policy is not None
         bundle = _read(spec.fallback_policy)
-        check_robot(bundle.contract, spec, str(spec.fallback_policy))
-        return cls(bundle, 1.0 / spec.control_hz)
+        slowest = replace(spec, control_hz=min(spec.control_hz, 1.0 / bundle.contract.control_dt_s))
+        check_robot(bundle.contract, slowest, str(spec.fallback_policy))
+        return cls(bundle)
 
     def reset(self) -> None:
         """Forget the past."""
@@ -71,7 +77,7 @@ class Standby:
         self._velocity = [0.0, 0.0, 0.0]  # m/s, m/s, rad/s, in the heading frame
         self._since_s = 0.0
         self._difference = np.zeros(len(self._targets))  # rad^2, to the targets of the policy that has the robot
-        self._ran = self._stood = False
+        self._ran = self._stood = self._compared = False
         self.sets_out = 0  # 1 ahead, -1 back: who stood as this policy does, and begins to walk
         self._starts = 0  # requests for which that is so
         self._best = 0
@@ -89,7 +95,7 @@ class Standby:
         return self._ran and bool(self._difference[self._best] < NEAR_RAD**2)
 
     def observe(self, state: RobotState, elapsed_s: float) -> None:
-        """Run all rows for the state, once in a control period however often it is called."""
+        """Run all rows for the state, once in a period of this policy however often it is called."""
         self._since_s += elapsed_s
         if self._since_s < 0.5 * self._dt_s:
             return
@@ -107,12 +113,13 @@ class Standby:
             buffer[...] = output
             if self._turns and self._slows_s is None:
                 buffer[PHASES + 1 :] = output[PHASES]
-        self._ran = True
+        self._ran, self._compared = True, False
 
     def compare(self, target: np.ndarray) -> None:
-        """Look which row is nearest to the `target` (U,) rad of the policy that has the robot."""
-        if not self._ran:
+        """Look which row is nearest to the `target` (U,) rad of the policy that has the robot, once for each run."""
+        if not self._ran or self._compared:
             return
+        self._compared = True
         if self._slows_s is not None:  # it gives the robot back
             self._follow(self._best)
         apart = self._targets - target
