@@ -1,0 +1,146 @@
+"""Real robots of a team file: link, plant, measurements, battery, what the device says. None is armed or moved."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import numpy as np
+
+from deploy.bundle import load_bundle
+from deploy.runtime.compatibility import check_driver
+from deploy.shield import make_shield_params
+from hardware import load_robot
+from hardware.drivers import Driver, HasBattery, HasStatus, ReportsPlant, load_driver, unmeasured_by
+from hardware.spec import RobotSpec
+from hardware.types import RobotState
+from phalanx.doctor.check import Check, Status
+from ros_nodes.messages.battery import LEAST_CHARGE
+from ros_nodes.mission.team_file import Robot, Team
+
+LOOK_S = 3.0  # how long a robot is looked at
+STEADY = 0.9  # share of a rate that counts as all of it
+DRIFTS_M = 0.1  # of a robot at rest in that time
+OF_JOINTS = ("joint_pos", "joint_vel")
+
+
+@dataclass
+class Seen:
+    """What came from one robot while it was looked at."""
+
+    ages_s: list[float] = field(default_factory=list)  # of new measurements, as they were when they were first read
+    seconds: float = 0.0
+    unknown: set[str] = field(default_factory=set)  # fields that were not finite
+    places: list[np.ndarray] = field(default_factory=list)  # m, of new measurements
+
+    @property
+    def hz(self) -> float:
+        """New measurements a second."""
+        return len(self.ages_s) / self.seconds
+
+
+def robot_checks(team: Team, names: Sequence[str], on_robot: Callable[[str], None]) -> list[Check]:
+    """Connect to each of the robots that has a driver and look at it; ValueError for an unknown name."""
+    wanted = team.pick(names)
+    if not (real := [robot for robot in team.robots if robot.name in wanted and robot.driver]):
+        raise ValueError(f"{', '.join(wanted)}: no driver, so simulated; there is no device to look at")
+    found = []
+    for robot in real:
+        on_robot(robot.name)
+        found += [Check(robot.name, *check) for check in _examine(robot, team)]
+    return found
+
+
+def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]:
+    yield from _permissions(robot)
+    spec = load_robot(robot.type)
+    try:
+        driver = load_driver(robot.driver, spec, **robot.options)
+        begun_s = time.monotonic()
+        try:
+            driver.connect()
+            yield "link", "ok", f"{robot.driver}, connected after {time.monotonic() - begun_s:.1f} s", ""
+            yield _plant(driver, robot, team)
+            seen = look(driver, spec)
+            yield from _measurements(seen, spec, 1 / load_bundle(robot.bundle, team.trusted_keys).contract.control_dt_s)
+            yield from _said(driver, team.charges(robot).get("least_charge", LEAST_CHARGE))
+        finally:
+            driver.stop()
+    except (ValueError, OSError) as error:
+        yield "link", "fail", str(error), "its page in docs/hardware says how it is set up; is it deployed already?"
+
+
+def _permissions(robot: Robot) -> Iterator[tuple[str, Status, str, str]]:
+    """Of devices that the options name, such as /dev/ttyACM0."""
+    for value in robot.options.values():
+        device = str(value).partition(":")[0]
+        if device.startswith("/dev/") and Path(device).exists():
+            allowed = os.access(device, os.R_OK | os.W_OK)
+            hint = "" if allowed else f"sudo usermod -aG {Path(device).group()} $USER, and log in again"
+            yield "permissions", "ok" if allowed else "fail", f"{device} {'' if allowed else 'not '}allowed", hint
+
+
+def _plant(driver: Driver, robot: Robot, team: Team) -> tuple[str, Status, str, str]:
+    reported = dict(driver.read_plant()) if isinstance(driver, ReportsPlant) else {}
+    try:
+        check_driver(robot.bundle, reported, team.trusted_keys, unmeasured_by(driver))
+    except ValueError as error:
+        return "plant", "fail", str(error), "train for this robot, or set the device as the policy was trained"
+    return "plant", "ok", f"{len(reported)} values as trained" if reported else "the device reports none", ""
+
+
+def look(driver: Driver, spec: RobotSpec, seconds: float = LOOK_S) -> Seen:
+    """Read at twice the sensor rate; what is not newer than the last one by half a period is the same."""
+    seen, period_s = Seen(), 1 / spec.sensor_hz
+    all_fields = OF_JOINTS if spec.fixed_base else tuple(each.name for each in fields(RobotState))
+    needed = set(all_fields) - set(unmeasured_by(driver))
+    begun_s, last_s = time.monotonic(), -np.inf
+    while (now_s := time.monotonic()) < begun_s + seconds:
+        state = driver.read()
+        seen.unknown |= {name for name in needed if not np.isfinite(getattr(state, name)).all()}
+        if now_s - float(state.age) > last_s + 0.5 * period_s:
+            last_s = now_s - float(state.age)
+            seen.ages_s.append(float(state.age))
+            if "base_pos" in needed:
+                seen.places.append(np.array(state.base_pos))
+        time.sleep(0.5 * period_s)
+    seen.seconds = time.monotonic() - begun_s
+    return seen
+
+
+def _measurements(seen: Seen, spec: RobotSpec, control_hz: float) -> Iterator[tuple[str, Status, str, str]]:
+    if seen.unknown:
+        unknown = ", ".join(sorted(seen.unknown))
+        hint = "the device does not know them yet: position source, calibration?"
+        yield "measurements", "fail", f"{unknown} not finite", hint
+    enough_hz = min(STEADY * spec.sensor_hz, 2 * control_hz)
+    status: Status = "ok" if seen.hz >= enough_hz else "warn" if seen.hz >= STEADY * control_hz else "fail"
+    hint = "" if status == "ok" else f"the policy runs at {control_hz:g} Hz: link quality, other programs on the link?"
+    yield "rate", status, f"{seen.hz:.1f} Hz of {spec.sensor_hz:g}", hint
+    params, age_s = make_shield_params(spec), float(np.quantile(seen.ages_s, 0.99)) if seen.ages_s else np.inf
+    warn_s = params.warn_periods * params.control_dt_s
+    status = "ok" if age_s <= warn_s else "warn" if age_s <= params.act_s else "fail"
+    hint = "" if status == "ok" else f"late from {1e3 * warn_s:.0f} ms on, and given up at {1e3 * params.act_s:.0f} ms"
+    yield "age", status, f"p99 {1e3 * age_s:.1f} ms", hint
+    if len(seen.places) > 1 and "base_pos" not in seen.unknown:
+        drift_m = float(np.linalg.norm(seen.places[-1] - seen.places[0]))
+        hint = "" if drift_m < DRIFTS_M else "at rest an estimate stands still: position source, lighting, calibration?"
+        yield "estimate", "warn" if hint else "ok", f"moved by {100 * drift_m:.1f} cm in {seen.seconds:.0f} s", hint
+
+
+def _said(driver: Driver, least_charge: float) -> Iterator[tuple[str, Status, str, str]]:
+    if isinstance(driver, HasBattery):
+        battery = driver.read_battery()
+        known, low = np.isfinite(battery.charge), battery.charge < least_charge
+        volts = f", {battery.voltage_v:.2f} V" if np.isfinite(battery.voltage_v) else ""
+        found = f"{100 * battery.charge:.0f} %{volts}" if known else "not known yet"
+        hint = f"charge it: none is armed below {100 * least_charge:.0f} %" if low else ""
+        yield "battery", "fail" if low else "ok" if known else "warn", found, hint
+    if isinstance(driver, HasStatus):
+        status = driver.read_status()
+        hint = "" if not (status.fault or status.armed) else "put that right first; a device with a fault is not armed"
+        if status.armed and not status.fault:
+            hint = "somebody else has it: end that first"
+        found = status.fault or ("armed" if status.armed else "disarmed, no fault")
+        yield "device", "fail" if status.fault else "warn" if status.armed else "ok", found, hint
