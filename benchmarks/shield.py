@@ -24,6 +24,7 @@ RATES_HZ = (50, 200, 500)
 THINGS, PEOPLE = 256, 100  # around an arm at most
 APART_M = 2.7  # neighbours at this distance are in no robot's way
 PROBLEMS = 64  # of one kind
+BARE, BARE_TURNS = "bare loop", 6000  # about as long as the step of a drone
 BIG = 1e3  # rad, a target that every limit holds back
 
 
@@ -44,6 +45,7 @@ def bench_shield(repeats: int, on_progress: Callable[[], None]) -> dict[str, Any
 
     `step_us`: one `Shield.step`, and which share of a control period its p99 takes; without and with rows that act.
     `solve_us`: one answer of our filter, which writes its rows first, beside solvers that are given these rows.
+    `bare_loop_us`: a loop without memory, measured alike: how far its p99 is above its p50 is the machine's.
     """
     steps = {
         f"{name}, {'held back' if held_back else 'free'}": make(held_back)
@@ -54,7 +56,7 @@ def bench_shield(repeats: int, on_progress: Callable[[], None]) -> dict[str, Any
     for name, (own, given) in {name: make() for name, make in _PROBLEMS.items()}.items():
         solves[f"{name}: filter, rows included"] = own, given
         solves |= {f"{name}: {lib}": (make(given[0]), given) for lib, make in _SOLVERS.items() if find_spec(lib)}
-    calls = steps | {name: partial(_solve_kth, *each) for name, each in solves.items()}
+    calls = steps | {name: partial(_solve_kth, *each) for name, each in solves.items()} | {BARE: _bare_loop}
     times: dict[str, list[list[float]]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
@@ -66,8 +68,14 @@ def bench_shield(repeats: int, on_progress: Callable[[], None]) -> dict[str, Any
         "steps": STEPS,
         "step_us": {name: figures[name] | _shares(figures[name]["p99"]) for name in steps},
         "solve_us": {name: figures[name] | {"violation": _violation(*each)} for name, each in solves.items()},
+        "bare_loop_us": figures[BARE],
         "versions": {lib: version(lib) for lib in _SOLVERS if find_spec(lib)},
     }
+
+
+def _bare_loop(k: int) -> None:
+    for _ in range(BARE_TURNS):
+        pass
 
 
 def _figures(times: np.ndarray) -> dict[str, float]:

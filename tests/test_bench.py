@@ -213,6 +213,7 @@ def test_the_shield_is_measured_free_and_held_back_beside_solvers_of_the_same_ro
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert list(found["step_us"]) == ["drone, 4 neighbours, free", "drone, 4 neighbours, held back"]
+    assert 0.0 < found["bare_loop_us"]["p50"] <= found["bare_loop_us"]["p99"]
     for row in found["step_us"].values():
         assert 0.0 < row["p50"] <= row["p99"] and row["of_period_at_500_hz"] == pytest.approx(row["p99"] / 2000.0)
     solvers = {name.partition(": ")[2]: row for name, row in found["solve_us"].items()}

@@ -9,15 +9,20 @@ from patience import patience
 
 pytest.importorskip("rclpy")
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
 from nav_msgs.msg import Odometry
 from ros_rig import IdleNode
 from sensor_msgs.msg import JointState
 
+from deploy.shield import Mode, ShieldReport
+from deploy.shield.authority import State
 from hardware import load_robot
 from hardware.types import ObjectState
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import OdometryWriter, set_stamp
+from ros_nodes.messages.diagnostics import ShieldStatus
+from ros_nodes.messages.peers_say import PeersSay
 from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 from ros_nodes.messages.topics import object_topic
 
@@ -77,6 +82,30 @@ def test_a_peer_whose_clock_is_ahead_is_kept_clear_of_and_grows_old(monkeypatch)
             table.update(now_ns)
         assert table.update(now_ns + 2 * 10**9).age[0] == pytest.approx(2.0)
         np.testing.assert_allclose(table.peers.pos[0], THING.pos)
+
+
+def test_what_a_peer_says_is_heard_once_for_all_shields_of_a_process(monkeypatch):
+    with said_on("/r2/odom", monkeypatch) as (one, _):
+        two = IdleNode("other")
+        two.hub = one
+        publisher = one.create_publisher(DiagnosticArray, "/r2/status", qos.HISTORY)
+        status = ShieldStatus("r2", 1.0, separation_m=0.4)
+        status.update(0.0, State.POLICY, "", ShieldReport(Mode.NOMINAL, "", 1.0, (), 0.0, filtered=True), 0.0)
+        publisher.publish(status.message(time.time_ns(), {"r1": 0.01, "r3": 0.01}))
+        first = PeersSay(one, "r1", ["r2"], 0.1)
+        subscriptions = one.count_subscribers("/r2/status")
+        shields = first, PeersSay(two, "r3", ["r2"], 0.1)
+        assert one.count_subscribers("/r2/status") == subscriptions > 0
+        until = time.monotonic() + patience(3.0)
+        while not all(say.sharing.shares[0] and say.sharing.separation_m[0] == 0.4 for say in shields):
+            assert time.monotonic() < until, "nothing was heard"
+            for say in shields:
+                say.hear(time.monotonic())
+        one.stop()
+        assert one.count_subscribers("/r2/status") == subscriptions, "the other one still listens"
+        two.stop()
+        assert not one.count_subscribers("/r2/status")
+        two.destroy_node()
 
 
 def test_a_part_of_the_future_does_not_hide_that_it_is_silent(monkeypatch):

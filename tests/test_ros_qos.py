@@ -182,7 +182,7 @@ import rclpy
 from sensor_msgs.msg import JointState
 from ros_nodes.messages import qos
 rclpy.init()
-publisher = rclpy.create_node("other_computer").create_publisher(JointState, "/cf1/command", qos.command_out(0.02))
+publisher = rclpy.create_node("other_computer").create_publisher(JointState, "/cf1/command", qos.COMMAND_OUT)
 while True:
     publisher.publish(JointState())
     time.sleep(0.02)
@@ -209,4 +209,4 @@ def test_commands_of_a_computer_whose_clock_is_behind_are_heard(tmp_path):
             node.destroy_node()
     assert len(ages_s) == 50 and min(ages_s) > 0.2, "as DDS sees them"
     # A middleware that drops by the receiver's clock leaves that much for the clocks to differ.
-    assert qos.command_out(0.02).lifespan.nanoseconds >= 0.5e9
+    assert qos.COMMAND_OUT.lifespan.nanoseconds >= 0.5e9

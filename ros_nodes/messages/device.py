@@ -46,13 +46,13 @@ class DeviceTopic:
     """The newest of it, from the one node that publishes it; forgotten with that node."""
 
     def __init__(self, node: ManagedNode):
-        self._mailbox = node.subscribe(DiagnosticArray, TOPIC, qos.LATCHED)
+        self.mailbox = node.subscribe(DiagnosticArray, TOPIC, qos.LATCHED)
         self._publishers, self._fault = 0, ""
 
     def hear(self) -> str:
         """Why the device does not obey, or must not be armed; empty for none, and where no driver says anything."""
-        before, self._publishers = self._publishers, self._mailbox.publishers
-        taken = self._mailbox.take()
+        before, self._publishers = self._publishers, self.mailbox.publishers
+        taken = self.mailbox.take()
         if not self._publishers:
             self._fault = ""
         elif taken is not None and max(before, self._publishers) == 1:  # else whose it was is not known

@@ -11,7 +11,7 @@ from deploy.shield.types import Sharing
 from hardware.types import Peers
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.messages.diagnostics import ShieldMode
-from ros_nodes.messages.shield_says import ShieldSays
+from ros_nodes.messages.shield_says import PeerStatus, listen_to_peer
 
 SAID_S = 1.5  # a status that is older says nothing: one is due every half second
 RESTS = {state.name for state in AT_REST}
@@ -25,21 +25,18 @@ class PeersSay:
         """`robot`: this one; `silent_s`: age of its messages at a peer from which on that one does not hear it."""
         self._logger = node.get_logger()
         self._robot, self._names, self._silent_s = robot, list(names), silent_s
-        self._says = [ShieldSays(node, f"/{name}/status") for name in names]
-        self._said: list[ShieldMode | None] = [None] * len(names)
-        self._heard_s = [-np.inf] * len(names)
+        self._peers = [listen_to_peer(node, name) for name in names]
         self.sharing = Sharing(np.zeros(len(names), bool), np.zeros(len(names)))
         self._rest = np.zeros(len(names), bool)  # these said that they move no more
         self._any_rests = False
 
     def hear(self, now_s: float) -> None:
         """Take what has arrived; `now_s`: the time of the node."""
-        for slot, says in enumerate(self._says):
-            if (new := says.take()) is not None:
-                self._said[slot], self._heard_s[slot] = new, now_s
-            if (said := self._said[slot]) is None:
+        for slot, peer in enumerate(self._peers):
+            peer.look(now_s)
+            if (said := peer.said) is None:
                 continue
-            why_not = self._why_not(slot, said, now_s)
+            why_not = self._why_not(peer, said, now_s)
             if self.sharing.shares[slot] and why_not and said.state not in RESTS:
                 self._logger.warning(f"{self._names[slot]} does not keep its distance any more: {why_not}")
             self.sharing.shares[slot] = not why_not
@@ -48,11 +45,11 @@ class PeersSay:
             self._rest[slot] = said.state in RESTS
         self._any_rests = bool(self._rest.any())
 
-    def _why_not(self, slot: int, said: ShieldMode, now_s: float) -> str:
+    def _why_not(self, peer: PeerStatus, said: ShieldMode, now_s: float) -> str:
         """Why a peer does not do its half, or an empty string."""
-        if not self._says[slot].alone:
+        if not peer.alone:
             return "a second shield speaks for it"
-        if now_s - self._heard_s[slot] > SAID_S:
+        if now_s - peer.heard_s > SAID_S:
             return "its shield is silent"
         if not said.shares:
             return f"it is {said.label}"

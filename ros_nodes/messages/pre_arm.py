@@ -6,6 +6,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 
 from hardware.types import Peers
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import TOPIC as BATTERY
 from ros_nodes.messages.device import TOPIC as DEVICE
@@ -16,12 +17,19 @@ class PreArm:
     """The checks of one robot's shield."""
 
     def __init__(
-        self, node: ManagedNode, fingerprint: str, peers: Sequence[str], silent_s: float, sources: Sequence[str]
+        self,
+        node: ManagedNode,
+        fingerprint: str,
+        peers: Sequence[str],
+        silent_s: float,
+        sources: Sequence[str],
+        alone: Sequence[Mailbox],
     ):
         """`fingerprint` of the policy file that the shield was set up for, empty for any; `silent_s`: for how long a
-        peer may be silent; `sources`: the robot's topics that must have one publisher each."""
+        peer may be silent; `sources`: the robot's topics that must have one publisher each; `alone`: at most one."""
         self._node, self._fingerprint = node, fingerprint
         self._peers, self._silent_s, self._sources = list(peers), silent_s, list(sources)
+        self._alone = alone
         self._policy_topic = node.subscribe(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._policy_status: DiagnosticArray | None = None
 
@@ -48,14 +56,14 @@ class PreArm:
 
     def strangers(self) -> str:
         """Why no request may be obeyed in flight: somebody else publishes them, measurements, or device faults."""
-        topics = ("requested", DEVICE, *self._sources)
-        doubled = [reason for topic in topics if (reason := self._publishers(topic, 0))]
+        counts = [(mailbox.topic, mailbox.publishers) for mailbox in self._alone]
+        doubled = [_wrong(topic, count) for topic, count in counts if count > 1]
         return f"{'; '.join(doubled)}: no request is obeyed" if doubled else ""
 
     def _publishers(self, topic: str, least: int) -> str:
         """Why `topic` has too few publishers, or more than one."""
         count = self._node.count_publishers(topic)
-        return "" if least <= count <= 1 else f"{topic} has {count or 'no'} publishers where one is due"
+        return "" if least <= count <= 1 else _wrong(topic, count)
 
     def _policy(self) -> str:
         if not self._fingerprint:
@@ -68,3 +76,7 @@ class PreArm:
         if given != self._fingerprint:
             return f"the policy flies file {given[:12]}, the shield was set up for {self._fingerprint[:12]}"
         return ""
+
+
+def _wrong(topic: str, publishers: int) -> str:
+    return f"{topic} has {publishers or 'no'} publishers where one is due"

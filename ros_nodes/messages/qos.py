@@ -24,21 +24,10 @@ COMMAND_IN = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 # What robots obey: the newest, but what a stranger says in between must not push the shield's out.
 COMMANDS_IN = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
-LIFESPAN_S = 1.0
-
-
-def command_out(control_dt_s: float) -> QoSProfile:
-    """For publishers of commands: promised every second period at least.
-
-    Receivers check the age of a command by its stamp. The lifespan is only for what has waited in a process that stood
-    still: some middlewares compare the clocks of two computers for it (Fast DDS does not).
-    """
-    return QoSProfile(
-        depth=1,
-        reliability=ReliabilityPolicy.BEST_EFFORT,
-        deadline=Duration(seconds=2 * control_dt_s),
-        lifespan=Duration(seconds=LIFESPAN_S),
-    )
+# Receivers check the age of a command by its stamp. The lifespan is only for what has waited in a process that stood
+# still: some middlewares compare the clocks of two computers for it (Fast DDS does not). No deadline is promised: Fast
+# DDS sets a timer for it anew with each message, which wakes one more thread.
+COMMAND_OUT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT, lifespan=Duration(seconds=1.0))
 
 
 def recording(depth: int, latched: bool) -> QoSProfile:

@@ -10,6 +10,7 @@ from hardware.spec import RobotSpec
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.parameters import declare_base_pose, declare_team
 from ros_nodes.lifecycle.peer_clocks import peer_clocks
+from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages.battery import BatteryTopic, declare_charges
 from ros_nodes.messages.device import DeviceTopic
 from ros_nodes.messages.peers_say import PeersSay
@@ -50,8 +51,12 @@ class ShieldInputs:
         params: ShieldParams | JointShieldParams,
         given: InputParameters,
         fingerprint: str,
+        requested: Mailbox,
     ):
-        """`fingerprint`: of the policy file that the robot is armed for. ValueError for surroundings that cannot be."""
+        """`fingerprint`: of the policy file that the robot is armed for; `requested`: where its requests arrive.
+
+        ValueError for surroundings that cannot be.
+        """
         robot, self._names = given.robot, given.peers
         self._near = [robot, *self._names]  # computers that have to do with it
         silent_s = params.peer_silent_s if isinstance(params, ShieldParams) else PEER_SILENT_S
@@ -62,7 +67,8 @@ class ShieldInputs:
         self._battery = BatteryTopic(node, *given.charges)
         self._device = DeviceTopic(node)
         self._clocks = peer_clocks(node.hub, node.clock, robot)
-        self._pre_arm = PreArm(node, fingerprint, self._names, silent_s, self._state.topics)
+        alone = [requested, self._device.mailbox, *self._state.mailboxes]
+        self._pre_arm = PreArm(node, fingerprint, self._names, silent_s, self._state.topics, alone)
 
     @property
     def measured_ns(self) -> int:

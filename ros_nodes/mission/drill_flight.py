@@ -190,6 +190,5 @@ def _remaps(team: Sequence[Member], through: Mapping[str, Way]) -> dict[str, lis
 
 def _relay(node: MissionNode, team: Sequence[Member], topic: str, way: Way) -> Relay:
     kind, heard, said = _topics(team, topic)
-    period_s = 1 / load_robot(team[STRUCK].robot).control_hz
-    profile = qos.command_out(period_s) if topic == REQUESTED else qos.MEASURED
+    profile = qos.COMMAND_OUT if topic == REQUESTED else qos.MEASURED
     return Relay(node, kind, heard, said, profile, way)

@@ -37,6 +37,7 @@ PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
 TOGETHER = 4  # robots at most: what there is to do at one moment must not fill two cores for long
 PATIENCE_NS = 100_000_000  # between two looks for the first measurement
 GRACE = 0.4  # of a period: a cycle waits so long for its own measurement, rather than use an older one
+LOOK_NS = 40_000_000  # between two looks at what the shield says
 SAY_NS = 500_000_000  # between two reasons why it requests nothing
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 
@@ -83,10 +84,11 @@ class PolicyNode(TurnNode):
             self, contract.commands, self._runtime.check_command, spec, self.robot_name, self._velocity_timeout_s
         )
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
-        self._publisher = self.advertise(JointState, "requested", qos.command_out(self._period_s))
+        self._publisher = self.advertise(JointState, "requested", qos.COMMAND_OUT)
         self._shield = ShieldSays(self)
         self._waits, self._swap, self._said_ns = "", "", 0  # why it requests nothing, the last of a swap
         self._refused = ""  # of commands
+        self._looked_ns = 0  # at what the shield says
         self._asked_by = ""  # the state in which the shield asks for requests; empty while it does not
         self._own_status = self.advertise(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
@@ -122,7 +124,7 @@ class PolicyNode(TurnNode):
         """One cycle, for the measurement that is stamped about `due_ns` or the last one before it."""
         now_ns = self.clock.now_ns()
         self._state.update(now_ns)
-        is_asked, command = self._is_asked(), self._inbox.update(now_ns)
+        is_asked, command = self._is_asked(now_ns), self._inbox.update(now_ns)
         if self._refused != self._inbox.refused:
             self._refused = self._inbox.refused
             self._tell()
@@ -155,8 +157,11 @@ class PolicyNode(TurnNode):
         self._wait_for("")
         self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
 
-    def _is_asked(self) -> bool:
+    def _is_asked(self, now_ns: int) -> bool:
         """Whether the shield wants requests; where it has begun to, the policy begins anew, from where the robot is."""
+        if 0 <= now_ns - self._looked_ns < LOOK_NS:
+            return bool(self._asked_by)
+        self._looked_ns = now_ns
         if (shield := self._shield.take()) is not None:
             state = shield.state
             self._runtime.shield_says(shield.policy_flies, f"{shield.label}: {shield.reason}")

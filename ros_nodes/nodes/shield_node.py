@@ -34,7 +34,7 @@ from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
 SERIES_CAPACITY = 200_000
 MISSING_AFTER = 1.25  # periods after the last request at which the next one counts as missing
-SOURCES_EVERY_S = 0.1  # publishers of requests are counted so often
+SLOW_S = 0.1  # what is said now and then is heard so often, by all robots of a process at the same moment
 ACKED_S = 0.3
 TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
@@ -84,11 +84,11 @@ class ShieldNode(TurnNode):
         self._fingerprint = self._fingerprint or fingerprint
         self._params = declare_limits(self, spec, limits)
         self._spec = spec
-        self._inputs = ShieldInputs(self, spec, self._params, self._given, self._fingerprint)
         self._requested = self.subscribe(JointState, "requested", qos.COMMAND_IN, raw=True)
+        self._inputs = ShieldInputs(self, spec, self._params, self._given, self._fingerprint, self._requested)
         self._sender = SenderClock(self.clock)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
-        self._publisher = self.advertise(JointState, "command", qos.command_out(self._params.control_dt_s))
+        self._publisher = self.advertise(JointState, "command", qos.COMMAND_OUT)
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
         # Its last word says how it ended; a process that is gone sends nothing again.
         self.on_release(partial(self._status_publisher.wait_for_all_acked, Duration(seconds=ACKED_S)))
@@ -130,7 +130,7 @@ class ShieldNode(TurnNode):
             self._description_publisher.publish(String(data=self._description))
         self._request: ActuatorCommand | None = None
         self._request_ns = self._stamp_ns = 0  # stamps of the last request and of the last command
-        self._sources_s, self._strangers = 0.0, ""
+        self._slow, self._strangers = -1.0, ""  # in which period of `SLOW_S` it was heard last
         try:
             yield from self._filter(authority, self._inputs)
         finally:
@@ -204,8 +204,8 @@ class ShieldNode(TurnNode):
             self._series.add(
                 now_s, report.mode.value, report.margin, report.intervention, age_s * 1e3, work_us, arrived
             )
-        if now_s > self._sources_s:
-            self._sources_s = now_s + SOURCES_EVERY_S
+        if self._slow != (slow := now_s // SLOW_S):
+            self._slow = slow
             strangers, authority.policy_waits = inputs.hear_slow(now_s)
             if trouble := inputs.lasting_trouble():
                 authority.come_down(now_s, trouble)
