@@ -12,6 +12,7 @@ DRIVERS = {
     "franka": "hardware.drivers.franka:FrankaDriver",
     "px4": "hardware.drivers.px4:Px4Driver",
     "unitree_g1": "hardware.drivers.unitree_g1:UnitreeG1Driver",
+    "ur": "hardware.drivers.ur:UrDriver",
 }
 
 

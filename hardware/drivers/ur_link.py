@@ -1,0 +1,119 @@
+"""Three sockets of a UR5e: RTDE for states and set-points, its dashboard, and where programs go."""
+
+import contextlib
+import socket
+import struct
+
+from hardware.drivers import DriverError
+from hardware.drivers.ur_packets import HEADER, INPUTS, OUTPUTS, Said, pack_inputs, package, unpack_state
+from hardware.types import Array
+
+RTDE_PORT, SCRIPT_PORT, DASHBOARD_PORT = 30004, 30002, 29999
+CONNECT_S = 3.0
+SILENT_S = 0.3  # without a state for so long the link is lost
+OLDEST, NEWEST = (5, 6), (5, 99)  # the first that says whether it is in remote control; PolyScope X has no dashboard
+
+
+class Rtde:
+    """States and set-points at the rate of the arm. Every method raises OSError where the link is broken."""
+
+    def __init__(self, host: str):
+        """Connect and agree on what is exchanged; DriverError for a controller that does not have it."""
+        self._socket = socket.create_connection((host, RTDE_PORT), CONNECT_S)
+        self._received = b""
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._ask("V", struct.pack(">H", 2)) != b"\1":
+                raise DriverError("its controller does not speak version 2 of RTDE")
+            major, minor, fix, _ = struct.unpack(">4I", self._ask("v"))
+            if not OLDEST <= (major, minor) <= NEWEST:
+                raise DriverError(f"PolyScope is {major}.{minor}.{fix}: allowed is 5.6 or later, below 10")
+            self._set_up("O", struct.pack(">d", 500.0), OUTPUTS)
+            self._recipe = self._set_up("I", b"", INPUTS)
+            if self._ask("S") != b"\1":
+                raise DriverError("its controller does not start to send states")
+        except (DriverError, OSError):
+            self._socket.close()
+            raise
+        self._socket.settimeout(SILENT_S)
+
+    def receive(self) -> Said:
+        """The newest state, for which it waits."""
+        newest = None
+        while newest is None:
+            self._fill()
+            while (taken := self._take()) is not None:
+                if taken[0] == ord("U"):
+                    newest = taken[1]
+        return unpack_state(newest)
+
+    def send(self, session: int, q: Array) -> None:
+        """Set-points `q` (6,), rad, for the program of `session`."""
+        self._socket.sendall(pack_inputs(self._recipe, session, q))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _set_up(self, kind: str, before: bytes, fields: dict[str, str]) -> int:
+        """Number of the recipe."""
+        said = self._ask(kind, before + ",".join(fields).encode())
+        kinds = said[1:].decode().split(",")
+        for name, wanted, has in zip(fields, fields.values(), kinds, strict=True):
+            if has == "IN_USE":
+                raise DriverError(f"{name} is in use: by a fieldbus, or by another program")
+            if has != wanted:
+                raise DriverError(f"{name} is {has}, not {wanted}")
+        return said[0]
+
+    def _ask(self, kind: str, payload: bytes = b"") -> bytes:
+        self._socket.sendall(package(kind, payload))
+        while True:
+            while (taken := self._take()) is not None:
+                if taken[0] == ord(kind):
+                    return taken[1]
+            self._fill()
+
+    def _fill(self) -> None:
+        if not (more := self._socket.recv(65536)):
+            raise ConnectionError("closed by the controller")
+        self._received += more
+
+    def _take(self) -> tuple[int, bytes] | None:
+        """Type and payload of the oldest whole package that came."""
+        if len(self._received) < HEADER.size:
+            return None
+        size, kind = HEADER.unpack_from(self._received)
+        if size < HEADER.size:
+            raise ConnectionError(f"a package of {size} bytes came")
+        if len(self._received) < size:
+            return None
+        payload, self._received = self._received[HEADER.size : size], self._received[size:]
+        return kind, payload
+
+
+class Dashboard:
+    """Questions to the dashboard server; OSError where the link is broken."""
+
+    def __init__(self, host: str):
+        self._socket = socket.create_connection((host, DASHBOARD_PORT), CONNECT_S)
+        self._lines = self._socket.makefile("r", encoding="utf-8")
+        self._lines.readline()  # it greets
+
+    def ask(self, question: str) -> str:
+        self._socket.sendall(f"{question}\n".encode())
+        if not (line := self._lines.readline()):
+            raise ConnectionError("closed by the dashboard server")
+        return line.strip()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._lines.close()
+        self._socket.close()
+
+
+def send_program(host: str, text: str) -> socket.socket:
+    """Have the controller run a program; keep the socket open until it does."""
+    link = socket.create_connection((host, SCRIPT_PORT), CONNECT_S)
+    link.sendall(text.encode())
+    return link

@@ -1,0 +1,290 @@
+"""The driver of a UR5e against an emulated one, over its three ports."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from emulated import Emulated
+from patience import patience
+
+from hardware import load_robot
+from hardware.drivers import DriverError, load_driver
+from hardware.kinematics import load_chain
+from hardware.types import ActuatorCommand
+
+UR5E = load_robot("ur5e")
+HOME = np.array([joint.home for joint in UR5E.joints])
+AWAY = np.array([2.0, -0.1, 0.2, -0.3, 0.25, 0.5])  # the first so far that its joint reaches its limit of speed
+LOAD = {"payload_kg": 1.2, "payload_m": (0.0, 0.01, 0.05)}
+# a, d, alpha: universal-robots.com, "DH parameters for calculations of kinematics and dynamics", UR5e
+DH = [
+    (0.0, 0.1625, np.pi / 2),
+    (-0.425, 0.0, 0.0),
+    (-0.3922, 0.0, 0.0),
+    (0.0, 0.1333, np.pi / 2),
+    (0.0, 0.0997, -np.pi / 2),
+    (0.0, 0.0996, 0.0),
+]
+CLEAR = {"stop": "", "remote": True, "speed_fraction": 1.0, "teach": False, "paused": False, "robot_mode": 7}
+NOTHING_BROKEN = {"speed": 0, "acceleration": 0, "range": 0, "jump": 0}
+
+
+@pytest.fixture(scope="module")
+def device():
+    with Emulated("ur") as device:
+        yield device
+
+
+@pytest.fixture
+def arm(device):
+    driver = load_driver("ur", UR5E, host=device.address, **LOAD)
+    driver.connect()
+    yield driver
+    driver.stop()
+
+
+def wait_for(happens, within_s: float = 2.0) -> None:
+    until = time.monotonic() + patience(within_s)
+    while not happens():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def armed(driver) -> None:
+    driver.arm()
+    assert driver.read_status().armed, driver.read_status()
+
+
+def follow(driver, target, seconds: float) -> None:
+    for _ in range(round(50 * seconds)):
+        driver.write(ActuatorCommand(target))
+        time.sleep(0.02)
+
+
+def arrive(driver, target) -> None:
+    def there() -> bool:
+        driver.write(ActuatorCommand(target))
+        assert driver.read_status().armed, driver.read_status()
+        return bool(np.abs(driver.read().joint_pos - target).max() < 1e-3)
+
+    wait_for(there, 4.0)
+
+
+def flange(q) -> np.ndarray:
+    """Of UR's table, in the axes of ROS: turned by 180 degrees about z."""
+    pose = np.diag([-1.0, -1.0, 1.0, 1.0])
+    for (a, d, alpha), theta in zip(DH, q, strict=True):
+        (c, s), (ca, sa) = (np.cos(theta), np.sin(theta)), (np.cos(alpha), np.sin(alpha))
+        pose = pose @ [[c, -s * ca, s * sa, a * c], [s, c * ca, -c * sa, a * s], [0, sa, ca, d], [0, 0, 0, 1]]
+    return pose[:3, 3]
+
+
+def broken(device) -> dict[str, int]:
+    said = device.order()
+    return {name: said[name] for name in NOTHING_BROKEN}
+
+
+def test_an_arm_goes_where_it_is_sent_within_its_limits_and_says_where_it_is(arm, device):
+    armed(arm)
+    said = device.order()
+    assert said["payload"] == pytest.approx([1.2, 0.0, 0.01, 0.05])
+    assert said["watchdog"] == ["input_int_register_24", 5.0, "stop"]
+    target = HOME + AWAY
+    began_s, states = time.monotonic(), []
+    while time.monotonic() < began_s + 0.25:
+        arm.write(ActuatorCommand(target))
+        time.sleep(0.002)
+        states.append((time.monotonic(), arm.read()))
+    seconds = [at_s - float(state.age) for at_s, state in states]
+    passed = np.trapezoid([state.joint_vel for _, state in states], seconds, axis=0)
+    moved = states[-1][1].joint_pos - states[0][1].joint_pos
+    assert (np.sign(moved) == np.sign(AWAY)).all()
+    np.testing.assert_allclose(passed, moved, rtol=0.1, atol=0.003, err_msg="speeds are those of the positions")
+    arrive(arm, target)
+    said, q = device.order(), arm.read().joint_pos
+    np.testing.assert_allclose(said["q"], target, atol=2e-3)
+    np.testing.assert_allclose(flange(said["q"]), load_chain(UR5E, "tool").forward(q)[0], atol=1e-3)
+    np.testing.assert_allclose(said["tool"], flange(said["q"]), atol=1e-3)
+    assert arm.read().age < 0.1 and not arm.read_status().fault
+    beyond = HOME + np.array([20.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    assert arm.write(ActuatorCommand(beyond)).target[0] == pytest.approx(2 * np.pi)
+    arrive(arm, HOME)
+    assert broken(device) == NOTHING_BROKEN and 0.5 < device.order()["fastest"] < 1.0001 * np.pi
+    print("state to set-point at the device, ms, median and p99:", device.order()["answer_ms"])
+
+
+def test_an_arm_that_is_not_armed_or_hears_nothing_stays_where_it_is(arm, device):
+    before, programs = device.order()["q"], device.order()["programs"]
+    follow(arm, HOME + 0.3, 0.2)
+    np.testing.assert_allclose(device.order()["q"], before, atol=1e-3)
+    assert device.order()["programs"] == programs, "a program runs from `arm` on"
+    armed(arm)
+    np.testing.assert_allclose(device.order()["q"], before, atol=1e-3)
+    follow(arm, HOME + 2.0 * np.eye(6)[0], 0.3)
+    wait_for(lambda: device.order()["moving"] < 1e-3)
+    assert 0.01 < device.order()["q"][0] - before[0] < 1.5 and arm.read_status().armed
+    arm.disarm()
+    wait_for(lambda: not device.order()["running"])
+
+
+STOPS = [
+    ({"stop": "protective"}, "protective stop"),
+    ({"stop": "emergency"}, "emergency stop"),
+    ({"stop": "safeguard"}, "safeguard stop"),
+    ({"remote": False}, "local control: choose remote control"),
+    ({"speed_fraction": 0.5}, "speed slider at 50 %"),
+    ({"teach": True}, "freedrive button pressed"),
+    ({"paused": True}, "its program was stopped"),
+    ({"robot_mode": 5}, "brakes are not released"),
+]
+
+
+def test_what_takes_the_arm_away_is_a_fault_until_a_person_arms_it_again(arm, device):
+    for orders, why in STOPS:
+        armed(arm)
+        began = time.monotonic()
+        device.order(**orders)
+        wait_for(lambda: not arm.read_status().armed)
+        print(f"{why}: after {1e3 * (time.monotonic() - began):.0f} ms")
+        wait_for(lambda why=why: why.split(":")[0] in arm.read_status().fault)
+        if why != "its program was stopped":  # by then the pendant would let it run on
+            arm.disarm()
+            arm.arm()
+            assert why.split(":")[0] in arm.read_status().fault and not arm.read_status().armed
+        device.order(**CLEAR)
+        wait_for(lambda why=why: why != STOPS[3][1] or not arm._control)
+        before, programs = device.order()["q"], device.order()["programs"]
+        follow(arm, HOME + 0.3, 0.1)
+        np.testing.assert_allclose(device.order()["q"], before, atol=1e-3)
+        assert device.order()["programs"] == programs and not arm.read_status().armed
+        assert arm.read_status().fault
+        arm.disarm()
+        wait_for(lambda: not arm.read_status().fault)
+
+
+DRIVES = """
+import sys, time, numpy as np
+from hardware import load_robot
+from hardware.drivers import load_driver
+from hardware.types import ActuatorCommand
+driver = load_driver("ur", load_robot("ur5e"), host=sys.argv[1])
+driver.connect(); driver.arm(); print("armed", flush=True)
+while True:
+    driver.write(ActuatorCommand(np.array([float(sys.argv[2]), -1.57, 1.57, -1.57, -1.57, 0.0]))); time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize(("end", "towards"), [(signal.SIGKILL, "2.0"), (signal.SIGSTOP, "-2.0")])
+def test_an_arm_whose_driver_dies_is_stopped_by_its_own_watchdog(device, end, towards):
+    device.order(bitten_s=0.0, rest_s=0.0)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVES, device.address, towards], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert driver.stdout is not None and driver.stdout.readline() == "armed\n"
+        wait_for(lambda: device.order()["moving"] > 0.5)
+        os.kill(driver.pid, end)
+        wait_for(lambda: not device.order()["running"])
+        wait_for(lambda: device.order()["rest_s"])
+        said = device.order()
+    finally:
+        driver.kill()
+        driver.wait()
+    print(f"{end.name}: program stopped {said['bitten_s']:.3f} s, at rest {said['rest_s']:.3f} s after the last input")
+    assert 0.2 < said["bitten_s"] < 0.205 and said["rest_s"] < 0.3 and said["moving"] < 0.05 and abs(said["q"][0]) < 1.9
+
+
+def test_a_slow_and_lossy_link_moves_the_arm_within_its_limits(arm, device):
+    arm.disarm()
+    device.order(loss=0.2, delay_s=0.03)
+    wait_for(lambda: arm.read().age > 0.02, 1.0)
+    armed(arm)
+    arrive(arm, HOME + AWAY)
+    device.order(loss=0.0, delay_s=0.0)
+    assert broken(device) == NOTHING_BROKEN and arm.read_status().armed
+
+
+def test_after_a_gap_the_arm_begins_again_from_rest(arm, device):
+    for away in (1.5, -1.5, 1.5):  # this machine may be too busy for a gap shorter than the watchdog's time
+        armed(arm)
+        follow(arm, HOME + away * np.eye(6)[0], 0.2)
+        before = device.order(frozen=True)["restarts"]
+        time.sleep(0.05)
+        device.order(frozen=False)
+        follow(arm, HOME + away * np.eye(6)[0], 0.1)
+        if arm.read_status().armed:
+            break
+        arm.disarm()
+    assert device.order()["restarts"] > before and broken(device) == NOTHING_BROKEN
+
+
+def test_a_controller_that_falls_silent_and_comes_back_is_not_moved_by_itself(arm, device):
+    armed(arm)
+    device.order(frozen=True)
+    wait_for(lambda: "link lost" in arm.read_status().fault)
+    assert not arm.read_status().armed and arm.read().age > 0.2
+    wait_for(lambda: not device.order()["running"])
+    device.order(frozen=False)
+    wait_for(lambda: arm.read().age < 0.05, 4.0)
+    assert "link lost" in arm.read_status().fault, "until its shield has heard of it"
+    before = device.order()["programs"]
+    follow(arm, HOME + 0.3, 0.1)
+    assert device.order()["programs"] == before and not device.order()["running"]
+    arm.disarm()
+    armed(arm)
+
+
+def test_a_controller_that_does_not_take_the_payload_is_not_armed(arm, device):
+    device.order(payload_kg=0.0, keep_payload=True)
+    arm.arm()
+    assert not arm.read_status().armed and "its payload is 0 kg" in arm.read_status().fault
+    wait_for(lambda: not device.order(keep_payload=False)["running"])
+
+
+@pytest.mark.parametrize(
+    ("orders", "why"),
+    [
+        ({"version": (3, 15)}, "PolyScope is 3.15.0: allowed is 5.6 or later, below 10"),
+        ({"version": (10, 7)}, "PolyScope is 10.7.0"),
+        ({"model": "UR10"}, "it is a UR10, not a UR5e"),
+    ],
+)
+def test_another_controller_is_refused(device, orders, why):
+    device.order(**orders)
+    with pytest.raises(DriverError, match=f"^UR5e at {device.address}: {why}"):
+        load_driver("ur", UR5E, host=device.address).connect()
+    device.order(version=(5, 11), model="UR5")
+
+
+def test_what_cannot_be_is_refused_in_one_line(arm, device):
+    with pytest.raises(DriverError, match="of the type ur5e, not 'fr3'"):
+        load_driver("ur", load_robot("fr3"), host="127.0.0.1")
+    with pytest.raises(DriverError, match="payload_kg is 4: allowed is from 0 to 3"):
+        load_driver("ur", UR5E, host="127.0.0.1", payload_kg=4)
+    with pytest.raises(DriverError, match="input_int_register_24 is in use"):
+        load_driver("ur", UR5E, host=device.address).connect()
+    with pytest.raises(DriverError, match=r"^UR5e at 127.0.0.254: .*refused"):
+        load_driver("ur", UR5E, host="127.0.0.254").connect()
+
+
+def test_another_client_understands_the_emulated_arm(device):
+    """ur-rtde, by the University of Southern Denmark."""
+    rtde_receive = pytest.importorskip("rtde_receive")
+    dashboard_client = pytest.importorskip("dashboard_client")
+    script_client = pytest.importorskip("script_client")
+    dashboard = dashboard_client.DashboardClient(device.address)
+    dashboard.connect()
+    assert dashboard.robotmode() == "Robotmode: RUNNING" and dashboard.isInRemoteControl()
+    names = ["timestamp", "actual_q", "actual_qd", "safety_status_bits", "payload", "runtime_state"]
+    receiver = rtde_receive.RTDEReceiveInterface(device.address, 500.0, names)
+    script = script_client.ScriptClient(device.address, 5, 11)
+    script.connect()
+    assert script.sendScriptCommand("def load():\n  set_payload(2.5, [0, 0, 0.1])\nend\n")
+    wait_for(lambda: receiver.getPayload() == 2.5)
+    np.testing.assert_allclose(receiver.getActualQ(), device.order()["q"], atol=1e-3)
+    assert receiver.getSafetyStatusBits() == 1
+    receiver.disconnect()
