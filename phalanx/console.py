@@ -38,7 +38,6 @@ def outlive_readers() -> None:
     """A reader that is gone, as `head` is after ten lines, ends nothing from now on: robots are in the air."""
 
     def go_silent(console: Console) -> None:
-        console.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), console.file.fileno())
 
     for console in (out, err):

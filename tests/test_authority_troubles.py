@@ -47,6 +47,19 @@ def test_a_trouble_that_lasts_ends_a_take_off_within_half_a_second_of_hold_and_s
         assert "state" in fallen.authority.reason
 
 
+def test_a_drone_whose_state_is_gone_as_soon_as_it_is_started_stays_down_and_is_not_waited_for_for_ever():
+    drone = Operated()
+    drone.fly(0.1)
+    assert not drone.ask("arm")
+    drone.fly(0.1)
+    assert not drone.ask("start")
+    drone.fly(14.9, request=HOVER, state=None)
+    assert drone.authority.state is State.STARTING and drone.height < 0.03
+    drone.fly(0.3, request=HOVER, state=None)
+    assert drone.authority.state is State.FAULT and drone.height < 0.03
+    assert drone.authority.reason == "not started within 15 s: no state"
+
+
 def test_a_robot_whose_state_is_missing_for_a_moment_is_not_landed_before_its_start():
     drone = Operated(pos=(0.0, 0.0, 1.0))
     drone.fly(0.02)

@@ -57,9 +57,10 @@ def test_a_second_signal_at_the_end_is_no_traceback():
 
 def test_who_flies_robots_goes_on_without_a_reader(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from phalanx.console import out, err, outlive_readers\n"
+        "import sys; from pathlib import Path; from phalanx.console import err, out, outlive_readers, print_json\n"
         "outlive_readers(); sys.stdin.read()\n"
         "for _ in range(3): out.print('x' * 100_000); err.print('x' * 100_000)\n"
+        "print_json('x' * 100_000)\n"
         f"Path({str(tmp_path / 'landed')!r}).touch()"
     )
     pipe = subprocess.PIPE

@@ -1,5 +1,6 @@
 """A mission that fails says which robot, when and why; a hold that ends by itself is no failure."""
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -176,6 +177,14 @@ def test_this_program_s_own_work_is_not_that_of_others():
     total = sum(k * k for k in range(2_000_000))
     assert total and load.others() is not None and 0.0 <= load.others() < 256
     assert load.stolen() is not None and 0.0 <= load.stolen() < 256
+
+
+def test_others_cannot_have_used_more_cores_than_there_are():
+    """In a moment the kernel's ticks count for more than there was."""
+    load = MachineLoad()
+    busy_s, *rest = load._begin
+    load._begin = busy_s - 1000.0, *rest
+    assert load.others() == os.cpu_count()
 
 
 def test_what_cannot_be_written_is_said_and_raises_nothing():
