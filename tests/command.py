@@ -13,9 +13,9 @@ from patience import patience
 from phalanx.cli import main
 
 
-def here(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The command in this process."""
-    out, err, on_sigterm = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
+def here(*args: str, cwd: Path | None = None, stderr: io.StringIO | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in this process, with a `stderr` of its own."""
+    out, err, on_sigterm = io.StringIO(), stderr or io.StringIO(), signal.getsignal(signal.SIGTERM)
     try:
         with redirect_stdout(out), redirect_stderr(err), chdir(cwd or "."), pytest.raises(SystemExit) as exit:
             main(args)

@@ -1,6 +1,8 @@
 """The command under Ctrl-C, signals and readers that go away."""
 
+import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 from command import here
 from patience import patience
+
+from phalanx.console import err
 
 
 @pytest.mark.slow
@@ -69,6 +73,29 @@ def test_who_flies_robots_goes_on_without_a_reader(tmp_path):
     process.stderr.close()
     process.stdin.close()
     assert process.wait(patience(30)) == 0 and (tmp_path / "landed").exists()
+
+
+class Gone(io.StringIO):
+    """As stderr whose reader has gone, until somebody turns it to another file."""
+
+    turned = False
+
+    def write(self, text: str) -> int:
+        if not self.turned:
+            raise BrokenPipeError
+        return super().write(text)
+
+    def fileno(self) -> int:
+        self.turned = True
+        return os.open(os.devnull, os.O_WRONLY)
+
+
+def test_deploy_is_not_ended_by_a_warning_that_has_no_reader(monkeypatch):
+    """That its policy was refused is a warning; what it is asked for is an error, which comes later."""
+    monkeypatch.delitem(vars(err), "on_broken_pipe", raising=False)
+    zoo = Path(__file__).parent.parent / "zoo" / "velocity.onnx"
+    done = here("deploy", str(zoo), "--kill-after-s", "3", stderr=Gone())
+    assert done.returncode == 2 and "kill_after_s = 3" in done.stderr
 
 
 @pytest.mark.ros
