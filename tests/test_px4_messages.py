@@ -8,7 +8,6 @@ import pytest
 
 from hardware import load_robot
 from hardware.drivers import load_driver
-from hardware.drivers.px4_link import DeviceClock
 from hardware.drivers.px4_messages import ThrustCurve, known_to_m, mode_name, parameter_of, rates_frd, state_of
 
 HALF = np.sqrt(0.5)
@@ -86,19 +85,6 @@ def test_modes_and_parameters_are_read_as_px4_writes_them():
     (four,) = struct.unpack("<f", b"\x04\0\0\0")
     assert parameter_of(SimpleNamespace(param_type=6, param_value=four)) == 4.0
     assert parameter_of(SimpleNamespace(param_type=9, param_value=0.5)) == 0.5
-
-
-def test_the_clock_follows_the_quickest_exchange_and_notices_a_restart():
-    clock = DeviceClock()
-    for sent_s, there_s, now_s in ((10.0, 3.3, 10.5), (11.0, 4.01, 11.02), (12.0, 5.2, 12.4)):
-        clock.hear(sent_s, there_s, now_s)
-    assert clock.here(5.0) == pytest.approx(12.0) and clock.there(12.0) == pytest.approx(5.0)
-    assert clock.trip_s == pytest.approx(0.02) and not clock.restarts
-    for sent_s in (13.0, 14.0, 15.0, 16.0):
-        clock.hear(sent_s, sent_s - 6.8, sent_s + 0.4)
-    assert clock.trip_s == pytest.approx(0.4) and clock.here(5.0) == pytest.approx(12.0)
-    clock.hear(17.0, 0.1, 17.02)
-    assert clock.restarts == 1 and clock.here(0.1) == pytest.approx(17.01)
 
 
 def test_what_is_over_is_no_fault_and_what_it_says_has_an_end():

@@ -7,7 +7,6 @@ position, by a Lighthouse, Loco or Flow deck.
 import logging
 import threading
 import time
-from collections import deque
 from math import nan, sqrt
 from os import environ
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from hardware.drivers import DriverError
 from hardware.drivers.crazyflie_packets import STATE, setpoint_packet, state_of, thrust_of_signal, thrust_signal
+from hardware.drivers.device_clock import LONGEST_TRIP_S, DeviceClock
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
@@ -24,13 +24,11 @@ STATE_MS, HEALTH_MS = 10, 100  # periods of the two log blocks
 HEALTH = ("supervisor.info", "pm.vbat", "pm.batteryLevel", "kalman.varX", "kalman.varY", "kalman.varZ")
 SLOW_S = 0.1  # round trip beyond which commands come later than the shield counts on
 SILENT_S = 1.0  # without news of its health
-LONGEST_WAY_S = 1.0  # a round trip that is said to be longer, or to end before it began, is not believed
 LONGEST_LANDING_S = 10.0
 ARM_WITHIN_S = 1.0
 SURE_M = 0.1  # standard deviation of each axis beyond which the estimated position is not one
 PREFLIGHT_MS = 60_000  # the firmware disarms what is armed and does not fly for so long; the most that it takes is 65 s
 CLOCK_S = 1e-3 * (1 << 24)  # after which the device's clock begins again
-WINDOW_S = 10.0  # over which the fastest packet tells how the two clocks differ
 LAND_M_S = 0.4
 CAN_BE_ARMED, IS_ARMED, IS_FLYING = 1 << 0, 1 << 1, 1 << 4  # bits of supervisor.info, supervisor.c
 TUMBLED, LOCKED, CRASHED, DECK_FAULT = 1 << 5, 1 << 6, 1 << 7, 1 << 11
@@ -66,7 +64,7 @@ class CrazyflieDriver:
         self._trip_s = 0.0  # of the link, there and back
         self._said_s = 0.0  # when that came (monotonic, s)
         self._asked_s: float | None = None  # when arming was asked for
-        self._offsets: deque[tuple[float, float]] = deque()  # arrival s, arrival minus the device's clock s
+        self._clock = DeviceClock(CLOCK_S)
         self._outbox = _Newest()
 
     def connect(self) -> None:
@@ -193,24 +191,11 @@ class CrazyflieDriver:
         """A state has arrived, measured when the device's clock of 24 bits said `device_ms`."""
         from cflib.utils.encoding import decompress_quaternion
 
-        now_s = time.monotonic()
-        late_s = self._later_than_the_fastest(now_s, device_ms * 1e-3)
+        sent_s = self._clock.packet(device_ms * 1e-3, time.monotonic())
         trip_s = 1e-3 * self._cf.link_statistics.latency.latency if self._cf else 0.0
-        self._trip_s = trip_s if 0.0 < trip_s < LONGEST_WAY_S else 0.0
+        self._trip_s = trip_s if 0.0 < trip_s < LONGEST_TRIP_S else 0.0
         quat = decompress_quaternion(values["stateEstimateZ.quat"])
-        self._state = now_s - late_s - 0.5 * self._trip_s, state_of(values, quat, 0.0)
-
-    def _later_than_the_fastest(self, now_s: float, device_s: float) -> float:
-        """By how much longer this packet took than the fastest of the last seconds, s."""
-        offset_s, offsets = now_s - device_s, self._offsets
-        if offsets:  # its clock begins again after 4.7 hours
-            offset_s -= CLOCK_S * round((offset_s - offsets[-1][1]) / CLOCK_S)
-        while offsets and offsets[0][0] < now_s - WINDOW_S:
-            offsets.popleft()
-        while offsets and offsets[-1][1] >= offset_s:
-            offsets.pop()
-        offsets.append((now_s, offset_s))
-        return offset_s - offsets[0][1]
+        self._state = sent_s - 0.5 * self._trip_s, state_of(values, quat, 0.0)
 
     def _hear_health(self, _: int, values: dict[str, float], __: Any) -> None:
         self._health, self._said_s = values, time.monotonic()

@@ -2,12 +2,12 @@
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from os import environ
 from typing import Any
 
 from hardware.drivers import DriverError
+from hardware.drivers.device_clock import DeviceClock
 from hardware.drivers.px4_messages import parameter_of
 
 AUTOPILOT = 1  # MAV_COMP_ID_AUTOPILOT1
@@ -16,45 +16,6 @@ ONBOARD_CONTROLLER, NO_AUTOPILOT, ACTIVE = 18, 8, 4
 PX4 = 12  # MAV_AUTOPILOT_PX4
 ACCEPTED, IN_PROGRESS = 0, 5  # MAV_RESULT
 AGAIN_S = 0.3  # after which a request without an answer is repeated
-WINDOW_S = 10.0  # over which the quickest exchange tells how the two clocks differ
-RECENT = 5  # exchanges
-LONGEST_TRIP_S = 1.0  # a round trip that is said to be longer, or to end before it began, is not believed
-
-
-class DeviceClock:
-    """The device's clock in this computer's monotonic time, by the quickest of the last exchanges (TIMESYNC)."""
-
-    def __init__(self) -> None:
-        self.trip_s = 0.0  # of the quickest of the last exchanges: a computer may be busy for a moment
-        self.restarts = 0
-        self._offset_s = 0.0
-        self._heard: deque[tuple[float, float, float]] = deque()  # when, round trip and offset, s
-
-    def hear(self, sent_s: float, device_s: float, now_s: float) -> None:
-        """An answer: asked at `sent_s`, when the device's clock said `device_s`, and here at `now_s`."""
-        trip_s, offset_s = now_s - sent_s, 0.5 * (sent_s + now_s) - device_s
-        if not 0.0 <= trip_s < LONGEST_TRIP_S:
-            return
-        if self._heard and abs(offset_s - self._offset_s) > LONGEST_TRIP_S:  # its clock has begun again
-            self._heard.clear()
-            self.restarts += 1
-        while self._heard and self._heard[0][0] < now_s - WINDOW_S:
-            self._heard.popleft()
-        self._heard.append((now_s, trip_s, offset_s))
-        self.trip_s = min(each[1] for each in list(self._heard)[-RECENT:])
-        self._offset_s = min(self._heard, key=lambda each: each[1])[2]
-
-    def here(self, device_s: float) -> float:
-        """The moment `device_s` of the device's clock, monotonic, s."""
-        return device_s + self._offset_s
-
-    def there(self, now_s: float) -> float:
-        """The moment `now_s`, monotonic, on the device's clock, s."""
-        return now_s - self._offset_s
-
-    @property
-    def is_known(self) -> bool:
-        return bool(self._heard)
 
 
 class Px4Link:
@@ -75,7 +36,7 @@ class Px4Link:
             )
         except Exception as error:  # of a socket, a serial port, a name: pymavlink has no type of its own
             raise DriverError(f"PX4 at {address}: {str(error) or type(error).__name__}") from error
-        self.clock = DeviceClock()
+        self.clock = DeviceClock()  # by TIMESYNC
         self.autopilot: int | None = None  # of the vehicle, and of others when one was heard
         self._others: set[int] = set()
         self._answers: dict[Any, Any] = {}
@@ -180,7 +141,7 @@ class Px4Link:
 
     def _take(self, message: Any, kind: str) -> None:
         if kind == "TIMESYNC" and message.tc1:
-            self.clock.hear(message.ts1 * 1e-9, message.tc1 * 1e-9, time.monotonic())
+            self.clock.exchange(message.ts1 * 1e-9, message.tc1 * 1e-9, time.monotonic())
         elif kind == "COMMAND_ACK":
             self._answer(("ack", message.command), message.result)
         elif kind == "PARAM_VALUE":

@@ -5,13 +5,12 @@ and even crash by; as `byte` it is described as they do it, and both understand 
 """
 
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
 from cyclonedds.core import InstanceState, Policy, Qos, ReadCondition, SampleState, ViewState
 from cyclonedds.domain import Domain, DomainParticipant
-from cyclonedds.idl import IdlStruct
+from cyclonedds.idl import make_idl_struct
 from cyclonedds.idl.annotations import autoid, final
 from cyclonedds.idl.types import array, byte, float32, int16, int32, uint16, uint32
 from cyclonedds.pub import DataWriter
@@ -25,8 +24,14 @@ HEARD = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(1))
 _domains: dict[int, Domain] = {}  # of this process; there is one of each number at most
 
 
-def _as_bytes(message: Any) -> Any:
-    """A class of messages that come and go as bytes, `data`: Cyclone's own conversion takes 0.8 ms for one command."""
+def _struct(name: str, **fields: Any) -> Any:
+    """A class of messages, declared as release 0.10 declares it."""
+    return final(autoid("sequential")(make_idl_struct(name, f"unitree_hg.msg.dds_.{name}", fields)))
+
+
+def _message(name: str, **fields: Any) -> Any:
+    """One that comes and goes as bytes, `data`: Cyclone's own conversion takes 0.8 ms for one command."""
+    message = _struct(name, **fields)
 
     def deserialize(data: bytes, **_: Any) -> Any:
         made = message.__new__(message)
@@ -37,104 +42,33 @@ def _as_bytes(message: Any) -> Any:
     return message
 
 
-@dataclass
-@final
-@autoid("sequential")
-class MotorCmd_(IdlStruct, typename="unitree_hg.msg.dds_.MotorCmd_"):
-    """Set-point of one motor."""
-
-    mode: byte
-    q: float32
-    dq: float32
-    tau: float32
-    kp: float32
-    kd: float32
-    reserve: uint32
-
-
-@_as_bytes
-@dataclass
-@final
-@autoid("sequential")
-class LowCmd_(IdlStruct, typename="unitree_hg.msg.dds_.LowCmd_"):
-    """What a G1 is commanded."""
-
-    mode_pr: byte
-    mode_machine: byte
-    motor_cmd: array[MotorCmd_, 35]  # type: ignore[type-arg, valid-type]
-    reserve: array[uint32, 4]  # type: ignore[type-arg, valid-type]
-    crc: uint32
-
-
-@dataclass
-@final
-@autoid("sequential")
-class IMUState_(IdlStruct, typename="unitree_hg.msg.dds_.IMUState_"):
-    """Of the pelvis."""
-
-    quaternion: array[float32, 4]  # type: ignore[type-arg, valid-type]
-    gyroscope: array[float32, 3]  # type: ignore[type-arg, valid-type]
-    accelerometer: array[float32, 3]  # type: ignore[type-arg, valid-type]
-    rpy: array[float32, 3]  # type: ignore[type-arg, valid-type]
-    temperature: int16
-
-
-@dataclass
-@final
-@autoid("sequential")
-class MotorState_(IdlStruct, typename="unitree_hg.msg.dds_.MotorState_"):
-    """Of one motor."""
-
-    mode: byte
-    q: float32
-    dq: float32
-    ddq: float32
-    tau_est: float32
-    temperature: array[int16, 2]  # type: ignore[type-arg, valid-type]
-    vol: float32
-    sensor: array[uint32, 2]  # type: ignore[type-arg, valid-type]
-    motorstate: uint32
-    reserve: array[uint32, 4]  # type: ignore[type-arg, valid-type]
-
-
-@_as_bytes
-@dataclass
-@final
-@autoid("sequential")
-class LowState_(IdlStruct, typename="unitree_hg.msg.dds_.LowState_"):
-    """What a G1 says of itself 500 times a second."""
-
-    version: array[uint32, 2]  # type: ignore[type-arg, valid-type]
-    mode_pr: byte
-    mode_machine: byte
-    tick: uint32
-    imu_state: IMUState_
-    motor_state: array[MotorState_, 35]  # type: ignore[type-arg, valid-type]
-    wireless_remote: array[byte, 40]  # type: ignore[type-arg, valid-type]
-    reserve: array[uint32, 4]  # type: ignore[type-arg, valid-type]
-    crc: uint32
-
-
-@_as_bytes
-@dataclass
-@final
-@autoid("sequential")
-class BmsState_(IdlStruct, typename="unitree_hg.msg.dds_.BmsState_"):
-    """Of the battery."""
-
-    version_high: byte
-    version_low: byte
-    fn: byte
-    cell_vol: array[uint16, 40]  # type: ignore[type-arg, valid-type]
-    bmsvoltage: array[uint32, 3]  # type: ignore[type-arg, valid-type]
-    current: int32
-    soc: byte
-    soh: byte
-    temperature: array[int16, 12]  # type: ignore[type-arg, valid-type]
-    cycle: uint16
-    manufacturer_date: uint16
-    bmsstate: array[uint32, 5]  # type: ignore[type-arg, valid-type]
-    reserve: array[uint32, 3]  # type: ignore[type-arg, valid-type]
+_array: Any = array
+WORDS, FLOATS = _array[uint32, 4], _array[float32, 3]
+# Set-point of one motor, and what a G1 is commanded
+MotorCmd_ = _struct(
+    "MotorCmd_", mode=byte, q=float32, dq=float32, tau=float32, kp=float32, kd=float32, reserve=uint32
+)  # fmt: skip
+LowCmd_ = _message(
+    "LowCmd_", mode_pr=byte, mode_machine=byte, motor_cmd=_array[MotorCmd_, 35], reserve=WORDS, crc=uint32
+)  # fmt: skip
+# Of the pelvis, of one motor, and what it says of itself 500 times a second
+IMUState_ = _struct(
+    "IMUState_", quaternion=_array[float32, 4], gyroscope=FLOATS, accelerometer=FLOATS, rpy=FLOATS, temperature=int16
+)  # fmt: skip
+MotorState_ = _struct(
+    "MotorState_", mode=byte, q=float32, dq=float32, ddq=float32, tau_est=float32, temperature=_array[int16, 2],
+    vol=float32, sensor=_array[uint32, 2], motorstate=uint32, reserve=WORDS,
+)  # fmt: skip
+LowState_ = _message(
+    "LowState_", version=_array[uint32, 2], mode_pr=byte, mode_machine=byte, tick=uint32, imu_state=IMUState_,
+    motor_state=_array[MotorState_, 35], wireless_remote=_array[byte, 40], reserve=WORDS, crc=uint32,
+)  # fmt: skip
+# Of its battery
+BmsState_ = _message(
+    "BmsState_", version_high=byte, version_low=byte, fn=byte, cell_vol=_array[uint16, 40],
+    bmsvoltage=_array[uint32, 3], current=int32, soc=byte, soh=byte, temperature=_array[int16, 12], cycle=uint16,
+    manufacturer_date=uint16, bmsstate=_array[uint32, 5], reserve=_array[uint32, 3],
+)  # fmt: skip
 
 
 class Link:
