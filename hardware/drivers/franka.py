@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hardware.drivers import DriverError
+from hardware.drivers.threads import beats, in_one_line
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, DeviceStatus, RobotState
 
@@ -86,7 +87,7 @@ class FrankaDriver:
             self._finger_m = 0.5 * self._gripper.width
             self._listen()
         except Exception as error:  # franky's exceptions have no base of their own
-            raise DriverError(f"Franka at {self._host}: {_in_one_line(error)}") from error
+            raise DriverError(f"Franka at {self._host}: {in_one_line(error)}") from error
         for thread in self._threads:
             thread.start()
 
@@ -104,7 +105,7 @@ class FrankaDriver:
             motion.set_reference(self._sdk.JointReference(q=q))
             self._robot.move(motion, asynchronous=True)
         except Exception as error:
-            self._fault = _in_one_line(error)
+            self._fault = in_one_line(error)
             return
         with self._lock:
             self._target, self._reference, self._velocity = q, q, np.zeros(7)
@@ -159,18 +160,15 @@ class FrankaDriver:
                 self._robot.move(self._sdk.TorqueStopMotion(), asynchronous=True)
             self._robot.join_motion(STOP_WITHIN_S)
         except Exception as error:
-            self._fault = self._fault or _in_one_line(error)
+            self._fault = self._fault or in_one_line(error)
 
     def _run(self) -> None:
-        due_s = time.monotonic()
-        while not self._ended.is_set():
-            due_s = max(due_s + PERIOD_S, time.monotonic() - PERIOD_S)
-            self._ended.wait(max(0.0, due_s - time.monotonic()))
+        for _ in beats(PERIOD_S, self._ended):
             try:
                 self._listen()
                 self._move()
             except Exception as error:  # of the network, mostly; this thread has to live on and say so
-                self._lost = f"link lost: {_in_one_line(error)}"
+                self._lost = f"link lost: {in_one_line(error)}"
 
     def _run_hand(self) -> None:
         """What the hand is asked for, one movement after the other: each takes until it has ended."""
@@ -181,7 +179,7 @@ class FrankaDriver:
                     self._gripper.move(2.0 * self._finger_asked, 2.0 * self._finger.max_velocity)
                 self._finger_m = 0.5 * self._gripper.width
             except Exception as error:
-                self._lost = f"the hand: {_in_one_line(error)}"
+                self._lost = f"the hand: {in_one_line(error)}"
             self._ended.wait(HAND_S)
 
     def _listen(self) -> None:
@@ -231,9 +229,5 @@ class FrankaDriver:
         try:
             self._robot.join_motion(0.0)
         except Exception as error:
-            return _in_one_line(error)
+            return in_one_line(error)
         return "by somebody else"
-
-
-def _in_one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -9,6 +9,7 @@ from typing import Any
 from hardware.drivers import DriverError
 from hardware.drivers.device_clock import DeviceClock
 from hardware.drivers.px4_messages import parameter_of
+from hardware.drivers.threads import in_one_line
 
 AUTOPILOT = 1  # MAV_COMP_ID_AUTOPILOT1
 COMPANION = 191  # MAV_COMP_ID_ONBOARD_COMPUTER, and its type and autopilot in a HEARTBEAT
@@ -35,7 +36,7 @@ class Px4Link:
                 address, baud, source_system=system, source_component=COMPANION, autoreconnect=True
             )
         except Exception as error:  # of a socket, a serial port, a name: pymavlink has no type of its own
-            raise DriverError(f"PX4 at {address}: {str(error) or type(error).__name__}") from error
+            raise DriverError(f"PX4 at {address}: {in_one_line(error)}") from error
         self.clock = DeviceClock()  # by TIMESYNC
         self.autopilot: int | None = None  # of the vehicle, and of others when one was heard
         self._others: set[int] = set()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hardware.drivers import DriverError
+from hardware.drivers.threads import beats, in_one_line
 from hardware.drivers.unitree_g1_guard import Guard
 from hardware.drivers.unitree_g1_packets import (
     CHARGE_AT,
@@ -93,7 +94,7 @@ class UnitreeG1Driver:
         try:
             self._link = Link(self._interface, self._domain)
         except Exception as error:  # Cyclone's have no base of their own
-            raise DriverError(f"{self._where}: {' '.join(str(error).split())}") from error
+            raise DriverError(f"{self._where}: {in_one_line(error)}") from error
         until_s = time.monotonic() + self._connect_s
         while self._found is None or not self._link.is_heard():
             self._listen()
@@ -201,15 +202,12 @@ class UnitreeG1Driver:
         return ""
 
     def _run(self) -> None:
-        due_s = time.monotonic()
-        while not self._ended.is_set():
-            due_s = max(due_s + PERIOD_S, time.monotonic() - PERIOD_S)
-            self._ended.wait(max(0.0, due_s - time.monotonic()))
+        for _ in beats(PERIOD_S, self._ended):
             try:
                 self._listen()
                 self._send()
             except Exception as error:  # of the network; this thread has to live on and say so
-                self._fault = f"link lost: {' '.join(str(error).split())}"
+                self._fault = f"link lost: {in_one_line(error)}"
 
     def _listen(self) -> None:
         data, now_s = self._link.state(), time.monotonic()
