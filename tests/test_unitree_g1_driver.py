@@ -60,8 +60,9 @@ def test_it_sends_nothing_until_it_is_armed_and_damps_once_it_is_not(robot):
     assert device.order()["accepted"] == 0
     driver.arm()
     bent = HOME + 0.3 * np.eye(29)[MOTORS["left_elbow_joint"]] - 0.2 * np.eye(29)[MOTORS["waist_yaw_joint"]]
-    follow(driver, bent, 0.6)
-    said = device.order()
+    end = time.monotonic() + patience(1.0)
+    while abs((said := device.order())["q"][MOTORS["left_elbow_joint"]] - 1.2) > 0.04 and time.monotonic() < end:
+        follow(driver, bent, 0.1)
     assert said["stiff"] and said["out_of_range"] == 0 and said["dropped"] == 0
     assert said["q"][MOTORS["left_elbow_joint"]] == pytest.approx(1.2, abs=0.05)
     assert said["q"][MOTORS["waist_yaw_joint"]] == pytest.approx(-0.2, abs=0.05)
@@ -156,9 +157,10 @@ def test_it_stands_on_its_feet_over_a_poor_link_and_knows_how_high_it_is(robot):
         assert state.base_pos[2] == pytest.approx(said["position"][2], abs=0.01)
         assert np.abs(state.base_lin_vel).max() < 0.1 and not driver.read_status().fault
     finally:
+        device.order(loss=0.7)
         driver.stop()
-    until(lambda: device.order()["damped"], 0.2)
-    device.order(held=True, loss=0.0, delay_s=0.0)
+    until(lambda: device.order(loss=0.0)["damped"], 0.1)
+    device.order(held=True, delay_s=0.0)
 
 
 HOLDS = """

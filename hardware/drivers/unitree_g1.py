@@ -33,6 +33,7 @@ RAMP_S = 0.01  # in which a new target is reached; on average it is a delay of h
 SILENT_S = 0.2  # without a target for so long the robot is damped
 FIRST_S = 1.0  # the same from arming to the first target
 LOST_S = 0.1  # without a state
+LAST_S = 0.1  # of damping before the driver leaves: one message alone may be lost
 LEGS_S = 0.01  # between two looks at the legs
 LOOK_S = 0.5  # for the writers of commands, between two looks
 HOT_C = 90  # of a motor, own choice: the vendor publishes none
@@ -160,6 +161,8 @@ class UnitreeG1Driver:
     def stop(self) -> None:
         """Damp it where it was ever armed, and leave: the last thing that it hears is damping."""
         self.disarm()
+        if self._damps:
+            time.sleep(LAST_S)
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(1.0)
