@@ -18,31 +18,36 @@ _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
 
 
 def schedule_process(niceness: int) -> str:
-    """Short interpreter switches, and all threads at `niceness` (-20 first, 19 last) in short slices, where granted.
+    """Short interpreter switches, and all threads at `niceness` (-20 first, 19 last) where that is granted.
 
-    Threads that start later inherit it. Returns one line on what was granted.
+    Below 0 in short slices, too, which need no privilege. Threads that start later inherit both. Returns one line on
+    what was granted.
     """
     sys.setswitchinterval(0.0005)
+    refused = ""
     try:
         for thread in os.listdir("/proc/self/task"):
             os.setpriority(os.PRIO_PROCESS, int(thread), niceness)
-            _shorten_slice(int(thread), niceness)
         # Where sessions are scheduled as groups, niceness counts only inside one, and the group has its own.
         group = Path("/proc/self/autogroup")
         if group.exists():
             group.write_text(str(niceness))
     except OSError as error:
-        return f"ordinary scheduling: niceness {niceness} not granted ({error.strerror})"
-    return f"niceness {niceness}"
+        refused = f": niceness {niceness} not granted ({error.strerror})"
+    if niceness < 0:  # who has to be on time; short slices need no privilege
+        for thread in os.listdir("/proc/self/task"):
+            _shorten_slice(int(thread))
+    return f"ordinary scheduling{refused}" if refused else f"niceness {niceness}"
 
 
-def _shorten_slice(thread: int, niceness: int) -> None:
+def _shorten_slice(thread: int) -> None:
     """Ask for short slices (Linux 6.12 and later; older kernels take the request and ignore it)."""
     if _SCHED_SETATTR is None:
         return
     # struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period
+    niceness = os.getpriority(os.PRIO_PROCESS, thread)
     attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, niceness, 0, SLICE_NS, 0, 0)
     if ctypes.CDLL(None, use_errno=True).syscall(_SCHED_SETATTR, thread, attributes, 0) != 0:
         number = ctypes.get_errno()
-        if number != errno.ENOSYS:
+        if number not in (errno.ENOSYS, errno.EPERM):
             raise OSError(number, os.strerror(number))

@@ -1,0 +1,37 @@
+"""What a control process gets from Linux's scheduler, with the privilege to raise itself above others and without."""
+
+import ctypes
+import os
+import platform
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+from phalanx.doctor.machine import CAP_SYS_NICE
+from ros_nodes.lifecycle.scheduling import SLICE_NS
+
+PR_CAPBSET_DROP = 24  # of linux/prctl.h
+SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}.get(platform.machine())
+ASKED = f"""
+import ctypes, struct
+from ros_nodes.lifecycle.scheduling import schedule_process
+print(schedule_process(-1))
+attributes = ctypes.create_string_buffer(48)
+ctypes.CDLL(None).syscall({SCHED_GETATTR}, 0, attributes, 48, 0)
+print(struct.unpack("=IIQiIQQQ", attributes.raw)[5])
+"""
+
+
+@pytest.mark.skipif(SCHED_GETATTR is None or os.geteuid() != 0, reason="only root of Linux may drop capabilities")
+@pytest.mark.parametrize(("dropped", "says"), [(False, "niceness -1"), (True, "niceness -1 not granted")])
+def test_slices_are_short_for_an_ordinary_user_too(dropped, says):
+    drop = partial(ctypes.CDLL(None).prctl, PR_CAPBSET_DROP, CAP_SYS_NICE) if dropped else None
+    done = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, preexec_fn=drop, check=True)
+    said, slice_ns = done.stdout.splitlines()
+    if not dropped and "not granted" in said:
+        pytest.skip("this root may not set a niceness")
+    if slice_ns == "0":
+        pytest.skip("before Linux 6.12")
+    assert says in said and int(slice_ns) == SLICE_NS
