@@ -25,8 +25,10 @@ pytestmark = [pytest.mark.ros, pytest.mark.alone]
 UR5E = load_robot("ur5e")
 BUNDLE = Path(__file__).parents[1] / "zoo" / "reach-ur5e.onnx"
 ARM = "ur5e_1"
-POSES = int(os.environ.get("UR_POSES", "3"))
-EPISODE_CYCLES = 1500  # of 2 ms: set-points of cycles that this machine misses are not made up for
+POSES = int(os.environ.get("UR_POSES", "2"))
+EPISODE_CYCLES = int(
+    os.environ.get("UR_CYCLES", "1500")
+)  # of 2 ms: set-points of cycles that this machine misses are not made up for
 BROKEN = ("speed", "acceleration", "range", "jump")
 
 

@@ -17,7 +17,7 @@ from hardware.drivers.ur_packets import JOINTS, PLAYING, Said, hindrance, next_s
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, DeviceStatus, RobotState
 
-MODEL = "UR5"  # as the dashboard calls a UR5e
+MODELS = ("UR5", "UR5e")  # as the dashboard calls a UR5e; arms of the CB series have an older PolyScope
 COAST_S = 0.1  # without a target for so long the set-point comes to rest
 GAP_S = 0.02  # after so long without a state the arm is taken to rest at its last set-point
 CLOCK_S = 0.5  # the quickest state of such a time tells what the arm's clock shows
@@ -70,7 +70,7 @@ class UrDriver:
         try:
             dashboard = Dashboard(self._host)
             try:
-                if (model := dashboard.ask("get robot model")) != MODEL:
+                if (model := dashboard.ask("get robot model")) not in MODELS:
                     raise DriverError(f"it is a {model}, not a UR5e")
                 self._hear_control(dashboard)
             finally:
