@@ -22,7 +22,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 
 from phalanx.commands.deploy import deploy
-from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, node_in
+from ros_nodes.lifecycle.bring_up import BringUp, BringUpError
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.fork_server import NODE_ENVIRONMENT
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
@@ -105,7 +105,7 @@ def test_progress_counts_and_a_node_that_makes_none_is_named():
         nodes.up([["/good", "/bad"]], 10.0)
     with team(bad=-1.0, last=0.0, worse=-1.0) as (nodes, done), pytest.raises(BringUpError) as caught:
         nodes.up([["/bad"], ["/last"], ["/worse"]], 10.0)
-    assert [node_in(why) for why in caught.value.whys] == ["/bad", "/worse"] and "last active" not in done
+    assert [each.node for each in caught.value.not_up] == ["/bad", "/worse"] and "last active" not in done
     with team(good=0.0) as (nodes, done), pytest.raises(BringUpError, match=r"/absent did not configure within 0\.5 s"):
         nodes.up([["/good"], ["/absent"]], 0.5)
 

@@ -212,18 +212,18 @@ def test_a_machine_is_named_as_busy_by_its_load_and_by_what_others_and_its_host_
 
 
 def test_of_nodes_that_did_not_come_up_the_robot_the_reason_and_the_busy_machine_are_said(tmp_path, monkeypatch):
-    (tmp_path / "operator.log").write_text(
-        "[INFO] [17.2] [mission]: waiting\n"
-        "[FATAL] [17.3] [mission]: node /cf1/driver refused to configure\n"
-        "[FATAL] [17.3] [fleet.mission]: node /fleet/recorder did not configure within 30 s\n"
-    )
+    not_up = [
+        {"node": "/cf1/driver", "why": "node /cf1/driver refused to configure"},
+        {"node": "/fleet/recorder", "why": "node /fleet/recorder did not configure within 30 s", "late": True},
+    ]
+    (tmp_path / "not_up.json").write_text(json.dumps(not_up))
     (tmp_path / "cf1_shield_host.log").write_text(
         "[ERROR] [17.2] [cf1.driver]: no answer\n[INFO] [17.3] [cf1.shield]: x\n"
     )
     processes = Processes([], tmp_path, {})
     processes._process_of = {"cf1/driver": "cf1_shield_host", "fleet/recorder": "fleet_recorder"}
     (tmp_path / "fleet_recorder.log").touch()
-    refused, late = run_team._not_up(processes, "operator", busy(monkeypatch, 9.0, 1.9, 0.0))
+    refused, late = run_team._not_up(processes, tmp_path / "not_up.json", busy(monkeypatch, 9.0, 1.9, 0.0))
     assert refused == ("cf1", "node /cf1/driver refused to configure: no answer")
     assert late[1].startswith("node /fleet/recorder did not configure within 30 s: no output; the machine may be too")
 

@@ -1,8 +1,8 @@
 """Drives lifecycle nodes through their states, in order, and names the one that refused."""
 
-import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lifecycle_msgs.msg import State, Transition
@@ -29,18 +29,26 @@ COMES_WITHIN_S = 3.0  # after another node has refused
 GIVE_UP_CALL_S = 10.0  # a transition may take this long
 
 
+@dataclass(frozen=True)
+class NotUp:
+    """A node that is not there, or refuses a transition."""
+
+    node: str  # its fully qualified name
+    why: str
+    late: bool = False  # it may only be slow
+
+    @property
+    def robot(self) -> str:
+        """Its namespace: the robot, where it is one of a robot's own."""
+        return self.node.strip("/").rpartition("/")[0]
+
+
 class BringUpError(RuntimeError):
-    """A node is not there or refuses a transition; names it, and all of them in `whys`."""
+    """Says why of the first of the nodes that are `not_up`."""
 
-    def __init__(self, message: str, node: str, *others: "BringUpError"):
-        super().__init__(message)
-        self.node = node
-        self.whys = [message, *(str(other) for other in others)]
-
-
-def node_in(why: str) -> str:
-    """The fully qualified name of the node in one of `BringUpError.whys`, or in a line of a log that ends in it."""
-    return found[1] if (found := re.search(r"node (/\S+) (?:refused to|did not) \w", why)) else ""
+    def __init__(self, *not_up: NotUp):
+        super().__init__(not_up[0].why)
+        self.not_up = not_up
 
 
 def node_names(
@@ -88,7 +96,7 @@ class BringUp:
         there, and activated once the stages before are active. Raises BringUpError, for those that refuse, as soon as
         all others have answered, and where none has got any further for `timeout_s`.
         """
-        refused: dict[str, BringUpError] = {}
+        refused: dict[str, NotUp] = {}
         waiting = [(stage, name) for stage, names in enumerate(stages) for name in names]
         for _, name in waiting:
             self._remotes.setdefault(name, _Remote(self._node, name)).begin(CONFIGURE)
@@ -100,7 +108,7 @@ class BringUp:
                 try:
                     done = (remote.transition == CONFIGURE or (stage == first and not refused)) and remote.step()
                 except BringUpError as error:
-                    refused[name] = error
+                    (refused[name],) = error.not_up
                     until = time.monotonic() + timeout_s
                     waiting.remove((stage, name))
                     continue
@@ -111,8 +119,7 @@ class BringUp:
                     else:
                         remote.begin(ACTIVATE)
             if refused and self._all_answered([name for _, name in waiting], until - timeout_s):
-                worst, *others = (refused[name] for names in stages for name in names if name in refused)
-                raise BringUpError(str(worst), worst.node, *others)
+                raise BringUpError(*(refused[name] for names in stages for name in names if name in refused))
             self._executor.spin_once(timeout_sec=LOOK_S)
             check()
             if time.monotonic() > until:
@@ -127,7 +134,7 @@ class BringUp:
 
     def _late(self, name: str, timeout_s: float) -> BringUpError:
         word = _WORDS[self._remotes[name].transition]
-        return BringUpError(f"node {name} did not {word} within {timeout_s:g} s", name)
+        return BringUpError(NotUp(name, f"node {name} did not {word} within {timeout_s:g} s", late=True))
 
 
 class KeepUp:
@@ -180,7 +187,7 @@ class _Remote:
             if self._changing:
                 if answer.success:
                     return True
-                raise BringUpError(f"node {self._name} refused to {_WORDS[self.transition]}", self._name)
+                raise self._refused()
             if answer.current_state.id == _GOALS[self.transition]:
                 return True
             change = Transition(id=self.transition)
@@ -196,7 +203,7 @@ class _Remote:
             self._call = call
         elif call is not None and call.done() and self._changing:
             if not call.result().success:
-                raise BringUpError(f"node {self._name} refused to {_WORDS[self.transition]}", self._name)
+                raise self._refused()
             up = self.transition == ACTIVATE
             self._configured = not up
             return up
@@ -209,6 +216,9 @@ class _Remote:
         elif self._configured or (time.monotonic() > self._until_s and self._get_state.service_is_ready()):
             self._send(self._get_state, GetState.Request(), ASK_AGAIN_S)
         return False
+
+    def _refused(self) -> BringUpError:
+        return BringUpError(NotUp(self._name, f"node {self._name} refused to {_WORDS[self.transition]}"))
 
     def _send(self, client: Client, request: Any, patience_s: float) -> None:
         self._call = client.call_async(request)

@@ -210,9 +210,10 @@ class Processes:
         return found
 
     def last_line_of(self, node: str) -> str:
-        """What `last_line` finds of the node with this fully qualified name, in the process that carries it."""
+        """What the node with this fully qualified name said last, by `last_line` of the process that carries it."""
         node = node.strip("/")
-        return self.last_line(self._process_of[node], node.replace("/", "."))
+        line, logger = self.last_line(self._process_of[node], node.replace("/", ".")), node.replace("/", ".")
+        return line.partition(f"[{logger}]: ")[2] or line
 
     def last_line(self, name: str, about: str = "") -> str:
         """The last error line that `name` printed, or its last line; lines with `about` before others."""

@@ -191,7 +191,7 @@ def _fly(
         except (BringUpError, ArmError, ProcessError) as error:
             why, robot = str(error), getattr(error, "robot", "")
             if isinstance(error, BringUpError):
-                why, robot = f"{why}: {processes.last_line_of(error.node)}", error.node.strip("/").rpartition("/")[0]
+                why, robot = f"{why}: {processes.last_line_of(error.not_up[0].node)}", error.not_up[0].robot
             if not isinstance(error, ProcessError):
                 why += load.blame(sum(processes.cpu_s().values()))
             took_s = (machine_clock().now_ns() - launched_ns) * 1e-9

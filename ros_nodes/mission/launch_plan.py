@@ -17,6 +17,8 @@ from ros_nodes.mission.placement import place_team
 from ros_nodes.mission.prepare import PARAMETERS, prepare
 from ros_nodes.mission.team_file import Hosts, load_team, team_mission
 
+NOT_UP = "not_up.json"  # of a run: the nodes that its operator could not bring up
+
 Node = dict[str, Any]
 
 
@@ -60,6 +62,7 @@ def plan(given: Mapping[str, str], check: Callable[[list[str]], None] = lambda n
     nodes += [_node("simulated_robots", namespace, files)] * simulated
     nodes += [_node("recorder", namespace, files)] * recorded
     switches = {"simulated": simulated, "recorded": recorded, "drivers": drivers or [""]}
+    switches["not_up"] = str(out / NOT_UP)
     # Robots that are real fly on without it: their shields look after them.
     kind = "last" if simulated and not drivers else "node"
     return [*nodes, _node("operator", namespace, [*files, switches]) | {"kind": kind, "name": "mission"}]

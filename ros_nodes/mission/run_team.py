@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import time
 from collections import defaultdict
@@ -13,19 +12,18 @@ from statistics import median
 from typing import Any
 
 from deploy.shield.authority import ASKED, State
-from ros_nodes.lifecycle.bring_up import node_in
+from ros_nodes.lifecycle.bring_up import NotUp
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.lifecycle.transport import transport_settings
 from ros_nodes.mission.arming import ARM_S
 from ros_nodes.mission.deploy import CONFIG, unwritten
-from ros_nodes.mission.launch_plan import Node, plan
+from ros_nodes.mission.launch_plan import NOT_UP, Node, plan
 from ros_nodes.mission.monitor import SILENT, Change, Monitor, monitoring
 from ros_nodes.mission.prepare import PARAMETERS
 from ros_nodes.mission.team_file import load_team
 
 RESULT = "result.json"
-LOG_HEAD = re.compile(r"^(\[[^]]*\] ?)*:? ?")  # level, time and node of a line in a log
 WATCH_S = 0.1
 RATES_S = 1.0  # between two looks at the rates
 LANDING_S = 30.0  # for a shield that brings its robot down before it ends
@@ -145,7 +143,7 @@ def run_team(
         try:
             while True:
                 for name in processes.ended():  # the others go on: a robot without its policy is landed by its shield
-                    not_up = _not_up(processes, name, load) if name in operators else []
+                    not_up = _not_up(processes, out / NOT_UP, load) if name in operators else []
                     starts = "; it is started again, once: its robots are a person's to arm" if name in again else ""
                     for robot, why in not_up or [("", processes.why_ended(name) + starts)]:
                         robot = robot if robot in team else ""
@@ -184,18 +182,11 @@ def run_team(
     return result
 
 
-def _not_up(processes: Processes, operator: str, load: MachineLoad) -> list[tuple[str, str]]:
-    """Of each node that the `operator`, which has ended, could not bring up: its robot, if it has one, and why."""
-    said = processes.log_of(operator).read_text(errors="replace").splitlines()
-    found = []
-    for line in said:
-        if "[FATAL]" not in line or not (node := node_in(line)):
-            continue
-        robot = node.strip("/").rpartition("/")[0]
-        reason, why = processes.last_line_of(node), line[line.index(f"node {node}") :]
-        busy = "" if "refused" in why else load.blame(sum(processes.cpu_s().values()))
-        found.append((robot, f"{why}: {LOG_HEAD.sub('', reason)}{busy}"))
-    return found
+def _not_up(processes: Processes, file: Path, load: MachineLoad) -> list[tuple[str, str]]:
+    """Of each node of an operator's `file` of those that could not be brought up: its robot's name, and why."""
+    found = [NotUp(**each) for each in json.loads(file.read_text())] if file.exists() else []
+    busy = load.blame(sum(processes.cpu_s().values()))
+    return [(n.robot, f"{n.why}: {processes.last_line_of(n.node)}{busy if n.late else ''}") for n in found]
 
 
 def _start(processes: Processes, node: Node) -> str:

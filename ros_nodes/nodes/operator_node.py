@@ -1,9 +1,12 @@
 """The operator of a launched team, in a process of its own: brings it up, arms it, sends the orders of its mission."""
 
+import json
 import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
 
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
@@ -46,7 +49,7 @@ def main() -> int:
     except _Ended:
         pass
     except (BringUpError, ValueError) as error:
-        for why in getattr(error, "whys", [str(error)]):
+        for why in [each.why for each in getattr(error, "not_up", [])] or [str(error)]:
             node.get_logger().fatal(why)
         code = 1
     executor.shutdown()
@@ -64,11 +67,17 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     timeout_s = declare(
         node, "bring_up_timeout_s", 30.0, "Longest time in bring-up without progress, s.", low=1.0, high=300.0
     )
+    not_up = declare(node, "not_up", "", "New file (.json) of the nodes that could not be brought up; empty for none.")
     mission = load_mission(path)
     node.advertise(mission.command_names)
     send_and_watch = first_orders(mission, node, watch)
     stages = node_names(node.team, simulated, recorded, drivers, node.get_namespace().strip("/"))
-    BringUp(node, executor).up(stages, timeout_s, send_and_watch)
+    try:
+        BringUp(node, executor).up(stages, timeout_s, send_and_watch)
+    except BringUpError as error:
+        if not_up:
+            Path(not_up).write_text(json.dumps([asdict(each) for each in error.not_up]))
+        raise
     kept = KeepUp(node, [name for stage in stages for name in stage if not name.endswith(ONCE)])
     if not drivers and simulated:  # a real robot is for a person to arm
 
