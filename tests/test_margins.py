@@ -13,7 +13,7 @@ from phalanx.margins import write_margins
 from policies.evaluation import margins
 from policies.evaluation import verify as verification
 from policies.evaluation.flight_advice import advise, name_of
-from policies.evaluation.margins import MarginCfg, Search, margins_of, refuted
+from policies.evaluation.margins import MarginCfg, Search, plan_margins, refuted
 from policies.export.save import save_bundle
 from sim import randomisation
 from sim.conditions import Condition, Variant, under_conditions
@@ -172,7 +172,7 @@ def test_a_failed_gate_is_a_reason_not_to_fly():
 
 @pytest.mark.slow
 def test_a_policy_that_knows_no_delay_is_to_be_flown_with_care_because_of_delay(eager):
-    found = margins_of([eager], MarginCfg(episodes=16, only=("total delay", "mass")))
+    found = plan_margins([eager], MarginCfg(episodes=16, only=("total delay", "mass")))(None)
     by_name = {name_of(each, found["rows"]): each for each in found["rows"]}
     assert found["complete"] and found["held"], found
     delay = by_name["total delay"]
@@ -192,7 +192,7 @@ def test_ctrl_c_leaves_what_is_known(eager, monkeypatch):
         return whole(*given)
 
     monkeypatch.setattr(margins, "_fly", pressed_in_the_second_round)
-    found = margins_of([eager], MarginCfg(episodes=4, only=("total delay",)))
+    found = plan_margins([eager], MarginCfg(episodes=4, only=("total delay",)))(None)
     (delay,) = found["rows"]
     assert not found["complete"] and not delay["found"] and found["success"] is not None
     assert len(delay["success"]) == 1  # of the value in the middle, from which it is known which half holds
@@ -201,7 +201,7 @@ def test_ctrl_c_leaves_what_is_known(eager, monkeypatch):
 
 def test_a_number_that_nothing_pushes_is_refused_by_name(eager):
     with pytest.raises(ValueError, match=r"only 'weather': of calm_hover:TASK these can be pushed: .*total delay"):
-        margins_of([eager], MarginCfg(only=("weather",)))
+        plan_margins([eager], MarginCfg(only=("weather",)))
 
 
 def test_verify_refuses_a_name_that_cannot_be_pushed_before_it_flies(eager, monkeypatch):

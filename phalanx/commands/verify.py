@@ -66,21 +66,17 @@ def verify(
 
     cfg = VerifyCfg(num_worlds=episodes, teams=robots or None)
     sizes = 1 if any(contract.group for contract in contracts) else len(team_sizes(contracts[0], cfg))
-    if only:
-        from policies.evaluation.margins import check_only
+    if margins:
+        from policies.evaluation.flight_advice import advise
+        from policies.evaluation.margins import MarginCfg, plan_margins
 
-        check_only(bundles, only)  # a wrong name is answered before minutes of flight
+        measure = plan_margins(bundles, MarginCfg(only=only))  # a wrong name is answered before minutes of flight
     with make_progress() as progress:
         bar = progress.add_task("verify", total=2 + 2 * sizes, completed=-1, note="")
         verdict = check(files, cfg, run, lambda what: progress.update(bar, advance=1, note=what))
         if margins:
-            from policies.evaluation.flight_advice import advise
-            from policies.evaluation.margins import MarginCfg, margins_of
-
             bar = progress.add_task("margins", total=1.0, note="")
-            found = margins_of(
-                bundles, MarginCfg(only=only), lambda share, note: progress.update(bar, completed=share, note=note)
-            )
+            found = measure(lambda share, note: progress.update(bar, completed=share, note=note))
             verdict |= {"margins": found, "flight": advise(verdict["gates"], found)}
     if json:
         print_json(verdict)

@@ -86,19 +86,18 @@ def refuted(successes: int, episodes: int, gate: float) -> bool:
 def measure_margins(
     team: TeamRunner,
     task: TaskCfg,
-    plants: Mapping[str, Plant | None],
+    searches: Sequence[Search],
     gate: float,
     cfg: MarginCfg,
     on_progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Margins of a `team` of policies in `task`, as plain data; `plants` by group is what their files state.
+    """Margins of a `team` of policies in `task`, as plain data; `searches` that have not begun.
 
     `on_progress(share, note)` hears after every control step how far it is, from 0 to 1. It ends after the first round
     where the task's own plant refutes the gate already. KeyboardInterrupt leaves what is known: `complete` is false
     then, and a row that is not `found` falls anywhere between the two values that it names.
     """
     say = on_progress or (lambda *_: None)
-    searches = _searches(task, plants, cfg)
     own: dict[str, float] = {}  # success of the task's own plant, and under other physics
     rounds = 1 + ceil(log2(max(len(search.grid) for search in searches)))  # the most that any of them takes
     complete = True
@@ -136,21 +135,18 @@ def measure_margins(
     }
 
 
-def margins_of(
-    files: Sequence[Path | str | Bundle], cfg: MarginCfg | None = None, on_progress: Progress | None = None
-) -> dict[str, Any]:
-    """`measure_margins` of policy files, one for each group of their task, against the success that this asks for."""
+def plan_margins(
+    files: Sequence[Path | str | Bundle], cfg: MarginCfg | None = None
+) -> Callable[[Progress | None], dict[str, Any]]:
+    """`measure_margins` of policy files, one for each group of their task, against the success that this asks for.
+
+    Nothing flies before what is returned is called. ValueError where `only` names what cannot be pushed in this task.
+    """
     name, runtimes = load_team(files)
-    task = load_task(name)
+    task, cfg = load_task(name), cfg or MarginCfg()
     team = TeamRunner({group: make_policy_runner(runtime) for group, runtime in runtimes.items()})
-    plants = {group: runtime.contract.plant for group, runtime in runtimes.items()}
-    return measure_margins(team, task, plants, task.min_success, cfg or MarginCfg(), on_progress)
-
-
-def check_only(files: Sequence[Path | str | Bundle], only: Sequence[str]) -> None:
-    """ValueError where `only` names what cannot be pushed in the task of these policy files."""
-    name, runtimes = load_team(files)
-    _searches(load_task(name), {group: r.contract.plant for group, r in runtimes.items()}, MarginCfg(only=tuple(only)))
+    searches = _searches(task, {group: runtime.contract.plant for group, runtime in runtimes.items()}, cfg)
+    return partial(measure_margins, team, task, searches, task.min_success, cfg)
 
 
 def _report(say: Progress, number: int, rounds: int, note: str, share: float) -> None:
