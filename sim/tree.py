@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def on_tensors(func: Callable[..., Tensor], value: Any, *others: Any) -> Any:
-    """`value` with `func` of every tensor in it; dataclasses, mappings, lists and tuples are entered and made anew.
+    """`value` with `func` of every tensor in it; dataclasses, mappings, lists and tuples are entered and made again.
 
     `func` gets the tensors in the same place of `others`, which are built alike, as further arguments.
     """

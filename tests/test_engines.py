@@ -98,10 +98,10 @@ def test_a_run_stays_on_its_engine_and_its_file_says_which(tmp_path, capfd):
     assert (
         saved["made_on"]["engine"] == "warp"
         and saved["run"]["engines"] == ["warp"]
-        and "anew" not in capfd.readouterr().err
+        and "start again" not in capfd.readouterr().err
     )
     train(cfg(tmp_path, resume=True, engine="mujoco", total_steps=16 * 4 * 4))
-    assert "from warp (cpu) to mujoco (cpu): learning goes on, episodes start anew" in capfd.readouterr().err
+    assert "from warp (cpu) to mujoco (cpu): learning goes on, episodes start again" in capfd.readouterr().err
     export_policy(tmp_path, tmp_path / "hover.onnx")
     assert load_bundle(tmp_path / "hover.onnx").contract.provenance.versions["mujoco-warp"]
 

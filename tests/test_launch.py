@@ -206,7 +206,7 @@ def test_a_launched_team_comes_up_goes_where_its_mission_says_and_ends_on_ctrl_c
     processes.kill("policy")
     processes.start("policy", "policy_node", namespace="cf1")  # as a launch file does
     until = time.monotonic() + patience(30.0)
-    while "/cf1/policy was started anew: it is up again" not in processes.log_of("operator").read_text():
+    while "/cf1/policy has restarted: it is up again" not in processes.log_of("operator").read_text():
         processes.check()
         assert time.monotonic() < until, processes.log_of("operator").read_text()
         time.sleep(0.1)

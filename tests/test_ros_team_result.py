@@ -122,7 +122,7 @@ def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_lands_and_it_is
         wait_until_said(team, out, "shield", f"{robot}: LANDING -> ")
     (host,) = pids_of(team, "shield_node .*__ns:=/cf1( |$)")
     os.kill(host, signal.SIGKILL)
-    wait_until_said(team, out, "operator", "cf1/shield was started anew: it is up again")
+    wait_until_said(team, out, "operator", "cf1/shield has restarted: it is up again")
     look = [sys.executable, "-m", "phalanx", "monitor", "cf1", "--json", "--once"]
     seen = subprocess.run(look, env=environment, capture_output=True, text=True, timeout=patience(60))
     (robot,) = json.loads(seen.stdout)["robots"]

@@ -124,7 +124,7 @@ def test_one_swap_at_a_time_and_none_goes_over_a_new_beginning(files):
     with pytest.raises(ValueError, match=r"new\.onnx is being tried already"):
         flight.swap.offer(PolicyRuntime.load, files["new"])
     flight.swap.reset()
-    assert flight.said[-1].endswith("flies on: the policy began anew") and flight.swap.file == files["old"]
+    assert flight.said[-1].endswith("flies on: the policy began again") and flight.swap.file == files["old"]
 
 
 def test_a_policy_that_takes_too_long_does_not_fly(files, monkeypatch):

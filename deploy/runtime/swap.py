@@ -66,7 +66,7 @@ class SwapRuntime:
     def reset(self) -> None:
         """Memory to its initial value; a swap that is under way ends."""
         self._is_flown = False
-        self.take_back("the policy began anew")
+        self.take_back("the policy began again")
         self._flying.reset()
 
     def offer(self, load: Callable[[str], PolicyRuntime], file: str) -> None:

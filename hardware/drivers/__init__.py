@@ -32,7 +32,7 @@ class Driver(Protocol):
     def disarm(self) -> None:
         """The robot is at rest and no commands come: motors off, or brakes on. May be called again.
 
-        A fault that is over has led to that, and is forgotten: a person may arm the robot anew.
+        A fault that is over has led to that, and is forgotten: a person may arm the robot again.
         """
 
     def read(self) -> RobotState:

@@ -198,7 +198,7 @@ class UrDriver:
 
     def _hear(self, said: Said) -> None:
         now_s = time.monotonic()
-        if said.timestamp < (self._said.timestamp if self._said else -np.inf):  # the controller began anew
+        if said.timestamp < (self._said.timestamp if self._said else -np.inf):  # the controller began again
             self._offset_s = (np.inf, np.inf)
         if now_s > self._period_s + CLOCK_S:
             self._offset_s, self._period_s = (self._offset_s[1], np.inf), now_s

@@ -48,7 +48,7 @@ class Collector:
         self.memory = {name: p.initial_memory(self.num_worlds, self.robots[name]) for name, p in policies.items()}
 
     def restart(self, seed: int, difficulty: Tensor) -> None:
-        """All episodes begin anew, as hard as they had become."""
+        """All episodes begin again, as hard as they had become."""
         self.obs = self.env.reset(seed, difficulty=difficulty)
         self.env.stagger()
         for running in self.episodes.running.values():

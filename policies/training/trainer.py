@@ -148,7 +148,7 @@ class Trainer:
             self.collector.load_state_dict(state["collector"])
         else:  # no engine can go on where another one stood, nor any generator
             before, now = f"{made_on['engine']} ({made_on['device']})", f"{self.engine} ({self.device.type})"
-            print(f"from {before} to {now}: learning goes on, episodes start anew", file=sys.stderr)
+            print(f"from {before} to {now}: learning goes on, episodes start again", file=sys.stderr)
             for name, generator in self.generators.items():
                 generator.manual_seed(seed_of(self.cfg.seed, name, self.iteration))
             self.collector.restart(seed_of(self.cfg.seed, "environment", self.iteration), state["env"].difficulty)

@@ -138,7 +138,7 @@ class BringUp:
 
 
 class KeepUp:
-    """Brings nodes up again that were started anew after they had been up; to be called again and again."""
+    """Brings nodes up again that have restarted after they had been up; to be called again and again."""
 
     def __init__(self, node: Node, names: Sequence[str]):
         self._remotes = {name: _Remote(node, name) for name in names}
@@ -149,7 +149,7 @@ class KeepUp:
         for name, remote in self._remotes.items():
             try:
                 if remote.keep():
-                    self._logger.warning(f"{name} was started anew: it is up again")
+                    self._logger.warning(f"{name} has restarted: it is up again")
             except BringUpError as error:
                 self._logger.error(str(error), throttle_duration_sec=10.0)
 

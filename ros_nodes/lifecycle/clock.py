@@ -28,7 +28,7 @@ SETTLED_NS = 1_000_000_000  # after a step: messages stamped before it have arri
 AHEAD_NS = 5_000_000  # clocks of one robot's computers agree to this
 UNLIKELY = 10  # a stamp that much of the future is as unlikely as one so many times as old
 SLICE_S = 0.001  # between two looks at /clock
-FAR_NS = 1_000_000_000  # no wait is so long: a time further ahead is one from before /clock began anew
+FAR_NS = 1_000_000_000  # no wait is so long: a time further ahead is one from before /clock began again
 MEMORY = Path(
     "/dev/shm"
 )  # all sessions of a user share it, where each may have a folder of its own for temporary files
@@ -194,7 +194,7 @@ class RobotClock:
         return now_ns if self.is_simulated else min(now_ns, received_ns - self.machine.ahead_ns)
 
     def sleep_until(self, time_ns: int, stopped: threading.Event) -> bool:
-        """Sleep; False when `stopped` was set before the time came. Ends where `/clock` begins anew."""
+        """Sleep; False when `stopped` was set before the time came. Ends where `/clock` begins again."""
         while (remaining_s := self.until_s(time_ns)) > 0:
             if stopped.is_set():
                 return False
@@ -204,7 +204,7 @@ class RobotClock:
     def until_s(self, time_ns: int) -> float:
         """How long to wait for a time before the next look at it, s; 0 or less when it has come.
 
-        With `use_sim_time` also where it is far: then `/clock` has begun anew.
+        With `use_sim_time` also where it is far: then `/clock` has begun again.
         """
         remaining_ns = time_ns - self.now_ns()
         if not self.is_simulated:

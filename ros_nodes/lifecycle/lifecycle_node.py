@@ -139,7 +139,7 @@ class ManagedNode(LifecycleNode, ABC):
         return self._failed
 
     def end_failed(self) -> None:
-        """Where the loop has failed: unconfigure the node by way of its error state. Configure it to begin anew."""
+        """Where the loop has failed: unconfigure the node by way of its error state. Configure it to begin again."""
         if self._failed and self._loop:
             self.trigger_deactivate()
 

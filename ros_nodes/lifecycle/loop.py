@@ -35,7 +35,7 @@ class Deadlines:
     def due(self) -> int:
         """The next deadline that has not gone by for a whole period."""
         now_ns = self._clock.now_ns()
-        if now_ns < self.next_ns - 2 * self.period_ns and self._clock.is_simulated:  # /clock began anew
+        if now_ns < self.next_ns - 2 * self.period_ns and self._clock.is_simulated:  # /clock began again
             self.next_ns = now_ns
         return self.next_ns + max(0, (now_ns - self.next_ns) // self.period_ns) * self.period_ns
 

@@ -13,7 +13,7 @@ class Delays:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: nothing has been awaited."""
+        """Begin again: nothing has been awaited."""
         self._last_s: float | None = None
         self._longest_s = dict.fromkeys(WHO, 0.0)
         self._own_until_s = 0.0

@@ -26,7 +26,7 @@ COMMANDS_IN = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 # Receivers check the age of a command by its stamp. The lifespan is only for what has waited in a process that stood
 # still: some middlewares compare the clocks of two computers for it (Fast DDS does not). No deadline is promised: Fast
-# DDS sets a timer for it anew with each message, which wakes one more thread.
+# DDS sets a new timer for it with each message, which wakes one more thread.
 COMMAND_OUT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT, lifespan=Duration(seconds=1.0))
 
 

@@ -158,7 +158,7 @@ class PolicyNode(TurnNode):
         self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
 
     def _is_asked(self, now_ns: int) -> bool:
-        """Whether the shield wants requests; where it has begun to, the policy begins anew, from where the robot is."""
+        """Whether the shield wants requests; where it has begun to, the policy begins where the robot is."""
         if 0 <= now_ns - self._looked_ns < LOOK_NS:
             return bool(self._asked_by)
         self._looked_ns = now_ns

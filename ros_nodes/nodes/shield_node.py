@@ -148,7 +148,7 @@ class ShieldNode(TurnNode):
                 yield Wait((), earliest_ns)
             arrived = is_there and self._take_request()
             now_ns = clock.now_ns()
-            if not arrived and 0 < deadline_ns - now_ns <= missing_ns:  # further ahead: /clock began anew
+            if not arrived and 0 < deadline_ns - now_ns <= missing_ns:  # further ahead: /clock began again
                 continue
             self._step(authority, inputs, now_ns, arrived)
             earliest_ns = now_ns + flood_ns

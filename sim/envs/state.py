@@ -86,7 +86,7 @@ class EnvState:
     min_separation: Tensor  # (W,) m
     difficulty: Tensor  # (W,)
     physics: Any  # of the engine
-    frames: dict[str, dict[str, tuple[Tensor, Tensor]]]  # computed anew they might differ in the last bit
+    frames: dict[str, dict[str, tuple[Tensor, Tensor]]]  # computed once more they might differ in the last bit
     generator: Tensor | None  # None where a program has generators of its own
 
 

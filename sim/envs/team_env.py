@@ -25,9 +25,9 @@ class TeamEnv:
     """W worlds of a team. Whatever belongs to one group of like robots is a dict entry, its tensors (W, N, ...).
 
     A world ends for all of its robots at once. `terminated` marks the robots that failed, `truncated` all others of a
-    world that ended; exactly one of them holds for every robot of such a world. Worlds that end start anew in the same
+    world that ended; exactly one of them holds for every robot of such a world. Worlds that end start again in the same
     call; `final_obs` keeps what was seen last before that. A world whose physics blows up fails as "unstable" and
-    starts anew like any other; `unstable` keeps the state before it for study.
+    starts again like any other; `unstable` keeps the state before it for study.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class TeamEnv:
 
     @on_its_device
     def reset(self, seed: int | None = None, difficulty: Tensor | None = None) -> dict[str, Observation]:
-        """Start every world anew; with `seed` from a fresh generator. Returns what each group sees.
+        """Start every world again; with `seed` from a fresh generator. Returns what each group sees.
 
         The curriculum begins again, or goes on from a `difficulty` (W,) that it had reached elsewhere.
         """
