@@ -72,10 +72,6 @@ class MissionNode(Node):
 
         self._asks[robot, what].call_async(Trigger.Request()).add_done_callback(keep)
 
-    def can_ask(self, robot: str, what: str) -> bool:
-        """Whether a shield is there that answers."""
-        return bool(self._asks[robot, what].service_is_ready())
-
     def update(self) -> None:
         """Bring `positions` (N, 3), `shields` and `changes` up to date."""
         for index, name in enumerate(self.team):
