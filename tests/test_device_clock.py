@@ -14,8 +14,11 @@ def test_the_clock_follows_the_quickest_exchange_and_notices_a_restart():
     for sent_s in (13.0, 14.0, 15.0, 16.0):
         clock.exchange(sent_s, sent_s - 6.8, sent_s + 0.4)
     assert clock.trip_s == pytest.approx(0.4) and clock.here(5.0) == pytest.approx(12.0)
-    clock.exchange(17.0, 0.1, 17.02)
-    assert clock.restarts == 1 and clock.here(0.1) == pytest.approx(17.01)
+    for sent_s, there_s, now_s in ((16.5, 9.7, 16.4), (16.5, 10.6, 18.3)):  # that cannot be, and too slow
+        clock.exchange(sent_s, there_s, now_s)
+    assert clock.trip_s == pytest.approx(0.4) and clock.here(5.0) == pytest.approx(12.0) and not clock.restarts
+    clock.exchange(17.0, 0.1, 17.04)  # slower than the quickest one before
+    assert clock.restarts == 1 and clock.here(0.1) == pytest.approx(17.02)
 
 
 def test_a_packet_that_comes_late_is_never_taken_for_a_young_one():
