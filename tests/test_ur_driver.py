@@ -1,5 +1,6 @@
 """The driver of a UR5e against an emulated one, over its three ports."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -51,7 +52,7 @@ def wait_for(happens, within_s: float = 2.0) -> None:
     until = time.monotonic() + patience(within_s)
     while not happens():
         assert time.monotonic() < until
-        time.sleep(0.005)
+        time.sleep(0.003)
 
 
 def armed(driver) -> None:
@@ -74,6 +75,14 @@ def arrive(driver, target) -> None:
     wait_for(there, 4.0)
 
 
+def keeps(driver, target, states) -> bool:
+    """Targets it again; its newest state, and when that was measured, come to `states`."""
+    driver.write(ActuatorCommand(target))
+    state = driver.read()
+    states.append((time.monotonic() - float(state.age), state))
+    return True
+
+
 def flange(q) -> np.ndarray:
     """Of UR's table, in the axes of ROS: turned by 180 degrees about z."""
     pose = np.diag([-1.0, -1.0, 1.0, 1.0])
@@ -94,16 +103,16 @@ def test_an_arm_goes_where_it_is_sent_within_its_limits_and_says_where_it_is(arm
     assert said["payload"] == pytest.approx([1.2, 0.0, 0.01, 0.05])
     assert said["watchdog"] == ["input_int_register_24", 5.0, "stop"]
     target = HOME + AWAY
-    began_s, states = time.monotonic(), []
-    while time.monotonic() < began_s + 0.25:
-        arm.write(ActuatorCommand(target))
-        time.sleep(0.002)
-        states.append((time.monotonic(), arm.read()))
-    seconds = [at_s - float(state.age) for at_s, state in states]
-    passed = np.trapezoid([state.joint_vel for _, state in states], seconds, axis=0)
-    moved = states[-1][1].joint_pos - states[0][1].joint_pos
-    assert (np.sign(moved) == np.sign(AWAY)).all()
-    np.testing.assert_allclose(passed, moved, rtol=0.1, atol=0.003, err_msg="speeds are those of the positions")
+    begin, states = arm.read().joint_pos, []
+    wait_for(lambda: keeps(arm, target, states) and np.abs(arm.read().joint_pos - begin).min() > 0.05)
+    assert (np.sign(states[-1][1].joint_pos - begin) == np.sign(AWAY)).all()
+    moved = passed = np.zeros(6)  # summed over states that this machine took soon one after the other
+    for (one_s, one), (other_s, other) in itertools.pairwise(states):
+        if other_s - one_s < 0.01:
+            moved = moved + other.joint_pos - one.joint_pos
+            passed = passed + 0.5 * (other_s - one_s) * (one.joint_vel + other.joint_vel)
+    assert moved.any()
+    np.testing.assert_allclose(passed, moved, rtol=0.2, atol=0.005, err_msg="speeds are those of the positions")
     arrive(arm, target)
     said, q = device.order(), arm.read().joint_pos
     np.testing.assert_allclose(said["q"], target, atol=2e-3)
