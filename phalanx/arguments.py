@@ -106,6 +106,11 @@ def _explained(said: str, name: str, args: Sequence[str]) -> str:
         from hardware.names import nearest
 
         return f"unknown option {unknown}{usage}{nearest(unknown, _options(name, args))}"
+    several = re.search(r"Argument helptext:[ │\n]+(--\S+) ([A-Z]+(?: [A-Z]+)+) ", said)
+    if several and (match := re.search(r" from \[(.*?)\]", text)):
+        given, wanted = re.findall("'(.*?)'", match[1]), several[2].split()
+        values = f"{len(given)} value{'s' * (len(given) != 1)}"
+        return f"{' '.join([several[1], *given])}: {values} given, wanted {len(wanted)} numbers: {several[2]}{usage}"
     if match := re.match(r"Error parsing (\S+): .*?('.*?')", text):
         return (
             f"{match[1]}: cannot read {match[2]}, wanted {_options(name, args).get(match[1], 'another value')}{usage}"

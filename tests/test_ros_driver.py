@@ -212,7 +212,7 @@ def test_a_device_that_reports_another_plant_than_the_policy_was_trained_for_is_
     [
         ("nonsense", "unknown driver 'nonsense'.* or module:NAME"),
         ("hardware.drivers:Nothing", "has no 'Nothing'"),
-        ("mujoco_driver:MujocoDriver", "missing 1 required positional argument: 'log'"),
+        ("mujoco_driver:MujocoDriver", "option log is missing; it takes log"),
     ],
 )
 def test_errors_name_the_driver(path, message):

@@ -226,6 +226,29 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         load_team(tmp_path / "gone.yaml")
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            "{lnk: 'udpin:0.0.0.0:14540'}",
+            "unknown option lnk = 'udpin:0.0.0.0:14540'; choose from link (a text), system",
+        ),
+        ("{lnk: x, link: y}", "connect_s (a number); did you mean 'link'?"),
+        ("{link: 14540}", "option link = 14540: expected a text"),
+        ("{link: x, system: one}", "option system = 'one': expected a whole number"),
+        ("{link: x, connect_s: true}", "option connect_s = True: expected a number"),
+        ("{link: x, system: 300}", "system is 300: expected 1 to 255"),
+        ("{}", "option link is missing; it takes link (a text), system (a whole number), baud (a whole number), con"),
+    ],
+)
+def test_options_that_a_driver_does_not_take_are_named_with_what_is_allowed(tmp_path, options, says):
+    robot = f"{{name: x1, bundle: {ZOO / 'hover-x500.onnx'}, driver: px4, options: {options}}}"
+    with pytest.raises(TeamError) as caught:
+        load_team(write(tmp_path, f"robots: [{robot}]"))
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / 'team.yaml'}: robots[0].options of x1: ")
+
+
 def test_what_a_driver_does_not_measure_is_refused_to_who_needs_it(tmp_path):
     """A G1 does not know its place; nor its velocity. Its shipped policies need neither."""
     g1 = "{name: %s, bundle: STAND, driver: unitree_g1, options: {interface: lo}}"

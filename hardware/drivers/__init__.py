@@ -1,8 +1,10 @@
 """Drivers: the last few lines before a real robot. One file a vendor; its SDK is imported in `connect` alone."""
 
 from collections.abc import Mapping
+from inspect import Parameter, signature
 from typing import Any, Protocol, runtime_checkable
 
+from hardware.names import nearest
 from hardware.plugins import PluginError, load_plugin
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
@@ -14,6 +16,7 @@ DRIVERS = {
     "unitree_g1": "hardware.drivers.unitree_g1:UnitreeG1Driver",
     "ur": "hardware.drivers.ur:UrDriver",
 }
+KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class DriverError(ValueError):
@@ -88,8 +91,25 @@ def driver_class(name: str) -> Any:
 def load_driver(name: str, spec: RobotSpec, **options: Any) -> Driver:
     """An unconnected driver, see `driver_class`; DriverError for options that it does not take."""
     make = driver_class(name)
-    try:
-        driver: Driver = make(spec, **options)
-    except TypeError as error:
-        raise DriverError(f"driver {name!r} with options {options}: {error}") from error
+    _check_options(name, make, options)
+    driver: Driver = make(spec, **options)
     return driver
+
+
+def _check_options(name: str, make: Any, options: Mapping[str, Any]) -> None:
+    """DriverError, with option, value and what is allowed, for what `make(spec, **options)` does not take."""
+    taken = dict(list(signature(make).parameters.items())[1:])
+    if any(option.kind is Parameter.VAR_KEYWORD for option in taken.values()):
+        return
+    allowed = ", ".join(f"{key} ({KINDS[o.annotation]})" if o.annotation in KINDS else key for key, o in taken.items())
+    for key, value in options.items():
+        if key not in taken:
+            known = f"choose from {allowed}" if taken else "it takes none"
+            raise DriverError(f"driver {name!r}: unknown option {key} = {value!r}; {known}{nearest(key, taken)}")
+        kind = taken[key].annotation
+        fits = isinstance(value, (int, float) if kind is float else kind) if kind in KINDS else True
+        if not fits or (isinstance(value, bool) and kind in (int, float)):
+            raise DriverError(f"driver {name!r}: option {key} = {value!r}: expected {KINDS[kind]}")
+    for key, option in taken.items():
+        if option.default is Parameter.empty and key not in options:
+            raise DriverError(f"driver {name!r}: option {key} is missing; it takes {allowed}")
