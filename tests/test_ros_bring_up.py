@@ -22,6 +22,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 
 from phalanx.commands.deploy import deploy
+from ros_nodes.lifecycle import bring_up
 from ros_nodes.lifecycle.bring_up import BringUp, BringUpError
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.fork_server import NODE_ENVIRONMENT
@@ -52,9 +53,9 @@ class Slow(LifecycleNode):
         self._takes_s, self._done = takes_s, done
 
     def on_configure(self, state):
+        time.sleep(abs(self._takes_s))
         if self._takes_s < 0:
             return TransitionCallbackReturn.FAILURE
-        time.sleep(self._takes_s)
         self._done[f"{self.get_name()} configured"] = time.monotonic()
         return TransitionCallbackReturn.SUCCESS
 
@@ -97,13 +98,21 @@ def test_a_node_is_active_while_another_still_configures_unless_it_comes_after_t
 
 
 @pytest.mark.ros
+def test_a_node_that_takes_long_to_refuse_is_said_to_refuse(monkeypatch):
+    """As a driver that waits for its device: it had been asked again and again, and was late in the end."""
+    monkeypatch.setattr(bring_up, "GIVE_UP_CALL_S", 0.3 * SLOW_S)
+    with team(good=0.0, bad=-SLOW_S) as (nodes, _), pytest.raises(BringUpError, match="/bad refused to configure"):
+        nodes.up([["/good", "/bad"]], 5.0)
+
+
+@pytest.mark.ros
 def test_progress_counts_and_a_node_that_makes_none_is_named():
     with team(one=SLOW_S, two=2 * SLOW_S, three=3 * SLOW_S) as (nodes, done):
         nodes.up([["/one"], ["/two"], ["/three"]], 1.5 * SLOW_S)
         assert len(done) == 6
-    with team(good=0.0, bad=-1.0) as (nodes, done), pytest.raises(BringUpError, match="/bad refused to configure"):
+    with team(good=0.0, bad=-0.01) as (nodes, done), pytest.raises(BringUpError, match="/bad refused to configure"):
         nodes.up([["/good", "/bad"]], 10.0)
-    with team(bad=-1.0, last=0.0, worse=-1.0) as (nodes, done), pytest.raises(BringUpError) as caught:
+    with team(bad=-0.01, last=0.0, worse=-0.01) as (nodes, done), pytest.raises(BringUpError) as caught:
         nodes.up([["/bad"], ["/last"], ["/worse"]], 10.0)
     assert [each.node for each in caught.value.not_up] == ["/bad", "/worse"] and "last active" not in done
     with team(good=0.0) as (nodes, done), pytest.raises(BringUpError, match=r"/absent did not configure within 0\.5 s"):

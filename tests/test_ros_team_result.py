@@ -181,13 +181,16 @@ def test_a_driver_that_refuses_ends_its_team_and_its_robot_and_reason_are_said(
     for name, value in ros_environment(free_domain_id()).items():
         monkeypatch.setenv(name, value)
     shutil.copy(pd_bundle, tmp_path / "pd.onnx")
-    robot = {"name": "cf1", "bundle": "pd.onnx", "driver": "mujoco_driver:MujocoDriver", "options": {"colour": "red"}}
+    link = {"link": "udpin:127.0.0.1:0"}  # where nothing calls
+    robot = {"name": "cf1", "bundle": "pd.onnx", "driver": "px4", "options": link}
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot], "recorder": False}))
+    began_s = time.monotonic()
     assert deploy([str(tmp_path / "team.yaml")], out_dir=tmp_path / "out") == 1
+    assert time.monotonic() - began_s < patience(12.0)
     printed, said = capsys.readouterr()
     (line,) = [line for line in said.splitlines() if line.startswith("failed: ")]
-    assert line.startswith("failed: cf1: node /cf1/driver refused to configure: driver 'mujoco_driver:Mujoco")
-    assert "colour" in line and "never armed" not in printed
+    assert line.startswith("failed: cf1: node /cf1/driver refused to configure: PX4 at udpin:127.0.0.1:0: no ")
+    assert "nothing was heard at 127.0.0.1:0" in line and "never armed" not in printed
     (failure,) = json.loads((tmp_path / "out" / "result.json").read_text())["failures"]
     assert failure["robot"] == "cf1" and line.endswith(failure["why"])
 

@@ -17,6 +17,8 @@ ONBOARD_CONTROLLER, NO_AUTOPILOT, ACTIVE = 18, 8, 4
 PX4 = 12  # MAV_AUTOPILOT_PX4
 ACCEPTED, IN_PROGRESS = 0, 5  # MAV_RESULT
 AGAIN_S = 0.3  # after which a request without an answer is repeated
+HEARS_S = 3.0  # without a HEARTBEAT, of which a PX4 sends one a second at least, there is none
+LISTENING = ("udp:", "udpin:", "tcpin:")  # how addresses begin at which a device calls us
 
 
 class Px4Link:
@@ -30,7 +32,7 @@ class Px4Link:
             from pymavlink import mavutil
         except ImportError as error:
             raise DriverError(f'driver px4: {error}; install it by: pip install "phalanx[px4]"') from error
-        self._address, self._system = address, system
+        self._address, self._baud, self._system = address, baud, system
         try:
             self._mavlink = mavutil.mavlink_connection(
                 address, baud, source_system=system, source_component=COMPANION, autoreconnect=True
@@ -48,18 +50,30 @@ class Px4Link:
         self._receiver.start()
 
     def wait_for_vehicle(self, within_s: float) -> None:
-        """Its first HEARTBEAT, and how the clocks differ; DriverError without them."""
-        until_s = time.monotonic() + within_s
+        """Its first HEARTBEAT, within `HEARS_S`, and how the clocks differ; DriverError without them."""
+        began_s = time.monotonic()
         while self.autopilot is None or not self.clock.is_known:
-            if time.monotonic() > until_s:
-                others = f"only of systems {sorted(self._others)}" if self._others else "of any system"
-                missing = f"no HEARTBEAT of system {self._system} but {others}" if self._others else "no HEARTBEAT"
-                raise self.error(missing if self.autopilot is None else "no answer to TIMESYNC")
+            waited_s = time.monotonic() - began_s
+            if self.autopilot is None and waited_s > min(HEARS_S, within_s):
+                others = f"no HEARTBEAT of system {self._system} but only of systems {sorted(self._others)}"
+                raise self.error(others if self._others else self._nothing(waited_s))
+            if waited_s > within_s:
+                raise self.error("no answer to TIMESYNC")
             self.beat()
             self.ask_time()
             time.sleep(0.05)
         if self.autopilot != PX4:
             raise self.error(f"its autopilot is of the type {self.autopilot}, PX4 is {PX4}")
+
+    def _nothing(self, waited_s: float) -> str:
+        """Where nothing was heard for so long."""
+        kind, _, place = ("", "", "") if self._address.startswith("/") else self._address.partition(":")
+        what = f"no HEARTBEAT for {waited_s:.1f} s: "
+        if f"{kind}:" in LISTENING:
+            return f"{what}nothing was heard at {place}, where it has to send to; is it on, and does it?"
+        if place:
+            return f"{what}{place} was called and nothing answers; is it on, and this its address?"
+        return f"{what}nothing was heard on {self._address} at {self._baud} baud; is it on, and are these right?"
 
     def error(self, text: str) -> DriverError:
         return DriverError(f"PX4 at {self._address}: {text}")

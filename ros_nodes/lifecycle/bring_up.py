@@ -166,6 +166,8 @@ class _Remote:
         self._get_state: Client = node.create_client(GetState, f"{name}/get_state")
         self._change_state: Client = node.create_client(ChangeState, f"{name}/change_state")
         self._call: Future | None = None
+        self._late: Future | None = None  # a transition without an answer so far, while it is asked for its state
+        self._looks = 0  # how often it has said its state since then
         self._changing = self._configured = False
         self._until_s = 0.0
 
@@ -176,23 +178,29 @@ class _Remote:
 
     def begin(self, transition: int) -> None:
         self.transition = transition
-        self._call = None
+        self._call = self._late = None
         self._changing = False
         self._until_s = 0.0
 
     def step(self) -> bool:
         """Send or read the next message; True once the node is in its goal state, BringUpError when it refuses."""
-        if self._call is not None and self._call.done():
-            answer = self._call.result()
-            if self._changing:
-                if answer.success:
-                    return True
-                raise self._refused()
-            if answer.current_state.id == _GOALS[self.transition]:
+        if change := next((c for c in (self._late, self._call if self._changing else None) if c and c.done()), None):
+            if change.result().success:
                 return True
+            raise self._refused()
+        if self._call is not None and self._call.done():
+            if self._call.result().current_state.id == _GOALS[self.transition]:
+                return True
+            self._looks += 1
+            if self._late is not None and self._looks < 2:  # its answer to the transition may just be on its way
+                self._send(self._get_state, GetState.Request(), ASK_AGAIN_S)
+                return False
+            self._late = None
             change = Transition(id=self.transition)
             self._send(self._change_state, ChangeState.Request(transition=change), GIVE_UP_CALL_S)
         elif time.monotonic() > self._until_s and self._get_state.service_is_ready():
+            if self._changing:
+                self._late, self._looks = self._call, 0
             self._send(self._get_state, GetState.Request(), ASK_AGAIN_S)
         return False
 
