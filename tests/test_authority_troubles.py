@@ -115,3 +115,16 @@ def test_a_drone_that_stands_and_is_not_measured_any_more_stays_on_the_ground_wh
         assert "state" in why and drone.authority.state is State.ARMED
     else:
         assert drone.authority.state in (State.DISARMED, State.FAULT)
+
+
+def test_what_becomes_known_of_a_trouble_while_the_robot_comes_down_is_in_its_reason():
+    drone = Operated()
+    drone.fly(0.2)
+    assert not drone.ask("arm") and not drone.ask("start")
+    drone.fly(3.0)
+    drone.authority.come_down(drone.now_s, "state 126 ms old")
+    for _ in range(2):
+        drone.authority.come_down(drone.now_s, "device: link lost")
+    drone.fly(9.0)
+    assert drone.authority.state is State.FAULT
+    assert drone.authority.reason == "state 126 ms old; device: link lost"

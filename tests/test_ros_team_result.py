@@ -130,7 +130,9 @@ def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_lands_and_it_is
     team.send_signal(signal.SIGINT)
     result = printed_and_kept(team, out)
     assert team.returncode == 1
-    assert sum("ended with code -9" in failure["why"] for failure in result["failures"]) == 2
+    died = [failure for failure in result["failures"] if "ended with code -9" in failure["why"]]
+    assert [failure["robot"] for failure in died] == ["cf1, cf2", "cf1"]
+    assert not [failure for failure in result["failures"] if failure["why"].startswith(SILENT)], "it was counted twice"
     page = (out / "report.html").read_text()
     assert "ended with code -9" in page and all(failure["robot"] in page for failure in result["failures"])
     assert {e["robot"] for e in result["events"] if e["from"] == "LANDING" and e["to"] in ("DISARMED", "FAULT")} == {
@@ -229,6 +231,24 @@ def test_of_nodes_that_did_not_come_up_the_robot_the_reason_and_the_busy_machine
     refused, late = run_team._not_up(processes, tmp_path / "not_up.json", busy(monkeypatch, 9.0, 1.9, 0.0))
     assert refused == ("cf1", "node /cf1/driver refused to configure: no answer")
     assert late[1].startswith("node /fleet/recorder did not configure within 30 s: no output; the machine may be too")
+
+
+def test_a_landing_that_ends_in_a_fault_is_one_failure_with_all_that_it_was_for():
+    said = Said()
+    log = TeamLog(said)
+    now_s = time.time()
+    old, whole = "state 126 ms old", "state 126 ms old; device: link lost: nothing heard since 12:00:00"
+    for robot, reason in (("cf1", whole), ("cf2", "battery at 5 %")):
+        said += [Change(now_s, robot, "POLICY", "LANDING", old), Change(now_s + 1, robot, "LANDING", "FAULT", reason)]
+    again = [("FAULT", "DISARMED", ""), ("DISARMED", "ARMED", ""), ("ARMED", "LANDING", old), ("LANDING", "FAULT", old)]
+    said += [Change(now_s + 2 + number, "cf1", *change) for number, change in enumerate(again)]
+    log.listen()
+    assert [(failure["robot"], failure["why"]) for failure in log.result()["failures"]] == [
+        ("cf1", f"LANDING: {whole}"),
+        ("cf2", f"LANDING: {old}"),
+        ("cf2", "FAULT: battery at 5 %"),
+        ("cf1", f"LANDING: {old}"),
+    ]
 
 
 def test_a_shield_that_ended_as_asked_is_no_failure_and_a_robot_that_did_not_come_down_is():

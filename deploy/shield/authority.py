@@ -86,7 +86,12 @@ class Authority:
         return ""
 
     def come_down(self, now_s: float, trouble: str) -> None:
-        """A lasting trouble, which a person has to acknowledge: the robot lands from any state in which it may fly."""
+        """A lasting trouble, which a person has to acknowledge: the robot lands from any state in which it may fly.
+
+        What becomes known while it lands for another reason, such as why its state is old, is in the fault's reason.
+        """
+        if self.state is State.LANDING and self._trouble and trouble not in self._trouble:
+            self._trouble = f"{self._trouble}; {trouble}"
         if self.state in FLOWN:
             self._trouble = trouble
             self.shield.land(now_s, trouble)

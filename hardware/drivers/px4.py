@@ -38,6 +38,7 @@ STREAM_S = 1.0  # of set-points before PX4 is asked into OFFBOARD: https://docs.
 STREAM_HZ, BEAT_S, TIMESYNC_S = 50.0, 0.5, 0.2
 ARM_WITHIN_S = 4.0
 SILENT_S = 3.0  # without a HEARTBEAT, which may come once a second only
+LOST_S = 0.8  # without any message, of which a hundred come a second
 SLOW_S = 0.1  # round trip beyond which commands come too late
 SURE_M = 0.5  # standard deviation of each axis beyond which the estimated position is not one
 LAND_M_S, LONGEST_LANDING_S = 0.7, 60.0  # MPC_LAND_SPEED
@@ -66,6 +67,7 @@ class Px4Driver:
         self._battery = Battery(nan)
         self._mode, self._is_armed, self._in_failsafe, self._landed = "", False, False, 0
         self._beat_s = 0.0  # when the last HEARTBEAT came (monotonic, s)
+        self._heard = 0.0, 0.0  # when ODOMETRY or HEARTBEAT came (monotonic, and of the day; s)
         self._said: tuple[float, str] = 0.0, ""  # the last STATUSTEXT that is an error
         self._bad_frames = ""
         self._asked_s: float | None = None  # when arming was asked for
@@ -161,8 +163,8 @@ class Px4Driver:
 
     def _fault(self, now_s: float) -> str:
         link, state = self._link, self._state
-        if link is None or state is None or self._is_silent(now_s):
-            return f"link lost: nothing heard for {SILENT_S:g} s"
+        if link is None or state is None or now_s > self._heard[0] + LOST_S or self._is_silent(now_s):
+            return f"link lost: nothing heard since {time.strftime('%H:%M:%S', time.localtime(self._heard[1]))}"
         if link.clock.restarts:
             return "PX4 has restarted: a new deployment is needed"
         if self._is_armed and self._mode != OFFBOARD:
@@ -205,6 +207,7 @@ class Px4Driver:
             time.sleep(0.01)
 
     def _hear_odometry(self, message: Any) -> None:
+        self._heard = time.monotonic(), time.time()
         try:
             self._state = message.time_usec * 1e-6, state_of(message, 0.0), known_to_m(message)
             self._bad_frames = ""
@@ -214,7 +217,8 @@ class Px4Driver:
     def _hear_beat(self, message: Any) -> None:
         self._mode, self._is_armed = mode_name(message.custom_mode), bool(message.base_mode & IS_ARMED)
         self._has_armed = self._has_armed or self._is_armed
-        self._in_failsafe, self._beat_s = message.system_status in IN_FAILSAFE, time.monotonic()
+        self._beat_s, self._heard = time.monotonic(), (time.monotonic(), time.time())
+        self._in_failsafe = message.system_status in IN_FAILSAFE
 
     def _hear_battery(self, message: Any) -> None:
         percent, millivolt = message.battery_remaining, message.voltage_battery

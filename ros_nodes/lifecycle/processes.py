@@ -160,6 +160,11 @@ class Processes:
         """The process that carries `node`, "namespace/kind"."""
         return self._process_of[node]
 
+    def robots_of(self, name: str, team: Sequence[str]) -> list[str]:
+        """Those of `team` of which process `name` carries a node."""
+        spaces = {node.rpartition("/")[0] for node, process in self._process_of.items() if process == name}
+        return [robot for robot in team if robot in spaces]
+
     def pid(self, name: str) -> int:
         """Process id of `name`."""
         return self._running[name].pid

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -25,6 +25,7 @@ from ros_nodes.mission.team_file import load_team
 
 RESULT = "result.json"
 WATCH_S = 0.1
+SILENCE_S = 10.0  # after the end of a process in which its robots are found to be silent
 RATES_S = 1.0  # between two looks at the rates
 LANDING_S = 30.0  # for a shield that brings its robot down before it ends
 
@@ -92,18 +93,29 @@ class TeamLog:
             if robot["robot"] not in acted
         ]
 
-    def _failed(self, events: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:
-        """The events that are failures, and why."""
+    def _failed(self, events: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+        """The events that are failures, and why; a landing that ends in a fault is one, with all that it was for."""
         last = {event["robot"]: event for event in events if event["to"] != SILENT}
+        found: list[tuple[dict[str, Any], str]] = []
+        landing: dict[str, int] = {}  # which of `found` is that of a robot that has not been armed since
         for event in events:
-            before, now = event["from"], event["to"]
+            before, now, robot, reason = (event[key] for key in ("from", "to", "robot", "reason"))
             ended = self._ended_s is not None and event["t_s"] >= self._ended_s  # as it was asked to
-            silent = now == SILENT and before != State.DISARMED.name and not ended
-            landed = now == State.LANDING.name != before and event["reason"] != ASKED
-            if now == State.FAULT.name or silent or landed:
-                yield event, f"{now}: {event['reason']}"
-            if self._ended_s is not None and event is last.get(event["robot"]) and now == State.LANDING.name:
-                yield event, f"not down {LANDING_S:g} s after it was asked to land"
+            landed = now == State.LANDING.name != before and reason != ASKED
+            if now.startswith((State.ARMED.name, State.STARTING.name, State.POLICY.name)):
+                landing.pop(robot, None)
+            if now == State.FAULT.name and robot in landing:
+                first, _ = found[landing[robot]]
+                if reason.startswith(first["reason"]):
+                    found[landing[robot]] = first, f"{first['to']}: {reason}"
+                    continue
+            if landed:
+                landing[robot] = len(found)
+            if now == State.FAULT.name or landed or (now == SILENT and before != State.DISARMED.name and not ended):
+                found.append((event, f"{now}: {reason}"))
+            if self._ended_s is not None and event is last.get(robot) and now == State.LANDING.name:
+                found.append((event, f"not down {LANDING_S:g} s after it was asked to land"))
+        return found
 
 
 def run_team(
@@ -145,8 +157,9 @@ def run_team(
                 for name in processes.ended():  # the others go on: a robot without its policy is landed by its shield
                     not_up = _not_up(processes, out / NOT_UP, load) if name in operators else []
                     starts = "; it is started again, once: its robots are a person's to arm" if name in again else ""
-                    for robot, why in not_up or [("", processes.why_ended(name) + starts)]:
-                        robot = robot if robot in team else ""
+                    carried = ", ".join(processes.robots_of(name, team))
+                    for robot, why in not_up or [(carried, processes.why_ended(name) + starts)]:
+                        robot = robot if robot in (*team, carried) else ""
                         failures.append({"robot": robot, "t_s": round(time.monotonic() - began_s, 3), "why": why})
                         on_failure(f"{robot}: {why}" if robot else why)
                     is_up = is_up and not not_up
@@ -176,10 +189,17 @@ def run_team(
         time.sleep(WATCH_S)
         log.listen()  # to what shields said last
         result = {"team": list(team), **log.result(), "cores": cores}
-        result["failures"] = sorted([*result["failures"], *failures], key=lambda failure: failure["t_s"])
+        seen = [each for each in result["failures"] if not _is_of_one(each, failures)]
+        result["failures"] = sorted([*seen, *failures], key=lambda failure: failure["t_s"])
     result["unwritten"] = []
     result["unwritten"] += unwritten(out / RESULT, lambda: (out / RESULT).write_text(json.dumps(result, indent=1)))
     return result
+
+
+def _is_of_one(silence: dict[str, Any], failures: list[dict[str, Any]]) -> bool:
+    """Whether a robot is silent for its process ended: that is one of `failures` already."""
+    ends = [each["t_s"] for each in failures if silence["robot"] in each["robot"].split(", ")]
+    return silence["why"].startswith(SILENT) and any(0.0 <= silence["t_s"] - t_s < SILENCE_S for t_s in ends)
 
 
 def _not_up(processes: Processes, file: Path, load: MachineLoad) -> list[tuple[str, str]]:
