@@ -1,6 +1,8 @@
 """`phalanx deploy TEAM.yaml`: a robot behind its driver and a simulated one come up together, and end when asked."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,7 +39,7 @@ def test_a_real_and_a_simulated_robot_come_up_and_the_real_one_is_stopped_at_the
     ros = ros_environment(domain)
     environment = os.environ | ros | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     command = [*COMMAND, str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
-    deploy = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    deploy = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         with operator(["cf1", "cf2"], domain, ros) as (node, executor):
             boxes = [Mailbox(node, Odometry, f"/{name}/odom", qos.SENSOR) for name in ("cf1", "cf2")]
@@ -51,10 +53,13 @@ def test_a_real_and_a_simulated_robot_come_up_and_the_real_one_is_stopped_at_the
             assert "/fleet/simulated_robots" in {
                 f"{ns.rstrip('/')}/{n}" for n, ns in node.get_node_names_and_namespaces()
             }
+            assert deploy.stdout.readline().startswith("team of ")
+            assert re.fullmatch(r"robots can be armed, [\d.]+ s after the start: .*", deploy.stdout.readline().strip())
     finally:
         deploy.send_signal(signal.SIGINT)
         code = deploy.wait(patience(60.0))
     assert code == 0
+    assert 0.0 < json.loads((tmp_path / "out" / "result.json").read_text())["armable_after_s"] < patience(30.0)
     assert log.exists(), "the driver did not stop its robot"
 
 

@@ -162,7 +162,9 @@ def test_a_robot_that_was_never_armed_is_a_failure_of_a_team_without_real_robots
     pd_bundle, tmp_path, monkeypatch, driver
 ):
     shutil.copy(pd_bundle, tmp_path / "pd.onnx")
-    robots = [{"name": "cf1", "bundle": "pd.onnx"}, {"name": "cf2", "bundle": "pd.onnx", "driver": driver}]
+    options = {"log": "x"} if driver else {}
+    real = {"name": "cf2", "bundle": "pd.onnx", "driver": driver, "options": options}
+    robots = [{"name": "cf1", "bundle": "pd.onnx"}, real]
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
     said = Said()
     said.robots = tuple({"robot": name, "state": "DISARMED", "reason": "no state yet"} for name in ("cf1", "cf2"))

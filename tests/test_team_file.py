@@ -237,7 +237,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         ("{link: 14540}", "option link = 14540: expected a text"),
         ("{link: x, system: one}", "option system = 'one': expected a whole number"),
         ("{link: x, connect_s: true}", "option connect_s = True: expected a number"),
-        ("{link: x, system: 300}", "system is 300: expected 1 to 255"),
         ("{}", "option link is missing; it takes link (a text), system (a whole number), baud (a whole number), con"),
     ],
 )

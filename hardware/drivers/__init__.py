@@ -91,14 +91,14 @@ def driver_class(name: str) -> Any:
 def load_driver(name: str, spec: RobotSpec, **options: Any) -> Driver:
     """An unconnected driver, see `driver_class`; DriverError for options that it does not take."""
     make = driver_class(name)
-    _check_options(name, make, options)
+    check_options(name, options)
     driver: Driver = make(spec, **options)
     return driver
 
 
-def _check_options(name: str, make: Any, options: Mapping[str, Any]) -> None:
-    """DriverError, with option, value and what is allowed, for what `make(spec, **options)` does not take."""
-    taken = dict(list(signature(make).parameters.items())[1:])
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """DriverError, with option, value and what is allowed, for options that the driver `name` does not take."""
+    taken = dict(list(signature(driver_class(name)).parameters.items())[1:])
     if any(option.kind is Parameter.VAR_KEYWORD for option in taken.values()):
         return
     allowed = ", ".join(f"{key} ({KINDS[o.annotation]})" if o.annotation in KINDS else key for key, o in taken.items())

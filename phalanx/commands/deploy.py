@@ -129,12 +129,18 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     folder = _folder(out_dir)
     promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
     hint = f", for {LANDING_S:g} s at most; what stands on its feet waits to be disarmed; Ctrl-C again stops all"
+
+    def say_up(after_s: float, by_a_person: bool) -> None:
+        how = ": phalanx operate arm NAME" if by_a_person else ""
+        out.print(f"robots can be armed, {after_s:.1f} s after the start{how}", markup=False)
+
     result = run_team(
         file,
         folder.resolve(),
         on_start=lambda: out.print(promise, markup=False),
         on_failure=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),
         on_stop=lambda processes: say_stopping(processes, hint),
+        on_up=say_up,
     )
     page = _write_failure(folder, result["failures"], result["events"]) if result["failures"] else ""
     if json:

@@ -17,7 +17,7 @@ from ros_nodes.mission.placement import place_team
 from ros_nodes.mission.prepare import PARAMETERS, prepare
 from ros_nodes.mission.team_file import Hosts, load_team, team_mission
 
-NOT_UP = "not_up.json"  # of a run: the nodes that its operator could not bring up
+NOT_UP = "not_up.json"  # of a run: the nodes that are not up when its operator has brought up what it could
 
 Node = dict[str, Any]
 

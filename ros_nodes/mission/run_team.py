@@ -125,6 +125,7 @@ def run_team(
     on_start: Callable[[], None] = lambda: None,
     on_failure: Callable[[str], None] = lambda why: None,
     on_stop: Callable[[int], None] = lambda processes: None,
+    on_up: Callable[[float, bool], None] = lambda after_s, by_a_person: None,
 ) -> dict[str, Any]:
     """Start the nodes of the team file and watch them until Ctrl-C; then shields end first, all others after them.
 
@@ -133,7 +134,8 @@ def run_team(
     `RESULT` in `out` too. A process that ends by itself, a recorder too, is a failure, of which `on_failure` hears at
     once, and the others go on, as long as there is a shield and all nodes could be brought up. One with policies or
     shields is started again, once, as by launch files: robots of its own are DISARMED then, or STOPPED. `on_stop` hears
-    of Ctrl-C, and of a team that could not be brought up: how many processes are waited for.
+    of Ctrl-C, and of a team that could not be brought up: how many processes are waited for. `on_up` hears once
+    how many seconds after the start all nodes are up, `armable_after_s` of the result, and whether a person arms.
 
     TeamError for a bad file, ValueError where another team has nodes of these names.
     """
@@ -151,6 +153,7 @@ def run_team(
         load, is_up = MachineLoad(), True
         names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor), time.monotonic()
         operators = [name for name in names if name.endswith("operator")]
+        simulated, armable_s = list(given.simulated) == team, None
         again = {name: node for name, node in zip(names, nodes, strict=True) if node.get("respawn")}
         try:
             while True:
@@ -174,6 +177,9 @@ def run_team(
                     break
                 if not any("shield" in name for name in names):
                     break
+                if armable_s is None and _is_up(out / NOT_UP):
+                    armable_s = round(time.monotonic() - began_s, 2)
+                    on_up(armable_s, not simulated)
                 log.listen()
                 watch()
                 time.sleep(WATCH_S)
@@ -181,19 +187,24 @@ def run_team(
             log.end()
             on_stop(len(processes))
         took_s = time.monotonic() - began_s
-        if took_s > ARM_S and list(given.simulated) == team:  # with a real robot among them a person arms all of them
+        if took_s > ARM_S and simulated:  # with a real robot among them a person arms all of them
             busy = load.blame(sum(processes.cpu_s().values()))
             failures += [{**each, "t_s": round(took_s, 3), "why": each["why"] + busy} for each in log.idle()]
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
         processes.end_all([name for name in names if "shield" in name], LANDING_S, signal.SIGINT, log.listen)
         time.sleep(WATCH_S)
         log.listen()  # to what shields said last
-        result = {"team": list(team), **log.result(), "cores": cores}
+        result = {"team": list(team), **log.result(), "armable_after_s": armable_s, "cores": cores}
         seen = [each for each in result["failures"] if not _is_of_one(each, failures)]
         result["failures"] = sorted([*seen, *failures], key=lambda failure: failure["t_s"])
     result["unwritten"] = []
     result["unwritten"] += unwritten(out / RESULT, lambda: (out / RESULT).write_text(json.dumps(result, indent=1)))
     return result
+
+
+def _is_up(file: Path) -> bool:
+    """Whether an operator's `file` says that no node is not up."""
+    return file.exists() and file.read_text() == "[]"
 
 
 def _is_of_one(silence: dict[str, Any], failures: list[dict[str, Any]]) -> bool:

@@ -39,7 +39,7 @@ from deploy.runtime.compatibility import check_measured, check_robot
 from deploy.shield import make_shield_params, narrowed_limits
 from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
-from hardware.drivers import driver_class, load_driver, unmeasured_by
+from hardware.drivers import check_options, driver_class, unmeasured_by
 from hardware.names import nearest_path
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
@@ -188,7 +188,7 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         if robot.driver:
             _check_measured(contract, unmeasured_by(driver_class(robot.driver)), team, bundle)
             key = "options"
-            load_driver(robot.driver, spec, **robot.options)  # which connects to nothing
+            check_options(robot.driver, robot.options)
     except (ValueError, TypeError) as error:
         raise TeamError(f"{where}.{key} of {robot.name}: {error}") from error
     if robot.base_pose is not None and not np.isfinite(robot.base_pose).all():

@@ -4,7 +4,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
-from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, node_names
+from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, NotUp, node_names
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent, end_process
 from ros_nodes.lifecycle.transport import avoid_shared_memory
@@ -67,7 +67,7 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     timeout_s = declare(
         node, "bring_up_timeout_s", 30.0, "Longest time in bring-up without progress, s.", low=1.0, high=300.0
     )
-    not_up = declare(node, "not_up", "", "New file (.json) of the nodes that could not be brought up; empty for none.")
+    not_up = declare(node, "not_up", "", "New file (.json) of the nodes that are not up after bring-up; empty for none.")
     mission = load_mission(path)
     node.advertise(mission.command_names)
     send_and_watch = first_orders(mission, node, watch)
@@ -75,9 +75,9 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     try:
         BringUp(node, executor).up(stages, timeout_s, send_and_watch)
     except BringUpError as error:
-        if not_up:
-            Path(not_up).write_text(json.dumps([asdict(each) for each in error.not_up]))
+        _write(not_up, error.not_up)
         raise
+    _write(not_up, ())
     kept = KeepUp(node, [name for stage in stages for name in stage if not name.endswith(ONCE)])
     if not drivers and simulated:  # a real robot is for a person to arm
 
@@ -99,6 +99,11 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
         elif not over:
             over = True
             node.get_logger().info("the mission is over; its last orders stand")
+
+
+def _write(file: str, not_up: Sequence[NotUp]) -> None:
+    if file:
+        Path(file).write_text(json.dumps([asdict(each) for each in not_up]))
 
 
 def _arm(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:
