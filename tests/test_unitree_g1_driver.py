@@ -1,6 +1,7 @@
 """The driver of a Unitree G1, over Cyclone DDS, against an emulated one in a process of its own."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -196,6 +197,15 @@ def test_a_driver_that_is_killed_leaves_the_robot_damped(robot):
         killed = time.monotonic()
         until(lambda: device.order()["damped"])
         print(f"damped within {1e3 * (time.monotonic() - killed):.0f} ms")
+        again = load_driver("unitree_g1", G1, interface="lo", domain=domain)
+        again.connect()
+        until(lambda: again.read_status().fault)
+        holds = re.fullmatch("process (\\d+), the guard of a driver that ended, .* 30 s", again.read_status().fault)
+        again.arm()
+        assert not again.read_status().armed and device.order()["damped"]
+        os.kill(int(holds[1]), signal.SIGTERM)
+        until(lambda: not again.read_status().fault, 15.0)  # it is gone without a word: others find out by its lease
+        again.stop()
     finally:
         process.kill()
         process.wait()

@@ -75,7 +75,7 @@ class UnitreeG1Driver:
         self._found: Any = None  # the newest record
         self._measured_s = 0.0  # when it came (monotonic, s)
         self._charge = math.nan
-        self._others = 0
+        self._others: list[str] = []  # who else publishes commands
         self._looked_s = 0.0
         self._mode_machine = 0
         self._armed = self._damps = False
@@ -89,7 +89,7 @@ class UnitreeG1Driver:
     def connect(self) -> None:
         """Join the robot's topics and hear it; nothing is sent yet. DriverError in one line."""
         try:
-            from hardware.drivers.unitree_g1_dds import Link
+            from hardware.drivers.unitree_g1_dds import PROGRAM, Link
         except ImportError as error:
             raise DriverError(f'driver unitree_g1: {error}; install it by: pip install "phalanx[g1]"') from error
         try:
@@ -106,8 +106,8 @@ class UnitreeG1Driver:
         self._mode_machine = int(self._found["mode_machine"])
         if joints := FEWER.get(self._mode_machine):
             self._refuse(f"mode_machine is {self._mode_machine}: a G1 with {joints} joints, {len(JOINTS)} are due")
-        if self._link.others():
-            self._refuse("another program publishes rt/lowcmd; release the motion service (L2+R2 on the remote)")
+        if PROGRAM in self._link.others():  # a guard will end: until then nothing is sent, and it is not armed
+            self._refuse(f"{PROGRAM}; release the motion service (L2+R2 on the remote)")
         self._thread.start()
         self._guard = Guard(self._interface, self._domain, self._link.token, self._mode_machine)
         if not self._guard.is_ready(self._connect_s):
@@ -191,7 +191,7 @@ class UnitreeG1Driver:
         if found["mode_machine"] != self._mode_machine:
             return f"mode_machine has become {found['mode_machine']}, it was {self._mode_machine}"
         if self._others:
-            return "another program publishes rt/lowcmd"
+            return self._others[0]
         if self._guard is not None and not self._guard.is_there:
             return "the process that damps it without this driver has ended"
         errors = found["motors"]["error"][self._motors]
@@ -242,5 +242,5 @@ class UnitreeG1Driver:
         if now_s > self._due_s:
             return f"no target for {SILENT_S:g} s"
         if self._others:
-            return "another program publishes rt/lowcmd"
+            return self._others[0]
         return ""

@@ -4,6 +4,7 @@
 and even crash by; as `byte` it is described as they do it, and both understand each other.
 """
 
+import os
 import uuid
 from typing import Any
 
@@ -19,6 +20,8 @@ from cyclonedds.topic import Topic
 
 PLAIN_CDR = b"\0\1\0\0"  # little endian
 LOOPBACK = "lo"
+DRIVER, GUARD = "driver", "guard"  # who publishes commands for us
+PROGRAM = "another program publishes rt/lowcmd"
 NEWEST = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepLast(1))
 HEARD = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(1))
 _domains: dict[int, Domain] = {}  # of this process; there is one of each number at most
@@ -74,14 +77,14 @@ BmsState_ = _message(
 class Link:
     """Topics of one robot on one network interface."""
 
-    def __init__(self, interface: str, domain: int, token: str = ""):
+    def __init__(self, interface: str, domain: int, token: str = "", role: str = DRIVER):
         """`token` of another link whose commands are ours too. Cyclone's exceptions, for no such interface."""
         if domain not in _domains:
             _domains[domain] = Domain(domain, _config(interface))
         self.token = token or uuid.uuid4().hex
         self._participant = DomainParticipant(domain)
         commands = Topic(self._participant, "rt/lowcmd", LowCmd_)
-        mine = Qos(Policy.Userdata(self.token.encode()), base=NEWEST)
+        mine = Qos(Policy.Userdata(f"{self.token} {role} {os.getpid()}".encode()), base=NEWEST)
         self._writer = DataWriter(self._participant, commands, mine)
         states = Topic(self._participant, "rt/lowstate", LowState_)
         self._states = DataReader(self._participant, states, HEARD)
@@ -108,10 +111,10 @@ class Link:
         """Whether somebody listens to the commands."""
         return bool(self._writer.get_matched_subscriptions())
 
-    def others(self) -> int:
-        """How many publish commands beside this link and those with its token."""
-        found = self._publications.read(256, self._alive)
-        return sum(_is_strange(each, self.token.encode()) for each in found)
+    def others(self) -> list[str]:
+        """Who publishes commands beside this link and those with its token, in words: first what is none of ours."""
+        found = (_stranger(each, self.token) for each in self._publications.read(256, self._alive))
+        return sorted({each for each in found if each}, key=lambda each: each != PROGRAM)
 
     def close(self) -> None:
         """Leave the domain."""
@@ -124,11 +127,15 @@ def _newest(reader: Any) -> bytes | None:
     return taken[-1] if taken else None
 
 
-def _is_strange(endpoint: Any, token: bytes) -> bool:
+def _stranger(endpoint: Any, token: str) -> str:
     if endpoint.topic_name != "rt/lowcmd":
-        return False
+        return ""
     said = endpoint.qos
-    return Policy.Userdata not in said or said[Policy.Userdata].data != token
+    whose, *rest = (said[Policy.Userdata].data if Policy.Userdata in said else b"").decode(errors="replace").split(" ")
+    if whose == token:
+        return ""
+    guard = len(rest) == 2 and rest[0] == GUARD
+    return f"process {rest[1]}, the guard of a driver that ended, damps it for up to 30 s" if guard else PROGRAM
 
 
 def _config(interface: str) -> str:

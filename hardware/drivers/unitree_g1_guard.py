@@ -60,10 +60,10 @@ class Guard:
 
 def main() -> None:
     """Damp the robot when the input ends, if it was last asked to watch."""
-    from hardware.drivers.unitree_g1_dds import Link
+    from hardware.drivers.unitree_g1_dds import GUARD, Link
 
     interface, domain, token, mode_machine = sys.argv[1:]
-    link, last = Link(interface, int(domain), token), REST
+    link, last = Link(interface, int(domain), token, GUARD), REST
     while not link.is_heard():
         time.sleep(0.01)
     sys.stdout.buffer.write(READY)
