@@ -53,8 +53,9 @@ def used_cpu_s(pid: int) -> float:
 def test_a_forked_process_is_a_child_as_any_other_one(tmp_path):
     with Processes([CONFIG], tmp_path, ros_environment(free_domain_id())) as processes:
         processes.start_host("both", ["cf1/policy", "cf2/policy"])
-        pid = processes.pid("both")
+        pid, said = processes.pid("both"), processes.log_of("both").read_text()  # it is there at once
         until = time.monotonic() + patience(5.0)
+        assert not said
         while "ros_nodes.nodes.host" not in (shown := shown_of(pid)):  # at first that of what it is forked from
             assert time.monotonic() < until, shown
         parent, session, line = shown.split(maxsplit=2)

@@ -143,12 +143,9 @@ class Processes:
 
     def _start(self, name: str, nodes: Sequence[str], command: Sequence[str]) -> None:
         self._process_of |= dict.fromkeys(nodes, name)
-        if forked := fork(command, self.log_of(name), self._environment):
-            self._running[name] = forked
-            return
-        with self.log_of(name).open("ab") as log:
+        with self.log_of(name).open("ab") as log:  # who looks for it finds it, however soon
             # A session of its own keeps the terminal's Ctrl-C from it: the parent ends its children in order.
-            self._running[name] = subprocess.Popen(
+            self._running[name] = fork(command, self.log_of(name), self._environment) or subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment, start_new_session=True
             )
 

@@ -67,9 +67,7 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     timeout_s = declare(
         node, "bring_up_timeout_s", 30.0, "Longest time in bring-up without progress, s.", low=1.0, high=300.0
     )
-    not_up = declare(
-        node, "not_up", "", "New file (.json) of nodes that are not up after bring-up; empty for none."
-    )
+    not_up = declare(node, "not_up", "", "New file (.json) of nodes that are not up after bring-up; empty for none.")
     mission = load_mission(path)
     node.advertise(mission.command_names)
     send_and_watch = first_orders(mission, node, watch)
