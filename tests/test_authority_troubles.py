@@ -123,8 +123,8 @@ def test_what_becomes_known_of_a_trouble_while_the_robot_comes_down_is_in_its_re
     assert not drone.ask("arm") and not drone.ask("start")
     drone.fly(3.0)
     drone.authority.come_down(drone.now_s, "state 126 ms old")
-    for _ in range(2):
-        drone.authority.come_down(drone.now_s, "device: link lost")
+    for trouble in ("device: link lost", "device: link lost for 0.2 s"):
+        drone.authority.come_down(drone.now_s, trouble)
     drone.fly(9.0)
     assert drone.authority.state is State.FAULT
     assert drone.authority.reason == "state 126 ms old; device: link lost"

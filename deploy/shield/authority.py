@@ -90,7 +90,7 @@ class Authority:
 
         What becomes known while it lands for another reason, such as why its state is old, is in the fault's reason.
         """
-        if self.state is State.LANDING and self._trouble and trouble not in self._trouble:
+        if self.state is State.LANDING and self._trouble and trouble.partition(":")[0] not in self._trouble:
             self._trouble = f"{self._trouble}; {trouble}"
         if self.state in FLOWN:
             self._trouble = trouble
