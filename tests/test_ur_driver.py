@@ -17,6 +17,7 @@ from hardware.drivers import DriverError, load_driver
 from hardware.kinematics import load_chain
 from hardware.types import ActuatorCommand
 
+pytestmark = pytest.mark.real_time
 UR5E = load_robot("ur5e")
 HOME = np.array([joint.home for joint in UR5E.joints])
 AWAY = np.array([2.0, -0.1, 0.2, -0.3, 0.25, 0.5])  # the first so far that its joint reaches its limit of speed
