@@ -14,7 +14,7 @@ from typing import Any
 from ros_nodes.mission.deploy import DeployError, run_mission, run_swap
 
 DURATION_S = 14.0
-COUNTED = ("missed_cycles", "cycles")  # in all repeats together
+COUNTED = ("flights", "flown", "missed_cycles", "cycles")  # in all repeats together
 PR_CAPBSET_DROP, CAP_SYS_NICE = 24, 23
 Fly = Callable[[Path, int], dict[str, Any]]  # (folder, seed) -> figures of a mission
 
@@ -30,7 +30,8 @@ def bench_ros(
 ) -> dict[str, Any]:
     """Fly the swap with teams of these sizes, or with `hz` untrained policies of `tasks` at this rate or the next one.
 
-    Medians over `repeats`, and counts of all. `held`: see `held_core`. SystemExit where a process fails.
+    Medians over `repeats`, and counts of all. `held`: see `held_core`. A flight that cannot begin is printed to stderr
+    and counts as one that was not flown; SystemExit where none begins.
     """
     with tempfile.TemporaryDirectory() as folder, held_core() if held else nullcontext():
         missions = (
@@ -44,9 +45,12 @@ def bench_ros(
                 try:
                     rows[name].append(_figures(fly(Path(folder) / f"{name} {seed}", seed)))
                 except DeployError as error:
-                    raise SystemExit(f"benchmarks: {name}, seed {seed}: {error}") from None
+                    print(f"benchmarks: {name}, seed {seed}: {error}", file=sys.stderr)
+                    rows[name].append({"flights": 1.0, "flown": 0.0})
             on_progress()
-    of_all = {name: {key: _of_all(key, [row[key] for row in of]) for key in of[0]} for name, of in rows.items()}
+    if none := [name for name, of in rows.items() if not any("cycles" in row for row in of)]:
+        raise SystemExit(f"benchmarks: {none[0]}: no flight began")
+    of_all = {name: _together(of) for name, of in rows.items()}
     return {"policy": "untrained" if hz else str(policy), "held": held, "missions": of_all}
 
 
@@ -93,8 +97,10 @@ def _raised(task: str, hz: float, folder: Path) -> tuple[str, Fly]:
     return f"{task} at {rate} Hz", fly
 
 
-def _of_all(key: str, values: list[float]) -> float:
-    return sum(values) if key in COUNTED else median(values)
+def _together(rows: list[dict[str, float]]) -> dict[str, float]:
+    """Medians and counts of several flights, of what each has measured."""
+    of_each = {key: [row[key] for row in rows if key in row] for row in rows for key in row}
+    return {key: sum(values) if key in COUNTED else median(values) for key, values in of_each.items()}
 
 
 def _figures(result: dict[str, Any]) -> dict[str, float]:
@@ -104,9 +110,11 @@ def _figures(result: dict[str, Any]) -> dict[str, float]:
     for process, nodes in result["hosts"].items():
         percent[nodes[0].rpartition("/")[2]] += 100 * result["cores"][process] / result["robots"]
     return {
-        "mission_success": float(result["mission_success"]),
+        "flights": 1.0,
+        "flown": float(result["mission_success"]),
         "control_hz": result["control_hz"],
-        **{key: result[key] for key in COUNTED},
+        "missed_cycles": result["missed_cycles"],
+        "cycles": result["cycles"],
         "sensor_to_command_p50_ms": command["p50"],
         "sensor_to_command_p99_ms": command["p99"],
         "echo_p50_ms": echo["p50"],

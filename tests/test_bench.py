@@ -15,7 +15,7 @@ import pytest
 import torch
 from one_group import make_env
 
-from benchmarks import shield
+from benchmarks import ros, shield
 from benchmarks.__main__ import bench as bench_command
 from benchmarks.__main__ import main
 from benchmarks.footprint import footprint, per_world
@@ -111,6 +111,12 @@ def test_a_robot_and_its_task_are_found_at_a_higher_rate():
     assert env.world.control_dt == pytest.approx(0.004) and env.world.decimation == 1
     with pytest.raises(PluginError, match="has no 'reach'"):
         load_robot("benchmarks.raised:reach")
+
+
+def test_flights_are_counted_and_one_that_did_not_begin_was_not_flown():
+    rows = [{"flights": 1.0, "flown": 1.0, "cycles": 100, "p50": ms} for ms in (3.0, 5.0, 4.0)]
+    found = ros._together([*rows, {"flights": 1.0, "flown": 0.0}])
+    assert found == {"flights": 4.0, "flown": 3.0, "cycles": 300, "p50": 4.0}
 
 
 def test_a_rate_that_a_model_cannot_have_is_refused_before_anything_is_trained():
