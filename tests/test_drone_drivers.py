@@ -1,6 +1,8 @@
 """What every driver of a drone does, through the maker's own protocol, against an emulated device on a UDP port."""
 
+import contextlib
 import re
+import threading
 import time
 from dataclasses import dataclass
 
@@ -10,7 +12,7 @@ from drones import SPECS, arm, bench, connected, fly, rest, wait_until
 from emulated import Emulated
 from patience import patience
 
-from hardware.drivers import Driver
+from hardware.drivers import Driver, DriverError
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand
 
@@ -94,6 +96,28 @@ def test_it_is_armed_flown_to_a_point_turned_and_landed(drone):
     assert landed["position"][2] < RESTS_M[name] and OFF[name](landed), "stop lands it and disarms it: it may fly again"
     if name == "px4":
         assert landed["mode"] == "AUTO.LAND" and not landed["failsafe"] and landed["masks"] == [128]
+
+
+@pytest.mark.parametrize(("name", "package"), [("crazyflie", "cflib"), ("px4", "pymavlink")])
+def test_a_driver_that_only_looks_leaves_what_another_one_flies(name, package):
+    """As `phalanx doctor` does where a robot is deployed already."""
+    pytest.importorskip(package)
+    goal = (0.0, 0.0, 1.0)
+    with Emulated(name) as device:
+        looks, flies = connected(name, device.port), None
+        while flies is None:  # a device answers who spoke last
+            with contextlib.suppress(DriverError):
+                flies = connected(name, device.port, connect_s=4.0)
+        arm(flies)
+        fly(flies, SPECS[name], goal, 4.0)
+        ends = threading.Thread(target=looks.stop)
+        ends.start()
+        fly(flies, SPECS[name], goal, 2.0)
+        ends.join()
+        said, status = device.order(), flies.read_status()
+        device.order(reset=True)  # it need not land
+        flies.stop()
+    assert status.armed and said["position"][2] > 0.7, (said, status)
 
 
 def test_a_link_that_is_gone_is_said_and_its_last_state_grows_old(pair):

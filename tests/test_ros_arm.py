@@ -99,6 +99,21 @@ def test_an_arm_is_held_until_it_is_asked_for_something(rig):
     turned(rig, tracker, joints, 0, 0.4)
 
 
+def test_what_an_arm_was_asked_for_before_an_emergency_stop_does_not_move_it_after(rig):
+    tracker, joints = Tracker(rig), Joints(rig)
+    rig.watch("panda_1", 0.5, tracker.say)
+    assert rig.asked("panda_1", "hold", 10.0) == "" and rig.asked("panda_1", "disarm", 10.0) == ""
+    tracker.bearing = 0.4
+    rig.node.send("panda_1", {"lift": np.array([0.0])})
+    rig.watch("panda_1", 1.0, tracker.say)
+    for what in ("estop", "reset", "arm", "start"):
+        assert rig.asked("panda_1", what, 10.0) == ""
+        rig.watch("panda_1", 1.0, tracker.say)
+    np.testing.assert_allclose(joints.now(), HOME, atol=0.01)
+    assert rig.authority("panda_1") == "STARTING"
+    assert "waiting for operator command on commands/lift" in rig.node.shields[0].reason
+
+
 def test_an_arm_follows_a_tracked_cube_and_holds_when_it_is_not_tracked(rig):
     tracker, joints = Tracker(rig), Joints(rig)
     rig.node.send("panda_1", {"lift": np.array([0.0])})

@@ -54,7 +54,9 @@ def test_a_real_and_a_simulated_robot_come_up_and_the_real_one_is_stopped_at_the
                 f"{ns.rstrip('/')}/{n}" for n, ns in node.get_node_names_and_namespaces()
             }
             assert deploy.stdout.readline().startswith("team of ")
-            assert re.fullmatch(r"robots can be armed, [\d.]+ s after the start: .*", deploy.stdout.readline().strip())
+            assert re.fullmatch(
+                r"robots can be armed, [\d.]+ s after their nodes were started: .*", deploy.stdout.readline().strip()
+            )
     finally:
         deploy.send_signal(signal.SIGINT)
         code = deploy.wait(patience(60.0))

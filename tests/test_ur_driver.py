@@ -298,3 +298,11 @@ def test_another_client_understands_the_emulated_arm(device):
     np.testing.assert_allclose(receiver.getActualQ(), device.order()["q"], atol=1e-3)
     assert receiver.getSafetyStatusBits() == 1
     receiver.disconnect()
+
+
+@pytest.mark.parametrize(
+    "wrong", [0.06, None, "0 0 1", "123", ["a", "b", "c"], [0, 0], [0, 0, [1]], [[0, 0, 0]], [0, 0, float("nan")]]
+)
+def test_a_centre_of_mass_that_is_none_is_refused_in_one_line(wrong: object) -> None:
+    with pytest.raises(DriverError, match=r"payload_m is .*: expected x, y and z in m"):
+        load_driver("ur", UR5E, host="127.0.0.1", payload_m=wrong)

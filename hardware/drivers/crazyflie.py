@@ -64,6 +64,7 @@ class CrazyflieDriver:
         self._trip_s = 0.0  # of the link, there and back
         self._said_s = 0.0  # when that came (monotonic, s)
         self._asked_s: float | None = None  # when arming was asked for
+        self._has_armed = False  # whether it ever was; what another program flies is not ours to land
         self._clock = DeviceClock(CLOCK_S)
         self._outbox = _Newest()
 
@@ -103,7 +104,7 @@ class CrazyflieDriver:
         self._wait_for_a_state()
 
     def arm(self) -> None:
-        self._asked_s = time.monotonic()
+        self._asked_s, self._has_armed = time.monotonic(), True
         self._cf.supervisor.send_arming_request(True)
 
     def disarm(self) -> None:
@@ -144,13 +145,14 @@ class CrazyflieDriver:
     def stop(self) -> None:
         """Land, by the firmware's own commander, where it flies; then disarm, and close the link.
 
-        Waits for the landing. Where the link is lost the firmware levels after 0.5 s and stops the motors after 2 s.
+        What this driver never armed is left as it is: another program may fly it. Waits for the landing. Where the link
+        is lost the firmware levels after 0.5 s and stops the motors after 2 s.
         """
         self._outbox.close()
         cf, self._cf = self._cf, None
         if cf is None or cf.link is None:
             return
-        if self._state is not None and self._info & IS_FLYING:
+        if self._has_armed and self._state is not None and self._info & IS_FLYING:
             takes_s = min(max(1.0, float(self._state[1].base_pos[2]) / LAND_M_S), LONGEST_LANDING_S)
             cf.commander.send_notify_setpoint_stop()
             cf.high_level_commander.land(0.0, takes_s, yaw=None)
@@ -158,7 +160,8 @@ class CrazyflieDriver:
             while self._info & IS_FLYING and not self._lost and time.monotonic() < until_s:
                 time.sleep(0.05)
         if cf.link is not None:
-            cf.supervisor.send_arming_request(False)
+            if self._has_armed:
+                cf.supervisor.send_arming_request(False)
             cf.close_link()
 
     @property

@@ -74,6 +74,7 @@ class Px4Driver:
         self._refusal = ""
         self._disarms_until_s = 0.0
         self._is_arming = self._has_armed = False
+        self._is_ours = False  # whether this driver ever armed it; what another program flies is not ours to land
         self._newest: tuple[tuple[float, float, float], float] | None = None  # set-point that waits to be sent
         self._written_s = 0.0
         self._wakes, self._is_open = threading.Condition(), False
@@ -106,7 +107,7 @@ class Px4Driver:
         """Set-points for a second, then OFFBOARD, then armed: PX4 asks for it in this order."""
         assert self._link is not None
         self._link.forget(ARM)
-        self._disarms_until_s = 0.0
+        self._disarms_until_s, self._is_ours = 0.0, True
         self._refusal, self._asked_s, self._is_arming, self._has_armed = "", time.monotonic(), True, False
 
     def disarm(self) -> None:
@@ -139,14 +140,15 @@ class Px4Driver:
         return ActuatorCommand(target)
 
     def stop(self) -> None:
-        """Have PX4 land it where it flies by us, wait for that, and close the link.
+        """Have PX4 land it where this driver armed it and it flies, wait for that, and close the link.
 
         Where the link is lost PX4 does what COM_OBL_RC_ACT says after COM_OF_LOSS_T.
         """
         link, self._is_arming = self._link, False
         if link is None:
             return
-        if self._is_open and self._is_armed and self._mode == OFFBOARD and self._state is not None:
+        is_in_flight = self._is_open and self._is_armed and self._mode == OFFBOARD
+        if self._is_ours and is_in_flight and self._state is not None:
             height_m = max(0.0, float(self._state[1].base_pos[2]))
             until_s = time.monotonic() + min(10.0 + height_m / LAND_M_S, LONGEST_LANDING_S)
             while self._is_armed and not self._is_silent(time.monotonic()) and time.monotonic() < until_s:

@@ -39,7 +39,11 @@ class UrDriver:
             raise DriverError(f"driver ur moves robots of the type ur5e, not {spec.name!r}")
         if not 0.0 <= payload_kg <= spec.payload_kg:
             raise DriverError(f"payload_kg is {payload_kg}: allowed is from 0 to {spec.payload_kg:g}")
-        if len(payload_m) != 3 or not np.isfinite(payload_m).all():
+        try:
+            known = np.isfinite(np.array(payload_m, dtype=float)).tolist() == [True] * 3
+        except (TypeError, ValueError):  # of a text, or lists of unlike lengths
+            known = False
+        if not known:
             raise DriverError(f"payload_m is {payload_m}: expected x, y and z in m")
         self._host, self._payload_kg, self._payload_m = host, payload_kg, tuple(map(float, payload_m))
         names = [joint.name for joint in spec.joints]

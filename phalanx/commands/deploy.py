@@ -132,7 +132,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
 
     def say_up(after_s: float, by_a_person: bool) -> None:
         how = ": phalanx operate arm NAME" if by_a_person else ""
-        out.print(f"robots can be armed, {after_s:.1f} s after the start{how}", markup=False)
+        out.print(f"robots can be armed, {after_s:.1f} s after their nodes were started{how}", markup=False)
 
     result = run_team(
         file,

@@ -8,7 +8,7 @@ from sensor_msgs.msg import JointState
 
 from deploy.runtime import PolicyRuntime
 from deploy.runtime.swap import SwapRuntime
-from deploy.shield.authority import ASKS_THE_POLICY
+from deploy.shield.authority import ASKS_THE_POLICY, State
 from hardware import load_robot
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import TurnNode
@@ -40,6 +40,7 @@ GRACE = 0.4  # of a period: a cycle waits so long for its own measurement, rathe
 LOOK_NS = 40_000_000  # between two looks at what the shield says
 SAY_NS = 500_000_000  # between two reasons why it requests nothing
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
+STOPPED = State.STOPPED.name
 
 
 class PolicyNode(TurnNode):
@@ -90,6 +91,7 @@ class PolicyNode(TurnNode):
         self._refused = ""  # of commands
         self._looked_ns = 0  # at what the shield says
         self._asked_by = ""  # the state in which the shield asks for requests; empty while it does not
+        self._was_stopped = False  # by a person, when the shield was last heard
         self._own_status = self.advertise(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
         self.get_logger().info(f"{self._bundle}: self-test passed, task {contract.task!r}, {1 / self._period_s:g} Hz")
@@ -169,9 +171,9 @@ class PolicyNode(TurnNode):
             if asked_by and asked_by != self._asked_by:
                 self._runtime.reset()
                 self._inbox.start(self._state.state, self._objects.objects)
-            elif self._asked_by and not asked_by:
-                self._inbox.forget()
-            self._asked_by = asked_by
+            elif (self._asked_by and not asked_by) or (state == STOPPED and not self._was_stopped):
+                self._inbox.forget()  # what was asked for before an emergency stop, too, where it has not begun yet
+            self._asked_by, self._was_stopped = asked_by, state == STOPPED
         return bool(self._asked_by)
 
     def _wait_for(self, what: str) -> None:
