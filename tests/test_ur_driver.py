@@ -248,6 +248,24 @@ def test_a_controller_that_falls_silent_and_comes_back_is_not_moved_by_itself(ar
     armed(arm)
 
 
+@pytest.mark.parametrize("spoils", ["short", "nan", "text"])
+def test_a_controller_that_sends_no_states_that_can_be_read_has_lost_its_link_until_it_sends_some(arm, device, spoils):
+    armed(arm)
+    device.order(spoils=spoils)
+    wait_for(lambda: "link lost" in arm.read_status().fault)
+    assert not arm.read_status().armed
+    wait_for(lambda: arm.read().age > 0.2)
+    device.order(spoils="")
+    wait_for(lambda: arm.read().age < 0.05, 4.0)
+    arm.disarm()
+    armed(arm)
+
+
+def test_a_target_that_is_not_finite_is_refused(arm):
+    with pytest.raises(ValueError, match="every number must be finite"):
+        arm.write(ActuatorCommand(np.full(6, np.nan, np.float32)))
+
+
 def test_a_controller_that_does_not_take_the_payload_is_not_armed(arm, device):
     device.order(payload_kg=0.0, keep_payload=True)
     arm.arm()
@@ -301,7 +319,8 @@ def test_another_client_understands_the_emulated_arm(device):
 
 
 @pytest.mark.parametrize(
-    "wrong", [0.06, None, "0 0 1", "123", ["a", "b", "c"], [0, 0], [0, 0, [1]], [[0, 0, 0]], [0, 0, float("nan")]]
+    "wrong",
+    [0.06, None, "0 0 1", "123", ["a", "b", "c"], [0, 0], [0, 0, 60], [0, 0, [1]], [[0, 0, 0]], [0, 0, float("nan")]],
 )
 def test_a_centre_of_mass_that_is_none_is_refused_in_one_line(wrong: object) -> None:
     with pytest.raises(DriverError, match=r"payload_m is .*: expected x, y and z in m"):

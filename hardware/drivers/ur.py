@@ -24,6 +24,7 @@ CLOCK_S = 0.5  # the quickest state of such a time tells what the arm's clock sh
 START_S, STOP_S = 2.0, 1.0
 ASK_S = 0.5  # between two questions to the dashboard, and two attempts to connect
 LONGEST_SESSION = 2**31 - 1
+LARGEST_M = 0.5  # of a payload's centre of mass from the flange, along an axis: beyond it mm are meant
 
 
 class UrDriver:
@@ -40,11 +41,13 @@ class UrDriver:
         if not 0.0 <= payload_kg <= spec.payload_kg:
             raise DriverError(f"payload_kg is {payload_kg}: allowed is from 0 to {spec.payload_kg:g}")
         try:
-            known = np.isfinite(np.array(payload_m, dtype=float)).tolist() == [True] * 3
+            known = (np.abs(np.array(payload_m, dtype=float)) <= LARGEST_M).tolist() == [True] * 3
         except (TypeError, ValueError):  # of a text, or lists of unlike lengths
             known = False
         if not known:
-            raise DriverError(f"payload_m is {payload_m}: expected x, y and z in m")
+            raise DriverError(
+                f"payload_m is {payload_m}: expected x, y and z in m, each at most {LARGEST_M:g} m from the flange"
+            )
         self._host, self._payload_kg, self._payload_m = host, payload_kg, tuple(map(float, payload_m))
         names = [joint.name for joint in spec.joints]
         self._order = [names.index(name) for name in JOINTS]  # of the arm's lists, in ours
@@ -140,6 +143,8 @@ class UrDriver:
         return DeviceStatus(self._armed, self._lost or mode or self._control or self._fault)
 
     def write(self, command: ActuatorCommand) -> ActuatorCommand:
+        if not np.isfinite(command.target).all():
+            raise ValueError(f"target {command.target}: every number must be finite")
         target = np.clip(command.target, self._low, self._high)
         with self._lock:
             self._target, self._heard_s = target[self._order].astype(float), time.monotonic()

@@ -3,6 +3,9 @@
 import contextlib
 import socket
 import struct
+import time
+
+import numpy as np
 
 from hardware.drivers import DriverError
 from hardware.drivers.ur_packets import HEADER, INPUTS, OUTPUTS, Said, pack_inputs, package, unpack_state
@@ -35,17 +38,28 @@ class Rtde:
         except (DriverError, OSError):
             self._socket.close()
             raise
+        except (struct.error, ValueError, IndexError) as error:
+            self._socket.close()
+            raise DriverError(f"its controller answers otherwise than RTDE does ({error})") from error
         self._socket.settimeout(SILENT_S)
 
     def receive(self) -> Said:
-        """The newest state, for which it waits."""
-        newest = None
+        """The newest state, for which it waits; what else comes does not count."""
+        newest, until_s = None, time.monotonic() + SILENT_S
         while newest is None:
             self._fill()
+            if time.monotonic() > until_s:
+                raise TimeoutError(f"no state for {SILENT_S:g} s")
             while (taken := self._take()) is not None:
                 if taken[0] == ord("U"):
                     newest = taken[1]
-        return unpack_state(newest)
+        try:
+            said = unpack_state(newest)
+        except (struct.error, ValueError) as error:
+            raise ConnectionError(f"a state of {len(newest)} bytes came") from error
+        if not np.isfinite([said.q, said.qd]).all():
+            raise ConnectionError("its positions or speeds are not finite")
+        return said
 
     def send(self, session: int, q: Array) -> None:
         """Set-points `q` (6,), rad, for the program of `session`."""
@@ -96,7 +110,7 @@ class Dashboard:
 
     def __init__(self, host: str):
         self._socket = socket.create_connection((host, DASHBOARD_PORT), CONNECT_S)
-        self._lines = self._socket.makefile("r", encoding="utf-8")
+        self._lines = self._socket.makefile("r", encoding="utf-8", errors="replace")
         self._lines.readline()  # it greets
 
     def ask(self, question: str) -> str:

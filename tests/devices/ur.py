@@ -39,6 +39,7 @@ class Controller:
         self.version, self.model = (5, 11), "UR5"
         self.stop, self.remote, self.robot_mode, self.speed_fraction = "", True, 7, 1.0
         self.teach = self.paused = self.keep_payload = self.frozen = False
+        self.spoils = ""  # "short": states lack their end; "nan": positions are none; "text": no states, but messages
         self.loss, self.delay_s = 0.0, 0.0  # share of states that are skipped; delay of each way
         self.body = Body()
         self.clients: list[Client] = []

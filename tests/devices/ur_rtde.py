@@ -86,7 +86,13 @@ class Client:
         if self._started and self._cycles % self._every == 0 and random.random() >= self._controller.loss:
             values = [v for name in self._outputs for v in OUTPUTS[name][1](self._controller)]
             formats = "".join(CODES[OUTPUTS[name][0]] for name in self._outputs)
-            self._send("U", struct.pack(f">B{formats}", 1, *values))
+            if self._controller.spoils == "nan":
+                values = [float("nan") if isinstance(value, float) else value for value in values]
+            state = struct.pack(f">B{formats}", 1, *values)
+            if self._controller.spoils == "text":
+                self._send("M", b"\1a\1b\1")
+            else:
+                self._send("U", state[:-4] if self._controller.spoils == "short" else state)
             self._sent_s = time.monotonic()
         while self._out and self._out[0][0] <= time.monotonic():
             with contextlib.suppress(OSError):
