@@ -10,6 +10,9 @@ pytest.importorskip("cflib")
 pytest.importorskip("rclpy")
 from emulated import Emulated
 
+from deploy.bundle import load_bundle
+from deploy.runtime.compatibility import lacks_firmware
+
 HOVER = str(Path(__file__).parent.parent / "zoo" / "hover.onnx")
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -52,6 +55,14 @@ def test_what_is_wrong_with_a_robot_is_found_without_arming_it(tmp_path):
         assert "below 20 %" in broken["battery"]["hint"] and "0.50 m" in broken["device"]["found"]
         assert ill["cf2", "link"]["status"] == "fail" and "udp://127.0.0.1:1" in ill["cf2", "link"]["found"]
         assert not device.order()["info"] & 0b10 and not device.order()["setpoints"]
+
+
+def test_a_policy_that_does_not_know_the_firmwares_loop_is_named(tmp_path):
+    zoo = Path(HOVER).parent
+    said = {
+        name: lacks_firmware(load_bundle(zoo / f"{name}.onnx").contract) for name in ("hover", "swarm-swap", "reach")
+    }
+    assert said["hover"] == said["reach"] == "" and "not of its firmware" in said["swarm-swap"]
 
 
 def test_a_team_without_devices_or_such_a_name_is_refused_in_one_line(tmp_path):

@@ -96,6 +96,14 @@ def check_driver(
     check_plant(contract, plant, file, "its driver")
 
 
+def lacks_firmware(contract: Contract) -> str:
+    """Why a real drone's rate loop may not fly the policy as it was trained; empty where nothing speaks against it."""
+    flight = contract.plant.flight if contract.plant is not None else {}
+    if not flight or any(name.startswith("rate_loop") for name in flight):
+        return ""
+    return "was trained with the rate loop of the robot's model, not of its firmware: a real one may not fly by it"
+
+
 def check_measured(contract: Contract, unmeasured: Collection[str], name: str = "policy") -> None:
     """Raise RobotMismatchError about `name` where an input of it is among the `unmeasured` fields of RobotState."""
     if lacks := [tensor.name for tensor in contract.inputs if tensor.name in unmeasured]:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from phalanx.console import err, make_progress, out, outlive_readers, print_json
 from phalanx.options import OutFolder, Policies, TrustedKeys
 
+BUSY = 0.3  # of the cores, held by others
 LEAST_FREE = 100e6  # bytes: the bag of a short flight of a large team, with logs
 
 
@@ -118,14 +119,21 @@ def deploy(
 
 def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> int:
     """Run a team file until Ctrl-C; 1 where something failed."""
+    from deploy.bundle import load_bundle
+    from deploy.runtime.compatibility import lacks_firmware
     from ros_nodes.mission.run_team import LANDING_S, RESULT, run_team
     from ros_nodes.mission.team_file import load_team
 
     if len(subjects) > 1:
         raise ValueError(f"{' '.join(subjects)}: a team file is given alone")
     file = Path(subjects[0])
-    for line in load_team(file).scene.lines():
+    team = load_team(file)
+    for line in team.scene.lines():
         out.print(line, markup=False)
+    for robot in team.robots:
+        unlike = lacks_firmware(load_bundle(robot.bundle, team.trusted_keys).contract) if robot.driver else ""
+        if unlike:
+            err.print(f"[yellow]warning:[/] {robot.name}: {escape(robot.bundle)} {unlike}", soft_wrap=True)
     folder = _folder(out_dir)
     promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
     hint = f", for {LANDING_S:g} s at most; what stands on its feet waits to be disarmed; Ctrl-C again stops all"
@@ -251,6 +259,8 @@ def _summary(result: dict, page: Path) -> None:
     out.print(f"sensor to command  {latency['p50']:.1f} ms median, {latency['p99']:.1f} ms p99")
     if (others := result["other_programs_cores"]) is not None:
         out.print(f"machine            other programs on {others:.1f} of {result['machine_cores']} cores")
+        if not result["mission_success"] and others > BUSY * result["machine_cores"]:
+            out.print("                   that is a usual reason for late messages, and so for holds: phalanx doctor")
     if landed is not None:
         fallback = result["kill_to_fallback_ms"]
         took = "had the robot before, or never took over" if fallback is None else f"took over after {fallback:.0f} ms"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from deploy.bundle import load_bundle
-from deploy.runtime.compatibility import check_driver
+from deploy.runtime.compatibility import check_driver, lacks_firmware
 from deploy.shield import make_shield_params
 from hardware import load_robot
 from hardware.drivers import Driver, HasBattery, HasStatus, ReportsPlant, load_driver, unmeasured_by
@@ -87,6 +87,8 @@ def _plant(driver: Driver, robot: Robot, team: Team) -> tuple[str, Status, str, 
         check_driver(robot.bundle, reported, team.trusted_keys, unmeasured_by(driver))
     except ValueError as error:
         return "plant", "fail", str(error), "train for this robot, or set the device as the policy was trained"
+    if unlike := lacks_firmware(load_bundle(robot.bundle, team.trusted_keys).contract):
+        return "plant", "warn", f"{Path(robot.bundle).name} {unlike}", "take one that was, such as hover.onnx"
     return "plant", "ok", f"{len(reported)} values as trained" if reported else "the device reports none", ""
 
 
