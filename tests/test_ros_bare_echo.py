@@ -19,6 +19,7 @@ RATE_HZ = 50.0
 def test_an_echo_is_measured_twice_and_silent_between_and_one_that_died_is_not_measured(tmp_path, monkeypatch):
     started = []
     popen = processes.subprocess.Popen
+    monkeypatch.setattr(processes, "fork", lambda *a: None)  # a process of its own each
     monkeypatch.setattr(processes.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1])
     with bare_echo(tmp_path, RATE_HZ, CONFIG) as measure:
         before = measure()

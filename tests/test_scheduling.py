@@ -24,6 +24,7 @@ print(struct.unpack("=IIQiIQQQ", attributes.raw)[5])
 """
 
 
+@pytest.mark.real_time  # slices are of ordinary scheduling
 @pytest.mark.skipif(SCHED_GETATTR is None or os.geteuid() != 0, reason="only root of Linux may drop capabilities")
 @pytest.mark.parametrize(("dropped", "says"), [(False, "niceness -1"), (True, "niceness -1 not granted")])
 def test_slices_are_short_for_an_ordinary_user_too(dropped, says):
