@@ -15,7 +15,12 @@ SIGNS = {">=": "at least", "<=": "at most"}
 
 
 def verification(file: Path, bundle: "Bundle") -> dict[str, Any] | None:
-    """What `phalanx verify --json` printed of this very `file`, where it stands beside it as FILE.json or TASK.json."""
+    """What `phalanx verify --record` wrote into `file`, or `--json` printed of it: beside it as FILE.json or TASK.json.
+
+    `record` says where it was found.
+    """
+    if bundle.verification:
+        return {**bundle.verification, "record": "in the file"}
     for path in (file.with_suffix(".json"), file.with_name(f"{bundle.contract.task}.json")):
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
@@ -28,11 +33,15 @@ def verification(file: Path, bundle: "Bundle") -> dict[str, Any] | None:
 
 
 def warn_of_files(bundles: "Mapping[Path, Bundle]") -> None:
-    """A warning on stderr for each file that its verification refused, or that does not state its plant."""
+    """A warning on stderr for each file that was not verified, or is not to be flown, or that states no plant."""
+    from deploy.bundle.verification import NOT, REFUSED, UNVERIFIED, standing
+
     for file, bundle in bundles.items():
         warn_of_unstated(file, bundle)
         record = verification(file, bundle)
-        if record and record["verdict"] != "verified":
+        if record is None:
+            err.print(f"[yellow]warning:[/] {file} {UNVERIFIED}")
+        elif standing(record) in (REFUSED, NOT):
             err.print(f"[yellow]warning:[/] {file} was {verdict_in_words(record)}")
 
 
@@ -59,6 +68,18 @@ def verdict_in_words(record: Mapping[str, Any]) -> str:
     missed = [f"{gate_in_words(gate)}: {figures_of(gate)}" for gate in record["gates"] if not gate["passed"]]
     by = f" by {'; '.join(missed)}" if missed else f" with {record['episodes']} held-out starts"
     return f"{record['verdict']}{by} ({record['record']})"
+
+
+def verification_in_words(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Rows of a table: the verdict, and where they are known the advice, the date and the versions."""
+    rows = [("verification", verdict_in_words(record))]
+    if flight := record.get("flight"):
+        reasons = (f"{reason['name']}: {reason['why']}" for reason in flight["reasons"])
+        rows.append(("advice", "; ".join((flight["advice"], *reasons))))
+    if "verified_at_utc" in record:
+        versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+        rows.append(("verified", f"{record['verified_at_utc']} with {versions}"))
+    return rows
 
 
 def gate_in_words(gate: Mapping[str, Any]) -> str:

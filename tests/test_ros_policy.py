@@ -19,6 +19,7 @@ from pd_bundle import pd_contract, save_pd_bundle
 from ros_rig import PERIOD_S, Rig
 
 from deploy.bundle import load_bundle
+from deploy.bundle.file import add_record
 from deploy.bundle.signature import add_signature, key_text, public_bytes
 from ros_nodes.lifecycle.bring_up import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
 from ros_nodes.mission.deploy import DeployError, run_swap
@@ -114,7 +115,7 @@ def test_a_bundle_for_another_robot_is_refused_in_one_line(tmp_path):
 def test_only_a_file_signed_with_a_trusted_key_is_flown(pd_bundle, tmp_path):
     mine, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
     loaded, file = load_bundle(pd_bundle), tmp_path / "signed.onnx"
-    file.write_bytes(add_signature(loaded.model_bytes, loaded.fingerprint, other))
+    file.write_bytes(add_signature(loaded.model_bytes, other))
     key, other_key = (key_text(public_bytes(private)) for private in (mine, other))
     given = {"trusted_keys": [key], "bundle": str(file)}
     nodes = {"/**/policy": given, "/**/shield": given}
@@ -124,8 +125,30 @@ def test_only_a_file_signed_with_a_trusted_key_is_flown(pd_bundle, tmp_path):
             with pytest.raises(BringUpError, match=f"/cf1/{node} refused to configure"):
                 rig.transition(CONFIGURE, f"cf1/{node}")
             assert f"{file}: is signed by {other_key}, which is not trusted" in rig.processes.last_line(f"cf1_{node}")
-        file.write_bytes(add_signature(loaded.model_bytes, loaded.fingerprint, mine))
+        file.write_bytes(add_signature(loaded.model_bytes, mine))
         rig.transition(CONFIGURE, "cf1/policy", "cf1/shield")
+
+
+def test_only_a_file_that_was_verified_is_flown_where_that_is_required(pd_bundle, tmp_path):
+    loaded, file = load_bundle(pd_bundle), tmp_path / "recorded.onnx"
+    known = {"gates": [], "verified_at_utc": "2026-01-02T03:04:05+00:00", "versions": {}, "episodes": 256}
+    flight = {"advice": "do not fly", "reasons": [{"name": "success", "why": "0.5, must be >= 0.9"}]}
+    good = add_record(loaded, {"verdict": "verified", **known})
+    bad = add_record(loaded, {"verdict": "verified", "flight": flight, **known})
+    given = {"/**/policy": {"requires": "verified", "bundle": str(file)}}
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=file, parameters=given) as rig:
+        rig.processes.start("cf1_policy", "policy_node", namespace="cf1")
+        for data, says in (
+            (loaded.model_bytes, "carries no record of its verification"),
+            (bad, "its verification says 'do not fly' (success: 0.5, must be >= 0.9); required: verified or"),
+            (good.replace(b'"episodes":256', b'"episodes":999'), "the record of its verification was changed"),
+        ):
+            file.write_bytes(data)
+            with pytest.raises(BringUpError, match="/cf1/policy refused to configure"):
+                rig.transition(CONFIGURE, "cf1/policy")
+            assert f"{file}: {says}" in rig.processes.last_line("cf1_policy")
+        file.write_bytes(good)
+        rig.transition(CONFIGURE, "cf1/policy")
 
 
 def test_a_node_goes_through_its_life_twice(pd_bundle, tmp_path):

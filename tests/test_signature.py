@@ -36,7 +36,7 @@ def unsigned(tmp_path_factory):
 @pytest.fixture(scope="module")
 def signed(unsigned) -> bytes:
     bundle = load_bundle(unsigned)
-    return add_signature(bundle.model_bytes, bundle.fingerprint, MINE)
+    return add_signature(bundle.model_bytes, MINE)
 
 
 def refusal(folder: Path, data: bytes, *trusted: str) -> str:
@@ -64,7 +64,7 @@ def test_a_signed_file_is_the_same_policy(unsigned, signed, tmp_path):
 
 def test_any_file_is_taken_where_no_key_is_trusted(unsigned, tmp_path):
     bundle = load_bundle(unsigned)
-    (tmp_path / "policy.onnx").write_bytes(add_signature(bundle.model_bytes, bundle.fingerprint, OTHER))
+    (tmp_path / "policy.onnx").write_bytes(add_signature(bundle.model_bytes, OTHER))
     assert load_bundle(tmp_path / "policy.onnx").signer == OTHER_KEY
 
 
@@ -112,7 +112,7 @@ def test_the_signature_of_another_file_is_none(signed, tmp_path):
 
 def test_a_signature_in_the_name_of_a_trusted_key_is_refused(unsigned, tmp_path):
     bundle = load_bundle(unsigned)
-    forged = add_signature(bundle.model_bytes, bundle.fingerprint, OTHER).replace(OTHER_KEY.encode(), KEY.encode())
+    forged = add_signature(bundle.model_bytes, OTHER).replace(OTHER_KEY.encode(), KEY.encode())
     assert refusal(tmp_path, forged, KEY).startswith(f"was changed after {KEY}")
 
 

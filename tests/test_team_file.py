@@ -8,8 +8,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 pytest.importorskip("rclpy")
+from pd_bundle import save_pd_bundle
 
 from deploy.bundle import BundleError, load_bundle
+from deploy.bundle.file import add_record
 from deploy.bundle.signature import add_signature, key_text, public_bytes
 from deploy.runtime.compatibility import check_driver
 from ros_nodes.messages.scene import read_surroundings
@@ -96,7 +98,7 @@ def test_a_team_flies_only_what_its_keys_signed(tmp_path):
     key = Ed25519PrivateKey.generate()
     bundle, text = load_bundle(HOVER), key_text(public_bytes(key))
     (tmp_path / "me.pub").write_text(text + "\n")
-    (tmp_path / "policy.onnx").write_bytes(add_signature(bundle.model_bytes, bundle.fingerprint, key))
+    (tmp_path / "policy.onnx").write_bytes(add_signature(bundle.model_bytes, key))
     team = load_team(write(tmp_path, "{robots: [{name: cf1, bundle: policy.onnx}], trusted_keys: [me.pub]}"))
     assert team.trusted_keys == (text,)
     prepare(team_mission(team), tmp_path / "out", team)
@@ -107,6 +109,30 @@ def test_a_team_flies_only_what_its_keys_signed(tmp_path):
         load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], trusted_keys: [me.pub]}"))
     with pytest.raises(TeamError, match=r"trusted_keys: trusted key 'you\.pub': neither a public key"):
         load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], trusted_keys: [you.pub]}"))
+
+
+def test_a_team_flies_only_what_was_verified_as_its_file_requires(tmp_path):
+    bundle = load_bundle(HOVER)
+    made = {"verified_at_utc": "2026-01-02T03:04:05+00:00", "versions": {}, "episodes": 256}
+    flight = {"advice": "fly with care", "reasons": [{"name": "wind", "why": "falls at 0.02 N"}]}
+    record = {"verdict": "verified", "gates": [], "flight": flight, **made}
+    (tmp_path / "policy.onnx").write_bytes(add_record(bundle, record))
+    text = "{robots: [{name: cf1, bundle: policy.onnx}], requires: verified}"
+    team = load_team(write(tmp_path, text))
+    prepare(team_mission(team), tmp_path / "out", team)
+    parameters = json.loads((tmp_path / "out" / "params.yaml").read_text())
+    assert parameters["/cf1/policy"]["ros__parameters"]["requires"] == "verified"
+    save_pd_bundle(tmp_path / "unverified.onnx")
+    for wrong, says in (
+        (
+            text.replace("verified", "fly"),
+            r"policy.onnx: its verification says 'fly with care' \(wind: .*: fly$",
+        ),
+        (text.replace("policy", "unverified"), r"robots\[0\]\.bundle of cf1: .*carries no record of its verification"),
+        (text.replace("verified", "luck"), r"requires 'luck': choose from verified, fly with care, fly"),
+    ):
+        with pytest.raises(TeamError, match=says):
+            load_team(write(tmp_path, wrong))
 
 
 def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):

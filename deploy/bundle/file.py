@@ -1,4 +1,4 @@
-"""The policy file: one ONNX file with its contract, its probes, a fingerprint of all of that, and maybe a signature."""
+"""The policy file: one ONNX file with contract, probes and their fingerprint, maybe a record and a signature."""
 
 import base64
 import binascii
@@ -15,6 +15,7 @@ from deploy.bundle.graph_match import check_graph
 from deploy.bundle.probes import Probes, check_probes, probes_from_bytes, replay
 from deploy.bundle.session import open_session, run_session
 from deploy.bundle.signature import check_signature, split_signature
+from deploy.bundle.verification import Record, check_standing, record_from_bytes, record_to_bytes
 from deploy.contract import Contract
 from deploy.contract.codec import contract_from_json
 from hardware.names import nearest_path
@@ -38,13 +39,15 @@ class Bundle:
     probes: Probes = field(repr=False)
     fingerprint: str
     signer: str  # public key of who signed it, base64; empty if unsigned
+    verification: Record | None = field(repr=False)  # what `phalanx verify --record` wrote
     session: ort.InferenceSession = field(repr=False, compare=False)
 
 
-def load_bundle(path: Path | str, trusted: Iterable[str] = ()) -> Bundle:
+def load_bundle(path: Path | str, trusted: Iterable[str] = (), requires: str = "") -> Bundle:
     """Read a policy file and check all but its probes. Raises BundleError.
 
-    With `trusted` keys, base64 or files with them, only a file that one of them has signed is read.
+    With `trusted` keys, base64 or files with them, only a file that one of them has signed is read; with `requires`,
+    one of `verification.LEVELS`, only one that carries a record of at least that.
     """
     try:
         check_size(path)
@@ -53,7 +56,7 @@ def load_bundle(path: Path | str, trusted: Iterable[str] = ()) -> Bundle:
         raise BundleError(f"{path}: no such file{nearest_path(path)}") from error
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
-    return read_bundle(data, str(path), trusted)
+    return read_bundle(data, str(path), trusted, requires)
 
 
 def check_size(path: Path | str, largest: int = LARGEST) -> None:
@@ -77,12 +80,14 @@ def self_test(bundle: Bundle, name: str = "policy") -> float:
     return error
 
 
-def read_bundle(data: bytes, name: str, trusted: Iterable[str] = ()) -> Bundle:
+def read_bundle(data: bytes, name: str, trusted: Iterable[str] = (), requires: str = "") -> Bundle:
     """The policy file with the bytes `data`, checked as by `load_bundle`. Raises BundleError about `name`."""
     try:
-        body, signer, signature = split_signature(data)
-        fingerprint = check_fingerprint(body)
-        signed_by = check_signature(fingerprint, signer, signature, trusted)
+        unsigned, signer, signature = split_signature(data)
+        fingerprint, tail = check_fingerprint(unsigned)
+        verification = record_from_bytes(tail, fingerprint)
+        signed_by = check_signature(fingerprint, tail, signer, signature, trusted)
+        check_standing(verification, requires)
         session = open_session(data)
         metadata = session.get_modelmeta().custom_metadata_map
         for key in (CONTRACT_KEY, PROBES_KEY):
@@ -96,7 +101,14 @@ def read_bundle(data: bytes, name: str, trusted: Iterable[str] = ()) -> Bundle:
         raise BundleError(f"{name}: probes are not base64: {error}") from error
     except ValueError as error:
         raise BundleError(f"{name}: {error}") from error
-    return Bundle(data, contract, probes, fingerprint, signed_by, session)
+    return Bundle(data, contract, probes, fingerprint, signed_by, verification, session)
+
+
+def add_record(bundle: Bundle, record: Record) -> bytes:
+    """The file of `bundle` with this `record` of its verification in the place of one that it had, and unsigned."""
+    unsigned = split_signature(bundle.model_bytes)[0]
+    body = unsigned.removesuffix(check_fingerprint(unsigned)[1])
+    return body + record_to_bytes(record, bundle.fingerprint)
 
 
 def write_atomically(data: bytes, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The first bytes of a policy file: its length and a SHA-256 of every byte in it.
+"""The first bytes of a policy file: its length and a SHA-256 of every byte in it, as it was exported.
 
 They are valid ONNX, two `metadata_props` that any reader shows. They come first so that a truncated file still names
 its length, and so that no parser reads bytes that have not been checked. The fingerprint proves that a file is complete
@@ -22,8 +22,11 @@ def add_fingerprint(model: bytes) -> bytes:
     return _with_fingerprint(whole, sha256(whole).hexdigest().encode())
 
 
-def check_fingerprint(data: bytes) -> str:
-    """The fingerprint in `data`, 64 hexadecimal digits. Raises ValueError if even one bit has changed."""
+def check_fingerprint(data: bytes) -> tuple[str, bytes]:
+    """The fingerprint in `data`, 64 hexadecimal digits, and the bytes behind what it covers.
+
+    Raises ValueError if even one bit of what it covers has changed.
+    """
     if not data:
         raise ValueError("is empty")
     if not (found := _HEAD.match(data)):
@@ -31,9 +34,9 @@ def check_fingerprint(data: bytes) -> str:
     fingerprint, length = found[1], int(found[2])
     if len(data) < length:
         raise ValueError(f"is truncated: {len(data)} of {length} bytes")
-    if sha256(_with_fingerprint(data, _BLANK)).hexdigest().encode() != fingerprint:
+    if sha256(_with_fingerprint(data[:length], _BLANK)).hexdigest().encode() != fingerprint:
         raise ValueError("was damaged or edited after export: its bytes do not match its fingerprint")
-    return fingerprint.decode()
+    return fingerprint.decode(), data[length:]
 
 
 def _why_no_fingerprint(data: bytes) -> str:

@@ -1,7 +1,7 @@
 """The last bytes of a signed policy file: who signed it (Ed25519), and the signature of its fingerprint.
 
 They are valid ONNX, two `metadata_props` that any reader shows. They come after all that the fingerprint covers, so a
-file that is signed keeps its fingerprint, and what was verified stays verified.
+file that is signed keeps its fingerprint. What stands between, the record of a verification, is signed with it.
 """
 
 import base64
@@ -9,8 +9,11 @@ import binascii
 import os
 import re
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from deploy.bundle.fingerprint import check_fingerprint
 
 # protobuf: field 14 of ModelProto is a key (field 1) and a value (field 2); the lengths are those of the literals here.
 _SIGNER = b"\x72\x3e\x0a\x0ephalanx.signer\x12\x2c"
@@ -30,11 +33,13 @@ def split_signature(data: bytes) -> tuple[bytes, bytes, bytes]:
     return data[:-_TAIL_SIZE], base64.b64decode(found[1]), base64.b64decode(found[2])
 
 
-def check_signature(fingerprint: str, signer: bytes, signature: bytes, trusted: Iterable[str] = ()) -> str:
+def check_signature(
+    fingerprint: str, record: bytes, signer: bytes, signature: bytes, trusted: Iterable[str] = ()
+) -> str:
     """The signer's public key in base64, empty where there is none.
 
-    Raises ValueError when the signature is not that of this fingerprint, or no key of `trusted` (as `read_public_key`
-    takes them), if there are any, has signed.
+    Raises ValueError when the signature is not that of this fingerprint and the `record` behind it, or no key of
+    `trusted` (as `read_public_key` takes them), if there are any, has signed.
     """
     keys = [read_public_key(text) for text in trusted]
     name = key_text(signer)
@@ -48,17 +53,21 @@ def check_signature(fingerprint: str, signer: bytes, signature: bytes, trusted: 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
-        Ed25519PublicKey.from_public_bytes(signer).verify(signature, _PURPOSE + fingerprint.encode())
+        Ed25519PublicKey.from_public_bytes(signer).verify(signature, _signed(fingerprint, record))
     except (InvalidSignature, ValueError) as error:
         raise ValueError(f"was changed after {name} signed it, or carries the signature of another file") from error
     return name
 
 
-def add_signature(data: bytes, fingerprint: str, private_key: Any) -> bytes:
-    """The policy file `data`, signed with an Ed25519PrivateKey; a signature that it had is replaced."""
-    signer, signature = public_bytes(private_key), private_key.sign(_PURPOSE + fingerprint.encode())
-    tail = _SIGNER + base64.b64encode(signer) + _SIGNATURE + base64.b64encode(signature)
-    return split_signature(data)[0] + tail
+def add_signature(data: bytes, private_key: Any) -> bytes:
+    """The policy file `data`, signed with an Ed25519PrivateKey; a signature that it had is replaced. ValueError."""
+    unsigned = split_signature(data)[0]
+    signer, signature = public_bytes(private_key), private_key.sign(_signed(*check_fingerprint(unsigned)))
+    return unsigned + _SIGNER + base64.b64encode(signer) + _SIGNATURE + base64.b64encode(signature)
+
+
+def _signed(fingerprint: str, record: bytes) -> bytes:
+    return _PURPOSE + fingerprint.encode() + (b" verification " + sha256(record).digest() if record else b"")
 
 
 def public_bytes(private_key: Any) -> bytes:

@@ -45,6 +45,7 @@ class PolicyRuntime:
         contract = bundle.contract
         self.contract = contract
         self.fingerprint = bundle.fingerprint
+        self.verification = bundle.verification
         self._session = bundle.session
         self._graph = BoundGraph(bundle.session, contract.inputs, contract.outputs, max(1, contract.team.max_peers))
         rows = {name: buffer[0] for name, buffer in self._graph.inputs.items()}
@@ -67,13 +68,15 @@ class PolicyRuntime:
         robot: RobotSpec | None = None,
         trusted: Iterable[str] = (),
         warn: Warn = WARN,
+        requires: str = "",
     ) -> "PolicyRuntime":
-        """Check the file, who signed it, that it is for `robot`, and that this machine reproduces its probes.
+        """Check the file, who signed it, its verification, that it is for `robot`, and that it reproduces its probes.
 
-        `warn` hears of what the file does not state, so that it cannot be compared with `robot`.
+        `warn` hears of what the file does not state, so that it cannot be compared with `robot`; `trusted` and
+        `requires` as of `load_bundle`.
         Raises BundleError, or RobotMismatchError which is one, with one line that says what is wrong.
         """
-        bundle = load_bundle(path, trusted)
+        bundle = load_bundle(path, trusted, requires)
         if robot is not None:
             check_robot(bundle.contract, robot, str(path), warn)
         self_test(bundle, str(path))

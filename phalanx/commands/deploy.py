@@ -121,6 +121,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     """Run a team file until Ctrl-C; 1 where something failed."""
     from deploy.bundle import load_bundle
     from deploy.runtime.compatibility import lacks_firmware
+    from phalanx.verdict import warn_of_files
     from ros_nodes.mission.run_team import LANDING_S, RESULT, run_team
     from ros_nodes.mission.team_file import load_team
 
@@ -130,9 +131,10 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     team = load_team(file)
     for line in team.scene.lines():
         out.print(line, markup=False)
+    bundles = {robot.bundle: load_bundle(robot.bundle, team.trusted_keys) for robot in team.robots}
+    warn_of_files({Path(file): bundle for file, bundle in bundles.items()})
     for robot in team.robots:
-        unlike = lacks_firmware(load_bundle(robot.bundle, team.trusted_keys).contract) if robot.driver else ""
-        if unlike:
+        if robot.driver and (unlike := lacks_firmware(bundles[robot.bundle].contract)):
             err.print(f"[yellow]warning:[/] {robot.name}: {escape(robot.bundle)} {unlike}", soft_wrap=True)
     folder = _folder(out_dir)
     promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"

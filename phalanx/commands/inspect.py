@@ -111,9 +111,9 @@ def show_contract(bundle: "Bundle", probe_error: float, path: Path, verified: di
         ("signed", f"by {bundle.signer}" if bundle.signer else "no, see `phalanx sign`"),
     ]
     if verified:
-        from phalanx.verdict import verdict_in_words
+        from phalanx.verdict import verification_in_words
 
-        origin.append(("verification", verdict_in_words(verified)))
+        origin += verification_in_words(verified)
     print_section("Origin", (), origin)
 
 

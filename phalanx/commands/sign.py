@@ -23,7 +23,8 @@ Files = Annotated[
 def sign(files: Files = (), key: KeyFile = None, new_key: bool = False) -> int:
     """Sign policy files with your key; robots whose `trusted_keys` name its public key fly no others.
 
-    A file keeps its fingerprint. The public key is printed, also without files.
+    A file keeps its fingerprint, and the record of its verification, which is signed with it. The public key is
+    printed, also without files.
 
     Args:
         key: Private key (Ed25519, PEM); phalanx/signing_key.pem in your configuration folder when not given.
@@ -48,7 +49,7 @@ def sign_files(files: Iterable[Path], key: "Ed25519PrivateKey") -> None:
     from deploy.bundle.signature import add_signature
 
     for file, bundle in [(file, load_bundle(file)) for file in files]:
-        write_atomically(add_signature(bundle.model_bytes, bundle.fingerprint, key), file)
+        write_atomically(add_signature(bundle.model_bytes, key), file)
         err.print(f"signed {file}", markup=False)
 
 

@@ -1,14 +1,18 @@
 """`phalanx verify`: may this policy file fly?"""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from hardware.ranges import check_range
-from phalanx.console import make_progress, out, print_json
+from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import Count, Counts, RunFlag, check_robots, check_run
 from phalanx.verdict import figures_of, gate_in_words, team_in_words, warn_of_unstated, why_no_parity
+
+if TYPE_CHECKING:
+    from deploy.bundle import Bundle
 
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavior_hint="")]
 
@@ -20,6 +24,7 @@ def verify(
     robots: Counts = (),
     margins: bool = False,
     only: Names = (),
+    record: bool = False,
     markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     json: bool = False,
 ) -> int:
@@ -39,6 +44,8 @@ def verify(
         margins: Push gains, delays, mass, noise and all else that may differ, one at a time, until success falls below
             what the task asks for: how much room there is to what was trained, and to what hardware shows.
         only: With --margins, push only these, by name, such as "total delay"; all when none is given.
+        record: Write all that was found into the policy file, in the place of an older record: robots may require it,
+            `inspect` prints it. A signature goes, since it was for the file without: sign after this.
         markdown: Write the margins of the records beside this document into it, over what stands there between its
             marks; takes no policy file.
         json: Print every figure as JSON on stdout.
@@ -78,6 +85,8 @@ def verify(
             bar = progress.add_task("margins", total=1.0, note="")
             found = measure(lambda share, note: progress.update(bar, completed=share, note=note))
             verdict |= {"margins": found, "flight": advise(verdict["gates"], found)}
+    if record and not (margins and not found["complete"]):
+        _record(files, bundles, verdict)
     if json:
         print_json(verdict)
     else:
@@ -85,6 +94,22 @@ def verify(
     if margins and not verdict["margins"]["complete"]:
         raise KeyboardInterrupt("interrupted; the margins that are known are above")
     return 0 if verdict["verdict"] == "verified" else 1
+
+
+def _record(files: Iterable[Path], bundles: Iterable["Bundle"], verdict: dict[str, Any]) -> None:
+    """The verdict into each policy file, but for where the files were."""
+    from deploy.bundle.file import add_record, write_atomically
+
+    parts = {group: _without_path(part) for group, part in verdict.get("files", {}).items()}
+    record = _without_path(verdict) | ({"files": parts} if parts else {})
+    for file, bundle in zip(files, bundles, strict=True):
+        write_atomically(add_record(bundle, record), file)
+        gone = f"; it is not signed by {bundle.signer} any more: phalanx sign {file}" if bundle.signer else ""
+        err.print(f"recorded in {file}{gone}", markup=False, soft_wrap=True)
+
+
+def _without_path(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if name != "bundle"}
 
 
 def _write(document: Path, files: tuple[Path, ...]) -> int:

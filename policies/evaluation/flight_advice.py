@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-FLY, CARE, NOT = "fly", "fly with care", "do not fly"
+from deploy.bundle.verification import CARE, FLY, NOT
 
 
 def advise(gates: Iterable[Mapping[str, Any]], margins: Mapping[str, Any]) -> dict[str, Any]:

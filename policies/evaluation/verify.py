@@ -3,16 +3,19 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
 from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import torch
 
 from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.bundle.probes import replay_empty_slots
 from deploy.bundle.session import run_session
+from deploy.bundle.verification import REFUSED, VERIFIED
 from deploy.contract import Contract
 from deploy.contract.tensor_specs import PEER_INPUTS
 from deploy.runtime import PolicyRuntime, check_robot
@@ -23,6 +26,7 @@ from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.evaluation.trained import controllers_of, trained_task
 from policies.threads import single_threaded_torch
+from policies.training.run_record import versions
 from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task
 
@@ -126,7 +130,9 @@ def verify(
         "teams": teams,
         "gates": gates,
         "failed": [gate["name"] for gate in gates if not gate["passed"]],
-        "verdict": "verified" if all(gate["passed"] for gate in gates) else "refused",
+        "verdict": VERIFIED if all(gate["passed"] for gate in gates) else REFUSED,
+        "verified_at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {**versions("mujoco"), "onnxruntime": onnxruntime.__version__},
     }
 
 

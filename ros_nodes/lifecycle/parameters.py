@@ -90,6 +90,15 @@ def declare_trusted_keys(node: Node) -> list[str]:
     return [key for key in declare(node, "trusted_keys", [""], text, may_be_set=NEVER) if key]
 
 
+def declare_requires(node: Node) -> str:
+    """Parameter `requires`."""
+    from deploy.bundle.verification import LEVELS, check_level  # here, for a shield needs no onnxruntime
+
+    text = "What the record of its verification must say of a policy file that is taken: one of"
+    text = f"{text} {', '.join(LEVELS)}, the first for any that did not fail; empty for any file."
+    return check_level(declare(node, "requires", "", text, may_be_set=NEVER))
+
+
 def declare_base_pose(node: Node) -> list[float]:
     """Parameter `base_pose`: x, y, z, yaw."""
     text = "Where a fixed base stands in the world: x, y, z in m and yaw in rad; not used for a robot that moves."

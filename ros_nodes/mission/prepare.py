@@ -32,12 +32,14 @@ def prepare(
     """Check every policy of `mission`, write what its nodes read into `out`; the parameters of each robot's shield.
 
     `team`: the file that the mission is from, with limits, drivers and keys; `here`: the robots that this computer
-    carries; `trusted`: public keys, one of which must have signed each policy; none for any policy.
+    carries; `trusted`: public keys, one of which must have signed each policy; none for any policy. What the file
+    requires of their verification is checked too.
 
     BundleError or ValueError for a policy or a mission that cannot be.
     """
     trusted = [key_text(read_public_key(text)) for text in (*trusted, *(team.trusted_keys if team else ()))]
-    bundles = {file: load_bundle(file, trusted) for file in dict.fromkeys(m.bundle for m in mission.team)}
+    requires = team.requires if team else ""
+    bundles = {file: load_bundle(file, trusted, requires) for file in dict.fromkeys(m.bundle for m in mission.team)}
     shields, limits = {}, team.limits() if team else {}
     for member in mission.team:
         contract = bundles[member.bundle].contract
@@ -69,6 +71,7 @@ def _apply_team(parameters: dict[str, Any], mission: Mission, team: Team, here: 
     solid = msgspec.structs.replace(team.scene, keep_out=())
     own["/simulated_robots"]["surroundings"] = msgspec.json.encode(Surroundings(solid)).decode()
     for robot in team.robots:
+        parameters[f"/{robot.name}/policy"]["ros__parameters"]["requires"] = team.requires
         parameters[f"/{robot.name}/shield"]["ros__parameters"] |= team.charges(robot)
         if robot.driver:
             values = {key: parameters[f"/{robot.name}/policy"]["ros__parameters"][key] for key in OF_A_DRIVER}

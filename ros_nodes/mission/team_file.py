@@ -17,6 +17,7 @@ scene:                              # what stands there, see `messages.scene`
 mission: plan.json                  # orders over time; none: an operator gives them
 recorder: true
 trusted_keys: [me.pub]              # only policies signed with one of them, see `phalanx sign`; none: any
+requires: verified                  # of their records by `phalanx verify --record`; or fly with care, fly; none: any
 namespace: fleet                    # of the nodes that serve the whole team
 ```
 """
@@ -34,6 +35,7 @@ from msgspec import Meta, Struct
 
 from deploy.bundle import load_bundle
 from deploy.bundle.signature import key_text, read_public_key
+from deploy.bundle.verification import check_level
 from deploy.contract import Contract
 from deploy.runtime.compatibility import check_measured, check_robot
 from deploy.shield import make_shield_params, narrowed_limits
@@ -100,6 +102,7 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
     mission: str = ""
     recorder: bool = True
     trusted_keys: tuple[str, ...] = ()  # base64, or files with them
+    requires: str = ""  # of the verification of each policy: one of `deploy.bundle.verification.LEVELS`
     namespace: Annotated[str, Meta(pattern="^([A-Za-z][A-Za-z0-9_]*)?$", max_length=LONGEST_NAME)] = ""
 
     @property
@@ -150,6 +153,10 @@ def load_team(path: Path | str) -> Team:
     except ValueError as error:
         raise TeamError(f"{file}: trusted_keys: {error}") from error
     team = msgspec.structs.replace(team, trusted_keys=keys)
+    try:
+        check_level(team.requires)
+    except ValueError as error:
+        raise TeamError(f"{file}: {error}") from error
     robots = tuple(
         _checked(robot, team, file.parent, f"{file}: robots[{number}]") for number, robot in enumerate(team.robots)
     )
@@ -173,7 +180,7 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
     """`robot` with its type and the path of its bundle; TeamError for what its nodes would refuse."""
     bundle, key = str((folder / robot.bundle).resolve()), "bundle"
     try:
-        contract = load_bundle(bundle, team.trusted_keys).contract
+        contract = load_bundle(bundle, team.trusted_keys, team.requires).contract
         key = "type"
         spec = load_robot(robot.type or contract.robot.name)
         check_robot(contract, spec, bundle)

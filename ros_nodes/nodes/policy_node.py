@@ -6,6 +6,7 @@ from functools import partial
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from sensor_msgs.msg import JointState
 
+from deploy.bundle.verification import UNVERIFIED
 from deploy.runtime import PolicyRuntime
 from deploy.runtime.swap import SwapRuntime
 from deploy.shield.authority import ASKS_THE_POLICY, State
@@ -16,6 +17,7 @@ from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import (
     declare,
     declare_base_pose,
+    declare_requires,
     declare_series_dir,
     declare_team,
     declare_trusted_keys,
@@ -53,7 +55,7 @@ class PolicyNode(TurnNode):
         self.robot_name, self._peer_names = declare_team(self)
         self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) to fly.")
-        self._trusted_keys = declare_trusted_keys(self)
+        self._trusted_keys, self._requires = declare_trusted_keys(self), declare_requires(self)
         self._series_dir = declare_series_dir(self)
         self._max_age_s = declare(
             self,
@@ -72,9 +74,13 @@ class PolicyNode(TurnNode):
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
-        load = partial(PolicyRuntime.load, robot=spec, trusted=self._trusted_keys, warn=self.get_logger().warning)
+        warn, keys = self.get_logger().warning, self._trusted_keys
+        load = partial(PolicyRuntime.load, robot=spec, trusted=keys, warn=warn, requires=self._requires)
         peer_clocks(self.hub, self.clock, self.robot_name)  # so that its computer is asked, where it has no shield
-        self._runtime = SwapRuntime(load(self._bundle), self._bundle, self._tell)
+        runtime = load(self._bundle)
+        if runtime.verification is None:
+            warn(f"{self._bundle}: {UNVERIFIED}")
+        self._runtime = SwapRuntime(runtime, self._bundle, self._tell)
         serve_swaps(self, self._runtime, load)
         contract = self._runtime.contract
         self._period_s, self._sensor_ns = contract.control_dt_s, round(1e9 / spec.sensor_hz)

@@ -1,0 +1,159 @@
+"""The record of a verification in a policy file: robots may require what it says, and no change of it goes unseen."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+pytest.importorskip("torch")
+from bundle_fixture import save_policy
+from command import here
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pd_bundle import save_pd_bundle
+from test_margins import contract_of_calm_hover
+
+from deploy.bundle import BundleError, load_bundle
+from deploy.bundle.file import add_record
+from deploy.bundle.signature import add_signature, key_text, public_bytes, split_signature
+from deploy.bundle.verification import CARE, FLY, LEVELS, NOT, REFUSED, VERIFIED, check_standing, record_to_bytes
+from deploy.runtime import PolicyRuntime
+
+MINE = Ed25519PrivateKey.generate()
+KEY = key_text(public_bytes(MINE))
+GATE = {"name": "probes", "value": 0.0, "sign": "<=", "limit": 1e-5, "passed": True}
+WIND = {"name": "wind", "why": "falls at 0.02 N, trained for 0.03 N"}
+
+
+def record(verdict=VERIFIED, advice=None, **changes):
+    gate = GATE if verdict == VERIFIED else {**GATE, "value": 1.0, "passed": False}
+    flight = {"flight": {"advice": advice, "reasons": [] if advice == FLY else [WIND]}} if advice else {}
+    made = {"verified_at_utc": "2026-01-02T03:04:05+00:00", "versions": {"mujoco": "4.0.0"}, "episodes": 256}
+    return {"verdict": verdict, "gates": [gate], **made, **flight, **changes}
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bundle") / "policy.onnx"
+    save_policy(path)
+    return load_bundle(path)
+
+
+def refusal(folder: Path, data: bytes, **given) -> str:
+    path = folder / "policy.onnx"
+    path.write_bytes(data)
+    with pytest.raises(BundleError) as error:
+        PolicyRuntime.load(path, **given)
+    message = str(error.value)
+    assert message.startswith(f"{path}: ") and "\n" not in message
+    return message.removeprefix(f"{path}: ")
+
+
+@pytest.mark.parametrize("long", [0, 100, 20_000])  # so that its length takes one, two and three bytes
+def test_a_file_with_a_record_is_the_same_policy_and_any_reader_of_onnx_shows_it(bundle, tmp_path, long):
+    path, found = tmp_path / "policy.onnx", record(advice=CARE, note="x" * long)
+    path.write_bytes(add_record(bundle, found))
+    read = load_bundle(path)
+    assert read.verification == found and read.fingerprint == bundle.fingerprint
+    metadata = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+    assert json.loads(metadata["phalanx.verification"]) == found
+    later = record(REFUSED)
+    path.write_bytes(add_record(read, later))
+    assert load_bundle(path).verification == later  # in the place of the older one
+    assert bundle.verification is None
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_changed_bit_of_a_record_is_refused_wherever_it_is(bundle, tmp_path, signed):
+    data = add_record(bundle, record(advice=CARE))
+    data = add_signature(data, MINE) if signed else data
+    trusted = (KEY,) if signed else ()
+    start = len(bundle.model_bytes)
+    for place in [*range(start, start + 120), *np.linspace(start, len(data) - 1, 60, dtype=int)]:
+        changed = bytearray(data)
+        changed[place] ^= 1
+        refusal(tmp_path, bytes(changed), trusted=trusted)
+    for cut in (data[:-1], data + b"\0"):
+        refusal(tmp_path, cut, trusted=trusted)
+
+
+def test_a_record_of_another_file_is_refused(bundle, tmp_path):
+    save_pd_bundle(tmp_path / "other.onnx")
+    other = load_bundle(tmp_path / "other.onnx")
+    forged = bundle.model_bytes + record_to_bytes(record(), other.fingerprint)
+    assert refusal(tmp_path, forged) == "the record of its verification was changed, or is of another file"
+
+
+def test_what_is_no_verdict_is_refused_in_one_line(bundle, tmp_path):
+    for changes in ({"verdict": "splendid"}, {"gates": "none"}, {"flight": {"advice": "go", "reasons": []}}):
+        said = refusal(tmp_path, add_record(bundle, record() | changes))
+        assert said.startswith("the record of its verification cannot be read: ")
+
+
+def test_a_signature_covers_the_record(bundle, tmp_path):
+    path, trusted = tmp_path / "policy.onnx", [KEY]
+    path.write_bytes(add_signature(add_record(bundle, record(REFUSED)), MINE))
+    signed = load_bundle(path, trusted)
+    assert signed.verification["verdict"] == REFUSED
+    signature = signed.model_bytes[len(split_signature(signed.model_bytes)[0]) :]
+    without = bundle.model_bytes + signature
+    another = add_record(bundle, record(advice=FLY)) + signature
+    for forged in (without, another):
+        assert refusal(tmp_path, forged, trusted=trusted).startswith(f"was changed after {KEY} signed it")
+    assert refusal(tmp_path, add_record(signed, record()), trusted=trusted).startswith("is not signed")
+    plain = add_signature(bundle.model_bytes, MINE)  # signed without: a record cannot be slipped in
+    signature = plain[len(bundle.model_bytes) :]
+    forged = add_record(bundle, record()) + signature
+    assert refusal(tmp_path, forged, trusted=trusted).startswith(f"was changed after {KEY} signed it")
+
+
+@pytest.mark.parametrize(
+    ("found", "meets"),
+    [
+        (None, ()),
+        (record(REFUSED), ()),
+        (record(REFUSED, NOT), ()),
+        (record(VERIFIED, NOT), ()),
+        (record(), (VERIFIED,)),
+        (record(advice=CARE), (VERIFIED, CARE)),
+        (record(advice=FLY), LEVELS),
+    ],
+)
+def test_a_robot_takes_what_is_at_least_what_it_requires(found, meets):
+    check_standing(found, "")
+    for level in LEVELS:
+        if level in meets:
+            check_standing(found, level)
+        else:
+            with pytest.raises(ValueError, match=f"required: {level}"):
+                check_standing(found, level)
+
+
+def test_the_reason_and_what_was_allowed_are_named(bundle, tmp_path):
+    said = refusal(tmp_path, bundle.model_bytes, requires=VERIFIED)
+    assert said.endswith("see `phalanx verify --record`; required: verified or fly with care or fly")
+    said = refusal(tmp_path, add_record(bundle, record(REFUSED)), requires=CARE)
+    assert said == "its verification says 'refused' (probes: 1, must be <= 1e-05); required: fly with care or fly"
+    said = refusal(tmp_path, add_record(bundle, record(advice=NOT)), requires=VERIFIED)
+    assert "says 'do not fly' (wind: falls at 0.02 N, trained for 0.03 N); required: verified" in said
+    said = refusal(tmp_path, bundle.model_bytes, requires="perhaps")
+    assert said == "requires 'perhaps': choose from verified, fly with care, fly; nothing for any file"
+
+
+def test_the_command_records_what_it_finds_and_inspect_shows_it(tmp_path):
+    path = tmp_path / "pd.onnx"
+    save_pd_bundle(path, contract_of_calm_hover())
+    path.write_bytes(add_signature(path.read_bytes(), MINE))
+    done = here("verify", str(path), "--episodes", "4", "--record")
+    assert done.returncode == 1  # four episodes show nothing, and it looks into empty slots
+    assert f"it is not signed by {KEY} any more: phalanx sign" in done.stderr
+    written = load_bundle(path)
+    assert written.signer == "" and written.verification["verdict"] == REFUSED
+    assert written.verification["fingerprint"] == written.fingerprint
+    assert str(tmp_path) not in json.dumps(written.verification)
+    shown = " ".join(here("inspect", str(path)).stdout.split())
+    assert "refused by slots" in shown and written.verification["verified_at_utc"] in shown
+    assert json.loads(here("inspect", str(path), "--json").stdout)["verification"]["gates"]
+    warned = here("deploy", str(path), "--kill-after-s", "900").stderr  # no flight, but a warning before
+    assert f"{path} was refused by slots" in " ".join(warned.split())
