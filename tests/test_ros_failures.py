@@ -187,7 +187,14 @@ def test_others_cannot_have_used_more_cores_than_there_are():
     assert load.others() == os.cpu_count()
 
 
-def test_what_cannot_be_written_is_said_and_raises_nothing():
-    full = Path("/dev/full")
+def test_what_cannot_be_written_is_said_and_raises_nothing_and_no_part_of_it_stays(tmp_path):
+    full, part = Path("/dev/full"), tmp_path / "result.json"
+
+    def write_a_part():
+        part.write_text("{")
+        full.write_text("}")
+
     assert unwritten(full, lambda: full.write_text("{}")) == ["/dev/full: No space left on device"]
+    assert unwritten(part, write_a_part) == [f"{part}: No space left on device"]
+    assert full.exists() and not part.exists()
     assert unwritten(full, lambda: None) == []

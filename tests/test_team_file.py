@@ -250,6 +250,8 @@ def test_what_cannot_be_is_named_in_one_line(tmp_path, text, says):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(TeamError, match=r"gone.yaml: no such file"):
         load_team(tmp_path / "gone.yaml")
+    with pytest.raises(TeamError, match=r"hover.onnx: is a policy file; a team file \(.yaml\) was expected"):
+        load_team(HOVER)
 
 
 @pytest.mark.parametrize(

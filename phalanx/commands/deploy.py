@@ -166,7 +166,8 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
             out.print(f"rates              {robot}: {shown}", markup=False)
         for lost in result["unwritten"]:
             out.print(f"[red]not written[/]        {escape(lost)}")
-        out.print(f"result             {folder / RESULT}", markup=False)
+        if not result["unwritten"]:
+            out.print(f"result             {folder / RESULT}", markup=False)
         if result["failures"]:
             out.print(f"report             {page}", markup=False)
     return 1 if result["failures"] or result["unwritten"] else 0

@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,10 +131,16 @@ def run_mission(
 
 
 def unwritten(path: Path, write: Callable[[], object]) -> list[str]:
-    """`write` the file `path`; why it could not be: what was flown is said also where the disk is full."""
+    """`write` the file `path`; why it could not be: what was flown is said also where the disk is full.
+
+    A part of a file does not stay.
+    """
     try:
         write()
     except OSError as error:
+        with suppress(OSError):
+            if path.is_file():
+                path.unlink()
         return [f"{path}: {error.strerror or error}"]
     return []
 

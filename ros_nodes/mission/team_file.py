@@ -129,6 +129,8 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
 def load_team(path: Path | str) -> Team:
     """Read and check a team file. TeamError."""
     file = Path(path)
+    if file.suffix == ".onnx":
+        raise TeamError(f"{file}: is a policy file; a team file (.yaml) was expected")
     try:
         data = msgspec.yaml.decode(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
