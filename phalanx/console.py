@@ -127,7 +127,7 @@ class _Lines(Progress):
         self._said[task_id] = now, task.finished
         parts = [str(task.description), f"{task.percentage:3.0f} %", TimeElapsedColumn().render(task).plain]
         parts += [] if task.finished else [f"eta {left}"]
-        self.console.print("  ".join([*parts, task.fields.get("note", "")]).rstrip())
+        self.console.print("  ".join([*parts, *task.fields.get("note", "").split("\n")]).rstrip())
 
 
 def make_progress() -> Progress:

@@ -18,6 +18,7 @@ def _optional(metavar: str, meaning: str | None = None) -> object:
 
 
 TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+TaskToTrain = Annotated[str | None, tyro.conf.Positional, _optional("TASK")]
 PolicyFile = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 RunFlag = Annotated[Path | None, _optional("RUN")]

@@ -8,7 +8,10 @@ from typing import Annotated, Any
 
 import tyro
 
-FLAGS = ("--shield", "--resume", "--json", "--accept-task-change", "--wandb", "--help")
+from hardware.names import nearest_path
+
+RECORD = "run.json"  # as in `policies.checkpoint`, which takes seconds to import
+FLAGS = ("--shield", "--json", "--accept-task-change", "--wandb", "--no-onnx", "--help")
 GIVEN_ELSEWHERE = ("num_envs", "train_steps", "num_agents")  # as options of their own
 
 
@@ -23,6 +26,8 @@ class Begun:
     wall_budget_s: float | None = None
     shield: bool = False
     checkpoint_every: int = 10
+    keep_every: int | None = None
+    start_from: str | None = None
     device: Any = None
     threads: int = 2
     algorithm: Mapping[str, Any] = field(default_factory=dict)
@@ -37,10 +42,14 @@ class Asked:
     task: str | None
     algo: str
     begun: Begun
+    resumed: Path | None = None  # folder of the run that goes on
 
 
 def asked(args: Sequence[str]) -> Asked:
-    """Task, algorithm and, with --resume, what the run was begun with, from arguments that are not parsed yet."""
+    """Task, algorithm and, with --resume, what the run was begun with, from arguments that are not parsed yet.
+
+    ValueError for a run of another task than the one that is named, or that shall go on in another folder.
+    """
     words = [word for argument in args for word in (argument.split("=", 1) if argument[:1] == "-" else [argument])]
     named: dict[str, str] = {}
     task = None
@@ -49,13 +58,28 @@ def asked(args: Sequence[str]) -> Asked:
             named[before.replace("_", "-")] = word
         elif not word.startswith("-") and task is None:
             task = word
-    record = Path(named.get("--out", f"runs/{task}")) / "run.json"
-    if "--resume" not in args or not record.is_file():
+    if "--resume" not in named:
         return Asked(task, named.get("--algo", "ppo"), Begun())
-    run = json.loads(record.read_text())
+    path = Path(named["--resume"])
+    folder = path.parent if path.is_file() else path
+    if not (folder / RECORD).is_file():
+        return Asked(task, named.get("--algo", "ppo"), Begun(), folder)  # which is refused when its work is to begin
+    if Path(named.get("--out", folder)) != folder:
+        raise ValueError(f"--out {named['--out']}: a run goes on in its own folder, {folder}")
+    run = json.loads((folder / RECORD).read_text())
+    begun_with = run["from"] or run["task"]
+    if task not in (None, begun_with):
+        raise ValueError(f"cannot resume with task {task!r}: {folder} was begun with {begun_with!r}")
     known = {**run, **run["given"], **run["machine"], "steps": run["total_steps"]}
     begun = Begun(**{name: known[name] for name in Begun.__dataclass_fields__ if name in known})
-    return Asked(task, named.get("--algo", run["algo"]), begun)
+    return Asked(begun_with, named.get("--algo", run["algo"]), begun, folder)
+
+
+def check_is_run(folder: Path) -> None:
+    """ValueError unless `folder` is that of a training run."""
+    if not (folder / RECORD).is_file():
+        near = "" if folder.exists() else nearest_path(folder)
+        raise ValueError(f"no run in {folder}: it has no {RECORD}; give the folder of a training run{near}")
 
 
 def fields_of_task(task: Any) -> tuple[type, dict[str, str]]:

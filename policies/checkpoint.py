@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -28,22 +28,22 @@ def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
     """Write `content` (tensors, numbers, strings, containers) so that a crash leaves the old file or the new one."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     whole = {"format": FORMAT, "saved_at_utc": now, "rng": global_rng_state(), **content}
-    _replace(path, lambda file: torch.save(whole, file))
+    replace_file(path, lambda file: torch.save(whole, file))
 
 
-def save_best(path: Path, content: Mapping[str, Any]) -> None:
-    """Keep the policies of `content`, a checkpoint, beside it: for export and to begin with, not to resume."""
+def save_policies(path: Path, content: Mapping[str, Any]) -> None:
+    """Keep the policies of `content`, a checkpoint: for export and to begin with, not to resume."""
     parts = ("run", "progress", "policies", "algorithm")
-    save_checkpoint(path.with_name(BEST), {name: content[name] for name in parts})
+    save_checkpoint(path, {name: content[name] for name in parts})
 
 
 def save_record(folder: Path, run: Mapping[str, Any]) -> None:
     """Write what a run is as `run.json`, for people and other programs."""
-    _replace(folder / RECORD, lambda file: file.write((json.dumps(run, indent=2) + "\n").encode()))
+    replace_file(folder / RECORD, lambda file: file.write((json.dumps(run, indent=2) + "\n").encode()))
 
 
-def _replace(path: Path, write: Any) -> None:
-    """Write a file beside `path`, then put it in its place; CheckpointError, and nothing left behind, when it fails."""
+def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """`write` a file beside `path`, then put it in its place; CheckpointError, and nothing left behind, if it fails."""
     draft = path.with_suffix(path.suffix + ".tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,9 +54,13 @@ def _replace(path: Path, write: Any) -> None:
         draft.replace(path)
     except (OSError, RuntimeError) as error:  # torch's own writer raises the latter on a full disk
         draft.unlink(missing_ok=True)
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip().splitlines()[0]
         kept = "; the one before is still there" if path.exists() else ""
-        raise CheckpointError(f"cannot write {path}: {why}{kept}") from error
+        raise CheckpointError(f"cannot write {path}: {why_unwritten(error)}{kept}") from error
+
+
+def why_unwritten(error: Exception) -> str:
+    """What the system says, in one line."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip().splitlines()[0]
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

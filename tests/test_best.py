@@ -10,7 +10,7 @@ from small_run import train_cfg
 
 from deploy.bundle import load_bundle
 from phalanx.cli import main
-from policies.checkpoint import BEST, load_checkpoint, save_best
+from policies.checkpoint import BEST, load_checkpoint, save_policies
 from policies.training.train import TrainCfg, train
 from policies.training.trainer import Trainer
 
@@ -59,7 +59,7 @@ def test_export_takes_the_best_when_asked_and_says_when_there_is_none(tmp_path: 
     said = capsys.readouterr().err
     assert "best.pt" in said and "whole episode" in said and "Traceback" not in said
     content = load_checkpoint(run)
-    save_best(run / "checkpoint.pt", content)
+    save_policies(run / BEST, content)
     assert phalanx("sign", "--new-key", "--key", key := tmp_path / "my.pem") == 0
     public = capsys.readouterr().out.strip()
     assert phalanx("export", run, "--best", "--out", tmp_path / "a.onnx", "--sign-key", key) == 0

@@ -17,6 +17,7 @@ from phalanx import console, demo
 from phalanx.commands import COMMANDS
 from phalanx.commands.demo import demo as run_command
 from phalanx.commands.deploy import fresh_folder, with_room
+from phalanx.commands.train import time_split
 from phalanx.verdict import warn_of_size
 
 
@@ -111,7 +112,7 @@ def test_the_number_of_robots_and_the_shield_are_named_alike_everywhere(tmp_path
     assert_one_line_error(here("train", "hover", "--robots", "0"), "robots = 0")
     for command in ("eval", "verify", "play"):  # by the name that was typed
         assert_one_line_error(here(command, "hover", "--episodes", "0"), "episodes = 0: at least 1")
-    assert_one_line_error(here("verify", "flown", cwd=tmp_path), "flown is a folder", "--run")
+    assert_one_line_error(here("verify", "flown", cwd=tmp_path), "no checkpoint at flown/checkpoint.pt")
     assert_one_line_error(here("eval", "hover", "--agent", "zero", "--seed", "-3"), "seed = -3")
 
 
@@ -142,22 +143,31 @@ def test_a_demo_that_is_interrupted_says_how_its_training_goes_on(monkeypatch, t
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo, "_train", press)
-    with pytest.raises(KeyboardInterrupt, match=f"phalanx train swarm-swap --out {tmp_path}/train --resume"):
+    with pytest.raises(KeyboardInterrupt, match=f"phalanx train --resume {tmp_path}/train"):
         run_command(quick=True, out_dir=tmp_path)
 
 
 @pytest.mark.slow
 def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
     run = tmp_path / "run"
-    options = ("--num-envs", "8", "--steps", "600", "--task.episode-s", "2")
+    options = ("--num-envs", "8", "--steps", "600", "--task.episode-s", "1", "--keep-every", "1")
     assert here("train", "hover", "--out", str(run), *options).returncode == 0
+    assert (run / "iteration-000001.pt").exists()
     for subject in (run, run / "checkpoint.pt"):
         done = here("play", str(subject), "--json")
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
-        assert found["task"] == "hover" and found["episodes"][0]["duration_s"] <= 2.0, "the task as it was trained"
+        assert found["task"] == "hover" and found["episodes"][0]["duration_s"] <= 1.0, "the task as it was trained"
     done = here("eval", str(run), "--episodes", "4", "--json")
     assert done.returncode == 0, done.stderr
+    written = (run / "best.onnx").stat().st_mtime_ns
+    done = here("verify", str(run), "--episodes", "4", "--json")
+    verdict = json.loads(done.stdout)
+    assert (
+        verdict["bundle"] == str(run / "best.onnx")
+        and verdict["parity"]["between"] == "torch controller and policy file"
+    )
+    assert (run / "best.onnx").stat().st_mtime_ns == written, "the file that training wrote is taken"
     assert_one_line_error(
         here("play", str(run), str(Path(__file__).parents[1] / "zoo" / "hover.onnx")), "give it alone"
     )
@@ -226,6 +236,20 @@ def test_at_80_columns_the_whole_note_is_seen(monkeypatch):
     with console.make_progress() as progress:
         progress.update(progress.add_task("train velocity-rough", total=1.0, note=""), completed=0.5, note=NOTE)
     assert NOTE in screen.getvalue()
+
+
+def test_at_80_columns_where_the_time_goes_stands_in_a_second_line(monkeypatch):
+    times = {"rollout": 0.8, "update": 0.2, "physics": 0.31, "terms": 0.24, "inference": 0.13}
+    split = time_split({f"time/{part}_s": seconds for part, seconds in times.items()})
+    assert split == "physics 31 terms 24 infer 13 learn 32 %"
+    screen, log = io.StringIO(), io.StringIO()
+    for console_ in (Console(file=screen, width=80, force_terminal=True), Console(file=log, width=60, soft_wrap=True)):
+        monkeypatch.setattr(console, "err", console_)
+        with console.make_progress() as progress:
+            bar = progress.add_task("train velocity-rough", total=1.0, note="")
+            progress.update(bar, completed=0.5, note=f"{NOTE}\n{split}")
+    assert NOTE in screen.getvalue() and split in screen.getvalue()
+    assert log.getvalue().endswith(f"{NOTE}  {split}\n")
 
 
 def test_a_wait_or_a_start_makes_no_nonsense_of_the_time_left(monkeypatch):

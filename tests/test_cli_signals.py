@@ -19,8 +19,8 @@ from phalanx.console import err
 @pytest.mark.slow
 def test_interrupted_training_leaves_a_checkpoint_that_resumes(tmp_path):
     run = tmp_path / "run"
-    args = ["train", "swarm-swap", "--out", str(run), "--num-envs", "8", "--steps"]
-    command = [sys.executable, "-m", "phalanx", *args, str(10**8)]
+    args = ["train", "swarm-swap", "--out", str(run), "--num-envs", "8", "--steps", str(10**8)]
+    command = [sys.executable, "-m", "phalanx", *args]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while not (run / "tensorboard").exists():
         assert process.poll() is None, process.stderr.read()
@@ -28,7 +28,7 @@ def test_interrupted_training_leaves_a_checkpoint_that_resumes(tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(patience(60)) == 130
     assert (run / "checkpoint.pt").exists()
-    done = here(*args, "3000", "--resume", "--json")
+    done = here("train", "--resume", str(run), "--steps", "3000", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["finished"] is True
 

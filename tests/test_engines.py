@@ -132,7 +132,7 @@ def test_an_engine_that_fails_leaves_a_run_to_go_on_with(tmp_path, error):
         raise error
 
     trainer_env = TeamEnv("hover", 16, seed=0, curriculum=True, engine="warp")
-    way = r"; .*--resume, or on another --engine"
+    way = r"; .*--resume .*, or on another --engine"
     with pytest.raises(EngineError, match=rf"('warp': 16 worlds do not fit into the memory|lost){way}"):
         train(cfg(tmp_path, engine="warp", total_steps=10_000), failing, env=trainer_env)
     assert load_checkpoint(tmp_path)["progress"]["agent_steps"] == 16 * 4 * 2

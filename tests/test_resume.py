@@ -1,6 +1,7 @@
 """A run that is killed and resumed is the run that was never killed, to the last bit."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from small_run import train_cfg
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.trained import check_same_task
 from policies.task_data import task_record
+from policies.training.progress import read_progress
 from policies.training.train import LOCK, TrainResult, train
 from policies.training.trainer import Trainer
 from sim.tasks import load_task
@@ -69,9 +71,36 @@ def test_killed_and_resumed_is_bitwise_the_same(tmp_path: Path):
     assert before["progress"]["iteration"] == 8
     resumed = run(tmp_path / "killed", resume=True)
     assert resumed.return_curve == whole.return_curve
+    assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")  # a row an iteration, none twice
     one, other = load_checkpoint(whole.path), load_checkpoint(resumed.path)
     for name in ("policies", "algorithm", "env", "collector", "generators", "progress"):
         assert same(one[name], other[name]), name
+
+
+def numbers(folder: Path) -> list[dict[str, float]]:
+    """progress.csv without what the clock says."""
+    rows = read_progress(folder)
+    return [{k: v for k, v in row.items() if k not in ("wall_s", "steps_per_s") and "time/" not in k} for row in rows]
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_said_in_a_line_and_the_run_goes_on_when_there_is_room(tmp_path: Path):
+    whole, full = run(tmp_path / "whole"), tmp_path / "full"
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(numbers: dict[str, float]) -> None:
+        if numbers["iteration"] == 6:  # a part of the next row is all that the disk has room for
+            room = (full / "progress.csv").stat().st_size + 40
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, unlimited[1]))
+
+    try:
+        with pytest.raises(CheckpointError, match=rf"cannot write .*: File too large; .*train --resume {full}$"):
+            run(full, on_progress=fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert not (full / "progress.csv").read_text().endswith("\n")
+    assert run(full, resume=True).return_curve == whole.return_curve
+    assert numbers(full) == numbers(tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -100,7 +129,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path):
 
     result = run(tmp_path, on_progress=interrupt)
     assert not result.finished
-    assert f"phalanx train point --out {tmp_path} --resume" in result.message
+    assert f"phalanx train --resume {tmp_path}" in result.message
     assert load_checkpoint(tmp_path)["progress"]["iteration"] == 1
     assert signal.getsignal(signal.SIGINT) is before
     assert run(tmp_path, resume=True).finished

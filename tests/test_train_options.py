@@ -12,6 +12,7 @@ from policies.algorithms.ppo import PPOCfg
 from policies.algorithms.td3 import TD3Cfg
 from policies.checkpoint import load_checkpoint
 from policies.networks.trunk import NetworkCfg
+from policies.training.progress import read_progress
 from policies.training.train import CollectionCfg, TrainCfg, train
 
 SMALL = ["--num-envs", "8", "--ppo.num-steps", "4", "--ppo.epochs", "1", "--network.hidden", "8"]
@@ -42,14 +43,14 @@ def test_options_reach_the_run_and_the_hint_to_resume_can_be_pasted(tmp_path: Pa
     assert run["algorithm"]["crazyflie"]["gamma"] == 0.98  # as the task says
     assert run["task_data"]["config"]["episode_s"] == 2.5
     assert run["seed"] == 5 and run["git"] and run["versions"]["torch"] and run["command"]
-    assert phalanx("train", "hover", "--out", out, "--resume", "--steps", "96") == 0
+    assert phalanx("train", "--resume", out, "--steps", "96") == 0
     content = load_checkpoint(tmp_path / "run")
     assert content["progress"]["agent_steps"] == 96 and content["run"]["seed"] == 5
     capsys.readouterr()
     assert phalanx("export", out) == 0  # with the task as it was set
     said = capsys.readouterr().err  # while it works
     assert said.startswith("export") and "libraries" in said and "100 %" in said
-    said = refused(capsys, "train", "hover", "--out", out, "--resume", "--seed", "7")
+    said = refused(capsys, "train", "--resume", out, "--seed", "7")
     assert "cannot resume with seed = 7: the checkpoint was made with 5" in said
 
 
@@ -98,13 +99,46 @@ def test_a_run_that_cannot_begin_leaves_no_folder(tmp_path: Path, monkeypatch, c
 
 
 @pytest.mark.slow
+def test_ctrl_c_before_the_first_iteration_says_what_is_left_and_how_to_go_on(tmp_path: Path, monkeypatch, capsys):
+    def press(*_, **__):
+        raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr("policies.training.train.Trainer", press)
+        assert phalanx("train", "hover", "--out", str(run)) == 130
+        assert "interrupted; training had not begun, nothing was written" in capsys.readouterr().err
+        assert not run.exists()
+    assert phalanx("train", "hover", "--out", str(run), *SMALL, "--steps", "64") == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("policies.training.train.Trainer", press)
+        assert phalanx("train", "--resume", str(run)) == 130
+        assert f"{run} is as it was, to go on: phalanx train --resume {run}\n" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path, capsys):
+    run = tmp_path / "run"
+    assert phalanx("train", "hover", "--out", str(run), *SMALL, "--steps", "64", "--seed", "3") == 0
+    whole = load_checkpoint(run)["progress"]
+    (run / "checkpoint.pt").unlink()
+    assert phalanx("train", "--resume", str(run)) == 0
+    assert "no checkpoint had been written yet, training begins anew" in capsys.readouterr().err
+    assert load_checkpoint(run)["progress"] == whole and len(read_progress(run)) == len(whole["curve"])
+    assert "no run in" in refused(capsys, "train", "--resume", str(tmp_path))
+    assert "begun with 'hover'" in refused(capsys, "train", "swarm-swap", "--resume", str(run))
+    assert "in its own folder" in refused(capsys, "train", "--resume", str(run), "--out", str(tmp_path))
+    assert "TASK is missing" in refused(capsys, "train")
+
+
+@pytest.mark.slow
 def test_a_task_of_ones_own_works_from_the_folder_it_is_in(tmp_path: Path, monkeypatch, capsys):
     (tmp_path / "my_tasks.py").write_text(
         "from sim.tasks import load_task\nYAW = load_task('hover').changed(name='hover-yaw', episode_s=1.0)\n"
     )
     monkeypatch.chdir(tmp_path)
     assert phalanx("train", "my_tasks:YAW", "--out", "run", *SMALL, "--steps", "32") == 0
-    assert phalanx("train", "my_tasks:YAW", "--out", "run", "--resume", "--steps", "64") == 0
+    assert phalanx("train", "--resume", "run", "--steps", "64") == 0
     assert phalanx("export", "run", "--out", "yaw.onnx") == 0
     assert phalanx("eval", "yaw.onnx", "--episodes", "2") == 0
     assert phalanx("eval", "run", "--episodes", "2") == 0
@@ -127,9 +161,9 @@ def test_a_task_that_has_changed_is_refused_by_name_of_its_fields(tmp_path: Path
     file.write_text(source.format(limit=40.0, length=2.0))  # another size: compiled anew within a second too
     __import__("linecache").clearcache()
     monkeypatch.delitem(__import__("sys").modules, "far_tasks")
-    for command in (["export", "run"], ["eval", "run"], ["train", "far_tasks:FAR", "--out", "run", "--resume"]):
+    for command in (["export", "run"], ["eval", "run"], ["train", "--resume", "run"]):
         said = refused(capsys, *command)
         assert "task 'far' has changed since it was trained: " in said and "episode_s (1.0, now 2.0)" in said
         assert "far_tasks.far" in said and "--accept-task-change" in said
     assert phalanx("export", "run", "--accept-task-change") == 0
-    assert phalanx("train", "far_tasks:FAR", "--out", "run", "--resume", "--accept-task-change", "--steps", "96") == 0
+    assert phalanx("train", "--resume", "run", "--accept-task-change", "--steps", "96") == 0

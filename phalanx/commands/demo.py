@@ -38,7 +38,7 @@ def demo(
         try:
             result = run_demo(cfg, display)
         except KeyboardInterrupt:
-            go_on = f"phalanx train {cfg.task} --out {out_dir / 'train'} --resume"
+            go_on = f"phalanx train --resume {out_dir / 'train'}"
             raise KeyboardInterrupt(f"interrupted; a demo begins again, its training goes on by: {go_on}") from None
         except DeployError as error:
             err.print(f"phalanx: flight: {error}; logs are in {out_dir / 'ros' / 'logs'}", markup=False)

@@ -7,20 +7,22 @@ from typing import Annotated, Any
 
 import tyro
 
+from phalanx import cli
 from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import (
+    CHECKPOINT,
     Count,
     Device,
     Engine,
     OutFolder,
     RunFlag,
     Seconds,
-    TaskName,
+    TaskToTrain,
     check_out,
     check_robots,
     check_seed,
 )
-from phalanx.train_options import asked, fields_of_task, given
+from phalanx.train_options import asked, check_is_run, fields_of_task, given
 
 
 def train(*args: Any, **kwargs: Any) -> int:
@@ -36,6 +38,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     from sim.tasks import load_task
 
     wish = asked(args)
+    cli.interrupted = f"interrupted; {_left(wish.resumed)}"
     spec = load_task(wish.task) if wish.task else None  # a wrong name is answered before torch is loaded
     from policies.algorithms import ALGORITHMS
     from policies.networks.trunk import NetworkCfg
@@ -50,7 +53,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     as_is_by_path = {path: getattr(as_is, name) for name, path in paths.items()}
 
     def command(
-        subject: TaskName,
+        subject: TaskToTrain = None,
         out_dir: OutFolder = None,
         seed: int = old.seed,
         num_envs: Count = old.num_envs,
@@ -58,14 +61,16 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         steps: Count = old.steps,
         wall_budget_s: Seconds = old.wall_budget_s,
         shield: bool = old.shield,
-        resume: bool = False,
-        start_from: RunFlag = None,
+        resume: RunFlag = None,
+        start_from: RunFlag = Path(old.start_from) if old.start_from else None,
         checkpoint_every: int = old.checkpoint_every,
+        keep_every: Count = old.keep_every,
         engine: Annotated[Engine | None, tyro.conf.arg(metavar="mujoco|warp|mjx|brax", help_behavior_hint="")] = None,
         device: Device = old.device,
         threads: int = old.threads,
         accept_task_change: bool = False,
         wandb: bool = False,
+        onnx: bool = True,
         json: bool = False,
         algo: str = algo,
         hyperparameters: Annotated[algorithm_type, tyro.conf.arg(name=algo)] = hyper,  # type: ignore[valid-type]
@@ -75,27 +80,30 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         """Train the robots of a task, each group its own policy where there are several.
 
         Ctrl-C ends after the running iteration and leaves a checkpoint to resume from. `phalanx train TASK --help`
-        shows what can be set of the task.
+        shows what can be set of the task. At the end the best policies are written as policy files beside it.
 
         Args:
             subject: Which task; see `phalanx tasks`. Or module:NAME, a TaskCfg of your own.
-            out_dir: Folder for checkpoints (the last, and the best so far) and TensorBoard logs; runs/TASK when not
-                given.
+            out_dir: Folder of the run: checkpoints (the last, and the best so far), progress.csv, TensorBoard logs;
+                runs/TASK when not given.
             seed: Same seed, same run, bitwise on a CPU.
             num_envs: Worlds in parallel; as the task says when not given.
             robots: Robots in a world; as the task says when not given.
             steps: Agent steps to train for, control periods x worlds x robots; as the task says when not given.
             wall_budget_s: End earlier, after so many seconds of training in all.
             shield: Train behind the safety shield.
-            resume: Go on from the checkpoint in the folder, with the options that the run was begun with.
+            resume: Folder of a run to go on with from its last checkpoint, with the options that it was begun with.
             start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the
                 same.
             checkpoint_every: Iterations between checkpoints.
+            keep_every: Iterations between policies that are kept for good, as iteration-<number>.pt; none when not
+                given.
             engine: Physics, see docs/engines.md; mujoco, or when resuming that of the run, when not given.
             device: Of physics and learning; an accelerator where there is one and the engine uses it, when not given.
             threads: Of learning on a CPU.
             accept_task_change: Go on although the task is no longer what the run was begun with.
             wandb: Log to Weights & Biases too, beside TensorBoard; pip install 'phalanx[wandb]'.
+            onnx: Write no policy files at the end.
             json: Print the result as JSON on stdout.
             algo: Algorithm: ppo, td3.
             hyperparameters: Of the algorithm; --ppo.critic team is MAPPO, the critic sees the whole team.
@@ -108,12 +116,19 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         from policies.training.config import CollectionCfg, MachineCfg
         from policies.training.train import train as learn
 
-        assert spec is not None
+        if wish.resumed is not None:
+            check_is_run(wish.resumed)
+        if spec is None:
+            raise ValueError("TASK is missing: such as hover, or a run after --resume; see phalanx train --help")
+        folder = wish.resumed or out_dir or Path("runs") / spec.name
+        begun = wish.resumed is not None and (folder / CHECKPOINT).exists()
+        if wish.resumed is not None and not begun:
+            err.print(f"{folder}: no checkpoint had been written yet, training begins anew", markup=False)
         numbers = {path: getattr(fields, name) for name, path in paths.items()}
         cfg = TrainCfg(
-            task=subject,
+            task=wish.task,
             task_changes={**old.task_changes, **{p: v for p, v in numbers.items() if v != as_is_by_path[p]}},
-            out=out_dir or Path("runs") / spec.name,
+            out=folder,
             algo=algo,
             algorithm={**old.algorithm, **given(args, algo, hyperparameters)},
             network={**old.network, **given(args, "network", network)},
@@ -122,24 +137,48 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             total_steps=spec.train_steps if steps is None else steps,
             wall_budget_s=wall_budget_s,
             seed=seed,
-            resume=resume,
+            resume=begun,
             start_from=start_from,
             checkpoint_every=checkpoint_every,
+            keep_every=keep_every,
             accept_task_change=accept_task_change,
             wandb=wandb,
         )
         with make_progress() as progress:
             bar = progress.add_task(f"train {spec.name}", total=1.0, note="")
-            result = learn(cfg, on_progress=lambda n: progress.update(bar, completed=n["fraction"], note=note(n)))
+            result = learn(
+                cfg, lambda n: progress.update(bar, completed=n["fraction"], note=f"{note(n)}\n{time_split(n)}")
+            )
+        files = _write_best(folder, accept_task_change) if onnx and result.finished else []
         if json:
-            print_json({name: str(v) if isinstance(v, Path) else v for name, v in asdict(result).items()})
+            row = {**asdict(result), "policy_files": [str(file) for file in files]}
+            print_json({name: str(v) if isinstance(v, Path) else v for name, v in row.items()})
         else:
             err.print(result.message)
-            target = f"{spec.name}-policies" if len(spec.groups) > 1 else f"{spec.name}.onnx"
-            out.print(f"next: phalanx export {cfg.out} --out {target}")
+            out.print(f"next: phalanx verify {folder}" if files else f"next: phalanx export {folder}")
         return 0 if result.finished else 130
 
     return command
+
+
+def _left(resumed: Path | None) -> str:
+    """What is left of a training that is interrupted before its first iteration, and how to go on."""
+    if resumed is None:
+        return "training had not begun, nothing was written"
+    return f"{resumed} is as it was, to go on: phalanx train --resume {resumed}"
+
+
+def _write_best(run: Path, accept_change: bool) -> list[Path]:
+    """Policy files of the best policies, where there are any yet."""
+    from policies.checkpoint import BEST
+
+    if not (run / BEST).exists():
+        return []
+    cli.interrupted = f"interrupted; training is over, to write its policy files: phalanx export {run} --best"
+    from policies.export.export import export_beside
+
+    with err.status("policy files of the best ..."):
+        return export_beside(run / BEST, accept_change)
 
 
 def note(numbers: dict[str, float]) -> str:
@@ -150,3 +189,14 @@ def note(numbers: dict[str, float]) -> str:
     if "mean_return" in numbers:
         parts.insert(0, f"return {numbers['mean_return']:.1f}")
     return "  ".join(parts)
+
+
+def time_split(numbers: dict[str, float]) -> str:
+    """Where the time of an iteration went, in percent: physics, all else of the environment, inference, learning."""
+    whole = numbers["time/rollout_s"] + numbers["time/update_s"]
+    named = {"physics": "physics", "terms": "terms", "infer": "inference"}  # short, to be whole at 80 columns
+    if "time/physics_s" not in numbers:  # one program does all of it
+        named = {"rollout": "rollout"}
+    shares = {name: numbers[f"time/{part}_s"] / whole for name, part in named.items()}
+    shares["learn"] = 1.0 - sum(shares.values())
+    return " ".join(f"{name} {100 * share:.0f}" for name, share in shares.items()) + " %"

@@ -18,7 +18,7 @@ Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavio
 
 
 def verify(
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE...")],
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE|RUN...")],
     run: RunFlag = None,
     episodes: Count = None,
     robots: Counts = (),
@@ -36,7 +36,8 @@ def verify(
     prints the margins that are known and exits 130.
 
     Args:
-        files: Policy file; for a task with several groups that of each, flown together.
+        files: Policy file; for a task with several groups that of each, flown together. Or the folder of a training
+            run, whose best policies are first written there as files, or its last ones where none was best yet.
         run: Training run that it came from; parity is then measured against the torch controller.
         episodes: Held-out starts for each team size, with and without shield; 256 when not given, or as many as the
             success that the task asks for takes to be shown.
@@ -58,8 +59,10 @@ def verify(
         return _write(markdown, files)
     if not files:
         raise ValueError("which policy file? such as zoo/swarm-swap.onnx; see phalanx verify --help")
-    if folders := [file for file in files if file.is_dir()]:
-        raise ValueError(f"{folders[0]} is a folder: give a policy file; the run that it came from goes after --run")
+    if runs := [file for file in files if file.is_dir()]:
+        if len(files) > 1 or run is not None:
+            raise ValueError(f"{runs[0]} is a training run, which has the policies of its whole team: give it alone")
+        run, files = _files_of(runs[0])
     from deploy.bundle import load_bundle
 
     if run is not None:
@@ -110,6 +113,17 @@ def _record(files: Iterable[Path], bundles: Iterable["Bundle"], verdict: dict[st
 
 def _without_path(part: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in part.items() if name != "bundle"}
+
+
+def _files_of(folder: Path) -> tuple[Path, tuple[Path, ...]]:
+    """The checkpoint of a run that counts, and its policies as files."""
+    check_run(folder)
+    from policies.checkpoint import BEST, FILE
+    from policies.export.export import export_beside
+
+    checkpoint = folder / (BEST if (folder / BEST).exists() else FILE)
+    with err.status("policy files ..."):
+        return checkpoint, tuple(export_beside(checkpoint))
 
 
 def _write(document: Path, files: tuple[Path, ...]) -> int:

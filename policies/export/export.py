@@ -62,6 +62,20 @@ def export_team(
     return [_export(team, group, content, task, folder / name, on_progress) for group, name in names.items()]
 
 
+def export_beside(checkpoint: Path, accept_change: bool = False, on_progress: Say | None = None) -> list[Path]:
+    """Write the policies of a checkpoint beside it, under its own name: best.onnx, or best-GROUP.onnx of each group.
+
+    Files that are as new as the checkpoint stay. See `export_policy`.
+    """
+    content, task, team = load_trained(checkpoint, None, accept_change)
+    names = {group: f"-{group}" if len(team) > 1 else "" for group in team}
+    paths = {group: checkpoint.with_name(f"{checkpoint.stem}{name}.onnx") for group, name in names.items()}
+    for group, path in paths.items():
+        if not path.exists() or path.stat().st_mtime < checkpoint.stat().st_mtime:
+            _export(team, group, content, task, path, on_progress)
+    return list(paths.values())
+
+
 @single_threaded_torch()
 def _export(
     team: Mapping[str, Controller],

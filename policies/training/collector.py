@@ -1,5 +1,6 @@
 """The collector: steps the environment under the policies of a team, and hands every step to the algorithm."""
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ class Collector:
         env.stagger()
         self.memory: dict[str, dict[str, Tensor]] = {name: {} for name in self.obs}
         self.programs: dict[int, JittedRollout | None] = {}  # by length
+        self.seconds: dict[str, float] = {}  # of the last rollout, by part; none of a program, which does all at once
         self.episodes = Episodes({name: obs.policy.new_zeros(len(obs.policy)) for name, obs in self.obs.items()})
 
     @property
@@ -75,13 +77,19 @@ class Collector:
             yield from program.steps(self.generator)
             self.obs = self.env.obs
             return
+        world = getattr(self.env, "world", None)  # points that are pushed without physics have none
+        physics_before, inference_s, env_s = getattr(world, "physics_s", 0.0), 0.0, 0.0
         for _ in range(horizon):
-            obs, memory = self.obs, self.memory
+            obs, memory, began = self.obs, self.memory, time.perf_counter()
             acts: Acts = {name: self._act(name, policy) for name, policy in self.policies.items()}
+            acted = time.perf_counter()
             step = self.env.step({name: action for name, (action, *_) in acts.items()})
+            inference_s, env_s = inference_s + acted - began, env_s + time.perf_counter() - acted
             self.obs = step.obs
             self.memory = {name: self._remembered(name, new, step.ended) for name, (_, new, _) in acts.items()}
             yield obs, memory, acts, step
+        physics_s = getattr(world, "physics_s", 0.0) - physics_before
+        self.seconds = {"physics": physics_s, "terms": env_s - physics_s, "inference": inference_s}
 
     @torch.no_grad()
     def _act(self, name: str, policy: Any) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:

@@ -56,11 +56,14 @@ class TrainCfg:
     resume: bool = False  # go on from the checkpoint in `out`
     start_from: Path | None = None  # run, or checkpoint, of a task alike: its networks are what learning begins with
     checkpoint_every: int = 10  # iterations
+    keep_every: int | None = None  # iterations between policies that are kept for good
     wandb: bool = False  # log to Weights & Biases too
     accept_task_change: bool = False  # resume although the task is not what it was
 
     def __post_init__(self) -> None:
-        check_fields("", self, total_steps=(1, inf), checkpoint_every=(1, inf), wall_budget_s=(1e-3, inf))
+        check_fields(
+            "", self, total_steps=(1, inf), checkpoint_every=(1, inf), keep_every=(1, inf), wall_budget_s=(1e-3, inf)
+        )
         check_range("seed", self.seed, 0, 2**63 - 1)
         if self.wandb:
             check_wandb()

@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_best, save_checkpoint, save_record
+from policies.checkpoint import (
+    BEST,
+    FILE,
+    CheckpointError,
+    load_checkpoint,
+    save_checkpoint,
+    save_policies,
+    save_record,
+    why_unwritten,
+)
 from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
 from policies.training.logs import Logs
 from policies.training.trainer import Trainer
@@ -61,12 +70,11 @@ def _train(cfg: TrainCfg, on_progress: Progress | None, stop: Callable[[], bool]
         trainer = Trainer(cfg, env)
     if saved:
         trainer.load_state_dict(saved)
-    else:
-        save_record(cfg.out, trainer.run)
+    save_record(cfg.out, trainer.run)
     began, before, before_s = time.perf_counter(), trainer.agent_steps, trainer.wall_s
     with (
         _interrupt() as interrupted,
-        closing(Logs(cfg.out, trainer.agent_steps, trainer.run if cfg.wandb else None)) as logs,
+        Logs(cfg.out, trainer.agent_steps, trainer.run if cfg.wandb else None) as logs,
         closing(trainer.workers),
     ):
         while True:
@@ -77,19 +85,21 @@ def _train(cfg: TrainCfg, on_progress: Progress | None, stop: Callable[[], bool]
                 break
             with _with_advice(cfg, trainer.engine, path):
                 numbers = trainer.iterate(fraction)
-            logs.write(numbers, trainer.agent_steps)
-            if trainer.iteration % cfg.checkpoint_every == 0:
-                _save(trainer, path)
+                logs.write(numbers, trainer.agent_steps, before_s + time.perf_counter() - began)
+                if trainer.iteration % cfg.checkpoint_every == 0:
+                    _save(trainer, logs, path)
+                if cfg.keep_every and trainer.iteration % cfg.keep_every == 0:
+                    save_policies(path.with_name(f"iteration-{trainer.iteration:06}.pt"), trainer.state_dict())
             if on_progress is not None:
                 on_progress(_progress(cfg, trainer, numbers, time.perf_counter() - began))
         trainer.wall_s = before_s + time.perf_counter() - began
-        _save(trainer, path)
+        with _with_advice(cfg, trainer.engine, path):
+            _save(trainer, logs, path)
     wall_s = time.perf_counter() - began
     done = fraction >= 1
     message = f"trained {trainer.agent_steps:,} agent steps in {wall_s:.0f} s"
     if not done:
-        again = f"phalanx train {trainer.run['from'] or trainer.run['task']} --out {cfg.out} --resume"
-        message = f"stopped at {trainer.agent_steps:,} agent steps; to go on: {again}"
+        message = f"stopped at {trainer.agent_steps:,} agent steps; to go on: phalanx train --resume {cfg.out}"
     return TrainResult(
         path=path,
         return_curve=trainer.curve,
@@ -125,27 +135,30 @@ def _alone_in(folder: Path) -> Iterator[None]:
             raise
 
 
-def _save(trainer: Trainer, path: Path) -> None:
-    """Write the checkpoint, and the policies beside it when they are the best so far."""
+def _save(trainer: Trainer, logs: Logs, path: Path) -> None:
+    """Write the checkpoint, after the numbers of its iteration, and the policies when they are the best so far."""
+    logs.progress.sync()
     score = trainer.score()
     better = score is not None and (trainer.best is None or score > trainer.best)
     trainer.best = score if better else trainer.best
     content = trainer.state_dict()
     if better:
-        save_best(path, content)
+        save_policies(path.with_name(BEST), content)
     save_checkpoint(path, content)
 
 
 @contextmanager
 def _with_advice(cfg: TrainCfg, engine: str, checkpoint: Path) -> Iterator[None]:
-    """What breaks in an engine or its accelerator, out of memory or lost, becomes one line that says how to go on."""
+    """What breaks in an engine, its accelerator or the disk becomes one line that says how to go on."""
     try:
         with engine_errors(engine, cfg.collection.num_envs, cfg.machine.device):
             yield
-    except EngineError as error:
-        again = f"phalanx train {cfg.task} --out {cfg.out} --resume, or on another --engine"
+    except (EngineError, CheckpointError, OSError) as error:
+        kind = EngineError if isinstance(error, EngineError) else CheckpointError
+        again = f"phalanx train --resume {cfg.out}{', or on another --engine' if kind is EngineError else ''}"
         way = f"go on from its checkpoint with {again}" if checkpoint.exists() else "no checkpoint had been written yet"
-        raise EngineError(f"{error}; {way}") from error
+        what = f"cannot write in {cfg.out}: {why_unwritten(error)}" if isinstance(error, OSError) else error
+        raise kind(f"{what}; {way}") from error
 
 
 def _fraction(cfg: TrainCfg, agent_steps: int, wall_s: float) -> float:

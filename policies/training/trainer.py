@@ -25,6 +25,7 @@ from sim.physics import on
 from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
+HOW_FAR = ("total_steps", "wall_budget_s", "checkpoint_every", "keep_every")  # may differ when a run goes on
 IN_WORDS = {
     "dims": "sizes of observations (own, neighbours, privileged)",
     "action_dim": "channels",
@@ -91,8 +92,9 @@ class Trainer:
         self.agent_steps += self.steps_per_iteration
         kept = {name: value for name, value in outcome.items() if {name, name.partition("/")[2]} & set(CURVE)}
         self.curve.append({"agent_steps": self.agent_steps, **kept})
-        seconds = {"time/rollout_s": collected - began, "time/update_s": updated - collected}
-        return {**losses, **outcome, **seconds, "steps_per_s": self.steps_per_iteration / (updated - began)}
+        seconds = {"rollout": collected - began, **self.collector.seconds, "update": updated - collected}
+        times = {f"time/{part}_s": value for part, value in seconds.items()}
+        return {**losses, **outcome, **times, "steps_per_s": self.steps_per_iteration / (updated - began)}
 
     def score(self) -> list[float] | None:
         """How good the policies are: success over the last whole episode of every world, then the return.
@@ -140,7 +142,8 @@ class Trainer:
         self.best = progress.get("best")
         self.wall_s = state.get("wall_s", 0.0)
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
-        self.run = state["run"]  # what was written when training began
+        # What was written when training began, but for how far it goes
+        self.run = state["run"] | {name: self.run[name] for name in HOW_FAR}
         if made_on == {"engine": self.engine, "device": self.device.type}:
             for name, generator in self.generators.items():
                 generator.set_state(state["generators"][name])

@@ -1,5 +1,6 @@
 """W worlds of one scene: physics, the robots in it, and what they see of the things around them."""
 
+import time
 from collections.abc import Sequence
 
 import torch
@@ -60,6 +61,7 @@ class World:
         that gives up its own.
         """
         self.scene, self.num_worlds, self._downwash = scene, num_worlds, downwash
+        self.physics_s = 0.0  # time that physics has taken; of an accelerator, to be asked for its work
         self.sim_dt, self.control_dt = float(scene.model.opt.timestep), control_dt_s
         self.decimation = round(control_dt_s / self.sim_dt)
         if abs(self.decimation * self.sim_dt - control_dt_s) > 1e-9:
@@ -100,7 +102,7 @@ class World:
         if self._downwash:
             force = add_downwash(self.groups, force)
         if self.calls == 1:
-            self.physics.step(ctrl, force)
+            self._advance(ctrl, force)
             return
         untraceable("a firmware's rate loop")  # its physics steps, one by one in a program, take minutes to compile
         shape = self.num_worlds, self.scene.model.nv
@@ -109,7 +111,12 @@ class World:
             force = given.clone()
             for group in self.groups:
                 group.add_wrench(force, substep)
-            self.physics.step(ctrl[:, substep : substep + 1], force)
+            self._advance(ctrl[:, substep : substep + 1], force)
+
+    def _advance(self, ctrl: Tensor, force: Tensor | None) -> None:
+        began = time.perf_counter()
+        self.physics.step(ctrl, force)
+        self.physics_s += time.perf_counter() - began
 
     def true_objects(self) -> dict[str, ObjectState]:
         """The true state of every tracked object, (W, 1, ...), age 0."""
