@@ -33,8 +33,9 @@ def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
 
 def save_policies(path: Path, content: Mapping[str, Any]) -> None:
     """Keep the policies of `content`, a checkpoint: for export and to begin with, not to resume."""
-    parts = ("run", "progress", "policies", "algorithm")
-    save_checkpoint(path, {name: content[name] for name in parts})
+    parts = {name: content[name] for name in ("run", "progress", "policies")}
+    learned = {name: value for name, value in content["algorithm"].items() if name != "replay"}
+    save_checkpoint(path, {**parts, "algorithm": learned})
 
 
 def save_record(folder: Path, run: Mapping[str, Any]) -> None:
@@ -69,16 +70,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     One of an earlier version comes with its `policies` and as much of its `run` as it knew.
     """
     path = path / FILE if path.is_dir() else path
-    if not path.is_file():
-        raise CheckpointError(f"no checkpoint at {path}")
-    try:
-        with ZipFile(path) as file:  # torch does not compare its checksums
-            if damaged := file.testzip():
-                raise BadZipFile(damaged)
-        with torch.serialization.safe_globals(list(STATE_TYPES)):
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever torch and zipfile raise on bytes that are none of its own
-        raise CheckpointError(f"{path} is not a checkpoint of phalanx, or damaged") from error
+    content = read_saved(path)
     found = content.get("format") if isinstance(content, dict) else None
     if found == BEFORE:
         return _of_before(content)
@@ -87,6 +79,20 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if missing := [part for part in ("run", "progress", "policies", "algorithm") if part not in content]:
         raise CheckpointError(f"{path} is damaged: it has no {', '.join(missing)}")
     return dict(content)
+
+
+def read_saved(path: Path) -> Any:
+    """What torch saved as `path`; CheckpointError where it is missing or damaged."""
+    if not path.is_file():
+        raise CheckpointError(f"no checkpoint at {path}")
+    try:
+        with ZipFile(path) as file:  # torch does not compare its checksums
+            if damaged := file.testzip():
+                raise BadZipFile(damaged)
+        with torch.serialization.safe_globals(list(STATE_TYPES)):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever torch and zipfile raise on bytes that are none of its own
+        raise CheckpointError(f"{path} is not a checkpoint of phalanx, or damaged") from error
 
 
 def _of_before(content: dict[str, Any]) -> dict[str, Any]:

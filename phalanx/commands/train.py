@@ -105,8 +105,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             wandb: Log to Weights & Biases too, beside TensorBoard; pip install 'phalanx[wandb]'.
             onnx: Write no policy files at the end.
             json: Print the result as JSON on stdout.
-            algo: Algorithm: ppo, td3.
-            hyperparameters: Of the algorithm; --ppo.critic team is MAPPO, the critic sees the whole team.
+            algo: Algorithm: ppo, sac, td3.
+            hyperparameters: Of the algorithm, see docs/algorithms.md; --ppo.critic team is MAPPO.
             network: Sizes of policy and critics.
             fields: Numbers of the task.
         """

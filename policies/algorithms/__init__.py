@@ -5,6 +5,7 @@ from typing import Any
 
 _NAMES = (
     "ppo",
+    "sac",
     "td3",
 )
 ALGORITHMS: dict[str, Any] = {name: getattr(import_module(f"{__name__}.{name}"), name.upper()) for name in _NAMES}

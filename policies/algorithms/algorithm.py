@@ -64,6 +64,7 @@ class Algorithm(Protocol):
 
     policies: Mapping[str, Any]  # group -> Policy
     horizon: int  # control periods between two updates
+    replay: Any  # a `Replay`, which is written in segments beside checkpoints; None of what learns on policy
 
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
         """Keep step `t` of `horizon`; tensors that it keeps are copied."""

@@ -59,6 +59,7 @@ class PPO:
 
     Cfg = PPOCfg
     Policy = GaussianPolicy
+    replay = None
 
     def __init__(self, groups: Mapping[str, Group], generator: torch.Generator, workers: Workers) -> None:
         self.groups, self.generator, self.workers = groups, generator, workers

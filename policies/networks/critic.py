@@ -1,7 +1,7 @@
 """Critics: what training needs beside a policy."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -30,11 +30,10 @@ class ReturnScale(RunningMoments):
         self.count.clamp_(max=MEMORY * len(returns))
 
 
-class Critic(nn.Module):
-    """Value of features (..., N): from each robot's own view ("own", IPPO) or from the whole team's ("team", MAPPO).
+class TeamNetwork(nn.Module):
+    """Numbers for features (..., N): from each robot's own view ("own") or from the whole team's ("team").
 
-    A team's critic pools what all other robots see, those of the other `groups` too (name -> number of features).
-    It predicts standardised returns; `returns` holds their scale, so that rewards need no tuning of their size.
+    A team's network pools what all other robots see, those of the other `groups` too (name -> number of features).
     """
 
     def __init__(
@@ -44,6 +43,7 @@ class Critic(nn.Module):
         network: NetworkCfg | None = None,
         num_agents: int = 2,
         groups: Mapping[str, int] | None = None,
+        outputs: int = 1,
     ) -> None:
         super().__init__()
         if kind not in ("own", "team"):
@@ -52,14 +52,13 @@ class Critic(nn.Module):
         team, hidden = kind == "team", network.hidden
         own_dim = dims.policy + dims.privileged
         self.trunk = Trunk(own_dim, dims.neighbours, hidden, network.peer_embed, team=team and num_agents > 1)
-        self.head = orthogonal(nn.Linear(hidden, 1), 1.0)
+        self.head = orthogonal(nn.Linear(hidden, outputs), 1.0)
         others = (groups or {}) if team else {}
         self.groups = nn.ModuleDict({name: orthogonal(nn.Linear(dim, hidden)) for name, dim in others.items()})
         self.pooled = nn.ModuleDict({name: orthogonal(nn.Linear(hidden, hidden)) for name in others})
-        self.returns = ReturnScale()
 
     def forward(self, features: Features, others: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Features of (..., N) robots, and those (..., M, D) of each other group -> standardised value (..., N)."""
+        """Features of (..., N) robots, and those (..., M, D) of each other group -> (..., N), or (..., N, outputs)."""
         team: Tensor | None = None
         for name, encode in self.groups.items():
             assert others is not None, "a team's critic is shown every group"
@@ -67,6 +66,45 @@ class Critic(nn.Module):
             team = part if team is None else team + part
         return self.head(self.trunk(features.whole(), features.peers, features.valid, team)).squeeze(-1)
 
+
+class Critic(TeamNetwork):
+    """Value of features (..., N): from each robot's own view ("own", IPPO) or from the whole team's ("team", MAPPO).
+
+    It predicts standardised returns; `returns` holds their scale, so that rewards need no tuning of their size.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.returns = ReturnScale()
+
     def value(self, features: Features, others: Mapping[str, Tensor] | None = None) -> Tensor:
         """Features of (..., N) robots -> value (..., N) in units of reward."""
         return self.returns.inverse(self(features, others)[..., None]).squeeze(-1)
+
+
+class QFunction(nn.Module):
+    """Independent estimates of an action's value, from a robot's own view or from the whole team's and its actions."""
+
+    def __init__(
+        self,
+        dims: ObsDims,
+        action_dim: int,
+        count: int = 2,
+        kind: Literal["own", "team"] = "own",
+        network: NetworkCfg | None = None,
+        num_agents: int = 2,
+        groups: Mapping[str, int] | None = None,
+        outputs: int = 1,
+    ) -> None:
+        """`groups`: name -> number of features and actions of a robot of another group."""
+        super().__init__()
+        shown = dims._replace(privileged=dims.privileged + action_dim)  # an action is one more thing that it is shown
+        nets = [TeamNetwork(shown, kind, network, num_agents, groups, outputs) for _ in range(count)]
+        self.nets = nn.ModuleList(nets)
+        for net in nets:
+            orthogonal(net.head, 0.01)
+
+    def forward(self, features: Features, action: Tensor, others: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Features and actions (..., N, U), and those (..., M, D) of each other group -> (count, ..., N[, outputs])."""
+        shown = features._replace(privileged=torch.cat([features.privileged, action], dim=-1))
+        return torch.stack([net(shown, others) for net in self.nets])

@@ -93,10 +93,10 @@ class GaussianPolicy(Policy):
 
 
 def log_prob(action: Tensor, mean: Tensor, log_std: Tensor, driven: Tensor | float = 1.0) -> Tensor:
-    """Log density (...) of action (..., U) under the Gaussian of mean (..., U) and log_std (U,).
+    """Log density (...) of action (..., U) under the Gaussian of mean (..., U) and log_std (U,) or (..., U).
 
     Only components where `driven` (U,) is 1 count: what no actuator feels would be noise to learning.
     """
     scaled = (action - mean) * torch.exp(-log_std)
-    constant = (driven * (log_std + 0.5 * log(2 * pi))).sum()
+    constant = (driven * (log_std + 0.5 * log(2 * pi))).sum(-1)
     return -0.5 * (driven * scaled.square()).sum(-1) - constant

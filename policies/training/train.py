@@ -141,10 +141,15 @@ def _save(trainer: Trainer, logs: Logs, path: Path) -> None:
     score = trainer.score()
     better = score is not None and (trainer.best is None or score > trainer.best)
     trainer.best = score if better else trainer.best
+    replay = trainer.algorithm.replay
+    if replay is not None:
+        replay.write(path.parent)
     content = trainer.state_dict()
     if better:
         save_policies(path.with_name(BEST), content)
     save_checkpoint(path, content)
+    if replay is not None:
+        replay.prune(path.parent)
 
 
 @contextmanager

@@ -135,6 +135,8 @@ class Trainer:
         self._check_same_run(state)
         for name, policy in self.algorithm.policies.items():
             policy.load_state_dict(state["policies"][name]["state"])
+        if self.algorithm.replay is not None:
+            self.algorithm.replay.read(self.cfg.out, state["algorithm"]["replay"])
         self.algorithm.load_state_dict(state["algorithm"])
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])

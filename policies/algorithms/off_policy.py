@@ -1,0 +1,245 @@
+"""What algorithms share that learn from a replay of what any of their policies did.
+
+Values are averages of future reward, (1 - gamma) times the sum, so that the size of rewards needs no tuning to the
+horizon.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from math import inf
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from hardware.ranges import check_fields
+from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled, mean, weights
+from policies.algorithms.replay import Replay
+from policies.networks.critic import QFunction
+from policies.networks.normaliser import Features
+from policies.threads import Workers
+from sim.envs.observation import Observation
+
+Others = Mapping[str, Tensor]  # group -> (B, M, .) features and actions of its robots, for a team's critic
+
+
+@dataclass(frozen=True)
+class OffPolicyCfg:
+    """Hyperparameters that all of these have; groups of a team differ in `learning_rate`, `tau` and `critics` only."""
+
+    NAME: ClassVar[str]
+
+    num_steps: int = 4  # control periods between updates
+    gamma: float = 0.98
+    n_step: int = 1  # control periods whose rewards are in a target
+    learning_rate: float = 1e-3
+    batch: int = 1024  # agent steps of a gradient step, of all groups
+    updates: int = 16  # gradient steps after each `num_steps`
+    replay: int = 200_000  # agent steps that are remembered, of all groups
+    warm_up: int = 10_000  # agent steps of chance before learning begins, of all groups
+    tau: float = 0.02  # share of the networks that goes into their slow copies in a step
+    delay: int = 1  # gradient steps of the critics for one of the policy
+    critics: int = 2  # the least of whose values is believed
+    critic: Literal["own", "team"] = "own"  # "team" sees what all robots see and do
+
+    def __post_init__(self) -> None:
+        prefix = f"{self.NAME}."
+        check_fields(prefix, self, num_steps=(1, 100_000), updates=(1, 10_000), delay=(1, 1000), batch=(1, inf))
+        check_fields(prefix, self, replay=(1, inf), warm_up=(0, inf), gamma=(0, 1), tau=(0, 1), learning_rate=(0, 1))
+        check_fields(prefix, self, n_step=(1, 1000), critics=(1, 100))
+
+
+@dataclass
+class Batch:
+    """Rows of one group: B worlds in some step, of N robots."""
+
+    features: Features  # of what was seen
+    after: Features  # of what it led to
+    action: Tensor  # (B, N, U)
+    reward: Tensor  # (B, N) per control step, (1 - gamma) times as large
+    discount: Tensor  # (B, N) of the value of what it led to
+    weight: Tensor | None  # (B, N) of mean 1, see `weights`
+
+
+class Learner(ABC):
+    """Policy, critics, their slow copies and optimisers of one group."""
+
+    Policy: type
+    outputs = 1  # of a critic, for an action
+    error_scale = 1.0  # of the critics' squared error
+
+    def __init__(self, group: Group, groups: Mapping[str, int], generator: torch.Generator) -> None:
+        """`groups`: other group -> number of features and actions of its robots."""
+        self.cfg: Any = group.cfg
+        self.generator, net, actions = generator, group.network, len(group.driven)
+        self.policy: Any = self.make_policy(group)
+        self.critic = QFunction(
+            group.dims, actions, self.cfg.critics, self.cfg.critic, net, group.shape[1], groups, self.outputs
+        )
+        self.take_targets()
+        rate = self.cfg.learning_rate
+        self.optimisers = {
+            part: torch.optim.Adam(getattr(self, part).parameters(), lr=rate) for part in ("policy", "critic")
+        }
+
+    def make_policy(self, group: Group) -> Any:
+        """A new policy of the kind that this learns."""
+        net = group.network
+        return self.Policy(group.dims, len(group.driven), net.hidden, net.peer_embed, group.driven)
+
+    def take_targets(self) -> None:
+        """The slow copies are now what the networks are."""
+        self.targets: dict[str, Any] = {"critic": deepcopy(self.critic)}
+
+    @abstractmethod
+    def propose(self, after: Features) -> tuple[Tensor, Tensor | float]:
+        """The action (B, N, U) whose value is the target, and what its entropy adds to that value."""
+
+    def critic_loss(
+        self, batch: Batch, others: Others, action: Tensor, bonus: Any, later: Others
+    ) -> tuple[Tensor, Any]:
+        """Squared error of all critics, and what to log; `action`, `bonus` and `later` are of what is seen next."""
+        with torch.no_grad():
+            future = self.targets["critic"](batch.after, action, later).amin(0) + bonus
+            wanted = batch.reward + batch.discount * future
+        values = self.critic(batch.features, batch.action, others)
+        loss = self.error_scale * mean((values - wanted).square().sum(0), batch.weight)
+        return loss, {"loss/value": loss.detach(), "value": values.detach().mean()}
+
+    @abstractmethod
+    def improve_policy(self, batch: Batch, others: Others) -> dict[str, Tensor]:
+        """One gradient step of the policy, and of what is learned beside it; returns what to log."""
+
+    def descend(self, part: str, loss: Tensor) -> None:
+        """One step of the optimiser of the policy or the critic."""
+        params = list(getattr(self, part).parameters())
+        for parameter, grad in zip(params, torch.autograd.grad(loss, params, allow_unused=True), strict=True):
+            parameter.grad = grad
+        self.optimisers[part].step()
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """The slow copies move a little towards the networks; their statistics are those of the policy."""
+        for part, slow in self.targets.items():
+            for old, new in zip(slow.parameters(), getattr(self, part).parameters(), strict=True):
+                old.lerp_(new, self.cfg.tau)
+
+    def _parts(self) -> dict[str, Any]:
+        targets = {f"target/{name}": network for name, network in self.targets.items()}
+        optimisers = {f"optimiser/{name}": optimiser for name, optimiser in self.optimisers.items()}
+        return {"critic": self.critic, **targets, **optimisers}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All but the policy."""
+        return {name: part.state_dict() for name, part in self._parts().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+
+
+class OffPolicy:
+    """See `Algorithm`. All groups learn from the same control steps of one replay."""
+
+    Learner: type[Learner]
+
+    def __init__(self, groups: Mapping[str, Group], generator: torch.Generator, workers: Workers) -> None:
+        shared = ("num_steps", "gamma", "n_step", "batch", "updates", "replay", "warm_up", "delay", "critic")
+        self.horizon, self.gamma, self.n_step, self.batch, self.updates, replay, self.warm_up, self.delay, _ = (
+            common(groups, field) for field in shared
+        )
+        self.generator, self.steps = generator, 0
+        sizes = {name: g.dims.policy + g.dims.privileged + len(g.driven) for name, g in groups.items()}
+        self.learners = {
+            name: self.Learner(group, {n: size for n, size in sizes.items() if n != name}, generator)
+            for name, group in groups.items()
+        }
+        self.policies = {name: learner.policy for name, learner in self.learners.items()}
+        self.replay = Replay(groups, replay)
+
+    def record(self, t: int, team: Mapping[str, Experience]) -> None:
+        """Into the replay, and into the statistics of observations."""
+        self.replay.add(team)
+        for name, policy in self.policies.items():
+            policy.normaliser.update(team[name].obs)
+
+    def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
+        """Gradient steps, once enough has been seen; returns means of what is logged."""
+        if self.replay.agent_steps < self.warm_up:
+            return {}
+        for policy in self.policies.values():
+            policy.by_chance.fill_(False)
+        sums: dict[str, list[Tensor]] = {}
+        for _ in range(self.updates):
+            rows = self.replay.sample(self.batch, self.generator, self.gamma, self.n_step)
+            for name, value in self.learn(rows).items():
+                sums.setdefault(name, []).append(value)
+        return {name: float(torch.stack(values).mean()) for name, values in sums.items()}
+
+    def learn(self, rows: Mapping[str, Any]) -> dict[str, Tensor]:
+        """One gradient step from rows of the replay; returns what to log."""
+        batches = {name: self.batch_of(name, part) for name, part in rows.items()}
+        with torch.no_grad():
+            proposed = {name: each.propose(batches[name].after) for name, each in self.learners.items()}
+        now = {name: _shown(batch.features, batch.action) for name, batch in batches.items()}
+        later = {name: _shown(batch.after, proposed[name][0]) for name, batch in batches.items()}
+        said: dict[str, dict[str, Tensor]] = {}
+        for name, each in self.learners.items():
+            loss, said[name] = each.critic_loss(
+                batches[name], _without(now, name), *proposed[name], _without(later, name)
+            )
+            each.descend("critic", loss)
+        self.steps += 1
+        if self.steps % self.delay == 0:
+            self.improve_policies(batches, now, said)
+            for each in self.learners.values():
+                each.follow()
+        return labelled(said)
+
+    def improve_policies(self, batches: Mapping[str, Batch], now: Others, said: Mapping[str, Any]) -> None:
+        """One step of every policy, while the others do what they did."""
+        for name, each in self.learners.items():
+            said[name].update(each.improve_policy(batches[name], _without(now, name)))
+
+    @torch.no_grad()
+    def batch_of(self, name: str, rows: Mapping[str, Any]) -> Batch:
+        """Rows of the replay as the group `name` learns from them."""
+        normalise = self.policies[name].normaliser
+        return Batch(
+            normalise(rows["obs"]),
+            normalise(rows["next"]),
+            rows["action"],
+            (1 - self.gamma) * rows["reward"],
+            rows["discount"],
+            weights(rows["acted"]),
+        )
+
+    def networks(self) -> dict[str, nn.Module]:
+        return labelled({name: {"policy": each.policy, "critic": each.critic} for name, each in self.learners.items()})
+
+    def state_dict(self) -> dict[str, Any]:
+        learners = {name: learner.state_dict() for name, learner in self.learners.items()}
+        return {"learners": learners, "steps": self.steps, "replay": self.replay.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, learner in self.learners.items():
+            learner.load_state_dict(state["learners"][name])
+        self.steps = state["steps"]
+        self.replay.load_state_dict(state["replay"])
+
+    def start_from(self, state: Mapping[str, Any]) -> None:
+        """The critics; RuntimeError where they are of another size."""
+        for name, learner in self.learners.items():
+            learner.critic.load_state_dict(state["learners"][name]["critic"])
+            learner.take_targets()
+
+
+def _shown(features: Features, action: Tensor) -> Tensor:
+    """What critics of other groups are shown of robots, (B, N, D)."""
+    return torch.cat([features.whole(), action], dim=-1)
+
+
+def _without(parts: Others, name: str) -> dict[str, Tensor]:
+    return {other: part for other, part in parts.items() if other != name}
