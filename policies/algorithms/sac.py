@@ -41,7 +41,8 @@ class SACLearner(Learner):
 
     def __init__(self, group: Group, groups: Mapping[str, int], generator: torch.Generator) -> None:
         super().__init__(group, groups, generator)
-        self.log_temperature = torch.full_like(self.policy.driven[0], log(self.cfg.temperature)).requires_grad_()
+        start = self.policy.head.weight.new_full((), log(self.cfg.temperature))
+        self.log_temperature = start.requires_grad_()
         self.target_entropy = self.cfg.target_entropy * float(self.policy.driven.sum())
         self.optimisers["temperature"] = torch.optim.Adam([self.log_temperature], lr=self.cfg.learning_rate)
 
