@@ -1,6 +1,7 @@
 """What algorithms that learn off policy remember: the last control steps of a team, on disk in segments."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ class Replay:
         for number in range(max(self.written, self._oldest), self.count // self.segment):
             part = self._part(number * self.segment, (number + 1) * self.segment)
             tensors = [tensor.clone() for tensor in flat(part)]
-            replace_file(_file(folder, number), lambda file, tensors=tensors: torch.save(tensors, file))
+            replace_file(_file(folder, number), partial(torch.save, tensors))
         self.written = self.count // self.segment
 
     def prune(self, folder: Path) -> None:
