@@ -39,6 +39,7 @@ def vehicle(shared):
         ({"sigma_m": float("nan")}, "position known to nan m only"),
         ({"loss": 1.0}, "says nothing of itself any more"),
         ({"delay_s": 0.2}, "round trip takes"),
+        ({"delay_s": 0.7}, "round trip takes"),
     ],
 )
 def test_a_device_that_takes_itself_back_says_why(vehicle, order, fault):

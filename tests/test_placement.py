@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from ros_nodes.mission.placement import place_team
+from ros_nodes.mission.placement import join_links, place_team
 
 TEAM = [f"cf{number}" for number in range(1, 10)]
 
@@ -42,3 +42,13 @@ def test_a_number_of_hosts_that_cannot_be_is_named(hosts):
     ((name, value),) = hosts.items()
     with pytest.raises(ValueError, match=f"{name} = {value}: from 1 to 4"):
         place_team(TEAM[:4], **hosts)
+
+
+def test_shields_of_robots_that_share_a_radio_share_a_process():
+    links = {"cf1": "radio 0", "cf2": "radio 0", "cf4": "radio 1"}
+    hosts = join_links(place_team(TEAM[:4]), links)
+    assert hosts["shield_host_1"] == ["cf1/shield", "cf3/shield", "cf2/shield"]
+    assert hosts["shield_host_2"] == ["cf4/shield"]
+    assert sorted(carried(hosts, "/policy")) == [f"{name}/policy" for name in TEAM[:4]]
+    one = join_links(place_team(TEAM[:2]), dict.fromkeys(TEAM[:2], "radio 0"))
+    assert one["cf1_shield"] == ["cf1/shield", "cf2/shield"] and "cf2_shield" not in one

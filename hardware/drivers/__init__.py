@@ -80,6 +80,15 @@ def unmeasured_by(driver: Any) -> tuple[str, ...]:
     return tuple(getattr(driver, "unmeasured", ()))
 
 
+def shared_link(name: str, options: Mapping[str, Any]) -> str:
+    """What one process alone can open, and several robots may be reached by, such as a radio; empty for no such link.
+
+    A driver class says so by its static method `shared_link(options)`.
+    """
+    say = getattr(driver_class(name), "shared_link", None)
+    return f"{say(options)}" if say else ""
+
+
 def driver_class(name: str) -> Any:
     """The driver class "module:NAME", or the one that ships or is registered as `name`; DriverError without one."""
     try:

@@ -7,20 +7,23 @@ position, by a Lighthouse, Loco or Flow deck.
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from math import nan, sqrt
 from os import environ
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from hardware.drivers import DriverError
 from hardware.drivers.crazyflie_packets import STATE, setpoint_packet, state_of, thrust_of_signal, thrust_signal
-from hardware.drivers.device_clock import LONGEST_TRIP_S, DeviceClock
+from hardware.drivers.crazyflie_ping import PERIOD_S, Ping
+from hardware.drivers.device_clock import DeviceClock
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
-STATE_MS, HEALTH_MS = 10, 100  # periods of the two log blocks
+STATE_HZ, HEALTH_MS = (100.0, 50.0), 200  # of the two log blocks
 HEALTH = ("supervisor.info", "pm.vbat", "pm.batteryLevel", "kalman.varX", "kalman.varY", "kalman.varZ")
 SLOW_S = 0.1  # round trip beyond which commands come later than the shield counts on
 SILENT_S = 1.0  # without news of its health
@@ -43,17 +46,27 @@ FAULTS = {
 class CrazyflieDriver:
     """One Crazyflie. cflib's threads receive; calls come from one thread and never wait, but for `connect`."""
 
-    def __init__(self, spec: RobotSpec, uri: str, thrust_scale: float = 1.0, connect_s: float = 30.0):
+    def __init__(
+        self,
+        spec: RobotSpec,
+        uri: str,
+        thrust_scale: float = 1.0,
+        connect_s: float = 30.0,
+        state_hz: float = STATE_HZ[0],
+    ):
         """`uri` as radio://0/80/2M/E7E7E7E7E7, usb://0 or udp://127.0.0.1:19850.
 
         `thrust_scale` is what the thrust signal of this airframe is multiplied with so that it hovers as its spec says.
-        DriverError for another robot, or numbers that cannot be.
+        `state_hz`: how often it sends its estimate; less often where many share a radio. DriverError for another robot,
+        or numbers that cannot be.
         """
         if spec.name != "crazyflie":
             raise DriverError(f"driver crazyflie flies robots of the type crazyflie, not {spec.name!r}")
         if not 0.5 <= thrust_scale <= 1.5:
             raise DriverError(f"thrust_scale is {thrust_scale}: expected 0.5 to 1.5")
-        self._uri, self._scale, self._connect_s = uri, thrust_scale, connect_s
+        if state_hz not in STATE_HZ:
+            raise DriverError(f"state_hz is {state_hz:g}: choose from {', '.join(f'{each:g}' for each in STATE_HZ)}")
+        self._uri, self._scale, self._connect_s, self._state_hz = uri, thrust_scale, connect_s, state_hz
         thrust, *_ = spec.channels
         self._idle_n, self._full_n = thrust.low, thrust.high
         self._low, self._high = np.array(spec.command_low), np.array(spec.command_high)
@@ -61,12 +74,18 @@ class CrazyflieDriver:
         self._lost = ""  # why the link is gone
         self._state: tuple[float, RobotState] | None = None  # when it was measured (monotonic, s), and what
         self._health: dict[str, float] = {}
-        self._trip_s = 0.0  # of the link, there and back
+        self._ping: Ping | None = None
         self._said_s = 0.0  # when that came (monotonic, s)
         self._asked_s: float | None = None  # when arming was asked for
         self._has_armed = False  # whether it ever was; what another program flies is not ours to land
         self._clock = DeviceClock(CLOCK_S)
         self._outbox = _Newest()
+
+    @staticmethod
+    def shared_link(options: Mapping[str, Any]) -> str:
+        """The radio of `options`: several Crazyflies may be reached by it, from one process."""
+        uri = urlsplit(str(options.get("uri", "")))
+        return f"radio {uri.netloc}" if uri.scheme == "radio" else ""
 
     def connect(self) -> None:
         """Open the link, read the device's tables, and start to log; DriverError in one line."""
@@ -95,7 +114,8 @@ class CrazyflieDriver:
             raise DriverError(f"Crazyflie at {self._uri}: {self._lost or f'no answer within {self._connect_s:g} s'}")
         try:
             cf.param.set_value("supervisor.prefltTimeout", PREFLIGHT_MS)
-            self._log("state", STATE, STATE_MS, self._hear_state)
+            self._ping = Ping(cf)
+            self._log("state", STATE, round(1e3 / self._state_hz), self._hear_state)
             self._log("health", HEALTH, HEALTH_MS, self._hear_health)
         except (KeyError, AttributeError) as error:  # as cflib says that a variable or a parameter is not there
             self.stop()
@@ -127,8 +147,10 @@ class CrazyflieDriver:
     def read_status(self) -> DeviceStatus:
         """What its supervisor says, and whether it knows where it is."""
         is_armed, fault = bool(self._info & IS_ARMED), self._lost or self._fault(self._info)
-        if self._trip_s > SLOW_S:
-            fault = fault or f"the link's round trip takes {1e3 * self._trip_s:.0f} ms, {1e3 * SLOW_S:g} at most"
+        if self._ping is not None and self._ping.trip_s > SLOW_S:
+            radio = self.shared_link({"uri": self._uri})
+            slow = f"the link's round trip takes {1e3 * self._ping.trip_s:.0f} ms, {1e3 * SLOW_S:g} at most"
+            fault = fault or (f"{slow}; fewer robots on {radio}, or state_hz 50" if radio else slow)
         if time.monotonic() > self._said_s + SILENT_S:
             fault = fault or "it says nothing of itself any more"
         if self._asked_s is not None and not is_armed and time.monotonic() > self._asked_s + ARM_WITHIN_S:
@@ -195,10 +217,9 @@ class CrazyflieDriver:
         from cflib.utils.encoding import decompress_quaternion
 
         sent_s = self._clock.packet(device_ms * 1e-3, time.monotonic())
-        trip_s = 1e-3 * self._cf.link_statistics.latency.latency if self._cf else 0.0
-        self._trip_s = trip_s if 0.0 < trip_s < LONGEST_TRIP_S else 0.0
         quat = decompress_quaternion(values["stateEstimateZ.quat"])
-        self._state = sent_s - 0.5 * self._trip_s, state_of(values, quat, 0.0)
+        trip_s = self._ping.quickest_s if self._ping is not None else 0.0
+        self._state = sent_s - 0.5 * trip_s, state_of(values, quat, 0.0)
 
     def _hear_health(self, _: int, values: dict[str, float], __: Any) -> None:
         self._health, self._said_s = values, time.monotonic()
@@ -212,17 +233,19 @@ class CrazyflieDriver:
             time.sleep(0.01)
 
     def _send(self) -> None:
-        """Send the newest set-point whenever there is one: a slow link makes older ones worthless."""
+        """Send the newest set-point whenever there is one: a slow link makes older ones worthless. It pings too."""
         from cflib.crtp.crtpstack import CRTPPacket, CRTPPort
 
-        while (payload := self._outbox.take()) is not None:
+        while (payload := self._outbox.take(PERIOD_S)) is not None:
             cf = self._cf
-            if cf is None:
+            if cf is None or self._ping is None:
                 return
-            packet = CRTPPacket()
-            packet.set_header(CRTPPort.COMMANDER_GENERIC, 0)
-            packet.data = payload
-            cf.send_packet(packet)
+            if payload:
+                packet = CRTPPacket()
+                packet.set_header(CRTPPort.COMMANDER_GENERIC, 0)
+                packet.data = payload
+                cf.send_packet(packet)
+            self._ping.send_if_due()
 
 
 class _Newest:
@@ -236,10 +259,10 @@ class _Newest:
             self._payload = payload
             self._changed.notify()
 
-    def take(self) -> bytes | None:
-        """The newest that was not taken yet, when there is one; None once it is closed."""
+    def take(self, within_s: float) -> bytes | None:
+        """The newest that was not taken yet, when there is one; nothing after `within_s`, None once it is closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._payload or self._closed)
+            self._changed.wait_for(lambda: self._payload or self._closed, within_s)
             payload, self._payload = self._payload, b""
             return None if self._closed else payload
 

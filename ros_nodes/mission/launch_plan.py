@@ -13,7 +13,7 @@ from ros_nodes.lifecycle.bring_up import node_names
 from ros_nodes.mission.deploy import CONFIG
 from ros_nodes.mission.launch_arguments import mission_for, names_in, robots_in, seed_in
 from ros_nodes.mission.monitor import monitoring
-from ros_nodes.mission.placement import place_team
+from ros_nodes.mission.placement import join_links, place_team
 from ros_nodes.mission.prepare import PARAMETERS, prepare
 from ros_nodes.mission.team_file import Hosts, load_team, team_mission
 
@@ -55,6 +55,7 @@ def plan(given: Mapping[str, str], check: Callable[[list[str]], None] = lambda n
     prepare(mission, out, team, here)
     most = len(here)
     carried = place_team(here, hosts.policies and min(hosts.policies, most), hosts.shields and min(hosts.shields, most))
+    carried = join_links(carried, team.links() if team else {})
     for nodes_of in carried.values():  # a driver is in the process of its shield, which has the last word
         nodes_of += [f"{name}/driver" for name in drivers if f"{name}/shield" in nodes_of]
     files = [str(CONFIG), str(out / PARAMETERS)]

@@ -1,6 +1,6 @@
 """Which process carries which nodes: policies in some hosts, shields in others, see `ros_nodes.nodes.host`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 ROBOTS_PER_HOST = 8  # what one Python process carries with time to spare
 Placement = dict[str, list[str]]  # process -> its nodes, "namespace/kind"
@@ -30,6 +30,22 @@ def place_team(
         **_hosts([name for name in team if name == own_policy], "policy", 1),
         **_hosts(together, "policy", min(policy_hosts or needed, len(together))),
     }
+
+
+def join_links(placed: Placement, links: Mapping[str, str]) -> Placement:
+    """The shields of robots with one link in one process, the first that carries one of them: it alone can open it.
+
+    `links`: by robot, for those that share one; see `hardware.drivers.shared_link`.
+    """
+    homes: dict[str, str] = {}
+    found: Placement = {}
+    for process, nodes in placed.items():
+        for node in nodes:
+            robot, _, kind = node.partition("/")
+            link = links.get(robot, "") if kind == "shield" else ""
+            home = homes.setdefault(link, process) if link else process
+            found.setdefault(home, []).append(node)
+    return found
 
 
 def _hosts(team: Sequence[str], kind: str, count: int) -> Placement:

@@ -41,7 +41,7 @@ from deploy.runtime.compatibility import check_measured, check_robot
 from deploy.shield import make_shield_params, narrowed_limits
 from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
-from hardware.drivers import check_options, driver_class, unmeasured_by
+from hardware.drivers import check_options, driver_class, shared_link, unmeasured_by
 from hardware.names import nearest_path
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
@@ -109,6 +109,11 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
     def simulated(self) -> tuple[str, ...]:
         """Names of the robots without a driver."""
         return tuple(robot.name for robot in self.robots if not robot.driver)
+
+    def links(self) -> dict[str, str]:
+        """By robot, what its driver may share with that of another one, such as a radio."""
+        links = {robot.name: shared_link(robot.driver, robot.options) for robot in self.robots if robot.driver}
+        return {name: link for name, link in links.items() if link}
 
     def limits(self) -> dict[str, dict[str, Any]]:
         """What the file says about the shield of each robot, by name."""

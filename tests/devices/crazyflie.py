@@ -75,12 +75,15 @@ class CrazyflieDevice(UdpDevice):
         elif data[0] != 0:
             return
         if self.heard["setpoints"] and self.firmware.is_flying:
-            gap_s = now_s - self.firmware.setpoint.at_s
-            self.heard["longest_gap_s"] = max(self.heard["longest_gap_s"], gap_s)
+            self.gap(now_s - self.firmware.setpoint.at_s)
         self.heard["setpoints"] += 1
         self.heard["largest_thrust"] = max(self.heard["largest_thrust"], point.thrust)
         self._is_relaxed = False
         self.firmware.set(point)
+
+    def gap(self, gap_s: float) -> None:
+        """A set-point has come in flight, so long after the one before."""
+        self.heard["longest_gap_s"] = max(self.heard["longest_gap_s"], gap_s)
 
     def _send(self, port: int, channel: int, data: bytes) -> None:
         assert len(data) <= 30, "a packet of CRTP holds 30 bytes"
