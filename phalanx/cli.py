@@ -12,7 +12,10 @@ from types import FrameType
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-EXTRAS = {"train": ("torch", "mujoco", "onnx", "onnxscript", "tensorboard"), "ros": ("rclpy", "rosbags")}
+EXTRAS = {
+    "train": ("torch", "mujoco", "onnx", "onnxscript", "tensorboard", "scipy", "matplotlib"),
+    "ros": ("rclpy", "rosbags"),
+}
 IMPORT_SYSTEM = "<frozen importlib._bootstrap"  # how the names of its files begin
 SHOW_CURSOR = "\x1b[?25h"
 interrupted = "interrupted"  # what Ctrl-C says; a command adds what it leaves and how to go on

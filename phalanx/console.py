@@ -52,7 +52,12 @@ def print_json(value: Any) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], whole: Iterable[int] = ()) -> None:
     """Print a table without lines; without header where there are no `columns`. The columns `whole` never wrap."""
     table = Table(
-        *columns, box=None, show_header=bool(columns), header_style="dim", pad_edge=False, padding=(0, 2, 0, 0)
+        *(Column(name, overflow="fold") for name in columns),
+        box=None,
+        show_header=bool(columns),
+        header_style="dim",
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
     )
     cells = [[str(cell) for cell in row] for row in rows]
     for row in cells:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from phalanx.commands.attack import attack
+from phalanx.commands.compare import compare
 from phalanx.commands.demo import demo
 from phalanx.commands.deploy import deploy
 from phalanx.commands.doctor import doctor
@@ -24,6 +25,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "tasks": tasks,
     "robots": robots,
     "train": train,
+    "compare": compare,
     "eval": evaluate,
     "play": play,
     "export": export,

@@ -1,0 +1,73 @@
+"""`phalanx compare`: learning curves of runs, with intervals over their seeds."""
+
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from phalanx.console import err, out, print_json, print_table
+from phalanx.options import Json, OutFile, check_out
+
+if TYPE_CHECKING:
+    from policies.evaluation.curves import Curve
+
+HEADER = ("", "seeds", "steps", "at the end", "reached", "minutes")
+
+
+def compare(
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")],
+    of: Annotated[str | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")] = None,
+    reach: float = 0.9,
+    out_file: OutFile = None,
+    json: Json = False,
+) -> int:
+    """Compare training runs: what they came to, over their seeds, as a table and a picture.
+
+    Runs that differ in nothing but their seed are one line: the interquartile mean over the seeds and its 95 %
+    bootstrap interval. Runs may still be training.
+
+    Args:
+        runs: Folders of runs, or of several runs as `phalanx sweep` makes them.
+        of: A column of progress.csv; success_rate, or mean_return where no run has one yet, when not given.
+        reach: Value of it whose first time is looked for.
+        out_file: Picture of the curves to draw, .png, .svg or .pdf.
+    """
+    from phalanx.report.curves import check_kind, draw_curves
+
+    if out_file is not None:
+        check_out(out_file)
+        check_kind(out_file)
+    if not runs:
+        raise ValueError("which runs? such as runs/hover runs/hover-td3; see phalanx compare --help")
+    from policies.evaluation.curves import as_rows, read_runs
+    from policies.evaluation.curves import compare as curves_of
+
+    of, curves = curves_of(read_runs(runs), of, reach)
+    if out_file is not None:
+        draw_curves(out_file, of, curves)
+        err.print(f"written {out_file}", markup=False)
+    if json:
+        print_json({"of": of, "reach": reach, "curves": as_rows(curves)})
+    else:
+        show_curves(of, reach, curves)
+    return 0
+
+
+def show_curves(of: str, reach: float, curves: "list[Curve]") -> None:
+    """The curves as a table, the best at its end first."""
+    what = "interquartile mean over seeds (95 % interval)"
+    out.print(f"{of}: {what}; reached {reach:g} after how many steps", markup=False)
+    ordered = sorted(curves, key=lambda curve: -curve.middle[-1])
+    print_table(HEADER, [_row(curve) for curve in ordered], whole=range(1, len(HEADER)))
+
+
+def _row(curve: Any) -> tuple[str, ...]:
+    end = f"{curve.middle[-1]:.3g}"
+    if curve.low is not None:
+        end += f" ({curve.low[-1]:.3g} to {curve.high[-1]:.3g})"
+    reached = [steps for steps in curve.reached_after if steps is not None]
+    when = f"{median(reached):,.0f}" if reached else "never"
+    when += f", {len(reached)} of {len(curve.seeds)}" if 0 < len(reached) < len(curve.seeds) else ""
+    steps, minutes = f"{curve.agent_steps[-1]:,.0f}", f"{median(curve.wall_s) / 60:.1f}"
+    return curve.label, str(len(curve.seeds)), steps, end, when, minutes

@@ -1,0 +1,139 @@
+"""Learning curves of runs that differ in nothing but their seed, with intervals over the seeds."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isfinite, nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import bootstrap, trim_mean
+
+from hardware.names import nearest
+from policies.checkpoint import RECORD, CheckpointError
+from policies.training.progress import read_progress
+
+POINTS = 100  # of a curve
+RESAMPLES = 2000  # of the bootstrap
+OF, ELSE = "success_rate", "mean_return"  # what is compared, and where no run has had it yet
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run as far as it has come."""
+
+    folder: Path
+    settings: Mapping[str, Any]  # all that decides what it comes to, but the seed
+    seed: int
+    rows: Sequence[Mapping[str, float]]  # of its progress.csv
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Runs that differ in their seed. `middle` is the interquartile mean, its interval holds at 95 %; None of one."""
+
+    label: str  # settings that other curves have otherwise
+    folders: list[str]
+    seeds: list[int]
+    agent_steps: list[float]  # (T,)
+    middle: list[float]  # (T,)
+    low: list[float] | None  # (T,)
+    high: list[float] | None  # (T,)
+    best: list[float]  # of every seed
+    reached_after: list[float | None]  # agent steps until every seed came to the value that was asked for
+    wall_s: list[float]  # of every seed
+
+
+def read_runs(paths: Iterable[Path]) -> list[Run]:
+    """The runs in folders, each that of a run or of several; CheckpointError where there is none."""
+    found: list[Run] = []
+    for path in paths:
+        records = [path / RECORD] if (path / RECORD).is_file() else sorted(path.glob(f"*/{RECORD}"))
+        if not records:
+            raise CheckpointError(f"no run in {path}: neither it nor a folder in it has a {RECORD}")
+        for record in records:
+            run = json.loads(record.read_text())
+            found.append(Run(record.parent, _settings(run), run["seed"], read_progress(record.parent)))
+    return found
+
+
+def compare(runs: Sequence[Run], of: str | None = None, reach: float = 0.9) -> tuple[str, list[Curve]]:
+    """What is compared, and a curve for each group of runs with the same settings, in the order of `runs`.
+
+    `of` is a column of progress.csv; success, or the return where there is none yet, when not given. `reach` is the
+    value whose first time is looked for. CheckpointError for a number that no run has.
+    """
+    columns = {name: None for run in runs for row in run.rows for name in row}
+    of = of or (OF if OF in columns else ELSE)
+    if of not in columns:
+        known = ", ".join(columns) or "no numbers yet"
+        raise CheckpointError(f"no run has {of!r}; there are {known}{nearest(of, columns)}")
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        if any(isfinite(row.get(of, nan)) for row in run.rows):
+            groups.setdefault(json.dumps(run.settings, sort_keys=True), []).append(run)
+    differ = _differing([members[0].settings for members in groups.values()])
+    return of, [_curve(_label(members[0].settings, differ), members, of, reach) for members in groups.values()]
+
+
+def as_rows(curves: Iterable[Curve]) -> list[dict[str, Any]]:
+    """Curves as plain data."""
+    return [asdict(curve) for curve in curves]
+
+
+def _curve(label: str, runs: Sequence[Run], of: str, reach: float) -> Curve:
+    points = [[(row["agent_steps"], row[of]) for row in run.rows if isfinite(row.get(of, nan))] for run in runs]
+    each = [np.array(pairs).T for pairs in points]
+    begin, end = max(steps[0] for steps, _ in each), min(steps[-1] for steps, _ in each)
+    grid = np.linspace(min(begin, end), end, POINTS)
+    values = np.stack([np.interp(grid, steps, value) for steps, value in each])  # (S, T)
+    low, high = interval(values) if len(runs) > 1 else (None, None)
+    first = [next((float(s) for s, v in zip(steps, value, strict=True) if v >= reach), None) for steps, value in each]
+    return Curve(
+        label=label,
+        folders=[str(run.folder) for run in runs],
+        seeds=[run.seed for run in runs],
+        agent_steps=grid.tolist(),
+        middle=middle(values).tolist(),
+        low=None if low is None else low.tolist(),
+        high=None if high is None else high.tolist(),
+        best=[float(value.max()) for _, value in each],
+        reached_after=first,
+        wall_s=[run.rows[-1]["wall_s"] for run in runs],
+    )
+
+
+def middle(values: np.ndarray, axis: int = 0) -> np.ndarray:
+    """Interquartile mean over an axis: of the middle half, of up to three values of all (arXiv 2108.13264)."""
+    return np.asarray(trim_mean(values, 0.25, axis=axis))
+
+
+def interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """95 % interval (T,), (T,) of the `middle` of values (S, T): percentiles of a bootstrap over the seeds."""
+    found = bootstrap((values,), middle, axis=0, n_resamples=RESAMPLES, method="percentile", rng=0)
+    return found.confidence_interval.low, found.confidence_interval.high
+
+
+def _settings(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides what a run comes to, by the names of the options; those of groups that are alike once."""
+    found = {name.replace("_", "-"): run.get(name) for name in ("task", "algo", "num_envs", "robots", "shield")}
+    found |= {"start-from": run.get("start_from"), "engine": run.get("machine", {}).get("engine")}
+    found |= {f"task.{path}": value for path, value in run.get("task_changes", {}).items()}
+    for part, prefix in (("algorithm", run["algo"]), ("network", "network")):
+        for group, values in run[part].items():
+            of = f"{group}/" if len(run[part]) > 1 else ""
+            found |= {f"{of}{prefix}.{name.replace('_', '-')}": value for name, value in values.items()}
+    return found
+
+
+def _differing(all_settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = {name: None for settings in all_settings for name in settings}
+    return [name for name in names if any(s.get(name) != all_settings[0].get(name) for s in all_settings)]
+
+
+def _label(settings: Mapping[str, Any], differ: Sequence[str]) -> str:
+    last = [name.rpartition(".")[2] for name in differ]
+    short = [end if last.count(end) == 1 else name for name, end in zip(differ, last, strict=True)]
+    named = zip(short, differ, strict=True)
+    return " ".join(f"{word}={settings[name]}" for word, name in named if name in settings) or str(settings["task"])

@@ -1,0 +1,69 @@
+"""Curves of runs over their seeds: what is grouped, what stands in the table, and the interval."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import assert_one_line_error, here
+
+from policies.evaluation.curves import compare, interval, middle, read_runs
+from policies.training.progress import Progress
+
+ENDS = {1e-3: (0.2, 0.5, 0.6), 3e-3: (0.85, 0.95, 1.0)}  # success at the end, of each seed
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    for rate, ends in ENDS.items():
+        for seed, end in enumerate(ends):
+            folder = tmp_path / "sweep" / f"{rate}-{seed}"
+            folder.mkdir(parents=True)
+            run = {"task": "hover", "algo": "ppo", "seed": seed, "network": {"crazyflie": {"hidden": 64}}}
+            run["algorithm"] = {"crazyflie": {"learning_rate": rate, "gamma": 0.98}}
+            (folder / "run.json").write_text(json.dumps(run))
+            progress = Progress(folder, 0)
+            for steps in range(100, 1100, 100):
+                row = {"agent_steps": steps, "wall_s": steps / 10, "mean_return": -1.0}
+                progress.add(row if steps == 100 else row | {"success_rate": end * steps / 1000})
+            progress.close()
+    return tmp_path / "sweep"
+
+
+def test_runs_are_compared_over_their_seeds_and_named_by_what_differs(sweep: Path, tmp_path: Path):
+    done = here("compare", str(sweep), "--out", str(tmp_path / "curves.png"))
+    title, *table = done.stdout.splitlines()
+    rows = [" ".join(line.split()) for line in table]
+    assert title.startswith("success_rate: interquartile mean") and "at the end" in table[0]
+    assert rows[1].endswith("3 1,000 0.933 (0.85 to 1) 950, 2 of 3 1.7")  # the best first
+    assert any(row.endswith("3 1,000 0.433 (0.2 to 0.6) never 1.7") for row in rows[2:])
+    assert "learning-rate=0.003" in done.stdout and "gamma" not in done.stdout
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    found = json.loads(here("compare", str(sweep / "0.003-1"), str(sweep / "0.003-2"), "--json").stdout)
+    (curve,) = found["curves"]
+    assert curve["label"] == "hover" and curve["seeds"] == [1, 2] and curve["agent_steps"][0] == 200
+    assert curve["middle"][-1] == pytest.approx(0.975)
+
+
+def test_a_run_that_is_still_training_shortens_the_curve_of_its_group(sweep: Path):
+    rows = (sweep / "0.003-1" / "progress.csv").read_text().splitlines(keepends=True)
+    (sweep / "0.003-1" / "progress.csv").write_text("".join(rows[:6]) + "600,60.0,-1.0,0.5")  # a line being written
+    _, (slow, fast) = compare(read_runs([sweep]))
+    assert slow.agent_steps[-1] == 1000 and fast.agent_steps[-1] == 500
+    assert fast.middle[-1] == pytest.approx(np.mean(ENDS[3e-3]) / 2)
+
+
+def test_the_interval_is_that_of_all_resamples(sweep: Path):
+    values = np.array([[0.2], [0.5], [0.6]])
+    resamples = [float(middle(values[list(chosen)])[0]) for chosen in product(range(3), repeat=3)]
+    low, high = interval(values)
+    assert (low[0], high[0]) == pytest.approx(np.percentile(resamples, (2.5, 97.5), method="inverted_cdf"))
+    assert middle(np.array([0.0, 1.0, 2.0, 100.0])) == 1.5  # the worst and the best of four do not count
+
+
+def test_what_cannot_be_compared_is_said_in_a_line(sweep: Path, tmp_path: Path):
+    assert_one_line_error(here("compare", str(tmp_path)), f"no run in {tmp_path}")
+    assert_one_line_error(here("compare", str(sweep), "--of", "sucess_rate"), "did you mean 'success_rate'")
+    assert_one_line_error(here("compare", str(sweep), "--out", "a.bmp"), "cannot draw '.bmp'; known: .png, .svg, .pdf")
+    assert_one_line_error(here("compare"), "which runs?")
