@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 _NAMES = (
+    "dsact",
     "ppo",
     "sac",
     "td3",
