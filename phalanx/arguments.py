@@ -49,6 +49,7 @@ def _parse(name: str, args: list[str]) -> Callable[[], int]:
     """The command with its arguments, to be called; ValueError in one line where they cannot be understood."""
 
     command = _command(name, args)
+    args = getattr(command, "arguments", args)  # its own; it has taken the others
 
     @functools.wraps(command)
     def prepared(*values: Any, **named: Any) -> Callable[[], int]:

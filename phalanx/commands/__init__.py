@@ -16,6 +16,7 @@ from phalanx.commands.operate import operate
 from phalanx.commands.play import play
 from phalanx.commands.robots import robots
 from phalanx.commands.sign import sign
+from phalanx.commands.sweep import sweep
 from phalanx.commands.tasks import tasks
 from phalanx.commands.train import train
 from phalanx.commands.verify import verify
@@ -25,6 +26,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "tasks": tasks,
     "robots": robots,
     "train": train,
+    "sweep": sweep,
     "compare": compare,
     "eval": evaluate,
     "play": play,

@@ -53,7 +53,7 @@ def train(
 
     `on_progress` gets every iteration's numbers. `env` replaces the environment that `cfg` describes.
     """
-    with _alone_in(cfg.out):
+    with alone_in(cfg.out):
         return _train(cfg, on_progress, stop, env)
 
 
@@ -113,7 +113,7 @@ def _train(cfg: TrainCfg, on_progress: Progress | None, stop: Callable[[], bool]
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path) -> Iterator[None]:
     """ValueError while another process trains in `folder`; what else is wrong with it is said by those who write."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     with ExitStack() as stack:

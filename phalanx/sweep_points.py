@@ -1,0 +1,111 @@
+"""The runs of a sweep: every combination of what is asked for, as arguments of `phalanx train`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import exp, log
+
+RANGE = re.compile(r"(?P<low>[-+.\de]+?)\.\.(?P<high>[-+.\de]+)")
+WIDE = 10.0  # ends that differ by more, and are positive, are the ends of a range of magnitudes
+DIGITS = 4  # of numbers that are drawn
+
+Options = Sequence[tuple[str, tuple[str, ...]]]  # --name, and its values; none of a flag
+
+
+def split_options(args: Sequence[str], own: Sequence[str]) -> tuple[list[str], list[tuple[str, tuple[str, ...]]]]:
+    """Arguments for the options `own`, and all others by name with their values."""
+    mine: list[str] = []
+    others: list[tuple[str, tuple[str, ...]]] = []
+    to_own = True  # what follows belongs to
+    for arg in (part for word in args for part in (word.split("=", 1) if word.startswith("--") else [word])):
+        if arg.startswith("--"):
+            to_own = arg in own
+            if not to_own:
+                others.append((arg, ()))
+        if to_own or arg == "-h":
+            mine.append(arg)
+        elif not arg.startswith("--"):
+            name, values = others[-1]
+            others[-1] = name, (*values, arg)
+    return mine, others
+
+
+def make_runs(tasks: str, options: Options, seeds: int | None, samples: int | None) -> dict[str, list[str]]:
+    """Arguments of `phalanx train` by the name of the run, for every task, value, sample and seed.
+
+    A value is one, several as 1,2,3, or a range as 1e-4..1e-2, from which `samples` are drawn for all ranges together.
+    ValueError for ranges without samples, and samples without ranges.
+    """
+    fixed = [word for name, values in options for word in (name, *values) if not _varies(name, values, seeds)]
+    grid: dict[str, list[str]] = {"task": tasks.split(",")}
+    ranges: dict[str, tuple[float, float, bool]] = {}
+    for name, values in options:
+        if not _varies(name, values, seeds):
+            continue
+        if match := RANGE.fullmatch(values[0]):
+            ranges[name] = _range(name, match["low"], match["high"])
+        else:
+            grid[name] = values[0].split(",")
+    if seeds is not None:
+        begin = grid.get("--seed", ["0"])
+        if len(begin) > 1:
+            raise ValueError(f"--seed {','.join(begin)} --seeds {seeds}: give one of them, or one seed to begin with")
+        grid["--seed"] = [str(_whole("--seed", begin[0]) + i) for i in range(seeds)]
+    if bool(ranges) != (samples is not None):
+        which = next(iter(ranges), "")
+        raise ValueError(f"{which}: a range needs --samples" if ranges else f"--samples {samples}: there is no range")
+    drawn = _draw(ranges, samples or 1)
+    runs: dict[str, list[str]] = {}
+    for sample in drawn:
+        for values in product(*grid.values()):
+            point = dict(zip(grid, values, strict=True)) | sample
+            runs[_name(point, grid | {key: ["", ""] for key in ranges})] = [
+                point["task"],
+                *(word for name, value in point.items() if name != "task" for word in (name, value)),
+                *fixed,
+            ]
+    return runs
+
+
+def _varies(name: str, values: tuple[str, ...], seeds: int | None) -> bool:
+    one = values[0] if len(values) == 1 else ""
+    return "," in one or RANGE.fullmatch(one) is not None or (name == "--seed" and seeds is not None)
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{name}: cannot read {text!r}, wanted INT") from None
+
+
+def _range(name: str, low: str, high: str) -> tuple[float, float, bool]:
+    """Ends of a range, and whether it is one of whole numbers."""
+    try:
+        ends = float(low), float(high)
+    except ValueError:
+        raise ValueError(f"{name} {low}..{high}: wanted two numbers, such as 1e-4..1e-2") from None
+    if not ends[0] < ends[1]:
+        raise ValueError(f"{name} {low}..{high}: the first number must be less than the second")
+    return *ends, low.lstrip("-").isdigit() and high.lstrip("-").isdigit()
+
+
+def _draw(ranges: Mapping[str, tuple[float, float, bool]], samples: int) -> list[dict[str, str]]:
+    """Values for every range, spread evenly (Halton), the same each time; over magnitudes where ends are far apart."""
+    if not ranges:
+        return [{}]
+    from scipy.stats.qmc import Halton
+
+    def value(share: float, low: float, high: float, whole: bool) -> str:
+        wide = low > 0.0 and high / low >= WIDE
+        x = exp(log(low) + share * (log(high) - log(low))) if wide else low + share * (high - low)
+        return str(round(x)) if whole else f"{x:.{DIGITS}g}"
+
+    shares = Halton(len(ranges), rng=0).random(samples)
+    return [{n: value(s, *ends) for s, (n, ends) in zip(row, ranges.items(), strict=True)} for row in shares]
+
+
+def _name(point: Mapping[str, str], grid: Mapping[str, Sequence[str]]) -> str:
+    """A folder's name of what differs between the runs, such as learning-rate=0.0003_seed=1."""
+    parts = [f"{name.rpartition('.')[2].lstrip('-')}={value}" for name, value in point.items() if len(grid[name]) > 1]
+    return re.sub(r"[^\w=.+-]+", "-", "_".join(parts)) or point["task"].replace(":", "-")

@@ -1,0 +1,167 @@
+"""Runs of a sweep in processes of their own: restarted from their checkpoints when they are killed."""
+
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from policies.checkpoint import RECORD, replace_file
+from policies.training.progress import read_progress
+from policies.training.train import LOCK
+
+STATE = "sweep.json"
+RESTARTS = 3  # of a run that is killed
+KILLED = (130, 137, 143)  # exit statuses of what was ended from outside; below zero, too
+LOOK_EVERY_S = 0.2
+READ_EVERY_S = 2.0  # how far runs have come
+KEPT_FLAGS = ("--no-onnx", "--wandb")  # of `phalanx train`, which a run does not remember
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+
+
+@dataclass
+class RunState:
+    """One run of a sweep."""
+
+    args: list[str]  # of `phalanx train`
+    state: str = "waiting"  # running, done, failed
+    restarts: int = 0  # after it was killed
+    why: str = ""  # it failed
+
+
+class Sweep:
+    """The runs of a sweep, and how they stand, in `folder`/sweep.json."""
+
+    def __init__(self, folder: Path, runs: dict[str, RunState]) -> None:
+        self.folder, self.runs = folder, runs
+
+    @classmethod
+    def load(cls, folder: Path) -> "Sweep":
+        """A sweep that goes on; ValueError where there is none. What failed is tried again."""
+        file = folder / STATE
+        if not file.is_file():
+            raise ValueError(f"no sweep in {folder}: it has no {STATE}")
+        runs = {name: RunState(**values) for name, values in json.loads(file.read_text())["runs"].items()}
+        again = {name: run if run.state == "done" else RunState(run.args) for name, run in runs.items()}
+        return cls(folder, again)
+
+    def save(self) -> None:
+        """Write how the runs stand, all or nothing."""
+        text = json.dumps({"runs": {name: asdict(run) for name, run in self.runs.items()}}, indent=2)
+        replace_file(self.folder / STATE, lambda file: file.write(text.encode()))
+
+    def count(self, state: str) -> int:
+        return sum(run.state == state for run in self.runs.values())
+
+    def run(self, workers: int, on_progress: Callable[[float], None]) -> None:
+        """Train all that is not done, up to `workers` at a time; `on_progress` hears how many runs' worth is done.
+
+        KeyboardInterrupt leaves every run with a checkpoint to go on from.
+        """
+        running: dict[str, subprocess.Popen[bytes]] = {}
+        looked_at = -READ_EVERY_S
+        try:
+            while running or self.count("waiting"):
+                for name, process in list(running.items()):
+                    if (code := process.poll()) is not None:
+                        del running[name]
+                        self._ended(name, code)
+                waiting = [name for name, run in self.runs.items() if run.state == "waiting"]
+                for name in waiting[: workers - len(running)]:
+                    if not _in_use(self.folder / name):  # by what a sweep that was killed has left
+                        running[name] = self._start(name)
+                if time.monotonic() - looked_at >= READ_EVERY_S or not running:
+                    looked_at = time.monotonic()
+                    on_progress(sum(self._share(name) for name in self.runs))
+                time.sleep(LOOK_EVERY_S)
+        finally:
+            self._stop(running)
+
+    def _start(self, name: str) -> "subprocess.Popen[bytes]":
+        run, folder = self.runs[name], self.folder / name
+        if (folder / RECORD).exists():
+            args = ["--resume", str(folder), *(flag for flag in KEPT_FLAGS if flag in run.args)]
+        else:
+            args = [*run.args, "--out", str(folder)]
+        log = self._log(name)
+        log.parent.mkdir(exist_ok=True)
+        with log.open("ab") as file:
+            process = start_training(args, file)
+        run.state = "running"
+        self.save()
+        return process
+
+    def _ended(self, name: str, code: int) -> None:
+        run = self.runs[name]
+        if code == 0:
+            run.state = "done"
+        elif (code < 0 or code in KILLED) and run.restarts < RESTARTS:
+            run.state, run.restarts = "waiting", run.restarts + 1
+        else:
+            said = self._log(name).read_text(errors="replace").strip().splitlines()
+            run.state, run.why = "failed", said[-1] if said and code > 0 else f"killed {run.restarts + 1} times"
+        self.save()
+
+    def _stop(self, running: dict[str, "subprocess.Popen[bytes]"]) -> None:
+        """End what is still running, each with its checkpoint; at once when that is interrupted too."""
+        end = signal.SIGINT
+        for name, process in running.items():
+            self.runs[name].state = "waiting"
+            process.send_signal(end)
+        for process in running.values():
+            try:
+                process.wait()
+            except KeyboardInterrupt:
+                for each in running.values():
+                    each.kill()
+                process.wait()
+        if running:
+            self.save()
+
+    def _log(self, name: str) -> Path:
+        return self.folder / "logs" / f"{name}.txt"
+
+    def _share(self, name: str) -> float:
+        """How much of a run is done, 0 to 1."""
+        state, folder = self.runs[name].state, self.folder / name
+        if state in ("done", "failed"):
+            return 1.0
+        rows = read_progress(folder)[-1:]
+        if not rows or not (folder / RECORD).exists():
+            return 0.0
+        record: dict[str, Any] = json.loads((folder / RECORD).read_text())
+        by_time = rows[0]["wall_s"] / (record["wall_budget_s"] or float("inf"))
+        return min(0.99, max(by_time, rows[0]["agent_steps"] / record["total_steps"]))
+
+
+def start_training(args: Sequence[str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
+    """`phalanx train` in a process that the terminal's Ctrl-C does not reach, and that ends with this one."""
+    libc, parent = ctypes.CDLL(None), os.getpid()
+
+    def end_with_parent() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    command = [sys.executable, "-m", "phalanx", "train", *args]
+    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+    return subprocess.Popen(command, **options, start_new_session=True, preexec_fn=end_with_parent)
+
+
+def _in_use(folder: Path) -> bool:
+    """Whether another process trains in it."""
+    if not (folder / LOCK).exists():
+        return False
+    with (folder / LOCK).open("r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

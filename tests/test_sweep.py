@@ -1,0 +1,146 @@
+"""A sweep: which runs it is, and that one that is killed, interrupted and resumed is the one that nobody touched."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from command import assert_one_line_error, here
+from patience import patience
+
+from phalanx import sweep_pool
+from phalanx.sweep_points import make_runs, split_options
+from phalanx.sweep_pool import RunState, Sweep
+
+TINY = shlex.split(
+    "--num-envs 8 --steps 6000 --ppo.num-steps 10 --ppo.epochs 1 --network.hidden 8 --no-onnx "
+    "--threads 1 --task.episode-s 0.4 --checkpoint-every 4"
+)
+
+
+def runs_of(line: str, seeds: int | None = None, samples: int | None = None) -> dict[str, list[str]]:
+    tasks, *args = line.split()
+    return make_runs(tasks, split_options(args, ["--seeds"])[1], seeds, samples)
+
+
+def test_every_combination_of_tasks_values_and_seeds_is_a_run():
+    runs = runs_of("hover --ppo.learning-rate 1e-4,3e-4 --network.hidden=32,64 --shield --ppo.gamma 0.9", seeds=2)
+    assert len(runs) == 8
+    args = runs["learning-rate=3e-4_hidden=64_seed=1"]
+    varied = ["--ppo.learning-rate", "3e-4", "--network.hidden", "64", "--seed", "1"]
+    assert args == ["hover", *varied, "--shield", "--ppo.gamma", "0.9"]
+    assert list(runs_of("hover,reach --seed 5", seeds=2)) == [
+        "task=hover_seed=5", "task=hover_seed=6", "task=reach_seed=5", "task=reach_seed=6",
+    ]  # fmt: skip
+    assert list(runs_of("hover --algo ppo,td3 --seed 4")) == ["algo=ppo", "algo=td3"]
+    assert split_options(["hover", "--seeds", "3", "--ppo.gamma", "1,2"], ["--seeds"])[0] == ["hover", "--seeds", "3"]
+
+
+def test_values_are_drawn_from_ranges_over_magnitudes_and_the_same_each_time():
+    line = "hover --ppo.learning-rate 1e-5..1e-1 --ppo.gamma 0.95..0.99 --network.hidden 16..128"
+    runs = runs_of(line, samples=64)
+    assert len(runs) == 64 and runs == runs_of(line, samples=64)
+    values = [dict(zip(args[1::2], args[2::2], strict=True)) for args in runs.values()]
+    rates = [float(value["--ppo.learning-rate"]) for value in values]
+    assert all(1e-5 <= rate <= 1e-1 for rate in rates)
+    assert 24 <= sum(rate < 1e-3 for rate in rates) <= 40, "half of them below the middle magnitude"
+    assert all(0.95 <= float(value["--ppo.gamma"]) <= 0.99 for value in values)
+    assert {value["--network.hidden"].isdigit() for value in values} == {True}
+    with pytest.raises(ValueError, match=r"--ppo.gamma: a range needs --samples"):
+        runs_of("hover --ppo.gamma 0.9..0.99")
+    with pytest.raises(ValueError, match=r"the first number must be less"):
+        runs_of("hover --ppo.gamma 0.99..0.9", samples=2)
+
+
+def test_what_training_would_refuse_is_refused_before_any_work(tmp_path: Path):
+    for args, said in (
+        (["hover", "--ppo.learning-rat", "1e-4,1e-3"], "did you mean '--ppo.learning-rate'"),
+        (["hover", "--ppo.gamma", "0.9,3"], "ppo.gamma = 3.0: 0 to 1"),
+        (["hoverr", "--seeds", "2"], "did you mean 'hover'"),
+        (["--seeds", "2"], "TASK is missing"),
+        (["hover", "--samples", "2"], "there is no range"),
+        (["--resume", str(tmp_path)], "no sweep in"),
+        (["--resume", str(tmp_path), "--ppo.gamma", "0.9"], "a sweep goes on as it was begun"),
+    ):
+        assert_one_line_error(here("sweep", *args, cwd=tmp_path), said)
+    assert not list(tmp_path.iterdir())
+
+
+def table(*folders: Path) -> list[dict]:
+    """What `compare` says of runs, but for where they are and how long they took."""
+    found = json.loads(here("compare", *map(str, folders), "--of", "mean_return", "--json").stdout)
+    return [{k: v for k, v in curve.items() if k not in ("folders", "wall_s")} for curve in found["curves"]]
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_interrupted_and_resumed_has_the_table_of_one_that_nobody_touched(tmp_path, monkeypatch):
+    alone = [tmp_path / f"alone-{seed}" for seed in range(2)]
+    for seed, folder in enumerate(alone):
+        done = here("train", "hover", *TINY, "--seed", str(seed), "--out", str(folder))
+        assert done.returncode == 0, done.stderr
+    folder, started = tmp_path / "sweep", []
+
+    def start(args, log):
+        process = sweep_pool_start(args, log)
+        started.append(args)
+        act = {1: lambda: process.kill(), 2: lambda: os.kill(os.getpid(), signal.SIGINT)}.get(len(started))
+        if act:
+            threading.Thread(target=when_farther, args=(folder / "seed=0", act), daemon=True).start()
+        return process
+
+    sweep_pool_start = sweep_pool.start_training
+    monkeypatch.setattr(sweep_pool, "start_training", start)
+    done = here("sweep", "hover", *TINY, "--seeds", "2", "--workers", "1", "--out", str(folder))
+    assert done.returncode == 130
+    assert (
+        f"0 of 2 runs are done, the others keep their last checkpoint; to look: phalanx compare {folder}" in done.stderr
+    )
+    assert f"to go on: phalanx sweep --resume {folder}\n" in done.stderr
+    assert [args[0] for args in started] == ["hover", "--resume"]
+    assert table(folder)[0]["agent_steps"][-1] < 6000, "it can be looked at, and is not through"
+    done = here("sweep", "--resume", str(folder), "--json")
+    assert done.returncode == 0, done.stderr
+    assert {run["state"] for run in json.loads(done.stdout)["runs"].values()} == {"done"}
+    assert table(folder) == table(*alone)
+    assert (folder / "curves.png").exists() and not list(folder.glob("*/*.onnx"))
+    assert_one_line_error(here("sweep", "hover", "--out", str(folder)), f"phalanx sweep --resume {folder}")
+
+
+def when_farther(run: Path, act) -> None:
+    """Call `act` when a run has a checkpoint, and trains on after it."""
+
+    def iterations() -> int:
+        return (run / "progress.csv").read_bytes().count(b"\n") if (run / "checkpoint.pt").exists() else 0
+
+    deadline = time.monotonic() + patience(60)
+    while not (begun := iterations()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    while iterations() < begun + 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    act()
+
+
+def test_a_run_that_fails_or_dies_again_and_again_ends_no_other(tmp_path, monkeypatch):
+    ends = {"bad": "sys.exit('phalanx: no such thing')", "dies": "os.kill(os.getpid(), 9)", "good": "0"}
+
+    def start(args, log):
+        return subprocess.Popen([sys.executable, "-c", f"import os, sys; {ends[args[0]]}"], stdout=log, stderr=log)
+
+    monkeypatch.setattr(sweep_pool, "start_training", start)
+    sweep = Sweep(tmp_path, {name: RunState([name]) for name in ends})
+    sweep.run(2, lambda done: None)
+    kept = json.loads((tmp_path / "sweep.json").read_text())["runs"]
+    assert {name: run["state"] for name, run in kept.items()} == {"bad": "failed", "dies": "failed", "good": "done"}
+    assert kept["bad"]["why"] == "phalanx: no such thing" and kept["dies"]["why"] == "killed 4 times"
+    again = Sweep.load(tmp_path)
+    assert {name: run.state for name, run in again.runs.items()} == {
+        "bad": "waiting",
+        "dies": "waiting",
+        "good": "done",
+    }
