@@ -82,7 +82,9 @@ def test_bad_hyperparameters_are_said_in_one_line():
         TD3Cfg(gamma=1.2)
     with pytest.raises(ValueError, match=r"sac.temperature = 0: 1e-09 to 1e\+09"):
         SACCfg(temperature=0)
-    with pytest.raises(ValueError, match="unknown algorithm 'td4'; known: dsact, ppo, sac, td3; did you mean 'td3'"):
+    with pytest.raises(
+        ValueError, match="unknown algorithm 'td4'; known: dsact, happo, ppo, sac, td3; did you mean 'td3'"
+    ):
         train_cfg(task="hover", algo="ppo").__class__(algo="td4")
 
 

@@ -38,11 +38,12 @@ def experience(actor: GaussianPolicy, rows: int, seed: int) -> Samples:
     return Samples(features, {}, action, density, draw(rows, 2), draw(rows, 2), draw(rows, 2))
 
 
-def test_one_epoch_without_clip_and_normalisation_is_a2c():
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_one_epoch_without_clip_and_normalisation_is_a2c_and_two_are_not(epochs: int):
     layout = ObsDims(4, 2)
     cfg = PPOCfg(
-        epochs=1, clip=None, normalise_advantage=False, normalise_returns=False, max_grad_norm=None, value_coef=0.5,
-        entropy_coef=0.01, schedule="constant", optimiser="sgd", learning_rate=0.05, minibatch=10**6,
+        epochs=epochs, clip=None, normalise_advantage=False, normalise_returns=False, max_grad_norm=None,
+        value_coef=0.5, entropy_coef=0.01, schedule="constant", optimiser="sgd", learning_rate=0.05, minibatch=10**6,
     )  # fmt: skip
     torch.manual_seed(0)
     nets = [
@@ -68,7 +69,7 @@ def test_one_epoch_without_clip_and_normalisation_is_a2c():
     workers.close()
     for one, other in ((actor, actor_a2c), (critic, critic_a2c)):
         for (name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
-            assert torch.allclose(a, b, rtol=1e-9, atol=1e-12), name
+            assert torch.allclose(a, b, rtol=1e-9, atol=1e-12) == (epochs == 1), name
 
 
 def test_log_prob_is_that_of_a_gaussian():

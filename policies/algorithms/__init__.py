@@ -5,6 +5,7 @@ from typing import Any
 
 _NAMES = (
     "dsact",
+    "happo",
     "ppo",
     "sac",
     "td3",

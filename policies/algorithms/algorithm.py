@@ -88,6 +88,12 @@ class Algorithm(Protocol):
 Result = TypeVar("Result")
 
 
+def with_shared_reward(team: Mapping[str, Experience]) -> dict[str, Experience]:
+    """The same steps, each robot rewarded by the mean of all robots of the team: a fully cooperative game."""
+    shared = torch.cat([step.reward for step in team.values()], dim=1).mean(1, keepdim=True)
+    return {name: replace(step, reward=shared.expand_as(step.reward)) for name, step in team.items()}
+
+
 def over_rows(workers: Workers, func: Callable[[slice], Tensor], rows: int) -> Tensor:
     """`func` of slices of `rows`, on the workers, joined; they do not inherit no_grad from the caller."""
 

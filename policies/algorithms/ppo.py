@@ -6,7 +6,7 @@ With `critic="own"` every robot learns from its own view (IPPO); with "team" fro
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,8 @@ from sim.envs.observation import Observation
 @dataclass(frozen=True)
 class PPOCfg:
     """Hyperparameters; a task overrides them by name in `GroupCfg.training["ppo"]`."""
+
+    NAME: ClassVar[str] = "ppo"
 
     num_steps: int = 16  # control periods per iteration
     epochs: int = 4
@@ -48,10 +50,12 @@ class PPOCfg:
     critic: Literal["own", "team"] = "own"
 
     def __post_init__(self) -> None:
-        check_fields("ppo.", self, num_steps=(1, 100_000), epochs=(1, 1000), minibatch=(1, inf))
-        check_fields("ppo.", self, gamma=(0, 1), gae_lambda=(0, 1), clip=(1e-3, 10), value_clip=(1e-3, 1000))
-        check_fields("ppo.", self, value_coef=(0, 1000), entropy_coef=(0, 1000), max_grad_norm=(1e-6, 1e6))
-        check_fields("ppo.", self, learning_rate=(0, 1), max_learning_rate=(0, 1), target_kl=(1e-6, 10), min_std=(0, 1))
+        check_fields(f"{self.NAME}.", self, num_steps=(1, 100_000), epochs=(1, 1000), minibatch=(1, inf))
+        check_fields(f"{self.NAME}.", self, gamma=(0, 1), gae_lambda=(0, 1), clip=(1e-3, 10), value_clip=(1e-3, 1000))
+        check_fields(f"{self.NAME}.", self, value_coef=(0, 1000), entropy_coef=(0, 1000), max_grad_norm=(1e-6, 1e6))
+        check_fields(
+            f"{self.NAME}.", self, learning_rate=(0, 1), max_learning_rate=(0, 1), target_kl=(1e-6, 10), min_std=(0, 1)
+        )
 
 
 class PPO:
@@ -82,17 +86,22 @@ class PPO:
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
         samples = self.samples(last)
-        losses = {
-            name: update(
-                policy, self.critics[name], self.optimisers[name], samples[name], self.groups[name].cfg,
-                self.generator, self.workers, clock.fraction,
-            )
-            for name, policy in self.policies.items()
-        }  # fmt: skip
+        losses = self.improve(samples, clock.fraction)
         # Only now: while the samples were taken and learned from, the statistics had to stand still.
         for name, policy in self.policies.items():
             policy.normaliser.update(self.rollouts[name].obs)
         return labelled(losses)
+
+    def improve(self, samples: Mapping[str, Samples], fraction: float) -> dict[str, dict[str, float]]:
+        """Gradient steps of every group from its samples; `fraction` of the training is over."""
+        return {name: self.improve_group(name, samples[name], fraction) for name in self.policies}
+
+    def improve_group(self, name: str, samples: Samples, fraction: float) -> dict[str, float]:
+        """Gradient steps of one group; returns means of the losses."""
+        return update(
+            self.policies[name], self.critics[name], self.optimisers[name], samples, self.groups[name].cfg,
+            self.generator, self.workers, fraction,
+        )  # fmt: skip
 
     @torch.no_grad()
     def samples(self, last: Mapping[str, Observation]) -> dict[str, Samples]:

@@ -27,10 +27,11 @@ class Samples:
     advantage: Tensor  # (S, N)
     returns: Tensor  # (S, N)
     weight: Tensor | None = None  # (S, N) of mean 1; None where all samples count alike
+    factor: Tensor | None = None  # (S, 1) of the objective, see happo.py
 
     def rows(self, index: Tensor) -> "Samples":
         """A minibatch: the rows `index` (m,)."""
-        names = ("action", "log_prob", "value", "advantage", "returns", "weight")
+        names = ("action", "log_prob", "value", "advantage", "returns", "weight", "factor")
         held = {name: getattr(self, name) for name in names}
         columns = {name: value.index_select(0, index) for name, value in held.items() if value is not None}
         others = {name: value.index_select(0, index) for name, value in self.others.items()}
@@ -57,6 +58,8 @@ def loss(policy: GaussianPolicy, critic: Critic, batch: Samples, cfg: Any) -> tu
     gain = ratio * batch.advantage
     if cfg.clip is not None:
         gain = torch.minimum(gain, ratio.clamp(1 - cfg.clip, 1 + cfg.clip) * batch.advantage)
+    if batch.factor is not None:
+        gain = gain * batch.factor
     objective = -mean(gain, batch.weight)
 
     value = critic(batch.features, batch.others)
