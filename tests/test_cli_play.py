@@ -1,11 +1,14 @@
 """`phalanx play` and `eval`, judged by what they print, draw and refuse."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 from command import assert_one_line_error, here, phalanx
+
+from policies.evaluation.evaluate import wilson
 
 
 @pytest.mark.slow
@@ -48,6 +51,18 @@ def test_a_policy_file_is_played_in_its_own_task_only(tmp_path):
     zoo = Path(__file__).parent.parent / "zoo" / "hover.onnx"
     assert_one_line_error(here("play", str(zoo), "--task", "push"), "'hover', not for 'push'")
     assert here("play", "hover", cwd=tmp_path).returncode == 0  # the one that ships, from anywhere
+
+
+@pytest.mark.slow
+def test_several_sets_of_starts_are_flown_and_counted_together():
+    options = ("--agent", "baseline", "--episodes", "8", "--no-shield", "--robots", "2")
+    rows = here("eval", "swarm-swap", *options, "--seeds", "3").stdout.splitlines()
+    assert [row.split()[1] for row in rows[:3]] == [str(1_000_003 + i) for i in range(3)]
+    rates = [float(re.search(r"success ([\d.]+) %", row)[1]) for row in rows]
+    assert rates[0] == float(re.search(r"success ([\d.]+) %", here("eval", "swarm-swap", *options).stdout)[1])
+    low, high = (100 * end for end in wilson(round(sum(rates[:3]) / 100 * 8), 24))
+    assert f"3 seeds together, success {sum(rates[:3]) / 3:.1f} % ({low:.1f} to {high:.1f})" in rows[3]
+    assert rows[3].endswith(f"of one seed {min(rates[:3]):.1f} to {max(rates[:3]):.1f} %") and len(rows) == 4
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """`phalanx eval`: how well a policy does on starts that training never saw."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,6 +17,7 @@ def evaluate(
     robots: Counts = (),
     episodes: int = 256,
     seed: Count = None,
+    seeds: int = 1,
     shield: bool = True,
     engine: Engine = "mujoco",
     device: Device = None,
@@ -30,6 +31,7 @@ def evaluate(
         robots: Team sizes, one after the other; that of the task when not given.
         episodes: Worlds, one episode in each.
         seed: Of the starts; held out from training when not given.
+        seeds: How many sets of starts, from the seed on: a line for each, and what they come to together.
         shield: Fly without the safety shield, which is there by default, as on a robot.
         engine: Physics, see docs/engines.md.
         device: An accelerator where there is one and the engine uses it, when not given.
@@ -37,6 +39,7 @@ def evaluate(
     check_seed(seed)
     check_robots(*robots)
     check_range("episodes", episodes, 1)
+    check_range("seeds", seeds, 1)
     from phalanx.subjects import check_subjects, runners_and_task
 
     check_subjects(subjects, task)
@@ -50,20 +53,38 @@ def evaluate(
     alone = len(cfg.groups) == 1
     if robots and not alone:
         raise ValueError(f"{cfg.name} has groups ({', '.join(cfg.groups)}) with team sizes of their own")
-    results = []
+    who: Any = next(iter(runners.values())) if alone else runners
+    results: list[dict[str, Any]] = []
     for size in robots or (None,):
-        with err.status(f"{episodes} episodes of {cfg.name} ..."):
-            who: Any = next(iter(runners.values())) if alone else runners
-            result = run(who, cfg, episodes, start, size, shield, engine=engine, device=device)
-        results.append(asdict(result))
-        if not json:
-            out.print(sentence(results[-1], touching=collision_distance(cfg) > 0.0))
+        for each in range(start, start + seeds):
+            with err.status(f"{episodes} episodes of {cfg.name} ..."):
+                result = run(who, cfg, episodes, each, size, shield, engine=engine, device=device)
+            results.append(asdict(result) | {"seed": each})
+            if not json:
+                which = f"seed {each}  " if seeds > 1 else ""
+                out.print(which + sentence(results[-1], touching=collision_distance(cfg) > 0.0))
+        if seeds > 1 and not json:
+            out.print(together(results[-seeds:]))
     if json:
         files = [runner.runtime.fingerprint for runner in runners.values() if isinstance(runner, BundleRunner)]
         print_json(
             {"task": cfg.name, "agent": agent, "engine": engine, "fingerprints": files, "seed": start, "teams": results}
         )
     return 0
+
+
+def together(results: Sequence[Mapping[str, Any]]) -> str:
+    """Success of one team over sets of starts of equal size, in a line."""
+    from policies.evaluation.evaluate import wilson
+
+    rates = [result["success_rate"] for result in results]
+    episodes = sum(result["episodes"] for result in results)
+    share = sum(rates) / len(rates)
+    low, high = wilson(round(share * episodes), episodes)
+    return (
+        f"{team_in_words(results[0]['num_agents'])}: {len(rates)} seeds together, success {100 * share:.1f} % "
+        f"({100 * low:.1f} to {100 * high:.1f}), of one seed {100 * min(rates):.1f} to {100 * max(rates):.1f} %"
+    )
 
 
 def sentence(result: Mapping[str, Any], touching: bool) -> str:
