@@ -10,13 +10,13 @@ import struct
 import numpy as np
 import pytest
 
+from hardware.drivers.setpoints import next_setpoint
 from hardware.drivers.ur_packets import (
     BRAKE,
     CYCLE_S,
     JOINTS,
     Said,
     hindrance,
-    next_setpoint,
     pack_inputs,
     package,
     program,
@@ -114,7 +114,7 @@ def test_a_setpoint_comes_to_its_target_within_speed_and_acceleration_and_never_
         q, velocity, target = np.zeros(6), np.zeros(6), rng.uniform(-3.0, 3.0, 6)
         for _ in range(1200):
             before = velocity
-            q, velocity = next_setpoint(q, velocity, target, rate, np.pi, 8.0)
+            q, velocity = next_setpoint(q, velocity, target, rate, np.pi, 8.0, CYCLE_S)
             assert np.abs(velocity).max() <= np.pi and np.abs(velocity - before).max() <= 8.0 * CYCLE_S + 1e-12
             assert (np.sign(target) * (q - target) < 1e-3).all(), "overshoots"
         np.testing.assert_allclose(q, target, atol=1e-6)

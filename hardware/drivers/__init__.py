@@ -13,6 +13,7 @@ DRIVERS = {
     "crazyflie": "hardware.drivers.crazyflie:CrazyflieDriver",
     "franka": "hardware.drivers.franka:FrankaDriver",
     "px4": "hardware.drivers.px4:Px4Driver",
+    "ros2_control": "ros_nodes.drivers.ros2_control:Ros2ControlDriver",
     "unitree_g1": "hardware.drivers.unitree_g1:UnitreeG1Driver",
     "ur": "hardware.drivers.ur:UrDriver",
 }

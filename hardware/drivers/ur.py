@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hardware.drivers import DriverError
+from hardware.drivers.setpoints import next_setpoint
 from hardware.drivers.ur_link import Dashboard, Rtde, send_program
-from hardware.drivers.ur_packets import JOINTS, PLAYING, Said, hindrance, next_setpoint, program
+from hardware.drivers.ur_packets import CYCLE_S, JOINTS, PLAYING, Said, hindrance, program
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, DeviceStatus, RobotState
 
@@ -238,6 +239,6 @@ class UrDriver:
                 at_rest = time.monotonic() > self._heard_s + COAST_S
                 target = self._setpoint if at_rest else self._target
                 self._setpoint, self._velocity = next_setpoint(
-                    self._setpoint, self._velocity, target, self._rate, self._max_velocity, self._acceleration
+                    self._setpoint, self._velocity, target, self._rate, self._max_velocity, self._acceleration, CYCLE_S
                 )
             return self._session, self._setpoint

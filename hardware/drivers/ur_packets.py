@@ -6,7 +6,7 @@ Functions of the program: https://www.universal-robots.com/manuals/EN/HTML/SW5_1
 
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -138,19 +138,3 @@ def hindrance(said: Said) -> str:
     if said.speed_fraction < 0.995:
         return f"speed slider at {100 * said.speed_fraction:.0f} %"
     return ""
-
-
-def next_setpoint(q: Any, velocity: Any, target: Any, rate: Any, max_velocity: Any, acceleration: float) -> Any:
-    """Where the set-point `q` (6,), rad, and its velocity, rad/s, are one cycle later on the way to `target`.
-
-    It closes in at `rate`, 1/s, of what is left, never faster or with more acceleration, rad/s^2, than allowed: far
-    away at the speed from which it can still brake.
-    """
-    left = target - q
-    gentle = 0.8 * acceleration  # cycles are not points in time: with all of it, it would go a little too far
-    near = gentle / rate**2
-    braking = np.sqrt(np.maximum(0.0, 2.0 * gentle * (np.abs(left) - 0.5 * near)))
-    wanted = np.where(np.abs(left) < near, rate * left, np.sign(left) * braking)
-    step = acceleration * CYCLE_S
-    velocity = velocity + np.clip(np.clip(wanted, -max_velocity, max_velocity) - velocity, -step, step)
-    return q + CYCLE_S * velocity, velocity

@@ -1,0 +1,1 @@
+"""Drivers whose devices speak ROS."""

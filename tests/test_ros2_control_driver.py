@@ -1,0 +1,140 @@
+"""The driver of robots behind ros2_control, over real topics, against an emulated controller and broadcaster."""
+
+import os
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+from drones import wait_until
+from emulated import Emulated
+
+from hardware import load_robot
+from hardware.drivers import DriverError, load_driver
+from hardware.types import ActuatorCommand
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+
+pytestmark = [pytest.mark.ros]
+UR5E = load_robot("ur5e")
+HOME = np.array([joint.home for joint in UR5E.joints])
+
+
+@contextmanager
+def pair(monkeypatch, *arguments: str, **options):
+    domain = free_domain_id()
+    for name, value in ros_environment(domain).items():
+        monkeypatch.setenv(name, value)
+    with Emulated("ros2_control", "--domain", str(domain), *arguments) as device:
+        driver = load_driver("ros2_control", UR5E, controller="arm_controller", **{"connect_s": 20.0} | options)
+        try:
+            driver.connect()
+            yield device, driver
+        finally:
+            driver.stop()
+
+
+def move(driver, offset, seconds: float):
+    """Towards home and `offset` (6,) rad, as a policy would."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        driver.read()
+        driver.read_status()
+        driver.write(ActuatorCommand(np.float32(HOME + offset)))
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("kind", ["forward", "trajectory"])
+def test_joints_go_where_they_are_asked_to_each_by_its_name(monkeypatch, kind):
+    offset = np.array([0.1, 0.2, -0.2, 0.15, -0.1, 0.25])
+    with pair(monkeypatch, "--kind", kind, "--prefix", "left_", prefix="left_") as (device, driver):
+        np.testing.assert_allclose(driver.read().joint_pos, HOME, atol=0.02)
+        move(driver, offset, 0.3)
+        assert device.order()["setpoints"] == 0, "it moves without being armed"
+        driver.arm()
+        assert driver.read_status().armed, driver.read_status()
+        move(driver, offset, 2.0)
+        said = device.order()
+        np.testing.assert_allclose(said["q"], HOME + offset, atol=0.02)
+        np.testing.assert_allclose(driver.read().joint_pos, said["q"], atol=0.01)
+        assert driver.read().age < 0.1
+        assert not (said["jump"] or said["range"] or said["garbage"])
+        move(driver, np.zeros(6), 0.2)
+        driver.disarm()
+        wait_until(lambda: device.order()["fastest"] < 0.02, "it goes on")
+        count = device.order()["setpoints"]
+        time.sleep(0.2)
+        assert device.order()["setpoints"] == count, "a controller that holds is left alone"
+
+
+@pytest.mark.parametrize(
+    ("order", "fault"),
+    [
+        ({"silent": True}, "/joint_states says nothing new any more"),
+        ({"frozen": True}, "/joint_states says nothing new any more"),
+        ({"lacks_velocity": True}, "0 velocities"),
+        ({"is_active": False}, "does not follow: is arm_controller active?"),
+    ],
+)
+def test_what_a_robot_does_not_do_any_more_is_a_fault_until_a_person_acts(monkeypatch, order, fault):
+    with pair(monkeypatch) as (device, driver):
+        driver.arm()
+        move(driver, np.zeros(6), 0.2)
+        assert driver.read_status().armed
+        device.order(**order)
+        far = np.array([0.8, 0.0, 0.0, 0.0, 0.0, 0.0])
+
+        def says() -> bool:
+            move(driver, far, 0.02)
+            return fault in driver.read_status().fault
+
+        wait_until(says, driver.read_status, 4.0)
+        assert not driver.read_status().armed
+        device.order(**{name: not value for name, value in order.items()})
+        wait_until(lambda: driver.read().age < 0.1, driver.read, 3.0)
+        wait_until(lambda: driver.read_status().fault and not driver.read_status().armed, driver.read_status)
+        driver.disarm()
+        wait_until(lambda: (driver.read(), not driver.read_status().fault)[1], driver.read_status)
+
+
+def test_a_second_commander_is_named(monkeypatch):
+    with pair(monkeypatch) as (_, driver):
+        other = load_driver("ros2_control", UR5E, controller="arm_controller", connect_s=20.0)
+        other.connect()
+        wait_until(lambda: (driver.read(), "one commander" in driver.read_status().fault)[1], driver.read_status)
+        driver.arm()
+        assert not driver.read_status().armed
+        other.stop()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("--interface", "velocity"), {}, "controller /arm_controller takes velocity; expected position"),
+        (("--prefix", "left_"), {}, "takes the joints left_elbow_joint, .*; expected shoulder_pan_joint"),
+        (("--kind", "trajectory", "--measured"), {}, "where the joints are: set interpolate_from_desired_state: true"),
+        ((), {"joint_states": "/other"}, "nothing on /other within 3 s"),
+    ],
+)
+def test_a_controller_of_something_else_is_refused_in_one_line(monkeypatch, arguments, options, message):
+    with pytest.raises(DriverError, match=message), pair(monkeypatch, *arguments, **{"connect_s": 3.0}, **options):
+        pass
+
+
+def test_robots_that_it_cannot_move_and_rates_that_cannot_be_are_refused():
+    for robot, options, message in (
+        ("crazyflie", {}, "on a fixed base by joint positions, not 'crazyflie'"),
+        ("ur5e", {"command_hz": 5.0}, "command_hz is 5: expected 20 to 1000"),
+    ):
+        with pytest.raises(DriverError, match=message):
+            load_driver("ros2_control", load_robot(robot), controller="arm_controller", **options)
+
+
+def test_a_controller_that_is_not_there_is_said_after_its_time(monkeypatch):
+    for name, value in ros_environment(free_domain_id()).items():
+        monkeypatch.setenv(name, value)
+    driver = load_driver("ros2_control", UR5E, controller="none", connect_s=0.3)
+    with pytest.raises(DriverError, match=r"controller /none does not answer within 0.3 s: is it loaded\?"):
+        driver.connect()
+    assert os.environ["ROS_DOMAIN_ID"]
