@@ -1,4 +1,4 @@
-"""`python -m benchmarks sim|scale|peers|engines|control|shield|ros`: how fast it is on this machine; `transfer`."""
+"""`python -m benchmarks sim|scale|peers|engines|control|shield|ros`: how fast it is; `transfer`, `verdicts`."""
 
 import importlib
 import sys
@@ -10,7 +10,7 @@ import tyro
 
 from hardware.ranges import check_range
 from phalanx.console import make_progress, out, print_json, print_section
-from phalanx.options import Device
+from phalanx.options import Device, OutFolder
 
 MOST_FIGURES = 24  # of one thing in a table that it shares with others; where there are more, it has its own
 MOST_COLUMNS = 6  # of a table; where more things were measured, each is a row
@@ -18,7 +18,8 @@ MOST_COLUMNS = 6  # of a table; where more things were measured, each is a row
 
 def bench(
     what: Annotated[
-        Literal["sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer"], tyro.conf.Positional
+        Literal["sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer", "verdicts"],
+        tyro.conf.Positional,
     ],
     tasks: tuple[str, ...] = (),
     batches: tuple[int, ...] = (256, 1024, 4096),
@@ -32,6 +33,7 @@ def bench(
     policy: Path = Path("zoo/swarm-swap.onnx"),
     policies: tuple[Path, ...] = (Path("zoo/hover.onnx"),),
     worlds: int = 64,
+    out_dir: OutFolder = None,
     neighbours: int = 8,
     hz: float | None = None,
     held: bool = False,
@@ -46,6 +48,7 @@ def bench(
     arm and humanoid, and its filter beside OSQP and CBFpy on the same rows (extra `bench`). `ros`: the swap in ROS 2,
     delays beside a bare echo, lost cycles and processor time a robot. `transfer`: no speed, but what drones' policies
     come to under their firmware's rate loop with other gains, slower rotors and delays, beside the scripted controller.
+    `verdicts`: whether what `verify` says of policies, sound and spoilt, is what they do on other plants.
 
     Args:
         what: What to measure.
@@ -60,8 +63,9 @@ def bench(
         engines: Physics engines of `engines`.
         device: Of `engines`; an accelerator where there is one, when not given.
         policy: Policy file of `control` and `ros`.
-        policies: Policy files of `transfer`, of drones.
-        worlds: Episodes of each policy under each plant, in `transfer`.
+        policies: Policy files of `transfer`, of drones; of `verdicts` files beside those of the zoo.
+        worlds: Episodes of each policy under each plant, in `transfer` and `verdicts`.
+        out_dir: In `verdicts`, folder that keeps what was found of each policy: what it holds is not flown again.
         neighbours: Robots around the one that `control` flies.
         hz: In `ros`, fly untrained policies of `tasks` at this control rate, or the next that their models allow.
         held: In `ros`, while another program holds a core and the system refuses niceness.
@@ -77,7 +81,7 @@ def bench(
     if hz is not None:
         check_range("hz", hz, 1.0)
     each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
-    if what == "transfer":
+    if what in ("transfer", "verdicts"):
         repeats = 1
     turns = each[what] * len(chosen) if what in each else repeats
     with make_progress() as progress:
@@ -90,6 +94,7 @@ def bench(
             "control": {"policy": policy, "neighbours": neighbours},
             "shield": {},
             "transfer": {"policies": policies, "worlds": worlds},
+            "verdicts": {"policies": policies, "worlds": worlds, "out": out_dir},
             "ros": {"policy": policy, "teams": teams, "tasks": chosen, "hz": hz, "held": held},
         }
 

@@ -89,6 +89,30 @@ def gate_in_words(gate: Mapping[str, Any]) -> str:
     return gate["name"].replace("_", " of ", 1)
 
 
+def actuators_in_words(file: Mapping[str, Any]) -> list[str]:
+    """Two lines: what a policy asks of its actuators, in the worst of them, and how long a step of it takes."""
+    effort = file["actuators"]["effort_share"]
+    channels = {name: each for name, each in file["actuators"]["channels"].items() if each["change_rms_per_s"]}
+    if not channels:
+        return []
+    ends = max(channels, key=lambda name: channels[name]["at_limit"])
+    quick = max(channels, key=lambda name: channels[name]["frequency_hz"])
+    asked = [
+        f"at an end of its range {100 * channels[ends]['at_limit']:.1f} % of the time ({ends})",
+        f"targets change at {channels[quick]['frequency_hz']:.1f} Hz ({quick})",
+    ]
+    if effort:
+        most = max(effort, key=lambda name: effort[name])
+        asked.append(f"effort {100 * effort[most]:.0f} % RMS of its limit ({most})")
+        asked.append(f"{file['actuators']['power_w']:.3g} W put in")
+    step = file["step_us"]
+    share = 100 * step["p99"] / step["period"]
+    return [
+        f"actuators  {', '.join(asked)}",
+        f"one step   {step['p50']:.0f} us median, {step['p99']:.0f} us p99 here: {share:.1f} % of its period",
+    ]
+
+
 def figures_of(gate: Mapping[str, Any]) -> str:
     """Value and limit of a gate: `0.841, at least 0.9`."""
     return f"{gate['value']:.3g}, {SIGNS[gate['sign']]} {gate['limit']:g}"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from calm_hover import TASK
-from defects import drop_normaliser, save_edited, swap_joints, turn_frames
 from msgspec.structs import replace
 from pd_bundle import save_pd_bundle
 from test_margins import contract_of_calm_hover
 
+from benchmarks.defects import drop_normaliser, save_edited, swap_joints, turn_frames
 from deploy.bundle import load_bundle
 from deploy.bundle.probes import replay_empty_slots
 from deploy.bundle.session import run_session

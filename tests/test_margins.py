@@ -183,7 +183,7 @@ def test_a_policy_that_knows_no_delay_is_to_be_flown_with_care_because_of_delay(
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_what_is_known(eager, monkeypatch):
-    flown, whole = [], margins._fly
+    flown, whole = [], margins.fly_plants
 
     def pressed_in_the_second_round(*given):
         flown.append(given)
@@ -191,7 +191,7 @@ def test_ctrl_c_leaves_what_is_known(eager, monkeypatch):
             raise KeyboardInterrupt
         return whole(*given)
 
-    monkeypatch.setattr(margins, "_fly", pressed_in_the_second_round)
+    monkeypatch.setattr(margins, "fly_plants", pressed_in_the_second_round)
     found = plan_margins([eager], MarginCfg(episodes=4, only=("total delay",)))(None)
     (delay,) = found["rows"]
     assert not found["complete"] and not delay["found"] and found["success"] is not None

@@ -9,7 +9,14 @@ import tyro
 from hardware.ranges import check_range
 from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import Count, Counts, RunFlag, check_robots, check_run
-from phalanx.verdict import figures_of, gate_in_words, team_in_words, warn_of_unstated, why_no_parity
+from phalanx.verdict import (
+    actuators_in_words,
+    figures_of,
+    gate_in_words,
+    team_in_words,
+    warn_of_unstated,
+    why_no_parity,
+)
 
 if TYPE_CHECKING:
     from deploy.bundle import Bundle
@@ -150,6 +157,9 @@ def _show(verdict: dict) -> None:
         )
     files = list(verdict.get("files", {"": verdict}).values())
     out.print(f"{verdict['episodes']} held-out starts for each; parity is between {files[0]['parity']['between']}")
+    for file in files:
+        for line in actuators_in_words(file):
+            out.print(line, markup=False)
     for gate in verdict["gates"]:
         mark = "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
         out.print(f"{mark}  {gate_in_words(gate):<36} {figures_of(gate)}")

@@ -34,6 +34,7 @@ OTHER_PHYSICS = {
     "Euler's integrator, half the time step": Variant(integrator="EULER", substeps=2),
 }
 Progress = Callable[[float, str], None]
+TrainedNumber = tuple[str, Perturbation, tuple[float, float]]  # its group, and the range that it was trained over
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class MarginCfg:
 
     episodes: int = 64
     seed: int = HELD_OUT_SEED
-    only: tuple[str, ...] = ()  # names of numbers; then neither the worst corner nor other physics; empty for all
+    only: tuple[str, ...] = ()  # names of numbers, or CORNER; then no other physics; empty for all
 
 
 @dataclass
@@ -110,7 +111,7 @@ def measure_margins(
             names = [] if number else ["own", *(() if cfg.only else OTHER_PHYSICS)]
             jobs += [[Condition(variant=OTHER_PHYSICS.get(name, Variant()))] for name in names]
             note = f"round {number + 1} of {rounds}: {len(jobs)} plants"
-            found = _fly(team, task, jobs, cfg, partial(_report, say, number, rounds, note))
+            found = fly_plants(team, task, jobs, cfg, partial(_report, say, number, rounds, note))
             for (search, _), successes in zip(flown, found, strict=False):
                 search.take(successes, cfg.episodes, gate)
             own |= {name: n / cfg.episodes for name, n in zip(names, found[len(flown) :], strict=True)}
@@ -155,27 +156,31 @@ def _report(say: Progress, number: int, rounds: int, note: str, share: float) ->
 
 def _searches(task: TaskCfg, plants: Mapping[str, Plant | None], cfg: MarginCfg) -> list[Search]:
     searches: list[Search] = []
-    trained: list[tuple[str, Perturbation, tuple[float, float]]] = []
+    trained = trained_numbers(task, plants)
     for group in task.groups:
         plant = plants[group]
         for each in perturbations(task, group):
             span = each.trained(plant) if plant else None
-            if span is not None:
-                trained.append((group, each, span))
             for up in (False, True):
                 if grid := each.grid(up, plant):
                     edges = _edge(each, span, up), _edge(each, each.field, up)
                     label = _label(group, each.name, each.unit, up, each.nominal, *edges)
                     searches.append(Search(label, grid, _pushed(task, group, each)))
+    if trained:
+        label = _label("", CORNER, "x of training", True, 0.0, 1.0, None)
+        searches.append(Search(label, list(FRACTIONS), corners(task, trained, cfg.seed)))
     if cfg.only:
         known = list(dict.fromkeys(search.label["parameter"] for search in searches))
         if unknown := [name for name in cfg.only if name not in known]:
             raise ValueError(f"only {unknown[0]!r}: of {task.name} these can be pushed: {', '.join(known)}")
         return [search for search in searches if search.label["parameter"] in cfg.only]
-    if trained:
-        label = _label("", CORNER, "x of training", True, 0.0, 1.0, None)
-        searches.append(Search(label, list(FRACTIONS), _corners(task, trained, cfg.seed)))
     return searches
+
+
+def trained_numbers(task: TaskCfg, plants: Mapping[str, Plant | None]) -> list[TrainedNumber]:
+    """Of each group's plant the numbers that its policy was trained over a range of."""
+    numbers = ((group, each, plant) for group, plant in plants.items() if plant for each in perturbations(task, group))
+    return [(group, each, span) for group, each, plant in numbers if (span := each.trained(plant)) is not None]
 
 
 def _label(
@@ -203,9 +208,7 @@ def _pushed(task: TaskCfg, group: str, each: Perturbation) -> Callable[[float], 
     return lambda value: [Condition({group: each.terms(task.groups[group], value)}, each.variant(value))]
 
 
-def _corners(
-    task: TaskCfg, trained: Sequence[tuple[str, Perturbation, tuple[float, float]]], seed: int
-) -> Callable[[float], list[Condition]]:
+def corners(task: TaskCfg, trained: Sequence[TrainedNumber], seed: int) -> Callable[[float], list[Condition]]:
     """Conditions with all numbers at a fraction of their trained range, each at one of its ends, as drawn."""
     draw = torch.rand(CORNERS, len(trained), generator=torch.Generator().manual_seed(seed)) < 0.5
 
@@ -228,14 +231,17 @@ def _corner(task: TaskCfg, trained: Sequence[Any], fraction: float, signs: Seque
     return Condition(terms)
 
 
-def _fly(
+def fly_plants(
     team: TeamRunner,
     task: TaskCfg,
     jobs: Sequence[Sequence[Condition]],
     cfg: MarginCfg,
-    on_share: Callable[[float], None],
+    on_share: Callable[[float], None] = lambda _: None,
 ) -> list[int]:
-    """How many of each job's episodes succeeded; they are shared out to its conditions."""
+    """How many of the episodes of each job, behind the shield, succeeded; they are shared out to its conditions.
+
+    `on_share` hears what part of all control steps is flown.
+    """
     parts: dict[Variant, list[tuple[int, Condition, int]]] = defaultdict(list)  # job, condition, its worlds
     for job, conditions in enumerate(jobs):
         for number, condition in enumerate(conditions):

@@ -22,6 +22,7 @@ from deploy.runtime import PolicyRuntime, check_robot
 from hardware import load_robot
 from hardware.ranges import check_fields, check_range
 from policies.checkpoint import load_checkpoint
+from policies.evaluation.actuation import ActuatorWatch, measure_steps
 from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load_team
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.evaluation.trained import controllers_of, trained_task
@@ -87,13 +88,14 @@ def verify(
     say("parity")
     by_group = {group_of(bundle.contract): bundle for bundle in bundles}
     parity = measure_team_parity(by_group, run_dir, cfg)
+    watches = {group: ActuatorWatch(runtime) for group, runtime in team.items()}
     teams: dict[str, dict[str, Any]] = {}
     for robots in sizes:
         flown = {}
         for shield in (False, True):
             say(f"{robots} robots {'with' if shield else 'without'} shield")
             size = None if mixed else robots
-            runner = team if mixed else next(iter(team.values()))
+            runner = watches if shield and robots == trained else team
             flown[shield] = asdict(evaluate(runner, task, starts, cfg.seed, size, shield))
         teams[str(robots)] = _team(flown[False], flown[True])
     files: dict[str, dict[str, Any]] = {
@@ -102,6 +104,8 @@ def verify(
             "fingerprint": bundle.fingerprint,
             **replayed,
             "parity": parity[group],
+            "actuators": watches[group].figures(),
+            "step_us": measure_steps(bundle),
         }
         for (group, bundle), file, replayed in zip(by_group.items(), paths, probes, strict=True)
     }

@@ -1,6 +1,6 @@
 """Policy files with planted defects, as a faulty exporter would write them: sound files, with probes of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from deploy.contract import Contract
 from policies.export.save import save_bundle
 
 Edit = Callable[[Any], None]
+NOISE = (0.4, 0.15, 0.05)  # of weights, in the spread of their matrix
 
 
 def save_edited(source: Path, path: Path, edit: Edit, contract: Contract | None = None) -> Path:
@@ -59,3 +60,43 @@ def drop_normaliser(graph: Any) -> None:
     """The network is given what its normaliser was to be given."""
     (first,) = [node for node in graph.node if any(name.endswith("trunk.own.weight") for name in node.input)]
     first.input[0] = "obs"
+
+
+def forget(graph: Any) -> None:
+    """What the policy carries from one period to the next is lost."""
+    inputs, outputs = ({value.name for value in side} for side in (graph.input, graph.output))
+    for name in sorted(name for name in inputs if f"{name}_out" in outputs):
+        _before(graph, name, "Mul", np.array(0, np.float32))
+
+
+def raise_gain(graph: Any, factor: float = 1.5) -> None:
+    """The action is `factor` times what the network says."""
+    (at,) = [place for place, node in enumerate(graph.node) if "action" in node.output]
+    graph.node[at].output[:] = ["action/edited"]
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array(factor, np.float32), "action/constant"))
+    made = onnx.helper.make_node("Mul", ["action/edited", "action/constant"], ["action"])
+    graph.node.insert(at + 1, made)
+
+
+def add_noise(graph: Any, size: float) -> None:
+    """Each weight differs by `size` times the spread of its matrix."""
+    rng = np.random.default_rng(0)
+    for tensor in graph.initializer:
+        if tensor.name.endswith(".weight"):
+            value = onnx.numpy_helper.to_array(tensor)
+            noisy = value + size * value.std() * rng.standard_normal(value.shape)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(noisy.astype(value.dtype), tensor.name))
+
+
+def defects(contract: Contract) -> Mapping[str, Edit]:
+    """Those that can be planted in a file with that contract, by name."""
+    inputs = {tensor.name for tensor in contract.inputs}
+    found: dict[str, Edit] = {"normaliser dropped": drop_normaliser}
+    if "joint_pos" in inputs:
+        found["joints swapped"] = swap_joints
+    if "base_quat" in inputs and contract.robot.kind != "manipulator":  # whose base does not turn
+        found["wrong frame"] = turn_frames
+    if contract.memory:
+        found["memory lost"] = forget
+    found["gain x1.5"] = raise_gain
+    return found | {f"weights {size:.0%} off": lambda graph, size=size: add_noise(graph, size) for size in NOISE}

@@ -1,0 +1,98 @@
+"""What a policy asks of its actuators in flight, before the shield, and how long a step of it takes on this machine."""
+
+import time
+from math import pi
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deploy.bundle import Bundle
+from deploy.bundle.session import run_session
+from policies.evaluation.policy_runner import BundleRunner
+
+STEPS = 500  # of which the time is taken
+NEAR = 1e-3  # of a channel's range: nearer to an end than this is at the end
+
+
+class ActuatorWatch(BundleRunner):
+    """A policy file whose targets are summed up while it is flown."""
+
+    def start(self, env: Any) -> None:
+        super().start(env)
+        channels = env.robot.channels
+        self._low, self._high = (torch.tensor([getattr(c, side) for c in channels]) for side in ("low", "high"))
+        self._before: Tensor | None = None
+        self._spec, self._dt, self._count, self._changes = env.robot, env.control_dt, 0, 0
+        self._square, self._mean, self._ends, self._change = torch.zeros(4, len(channels), dtype=torch.float64)
+        self._effort, self._power = torch.zeros(2, len(self._spec.joints), dtype=torch.float64)
+
+    def act(self, env: Any) -> tuple[Tensor, Tensor]:
+        action, target = super().act(env)
+        wanted, near = torch.minimum(torch.maximum(target, self._low), self._high), NEAR * (self._high - self._low)
+        self._count += wanted[..., 0].numel()
+        self._square += wanted.square().sum((0, 1))
+        self._mean += wanted.sum((0, 1))
+        self._ends += ((wanted <= self._low + near) | (wanted >= self._high - near)).sum((0, 1))
+        if self._before is not None:
+            goes_on = env.last_action.abs().sum(-1) > 0  # it is zero where an episode begins
+            self._change += ((wanted - self._before).square() * goes_on.unsqueeze(-1)).sum((0, 1))
+            self._changes += int(goes_on.sum())
+        self._before = wanted
+        self._add_effort(wanted, env.now.state)
+        return action, target
+
+    def _add_effort(self, wanted: Tensor, state: Any) -> None:
+        """Of drives that servo a position: stiffness and damping of the robot, within its limits."""
+        places = {channel.name: k for k, channel in enumerate(self._spec.channels)}
+        for k, joint in enumerate(self._spec.joints):
+            if joint.name in places and joint.stiffness:
+                speed = state.joint_vel[..., k]
+                effort = joint.stiffness * (wanted[..., places[joint.name]] - state.joint_pos[..., k])
+                effort = (effort - joint.damping * speed).clamp(-joint.max_effort, joint.max_effort)
+                self._effort[k] += effort.square().sum()
+                self._power[k] += (effort * speed).clamp(min=0).sum()
+
+    def figures(self) -> dict[str, Any]:
+        """By channel: RMS of target and of its change per second, mean frequency, share of time at an end of its range.
+
+        The frequency, Hz, is RMS of the change over RMS about the mean, over 2 pi: that of a sine with both. Of joints
+        with a drive: RMS of its effort as a share of its limit, and the power of all of them where they do work, W.
+        """
+        rms, mean = (self._square / self._count).sqrt(), self._mean / self._count
+        change = (self._change / max(self._changes, 1)).sqrt() / self._dt
+        spread = (rms.square() - mean.square()).clamp(min=0).sqrt()
+        limits = torch.tensor([joint.max_effort for joint in self._spec.joints], dtype=torch.float64)
+        effort = (self._effort / self._count).sqrt() / limits
+        rows = zip(
+            self._spec.channels, rms, change, change / (2 * pi * spread).clamp(min=1e-9), self._ends, strict=True
+        )
+        return {
+            "channels": {
+                channel.name: {
+                    "unit": channel.unit,
+                    "rms": float(own),
+                    "change_rms_per_s": float(rate),
+                    "frequency_hz": float(frequency),
+                    "at_limit": float(ends) / self._count,
+                }
+                for channel, own, rate, frequency, ends in rows
+            },
+            "effort_share": {j.name: float(e) for j, e in zip(self._spec.joints, effort, strict=True) if e > 0},
+            "power_w": float(self._power.sum()) / self._count if self._spec.joints else None,
+        }
+
+
+def measure_steps(bundle: Bundle) -> dict[str, float]:
+    """Microseconds of a step of one robot's graph on this machine, p50 and p99, and of its control period."""
+    first = bundle.probes.sequences[0]
+    inputs = {name: value[:1] for name, value in first.memory.items()}
+    inputs |= {name: value[0, :1] for name, value in first.inputs.items()}
+    taken = []
+    for _ in range(STEPS):
+        began = time.perf_counter_ns()
+        run_session(bundle.session, inputs)
+        taken.append(1e-3 * (time.perf_counter_ns() - began))
+    p50, p99 = np.percentile(taken, [50, 99]).tolist()
+    return {"p50": p50, "p99": p99, "period": 1e6 * bundle.contract.control_dt_s}
