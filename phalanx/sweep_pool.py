@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Protocol
 
 from policies.checkpoint import RECORD, replace_file
 from policies.training.progress import read_progress
@@ -24,6 +24,15 @@ LOOK_EVERY_S = 0.2
 READ_EVERY_S = 2.0  # how far runs have come
 KEPT_FLAGS = ("--no-onnx", "--wandb")  # of `phalanx train`, which a run does not remember
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+
+
+class Process(Protocol):
+    """A training that was started, here or elsewhere; see `subprocess.Popen`."""
+
+    def poll(self) -> int | None: ...
+    def wait(self) -> object: ...
+    def send_signal(self, number: int, /) -> None: ...
+    def kill(self) -> None: ...
 
 
 @dataclass
@@ -60,12 +69,15 @@ class Sweep:
     def count(self, state: str) -> int:
         return sum(run.state == state for run in self.runs.values())
 
-    def run(self, workers: int, on_progress: Callable[[float], None]) -> None:
+    def run(
+        self, workers: int, on_progress: Callable[[float], None], start: Callable[[list[str], Path], Process]
+    ) -> None:
         """Train all that is not done, up to `workers` at a time; `on_progress` hears how many runs' worth is done.
 
-        KeyboardInterrupt leaves every run with a checkpoint to go on from.
+        `start` begins a training with arguments and a file for what it prints. KeyboardInterrupt leaves every run with
+        a checkpoint to go on from.
         """
-        running: dict[str, subprocess.Popen[bytes]] = {}
+        running: dict[str, Process] = {}
         looked_at = -READ_EVERY_S
         try:
             while running or self.count("waiting"):
@@ -76,7 +88,7 @@ class Sweep:
                 waiting = [name for name, run in self.runs.items() if run.state == "waiting"]
                 for name in waiting[: workers - len(running)]:
                     if not _in_use(self.folder / name):  # by what a sweep that was killed has left
-                        running[name] = self._start(name)
+                        running[name] = self._start(name, start)
                 if time.monotonic() - looked_at >= READ_EVERY_S or not running:
                     looked_at = time.monotonic()
                     on_progress(sum(self._share(name) for name in self.runs))
@@ -84,7 +96,7 @@ class Sweep:
         finally:
             self._stop(running)
 
-    def _start(self, name: str) -> "subprocess.Popen[bytes]":
+    def _start(self, name: str, start: Callable[[list[str], Path], Process]) -> Process:
         run, folder = self.runs[name], self.folder / name
         if (folder / RECORD).exists():
             args = ["--resume", str(folder), *(flag for flag in KEPT_FLAGS if flag in run.args)]
@@ -92,8 +104,7 @@ class Sweep:
             args = [*run.args, "--out", str(folder)]
         log = self._log(name)
         log.parent.mkdir(exist_ok=True)
-        with log.open("ab") as file:
-            process = start_training(args, file)
+        process = start(args, log)
         run.state = "running"
         self.save()
         return process
@@ -109,12 +120,11 @@ class Sweep:
             run.state, run.why = "failed", said[-1] if said and code > 0 else f"killed {run.restarts + 1} times"
         self.save()
 
-    def _stop(self, running: dict[str, "subprocess.Popen[bytes]"]) -> None:
+    def _stop(self, running: dict[str, Process]) -> None:
         """End what is still running, each with its checkpoint; at once when that is interrupted too."""
-        end = signal.SIGINT
         for name, process in running.items():
             self.runs[name].state = "waiting"
-            process.send_signal(end)
+            process.send_signal(signal.SIGINT)
         for process in running.values():
             try:
                 process.wait()
@@ -141,7 +151,7 @@ class Sweep:
         return min(0.99, max(by_time, rows[0]["agent_steps"] / record["total_steps"]))
 
 
-def start_training(args: Sequence[str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
+def start_training(args: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
     """`phalanx train` in a process that the terminal's Ctrl-C does not reach, and that ends with this one."""
     libc, parent = ctypes.CDLL(None), os.getpid()
 
@@ -151,8 +161,9 @@ def start_training(args: Sequence[str], log: IO[bytes]) -> "subprocess.Popen[byt
             os._exit(1)
 
     command = [sys.executable, "-m", "phalanx", "train", *args]
-    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-    return subprocess.Popen(command, **options, start_new_session=True, preexec_fn=end_with_parent)
+    with log.open("ab") as file:
+        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file}
+        return subprocess.Popen(command, **options, start_new_session=True, preexec_fn=end_with_parent)
 
 
 def _in_use(folder: Path) -> bool:

@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from command import assert_one_line_error, here
+from command import assert_one_line_error, here, phalanx
 from patience import patience
 
 from phalanx import sweep_pool
@@ -19,7 +20,7 @@ from phalanx.sweep_points import make_runs, split_options
 from phalanx.sweep_pool import RunState, Sweep
 
 TINY = shlex.split(
-    "--num-envs 8 --steps 6000 --ppo.num-steps 10 --ppo.epochs 1 --network.hidden 8 --no-onnx "
+    "--num-envs 8 --steps 3200 --ppo.num-steps 10 --ppo.epochs 1 --network.hidden 8 --no-onnx "
     "--threads 1 --task.episode-s 0.4 --checkpoint-every 4"
 )
 
@@ -78,12 +79,21 @@ def table(*folders: Path) -> list[dict]:
     return [{k: v for k, v in curve.items() if k not in ("folders", "wall_s")} for curve in found["curves"]]
 
 
-@pytest.mark.slow
-def test_a_sweep_that_is_killed_interrupted_and_resumed_has_the_table_of_one_that_nobody_touched(tmp_path, monkeypatch):
-    alone = [tmp_path / f"alone-{seed}" for seed in range(2)]
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory) -> list[dict]:
+    """The table of the two runs, each trained alone and in one go."""
+    alone = [tmp_path_factory.mktemp("alone") / str(seed) for seed in range(2)]
     for seed, folder in enumerate(alone):
         done = here("train", "hover", *TINY, "--seed", str(seed), "--out", str(folder))
         assert done.returncode == 0, done.stderr
+    return table(*alone)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("sweep")
+def test_a_sweep_that_is_killed_interrupted_and_resumed_has_the_table_of_one_that_nobody_touched(
+    untouched, tmp_path, monkeypatch
+):
     folder, started = tmp_path / "sweep", []
 
     def start(args, log):
@@ -103,13 +113,34 @@ def test_a_sweep_that_is_killed_interrupted_and_resumed_has_the_table_of_one_tha
     )
     assert f"to go on: phalanx sweep --resume {folder}\n" in done.stderr
     assert [args[0] for args in started] == ["hover", "--resume"]
-    assert table(folder)[0]["agent_steps"][-1] < 6000, "it can be looked at, and is not through"
+    assert table(folder)[0]["agent_steps"][-1] < 3200, "it can be looked at, and is not through"
     done = here("sweep", "--resume", str(folder), "--json")
     assert done.returncode == 0, done.stderr
     assert {run["state"] for run in json.loads(done.stdout)["runs"].values()} == {"done"}
-    assert table(folder) == table(*alone)
+    assert table(folder) == untouched
     assert (folder / "curves.png").exists() and not list(folder.glob("*/*.onnx"))
     assert_one_line_error(here("sweep", "hover", "--out", str(folder)), f"phalanx sweep --resume {folder}")
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("sweep")
+def test_on_a_cluster_a_training_that_is_killed_goes_on_too(untouched, tmp_path):
+    pytest.importorskip("ray")
+    folder = tmp_path / "sweep"
+
+    def kill() -> None:
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (process / "cmdline").read_bytes().decode().split("\0")
+                if "train" in words and str(folder / "seed=0") in words:
+                    os.kill(int(process.name), signal.SIGKILL)
+
+    threading.Thread(target=when_farther, args=(folder / "seed=0", kill), daemon=True).start()
+    done = phalanx("sweep", "hover", *TINY, "--seeds", "2", "--cluster", "local", "--out", str(folder), "--json")
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert runs["seed=0"] == {"state": "done", "restarts": 1} and runs["seed=1"] == {"state": "done", "restarts": 0}
+    assert table(folder) == untouched
 
 
 def when_farther(run: Path, act) -> None:
@@ -126,15 +157,15 @@ def when_farther(run: Path, act) -> None:
     act()
 
 
-def test_a_run_that_fails_or_dies_again_and_again_ends_no_other(tmp_path, monkeypatch):
+def test_a_run_that_fails_or_dies_again_and_again_ends_no_other(tmp_path):
     ends = {"bad": "sys.exit('phalanx: no such thing')", "dies": "os.kill(os.getpid(), 9)", "good": "0"}
 
     def start(args, log):
-        return subprocess.Popen([sys.executable, "-c", f"import os, sys; {ends[args[0]]}"], stdout=log, stderr=log)
+        with log.open("ab") as file:
+            return subprocess.Popen([sys.executable, "-c", f"import os, sys; {ends[args[0]]}"], stderr=file)
 
-    monkeypatch.setattr(sweep_pool, "start_training", start)
     sweep = Sweep(tmp_path, {name: RunState([name]) for name in ends})
-    sweep.run(2, lambda done: None)
+    sweep.run(2, lambda done: None, start)
     kept = json.loads((tmp_path / "sweep.json").read_text())["runs"]
     assert {name: run["state"] for name, run in kept.items()} == {"bad": "failed", "dies": "failed", "good": "done"}
     assert kept["bad"]["why"] == "phalanx: no such thing" and kept["dies"]["why"] == "killed 4 times"

@@ -13,9 +13,9 @@ from phalanx.options import Count, Json, OutFolder, RunFlag, check_out
 from phalanx.sweep_points import make_runs, split_options
 
 if TYPE_CHECKING:
-    from phalanx.sweep_pool import Sweep
+    from phalanx.sweep_pool import Process, Sweep
 
-OWN = ("--seeds", "--samples", "--workers", "--out", "--resume", "--json", "--help")
+OWN = ("--seeds", "--samples", "--workers", "--cluster", "--out", "--resume", "--json", "--help")
 PICTURE = "curves.png"
 Tasks = Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK[,TASK...]", help_behavior_hint="")]
 
@@ -34,6 +34,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         seeds: Count = None,
         samples: Count = None,
         workers: Count = None,
+        cluster: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None,
         out_dir: OutFolder = None,
         resume: RunFlag = None,
         json: Json = False,
@@ -49,6 +50,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             seeds: How many seeds for each combination, from 0 or --seed on.
             samples: How many draws from all ranges together.
             workers: Trainings at a time, each with --threads 1 unless that is given; one a core when not given.
+            cluster: Ray cluster to train on, such as 10.0.0.5:6379, ray://head:10001 or auto, whose machines share the
+                folder; local for one of this machine. Without it, and without Ray, in processes of this machine.
             out_dir: Folder for the runs, sweep.json, logs and curves.png; runs/sweep-TASK when not given.
             resume: Folder of a sweep to go on with: what is done stays, what failed is tried again.
         """
@@ -56,13 +59,14 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         check_range("samples", samples, 1)
         check_range("workers", workers, 1)
         check_out(out_dir, folder=True)
-        workers = workers or len(os.sched_getaffinity(0))
         if resume is not None:
             if tasks or options or seeds or samples or out_dir:
-                raise ValueError(f"--resume {resume}: a sweep goes on as it was begun; give --workers and --json only")
+                raise ValueError(
+                    f"--resume {resume}: a sweep goes on as it was begun; give --workers, --cluster and --json only"
+                )
             from phalanx.sweep_pool import Sweep
 
-            return _run(Sweep.load(resume), workers, json)
+            return _run(Sweep.load(resume), workers, cluster, json)
         if tasks is None:
             raise ValueError("TASK is missing: such as hover, or a sweep after --resume; see phalanx sweep --help")
         asked = options if "--threads" in dict(options) else [*options, ("--threads", ("1",))]
@@ -73,7 +77,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         folder = out_dir or Path("runs") / f"sweep-{tasks.replace(',', '-').replace(':', '-')}"
         if (folder / STATE).exists():
             raise ValueError(f"{folder} has a sweep: phalanx sweep --resume {folder}, or give another folder")
-        return _run(Sweep(folder, {name: RunState(args) for name, args in runs.items()}), workers, json)
+        return _run(Sweep(folder, {name: RunState(args) for name, args in runs.items()}), workers, cluster, json)
 
     command.arguments = own  # type: ignore[attr-defined]
     return command
@@ -90,10 +94,17 @@ def _check(runs: dict[str, list[str]]) -> None:
             seen |= set(args)
 
 
-def _run(sweep: "Sweep", workers: int, json: bool) -> int:
+def _run(sweep: "Sweep", workers: int | None, cluster: str | None, json: bool) -> int:
+    from phalanx import sweep_pool
     from policies.training.train import alone_in
 
     folder, total = sweep.folder, len(sweep.runs)
+    start: Callable[[list[str], Path], Process] = sweep_pool.start_training
+    cores = len(os.sched_getaffinity(0))
+    if cluster is not None:
+        from phalanx.sweep_ray import ClusterTraining, connect
+
+        start, cores = ClusterTraining, connect(cluster)
     with alone_in(folder):
         sweep.save()
         try:
@@ -104,7 +115,7 @@ def _run(sweep: "Sweep", workers: int, json: bool) -> int:
                     counts = [f"{sweep.count(state)} {state}" for state in ("done", "running", "failed")]
                     progress.update(bar, completed=done, note=f"of {total}: " + ", ".join(counts))
 
-                sweep.run(workers, show)
+                sweep.run(workers or cores, show, start)
                 show(float(total))
         except KeyboardInterrupt:
             left = f"{sweep.count('done')} of {total} runs are done, the others keep their last checkpoint"
