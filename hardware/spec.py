@@ -131,6 +131,8 @@ class RobotSpec:
     brace: Mapping[str, float] = field(default_factory=dict)  # joint -> rad, taken by a robot on legs that falls; the
     # other joints go home. Empty: none
     sources: Mapping[str, str] = field(default_factory=dict)
+    overlay: Mapping[str, float] = field(default_factory=dict)  # in what this one robot differs from its MJCF, see
+    # `hardware.overlay`; empty for none
 
     @property
     def joint_names(self) -> tuple[str, ...]:

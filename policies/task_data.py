@@ -27,7 +27,8 @@ def task_record(task: Any) -> dict[str, Any]:
 def robot_record(name: str) -> dict[str, Any]:
     """The robot's specification as JSON data; its model by a digest of the file."""
     spec = load_robot(name)
-    return {k: v for k, v in describe(spec).items() if k != "mjcf"} | {"mjcf": digest(spec.mjcf.read_text())}
+    data = {k: v for k, v in describe(spec).items() if k != "mjcf" and (k != "overlay" or v)}
+    return data | {"mjcf": digest(spec.mjcf.read_text())}
 
 
 def describe(value: Any) -> Any:

@@ -10,6 +10,7 @@ from phalanx.commands.doctor import doctor
 from phalanx.commands.drill import drill
 from phalanx.commands.evaluate import evaluate
 from phalanx.commands.export import export
+from phalanx.commands.identify import identify
 from phalanx.commands.inspect import inspect
 from phalanx.commands.monitor import monitor
 from phalanx.commands.operate import operate
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "export": export,
     "inspect": inspect,
     "verify": verify,
+    "identify": identify,
     "attack": attack,
     "sign": sign,
     "deploy": deploy,

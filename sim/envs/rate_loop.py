@@ -60,6 +60,7 @@ class RateLoops:
         self._wrench = torch.stack([torch.ones(count), y, -x, spin * loop.torque_ratio_m], dim=-1)  # (R, 4)
         self._hover = flight.hover_thrust_n / count
         self._full = group.robot.channels[0].high / count
+        self._given = group.robot.overlay.get("thrust", 1.0)  # of what is asked, by this one robot's rotors
         self._gains = torch.tensor([loop.proportional, loop.integral, loop.derivative])
         self._limit = torch.tensor(loop.integral_limit)
         self._gyro = _low_pass(loop.gyro_cutoff_hz, self.dt)
@@ -106,7 +107,7 @@ class RateLoops:
         share = torch.where(slow, plain, share)
         if may_hold(curve != 1.0):
             share = share**curve
-        change = self._full * strength * state["trim"] * share - state["rotors"]
+        change = self._full * self._given * strength * state["trim"] * share - state["rotors"]
         part = torch.where(slow, self._slow_thrust, torch.where(change > 0, rising, falling))
         state["rotors"] = rotors = state["rotors"] + part * change
         wrench = rotors @ self._wrench
@@ -115,6 +116,11 @@ class RateLoops:
             torque = (self._slow_gain * (point - rates)).clamp(-self._slow_limit, self._slow_limit)
             wrench = torch.cat([wrench[..., :1], torch.where(slow, torque, wrench[..., 1:])], dim=-1)
         return wrench
+
+    @property
+    def gyro_memory(self) -> float:
+        """What each of the gyroscope's two inner values holds of a rate that stays, 1."""
+        return 1.0 / (1.0 + self._gyro[2] + self._gyro[3])
 
     def thrust(self) -> Tensor:
         """Thrust (W, N) N of all rotors of each robot, now."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from hardware.spec import RobotSpec
 from hardware.types import Array
+from sim.scenes.overlay import apply_overlay
 
 BODY, JOINT, ACTUATOR = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_JOINT, mujoco.mjtObj.mjOBJ_ACTUATOR
 PropsFunc = Callable[[mujoco.MjSpec, int], None]  # (scene so far, robots N): adds pillars, loads, cables, ...
@@ -116,6 +117,8 @@ def _attach(spec: mujoco.MjSpec, robot: RobotSpec, poses: np.ndarray, first: int
     """Copies of `robot`, numbered from `first`, fixed ones at `poses` (N, 7)."""
     for index, pose in enumerate(poses, first):
         child = mujoco.MjSpec.from_file(str(robot.mjcf))
+        if robot.overlay:
+            apply_overlay(child, robot)
         if not visuals:
             for geom in [g for g in child.geoms if g.contype == 0 and g.conaffinity == 0]:
                 child.delete(geom)

@@ -1,0 +1,98 @@
+"""A robot's measurements and commands from a rosbag2, as the recorder of `phalanx deploy` writes it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardware.spec import RobotSpec
+
+FIELDS = {"N": "effort", "N m": "effort", "rad/s": "velocity", "rad": "position", "m": "position"}
+Arrays = tuple[np.ndarray, np.ndarray]
+
+
+def read_bag(path: Path, spec: RobotSpec, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, str]:
+    """Times (T,) s, rows (T, R) with the base's velocities in the body, times (K,) and commands (K, U), the name.
+
+    Measurements have the time of their stamp, commands that at which they came. What a driver really sent counts before
+    what it was asked for.
+    """
+    from rosbags.highlevel import AnyReader, AnyReaderError
+    from rosbags.typesys import Stores, get_typestore
+
+    folder = path.parent if path.suffix == ".mcap" and (path.parent / "metadata.yaml").exists() else path
+    try:
+        with AnyReader([folder], default_typestore=get_typestore(Stores.ROS2_JAZZY)) as reader:
+            name = _robot(reader, spec, name, path)
+            base, joints, sent, asked = (
+                [(c, t, raw) for c, t, raw in reader.messages([c for c in reader.connections if c.topic == topic])]
+                for topic in (f"/{name}/odom", f"/{name}/joint_states", f"/{name}/sent", f"/{name}/command")
+            )
+            read = reader.deserialize
+            odometry = [read(raw, c.msgtype) for c, _, raw in base]
+            states = [read(raw, c.msgtype) for c, _, raw in joints]
+            orders = [(t * 1e-9, read(raw, c.msgtype)) for c, t, raw in (sent or asked)]
+    except (AnyReaderError, OSError) as error:
+        raise ValueError(f"{path}: cannot be read as a bag: {' '.join(str(error).split())}") from error
+    commands = [(at, [_set_point(m, c.name, c.unit) for c in spec.channels]) for at, m in orders]
+    return *_rows(spec, odometry, states), *_sorted(commands, len(spec.channels)), name
+
+
+def _robot(reader: Any, spec: RobotSpec, name: str, path: Path) -> str:
+    """The robot whose commands have the channels of `spec`; ValueError where it is none or several."""
+    found = []
+    for connection in reader.connections:
+        robot, _, topic = connection.topic.strip("/").rpartition("/")
+        if topic == "command" and connection.msgcount:
+            _, _, raw = next(reader.messages([connection]))
+            if set(reader.deserialize(raw, connection.msgtype).name) == set(spec.channel_names):
+                found.append(robot)
+    if name and name not in found:
+        raise ValueError(f"{path}: has no {spec.name} called {name!r}; it has {', '.join(found) or 'none at all'}")
+    if not found:
+        raise ValueError(f"{path}: has no commands to a {spec.name}")
+    if not name and len(found) > 1:
+        raise ValueError(f"{path}: has {', '.join(found)}: say which one with --name")
+    return name or found[0]
+
+
+def _rows(spec: RobotSpec, odometry: list[Any], states: list[Any]) -> Arrays:
+    """Measurements by their stamps; what is measured at other times than the first kind lies between two of its own."""
+    parts = []
+    if not spec.fixed_base:
+        parts.append(_sorted([(_time(m), _base(m)) for m in odometry], 13))
+    if spec.joints:
+        parts.append(_sorted([(_time(m), _joints(m, spec)) for m in states], 2 * len(spec.joints)))
+    time_s = parts[0][0]
+    if any(not len(times) for times, _ in parts):
+        return np.empty(0), np.empty((0, 0))
+    columns = [np.stack([np.interp(time_s, times, c) for c in rows.T], axis=-1) for times, rows in parts]
+    if spec.fixed_base or not spec.joints:
+        return time_s, columns[0]
+    (base, joints), j = columns, len(spec.joints)
+    return time_s, np.concatenate([base[:, :7], joints[:, :j], base[:, 7:], joints[:, j:]], axis=1)
+
+
+def _time(message: Any) -> float:
+    return message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
+
+
+def _base(message: Any) -> list[float]:
+    pose, twist = message.pose.pose, message.twist.twist
+    p, q, v, w = pose.position, pose.orientation, twist.linear, twist.angular
+    return [p.x, p.y, p.z, q.w, q.x, q.y, q.z, v.x, v.y, v.z, w.x, w.y, w.z]
+
+
+def _joints(message: Any, spec: RobotSpec) -> list[float]:
+    at = [list(message.name).index(joint) for joint in spec.joint_names]
+    return [*message.position[at], *message.velocity[at]]
+
+
+def _set_point(message: Any, channel: str, unit: str) -> float:
+    return float(getattr(message, FIELDS[unit])[list(message.name).index(channel)])
+
+
+def _sorted(timed: list[tuple[float, list[float]]], size: int) -> Arrays:
+    """In the order of time, each moment once."""
+    by_time = dict(sorted(timed, key=lambda each: each[0]))
+    return np.array(list(by_time)), np.array(list(by_time.values())).reshape(-1, size)

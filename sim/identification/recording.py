@@ -1,0 +1,116 @@
+"""What one robot measured and was commanded, from a bag or a table, on one clock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hardware.names import nearest, nearest_path
+from hardware.rotation import rotate
+from hardware.spec import RobotSpec
+
+MOST_HZ = 100.0  # of the measurements that are compared
+LONGEST_GAP_S = 0.03  # between measurements; longer ones are not bridged
+BASE = ("pos_x", "pos_y", "pos_z", "quat_w", "quat_x", "quat_y", "quat_z")
+BASE_VELOCITY = ("vel_x", "vel_y", "vel_z", "rate_x", "rate_y", "rate_z")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """T moments of one robot, `dt_s` apart, and the K commands that it was sent.
+
+    A row is position m and quaternion wxyz (free bases only), joint positions, then linear velocity m/s in the world
+    and angular velocity rad/s in the body (free bases only), joint velocities: as MuJoCo's qpos and qvel.
+    """
+
+    source: str
+    time_s: np.ndarray  # (T,)
+    rows: np.ndarray  # (T, R)
+    measured: np.ndarray  # (T,) bool: not where measurements are missing
+    command_s: np.ndarray  # (K,) when each command was sent
+    command: np.ndarray  # (K, U) set-points in the channels' units
+
+    @property
+    def dt_s(self) -> float:
+        return float(self.time_s[1] - self.time_s[0])
+
+
+def row_names(spec: RobotSpec) -> list[str]:
+    """What a table calls the entries of a row; velocities of a base are in the body there."""
+    free = not spec.fixed_base
+    positions, velocities = ([f"{joint}.{what}" for joint in spec.joint_names] for what in ("pos", "vel"))
+    return [*BASE * free, *positions, *BASE_VELOCITY * free, *velocities]
+
+
+def read_recording(path: Path, spec: RobotSpec, name: str = "", step_s: float = 0.002) -> Recording:
+    """The recording of the robot called `name` there, which need not be given where there is only one.
+
+    `path` is a rosbag2, or a table as .npz or .csv with columns `time_s`, those of `row_names` and the channels'. Its
+    moments are a whole number of `step_s` apart. ValueError in one line for what cannot be read.
+    """
+    if not path.exists():
+        raise ValueError(f"{path}: no such recording{nearest_path(path)}")
+    if path.suffix in (".npz", ".csv"):
+        time_s, rows, command_s, command = _read_table(path, spec)
+    else:
+        from sim.identification.bag import read_bag
+
+        time_s, rows, command_s, command, name = read_bag(path, spec, name)
+    if len(time_s) < 3 or not len(command_s):
+        raise ValueError(f"{path}: {len(time_s)} measurements and {len(command_s)} commands: too few to fit anything")
+    if not (np.isfinite(rows).all() and np.isfinite(command).all()):
+        raise ValueError(f"{path}: holds measurements or commands that are not finite")
+    return _resampled(f"{path}{f', {name}' if name else ''}", spec, time_s, rows, command_s, command, step_s)
+
+
+def _read_table(path: Path, spec: RobotSpec) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Times, rows, and times and set-points of commands: one whenever a set-point changes."""
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as data:
+                table: Mapping[str, np.ndarray] = dict(data)
+        else:
+            with path.open(encoding="utf-8") as file:
+                names = [name.strip() for name in file.readline().split(",")]
+                table = dict(zip(names, np.loadtxt(file, delimiter=",", ndmin=2).T, strict=True))
+    except (ValueError, OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read as a table: {error}") from error
+
+    def columns(wanted: list[str]) -> np.ndarray:
+        for each in wanted:
+            if each not in table:
+                raise ValueError(f"{path}: no column {each!r}{nearest(each, table)}")
+        return np.stack([np.asarray(table[each], float) for each in wanted], axis=-1)
+
+    time_s, rows, command = columns(["time_s"])[:, 0], columns(row_names(spec)), columns(list(spec.channel_names))
+    if (np.diff(time_s) <= 0).any():
+        raise ValueError(f"{path}: time_s does not increase")
+    new = np.append(True, (np.diff(command, axis=0) != 0).any(1))
+    return time_s, rows, time_s[new], command[new]
+
+
+def _resampled(
+    source: str,
+    spec: RobotSpec,
+    time_s: np.ndarray,
+    rows: np.ndarray,
+    command_s: np.ndarray,
+    command: np.ndarray,
+    step_s: float,
+) -> Recording:
+    """Moments evenly apart, between measurements linear; velocities of the base turned into the world."""
+    rows = rows.copy()
+    if not spec.fixed_base:
+        quat, at = rows[:, 3:7], 7 + len(spec.joints)
+        quat *= np.cumprod(np.append(1.0, np.where((quat[1:] * quat[:-1]).sum(1) < 0, -1.0, 1.0)))[:, None]
+        rows[:, at : at + 3] = rotate(quat, rows[:, at : at + 3])
+    begin = time_s[0]
+    every = max(1, round(max(float(np.median(np.diff(time_s))), 1.0 / MOST_HZ) / step_s))
+    grid = np.arange(0.0, time_s[-1] - begin, every * step_s)
+    new = np.stack([np.interp(grid, time_s - begin, column) for column in rows.T], axis=-1)
+    if not spec.fixed_base:
+        new[:, 3:7] /= np.linalg.norm(new[:, 3:7], axis=1, keepdims=True)
+    after = np.clip(np.searchsorted(time_s - begin, grid), 1, len(time_s) - 1)
+    gap = time_s[after] - time_s[after - 1]
+    return Recording(source, grid, new, gap < max(LONGEST_GAP_S, 2.5 * every * step_s), command_s - begin, command)

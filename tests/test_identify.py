@@ -1,0 +1,129 @@
+"""Hidden numbers of simulated robots are found in recordings of them, and what a recording does not tell is said."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy")
+from recorded import FLIGHT, JOINT_NOISE, NOISE, fly_about, record, wave
+
+from hardware import load_robot
+from hardware.overlay import load_overlay, quantities
+from phalanx.cli import main
+from sim.scenes.scene import Members, compose_scene
+from sim.task import Start
+
+FLOWN = {"thrust": 0.88, "drag": 1.6, "actuator_delay_s": 0.012}
+FIRMWARE = {**FLOWN, "rate_loop.lag": 0.8, "rate_loop.gain": 1.25}
+OWN = {**FLOWN, "mass_kg": 0.047, "own_loop.lag": 1.4, "own_loop.speed": 0.8}
+ARM = {"actuator_delay_s": 0.01, "tool_mass_kg": 0.6}
+
+
+def identified(tmp_path, capsys, table, *args):
+    """What the command prints as JSON of a recorded table, and the robot that its file names."""
+    np.savez(tmp_path / "recording.npz", **table)
+    out = tmp_path / "it@lab.yaml"
+    with pytest.raises(SystemExit) as end:
+        main(["identify", str(tmp_path / "recording.npz"), *args, "--out", str(out), "--json"])
+    assert end.value.code == 0
+    return json.loads(capsys.readouterr().out), load_robot(str(out))
+
+
+def assert_found(found, hidden, spec, least=0.8):
+    """At least a share of the hidden numbers is in its interval, and all are in twice its width."""
+    numbers, inside = found["numbers"], []
+    for name, number in numbers.items():
+        true, half = hidden.get(name, quantities(spec)[name].nominal), (number["high"] - number["low"]) / 2
+        inside.append(number["low"] <= true <= number["high"])
+        assert abs(number["value"] - true) < 2 * half, (name, number, true)
+    assert np.mean(inside) >= least, numbers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("loop", "hidden", "known"), [("firmware", FIRMWARE, ()), ("model", OWN, ("mass_kg=0.047",))])
+def test_the_numbers_of_a_crazyflie_are_found_in_a_flight(tmp_path, capsys, loop, hidden, known):
+    flight = record("crazyflie", hidden, fly_about, 12.0, NOISE, FLIGHT, firmware=loop == "firmware")
+    args = ("--known", *known) if known else ()
+    found, spec = identified(tmp_path, capsys, flight, "--robot", "crazyflie", *args)
+    assert found["rate_loop"] == loop
+    assert_found(found, hidden, load_robot("crazyflie"))
+    assert {"thrust", "drag", "actuator_delay_s"} <= found["numbers"].keys()
+    gap = {row["signal"]: row for row in found["gap"]["held_out"]}
+    assert gap["velocity z"]["after"] < 0.3 * gap["velocity z"]["before"]
+    assert gap["velocity z"]["after"] < 1.2 * NOISE.lin_vel_m_s
+    assert known or "thrust" in found["not_identifiable"]["mass_kg"]  # which of the two it is, only a scale can tell
+    assert spec.overlay["thrust"] == found["numbers"]["thrust"]["value"]
+
+
+@pytest.mark.slow
+def test_the_numbers_of_an_arm_are_found_joint_by_joint(tmp_path, capsys):
+    spec, rng = load_robot("panda"), np.random.default_rng(1)
+    names = [f"{joint.name}.{name}" for joint in spec.joints[:7] for name in ("stiffness", "damping", "friction")]
+    hidden = ARM | {name: quantities(spec)[name].nominal * rng.uniform(0.7, 1.4) for name in names}
+    moved = record("panda", hidden, wave(spec), 8.0, JOINT_NOISE, Start(command={}))
+    found, arm = identified(tmp_path, capsys, moved, "--robot", "panda")
+    assert_found(found, hidden, spec)
+    assert len(found["not_identifiable"]) < 0.6 * len(found["numbers"])
+    gap = {row["signal"]: row for row in found["gap"]["held_out"]}
+    assert all(gap[f"joint{j} velocity"]["after"] < 1.3 * JOINT_NOISE.joint_vel_rad_s for j in range(1, 8)), gap
+    model = compose_scene([Members(arm, 1)]).model  # as every scene has it from now on
+    numbers = found["numbers"]
+    assert model.actuator("robot0/joint1").gainprm[0] == pytest.approx(numbers["joint1.stiffness"]["value"])
+
+
+def test_an_overlay_is_a_robot_with_other_numbers(tmp_path):
+    file = tmp_path / "cf@lab.yaml"
+    number = "{value: %g, low: %g, high: %g}"
+    lines = [f"mass_kg: {number % (0.05, 0.049, 0.051)}", f"drag: {number % (2, 1.9, 2.1)}"]
+    file.write_text(f"robot: crazyflie\nnumbers:\n  {lines[0]}\n  {lines[1]}\n")
+    spec, plain = load_robot(str(file)), load_robot("crazyflie")
+    assert (spec.name, spec.mass_kg) == ("crazyflie", 0.05)
+    model, before = (compose_scene([Members(each, 1)]).model for each in (spec, plain))
+    assert model.body_mass.sum() == pytest.approx(0.05)
+    assert model.body_inertia[1] == pytest.approx(before.body_inertia[1] * 0.05 / plain.mass_kg)
+    assert model.actuator("robot0/drag_x").biasprm[2] == 2 * before.actuator("robot0/drag_x").biasprm[2]
+    assert load_overlay(file).numbers["drag"].high == 2.1
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("robot: crazyflie\nnumbers: {dragg: {value: 1, low: 1, high: 1}}", "no 'dragg'; did you mean 'drag'?"),
+        ("robot: crazyflie\nnumbers: {drag: {value: 1, low: 2, high: 1}}", "low 2, value 1, high 1"),
+        ("robot: crazyfly\nnumbers: {}", "did you mean 'crazyflie'?"),
+        ("numbers: {}", "missing required field `robot`"),
+        ("[", "is no overlay of a robot"),
+    ],
+)
+def test_a_file_that_is_no_overlay_is_refused_in_one_line(tmp_path, text, why):
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
+        load_robot(str(file))
+    assert why in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (["none.npz"], "no such recording"),
+        (["short.npz"], "too few"),
+        (["other.npz"], "no column 'thrust'"),
+        (["short.npz", "--known", "mass=1"], "no 'mass'"),
+        (["short.npz", "--known", "mass_kg=heavy"], "wanted NUMBER=VALUE"),
+        (["short.npz", "--window-s", "0"], "window_s = 0"),
+        ([".", "--name", "cf1"], "cannot be read as a bag"),
+    ],
+)
+def test_a_recording_that_cannot_be_used_is_refused_in_one_line(tmp_path, capsys, monkeypatch, args, why):
+    pytest.importorskip("rosbags")
+    monkeypatch.chdir(tmp_path)
+    row = record("crazyflie", {}, fly_about, 0.02, NOISE, FLIGHT)
+    np.savez("short.npz", **row)
+    np.savez("other.npz", **{name: column for name, column in row.items() if name != "thrust"})
+    with pytest.raises(SystemExit) as end:
+        main(["identify", *args, "--robot", "crazyflie"])
+    said = capsys.readouterr().err
+    assert end.value.code == 2 and why in said and said.count("\n") == 1
+    assert not list(tmp_path.glob("*.yaml"))
