@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from phalanx.commands.attack import attack
+from phalanx.commands.calibrate import calibrate
 from phalanx.commands.compare import compare
 from phalanx.commands.demo import demo
 from phalanx.commands.deploy import deploy
@@ -42,4 +43,5 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "monitor": monitor,
     "operate": operate,
     "doctor": doctor,
+    "calibrate": calibrate,
 }

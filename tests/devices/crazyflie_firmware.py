@@ -51,6 +51,7 @@ class Firmware:
     refuses_arming: bool = False
     sigma_m: float = 0.003  # of the estimated position, as its Kalman filter says
     preflight_s: float = 30.0
+    thrust_gain: float = 1.0  # of this airframe, which nobody is told
     setpoint: Setpoint = field(default_factory=Setpoint)
     parameters: dict[str, float] = field(default_factory=dict)
 
@@ -124,7 +125,7 @@ class Firmware:
         signals = self._signals(thrust, rates) if self.is_armed else np.zeros(4)
         if self.is_armed and signals.max() > IDLE + 1:
             self._thrust_at_s = self.now_s
-        aim = FULL_ROTOR_N * signals / FULL
+        aim = self.thrust_gain * FULL_ROTOR_N * signals / FULL
         self.rotors_n += (1.0 - exp(-DT_S / self.rotor_lag_s)) * (aim - self.rotors_n)
         x, y, spin = self._arms
         torque = np.array([y @ self.rotors_n, -x @ self.rotors_n, spin @ self.rotors_n])

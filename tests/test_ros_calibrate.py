@@ -1,0 +1,64 @@
+"""`phalanx calibrate`: the thrust of an emulated Crazyflie, which hides it, from its hover."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from patience import patience
+
+pytest.importorskip("rclpy")
+pytest.importorskip("cflib")
+from emulated import Emulated
+from geometry_msgs.msg import PoseStamped
+from test_ros_crazyflie import HOVER, rig
+
+from ros_nodes.messages import qos
+
+pytestmark = pytest.mark.ros
+GAIN = 0.9
+
+
+def hover(team) -> None:
+    """By its policy, for a while; again where this machine was too busy and it was landed."""
+    goal = PoseStamped()
+    goal.header.frame_id, goal.pose.position.z, goal.pose.orientation.w = "world", 1.0, 1.0
+    publisher = team.node.create_publisher(PoseStamped, "/cf1/goal", qos.LATCHED)
+    publisher.publish(goal)
+    for _ in range(4):
+        team.watch_until("cf1", lambda: team.authority("cf1") in ("POLICY", "FAULT"), 30.0)
+        team.watch("cf1", 4.0)
+        if team.authority("cf1") == "POLICY":
+            return
+        team.watch_until("cf1", lambda: team.authority("cf1") != "LANDING", 15.0)
+        team.restart("cf1")
+    raise AssertionError(team.node.shields)
+
+
+def test_the_thrust_of_an_airframe_is_found_in_its_hover_and_written(tmp_path):
+    with Emulated("crazyflie") as device, rig(tmp_path, device.port) as team:
+        device.order(thrust_gain=GAIN)
+        file = tmp_path / "team.yaml"
+        uri = f'uri: "udp://127.0.0.1:{device.port}"'
+        file.write_text(f"robots:\n  - {{name: cf1, bundle: {HOVER}, driver: crazyflie, options: {{{uri}}}}}\n")
+        domain = str(team.node.context.get_domain_id())
+
+        def calibrate(*options: str) -> tuple[int, str]:
+            command = [sys.executable, "-m", "phalanx", "calibrate", str(file), "cf1", "--domain", domain, *options]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=patience(40.0))
+            return done.returncode, done.stdout + done.stderr
+
+        team.start("cf1/driver", "cf1/policy", "cf1/shield", armed=False)
+        code, said = calibrate("--seconds", "2")
+        assert code == 2 and "cf1: nothing is heard of it: is it deployed, and flown" in said
+        team.ask("cf1", "arm")
+        team.ask("cf1", "start")
+        for _ in range(3):  # it may be landed meanwhile
+            hover(team)
+            code, said = calibrate("--write")
+            if code == 0:
+                break
+        assert code == 0, said
+    assert "4.08 V" in said
+    scale = float(re.search(r"thrust_scale: ?([\d.]+)", file.read_text().replace('"', ""))[1])
+    assert scale == pytest.approx(1.0 / GAIN, rel=0.02), said
