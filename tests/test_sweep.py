@@ -63,6 +63,7 @@ def test_what_training_would_refuse_is_refused_before_any_work(tmp_path: Path):
     for args, said in (
         (["hover", "--ppo.learning-rat", "1e-4,1e-3"], "did you mean '--ppo.learning-rate'"),
         (["hover", "--ppo.gamma", "0.9,3"], "ppo.gamma = 3.0: 0 to 1"),
+        (["hover", "--ppo.gamma", "0.5,3", "--ppo.clip", "3,0.5"], "ppo.gamma = 3.0: 0 to 1"),
         (["hoverr", "--seeds", "2"], "did you mean 'hover'"),
         (["--seeds", "2"], "TASK is missing"),
         (["hover", "--samples", "2"], "there is no range"),

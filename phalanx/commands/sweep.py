@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from hardware.ranges import check_range
+from phalanx import cli
 from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import Count, Json, OutFolder, RunFlag, check_out
 from phalanx.sweep_points import make_runs, split_options
@@ -87,11 +89,11 @@ def _check(runs: dict[str, list[str]]) -> None:
     """ValueError for arguments that `phalanx train` would refuse; each value is looked at once."""
     from phalanx.arguments import _parse
 
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for args in runs.values():
-        if set(args) - seen:
+        if new := set(pairwise(["", *args])) - seen:
             _parse("train", args)
-            seen |= set(args)
+            seen |= new
 
 
 def _run(sweep: "Sweep", workers: int | None, cluster: str | None, json: bool) -> int:
@@ -105,6 +107,8 @@ def _run(sweep: "Sweep", workers: int | None, cluster: str | None, json: bool) -
         from phalanx.sweep_ray import ClusterTraining, connect
 
         start, cores = ClusterTraining, connect(cluster)
+    ways = f"to look: phalanx compare {folder}; to go on: phalanx sweep --resume {folder}"
+    cli.interrupted = f"interrupted; {ways}"
     with alone_in(folder):
         sweep.save()
         try:
@@ -119,7 +123,6 @@ def _run(sweep: "Sweep", workers: int | None, cluster: str | None, json: bool) -
                 show(float(total))
         except KeyboardInterrupt:
             left = f"{sweep.count('done')} of {total} runs are done, the others keep their last checkpoint"
-            ways = f"to look: phalanx compare {folder}; to go on: phalanx sweep --resume {folder}"
             raise KeyboardInterrupt(f"interrupted; {left}; {ways}") from None
     for name, run in sweep.runs.items():
         if run.state == "failed":
@@ -133,11 +136,14 @@ def _show(sweep: "Sweep", json: bool) -> None:
     """The runs that are done as curves and a table."""
     from phalanx.commands.compare import show_curves
     from phalanx.report.curves import draw_curves
-    from policies.evaluation.curves import as_rows, compare, read_runs
+    from policies.evaluation.curves import as_rows, compare, has_numbers, read_runs
 
     done = [sweep.folder / name for name, run in sweep.runs.items() if run.state == "done"]
-    reach = 0.9
-    of, curves = compare(read_runs(done), reach=reach)
+    runs, reach = read_runs(done), 0.9
+    if not has_numbers(runs):
+        err.print("nothing to compare: no run was long enough for an episode")
+        return
+    of, curves = compare(runs, reach=reach)
     draw_curves(sweep.folder / PICTURE, of, curves)
     err.print(f"written {sweep.folder / PICTURE}", markup=False)
     if json:

@@ -77,6 +77,11 @@ def compare(runs: Sequence[Run], of: str | None = None, reach: float = 0.9) -> t
     return of, [_curve(_label(members[0].settings, differ), members, of, reach) for members in groups.values()]
 
 
+def has_numbers(runs: Iterable[Run]) -> bool:
+    """Whether any episode has ended in any of the runs."""
+    return any(ELSE in row for run in runs for row in run.rows)
+
+
 def as_rows(curves: Iterable[Curve]) -> list[dict[str, Any]]:
     """Curves as plain data."""
     return [asdict(curve) for curve in curves]
