@@ -37,7 +37,7 @@ def test_it_learns(tmp_path: Path, algo: str, steps: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algo", "options"), [("td3", {"critic": "team"}), ("dsact", {"n_step": 3})])
+@pytest.mark.parametrize(("algo", "options"), [("hasac", {}), ("dsact", {"n_step": 3}), ("vdn", {})])
 def test_a_mixed_team_learns_and_resumes_to_the_last_bit(tmp_path: Path, algo: str, options: dict):
     def go(folder: str, iterations: int, resume: bool = False):
         steps = iterations * 4 * 3 * 8
@@ -83,7 +83,7 @@ def test_bad_hyperparameters_are_said_in_one_line():
     with pytest.raises(ValueError, match=r"sac.temperature = 0: 1e-09 to 1e\+09"):
         SACCfg(temperature=0)
     with pytest.raises(
-        ValueError, match="unknown algorithm 'td4'; known: dsact, happo, ppo, sac, td3; did you mean 'td3'"
+        ValueError, match="unknown algorithm 'td4'; known: dsact, happo, hasac, ppo, sac, td3, vdn; did you mean 'td3'"
     ):
         train_cfg(task="hover", algo="ppo").__class__(algo="td4")
 

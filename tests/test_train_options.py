@@ -60,7 +60,10 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
         (["--ppo.learning-rat", "1"], "did you mean '--ppo.learning-rate'"),
         (["--ppo.gamma", "3"], "ppo.gamma = 3.0: 0 to 1"),
         (["--ppo.learning-rate", "inf"], "ppo.learning_rate = inf: 0 to 1"),
-        (["--algo", "pp"], "unknown algorithm 'pp'; known: dsact, happo, ppo, sac, td3; did you mean 'ppo'"),
+        (
+            ["--algo", "pp"],
+            "unknown algorithm 'pp'; known: dsact, happo, hasac, ppo, sac, td3, vdn; did you mean 'ppo'",
+        ),
         (["--seed", "-1"], "seed = -1: 0 to"),
         (["--task.rewards.spin.wieght", "1"], "did you mean '--task.rewards.spin.weight'"),
         (["--out", str(tmp_path / "file")], "is a file, wanted a folder"),

@@ -6,8 +6,10 @@ from typing import Any
 _NAMES = (
     "dsact",
     "happo",
+    "hasac",
     "ppo",
     "sac",
     "td3",
+    "vdn",
 )
 ALGORITHMS: dict[str, Any] = {name: getattr(import_module(f"{__name__}.{name}"), name.upper()) for name in _NAMES}

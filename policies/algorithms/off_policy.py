@@ -181,16 +181,10 @@ class OffPolicy:
     def learn(self, rows: Mapping[str, Any]) -> dict[str, Tensor]:
         """One gradient step from rows of the replay; returns what to log."""
         batches = {name: self.batch_of(name, part) for name, part in rows.items()}
-        with torch.no_grad():
-            proposed = {name: each.propose(batches[name].after) for name, each in self.learners.items()}
-        now = {name: _shown(batch.features, batch.action) for name, batch in batches.items()}
-        later = {name: _shown(batch.after, proposed[name][0]) for name, batch in batches.items()}
-        said: dict[str, dict[str, Tensor]] = {}
-        for name, each in self.learners.items():
-            loss, said[name] = each.critic_loss(
-                batches[name], _without(now, name), *proposed[name], _without(later, name)
-            )
-            each.descend("critic", loss)
+        proposed = self.propose(batches)
+        now = {name: shown(batch.features, batch.action) for name, batch in batches.items()}
+        later = {name: shown(batch.after, proposed[name][0]) for name, batch in batches.items()}
+        said = self.improve_critics(batches, proposed, now, later)
         self.steps += 1
         if self.steps % self.delay == 0:
             self.improve_policies(batches, now, said)
@@ -198,10 +192,27 @@ class OffPolicy:
                 each.follow()
         return labelled(said)
 
+    @torch.no_grad()
+    def propose(self, batches: Mapping[str, Batch]) -> dict[str, tuple[Tensor, Any]]:
+        """What every group would do next, and what its entropy adds to the value of that."""
+        return {name: each.propose(batches[name].after) for name, each in self.learners.items()}
+
+    def improve_critics(
+        self, batches: Mapping[str, Batch], proposed: Mapping[str, Any], now: Others, later: Others
+    ) -> dict[str, dict[str, Tensor]]:
+        """One step of every group's critics; returns what to log."""
+        said = {}
+        for name, each in self.learners.items():
+            others = without(now, name), without(later, name)
+            action, bonus = proposed[name]
+            loss, said[name] = each.critic_loss(batches[name], others[0], action, bonus, others[1])
+            each.descend("critic", loss)
+        return said
+
     def improve_policies(self, batches: Mapping[str, Batch], now: Others, said: Mapping[str, Any]) -> None:
         """One step of every policy, while the others do what they did."""
         for name, each in self.learners.items():
-            said[name].update(each.improve_policy(batches[name], _without(now, name)))
+            said[name].update(each.improve_policy(batches[name], without(now, name)))
 
     @torch.no_grad()
     def batch_of(self, name: str, rows: Mapping[str, Any]) -> Batch:
@@ -236,10 +247,11 @@ class OffPolicy:
             learner.take_targets()
 
 
-def _shown(features: Features, action: Tensor) -> Tensor:
+def shown(features: Features, action: Tensor) -> Tensor:
     """What critics of other groups are shown of robots, (B, N, D)."""
     return torch.cat([features.whole(), action], dim=-1)
 
 
-def _without(parts: Others, name: str) -> dict[str, Tensor]:
+def without(parts: Others, name: str) -> dict[str, Tensor]:
+    """The parts of all groups but `name`."""
     return {other: part for other, part in parts.items() if other != name}

@@ -31,7 +31,7 @@ class TD3Cfg(OffPolicyCfg):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fields("td3.", self, noise=(0, 10), target_noise=(0, 10), target_clip=(0, 10))
+        check_fields(f"{self.NAME}.", self, noise=(0, 10), target_noise=(0, 10), target_clip=(0, 10))
 
 
 class TD3Learner(Learner):
