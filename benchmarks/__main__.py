@@ -1,4 +1,4 @@
-"""`python -m benchmarks sim|scale|peers|engines|control|shield|ros`: how fast it is; `transfer`, `verdicts`."""
+"""`python -m benchmarks sim|scale|peers|engines|control|shield|ros`: how fast it is, and what else was measured."""
 
 import importlib
 import sys
@@ -18,7 +18,7 @@ MOST_COLUMNS = 6  # of a table; where more things were measured, each is a row
 
 def bench(
     what: Annotated[
-        Literal["sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer", "verdicts"],
+        Literal["sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer", "verdicts", "devices"],
         tyro.conf.Positional,
     ],
     tasks: tuple[str, ...] = (),
@@ -34,6 +34,7 @@ def bench(
     policies: tuple[Path, ...] = (Path("zoo/hover.onnx"),),
     worlds: int = 64,
     out_dir: OutFolder = None,
+    drivers: tuple[str, ...] = (),
     neighbours: int = 8,
     hz: float | None = None,
     held: bool = False,
@@ -49,6 +50,7 @@ def bench(
     delays beside a bare echo, lost cycles and processor time a robot. `transfer`: no speed, but what drones' policies
     come to under their firmware's rate loop with other gains, slower rotors and delays, beside the scripted controller.
     `verdicts`: whether what `verify` says of policies, sound and spoilt, is what they do on other plants.
+    `devices`: what drivers report of emulated devices that fail, and after how many ms.
 
     Args:
         what: What to measure.
@@ -66,6 +68,7 @@ def bench(
         policies: Policy files of `transfer`, of drones; of `verdicts` files beside those of the zoo.
         worlds: Episodes of each policy under each plant, in `transfer` and `verdicts`.
         out_dir: In `verdicts`, folder that keeps what was found of each policy: what it holds is not flown again.
+        drivers: Of `devices`; all when not given.
         neighbours: Robots around the one that `control` flies.
         hz: In `ros`, fly untrained policies of `tasks` at this control rate, or the next that their models allow.
         held: In `ros`, while another program holds a core and the system refuses niceness.
@@ -93,6 +96,7 @@ def bench(
             "engines": dict(tasks=chosen, engines=engines, batches=batches, device=device, training=training),
             "control": {"policy": policy, "neighbours": neighbours},
             "shield": {},
+            "devices": {"drivers": drivers},
             "transfer": {"policies": policies, "worlds": worlds},
             "verdicts": {"policies": policies, "worlds": worlds, "out": out_dir},
             "ros": {"policy": policy, "teams": teams, "tasks": chosen, "hz": hz, "held": held},

@@ -23,7 +23,7 @@ from hardware.drivers.device_clock import DeviceClock
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
-STATE_HZ, HEALTH_MS = (100.0, 50.0), 200  # of the two log blocks
+STATE_HZ, HEALTH_EACH = (100.0, 50.0), 10  # states from one look at its health to the next
 HEALTH = ("supervisor.info", "pm.vbat", "pm.batteryLevel", "kalman.varX", "kalman.varY", "kalman.varZ")
 SLOW_S = 0.1  # round trip beyond which commands come later than the shield counts on
 SILENT_S = 1.0  # without news of its health
@@ -115,8 +115,9 @@ class CrazyflieDriver:
         try:
             cf.param.set_value("supervisor.prefltTimeout", PREFLIGHT_MS)
             self._ping = Ping(cf)
-            self._log("state", STATE, round(1e3 / self._state_hz), self._hear_state)
-            self._log("health", HEALTH, HEALTH_MS, self._hear_health)
+            state_ms = round(1e3 / self._state_hz)
+            self._log("state", STATE, state_ms, self._hear_state)
+            self._log("health", HEALTH, HEALTH_EACH * state_ms, self._hear_health)
         except (KeyError, AttributeError) as error:  # as cflib says that a variable or a parameter is not there
             self.stop()
             raise DriverError(f"Crazyflie at {self._uri}: {error.args[0]}; its firmware is too old") from error

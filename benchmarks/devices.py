@@ -1,0 +1,155 @@
+"""What drivers say of emulated devices that fail, and how soon: loss, delay, reboot, refusal, takeover.
+
+The devices are those of `tests/devices`, in real time, one for each fault; drones stand on the ground, armed.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardware import load_robot
+from hardware.drivers import Driver, HasStatus, load_driver
+from hardware.types import ActuatorCommand
+
+TESTS = Path(__file__).parents[1] / "tests"
+SETTLE_S, PERIOD_S, WITHIN_S, ARM_S = 0.4, 0.02, 5.0, 5.0
+NONE = "nothing within 5 s"
+
+
+class Case(NamedTuple):
+    """A driver, its robot, its emulated device, and by kind the orders that make that fail."""
+
+    robot: str
+    device: tuple[str, ...]
+    options: Callable[[str], dict[str, Any]]  # of the driver, from the address of the device
+    faults: dict[str, dict[str, Any]]
+
+
+DDS_DOMAIN = 171
+CASES = {
+    "crazyflie": Case(
+        "crazyflie",
+        ("crazyflie",),
+        lambda port: {"uri": f"udp://127.0.0.1:{port}"},
+        {
+            "loss": {"loss": 1.0},
+            "delay": {"delay_s": 0.2},
+            "reboot": {"reset": True},
+            "refusal": {"refuses_arming": True},
+            "takeover": {"is_armed": False},
+        },
+    ),
+    "px4": Case(
+        "x500",
+        ("px4",),
+        lambda port: {"link": f"udpout:127.0.0.1:{port}"},
+        {
+            "loss": {"loss": 1.0},
+            "delay": {"delay_s": 0.2},
+            "reboot": {"reboot": True},
+            "refusal": {"refuses_arming": "Resolve system health failures first"},
+            "takeover": {"mode": "POSCTL"},
+        },
+    ),
+    "ur": Case(
+        "ur5e",
+        ("ur",),
+        lambda host: {"host": host},
+        {
+            "loss": {"loss": 1.0},
+            "delay": {"delay_s": 0.5},
+            "reboot": {"robot_mode": 3},
+            "refusal": {"remote": False},
+            "takeover": {"teach": True},
+        },
+    ),
+    "unitree_g1": Case(
+        "g1",
+        ("unitree_g1", "--domain", str(DDS_DOMAIN)),
+        lambda _: {"interface": "lo", "domain": DDS_DOMAIN},
+        {
+            "loss": {"silent": True},
+            "delay": {"delay_s": 0.3},
+            "reboot": {"mode_machine": 6},
+            "refusal": {"errors": {"3": 0x40}},
+            "takeover": {"remote": "L2+B"},
+        },
+    ),
+}
+
+
+def bench_devices(drivers: Sequence[str], repeats: int, on_progress: Callable[..., None]) -> dict[str, Any]:
+    """By "driver fault": ms until the driver reports it, the median, and what it says; NaN for what it does not see.
+
+    ValueError for one of `drivers` that has no emulated device here.
+    """
+    if unknown := [name for name in drivers if name not in CASES]:
+        raise ValueError(f"driver {unknown[0]!r}: choose from {', '.join(CASES)}")
+    found, chosen = {}, {name: CASES[name] for name in drivers or CASES}
+    for name, case in chosen.items():
+        for fault in case.faults:
+            seen = [fail(name, case, fault) for _ in range(repeats)]
+            on_progress(sum(len(each.faults) for each in chosen.values()))
+            found[f"{name} {fault}"] = {"ms": round(median(ms for ms, _ in seen), 1), "says": seen[-1][1]}
+    return found
+
+
+def fail(name: str, case: Case, fault: str) -> tuple[float, str]:
+    """How many ms after its orders the driver reports the fault, and its words."""
+    orders, target = case.faults[fault], np.array(_rest(case.robot), np.float32)
+    with connected(name, case) as (device, driver):
+        assert isinstance(driver, HasStatus)
+        if fault == "refusal":
+            device.order(**orders)
+        until_s = time.monotonic() + ARM_S
+        begun_s = time.monotonic()
+        driver.arm()
+        while fault != "refusal" and not driver.read_status().armed:
+            if time.monotonic() > until_s:
+                raise ValueError(f"{name}: cannot be armed: {driver.read_status().fault}")
+            _drive(driver, target, 0.1)
+        if fault != "refusal":
+            _drive(driver, target, SETTLE_S)
+            begun_s = time.monotonic()
+            device.order(**orders)
+        while not (said := driver.read_status().fault):
+            if time.monotonic() > begun_s + WITHIN_S:
+                return float("nan"), NONE
+            _drive(driver, target, 0.5 * PERIOD_S)
+        return 1e3 * (time.monotonic() - begun_s), said
+
+
+@contextmanager
+def connected(name: str, case: Case) -> Iterator[tuple[Any, Driver]]:
+    """The emulated device, and the driver on it; the device goes first: nothing has to be brought to rest."""
+    if str(TESTS) not in sys.path:
+        sys.path.append(str(TESTS))
+    emulated = import_module("emulated").Emulated
+    with emulated(*case.device) as device:
+        driver = load_driver(name, load_robot(case.robot), **case.options(device.address))
+        driver.connect()
+        yield device, driver
+    driver.stop()
+
+
+def _rest(robot: str) -> list[float]:
+    """Home, or the least that a drone's rotors give."""
+    spec = load_robot(robot)
+    return [joint.home for joint in spec.joints] or [spec.command_low[0], 0.0, 0.0, 0.0]
+
+
+def _drive(driver: Driver, target: np.ndarray, seconds: float) -> None:
+    until_s = time.monotonic() + seconds
+    while True:
+        driver.read()
+        driver.write(ActuatorCommand(target))
+        if time.monotonic() > until_s:
+            return
+        time.sleep(min(PERIOD_S, seconds))
