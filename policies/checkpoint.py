@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
@@ -28,7 +29,9 @@ def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
     """Write `content` (tensors, numbers, strings, containers) so that a crash leaves the old file or the new one."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     whole = {"format": FORMAT, "saved_at_utc": now, "rng": global_rng_state(), **content}
-    replace_file(path, lambda file: torch.save(whole, file))
+    written = BytesIO()  # torch's writer does not say of a file what is wrong with it, such as that its disk is full
+    torch.save(whole, written)
+    replace_file(path, lambda file: file.write(written.getbuffer()))
 
 
 def save_policies(path: Path, content: Mapping[str, Any]) -> None:
@@ -53,15 +56,10 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-    except (OSError, RuntimeError) as error:  # torch's own writer raises the latter on a full disk
+    except OSError as error:
         draft.unlink(missing_ok=True)
         kept = "; the one before is still there" if path.exists() else ""
-        raise CheckpointError(f"cannot write {path}: {why_unwritten(error)}{kept}") from error
-
-
-def why_unwritten(error: Exception) -> str:
-    """What the system says, in one line."""
-    return error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip().splitlines()[0]
+        raise CheckpointError(f"cannot write {path}: {error.strerror or error}{kept}") from error
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

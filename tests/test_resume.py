@@ -169,6 +169,25 @@ def test_bad_checkpoints_are_refused_in_one_line(tmp_path: Path):
         load_checkpoint(path)
 
 
+def test_a_checkpoint_that_the_disk_has_no_room_for_leaves_the_one_before(tmp_path: Path):
+    content, path = (
+        {"run": {}, "progress": {}, "policies": {"w": torch.zeros(400_000)}, "algorithm": {}},
+        tmp_path / FILE,
+    )
+    save_checkpoint(path, content)
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (900_000, unlimited[1]))
+    try:
+        with pytest.raises(
+            CheckpointError, match=f"cannot write {path}: File too large; the one before is still there"
+        ):
+            save_checkpoint(path, content | {"policies": {"w": torch.ones(400_000)}})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert torch.equal(load_checkpoint(path)["policies"]["w"], torch.zeros(400_000))
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_flipped_bit_in_a_checkpoint_is_noticed_or_changes_nothing(tmp_path: Path):
     path, content = tmp_path / FILE, {"run": {}, "progress": {}, "policies": {"w": torch.randn(4000)}, "algorithm": {}}
     save_checkpoint(path, content)

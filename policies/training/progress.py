@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from policies.checkpoint import CheckpointError, replace_file, why_unwritten
+from policies.checkpoint import CheckpointError, replace_file
 
 PROGRESS = "progress.csv"
 
@@ -33,7 +33,7 @@ class Progress:
             self._file.write(self._line_of(row))
             self._file.flush()
         except OSError as error:
-            raise CheckpointError(f"cannot write {self._path}: {why_unwritten(error)}") from error
+            raise CheckpointError(f"cannot write {self._path}: {error.strerror or error}") from error
 
     def sync(self) -> None:
         """Wait until all rows are on the disk."""

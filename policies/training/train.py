@@ -18,7 +18,6 @@ from policies.checkpoint import (
     save_checkpoint,
     save_policies,
     save_record,
-    why_unwritten,
 )
 from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
 from policies.training.logs import Logs
@@ -162,7 +161,7 @@ def _with_advice(cfg: TrainCfg, engine: str, checkpoint: Path) -> Iterator[None]
         kind = EngineError if isinstance(error, EngineError) else CheckpointError
         again = f"phalanx train --resume {cfg.out}{', or on another --engine' if kind is EngineError else ''}"
         way = f"go on from its checkpoint with {again}" if checkpoint.exists() else "no checkpoint had been written yet"
-        what = f"cannot write in {cfg.out}: {why_unwritten(error)}" if isinstance(error, OSError) else error
+        what = f"cannot write in {cfg.out}: {error.strerror or error}" if isinstance(error, OSError) else error
         raise kind(f"{what}; {way}") from error
 
 
