@@ -18,7 +18,7 @@ from policies.evaluation.verify import VerifyCfg, verify
 
 ZOO = Path(__file__).resolve().parents[1] / "zoo"
 FEW = VerifyCfg(num_worlds=16, parity_worlds=1, min_success=0.7)
-MARGINS = {"held": True, "complete": True, "rows": [], "only": []}
+MARGINS = {"held": True, "complete": True, "rows": [], "only": [], "corner": None}
 
 
 def of_calm_hover():

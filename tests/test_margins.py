@@ -23,7 +23,7 @@ from sim.tasks import load_task
 from sim.terms import EventTerm
 
 HOVER = load_task("hover")
-OWN = dict(gates=[], complete=True, held=True, success=1.0, gate=0.9, only=[])
+OWN = dict(gates=[], complete=True, held=True, success=1.0, gate=0.9, only=[], corner=None, physics={})
 
 
 class EagerPd(PdPolicy):
@@ -135,6 +135,9 @@ def row(**changes):
     return {**plain, "fell": 1.3, "found": True, "farthest": 2.0, "room": 4.0, "success": {}, **changes}
 
 
+CORNER_ROW = row(parameter="worst corner", unit="x of training", nominal=0.0, trained=1.0, field=None)
+
+
 @pytest.mark.parametrize(
     ("rows", "others", "advice", "says"),
     [
@@ -146,6 +149,10 @@ def row(**changes):
         ([row(), row(direction="down", trained=0.95, held=0.97, fell=0.95)], {}, "fly with care", "mass, less: falls"),
         ([row()], {"complete": False}, "fly with care", "margins: not all are known"),
         ([row()], {"only": ["mass"]}, "fly with care", "margins: only mass pushed"),
+        ([row()], {"corner": CORNER_ROW | {"held": 0.75, "fell": 1.0}}, "fly with care", "worst corner: falls at 1 x"),
+        ([row()], {"corner": CORNER_ROW | {"held": 1.0, "fell": 1.25}}, "fly", None),
+        ([row()], {"physics": {"half": 0.5}, "fell_under": ["half"]}, "fly with care", "half: success 0.5, must be"),
+        ([row()], {"physics": {"half": 0.95}, "fell_under": []}, "fly", None),
         ([row()], {"held": False, "success": 0.5}, "do not fly", "success: 0.5, must be >= 0.9"),
     ],
 )

@@ -10,8 +10,8 @@ def advise(gates: Iterable[Mapping[str, Any]], margins: Mapping[str, Any]) -> di
     """`advice`, one of the three, and its `reasons`: each with a `name` of a gate or a number, and `why` in words.
 
     A gate that failed, or a success below the task's on the task's own plant: do not fly. A number that holds less far
-    than the policy was trained for, or than hardware shows, or that is not known: with care; so it is where only
-    some were pushed.
+    than the policy was trained for, or than hardware shows, or that is not known: with care; so it is where all numbers
+    together hold less far than they were trained for, under other physics, and where only some were pushed.
     """
     failed = [
         _reason(gate["name"], f"{gate['value']:.3g}, must be {gate['sign']} {gate['limit']:g}")
@@ -22,8 +22,12 @@ def advise(gates: Iterable[Mapping[str, Any]], margins: Mapping[str, Any]) -> di
         failed.append(_reason("success", f"{margins['success']:.3g}, must be >= {margins['gate']:g}"))
     if failed:
         return {"advice": NOT, "reasons": failed}
-    rows = margins["rows"]
+    rows = [*margins["rows"], *filter(None, [margins["corner"]])]
     reasons = [_reason(name_of(row, rows), why) for row in rows if (why := why_short(row))]
+    reasons += [
+        _reason(name, f"success {margins['physics'][name]:.3g}, must be >= {margins['gate']:g}")
+        for name in margins.get("fell_under", ())  # records from before do not say
+    ]
     if not margins["complete"]:
         reasons.append(_reason("margins", "not all are known: the search was interrupted"))
     if margins["only"]:

@@ -132,6 +132,11 @@ def measure_margins(
         "rows": [row for row in rows if row["parameter"] != CORNER],
         "corner": next((row for row in rows if row["parameter"] == CORNER), None),
         "physics": {name: share for name, share in own.items() if name != "own"},
+        "fell_under": [
+            name
+            for name, share in own.items()
+            if name != "own" and refuted(round(share * cfg.episodes), cfg.episodes, gate)
+        ],
         "not_pushed": {group: names for group in task.groups if (names := not_pushed(task, group))},
     }
 
