@@ -18,6 +18,7 @@ from deploy.bundle import BundleError, load_bundle
 from deploy.bundle.file import add_record
 from deploy.bundle.signature import add_signature, key_text, public_bytes, split_signature
 from deploy.bundle.verification import CARE, FLY, LEVELS, NOT, REFUSED, VERIFIED, check_standing, record_to_bytes
+from deploy.bundle.verification import _tail as tail_of
 from deploy.runtime import PolicyRuntime
 
 MINE = Ed25519PrivateKey.generate()
@@ -88,6 +89,10 @@ def test_a_record_of_another_file_is_refused(bundle, tmp_path):
 def test_what_is_no_verdict_is_refused_in_one_line(bundle, tmp_path):
     for changes in ({"verdict": "splendid"}, {"gates": "none"}, {"flight": {"advice": "go", "reasons": []}}):
         said = refusal(tmp_path, add_record(bundle, record() | changes))
+        assert said.startswith("the record of its verification cannot be read: ")
+    deep = b"[" * 100_000
+    for value in (b"", b"{", b"\xff", deep, deep + b"]" * 100_000):
+        said = refusal(tmp_path, bundle.model_bytes + tail_of(value, bundle.fingerprint))
         assert said.startswith("the record of its verification cannot be read: ")
 
 

@@ -72,7 +72,7 @@ def record_from_bytes(tail: bytes, fingerprint: str) -> Record | None:
     try:
         record = msgspec.json.decode(found[1])
         msgspec.convert(record, _Known)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"the record of its verification cannot be read: {error}") from error
     return record
 
