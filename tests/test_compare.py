@@ -9,7 +9,7 @@ import pytest
 from command import assert_one_line_error, here
 
 from policies.evaluation.curves import compare, interval, middle, read_runs
-from policies.training.progress import Progress
+from policies.training.progress import Progress, read_progress
 
 ENDS = {1e-3: (0.2, 0.5, 0.6), 3e-3: (0.85, 0.95, 1.0)}  # success at the end, of each seed
 
@@ -52,6 +52,19 @@ def test_a_run_that_is_still_training_shortens_the_curve_of_its_group(sweep: Pat
     _, (slow, fast) = compare(read_runs([sweep]))
     assert slow.agent_steps[-1] == 1000 and fast.agent_steps[-1] == 500
     assert fast.middle[-1] == pytest.approx(np.mean(ENDS[3e-3]) / 2)
+
+
+def test_a_run_that_goes_on_keeps_every_column_and_no_row_after_its_checkpoint(tmp_path: Path):
+    progress = Progress(tmp_path, 0)
+    for steps in (100, 200, 300):
+        progress.add({"agent_steps": steps, "wall_s": 1.0} | ({"kl": 0.5} if steps == 100 else {}))
+    progress.close()
+    again = Progress(tmp_path, 200)
+    again.add({"agent_steps": 300, "wall_s": 2.0})
+    again.close()
+    rows = read_progress(tmp_path)
+    assert [row["agent_steps"] for row in rows] == [100, 200, 300] and rows[-1]["wall_s"] == 2.0
+    assert rows[0]["kl"] == 0.5 and "kl" not in rows[1]
 
 
 def test_the_interval_is_that_of_all_resamples(sweep: Path):

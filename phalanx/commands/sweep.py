@@ -139,15 +139,17 @@ def _show(sweep: "Sweep", json: bool) -> None:
     from policies.evaluation.curves import as_rows, compare, has_numbers, read_runs
 
     done = [sweep.folder / name for name, run in sweep.runs.items() if run.state == "done"]
+    states = {name: {"state": run.state, "restarts": run.restarts} for name, run in sweep.runs.items()}
     runs, reach = read_runs(done), 0.9
     if not has_numbers(runs):
         err.print("nothing to compare: no run was long enough for an episode")
+        if json:
+            print_json({"runs": states, "curves": []})
         return
     of, curves = compare(runs, reach=reach)
     draw_curves(sweep.folder / PICTURE, of, curves)
     err.print(f"written {sweep.folder / PICTURE}", markup=False)
     if json:
-        states = {name: {"state": run.state, "restarts": run.restarts} for name, run in sweep.runs.items()}
         print_json({"runs": states, "of": of, "reach": reach, "curves": as_rows(curves)})
         return
     show_curves(of, reach, curves)

@@ -19,7 +19,7 @@ class Progress:
         """A run that goes on at `agent_steps` takes back the rows that were written after its checkpoint."""
         self._path = folder / PROGRESS
         rows = [row for row in read_progress(folder) if row["agent_steps"] <= agent_steps]
-        self._columns = list(rows[-1]) if rows else []
+        self._columns = list(dict.fromkeys(name for row in rows for name in row))
         self._write(rows)
 
     def add(self, row: Mapping[str, float]) -> None:
