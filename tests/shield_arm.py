@@ -84,11 +84,14 @@ def without_shapes(spec: RobotSpec, folder: Path) -> RobotSpec:
 
 def filtered_with(params: JointShieldParams, spec: RobotSpec) -> Guard:
     """The filter alone, for all worlds at once."""
+    last: list[torch.Tensor] = []
 
     def guard(now: RobotState, request: np.ndarray) -> np.ndarray:
         state = RobotState(*(torch.as_tensor(getattr(now, name)) for name in RobotState.__slots__))
         no_peers = Peers(*(torch.zeros(0) for _ in range(4)))
-        sent, _ = filter_command(params, spec, Context(state, no_peers), torch.as_tensor(request, dtype=torch.float32))
+        context = Context(state, no_peers, sent=last.pop() if last else None)
+        sent, _ = filter_command(params, spec, context, torch.as_tensor(request, dtype=torch.float32))
+        last.append(sent)
         return sent.double().numpy()
 
     return guard

@@ -129,13 +129,14 @@ def test_one_robot_in_numpy_and_a_batch_in_torch_send_the_same():
     joint_pos[..., channel], joint_vel[..., channel] = pos, wild * rng.normal(0, 0.5, pos.shape) * speed
     target = (pos + wild * rng.normal(0, 0.02, pos.shape)).astype(np.float32)
     target[0, 0, 0] = np.nan
-    now = state(joint_pos, joint_vel, 0.01)
+    now, before = state(joint_pos, joint_vel, 0.01), pos + rng.normal(0, 0.05, pos.shape)
     params = make_shield_params(spec)
-    sent, info = filter_command(params, spec, Context(tensors(now), NO_PEERS), torch.as_tensor(target))
+    batch = Context(tensors(now), NO_PEERS, sent=torch.as_tensor(before))
+    sent, info = filter_command(params, spec, batch, torch.as_tensor(target))
     assert sent.dtype == torch.float32 and torch.isfinite(sent).all()
     for index in np.ndindex(20, 10):
         own = RobotState(*(getattr(now, name)[index] for name in RobotState.__slots__))
-        alone, alone_info = filter_command(params, spec, Context(own, NO_PEERS), target[index])
+        alone, alone_info = filter_command(params, spec, Context(own, NO_PEERS, sent=before[index]), target[index])
         np.testing.assert_allclose(alone, sent[index], atol=1e-6)
         np.testing.assert_allclose(alone_info.intervention, info.intervention[index], atol=1e-6)
         np.testing.assert_allclose(alone_info.margin, info.margin[index], atol=1e-6)

@@ -159,8 +159,8 @@ class Known:
             return ""
         return check_silent(self._params, self._peers, self.around.name_of)
 
-    def context(self, load: np.ndarray | None) -> Context:
-        """All of it, for the filter; `load` (U,) is what the drives hold."""
+    def context(self, load: np.ndarray | None, sent: np.ndarray) -> Context:
+        """All of it, for the filter; `load` (U,) is what the drives hold, `sent` (U,) the command before."""
         assert self.state is not None and self._peers is not None
         around = self.around
         return Context(  # `replace` takes five times as long
@@ -174,6 +174,7 @@ class Known:
             obstacle_names=around.obstacle_names,
             lost=around.lost,
             load=load,
+            sent=sent,
         )
 
     @property

@@ -263,7 +263,7 @@ class Shield:
         if answer.params is None:
             self._mode, self._sent = mode, self._inside(answer.target)
             return ActuatorCommand(self._sent), ShieldReport(mode, reason, np.inf, (), 0.0, self._latched)
-        context = self._known.context(self._load)
+        context = self._known.context(self._load, self._sent)
         assert context.state is not None
         sent, info = filter_command(answer.params, self.spec, context, answer.target)
         if not isfinite(sum(sent.tolist())):  # never the last command for ever; of numbers the sum is one

@@ -118,9 +118,8 @@ class AgentGroup:
         command = decode(self.cfg.action, action, state, self.robot) if target is None else ActuatorCommand(target)
         if self.shield is not None:
             untraceable("the safety shield")
-            command.target, report = filter_command(
-                self.shield, self.robot, Context(state, self.shield_peers, obstacles=obstacles), command.target
-            )
+            context = Context(state, self.shield_peers, obstacles=obstacles, sent=self.robots.sent)
+            command.target, report = filter_command(self.shield, self.robot, context, command.target)
             self.shielded += report.intervention > 0
         return command
 

@@ -12,6 +12,7 @@ from hardware.types import Array
 
 RANGE_TOL = 0.1  # of a joint's range: what is measured or asked for that far beyond it is not that joint's
 NO_LIMIT = 1e3  # rad/s, or m/s
+LEAST_DAMPING = 1e-6  # N m s/rad
 
 
 class Rows(NamedTuple):
@@ -30,6 +31,7 @@ class Rows(NamedTuple):
     max_effort: Array  # N m, as `effort`
     fading: Array  # N m s/rad: by what speed lessens the servo's effort in the middle of a period, damping included
     per_range: Array  # 1/rad
+    follow_rate: Array  # 1/s, at which a critically damped servo follows its target
 
     compliance: Array  # (2, U) rad/(N m)
     damping: Array  # (2, U) N m s/rad
@@ -44,6 +46,7 @@ class Rows(NamedTuple):
     brake_time_squared: Array  # (2, U)
     free_gain: Array  # (2, U) N m s/rad, effort per speed left
     brake_gain: Array  # (2, U) N m s/rad, the same in excess of the allowed speed
+    foreseen: Array  # (2, U) share that counts of the room which predicted motion leaves; none of a finger's
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ def _rows(
         "brake_time_squared": brake_time**2,
         "free_gain": free_gain,
         "brake_gain": effort / (params.brake_window * max_velocity),
+        "foreseen": turning.astype(np.float64),
     }
     return Rows(
         box_high=high - margin,
@@ -144,6 +148,7 @@ def _rows(
         max_effort=effort,
         fading=0.5 * pull + damping,
         per_range=1.0 / (high - low),
+        follow_rate=2.0 * stiffness / np.maximum(damping, LEAST_DAMPING),
         **{name: np.stack([row, row]) for name, row in sided.items()},
     )
 
