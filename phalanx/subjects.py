@@ -107,6 +107,8 @@ def _fits(cfg: "TaskCfg", runners: "Mapping[str, PolicyRunner]") -> bool:
 def is_file(subject: str) -> bool:
     """Whether the command line means a policy file or a run; names of tasks have no suffix and no folder."""
     path = Path(subject)
+    if "@" in subject and subject.partition("@")[0] in task_names():  # for the robot of an overlay file
+        return False
     return subject not in task_names() and (
         path.exists() or (":" not in subject and (bool(path.suffix) or len(path.parts) > 1))
     )

@@ -87,7 +87,7 @@ def _show(found: dict[str, Any]) -> None:
         for name, n in found["numbers"].items()
     )
     print_section("fitted", ("number", "value", "95 % interval", "specified", "unit"), rows, whole=(0, 2))
-    print_section("not identifiable from this recording", (), found["not_identifiable"].items(), whole=(0,))
+    print_section("not identifiable from this recording", ("number", "why"), found["not_identifiable"].items(), (0,))
     gap = (
         (g["signal"], f"{g['before']:.3g}", f"{g['after']:.3g}", g["unit"], _times(g["before"], g["after"]))
         for g in found["gap"]["held_out"]

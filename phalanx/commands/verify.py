@@ -31,6 +31,7 @@ def verify(
     robots: Counts = (),
     margins: bool = False,
     only: Names = (),
+    overlay: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None,
     record: bool = False,
     markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     json: bool = False,
@@ -54,6 +55,8 @@ def verify(
         only: With --margins, push only these, by name, such as "total delay"; all when none is given.
         record: Write all that was found into the policy file, in the place of an older record: robots may require it,
             `inspect` prints it. A signature goes, since it was for the file without: sign after this.
+        overlay: Fly the one robot that `phalanx identify` found, within its intervals; refused where the policy was not
+            trained for it.
         markdown: Write the margins of the records beside this document into it, over what stands there between its
             marks; takes no policy file.
         json: Print every figure as JSON on stdout.
@@ -81,7 +84,7 @@ def verify(
     from policies.evaluation.verify import VerifyCfg, team_sizes
     from policies.evaluation.verify import verify as check
 
-    cfg = VerifyCfg(num_worlds=episodes, teams=robots or None)
+    cfg = VerifyCfg(num_worlds=episodes, teams=robots or None, overlay=overlay)
     sizes = 1 if any(contract.group for contract in contracts) else len(team_sizes(contracts[0], cfg))
     if margins:
         from policies.evaluation.flight_advice import advise

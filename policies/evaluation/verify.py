@@ -41,6 +41,7 @@ class VerifyCfg:
     teams: tuple[int, ...] | None = None  # None: as the task says
     seed: int = HELD_OUT_SEED
     tolerance: float = 1e-5  # of commands, in their units
+    overlay: Path | None = None  # file of the robot that is flown, see `hardware.overlay`; None: any of its kind
     min_success: float | None = None  # of the team that was trained, behind the shield, to be shown with 95 %
     # confidence: it is the lower end of the interval that has to reach it; None: as the task says
     max_shielded_collisions: float | None = None  # rate, in every team; None: as the task says
@@ -74,6 +75,8 @@ def verify(
         for bundle, file in zip(bundles, paths, strict=True)
     ]
     task, team = load_team(bundles)
+    if cfg.overlay is not None:
+        task = f"{task}@{cfg.overlay}"
     demands = load_task(task)
     for bundle, file in zip(bundles, paths, strict=True):
         group = group_of(bundle.contract)

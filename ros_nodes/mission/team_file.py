@@ -7,6 +7,7 @@ robots:
     driver: my_robot.driver:MyDriver  # without one the robot is simulated
     options: {uri: radio://0}
   - {name: cf2, bundle: policy.onnx, base_pose: [0.5, 0, 0, 1.57]}  # m, yaw rad: start, place of a base
+  - {name: cf4, bundle: policy.onnx, type: cf4@lab.yaml}  # as `phalanx identify` found it; by default as specified
   - {name: cf3, bundle: lander.onnx, lands_on: arm}  # may come near the last links of the arm
   - {name: arm, bundle: tray.onnx, group: arm}  # of the task of its policy; by default that of the file
 shield: {ramp_s: 0.4}               # limits of all shields; a robot may have its own
@@ -43,6 +44,7 @@ from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
 from hardware.drivers import check_options, driver_class, shared_link, unmeasured_by
 from hardware.names import nearest_path
+from hardware.overlay import SUFFIX
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
 from ros_nodes.mission.mission import LONGEST_NAME, Member, Mission, load_mission
@@ -189,7 +191,8 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
     try:
         contract = load_bundle(bundle, team.trusted_keys, team.requires).contract
         key = "type"
-        spec = load_robot(robot.type or contract.robot.name)
+        kind = str((folder / robot.type).resolve()) if robot.type.endswith(SUFFIX) else robot.type
+        spec = load_robot(kind or contract.robot.name)
         check_robot(contract, spec, bundle)
         key = "group"
         if robot.group and contract.group not in ("", robot.group):
@@ -214,7 +217,7 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
             f"{where}.base_pose z of {robot.name} = {robot.base_pose[2]:g}: at least {least:.2g} m; {stands}"
         )
     group = robot.group or contract.group or spec.name
-    return msgspec.structs.replace(robot, bundle=bundle, type=spec.name, group=group)
+    return msgspec.structs.replace(robot, bundle=bundle, type=kind or spec.name, group=group)
 
 
 def _check_measured(contract: Contract, unmeasured: Sequence[str], team: Team, bundle: str) -> None:
@@ -275,9 +278,9 @@ def _member(robot: Robot, planned: Member | None) -> Member:
     pose = np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
     joint_pos = np.array([joint.home for joint in spec.joints])
     if planned is not None:
-        if planned.robot != robot.type:
+        if planned.robot not in (robot.type, spec.name):
             raise TeamError(f"{robot.name} is of type {robot.type!r}, its mission is for {planned.robot!r}")
         base_pose = planned.base_pose if robot.base_pose is None else pose
         lands_on = robot.lands_on or planned.lands_on
-        return replace(planned, bundle=robot.bundle, base_pose=base_pose, lands_on=lands_on)
+        return replace(planned, robot=robot.type, bundle=robot.bundle, base_pose=base_pose, lands_on=lands_on)
     return Member(robot.name, robot.type, robot.group, pose, joint_pos, robot.bundle, robot.lands_on)

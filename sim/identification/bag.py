@@ -25,8 +25,7 @@ def read_bag(path: Path, spec: RobotSpec, name: str) -> tuple[np.ndarray, np.nda
         with AnyReader([folder], default_typestore=get_typestore(Stores.ROS2_JAZZY)) as reader:
             name = _robot(reader, spec, name, path)
             base, joints, sent, asked = (
-                [(c, t, raw) for c, t, raw in reader.messages([c for c in reader.connections if c.topic == topic])]
-                for topic in (f"/{name}/odom", f"/{name}/joint_states", f"/{name}/sent", f"/{name}/command")
+                _messages(reader, f"/{name}/{topic}") for topic in ("odom", "joint_states", "sent", "command")
             )
             read = reader.deserialize
             odometry = [read(raw, c.msgtype) for c, _, raw in base]
@@ -54,6 +53,12 @@ def _robot(reader: Any, spec: RobotSpec, name: str, path: Path) -> str:
     if not name and len(found) > 1:
         raise ValueError(f"{path}: has {', '.join(found)}: say which one with --name")
     return name or found[0]
+
+
+def _messages(reader: Any, topic: str) -> list[tuple[Any, int, bytes]]:
+    """Of one topic, which need not be there: connection, time ns and bytes of each."""
+    connections = [connection for connection in reader.connections if connection.topic == topic]
+    return list(reader.messages(connections)) if connections else []  # of no connections it gives all messages
 
 
 def _rows(spec: RobotSpec, odometry: list[Any], states: list[Any]) -> Arrays:

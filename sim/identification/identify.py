@@ -61,7 +61,7 @@ def _flies_by_firmware(spec: RobotSpec, windows: Windows, cfg: IdentifyCfg) -> b
     for firmware in (False, True):
         problem = Problem(spec, Replay(spec, STEP_S, firmware), some, cfg.known)
         priors = {name: prior for name, prior in priors_of(spec, firmware).items() if name not in cfg.known}
-        left.append(float(np.square(fit(problem, priors, 1).noise[-3:]).sum()))  # of the rates
+        left.append(float(np.square(fit(problem, priors, 2).noise[-3:]).sum()))  # of the rates
     return left[1] < left[0]
 
 
@@ -69,15 +69,15 @@ def priors_of(spec: RobotSpec, firmware: bool) -> dict[str, Prior]:
     """What is fitted of a robot, and what is known of it before: ranges that hold nearly all robots of its kind."""
     known = quantities(spec)
 
-    def factor(name: str, width: float) -> Prior:
+    def factor(name: str, width: float, most: float = 10.0) -> Prior:
         nominal = known[name].nominal
-        return Prior(nominal, width * nominal, 0.1 * nominal, 10.0 * nominal)
+        return Prior(nominal, width * nominal, nominal / most, most * nominal)
 
     priors = {DELAY: Prior(0.0, MOST_DELAY_S / 2, 0.0, MOST_DELAY_S)}
     if spec.flight is not None:
         priors |= {"thrust": factor("thrust", 0.2), "drag": factor("drag", 1.0)}
         both = ("rate_loop.lag", "rate_loop.gain") if firmware else ("own_loop.lag", "own_loop.speed")
-        return priors | {name: factor(name, 0.5) for name in both}
+        return priors | {name: factor(name, 0.5, 3.0) for name in both}
     if not spec.fixed_base:
         priors["mass_kg"] = factor("mass_kg", 0.1)
     slides = {channel.name for channel in spec.channels if channel.unit == "m"}

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from hardware.overlay import SUFFIX
 from hardware.plugins import load_plugin, registered
 
 if TYPE_CHECKING:
@@ -35,7 +36,15 @@ def task_names() -> list[str]:
 
 
 def load_task(name: str) -> "TaskCfg":
-    """The task called `name`, or at module:NAME; ValueError names what exists and the nearest match."""
+    """The task called `name`, or at module:NAME; ValueError names what exists and the nearest match.
+
+    "hover@crazyflie@lab.yaml" is the task for the robot of that overlay file, see `sim.narrowing`.
+    """
+    task_name, _, overlay = name.partition("@")
+    if overlay.endswith(SUFFIX):
+        from sim.narrowing import narrowed
+
+        return narrowed(load_task(task_name), overlay)
     if name in _NAMES:
         own = name.replace("-", "_")
         task = getattr(import_module(f"sim.tasks.{own}"), own.upper())
