@@ -87,6 +87,15 @@ def test_a_larger_reward_with_larger_values_gives_the_same_pull():
         torch.testing.assert_close(scale * one[1], other[1])
 
 
+def test_a_critic_begins_with_a_deviation_that_is_small_beside_values():
+    """One of 0.7 fades by gamma only: with rewards times 0.1 a pendulum was then not swung up at all."""
+    groups = groups_of(PointTeam(8, num_agents=1), DSACTCfg(gamma=0.99))
+    learner = DSACT(groups, torch.Generator(), Workers(1)).learners["point"]
+    batch = DSACT(groups, torch.Generator(), Workers(1)).batch_of("point", anything(groups["point"]))
+    raw = learner.targets["critic"](batch.features, batch.action)[..., 1]
+    assert float(torch.nn.functional.softplus(raw).max()) < 0.01
+
+
 def test_the_deviation_learns_how_much_a_return_varies():
     """Episodes of one step whose reward is 2 or -2 by chance: mean 0 and standard deviation 2, in averages / 10."""
     algorithm, learner, rows = made()

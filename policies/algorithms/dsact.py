@@ -4,15 +4,17 @@ A critic learns the mean and the standard deviation of the return. The paper's s
 finite, are here shares of the mean variance: so nothing depends on the size of rewards.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import expm1, log
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from hardware.ranges import check_fields
-from policies.algorithms.algorithm import mean
+from policies.algorithms.algorithm import Group, mean
 from policies.algorithms.off_policy import Batch, Others
 from policies.algorithms.sac import SAC, SACCfg, SACLearner
 
@@ -39,6 +41,15 @@ class DSACTLearner(SACLearner):
 
     outputs = 2
     spread: Tensor | None = None  # (count, 2) running means of standard deviation and variance, of each critic
+
+    def __init__(self, group: Group, groups: Mapping[str, int], generator: torch.Generator) -> None:
+        super().__init__(group, groups, generator)
+        # As much below the paper's as values are: what is too large fades by gamma only, and drowns small values.
+        start = log(expm1(max(1 - self.cfg.gamma, 1e-3) * log(2)))
+        for net in self.critic.nets:
+            head: Any = net.head
+            nn.init.constant_(head.bias[1:], start)
+        self.take_targets()
 
     def critic_loss(
         self, batch: Batch, others: Others, action: Tensor, bonus: Any, later: Others
