@@ -52,8 +52,6 @@ class Fit:
     left: Mapping[str, float]
     correlation: np.ndarray  # (P, P) in the order of `values`
     noise: np.ndarray  # (D,) RMS of what is left of each error
-    start: np.ndarray  # (B, R) or, under the firmware's rate loop, (B, R + 3)
-    windows: int
 
 
 class Problem:
@@ -142,8 +140,6 @@ def fit(
         dict(zip(names, half.tolist(), strict=True)),
         covariance / spread / spread[:, None],
         problem.noise.copy(),
-        problem.start,
-        len(problem.start),
     )
 
 
