@@ -70,11 +70,13 @@ def test_a_forked_process_is_a_child_as_any_other_one(tmp_path):
             wait_for_the_end(processes)
 
 
-def test_nodes_are_started_where_what_forks_them_was_killed(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_nodes_are_started_where_what_forks_them_is_gone(tmp_path, monkeypatch, number):
     with Processes([CONFIG], tmp_path, ros_environment(free_domain_id())) as processes:
         processes.start_host("first", ["cf1/policy"])
-        fork_server._server._process.kill()
-        fork_server._server._process.wait()
+        server = fork_server._server
+        server._socket.settimeout(0.5)  # as after ANSWER_S
+        os.kill(server._process.pid, number)
         processes.start_host("second", ["cf2/policy"])
         processes.start_host("third", ["cf3/policy"])
         until = time.monotonic() + patience(20.0)
@@ -82,6 +84,7 @@ def test_nodes_are_started_where_what_forks_them_was_killed(tmp_path):
             assert time.monotonic() < until
             processes.check()
             time.sleep(0.02)
+    assert server._process.returncode == -signal.SIGKILL, "a stopped one has to end"
 
 
 def shown_of(pid: int) -> str:

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 NODES = ("host", "policy_node", "shield_node", "driver_node", "operator_node", "recorder_node", "simulated_robots_node")
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 SHOWN_BYTES = 4000  # of a command line, in `ps`
+ANSWER_S = 30.0  # on a busy machine the server imports for ten seconds before it serves
 # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
 # directory that happens to be called like one of our packages must not shadow it.
 NODE_ENVIRONMENT = {
@@ -86,7 +87,9 @@ def fork(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> F
     warm()
     try:
         return _server.fork(command, log, environment) if _server else None
-    except (OSError, ValueError):  # it has been killed: the next one may live
+    except (OSError, ValueError):  # it has been killed, or stopped: the next one may live
+        if _server:
+            _server.kill()
         _server = None
         return None
 
@@ -109,7 +112,13 @@ class _Server:
                 pass_fds=[its.fileno()],
                 start_new_session=True,
             )
-        self._answers = ours.makefile("rwb")
+        ours.settimeout(ANSWER_S)
+        self._socket, self._answers = ours, ours.makefile("rwb")
+
+    def kill(self) -> None:
+        """What it has not forked yet is not forked any more."""
+        self._process.kill()
+        self._process.wait()
 
     def fork(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Forked:
         order = {"command": list(command), "log": str(log), "environment": dict(environment)}
