@@ -3,6 +3,7 @@
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -174,6 +175,21 @@ def test_what_takes_the_arm_away_is_a_fault_until_a_person_arms_it_again(arm, de
         assert arm.read_status().fault
         arm.disarm()
         wait_for(lambda: not arm.read_status().fault)
+
+
+def test_another_program_that_takes_the_arm_is_noticed_and_the_arm_is_left_to_it(arm, device):
+    armed(arm)
+    follow(arm, HOME + 0.1, 0.5)
+    with socket.create_connection((device.address, 30002)) as other:
+        other.sendall(b"def other():\n  while True:\n    sync()\n  end\nend\n")
+        began = time.monotonic()
+        wait_for(lambda: arm.read_status().fault == "another program took the arm")
+    print(f"after {1e3 * (time.monotonic() - began):.0f} ms")
+    assert not arm.read_status().armed
+    follow(arm, HOME + 0.3, 0.2)
+    assert device.order()["running"] and arm.read_status().fault, "ours does not come back by itself"
+    armed(arm)
+    arrive(arm, HOME)
 
 
 DRIVES = """

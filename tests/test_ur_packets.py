@@ -33,18 +33,18 @@ STATE = bytes.fromhex(
     "3fe0000000000000"  # the slider at one half
     "3ff8000000000000"  # 1.5 kg
     "0000000000000000 3f947ae147ae147b bfa999999999999a"  # 0, 0.02, -0.05 m
-    "0000002b 0000002a"
+    "0000002b 0000002a 0000002c"
 )
 
 
 def said(**changes) -> Said:
-    at_work = Said(0.0, np.zeros(6), np.zeros(6), 7, 0b11, 0b1, 2, 1.0, 0.0, np.zeros(3), 0, 0)
+    at_work = Said(0.0, np.zeros(6), np.zeros(6), 7, 0b11, 0b1, 2, 1.0, 0.0, np.zeros(3), 0, 0, 0)
     return at_work._replace(**changes)
 
 
 def test_a_state_is_read_as_the_guide_lays_it_out():
     state = unpack_state(STATE)
-    assert state.timestamp == 10.5 and (state.inputs, state.session) == (43, 42)
+    assert state.timestamp == 10.5 and (state.inputs, state.session, state.taken) == (43, 42, 44)
     assert list(state.q) == [1.0, -math.pi / 2, math.pi / 2, -1.0, 0.5, 2.0]
     assert list(state.qd) == [0.1, 0.0, -0.1, 0.0, 0.0, 1.0]
     assert (state.robot_mode, state.status_bits, state.safety_bits, state.runtime_state) == (7, 3, 1, 2)
@@ -57,8 +57,8 @@ def test_packages_are_those_of_the_guide():
     """Size with header, type, payload: the request for version 2 is 5 bytes of the type 86."""
     assert package("V", b"\0\2") == bytes([0, 5, 86, 0, 2])
     assert package("S") == bytes([0, 3, 83])
-    assert pack_inputs(3, 42, [1.0, -0.5, 0.0, 0.0, 0.0, 2.0]) == bytes.fromhex(
-        "0038 55 03 0000002a 3ff0000000000000 bfe0000000000000" + 3 * "0000000000000000" + "4000000000000000"
+    assert pack_inputs(3, 42, 7, [1.0, -0.5, 0.0, 0.0, 0.0, 2.0]) == bytes.fromhex(
+        "003c 55 03 0000002a 00000007 3ff0000000000000 bfe0000000000000" + 3 * "0000000000000000" + "4000000000000000"
     )
 
 
@@ -77,6 +77,7 @@ def test_the_program_arms_the_watchdog_before_it_says_that_it_runs():
         'rtde_set_watchdog("input_int_register_24", 5.0, "stop")',
         "write_output_integer_register(24, 42)",
         "while read_input_integer_register(24) == 42:",
+        "write_output_integer_register(25, read_input_integer_register(25))",
         f"servoj([{registers}], 0, 0, 0.002, 0.03, 300.0)",
         "end",
         f"stopj({BRAKE})",

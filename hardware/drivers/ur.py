@@ -25,6 +25,7 @@ CLOCK_S = 0.5  # the quickest state of such a time tells what the arm's clock sh
 START_S, STOP_S = 2.0, 1.0
 ASK_S = 0.5  # between two questions to the dashboard, and two attempts to connect
 LONGEST_SESSION = 2**31 - 1
+UNTAKEN = 150  # set-points of 0.3 s that our program did not take; after 0.2 s without any its watchdog has ended it
 LARGEST_M = 0.5  # of a payload's centre of mass from the flange, along an axis: beyond it mm are meant
 
 
@@ -63,6 +64,7 @@ class UrDriver:
         self._offset_s = (np.inf, np.inf)  # from the arm's clock to ours: least of the last period, and of this one
         self._period_s = -np.inf  # when this period began
         self._session = 0  # whose set-points go to the arm; 0 for those that no program follows
+        self._count = self._taken = self._taken_at = 0  # sent; the arm's program took; sent when it took that
         self._armed = False
         self._fault = ""
         self._lost = "no link"
@@ -216,8 +218,16 @@ class UrDriver:
         if now_s > self._said_s + GAP_S:
             self._velocity = np.zeros(6)
         self._said, self._said_s, self._lost = said, now_s, ""
-        if reason := hindrance(said) or ("" if said.runtime_state == PLAYING else "its program was stopped"):
+        if said.taken != self._taken or not self._armed:
+            self._taken, self._taken_at = said.taken, self._count
+        if reason := hindrance(said) or self._without_program(said):
             self._let_go(reason)
+
+    def _without_program(self, said: Said) -> str:
+        """Why our program does not run any more; empty while it does."""
+        if said.runtime_state != PLAYING:
+            return "its program was stopped, on the teach pendant or because set-points did not come for 0.2 s"
+        return "another program took the arm" if self._count - self._taken_at > UNTAKEN else ""
 
     def _hear_control(self, dashboard: Dashboard) -> None:
         remote = dashboard.ask("is in remote control") == "true"
@@ -229,9 +239,10 @@ class UrDriver:
             if self._armed:
                 self._armed, self._session, self._fault = False, 0, reason
 
-    def _next(self) -> tuple[int, np.ndarray]:
-        """Session and set-point of this cycle. One that was missed is not made up for."""
+    def _next(self) -> tuple[int, int, np.ndarray]:
+        """Session, count and set-point of this cycle. One that was missed is not made up for."""
         with self._lock:
+            self._count = self._count % LONGEST_SESSION + 1
             if self._session == 0:
                 assert self._said is not None
                 self._setpoint, self._velocity = self._said.q, np.zeros(6)
@@ -241,4 +252,4 @@ class UrDriver:
                 self._setpoint, self._velocity = next_setpoint(
                     self._setpoint, self._velocity, target, self._rate, self._max_velocity, self._acceleration, CYCLE_S
                 )
-            return self._session, self._setpoint
+            return self._session, self._count, self._setpoint

@@ -61,9 +61,9 @@ class Rtde:
             raise ConnectionError("its positions or speeds are not finite")
         return said
 
-    def send(self, session: int, q: Array) -> None:
-        """Set-points `q` (6,), rad, for the program of `session`."""
-        self._socket.sendall(pack_inputs(self._recipe, session, q))
+    def send(self, session: int, count: int, q: Array) -> None:
+        """The `count`-th set-points `q` (6,), rad, for the program of `session`."""
+        self._socket.sendall(pack_inputs(self._recipe, session, count, q))
 
     def close(self) -> None:
         self._socket.close()

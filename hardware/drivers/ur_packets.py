@@ -29,7 +29,8 @@ LOOKAHEAD_S, GAIN = (
 BRAKE = 8.0  # rad/s^2, of a program that ends
 # Registers from 24 on are those of external clients; a fieldbus has the others.
 SESSION_IN, SESSION_OUT = "input_int_register_24", "output_int_register_24"
-INPUTS = {SESSION_IN: "INT32"} | {f"input_double_register_{24 + i}": "DOUBLE" for i in range(6)}
+COUNT_IN, COUNT_OUT = "input_int_register_25", "output_int_register_25"  # of set-points; our program hands it back
+INPUTS = {SESSION_IN: "INT32", COUNT_IN: "INT32"} | {f"input_double_register_{24 + i}": "DOUBLE" for i in range(6)}
 OUTPUTS = {
     "timestamp": "DOUBLE",
     "actual_q": "VECTOR6D",
@@ -43,6 +44,7 @@ OUTPUTS = {
     "payload_cog": "VECTOR3D",
     SESSION_IN: "INT32",  # as it has arrived there
     SESSION_OUT: "INT32",
+    COUNT_OUT: "INT32",
 }
 FORMATS = {"DOUBLE": "d", "VECTOR6D": "6d", "VECTOR3D": "3d", "INT32": "i", "UINT32": "I"}
 _OUT = struct.Struct(">B" + "".join(FORMATS[kind] for kind in OUTPUTS.values()))
@@ -87,6 +89,7 @@ class Said(NamedTuple):
     payload_m: Array  # (3,) its centre of mass from the flange
     inputs: int  # the session of the set-points that it has
     session: int  # of the program that runs, or ran last
+    taken: int  # number of the set-point that this program took last
 
 
 def package(kind: str, payload: bytes = b"") -> bytes:
@@ -102,9 +105,9 @@ def unpack_state(payload: bytes) -> Said:
     return Said(t, q, qd, mode, status, safety, runtime, speed, mass, centre, *rest[21:])
 
 
-def pack_inputs(recipe: int, session: int, q: Array) -> bytes:
-    """A data package with INPUTS: set-points `q` (6,), rad, for the program of `session`; 0 is for none."""
-    return package("U", _IN.pack(recipe, session, *q))
+def pack_inputs(recipe: int, session: int, count: int, q: Array) -> bytes:
+    """A data package with INPUTS: the `count`-th set-points `q` (6,), rad, for the program of `session`; 0: none."""
+    return package("U", _IN.pack(recipe, session, count, *q))
 
 
 def program(session: int, payload_kg: float, payload_m: Sequence[float]) -> str:
@@ -119,6 +122,7 @@ def program(session: int, payload_kg: float, payload_m: Sequence[float]) -> str:
   rtde_set_watchdog("{SESSION_IN}", {WATCHDOG_HZ!r}, "stop")
   write_output_integer_register(24, {session})
   while read_input_integer_register(24) == {session}:
+    write_output_integer_register(25, read_input_integer_register(25))
     servoj([{q}], 0, 0, {CYCLE_S!r}, {LOOKAHEAD_S!r}, {GAIN!r})
   end
   stopj({BRAKE!r})

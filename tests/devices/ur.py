@@ -54,7 +54,7 @@ class Controller:
         self.bitten_s = 0.0  # how long inputs had been silent when the watchdog acted
         self.rest_s = 0.0  # ... when the arm was at rest after that
         self.answers_s: deque[float] = deque(maxlen=2000)
-        self.programs = 0
+        self.programs, self.servos = 0, False  # whether the newest one follows set-points
         self._began_s = time.monotonic()
 
     # URScript's functions
@@ -89,7 +89,8 @@ class Controller:
     def do_stopj(self, a: float) -> None:
         self.body.brake(a)
 
-    def do_sync(self) -> None: ...
+    def do_sync(self) -> None:
+        self.body.brake()
 
     # what happens to it
 
@@ -102,7 +103,7 @@ class Controller:
         except ScriptError as error:
             self.log.append(str(error))
             return
-        self.programs, self.paused = self.programs + 1, False
+        self.programs, self.servos, self.paused = self.programs + 1, "servoj" in text, False
         self.body.begin()
 
     def hear(self, inputs: dict[str, float], asked_s: float) -> None:
@@ -111,7 +112,8 @@ class Controller:
         self.inputs |= inputs
         self.heard_s |= dict.fromkeys(inputs, self.at_s)
         self.answers_s.append(now_s - asked_s)
-        if self.program is not None and self.runtime_state == 2 and self.do_read_input_integer_register(24):
+        follows = self.program is not None and self.servos and self.runtime_state == 2
+        if follows and self.do_read_input_integer_register(24):
             q = np.array([self.do_read_input_float_register(24 + i) for i in range(6)])
             if self.body.judge(q):
                 self.stop = "protective"
