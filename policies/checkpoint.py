@@ -41,6 +41,18 @@ def save_policies(path: Path, content: Mapping[str, Any]) -> None:
     save_checkpoint(path, {**parts, "algorithm": learned})
 
 
+def load_weights(policy: torch.nn.Module, saved: Mapping[str, torch.Tensor], group: str) -> None:
+    """Give `policy` the `saved` weights; CheckpointError, in one line, for those of another network."""
+    try:
+        policy.load_state_dict(saved)
+    except RuntimeError as error:
+        found = ", ".join(sorted(policy.state_dict().keys() ^ saved.keys())[:4]) or "their sizes"
+        raise CheckpointError(
+            f"the policy of {group!r} has other weights than this version gives it: {found}; use the version that "
+            "trained it, or train it again"
+        ) from error
+
+
 def save_record(folder: Path, run: Mapping[str, Any]) -> None:
     """Write what a run is as `run.json`, for people and other programs."""
     replace_file(folder / RECORD, lambda file: file.write((json.dumps(run, indent=2) + "\n").encode()))

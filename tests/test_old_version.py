@@ -13,8 +13,10 @@ from parity import measure_parity
 from deploy.bundle import load_bundle, self_test
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
+from policies.checkpoint import CheckpointError, load_checkpoint
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.policy_runner import BundleRunner
+from policies.evaluation.trained import controllers_of
 from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 from sim.task import ObservationCfg
@@ -52,6 +54,14 @@ def old_task(monkeypatch):
 def test_an_old_checkpoint_of_a_task_that_shows_more_now_is_refused_in_one_line(tmp_path):
     with pytest.raises(ValueError, match="a policy of 19 features is shown 67: its task was another one then"):
         export_policy(OLD / "hover.pt", tmp_path / "hover.onnx")
+
+
+def test_a_policy_with_other_weights_is_refused_in_one_line():
+    content = load_checkpoint(OLD / "hover.pt")
+    weights = content["policies"]["crazyflie"]["state"]
+    weights["head.scale"] = weights.pop("head.weight")
+    with pytest.raises(CheckpointError, match=r"'crazyflie' has other weights .*: head.scale, head.weight; use"):
+        controllers_of(content, HOVER)
 
 
 @pytest.mark.usefixtures("old_task")

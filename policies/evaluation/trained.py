@@ -6,7 +6,7 @@ from typing import Any
 
 from hardware.names import nearest
 from policies.algorithms import ALGORITHMS
-from policies.checkpoint import CheckpointError, load_checkpoint
+from policies.checkpoint import CheckpointError, load_checkpoint, load_weights
 from policies.networks.controller import Controller
 from policies.task_data import changed, differences, digest, task_record
 from sim.tasks import load_task
@@ -84,6 +84,6 @@ def controllers_of(content: Mapping[str, Any], task: Any) -> dict[str, Controlle
         if name not in task.groups:
             raise CheckpointError(f"task {task.name!r} has no group {name!r}; it has: {', '.join(task.groups)}")
         policy = ALGORITHMS[content["run"]["algo"]].Policy(**saved["spec"])
-        policy.load_state_dict(saved["state"])
+        load_weights(policy, saved["state"], name)
         found[name] = Controller(task.groups[name], policy).eval()
     return found

@@ -11,7 +11,7 @@ import torch
 
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import Clock, Group
-from policies.checkpoint import CheckpointError, load_checkpoint, restore_global_rng
+from policies.checkpoint import CheckpointError, load_checkpoint, load_weights, restore_global_rng
 from policies.evaluation.trained import check_same_task
 from policies.task_data import changed
 from policies.threads import Workers, single_threaded_torch
@@ -134,7 +134,7 @@ class Trainer:
         """Go on exactly where `state_dict` was taken; CheckpointError when this is another run's checkpoint."""
         self._check_same_run(state)
         for name, policy in self.algorithm.policies.items():
-            policy.load_state_dict(state["policies"][name]["state"])
+            load_weights(policy, state["policies"][name]["state"], name)
         if self.algorithm.replay is not None:
             self.algorithm.replay.read(self.cfg.out, state["algorithm"]["replay"])
         self.algorithm.load_state_dict(state["algorithm"])
