@@ -36,7 +36,7 @@ class HAPPO(PPO):
         super().record(t, with_shared_reward(team))
 
     def improve(self, samples: Mapping[str, Samples], fraction: float) -> dict[str, dict[str, float]]:
-        """Algorithm 4 of the paper: after each group, the factor of eq. 11 takes in how far that has moved."""
+        """Algorithm 4 of the paper: after each group, the factor M takes in how far that has moved."""
         names, losses = list(self.policies), {}
         factor: Tensor | None = None
         order = torch.randperm(len(names), generator=self.generator, device=self.generator.device)

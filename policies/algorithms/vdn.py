@@ -34,7 +34,7 @@ class VDN(TD3):
     def improve_critics(
         self, batches: Mapping[str, Batch], proposed: Mapping[str, Any], now: Others, later: Others
     ) -> dict[str, dict[str, Tensor]]:
-        """One step of all critics for the error of their sum: eq. 4 of the paper.
+        """One step of all critics for the error of their sum, the team's value.
 
         The mean over robots is learned rather than the sum, so that values are as large in teams of any size.
         """
