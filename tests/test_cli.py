@@ -133,6 +133,10 @@ def test_tasks_and_robots_tell_a_person_what_they_are_made_of():
     panda = here("robots", "panda").stdout
     for word in ("joint4", "-3.072", "libfranka", "tool"):
         assert word in panda, word
+    for name in json.loads(here("robots", "--json").stdout)["robots"]:
+        done = here("robots", name["name"])
+        assert done.returncode == 0, done.stderr
+    assert "rotors_xy_m" in here("robots", "crazyflie").stdout
 
 
 def test_a_missing_library_names_the_extra_to_install():

@@ -1,6 +1,7 @@
 """Curves of runs over their seeds: what is grouped, what stands in the table, and the interval."""
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from command import assert_one_line_error, here
 
+from phalanx.report.curves import draw_curves
 from policies.evaluation.curves import compare, interval, middle, read_runs
 from policies.training.progress import Progress, read_progress
 
@@ -44,6 +46,21 @@ def test_runs_are_compared_over_their_seeds_and_named_by_what_differs(sweep: Pat
     (curve,) = found["curves"]
     assert curve["label"] == "hover" and curve["seeds"] == [1, 2] and curve["agent_steps"][0] == 200
     assert curve["middle"][-1] == pytest.approx(0.975)
+
+
+def test_two_algorithms_are_named_by_what_both_have(sweep: Path):
+    record = sweep / "0.003-1" / "run.json"
+    run = json.loads(record.read_text()) | {"algo": "td3", "task_changes": {"episode_s": 6.0}}
+    run["algorithm"] = {"crazyflie": {f"a_number_with_a_long_name_{i}": i for i in range(20)}}
+    record.write_text(json.dumps(run))
+    _, curves = compare(read_runs([sweep / "0.003-1", sweep / "0.003-2"]))
+    assert [c.label for c in curves] == ["algo=td3 episode_s=6.0", "algo=ppo"]
+
+
+def test_a_long_name_stays_within_the_picture(sweep: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder):
+    of, curves = compare(read_runs([sweep]))
+    draw_curves(tmp_path / "curves.png", of, [replace(c, label=" ".join(["gamma=0.99"] * 40)) for c in curves])
+    assert not recwarn.list  # matplotlib gives up the layout, and the name is cut off
 
 
 def test_a_run_that_is_still_training_shortens_the_curve_of_its_group(sweep: Path):

@@ -12,6 +12,8 @@ from emulated import Emulated
 
 from deploy.bundle import load_bundle
 from deploy.runtime.compatibility import lacks_firmware
+from ros_nodes.lifecycle.claims import claim_name
+from ros_nodes.lifecycle.processes import free_domain_id
 
 HOVER = str(Path(__file__).parent.parent / "zoo" / "hover.onnx")
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
@@ -55,6 +57,14 @@ def test_what_is_wrong_with_a_robot_is_found_without_arming_it(tmp_path):
         assert "below 20 %" in broken["battery"]["hint"] and "0.50 m" in broken["device"]["found"]
         assert ill["cf2", "link"]["status"] == "fail" and "udp://127.0.0.1:1" in ill["cf2", "link"]["found"]
         assert not device.order()["info"] & 0b10 and not device.order()["setpoints"]
+
+
+def test_a_robot_that_is_deployed_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(domain := free_domain_id()))
+    with claim_name(domain, "/cf1/shield"):
+        done = here("doctor", str(team(tmp_path, cf1=1)))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "cf1 is deployed on this computer" in done.stderr
 
 
 def test_a_policy_that_does_not_know_the_firmwares_loop_is_named(tmp_path):

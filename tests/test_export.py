@@ -96,6 +96,16 @@ def test_the_file_names_nothing_of_the_machine_that_made_it(bundle_path: Path):
     assert b".py" not in data
 
 
+def test_a_policy_for_one_robot_is_exported_by_the_name_of_its_task_alone(tmp_path: Path):
+    overlay = tmp_path / "crazyflie@lab.yaml"
+    overlay.write_text("robot: crazyflie\nnumbers: {thrust: {value: 0.99, low: 0.98, high: 1.0}}\nsource: a test\n")
+    name = f"hover@{overlay}"
+    train(train_cfg(task=name, out=tmp_path / "run", num_envs=2, total_steps=64, **PPO))
+    bundle = load_bundle(export_policy(tmp_path / "run", tmp_path / "policy.onnx"))
+    assert bundle.contract.task == "hover" and load_task(bundle.contract.task).name == "hover"
+    assert measure_parity(bundle, tmp_path / "run", VerifyCfg(parity_worlds=1))
+
+
 def test_file_and_controller_agree_over_whole_episodes(bundle_path: Path, run_dir: Path):
     parity = measure_parity(load_bundle(bundle_path), run_dir, VerifyCfg(parity_worlds=4))
     assert parity["between"] == "torch controller and policy file"

@@ -47,7 +47,10 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         assert code == 1 and said.startswith("cf1: goal refused: ") and "goal_pos" in said
         assert operate("goal", "cf1", "--at", "0.2", "0", "1.3") == (0, "cf1: goal\n")
         assert operate("goal", "cf2", "--at", "0", "0", "1") == (1, "cf2: no policy listens for a goal\n")
-        assert operate("start", "cf1", "cf9") == (1, "cf1: start\ncf9: there is no such robot\n")
+        assert operate("start", "cf1", "cf9") == (
+            1,
+            "cf1: start\ncf9: there is no such robot, or its shield does not answer\n",
+        )
         rig.watch_until("cf1", lambda: rig.state("cf1")[0].base_pos[2] > 1.2, 15.0)
         assert operate("land") == (0, "cf1: land\ncf2: land\n")
         rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 15.0)

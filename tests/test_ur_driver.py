@@ -192,6 +192,30 @@ def test_another_program_that_takes_the_arm_is_noticed_and_the_arm_is_left_to_it
     arrive(arm, HOME)
 
 
+OTHERS = {  # what they leave in the registers that our program answers in
+    "the session": (
+        "write_output_integer_register(24, 77)",
+        "write_output_integer_register(25, read_input_integer_register(25))",
+    ),
+    "two numbers in turn": (
+        "write_output_integer_register(25, 7)",
+        "sync()",
+        "write_output_integer_register(25, 8)",
+    ),
+}
+
+
+@pytest.mark.parametrize("leaves", OTHERS.values(), ids=OTHERS)
+def test_another_program_that_writes_what_ours_answers_in_is_noticed_too(arm, device, leaves):
+    armed(arm)
+    follow(arm, HOME + 0.1, 0.3)
+    lines = "\n".join(("def other():", "while True:", *leaves, "sync()", "end", "end", ""))
+    with socket.create_connection((device.address, 30002)) as other:
+        other.sendall(lines.encode())
+        wait_for(lambda: arm.read_status().fault == "another program took the arm")
+    assert not arm.read_status().armed
+
+
 DRIVES = """
 import sys, time, numpy as np
 from hardware import load_robot

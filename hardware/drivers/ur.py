@@ -218,7 +218,8 @@ class UrDriver:
         if now_s > self._said_s + GAP_S:
             self._velocity = np.zeros(6)
         self._said, self._said_s, self._lost = said, now_s, ""
-        if said.taken != self._taken or not self._armed:
+        # Ours hands numbers back in their order; what jumps, or begins again, is another program's.
+        if 0 < (said.taken - self._taken) % LONGEST_SESSION <= UNTAKEN or not self._armed:
             self._taken, self._taken_at = said.taken, self._count
         if reason := hindrance(said) or self._without_program(said):
             self._let_go(reason)
@@ -227,7 +228,9 @@ class UrDriver:
         """Why our program does not run any more; empty while it does."""
         if said.runtime_state != PLAYING:
             return "its program was stopped, on the teach pendant or because set-points did not come for 0.2 s"
-        return "another program took the arm" if self._count - self._taken_at > UNTAKEN else ""
+        if self._armed and (said.session != self._session or self._count - self._taken_at > UNTAKEN):
+            return "another program took the arm"
+        return ""
 
     def _hear_control(self, dashboard: Dashboard) -> None:
         remote = dashboard.ask("is in remote control") == "true"

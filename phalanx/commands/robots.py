@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from math import degrees
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -97,7 +97,7 @@ def show_robot(spec: "RobotSpec") -> None:
     print_section(title, ("joint", *JOINT), joints, whole=range(1 + len(JOINT)))  # figures are never cut short
     print_section("Frames", ("frame", "site"), spec.frames.items())
     flight = asdict(spec.flight) if spec.flight else {}
-    print_section("Flight", ("quantity", "value"), [(name, f"{value:g}") for name, value in flight.items()])
+    print_section("Flight", ("quantity", "value"), [(name, _plain(value)) for name, value in flight.items()])
     print_section("Where the numbers are from", ("what", "source"), spec.sources.items())
 
 
@@ -109,6 +109,16 @@ def show_guarantees(promised: "Mapping[str, Mapping[str, Lines]]") -> None:
         out.print(f"\n[bold]{name}[/]\n")
         for part, title in TITLES.items():
             print_section(title, ("what", "how much"), tables[part])
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_plain, value)) + ")"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_plain(each)}" for name, each in value.items())
+    return "not published" if value is None else str(value)
 
 
 def _range(channel) -> str:

@@ -16,6 +16,8 @@ from hardware.drivers import Driver, HasBattery, HasStatus, ReportsPlant, load_d
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from phalanx.doctor.check import Check, Status
+from ros_nodes.lifecycle.claims import taken_names
+from ros_nodes.lifecycle.context import given_domain
 from ros_nodes.messages.battery import LEAST_CHARGE
 from ros_nodes.mission.team_file import Robot, Team
 
@@ -45,6 +47,11 @@ def robot_checks(team: Team, names: Sequence[str], on_robot: Callable[[str], Non
     wanted = team.pick(names)
     if not (real := [robot for robot in team.robots if robot.name in wanted and robot.driver]):
         raise ValueError(f"{', '.join(wanted)}: no driver, so simulated; there is no device to look at")
+    nodes = [f"/{robot.name}/{node}" for robot in real for node in ("shield", "driver")]
+    if taken := taken_names(given_domain(), nodes):
+        raise ValueError(
+            f"{taken[0].split('/')[1]} is deployed on this computer, and a device obeys one driver: end that first"
+        )
     found = []
     for robot in real:
         on_robot(robot.name)
@@ -63,7 +70,10 @@ def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]
             yield "link", "ok", f"{robot.driver}, connected after {time.monotonic() - begun_s:.1f} s", ""
             yield _plant(driver, robot, team)
             seen = look(driver, spec)
-            yield from _measurements(seen, spec, 1 / load_bundle(robot.bundle, team.trusted_keys).contract.control_dt_s)
+            asked_hz = float(robot.options.get("state_hz", spec.sensor_hz))
+            yield from _measurements(
+                seen, spec, asked_hz, 1 / load_bundle(robot.bundle, team.trusted_keys).contract.control_dt_s
+            )
             yield from _said(driver, team.charges(robot).get("least_charge", LEAST_CHARGE))
         finally:
             driver.stop()
@@ -111,15 +121,17 @@ def look(driver: Driver, spec: RobotSpec, seconds: float = LOOK_S) -> Seen:
     return seen
 
 
-def _measurements(seen: Seen, spec: RobotSpec, control_hz: float) -> Iterator[tuple[str, Status, str, str]]:
+def _measurements(
+    seen: Seen, spec: RobotSpec, asked_hz: float, control_hz: float
+) -> Iterator[tuple[str, Status, str, str]]:
     if seen.unknown:
         unknown = ", ".join(sorted(seen.unknown))
         hint = "the device does not know them yet: position source, calibration?"
         yield "measurements", "fail", f"{unknown} not finite", hint
-    enough_hz = min(STEADY * spec.sensor_hz, 2 * control_hz)
+    enough_hz = min(STEADY * asked_hz, 2 * control_hz)
     status: Status = "ok" if seen.hz >= enough_hz else "warn" if seen.hz >= STEADY * control_hz else "fail"
     hint = "" if status == "ok" else f"the policy runs at {control_hz:g} Hz: link quality, other programs on the link?"
-    yield "rate", status, f"{seen.hz:.1f} Hz of {spec.sensor_hz:g}", hint
+    yield "rate", status, f"{seen.hz:.1f} Hz of {asked_hz:g}", hint
     params, age_s = make_shield_params(spec), float(np.quantile(seen.ages_s, 0.99)) if seen.ages_s else np.inf
     warn_s = params.warn_periods * params.control_dt_s
     status = "ok" if age_s <= warn_s else "warn" if age_s <= params.act_s else "fail"

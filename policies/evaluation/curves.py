@@ -133,8 +133,14 @@ def _settings(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differing(all_settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    names = {name: None for settings in all_settings for name in settings}
-    return [name for name in names if any(s.get(name) != all_settings[0].get(name) for s in all_settings)]
+    """Names of what tells settings apart; what only another algorithm or task has goes without saying."""
+    differ = []
+    for name in {name: None for settings in all_settings for name in settings}:
+        kinds = {(s["task"], s["algo"]) for s in all_settings if name in s}
+        alike = [s for s in all_settings if name.startswith("task.") or (s["task"], s["algo"]) in kinds]
+        if any(s.get(name) != alike[0].get(name) for s in alike):
+            differ.append(name)
+    return differ
 
 
 def _label(settings: Mapping[str, Any], differ: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ from policies.evaluation.trained import controllers_of, trained_task
 from policies.threads import single_threaded_torch
 from policies.training.run_record import versions
 from sim.envs.team_env import TeamEnv
-from sim.tasks import load_task
+from sim.tasks import load_task, without_overlay
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def measure_team_parity(
 def _other_origin(contract: Contract, content: Mapping[str, Any], run_dir: Path) -> str | None:
     """What says that a file was not made from the checkpoint with `content`; ValueError where it is of another task."""
     run, of_file = content["run"], contract.provenance
-    task = run.get("from") or run["task"]
+    task = without_overlay(run.get("from") or run["task"])
     if task != contract.task:
         raise ValueError(
             f"the file was not made from {run_dir}: it is for task {contract.task!r}, the run for {task!r}"

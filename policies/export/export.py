@@ -22,6 +22,7 @@ from policies.threads import single_threaded_torch
 from policies.training.run_record import git_state, versions
 from sim.envs.team_env import TeamEnv
 from sim.task import TaskCfg
+from sim.tasks import without_overlay
 
 STAGES = ("graph, which takes longest", "probes", "check")
 PROBE_STEPS = 8  # control periods of each probe
@@ -105,7 +106,7 @@ def make_contract(graph: GraphController, content: Mapping[str, Any], task: Task
     cfg = graph.controller.group
     robot = load_robot(cfg.robot)
     return Contract(
-        task=content["run"].get("from") or task.name,  # by which it is found again
+        task=without_overlay(content["run"].get("from") or task.name),  # by which it is found again
         group=group,
         robot=robot_interface(robot),
         control_dt_s=1.0 / robot.control_hz,

@@ -31,13 +31,18 @@ def quiet_context(domain_id: int, environment: Mapping[str, str]) -> Iterator[rc
                 os.environ[name] = value
 
 
+def given_domain() -> int:
+    """The ROS domain of the environment; ValueError for what is no number."""
+    given = os.environ.get("ROS_DOMAIN_ID") or "0"
+    if not given.isdecimal():
+        raise ValueError(f"ROS_DOMAIN_ID={given}: expected 0 to {HIGHEST_DOMAIN}")
+    return int(given)
+
+
 @contextmanager
 def domain_context(domain: int | None) -> Iterator[rclpy.Context]:
     """A context in `domain`, by default that of the environment; ValueError for one that there is not."""
-    given = os.environ.get("ROS_DOMAIN_ID") or "0"
-    if domain is None and not given.isdecimal():
-        raise ValueError(f"ROS_DOMAIN_ID={given}: expected 0 to {HIGHEST_DOMAIN}")
-    domain = int(given) if domain is None else domain
+    domain = given_domain() if domain is None else domain
     if not 0 <= domain <= HIGHEST_DOMAIN:
         raise ValueError(f"ROS domain {domain}: expected 0 to {HIGHEST_DOMAIN}")
     own = {name: os.environ[name] for name in (LOCALHOST_ONLY,) if name in os.environ}

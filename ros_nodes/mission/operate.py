@@ -104,7 +104,7 @@ class _Order:
     def outcome(self) -> Outcome:
         """What came of it, as far as it has been answered."""
         if self._answer is None:
-            return Outcome(False, "there is no such robot")
+            return Outcome(False, "there is no such robot, or its shield does not answer")
         response = self._answer.result() if self._answer.done() else None
         return Outcome(False, "no answer") if response is None else Outcome(response.success, response.message)
 

@@ -20,12 +20,14 @@ BEGAN_S = 100.0  # on the shields' clock
 SETTLED_S = 0.5  # for which an arm rests, and weighs what it carries, before it is attacked
 NEAR_M, FAR_IN_M = 0.02, 10.0  # of what is nearer the distance is measured; only what is so far inside is pushed back
 Box = tuple[Sequence[float], Sequence[float]]  # middle and half of the size, m
+FRANKA: tuple[Box, ...] = (
+    ((0.3, 0.42, 0.4), (0.2, 0.08, 0.4)),
+    ((0.75, -0.3, 0.05), (0.2, 0.4, 0.1)),
+    ((-0.3, 0.35, 0.4), (0.02, 0.02, 0.4)),
+)
 BOXES: dict[str, tuple[Box, ...]] = {  # beside the arm a shelf, before it a table, and a pole
-    "panda": (
-        ((0.3, 0.42, 0.4), (0.2, 0.08, 0.4)),
-        ((0.75, -0.3, 0.05), (0.2, 0.4, 0.1)),
-        ((-0.3, 0.35, 0.4), (0.02, 0.02, 0.4)),
-    ),
+    "panda": FRANKA,
+    "fr3": FRANKA,
     "ur5e": (
         ((0.5, 0.45, 0.4), (0.2, 0.08, 0.4)),
         ((0.75, -0.5, 0.05), (0.2, 0.4, 0.1)),

@@ -35,6 +35,12 @@ def task_names() -> list[str]:
     return sorted({*_NAMES, *registered("task")})
 
 
+def without_overlay(name: str) -> str:
+    """What a task is called for any robot of its kind: a policy file carries no path to an overlay."""
+    task_name, _, overlay = name.partition("@")
+    return task_name if overlay.endswith(SUFFIX) else name
+
+
 def load_task(name: str) -> "TaskCfg":
     """The task called `name`, or at module:NAME; ValueError names what exists and the nearest match.
 
