@@ -133,6 +133,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path):
     assert load_checkpoint(tmp_path)["progress"]["iteration"] == 1
     assert signal.getsignal(signal.SIGINT) is before
     assert run(tmp_path, resume=True).finished
+    assert run(tmp_path, resume=True).message.endswith(f"before; to go on: phalanx train --resume {tmp_path} --steps N")
 
 
 def test_a_run_is_not_overwritten_nor_resumed_as_another(tmp_path: Path):

@@ -24,7 +24,8 @@ def draw_curves(path: Path, of: str, curves: Sequence["Curve"]) -> None:
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.add_subplot(xlabel="agent steps", ylabel=of.replace("_", " "))
     for curve in curves:
-        label = fill(f"{curve.label} ({len(curve.seeds)} seeds)", 60)  # a longer line leaves the picture
+        seeds = f"{len(curve.seeds)} seed{'s' * (len(curve.seeds) > 1)}"
+        label = fill(f"{curve.label} ({seeds})", 60)  # a longer line leaves the picture
         (line,) = axes.plot(curve.agent_steps, curve.middle, label=label)
         if curve.low is not None and curve.high is not None:
             axes.fill_between(curve.agent_steps, curve.low, curve.high, color=line.get_color(), alpha=0.2, linewidth=0)

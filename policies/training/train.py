@@ -97,6 +97,8 @@ def _train(cfg: TrainCfg, on_progress: Progress | None, stop: Callable[[], bool]
     wall_s = time.perf_counter() - began
     done = fraction >= 1
     message = f"trained {trainer.agent_steps:,} agent steps in {wall_s:.0f} s"
+    if saved and trainer.agent_steps == before:
+        message = f"was trained to {before:,} agent steps before; to go on: phalanx train --resume {cfg.out} --steps N"
     if not done:
         message = f"stopped at {trainer.agent_steps:,} agent steps; to go on: phalanx train --resume {cfg.out}"
     return TrainResult(
