@@ -9,8 +9,9 @@ PARALLEL := --dist=loadgroup --numprocesses
 BESIDE_LINT = $(MAKE) --no-print-directory --jobs=2 lint without-ros
 IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
 REPORT := build/tests.txt
+OWN_CACHE := -o cache_dir=.pytest_cache/without-ros
 AGAIN := --last-failed --last-failed-no-failures none
-in_real_time = { $(PYTEST) $(2) -m $(1) || { echo "once more, one at a time:"; $(PYTEST) $(AGAIN) $(3) -m $(1); }; }
+tried_twice = { $(PYTEST) $(2) -m $(1) || { echo "once more, one at a time:"; $(PYTEST) $(AGAIN) $(3) -m $(1); }; }
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
 # Tests start hundreds of processes: each would compile all that it imports again
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,13 +25,13 @@ demo: $(VENV)/.installed
 # Robots in real time wait more than they compute. What needs no wall clock takes what they leave of the cores: it runs in
 # the kernel's class for idle time, which robots do not feel, and its report comes last. Then, one after the other, what
 # measures how punctual robots are. The quick demo is among these (tests/test_demo.py): the whole way cannot break unseen.
-# Robots share the machine with whatever else it does: tests of theirs that fail are tried once more, one at a time.
-# What failed first is printed; what fails again has failed.
+# Tests share the machine with whatever else it does: those that fail are tried once more, one at a time. What failed
+# first is printed; what fails again has failed.
 test: $(VENV)/.installed-dev
 	@mkdir -p build; $(IDLE) $(BESIDE_LINT) MARKED="not ros and not real_time" >$(REPORT) 2>&1 & others=$$!; \
 		trap "kill $$others" INT TERM; status=0; \
-		$(call in_real_time,"ros and not alone or real_time and not alone",$(PARALLEL) 3,$(PARALLEL) 1) || status=1; \
-		$(call in_real_time,alone) || status=1; \
+		$(call tried_twice,"ros and not alone or real_time and not alone",$(PARALLEL) 3,$(PARALLEL) 1) || status=1; \
+		$(call tried_twice,alone) || status=1; \
 		echo "beside them, what needs no wall clock:"; \
 		tail --lines=+1 --follow --pid=$$others $(REPORT); wait $$others && exit $$status
 
@@ -38,7 +39,7 @@ quick:
 	@$(BESIDE_LINT) MARKED="not ros and not slow"
 
 without-ros: $(VENV)/.installed-dev
-	@$(PYTEST) $(PARALLEL) logical --maxprocesses 4 -o cache_dir=.pytest_cache/without-ros -m "$(MARKED)"
+	@$(call tried_twice,"$(MARKED)",$(PARALLEL) logical --maxprocesses 4 $(OWN_CACHE),$(OWN_CACHE))
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

@@ -139,7 +139,9 @@ def test_bench_sim_prints_one_object_with_every_task_and_batch():
     done = bench("sim", "--tasks", "hover", "--batches", "8", "32", "--repeats", "1", "--json")
     assert done.returncode == 0, done.stderr
     (hover,) = json.loads(done.stdout)["tasks"].values()
-    assert [row["num_envs"] for row in hover["batches"]] == [8, 32] and hover["best_batch"] == 32
+    assert [row["num_envs"] for row in hover["batches"]] == [8, 32]
+    fastest = max(hover["batches"], key=lambda row: row["env_physics_steps_per_s"])  # which, is up to the machine
+    assert hover["best_batch"] == fastest["num_envs"]
     assert hover["physics"]["timestep"] == 0.002 and hover["bytes_per_world"] is not None
     assert {"import_s", "make_env_s", "first_step_s"} <= set(hover["cold_start"])
 

@@ -53,9 +53,9 @@ class Pilot:
         answer = self.call(self._swap, Trigger.Request())
         return answer.success, answer.message
 
-    def hear(self, words: str, within_s: float = 10.0) -> str:
+    def hear(self, words: str) -> str:
         """The first status of which `swap` holds the words."""
-        until = time.monotonic() + within_s
+        until = time.monotonic() + patience(10.0)
         while words not in self.said.get("swap", ""):
             assert time.monotonic() < until, self.said
             self.rig.watch("cf1", 0.02)
