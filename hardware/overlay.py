@@ -19,8 +19,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from hardware.names import nearest, nearest_path
+from hardware.names import nearest
 from hardware.spec import GRAVITY, FlightModel, Joint, RobotSpec
+from hardware.yaml_file import read_yaml
 
 SUFFIX = ".yaml"
 OF_JOINTS = {"stiffness": "N m/rad", "damping": "N m s/rad", "armature": "kg m^2", "friction": "N m"}  # see Joint
@@ -78,13 +79,9 @@ def load_overlay(path: Path | str) -> Overlay:
     """Read and check an overlay file; ValueError in one line for what is none."""
     file = Path(path)
     try:
-        overlay = msgspec.yaml.decode(file.read_bytes(), type=Overlay)
-    except FileNotFoundError as error:
-        raise ValueError(f"{file}: no such file{nearest_path(file)}") from error
-    except OSError as error:
-        raise ValueError(f"{file}: cannot be read: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: is no overlay of a robot: {' '.join(str(error).split())}") from error
+        overlay = msgspec.convert(read_yaml(file), Overlay)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{file}: is no overlay of a robot: {error}") from error
     for name, each in overlay.numbers.items():
         numbers = (each.low, each.value, each.high)
         if not (all(map(isfinite, numbers)) and 0.0 <= each.low <= each.value <= each.high):

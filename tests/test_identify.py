@@ -103,7 +103,8 @@ def test_an_overlay_is_a_robot_with_other_numbers(tmp_path):
         ("robot: crazyflie\nnumbers: {drag: {value: 1, low: 2, high: 1}}", "low 2, value 1, high 1"),
         ("robot: crazyfly\nnumbers: {}", "did you mean 'crazyflie'?"),
         ("numbers: {}", "missing required field `robot`"),
-        ("[", "is no overlay of a robot"),
+        ("[", "is not YAML"),
+        ("robot: crazyflie\nrobot: x500\nnumbers: {}", "line 2: 'robot' is there twice"),
     ],
 )
 def test_a_file_that_is_no_overlay_is_refused_in_one_line(tmp_path, text, why):

@@ -195,6 +195,8 @@ def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
         ("robots: [{name: cf1, bundle: HOVER, shield: {ramp_s: -1}}]", "shield of cf1: shield parameter ramp_s = -1"),
         ("robots: [{name: cf1, bundle: HOVER, driver: 'none:Such'}]", "robots[0].driver of cf1"),
         ("robots: [", "is not YAML"),
+        (f"{CF1}\nrequires: fly\nscene: {{}}\nrequires: verified", "team.yaml: line 4: 'requires' is there twice"),
+        ("robots:\n  - {name: cf1, bundle: HOVER, name: cf2}", "team.yaml: line 2: 'name' is there twice"),
         (f"{CF1}\nscene: {{walls: []}}", "scene.walls: unknown; choose from obstacles, keep_out"),
         (
             f"{CF1}\nscene: {{obstacles: [{{name: a, pos: [0, 0, 0]}}]}}",
@@ -274,6 +276,33 @@ def test_options_that_a_driver_does_not_take_are_named_with_what_is_allowed(tmp_
         load_team(write(tmp_path, f"robots: [{robot}]"))
     assert says in str(caught.value) and "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{tmp_path / 'team.yaml'}: robots[0].options of x1: ")
+
+
+@pytest.mark.parametrize(
+    ("driver", "first", "second", "device"),
+    [
+        (
+            "crazyflie",
+            "uri: 'radio://0/80/2M/E7E7E7E701'",
+            "uri: 'radio://0/80/2M/e7e7e7e701'",
+            "uri radio://0/80/2M/e",
+        ),
+        ("px4", "link: 'udpin:0.0.0.0:14540', system: 1", "link: 'udpin:0.0.0.0:14540'", "system 1"),
+    ],
+)
+def test_two_robots_are_not_one_device(tmp_path, driver, first, second, device):
+    bundle = ZOO / ("hover-x500.onnx" if driver == "px4" else "hover.onnx")
+
+    def load(*options: str) -> None:
+        robots = (
+            f"{{name: r{n}, bundle: {bundle}, driver: {driver}, options: {{{each}}}}}" for n, each in enumerate(options)
+        )
+        load_team(write(tmp_path, f"robots: [{', '.join(robots)}]"))
+
+    load(first, second.replace("01'", "02'").replace("14540'", "14540', system: 2"))  # by one radio, or one port
+    with pytest.raises(TeamError, match=r"robots: r0 and r1 are one device \(") as caught:
+        load(first, second)
+    assert device in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_what_a_driver_does_not_measure_is_refused_to_who_needs_it(tmp_path):

@@ -90,6 +90,16 @@ def shared_link(name: str, options: Mapping[str, Any]) -> str:
     return f"{say(options)}" if say else ""
 
 
+def device_of(name: str, options: Mapping[str, Any]) -> str:
+    """Which device the driver `name` reaches with `options`, such as "link udpin:0.0.0.0:14540, system 1".
+
+    A driver class names the options that say so by its attribute `address`; empty where it has none.
+    """
+    made = driver_class(name)
+    known = {key: option.default for key, option in signature(made).parameters.items()} | dict(options)
+    return ", ".join(f"{key} {known[key]}" for key in getattr(made, "address", ()))
+
+
 def driver_class(name: str) -> Any:
     """The driver class "module:NAME", or the one that ships or is registered as `name`; DriverError without one."""
     try:

@@ -46,6 +46,8 @@ FAULTS = {
 class CrazyflieDriver:
     """One Crazyflie. cflib's threads receive; calls come from one thread and never wait, but for `connect`."""
 
+    address = ("uri",)
+
     def __init__(
         self,
         spec: RobotSpec,

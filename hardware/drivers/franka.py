@@ -41,6 +41,8 @@ class FrankaDriver:
     But for `connect`, `arm`, which recovers from errors, and `stop`.
     """
 
+    address = ("host",)
+
     def __init__(self, spec: RobotSpec, host: str, realtime: bool = True):
         """`host` is the address of the arm's control unit. Without `realtime` any kernel will do, as for a simulation.
 

@@ -49,6 +49,8 @@ LONGEST_TEXT = 254  # characters; a STATUSTEXT in pieces is no longer
 class Px4Driver:
     """One vehicle. Threads receive and send; calls come from one thread; only `connect` and `stop` wait."""
 
+    address = ("link", "system")
+
     def __init__(self, spec: RobotSpec, link: str, system: int = 1, baud: int = 921600, connect_s: float = 15.0):
         """`link` as pymavlink's: udpin:0.0.0.0:14540, udpout:192.168.0.4:14580, /dev/ttyTHS1 (at `baud`).
 

@@ -47,6 +47,7 @@ class UnitreeG1Driver:
     """
 
     unmeasured = ("base_pos", "base_lin_vel")
+    address = ("interface", "domain")
 
     def __init__(self, spec: RobotSpec, interface: str, domain: int = 0, connect_s: float = 10.0):
         """`interface`: the network interface to the robot, such as eth0; DDS `domain` 0 is that of a real one.

@@ -36,6 +36,8 @@ COMMAND_HZ = (20.0, 1000.0)
 class Ros2ControlDriver:
     """One robot. Calls come from one thread, set-points go out from another."""
 
+    address = ("controller",)
+
     def __init__(
         self,
         spec: RobotSpec,

@@ -42,9 +42,9 @@ from deploy.runtime.compatibility import check_measured, check_robot
 from deploy.shield import make_shield_params, narrowed_limits
 from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
-from hardware.drivers import check_options, driver_class, shared_link, unmeasured_by
-from hardware.names import nearest_path
+from hardware.drivers import check_options, device_of, driver_class, shared_link, unmeasured_by
 from hardware.overlay import SUFFIX
+from hardware.yaml_file import read_yaml
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
 from ros_nodes.mission.mission import LONGEST_NAME, Member, Mission, load_mission
@@ -139,13 +139,9 @@ def load_team(path: Path | str) -> Team:
     if file.suffix == ".onnx":
         raise TeamError(f"{file}: is a policy file; a team file (.yaml) was expected")
     try:
-        data = msgspec.yaml.decode(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise TeamError(f"{file}: no such file{nearest_path(file)}") from error
-    except OSError as error:
-        raise TeamError(f"{file}: cannot be read: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TeamError(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
+        data = read_yaml(file)
+    except ValueError as error:
+        raise TeamError(str(error)) from error
     try:
         team = msgspec.convert(data, Team)
     except msgspec.ValidationError as error:
@@ -171,6 +167,10 @@ def load_team(path: Path | str) -> Team:
     )
     for number, robot in enumerate(robots):
         _check_landing(robot, robots, f"{file}: robots[{number}].lands_on of {robot.name}")
+    try:
+        _check_devices(robots)
+    except ValueError as error:
+        raise TeamError(f"{file}: robots: {error}") from error
     mission = str((file.parent / team.mission).resolve()) if team.mission else ""
     team = msgspec.structs.replace(team, robots=robots, mission=mission)
     if mission:
@@ -229,6 +229,16 @@ def _check_measured(contract: Contract, unmeasured: Sequence[str], team: Team, b
         raise ValueError(f"does not measure base_pos, which its shield needs for {team.scene.names[0]!r} of the scene")
     if len(team.robots) > 1:
         raise ValueError(f"does not measure base_pos, which team mates need; there are {len(team.robots)} robots")
+
+
+def _check_devices(robots: Sequence[Robot]) -> None:
+    """ValueError where two robots are one device, which would have two commanders."""
+    owners: dict[tuple[Any, str], str] = {}
+    for robot in robots:
+        device = device_of(robot.driver, robot.options) if robot.driver else ""
+        key = device and driver_class(robot.driver), device.casefold()
+        if device and (other := owners.setdefault(key, robot.name)) != robot.name:
+            raise ValueError(f"{other} and {robot.name} are one device ({robot.driver}, {device}); each has its own")
 
 
 def _check_landing(robot: Robot, team: Sequence[Robot], where: str) -> None:

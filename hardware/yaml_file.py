@@ -1,0 +1,45 @@
+"""YAML files that people write: what is wrong with one is said in one line; a key that is there twice is refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from hardware.names import nearest_path
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is C, where libyaml is there
+
+
+def read_yaml(file: Path) -> Any:
+    """What a YAML file holds; ValueError, which names the file, where it cannot be read or has a key twice.
+
+    YAML takes the last value of such a key without a word.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+        if twice := next(_twice(yaml.compose(text, _Loader)), None):
+            raise ValueError(f"{file}: line {twice.start_mark.line + 1}: {twice.value!r} is there twice")
+        return msgspec.yaml.decode(text)
+    except FileNotFoundError as error:
+        raise ValueError(f"{file}: no such file{nearest_path(file)}") from error
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {error.strerror}") from error
+    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
+
+
+def _twice(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
+    """Keys that their mapping has already."""
+    if isinstance(node, yaml.SequenceNode):
+        for each in node.value:
+            yield from _twice(each)
+    elif isinstance(node, yaml.MappingNode):
+        known = set[str]()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in known:
+                    yield key
+                known.add(key.value)
+            yield from _twice(value)
