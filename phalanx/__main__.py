@@ -1,5 +1,21 @@
-"""`python -m phalanx` is the command."""
+"""`python -m phalanx`, and where the installed script begins: Ctrl-C is one line from here on, before other imports."""
 
-from phalanx.cli import main
+import os
+import signal
 
-main()
+INTERRUPTED = 130
+
+
+def _end(*_: object) -> None:
+    os.write(2, b"phalanx: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+# Where it is ignored it stays so; a process that multiprocessing starts calls this module __mp_main__.
+if __name__ != "__mp_main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, _end)
+
+from phalanx.cli import main  # noqa: E402
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from policies.checkpoint import RECORD, replace_file
+from policies.checkpoint import replace_file
+from policies.records import RECORD
 from policies.training.progress import read_progress
 from policies.training.train import LOCK
 

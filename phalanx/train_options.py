@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import tyro
 
 from hardware.names import nearest_path
+from policies.records import RECORD
 
-RECORD = "run.json"  # as in `policies.checkpoint`, which takes seconds to import
 FLAGS = ("--shield", "--json", "--accept-task-change", "--wandb", "--no-onnx", "--help")
 GIVEN_ELSEWHERE = ("num_envs", "train_steps", "num_agents")  # as options of their own
 

@@ -12,11 +12,12 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 import torch
 
+from policies.records import RECORD
 from sim.envs.state import STATE_TYPES
 
 FORMAT = "phalanx-checkpoint/2"
 BEFORE = "phalanx-checkpoint/1"  # its policies can be exported and begun with; it cannot be resumed
-FILE, BEST, RECORD = "checkpoint.pt", "best.pt", "run.json"
+FILE, BEST = "checkpoint.pt", "best.pt"
 RENAMED = {"normaliser.own.": "normaliser.policy.", "normaliser.peer.": "normaliser.neighbours."}
 RENAMED |= {"normaliser.critic.": "normaliser.privileged."}
 

@@ -43,6 +43,14 @@ def test_ctrl_c_while_a_library_is_imported_is_one_line(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "phalanx: interrupted\n")
 
 
+def test_ctrl_c_before_anything_else_is_imported_is_one_line(tmp_path):
+    (tmp_path / "threading.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nimport nothing\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[1])])}
+    for start in (["-m", "phalanx"], ["-c", "from phalanx.__main__ import main; main()"]):
+        done = subprocess.run([sys.executable, *start, "tasks"], capture_output=True, text=True, env=environment)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "phalanx: interrupted\n")
+
+
 def test_a_second_signal_at_the_end_is_no_traceback():
     """As of `timeout`, which signals a process and its group: it comes while the first one is answered."""
     code = (

@@ -74,4 +74,4 @@ def test_metadata_gives_the_robot_a_light_install(wheel):
     core = [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
     assert any("onnxruntime" in line for line in core)
     assert not any(name in line for line in core for name in ("torch", "mujoco", "rclpy", "onnxscript"))
-    assert "phalanx = phalanx.cli:main" in wheel.read("phalanx-0.1.0.dist-info/entry_points.txt").decode()
+    assert "phalanx = phalanx.__main__:main" in wheel.read("phalanx-0.1.0.dist-info/entry_points.txt").decode()

@@ -33,13 +33,16 @@ def compare(
         reach: Value of it whose first time is looked for.
         out_file: Picture of the curves to draw, .png, .svg or .pdf.
     """
+    from policies.records import find_records
+
+    if not runs:
+        raise ValueError("which runs? such as runs/hover runs/hover-td3; see phalanx compare --help")
+    find_records(runs)  # before what takes seconds to import
     from phalanx.report.curves import check_kind, draw_curves
 
     if out_file is not None:
         check_out(out_file)
         check_kind(out_file)
-    if not runs:
-        raise ValueError("which runs? such as runs/hover runs/hover-td3; see phalanx compare --help")
     from policies.evaluation.curves import as_rows, read_runs
     from policies.evaluation.curves import compare as curves_of
 

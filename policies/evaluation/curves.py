@@ -11,7 +11,8 @@ import numpy as np
 from scipy.stats import bootstrap, trim_mean
 
 from hardware.names import nearest
-from policies.checkpoint import RECORD, CheckpointError
+from policies.checkpoint import CheckpointError
+from policies.records import find_records
 from policies.training.progress import read_progress
 
 POINTS = 100  # of a curve
@@ -46,15 +47,11 @@ class Curve:
 
 
 def read_runs(paths: Iterable[Path]) -> list[Run]:
-    """The runs in folders, each that of a run or of several; CheckpointError where there is none."""
+    """The runs in folders, each that of a run or of several; ValueError where there is none."""
     found: list[Run] = []
-    for path in paths:
-        records = [path / RECORD] if (path / RECORD).is_file() else sorted(path.glob(f"*/{RECORD}"))
-        if not records:
-            raise CheckpointError(f"no run in {path}: neither it nor a folder in it has a {RECORD}")
-        for record in records:
-            run = json.loads(record.read_text())
-            found.append(Run(record.parent, _settings(run), run["seed"], read_progress(record.parent)))
+    for record in find_records(paths):
+        run = json.loads(record.read_text())
+        found.append(Run(record.parent, _settings(run), run["seed"], read_progress(record.parent)))
     return found
 
 
