@@ -45,17 +45,21 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         assert operate("arm", "cf1", "cf2") == (0, "cf1: arm\ncf2: arm\n")
         code, said = operate("goal", "cf1", "--at", "9", "0", "1")
         assert code == 1 and said.startswith("cf1: goal refused: ") and "goal_pos" in said
-        assert operate("goal", "cf1", "--at", "0.2", "0", "1.3") == (0, "cf1: goal\n")
+        kept = "cf1: goal: kept for its start: the robot is ARMED\n"
+        assert operate("goal", "cf1", "--at", "0.2", "0", "1.3") == (0, kept)
         assert operate("goal", "cf2", "--at", "0", "0", "1") == (1, "cf2: no policy listens for a goal\n")
         assert operate("start", "cf1", "cf9") == (
             1,
             "cf1: start\ncf9: there is no such robot, or its shield does not answer\n",
         )
         rig.watch_until("cf1", lambda: rig.state("cf1")[0].base_pos[2] > 1.2, 15.0)
+        assert operate("goal", "cf1", "--at", "0.3", "0", "1.3") == (0, "cf1: goal\n")
         assert operate("land") == (0, "cf1: land\ncf2: land\n")
         rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 15.0)
         assert operate("estop") == (0, "cf1: estop\ncf2: estop\n")
         assert rig.authority("cf1") == rig.authority("cf2") == "STOPPED"
+        stopped = "cf1: goal: the robot is STOPPED (emergency stop)\n"
+        assert operate("goal", "cf1", "--at", "0.3", "0", "1.3") == (1, stopped)
 
 
 def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():

@@ -14,10 +14,11 @@ from rclpy.node import Node
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
+from deploy.shield.authority import ASKS_THE_POLICY, State
 from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
-from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, value_of
+from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, ShieldMode, value_of
 from ros_nodes.messages.operator_services import Outcome
 from ros_nodes.mission.operator import MissionNode
 
@@ -25,7 +26,10 @@ ARM = "/shield/arm"  # a service of every robot
 FIND_S = 4.0  # a participant that was not heard at first announces itself again after three seconds
 LOOK_S = 0.02
 ANSWER_S = 5.0
+NEWEST_S = 0.2  # after what a shield said before, which comes first
 KEEP_S = 0.5  # a goal is on its way, and what the policy says to it
+TAKES_NO_GOAL = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
+ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 _LEFT_OPEN = ExitStack()
 
 
@@ -60,21 +64,43 @@ def ask(what: str, robots: Sequence[str] = (), domain: int | None = None) -> dic
 
 
 def send_goal(robots: Sequence[str], goal_m: np.ndarray, domain: int | None = None) -> dict[str, Outcome]:
-    """Give each of `robots` the goal `goal_m` (3,) m, world; what came of it, of each by name."""
+    """Give each of `robots` the goal `goal_m` (3,) m, world; what came of it, of each by name.
+
+    Before a start it is kept for that. A robot that a fault, a stop or a landing has is given none.
+    """
     node, executor = _node(robots, domain)
-    waiting, until_s = set(robots), time.monotonic() + ANSWER_S
     policies = {robot: Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED) for robot in robots}
-    for robot in robots:
+    until_s = time.monotonic() + ANSWER_S
+    listens = set[str]()
+    while time.monotonic() < until_s and not (listens.issuperset(robots) and "?" not in node.modes):
+        executor.spin_once(timeout_sec=LOOK_S)
+        node.update()
+        listens |= {robot for robot in robots if node.count_subscribers(f"/{robot}/goal")}
+    time.sleep(NEWEST_S)
+    node.update()
+    shields = dict(zip(robots, node.shields, strict=True))
+    outcomes = {robot: _takes_goal(robot in listens, shields[robot]) for robot in robots}
+    for robot in (robot for robot in robots if outcomes[robot].done):
         node.send(robot, {"goal_pos": goal_m})
-    while waiting and time.monotonic() < until_s:
-        executor.spin_once(timeout_sec=0.02)
-        waiting -= {robot for robot in waiting if node.count_subscribers(f"/{robot}/goal")}
     time.sleep(KEEP_S)
-    refused = {robot: "no policy listens for a goal" if robot in waiting else "" for robot in robots}
     for robot, policy in policies.items():
+        refused = ""
         while (said := policy.take()) is not None:
-            refused[robot] = refused[robot] if robot in waiting else value_of(REFUSED, said[0])
-    return {robot: Outcome(not why, why) for robot, why in refused.items()}
+            refused = value_of(REFUSED, said[0])
+        if outcomes[robot].done and refused:
+            outcomes[robot] = Outcome(False, refused)
+    return outcomes
+
+
+def _takes_goal(listens: bool, shield: ShieldMode) -> Outcome:
+    """What comes of a goal for a robot whose policy `listens` for one, where that does not refuse it."""
+    if not listens:
+        return Outcome(False, "no policy listens for a goal")
+    if shield.state == "?":
+        return Outcome(False, "its shield is not heard")
+    if shield.state in TAKES_NO_GOAL:
+        return Outcome(False, f"goal: the robot is {shield.state}{f' ({shield.reason})' if shield.reason else ''}")
+    return Outcome(True, "" if shield.state in ASKING else f"kept for its start: the robot is {shield.state}")
 
 
 def _node(robots: Sequence[str], domain: int | None) -> tuple[MissionNode, SingleThreadedExecutor]:
