@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from patience import patience
 
 pytest.importorskip("rclpy")
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 from rich.console import Console
 from ros_rig import SPEC, Rig
@@ -72,13 +73,14 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
         assert robot["publishers"] == {"odom": 1, "requested": 0, "command": 1}
         assert robot["rates_hz"]["command"] == pytest.approx(SPEC.control_hz, rel=0.2)
         assert robot["rates_hz"]["requested"] == 0.0 and robot["rates_hz"]["odom"] > 10
-        assert robot["odom_age_s"] < 0.5 and list(robot["peers_age_s"]) == ["cf2"] and robot["peers_age_s"]["cf2"] < 0.5
+        assert robot["state_age_s"] < robot["state_bound_s"] == pytest.approx(0.1)
+        assert list(robot["peers_age_s"]) == ["cf2"] and robot["peers_age_s"]["cf2"] < 0.5
 
         assert robot["keeps_distance"] and robot["peers_sharing"] == []  # cf2 has no shield
 
         rig.ask("cf1", "estop")
         assert "cf1  ARMED -> STOPPED" in lines.stdout.readline()
-        until = time.monotonic() + patience(20.0)
+        until = time.monotonic() + patience(30.0)
         while b"STOPPED" not in shown:
             assert time.monotonic() < until, bytes(shown)
             time.sleep(0.1)
@@ -87,8 +89,16 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
             assert time.monotonic() < until, bytes(shown)
             time.sleep(0.1)
         assert b"1/1" in shown and b"does not hear" in shown
+        while not re.search(rb"\d{3,}!", shown):  # its measurement grows old, though its shield speaks
+            assert time.monotonic() < until, bytes(shown)
+            time.sleep(0.1)
+        os.kill(rig.processes.pid("cf1_shield"), signal.SIGSTOP)
+        silent = "cf1  STOPPED -> SILENT: silent for 5 s: its process stands still; it was STOPPED"
+        assert silent in lines.stdout.readline()
+        while b"silent for 7 s" not in shown:
+            assert time.monotonic() < until, bytes(shown)
+            time.sleep(0.1)
         rig.processes.kill("cf1_shield")
-        assert "cf1  STOPPED -> SILENT: no status for 5 s" in lines.stdout.readline()
         for watching in (lines, terminal):
             watching.send_signal(signal.SIGINT)
             assert watching.wait(patience(10)) == 0
@@ -107,7 +117,9 @@ def test_nothing_is_cut_on_a_narrow_screen(width):
             "margin": 0.123,
             "interventions": 12345,
             "request_age_s": None,
-            "odom_age_s": 0.01,
+            "state_age_s": 0.2,
+            "state_bound_s": 0.1,
+            "device": f"motor {number} reports error 0x40",
             "state": "DISARMED",
             "mode": "FILTERED",
             "reason": f"{number} {reason}",
@@ -128,7 +140,8 @@ def test_nothing_is_cut_on_a_narrow_screen(width):
         rates = "/".join(f"{rate:.0f}" for rate in robot["rates_hz"].values())
         assert rates in words and f"{robot['battery']['charge']:.0%}"[:-1] in words
         assert text.count(robot["reason"][:20]) == 2 and " ".join(robot["reason"].split()) in " ".join(words)
-    assert all(robot["refused"] in " ".join(words) for robot in robots)
+    assert all(robot["refused"] in " ".join(words) and robot["device"] in " ".join(words) for robot in robots)
+    assert words.count("200!") == len(robots)
     assert "drone_1, drone_2, drone_3" in " ".join(words)
 
 
@@ -150,6 +163,9 @@ def test_once_waits_for_those_who_come_later_and_says_who_is_not_heard():
             publisher.publish(status.message(time.time_ns(), dict.fromkeys(peers)))
 
         speak("cf1", ["cf2", "cf3"])
+        fault = DiagnosticStatus(values=[KeyValue(key="fault", value="no state for 2.0 s")])
+        device = node.create_publisher(DiagnosticArray, "/cf1/device", qos.LATCHED)
+        device.publish(DiagnosticArray(status=[DiagnosticStatus(), fault]))
         watching = subprocess.Popen(
             command(domain_id, "--once", "--json", "--wait-s", "9"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -162,6 +178,8 @@ def test_once_waits_for_those_who_come_later_and_says_who_is_not_heard():
         shown, said = watching.communicate(timeout=patience(30))
         node.destroy_node()
     assert [robot["robot"] for robot in json.loads(shown)["robots"]] == ["cf1", "cf2"]
+    of_driver, nothing = (robot["device"] for robot in json.loads(shown)["robots"])
+    assert re.fullmatch(r"its driver is silent for \d+ s", of_driver) and nothing == ""
     assert watching.returncode == 1 and b"nothing was heard of cf3 within 9 s" in said
 
 

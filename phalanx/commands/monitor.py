@@ -23,11 +23,12 @@ SETTLE_S = 2.0  # without anybody new: rates and ages are measured, and all robo
 FIND_S = 4.0  # ... or not named: a robot that was not heard at first announces itself again after three seconds
 SETTLE_POLLS = 20  # as well: a process that stood still meanwhile has not looked
 CHANGES = 8  # shown below the table
+OLD = "!"
 HEARD_S = 0.5  # a peer whose last message is older is not heard
 RED, YELLOW, GREEN = "red", "yellow", "green"
 STYLES = {"STOPPED": RED, "FAULT": RED, "SILENT": RED, "LANDING": YELLOW, "STARTING": YELLOW, "POLICY": GREEN}
 LONG = ("reason", "does not hear")  # stand below where the table would be wider than the screen
-NUMBERS = ("margin", "interv.", "req ms", "odom ms", "o/r/c Hz", "pubs", "bat. %")
+NUMBERS = ("margin", "interv.", "req ms", "state ms", "o/r/c Hz", "pubs", "bat. %")
 SINCE_EPOCH_S = 1e9  # robot times below are those of a simulation
 
 
@@ -139,13 +140,14 @@ def render(snapshot: dict[str, Any], width: int | None = None) -> RenderableType
         lines.append(Text(" ".join(_aligned(title, title, widths) for title in titles), "dim"))
         for robot, row in zip(robots, rows, strict=True):
             several = any(count > 1 for count in robot["publishers"].values())
-            style = RED if several else STYLES.get(robot["state"], "")
+            style = RED if several or _is_old(robot) else STYLES.get(robot["state"], "")
             lines.append(Text(" ".join(_aligned(title, row[title], widths) for title in titles), style))
     lines += [Text(f"{row['robot']} {title}: {row[title]}") for row in rows for title in below if row[title]]
     lines += [Text(f"{robot['robot']} {robot['refused']}", YELLOW) for robot in robots if robot["refused"]]
+    lines += [Text(f"{robot['robot']} device: {robot['device']}", YELLOW) for robot in robots if robot["device"]]
     changes = sorted((c | {"robot": r["robot"]} for r in robots for c in r["changes"]), key=lambda c: c["time_s"])
     last = [Text(_line(c["time_s"], c["robot"], c["from"], c["to"], c["reason"])) for c in changes[-CHANGES:]]
-    legend = Text("o/r/c: odometry, requests, commands; pubs: publishers of each", style="dim")
+    legend = Text(f"{OLD}: too old; o/r/c: odometry, requests, commands; pubs: publishers of each", style="dim")
     lines += [legend, Text("\nlast changes", style="dim"), *last]
     for line in lines:
         line.no_wrap, line.overflow = False, "fold"  # else what does not fit would be cut, or left to the terminal
@@ -180,7 +182,7 @@ def _cells(robot: dict[str, Any]) -> dict[str, str]:
         "margin": _number(robot["margin"], ".2f"),
         "interv.": str(robot["interventions"]),
         "req ms": _number(robot["request_age_s"], ".0f", 1e3),
-        "odom ms": _number(robot["odom_age_s"], ".0f", 1e3),
+        "state ms": _number(robot["state_age_s"], ".0f", 1e3) + OLD * _is_old(robot),
         "o/r/c Hz": "/".join(_number(rate, ".0f") for rate in robot["rates_hz"].values()) or "-",
         "pubs": "/".join(map(str, robot["publishers"].values())) or "-",
         "hears": f"{len(peers) - len(lost)}/{len(peers)}" if peers else "-",
@@ -188,6 +190,12 @@ def _cells(robot: dict[str, Any]) -> dict[str, str]:
         "does not hear": ", ".join(lost),
         "reason": ("latched: " if robot["latched"] else "") + robot["reason"],
     }
+
+
+def _is_old(robot: dict[str, Any]) -> bool:
+    """Whether its last measurement is older than what its shield acts on."""
+    age_s, bound_s = robot["state_age_s"], robot["state_bound_s"]
+    return age_s is not None and bound_s is not None and age_s > bound_s
 
 
 def _number(value: float | None, how: str, scale: float = 1.0) -> str:

@@ -19,6 +19,7 @@ UNDER_POLICY = {"NOMINAL": OK, "FILTERED": OK}
 # Keys of a status.
 STATE, MODE, REASON, LATCHED, FINGERPRINT = "state", "mode", "reason", "latched", "fingerprint"
 MARGIN, INTERVENTIONS, REQUEST_AGE = "margin", "interventions", "request age [ms]"
+STATE_AGE, STATE_BOUND = "age of state [ms]", "oldest state [ms]"
 SHARES, SEPARATION = "keeps its distance", "separation [m]"
 SHARING = "peers that share"  # "cf2": that keep their distance too, and hear this robot
 DELAYS, LAST_DELAY = "delays", "last delay"
@@ -30,9 +31,9 @@ WAITS, REFUSED = "requests nothing", "refused"  # keys of it: why, and which com
 class ShieldStatus:
     """Gathers what happens between two messages."""
 
-    def __init__(self, robot: str, period_s: float, separation_m: float = 0.0):
-        """`separation_m`: the distance that the robot keeps from others."""
-        self._separation_m = separation_m
+    def __init__(self, robot: str, period_s: float, separation_m: float = 0.0, state_bound_s: float = nan):
+        """`separation_m`: the distance that it keeps from others; `state_bound_s`: for so long its state counts."""
+        self._separation_m, self._state_bound_s = separation_m, state_bound_s
         self._status = DiagnosticStatus(name=f"{robot}: shield", hardware_id=robot)
         self._array = DiagnosticArray(status=[self._status])
         self._array.header.frame_id = base_frame(robot)
@@ -56,8 +57,16 @@ class ShieldStatus:
         self._delays += 1
         self._last_delay = reason
 
-    def update(self, now_s: float, state: State, why: str, report: ShieldReport, request_age_s: float) -> bool:
-        """Take a cycle's report, in `state` and `why` it is; True when to publish.
+    def update(
+        self,
+        now_s: float,
+        state: State,
+        why: str,
+        report: ShieldReport,
+        request_age_s: float,
+        state_age_s: float = nan,
+    ) -> bool:
+        """Take a cycle's report, in `state` and `why` it is; True when to publish. Ages: of measurements.
 
         That is a new state, mode or delay, or the period. Under a policy the report says why.
         """
@@ -85,6 +94,8 @@ class ShieldStatus:
                 "intervention": f"{report.intervention:.3f}",
                 INTERVENTIONS: self._interventions,
                 REQUEST_AGE: f"{request_age_s * 1e3:.1f}",
+                STATE_AGE: f"{state_age_s * 1e3:.1f}",
+                STATE_BOUND: f"{self._state_bound_s * 1e3:.1f}",
                 DELAYS: self._delays,
                 LAST_DELAY: self._last_delay,
                 "rejected messages": self._rejected,
@@ -131,6 +142,8 @@ class ShieldMode:
     sharing: tuple[str, ...] = ()  # peers that do their half, as it knows
     delays: int = 0  # times in which it was without commands, measurements or requests
     last_delay: str = ""  # for how long, and who was late
+    state_age_s: float = nan  # since the robot's state was measured; infinite before the first
+    state_bound_s: float = nan  # from which on the shield does not act on it
 
     @property
     def label(self) -> str:
@@ -163,6 +176,8 @@ def read_status(message: DiagnosticArray) -> ShieldMode:
         tuple(filter(None, values.get(SHARING, "").split(", "))),
         _count(values.get(DELAYS)),
         values.get(LAST_DELAY, ""),
+        _number(values.get(STATE_AGE)) * 1e-3,
+        _number(values.get(STATE_BOUND)) * 1e-3,
     )
 
 

@@ -23,10 +23,11 @@ from sensor_msgs.msg import BatteryState, JointState
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
-from ros_nodes.messages import qos
+from ros_nodes.messages import device, qos
 from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, ShieldMode, read_status, value_of
 
 SILENT, SILENT_S = "SILENT", 5.0  # a shield says its status twice a second; one that was lost comes again within 3 s
+DEVICE_SILENT_S = 3.0  # a driver says once a second what its device says
 LOOK_S = 1.0  # between two looks at who is there
 WINDOW = 9  # polls over which rates are measured
 KEPT = 20  # changes of each robot
@@ -74,10 +75,6 @@ class Stream:
             self._sent.clear()
         self._sent.append((number, sent_ns))
 
-    def age_s(self, now_ns: int) -> float | None:
-        """Since the newest message arrived; None before the first. `now_ns`: the system's clock."""
-        return max(0.0, (now_ns - self._arrived_ns) * 1e-9) if self._arrived_ns else None
-
     def rate_hz(self, now_ns: int) -> float | None:
         """Over the last polls; None where it is not known."""
         if (now_ns - (self._arrived_ns or self._since_ns)) * 1e-9 > QUIET_S:
@@ -97,6 +94,8 @@ class RobotMonitor:
         self._streams: dict[str, Stream] = {}
         self._battery: Mailbox | None = None
         self._policy: Mailbox | None = None
+        self._device: Mailbox | None = None
+        self._device_said: tuple[str, int] | None = None  # its fault, and when that came, ns
         self._policy_status: DiagnosticArray | None = None
         self._charge: BatteryState | None = None
         self._heard_ns = 0
@@ -122,6 +121,8 @@ class RobotMonitor:
             self._battery = make_mailbox(self._node, BatteryState, self._topic("battery_state"), qos.LATCHED)
         if self._policy is None and self._node.count_publishers(self._topic(POLICY_STATUS)):
             self._policy = make_mailbox(self._node, DiagnosticArray, self._topic(POLICY_STATUS), qos.LATCHED)
+        if self._device is None and self._node.count_publishers(self._topic(device.TOPIC)):
+            self._device = make_mailbox(self._node, DiagnosticArray, self._topic(device.TOPIC), qos.LATCHED)
 
     def poll(self, now_ns: int) -> list[Change]:
         """Take what has arrived; changes since the last call. `now_ns`: the system's clock."""
@@ -134,7 +135,7 @@ class RobotMonitor:
                 self.shield, self._heard_ns = said, taken[1]
                 found += self._change(said.time_ns, said.label, said.reason, late)
         if self.heard and (now_ns - self._heard_ns) * 1e-9 > SILENT_S:
-            found += self._change(now_ns, SILENT, f"no status for {SILENT_S:g} s; it was {self.shield.label}")
+            found += self._change(now_ns, SILENT, self._silence(SILENT_S))
         if self.heard and not self._streams:
             self.look()
         for stream in self._streams.values():
@@ -143,17 +144,20 @@ class RobotMonitor:
             self._charge = battery[0]
         if self._policy is not None and (said_last := self._policy.take()) is not None:
             self._policy_status = said_last[0]
+        if self._device is not None and (of_device := self._device.take()) is not None:
+            self._device_said = value_of(device.FAULT, of_device[0]), of_device[1]
         return found
 
     def snapshot(self, now_ns: int) -> dict[str, Any]:
         """All that is known, for JSON: None where something is not. Seconds, Hz, V; charge from 0 to 1."""
-        silent = self._label == SILENT
-        shield, ages = self.shield, {name: stream.age_s(now_ns) for name, stream in self._streams.items()}
+        silent, shield = self._label == SILENT, self.shield
+        status_age_s = max(0.0, (now_ns - self._heard_ns) * 1e-9)
         return {
             "robot": self.name,
             "state": SILENT if silent else shield.state,
             "mode": shield.mode,
-            "reason": self.changes[-1].reason if silent else shield.reason,
+            "reason": self._silence(status_age_s) if silent else shield.reason,
+            "device": self._of_device(now_ns),
             "latched": shield.latched,
             "refused": value_of(REFUSED, self._policy_status),
             "margin": _finite(shield.margin),
@@ -161,9 +165,10 @@ class RobotMonitor:
             "peers_sharing": list(shield.sharing),
             "interventions": shield.interventions,
             "request_age_s": _finite(shield.request_age_s) if shield.request_age_s < NEVER_S else None,
-            "odom_age_s": ages.get("odom"),
+            "state_age_s": _finite(shield.state_age_s + (status_age_s if silent else 0.0)),
+            "state_bound_s": _finite(shield.state_bound_s),
             "peers_age_s": {name: None if age_s is None else _finite(age_s) for name, age_s in shield.peers.items()},
-            "status_age_s": max(0.0, (now_ns - self._heard_ns) * 1e-9),
+            "status_age_s": status_age_s,
             "rates_hz": {name: self._rate_hz(name, now_ns) for name in self._streams},
             "publishers": self.publishers,
             "battery": self._charge
@@ -172,6 +177,19 @@ class RobotMonitor:
                 {"time_s": c.time_s, "from": c.before, "to": c.after, "reason": c.reason} for c in self.changes
             ],
         }
+
+    def _silence(self, seconds: float) -> str:
+        """A process of this computer that is there and says nothing stands still."""
+        hangs = taken_names(self._node.context.get_domain_id(), [f"/{self.name}/shield"])
+        return f"silent for {seconds:.0f} s{': its process stands still' if hangs else ''}; it was {self.shield.label}"
+
+    def _of_device(self, now_ns: int) -> str:
+        """What its own controller says is wrong now, which its shield's reason may have from longer ago."""
+        if self._device_said is None:
+            return ""
+        fault, heard_ns = self._device_said
+        silent_s = (now_ns - heard_ns) * 1e-9
+        return f"its driver is silent for {silent_s:.0f} s" if silent_s > DEVICE_SILENT_S else fault
 
     def _rate_hz(self, topic: str, now_ns: int) -> float | None:
         """None where it is not known: each of several publishers numbers its own messages."""

@@ -95,7 +95,7 @@ class ShieldNode(TurnNode):
         self._description_publisher = self.advertise(String, "robot_description", qos.LATCHED)
         self._description = self._describe(spec)
         keeps_m = self._params.separation_m if isinstance(self._params, ShieldParams) else 0.0
-        self._status = ShieldStatus(self.robot_name, 1 / self._status_hz, keeps_m)
+        self._status = ShieldStatus(self.robot_name, 1 / self._status_hz, keeps_m, self._params.act_s)
         self._delays = Delays(self._params.act_s)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 
@@ -197,7 +197,7 @@ class ShieldNode(TurnNode):
             # A request that comes after it was missed rests on an older measurement than the command in its place did.
             self._stamp_ns = max(stamp_ns, min(self._stamp_ns, now_ns))
             self._publisher.publish(self._converter.write(command, self._stamp_ns))
-        if self._status.update(now_s, authority.state, authority.reason, report, age_s):
+        if self._status.update(now_s, authority.state, authority.reason, report, age_s, inputs.age_s):
             self._status_publisher.publish(self._status.message(now_ns, *inputs.heard()))
         if self._series:
             work_us = (self.clock.now_ns() - now_ns) * 1e-3
