@@ -16,10 +16,12 @@ from sensor_msgs.msg import JointState
 
 from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.bring_up import ACTIVATE, DEACTIVATE, BringUpError
+from ros_nodes.lifecycle.series import read_series
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import OdometryWriter, set_stamp
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.mission.failures import events
+from ros_nodes.mission.mission_metrics import MODES
 
 pytestmark = pytest.mark.ros
 LOW, HIGH = np.float32(SPEC.command_low), np.float32(SPEC.command_high)
@@ -129,6 +131,23 @@ def test_a_short_gap_of_requests_is_held_and_told_and_the_policy_goes_on(rig):
     rig.node.update()
     late = [event["reason"] for event in events(rig.node.changes, 0)]
     assert any("no command for 3" in reason and "shield's process stood still" in reason for reason in late), late
+
+
+def test_a_policy_that_dies_is_replaced_before_its_last_request_is_older_than_five_periods(rig):
+    """The shield wakes for that moment, not at its next cycle after it: that would be 5 ms later at least."""
+    requests = Requests(rig)
+
+    def silence_ms() -> float:
+        """How old a request that was new when it was sent has become when the robot is held."""
+        rig.fly("cf1", 0.6, lambda t: requests.good())
+        requests.send(hover_request(rig)[0])
+        rig.watch("cf1", 0.16)
+        series = read_series(rig.series / "cf1_shield.npy")
+        held = np.isin(series["mode"], [MODES.index(name) for name in FALLBACK])
+        return float(series["request_age_ms"][np.flatnonzero(held & ~np.roll(held, 1))[-1]])
+
+    ages_ms = [silence_ms() for _ in range(3)]
+    assert min(ages_ms) > 100.0 and min(ages_ms) < 104.0, ages_ms
 
 
 def test_estop_stops_and_only_a_person_resets(rig):

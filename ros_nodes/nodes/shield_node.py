@@ -37,6 +37,7 @@ MISSING_AFTER = 1.25  # periods after the last request at which the next one cou
 SLOW_S = 0.1  # what is said now and then is heard so often, by all robots of a process at the same moment
 ACKED_S = 0.3
 TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
+JUST_NS = 100_000  # later than a bound: ages are floating-point seconds
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
 
 
@@ -141,6 +142,7 @@ class ShieldNode(TurnNode):
         """A step for every request, and for every one that is missing."""
         period_ns, clock = round(self._params.control_dt_s * 1e9), self.clock
         flood_ns, missing_ns = round(FLOOD * period_ns), round(MISSING_AFTER * period_ns)
+        too_old_after_ns = round(self._params.act_s * 1e9) + JUST_NS
         deadline_ns, earliest_ns = clock.now_ns() + period_ns, 0
         while True:
             is_there = yield Wait([self._requested], deadline_ns)
@@ -155,6 +157,8 @@ class ShieldNode(TurnNode):
             # A missed request moves the deadline by exactly one period: commands keep their rhythm without it.
             missed_ns = min(max(deadline_ns + period_ns, earliest_ns), now_ns + period_ns)
             deadline_ns = now_ns + missing_ns if arrived else missed_ns
+            if now_ns < (too_old_ns := self._request_ns + too_old_after_ns) < deadline_ns:
+                deadline_ns = too_old_ns  # its last request counts no longer then: the robot falls back at once
 
     def _describe(self, spec: RobotSpec) -> str:
         """The robot as URDF; empty, and logged, where its MJCF has what URDF has not."""
