@@ -103,7 +103,7 @@ def test_with_one_robot_hasac_is_sac():
 
 @pytest.mark.slow
 def test_vdn_recovers_the_parts_of_an_additive_game():
-    """The team earns f(a) + g(b) and no robot is told which part is its own; each learns its part up to a constant."""
+    """The team earns f(a) + g(b) and no robot knows which part is its own; each learns its part up to a constant."""
 
     def f(a: torch.Tensor) -> torch.Tensor:
         return -2.0 * (a - 0.5).square()

@@ -40,7 +40,7 @@ def reach(team: Rig, device: Emulated, publisher, pos: np.ndarray, quat: np.ndar
         print(team.node.shields)
         team.asked(ARM, "reset", 5.0)
         team.restart(ARM)
-        send(publisher, pos, quat)  # it waits for a person to say anew where to
+        send(publisher, pos, quat)  # it waits for a person to say where to once more
         team.watch_until(ARM, lambda: team.authority(ARM) != "STARTING", 10.0)
     raise AssertionError(team.node.shields)
 

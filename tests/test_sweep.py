@@ -1,4 +1,4 @@
-"""A sweep: which runs it is, and that one that is killed, interrupted and resumed is the one that nobody touched."""
+"""A sweep: which runs it is, and that one that is killed, interrupted and resumed is the one that was left alone."""
 
 import json
 import os
@@ -92,7 +92,7 @@ def untouched(tmp_path_factory) -> list[dict]:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("sweep")
-def test_a_sweep_that_is_killed_interrupted_and_resumed_has_the_table_of_one_that_nobody_touched(
+def test_a_sweep_that_is_killed_interrupted_and_resumed_has_the_table_of_one_that_was_left_alone(
     untouched, tmp_path, monkeypatch
 ):
     folder, started = tmp_path / "sweep", []

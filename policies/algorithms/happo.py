@@ -1,6 +1,6 @@
 """Heterogeneous-agent PPO (Kuba et al. 2022, arXiv:2109.11251): groups are updated one after the other.
 
-The order is drawn anew each time. What a group gains is multiplied by how much more likely the groups that were updated
+The order is drawn each time. What a group gains is multiplied by how much more likely the groups that were updated
 before it now are to do what they did. All robots earn the mean reward of the team, for the paper's game is cooperative;
 robots of a group share parameters, so a group is one of the paper's agents.
 """

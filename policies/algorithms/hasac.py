@@ -1,7 +1,7 @@
 """Heterogeneous-agent soft actor-critic (Liu et al. 2024, arXiv:2306.10715): SAC for unlike robots that share one goal.
 
 Critics see and value what the whole team does, the entropy of all robots included; policies are updated one after the
-other, in an order drawn anew, each beside what the earlier ones now do. All robots earn the mean reward of the team;
+other, in a random order, each beside what the earlier ones now do. All robots earn the mean reward of the team;
 robots of a group share parameters, so a group is one of the paper's agents.
 """
 

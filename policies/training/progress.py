@@ -47,7 +47,7 @@ class Progress:
         return _line(row.get(name, "") for name in self._columns)
 
     def _write(self, rows: Sequence[Mapping[str, float]]) -> None:
-        """The whole file anew."""
+        """Write the whole file."""
         if hasattr(self, "_file"):
             self.close()
         text = _line(self._columns) + "".join(self._line_of(row) for row in rows)

@@ -51,7 +51,7 @@ class Firmware:
     refuses_arming: bool = False
     sigma_m: float = 0.003  # of the estimated position, as its Kalman filter says
     preflight_s: float = 30.0
-    thrust_gain: float = 1.0  # of this airframe, which nobody is told
+    thrust_gain: float = 1.0  # of this airframe, which no driver knows
     setpoint: Setpoint = field(default_factory=Setpoint)
     parameters: dict[str, float] = field(default_factory=dict)
 

@@ -24,7 +24,7 @@ from devices.ur_body import CYCLE_S, RANGE, Body
 from ros_nodes.lifecycle.processes import ros_environment
 
 NAMES = ["shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint", "wrist_3_joint"]
-TAKES = [2, 1, 0, 3, 4, 5]  # of NAMES: the order in the controller's configuration is nobody's but its own
+TAKES = [2, 1, 0, 3, 4, 5]  # of NAMES: the order in the controller's configuration is its own
 GRIPPER = "finger_joint"
 QUEUE = 200  # what waits while this computer is busy is no jump
 LAG_S, JUMP = 0.03, 0.05  # of its servo; rad between two set-points
