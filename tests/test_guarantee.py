@@ -46,6 +46,6 @@ def test_the_attitude_loop_circles_with_as_much_more_delay_as_is_said():
 def test_the_command_prints_what_holds_and_what_does_not(capsys):
     from phalanx.commands.robots import robots
 
-    assert robots("ur5e", shield=True) == 0
+    assert robots(("ur5e",), shield=True) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert "105 % of its limit" in words and "not kept off" in words

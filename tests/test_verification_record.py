@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 from bundle_fixture import save_policy
-from command import here
+from command import assert_one_line_error, here
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pd_bundle import save_pd_bundle
 from test_margins import contract_of_calm_hover
@@ -20,6 +20,8 @@ from deploy.bundle.signature import add_signature, key_text, public_bytes, split
 from deploy.bundle.verification import CARE, FLY, LEVELS, NOT, REFUSED, VERIFIED, check_standing, record_to_bytes
 from deploy.bundle.verification import _tail as tail_of
 from deploy.runtime import PolicyRuntime
+from phalanx.records import check_replaced
+from policies.evaluation.margins import MarginCfg
 
 MINE = Ed25519PrivateKey.generate()
 KEY = key_text(public_bytes(MINE))
@@ -96,6 +98,24 @@ def test_what_is_no_verdict_is_refused_in_one_line(bundle, tmp_path):
         assert said.startswith("the record of its verification cannot be read: ")
 
 
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (record(REFUSED) | {"verdict": VERIFIED}, "'verified', but probes failed"),
+        (record() | {"verdict": REFUSED}, "'refused', but 1 gates, none failed"),
+        (record(gates=[]), "'verified', but 0 gates, none failed"),
+        (record(gates=[{**GATE, "value": 1.0}]), "probes passed with 1, must be <= 1e-05"),
+        (record(gates=[{**GATE, "sign": ">="}]), "probes passed with 0, must be >= 1e-05"),
+        (record(REFUSED, CARE), "advice 'fly with care', but probes failed"),
+        (record(flight={"advice": FLY, "reasons": [WIND]}), "advice 'fly', with 1 reasons against it"),
+        (record(flight={"advice": CARE, "reasons": []}), "advice 'fly with care', with 0 reasons against it"),
+    ],
+)
+def test_a_record_that_contradicts_its_own_gates_is_refused_whoever_signed_it(bundle, tmp_path, found, said):
+    data = add_signature(add_record(bundle, found), MINE)
+    assert refusal(tmp_path, data, trusted=(KEY,)) == f"the record of its verification contradicts itself: {said}"
+
+
 def test_a_signature_covers_the_record(bundle, tmp_path):
     path, trusted = tmp_path / "policy.onnx", [KEY]
     path.write_bytes(add_signature(add_record(bundle, record(REFUSED)), MINE))
@@ -146,6 +166,35 @@ def test_the_reason_and_what_was_allowed_are_named(bundle, tmp_path):
     assert said == "requires 'perhaps': choose from verified, fly with care, fly; nothing for any file"
 
 
+ALL, DELAY, BOTH = MarginCfg(), MarginCfg(only=("total delay",)), MarginCfg(only=("mass", "total delay"))
+
+
+@pytest.mark.parametrize(
+    ("margins", "starts", "pushed", "lost"),
+    [
+        (None, 256, None, ""),
+        (None, 300, DELAY, ""),
+        (None, 255, ALL, "256 held-out starts, this would have 255"),
+        ({"episodes": 32, "only": []}, 256, ALL, ""),
+        ({"episodes": 32, "only": []}, 256, None, "margins, this would have none"),
+        ({"episodes": 65, "only": []}, 256, ALL, "65 episodes for each margin, this would have 64"),
+        ({"episodes": 32, "only": []}, 256, DELAY, "margins of all, this would have only total delay"),
+        ({"episodes": 32, "only": ["total delay"]}, 256, BOTH, ""),
+        ({"episodes": 32, "only": ["mass", "total delay"]}, 256, DELAY, "margins of mass, total delay, this"),
+    ],
+)
+def test_a_record_is_not_replaced_by_one_that_rests_on_less(bundle, tmp_path, margins, starts, pushed, lost):
+    known = {} if margins is None else {"margins": margins}
+    file = tmp_path / "policy.onnx"
+    file.write_bytes(add_record(bundle, record(**known)))
+    bundles = {file: load_bundle(file), tmp_path / "other.onnx": bundle}
+    if lost:
+        with pytest.raises(ValueError, match=f"{file}: its record has {lost}"):
+            check_replaced(bundles, starts, pushed)
+    else:
+        check_replaced(bundles, starts, pushed)
+
+
 def test_the_command_records_what_it_finds_and_inspect_shows_it(tmp_path):
     path = tmp_path / "pd.onnx"
     save_pd_bundle(path, contract_of_calm_hover())
@@ -157,6 +206,13 @@ def test_the_command_records_what_it_finds_and_inspect_shows_it(tmp_path):
     assert written.signer == "" and written.verification["verdict"] == REFUSED
     assert written.verification["fingerprint"] == written.fingerprint
     assert str(tmp_path) not in json.dumps(written.verification)
+    before = path.read_bytes()
+    fewer = here("verify", str(path), "--episodes", "3", "--record")
+    assert_one_line_error(fewer, f"{path}: its record has 4 held-out starts, this would have 3: --replace to lose that")
+    assert path.read_bytes() == before
+    here("verify", str(path), "--episodes", "2", "--record", "--replace")
+    assert load_bundle(path).verification["episodes"] == 2
+    written = load_bundle(path)
     shown = " ".join(here("inspect", str(path)).stdout.split())
     assert "refused by slots" in shown and written.verification["verified_at_utc"] in shown
     assert json.loads(here("inspect", str(path), "--json").stdout)["verification"]["gates"]

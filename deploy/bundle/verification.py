@@ -45,6 +45,11 @@ class _Flight(msgspec.Struct):
     reasons: list[_Reason]
 
 
+class _Margins(msgspec.Struct):
+    episodes: int
+    only: list[str]
+
+
 class _Known(msgspec.Struct):
     """What is read of a record; the rest is for people."""
 
@@ -53,6 +58,7 @@ class _Known(msgspec.Struct):
     versions: dict[str, str]
     episodes: int
     gates: list[_Gate]
+    margins: _Margins | None = None
     flight: _Flight | None = None
 
 
@@ -71,10 +77,30 @@ def record_from_bytes(tail: bytes, fingerprint: str) -> Record | None:
         raise ValueError("the record of its verification was changed, or is of another file")
     try:
         record = msgspec.json.decode(found[1])
-        msgspec.convert(record, _Known)
+        known = msgspec.convert(record, _Known)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"the record of its verification cannot be read: {error}") from error
+    _check_consistent(known)
     return record
+
+
+def _check_consistent(known: _Known) -> None:
+    """ValueError for a verdict or an advice that does not follow from the gates and reasons, whoever signed it."""
+    says = "the record of its verification contradicts itself: "
+    for gate in known.gates:
+        if gate.passed != (gate.value >= gate.limit if gate.sign == ">=" else gate.value <= gate.limit):
+            result = "passed" if gate.passed else "failed"
+            raise ValueError(f"{says}{gate.name} {result} with {gate.value:g}, must be {gate.sign} {gate.limit:g}")
+    failed = [gate.name for gate in known.gates if not gate.passed]
+    if known.verdict != (VERIFIED if known.gates and not failed else REFUSED):
+        why = f"{', '.join(failed)} failed" if failed else f"{len(known.gates)} gates, none failed"
+        raise ValueError(f"{says}{known.verdict!r}, but {why}")
+    if known.flight:
+        advice, reasons = known.flight.advice, len(known.flight.reasons)
+        if failed and advice != NOT:
+            raise ValueError(f"{says}advice {advice!r}, but {', '.join(failed)} failed")
+        if (advice == FLY) != (reasons == 0):
+            raise ValueError(f"{says}advice {advice!r}, with {reasons} reasons against it")
 
 
 def standing(record: Record) -> str:

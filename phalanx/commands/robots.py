@@ -32,29 +32,41 @@ BRIEF = 4  # channels that the list writes out
 
 
 def robots(
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[ROBOT]")] = None,
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[ROBOT | compare ROBOT]")] = (),
     shield: bool = False,
     markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     json: bool = False,
 ) -> int:
     """List the robots, or show one: joints, limits, gains, and where every number is from.
 
+    `compare ROBOT` shows our model beside the one with meshes that others made of it: masses, inertias, axes, ranges,
+    gains, damping, armature, friction and torque limits. What differs by more than a tolerance has two figures.
+
     Args:
-        name: Show this one; or module:NAME, a RobotSpec of your own.
+        names: Show this one; or module:NAME, a RobotSpec of your own.
         shield: Show what its shield guarantees instead, and under which bounds.
-        markdown: Write what the shields guarantee into a file, over what stands there between its marks.
+        markdown: Write what the shields guarantee, or with `compare` the comparisons, into a file, over what stands
+            there between its marks.
         json: Print one JSON object on stdout, with every number's source.
     """
     from hardware import load_robot, robot_names
 
+    comparing = names[:1] == ("compare",)
+    names = names[comparing:]
+    if len(names) > 1:
+        raise ValueError(f"too many arguments: {names[1]!r}; see phalanx robots --help")
+    name = names[0] if names else None
+    if comparing and shield:
+        raise ValueError("compare takes no --shield: see phalanx robots ROBOT --shield")
     if markdown is not None:
         if name or shield or json:
             raise ValueError("--markdown FILE: its marks name the robots; it takes neither ROBOT, --shield nor --json")
-        from phalanx.guarantees import guarantee_part
-        from phalanx.markdown import write_parts
+        _write(markdown, comparing)
+        return 0
+    if comparing:
+        from phalanx.model_tables import show_comparison
 
-        write_parts(markdown, guarantee_part)
-        err.print(f"written {markdown}", markup=False)
+        show_comparison(name, json)
         return 0
     specs = [load_robot(each) for each in ([name] if name else robot_names())]
     if shield:
@@ -73,6 +85,18 @@ def robots(
     else:
         print_table(LIST, map(_row, specs), whole=(0, 2))
     return 0
+
+
+def _write(document: Path, comparing: bool) -> None:
+    """What shields guarantee, or models compared, into a document."""
+    from phalanx.markdown import write_parts
+
+    if comparing:
+        from phalanx.model_tables import comparison_part as part
+    else:
+        from phalanx.guarantees import guarantee_part as part
+    write_parts(document, part)
+    err.print(f"written {document}", markup=False)
 
 
 def _file_names(spec: "RobotSpec") -> dict[str, str | None]:

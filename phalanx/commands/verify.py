@@ -1,14 +1,14 @@
 """`phalanx verify`: may this policy file fly?"""
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import tyro
 
 from hardware.ranges import check_range
 from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import Count, Counts, RunFlag, check_robots, check_run
+from phalanx.records import check_replaced, write_records
 from phalanx.verdict import (
     actuators_in_words,
     figures_of,
@@ -17,9 +17,6 @@ from phalanx.verdict import (
     warn_of_unstated,
     why_no_parity,
 )
-
-if TYPE_CHECKING:
-    from deploy.bundle import Bundle
 
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavior_hint="")]
 
@@ -31,8 +28,10 @@ def verify(
     robots: Counts = (),
     margins: bool = False,
     only: Names = (),
+    margin_episodes: Count = None,
     overlay: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None,
     record: bool = False,
+    replace: bool = False,
     markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     json: bool = False,
 ) -> int:
@@ -53,8 +52,11 @@ def verify(
         margins: Push gains, delays, mass, noise and all else that may differ, one at a time, until success falls below
             what the task asks for: how much room there is to what was trained, and to what hardware shows.
         only: With --margins, push only these, by name, such as "total delay"; all when none is given.
+        margin_episodes: With --margins, episodes for each value that is pushed; 64 when not given.
         record: Write all that was found into the policy file, in the place of an older record: robots may require it,
-            `inspect` prints it. A signature goes, since it was for the file without: sign after this.
+            `inspect` prints it. A signature goes, since it was for the file without: sign after this. A record of more
+            starts, or of more margins, is kept, and nothing is flown.
+        replace: With --record, replace also a record of more starts or more margins.
         overlay: Fly the one robot that `phalanx identify` found, within its intervals; refused where the policy was not
             trained for it.
         markdown: Write the margins of the records beside this document into it, over what stands there between its
@@ -62,9 +64,13 @@ def verify(
         json: Print every figure as JSON on stdout.
     """
     check_robots(*robots)
-    if only and not margins:
-        raise ValueError(f"--only {only[0]}: chooses what --margins pushes; give that too; see phalanx verify --help")
+    if (only or margin_episodes is not None) and not margins:
+        given = f"--only {only[0]}" if only else f"--margin-episodes {margin_episodes}"
+        raise ValueError(f"{given}: chooses what --margins pushes; give that too; see phalanx verify --help")
+    if replace and not record:
+        raise ValueError("--replace: says what --record may replace; give that too; see phalanx verify --help")
     check_range("episodes", episodes, 1)
+    check_range("margin-episodes", margin_episodes, 1)
     if markdown is not None:
         return _write(markdown, files)
     if not files:
@@ -77,29 +83,32 @@ def verify(
 
     if run is not None:
         check_run(run)
-    bundles = [load_bundle(file) for file in files]  # a bad file is answered before torch is loaded
-    contracts = [bundle.contract for bundle in bundles]
-    for file, bundle in zip(files, bundles, strict=True):
+    bundles = {file: load_bundle(file) for file in files}  # a bad file is answered before torch is loaded
+    contracts = [bundle.contract for bundle in bundles.values()]
+    for file, bundle in bundles.items():
         warn_of_unstated(file, bundle)
-    from policies.evaluation.verify import VerifyCfg, team_sizes
+    from policies.evaluation.margins import MarginCfg, plan_margins
+    from policies.evaluation.verify import VerifyCfg, starts_of, team_sizes
     from policies.evaluation.verify import verify as check
 
     cfg = VerifyCfg(num_worlds=episodes, teams=robots or None, overlay=overlay)
+    pushed = MarginCfg(margin_episodes or MarginCfg.episodes, only=only) if margins else None
+    if record and not replace:
+        check_replaced(bundles, starts_of(contracts[0], cfg), pushed)
     sizes = 1 if any(contract.group for contract in contracts) else len(team_sizes(contracts[0], cfg))
-    if margins:
+    if pushed:
         from policies.evaluation.flight_advice import advise
-        from policies.evaluation.margins import MarginCfg, plan_margins
 
-        measure = plan_margins(bundles, MarginCfg(only=only))  # a wrong name is answered before minutes of flight
+        measure = plan_margins(list(bundles.values()), pushed)  # a wrong name is answered before minutes of flight
     with make_progress() as progress:
         bar = progress.add_task("verify", total=2 + 2 * sizes, completed=-1, note="")
         verdict = check(files, cfg, run, lambda what: progress.update(bar, advance=1, note=what))
-        if margins:
+        if pushed:
             bar = progress.add_task("margins", total=1.0, note="")
             found = measure(lambda share, note: progress.update(bar, completed=share, note=note))
             verdict |= {"margins": found, "flight": advise(verdict["gates"], found)}
     if record and not (margins and not found["complete"]):
-        _record(files, bundles, verdict)
+        write_records(bundles, verdict)
     if json:
         print_json(verdict)
     else:
@@ -107,22 +116,6 @@ def verify(
     if margins and not verdict["margins"]["complete"]:
         raise KeyboardInterrupt("interrupted; the margins that are known are above")
     return 0 if verdict["verdict"] == "verified" else 1
-
-
-def _record(files: Iterable[Path], bundles: Iterable["Bundle"], verdict: dict[str, Any]) -> None:
-    """The verdict into each policy file, but for where the files were."""
-    from deploy.bundle.file import add_record, write_atomically
-
-    parts = {group: _without_path(part) for group, part in verdict.get("files", {}).items()}
-    record = _without_path(verdict) | ({"files": parts} if parts else {})
-    for file, bundle in zip(files, bundles, strict=True):
-        write_atomically(add_record(bundle, record), file)
-        gone = f"; it is not signed by {bundle.signer} any more: phalanx sign {file}" if bundle.signer else ""
-        err.print(f"recorded in {file}{gone}", markup=False, soft_wrap=True)
-
-
-def _without_path(part: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in part.items() if name != "bundle"}
 
 
 def _files_of(folder: Path) -> tuple[Path, tuple[Path, ...]]:

@@ -83,7 +83,7 @@ def verify(
         if group in demands.groups:
             check_robot(bundle.contract, load_robot(demands.groups[group].robot), str(file))
     least = demands.min_success if cfg.min_success is None else cfg.min_success
-    starts = starts_for(least) if cfg.num_worlds is None else cfg.num_worlds
+    starts = starts_of(bundles[0].contract, cfg)
     most = demands.max_collisions if cfg.max_shielded_collisions is None else cfg.max_shielded_collisions
     mixed = len(demands.groups) > 1
     trained = bundles[0].contract.team.trained_with
@@ -155,6 +155,13 @@ def starts_for(min_success: float) -> int:
     """Held-out starts that can show a success of `min_success`, even with a failure or two: 256, or more near 1."""
     fewest = 1.96**2 * min_success / (1 - min_success) if min_success < 1 else 0  # with which none may fail
     return max(256, 2 * ceil(fewest))
+
+
+def starts_of(contract: Contract, cfg: VerifyCfg) -> int:
+    """Held-out starts that are flown in each team: as asked, or as many as can show what the task asks for."""
+    if cfg.num_worlds is not None:
+        return cfg.num_worlds
+    return starts_for(load_task(contract.task).min_success if cfg.min_success is None else cfg.min_success)
 
 
 def team_sizes(contract: Contract, cfg: VerifyCfg) -> tuple[int, ...]:
