@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from patience import patience
 
 pytest.importorskip("rclpy")
+from bundle_fixture import GATE
 from pd_bundle import pd_contract, save_pd_bundle
 from ros_rig import PERIOD_S, Rig
 
@@ -131,7 +132,7 @@ def test_only_a_file_signed_with_a_trusted_key_is_flown(pd_bundle, tmp_path):
 
 def test_only_a_file_that_was_verified_is_flown_where_that_is_required(pd_bundle, tmp_path):
     loaded, file = load_bundle(pd_bundle), tmp_path / "recorded.onnx"
-    known = {"gates": [], "verified_at_utc": "2026-01-02T03:04:05+00:00", "versions": {}, "episodes": 256}
+    known = {"gates": [GATE], "verified_at_utc": "2026-01-02T03:04:05+00:00", "versions": {}, "episodes": 256}
     flight = {"advice": "do not fly", "reasons": [{"name": "success", "why": "0.5, must be >= 0.9"}]}
     good = add_record(loaded, {"verdict": "verified", **known})
     bad = add_record(loaded, {"verdict": "verified", "flight": flight, **known})

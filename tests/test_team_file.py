@@ -8,6 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 pytest.importorskip("rclpy")
+from bundle_fixture import GATE
 from pd_bundle import save_pd_bundle
 
 from deploy.bundle import BundleError, load_bundle
@@ -115,7 +116,7 @@ def test_a_team_flies_only_what_was_verified_as_its_file_requires(tmp_path):
     bundle = load_bundle(HOVER)
     made = {"verified_at_utc": "2026-01-02T03:04:05+00:00", "versions": {}, "episodes": 256}
     flight = {"advice": "fly with care", "reasons": [{"name": "wind", "why": "falls at 0.02 N"}]}
-    record = {"verdict": "verified", "gates": [], "flight": flight, **made}
+    record = {"verdict": "verified", "gates": [GATE], "flight": flight, **made}
     (tmp_path / "policy.onnx").write_bytes(add_record(bundle, record))
     text = "{robots: [{name: cf1, bundle: policy.onnx}], requires: verified}"
     team = load_team(write(tmp_path, text))

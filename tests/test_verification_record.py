@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 pytest.importorskip("torch")
-from bundle_fixture import save_policy
+from bundle_fixture import GATE, save_policy
 from command import assert_one_line_error, here
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pd_bundle import save_pd_bundle
@@ -25,7 +25,6 @@ from policies.evaluation.margins import MarginCfg
 
 MINE = Ed25519PrivateKey.generate()
 KEY = key_text(public_bytes(MINE))
-GATE = {"name": "probes", "value": 0.0, "sign": "<=", "limit": 1e-5, "passed": True}
 WIND = {"name": "wind", "why": "falls at 0.02 N, trained for 0.03 N"}
 
 
