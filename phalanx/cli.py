@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from types import FrameType
 
@@ -25,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits 0 when all is well, 1 when a gate fails, 2 on bad input, 130 on Ctrl-C."""
     args = list(sys.argv[1:] if argv is None else argv)
     _look_after_signals()
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0":
+        _say_nothing()
     try:
         from phalanx.names import put_own_packages_first
 
@@ -46,6 +49,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OSError as error:
         code = _complain(_refused(error), BAD_INPUT)
     sys.exit(code)
+
+
+def _say_nothing() -> None:
+    """Of the processes that torchrun started the first one speaks for all; of faults in the program each does."""
+    loud = sys.stderr
+    sys.excepthook = lambda kind, error, trace: traceback.print_exception(kind, error, trace, file=loud)
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _look_after_signals() -> None:

@@ -30,6 +30,7 @@ class Begun:
     start_from: str | None = None
     device: Any = None
     threads: int = 2
+    shards: int | None = None
     algorithm: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, Any] = field(default_factory=dict)
     task_changes: Mapping[str, Any] = field(default_factory=dict)

@@ -29,7 +29,7 @@ class CheckpointError(ValueError):
 def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
     """Write `content` (tensors, numbers, strings, containers) so that a crash leaves the old file or the new one."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    whole = {"format": FORMAT, "saved_at_utc": now, "rng": global_rng_state(), **content}
+    whole = {"format": FORMAT, "saved_at_utc": now, **content}
     written = BytesIO()  # torch's writer does not say of a file what is wrong with it, such as that its disk is full
     torch.save(whole, written)
     replace_file(path, lambda file: file.write(written.getbuffer()))

@@ -11,14 +11,17 @@ from typing import TypeVar
 
 import torch
 
+from policies.shards import ALONE, Shards
+
 Result = TypeVar("Result")
 
 
 class Workers:
     """`count` threads; results depend on `count` in the last bits, never on timing."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, count: int, shards: Shards = ALONE) -> None:
+        """`shards`: the shard that they work on, and the way to the others."""
+        self.count, self.shards = count, shards
         self._pool = ThreadPoolExecutor(count, "learner", initializer=torch.set_num_threads, initargs=(1,))
 
     def over_rows(self, func: Callable[[slice], Result], rows: int) -> list[Result]:

@@ -68,6 +68,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         engine: Annotated[Engine | None, tyro.conf.arg(metavar="mujoco|warp|mjx|brax", help_behavior_hint="")] = None,
         device: Device = old.device,
         threads: int = old.threads,
+        shards: Count = old.shards,
         accept_task_change: bool = False,
         wandb: bool = False,
         onnx: bool = True,
@@ -100,7 +101,9 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
                 given.
             engine: Physics, see docs/engines.md; mujoco, or when resuming that of the run, when not given.
             device: Of physics and learning; an accelerator where there is one and the engine uses it, when not given.
-            threads: Of learning on a CPU.
+            threads: Of learning on a CPU, in each shard.
+            shards: Parts of the worlds, each with its own copy of what learns; one for each process of torchrun when
+                not given.
             accept_task_change: Go on although the task is no longer what the run was begun with.
             wandb: Log to Weights & Biases too, beside TensorBoard; pip install 'phalanx[wandb]'.
             onnx: Write no policy files at the end.
@@ -133,7 +136,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             algorithm={**old.algorithm, **given(args, algo, hyperparameters)},
             network={**old.network, **given(args, "network", network)},
             collection=CollectionCfg(spec.num_envs if num_envs is None else num_envs, robots, shield),
-            machine=MachineCfg(engine, device, threads),
+            machine=MachineCfg(engine, device, threads, shards),
             total_steps=spec.train_steps if steps is None else steps,
             wall_budget_s=wall_budget_s,
             seed=seed,

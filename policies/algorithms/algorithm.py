@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from policies.networks.normaliser import ObsDims, dims_of
 from policies.networks.trunk import NetworkCfg
+from policies.shards import ALONE, Shards
 from policies.threads import Workers
 from sim.envs.observation import Observation
 
@@ -121,12 +122,15 @@ def common(groups: Mapping[str, Group], field: str) -> Any:
     return first
 
 
-def weights(acted: Tensor) -> Tensor | None:
-    """Weights of mean 1 of samples of which `acted` (...) says what is to be learned from; None where that is all."""
-    if bool(acted.all()):
+def weights(acted: Tensor, shards: Shards = ALONE) -> Tensor | None:
+    """Weights of samples of which `acted` (...) says what is to be learned from; None where that is all.
+
+    Their mean over all `shards` is 1.
+    """
+    everywhere = shards.joined(acted)
+    if bool(everywhere.all()):
         return None
-    share = acted.float()
-    return share / share.mean().clamp(min=1e-12)
+    return acted.float() / everywhere.float().mean().clamp(min=1e-12)
 
 
 def mean(values: Tensor, weight: Tensor | None) -> Tensor:

@@ -89,7 +89,7 @@ class PPO:
         losses = self.improve(samples, clock.fraction)
         # Only now: while the samples were taken and learned from, the statistics had to stand still.
         for name, policy in self.policies.items():
-            policy.normaliser.update(self.rollouts[name].obs)
+            policy.normaliser.update(self.rollouts[name].obs, self.workers.shards)
         return labelled(losses)
 
     def improve(self, samples: Mapping[str, Samples], fraction: float) -> dict[str, dict[str, float]]:
@@ -128,7 +128,7 @@ class PPO:
             own, others = _team(features, name)
             columns = (rollout.action, rollout.log_prob, values, advantages, returns)
             out[name] = Samples(own, others if critic.groups else {}, *(column.flatten(0, 1) for column in columns))
-            out[name].weight = weights(rollout.acted.flatten(0, 1))
+            out[name].weight = weights(rollout.acted.flatten(0, 1), self.workers.shards)
         return out
 
     def _features(self, obs: Mapping[str, Any]) -> dict[str, Features]:

@@ -12,6 +12,7 @@ from policies.algorithms.algorithm import mean
 from policies.networks.critic import Critic
 from policies.networks.normaliser import Features
 from policies.networks.policy import GaussianPolicy, log_prob
+from policies.shards import Shards
 from policies.threads import Workers
 
 
@@ -37,9 +38,10 @@ class Samples:
         others = {name: value.index_select(0, index) for name, value in self.others.items()}
         return Samples(self.features.rows(index), others, **columns)
 
-    def counted(self, values: Tensor) -> Tensor:
-        """Of `values` (S, N) those that count."""
-        return values if self.weight is None else values[self.weight > 0]
+    def counted(self, values: Tensor, shards: Shards) -> Tensor:
+        """Of `values` (S, N) those that count, of all shards."""
+        everywhere = shards.joined(values)
+        return everywhere if self.weight is None else everywhere[shards.joined(self.weight) > 0]
 
 
 def make_optimiser(policy: GaussianPolicy, critic: Critic, cfg: Any) -> torch.optim.Optimizer:
@@ -93,11 +95,12 @@ def update(
     """
     if cfg.schedule == "linear":
         _set_lr(optimiser, cfg.learning_rate * max(1.0 - fraction, 0.02))
-    error = samples.counted(samples.returns - samples.value)
-    explained = 1 - error.var() / samples.counted(samples.returns).var().clamp(min=1e-12)
-    samples = _standardise(samples, critic, cfg)
+    shards = workers.shards
+    error = samples.counted(samples.returns - samples.value, shards)
+    explained = 1 - error.var() / samples.counted(samples.returns, shards).var().clamp(min=1e-12)
+    samples = _standardise(samples, critic, cfg, shards)
     rows, agents = samples.log_prob.shape
-    size = max(1, min(cfg.minibatch // agents, rows))
+    size = max(1, min(cfg.minibatch // (agents * shards.count), rows))
     params = [p for group in optimiser.param_groups for p in group["params"]]
     sums: dict[str, Tensor] = {}
     count = 0
@@ -139,19 +142,23 @@ def _gradients(
         return torch.autograd.grad(total * share, params), {k: v.detach() * share for k, v in parts.items()}
 
     pieces = workers.over_rows(piece, len(index))
-    for i, parameter in enumerate(params):
-        parameter.grad = sum(grads[i] for grads, _ in pieces)  # type: ignore[assignment]
-    return {name: sum(parts[name] for _, parts in pieces) for name in pieces[0][1]}  # type: ignore[misc]
+    names = list(pieces[0][1])
+    sums: list[Any] = [sum(grads[i] for grads, _ in pieces) for i in range(len(params))]
+    sums += [sum(parts[name] for _, parts in pieces) for name in names]
+    means = workers.shards.mean(sums)
+    for parameter, grad in zip(params, means, strict=False):
+        parameter.grad = grad
+    return dict(zip(names, means[len(params) :], strict=True))
 
 
-def _standardise(samples: Samples, critic: Critic, cfg: Any) -> Samples:
+def _standardise(samples: Samples, critic: Critic, cfg: Any, shards: Shards) -> Samples:
     """Advantages to zero mean and unit variance; returns and values to the scale that the critic predicts."""
     advantage = samples.advantage
     if cfg.normalise_advantage:
-        counted = samples.counted(advantage)
+        counted = samples.counted(advantage, shards)
         advantage = (advantage - counted.mean()) / (counted.std() + 1e-8)
     if cfg.normalise_returns:
-        critic.returns.take(samples.counted(samples.returns).flatten())
+        critic.returns.take(samples.counted(samples.returns, shards).flatten())
     returns, value = (critic.returns(x[..., None]).squeeze(-1) for x in (samples.returns, samples.value))
     return replace(samples, advantage=advantage, returns=returns, value=value)
 

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from policies.shards import ALONE, Shards
+
 EPSILON = 1e-4  # floor of the variance: a feature that never changes must not be blown up
 CLIP = 10.0  # standard deviations; keeps one absurd measurement from saturating the network
 
@@ -60,20 +62,24 @@ class RunningMoments(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     @torch.no_grad()
-    def update(self, rows: Tensor, weight: Tensor | None = None) -> None:
-        """Merge rows (n, dim); `weight` (n,) of 0 or 1 leaves rows out without a copy."""
+    def update(self, rows: Tensor, weight: Tensor | None = None, shards: Shards = ALONE) -> None:
+        """Merge rows (n, dim) of all `shards`; `weight` (n,) of 0 or 1 leaves rows out without a copy."""
+        if rows.numel() == 0:
+            return
         if weight is None:
             n = torch.tensor(float(rows.shape[0]), dtype=torch.float64, device=rows.device)
-            if rows.numel() == 0:
-                return
             var, mean = torch.var_mean(rows, dim=0, correction=0)
         else:
             n = weight.sum(dtype=torch.float64)
-            if n == 0:
-                return
-            column = weight.to(rows.dtype)[:, None]
-            mean = (rows * column).sum(0) / n.to(rows.dtype)
-            var = ((rows - mean).square() * column).sum(0) / n.to(rows.dtype)
+            some, column = n.clamp(min=1).to(rows.dtype), weight.to(rows.dtype)[:, None]
+            mean = (rows * column).sum(0) / some
+            var = ((rows - mean).square() * column).sum(0) / some
+        for moments in shards.gather(torch.cat([n[None], mean, var])):  # as float64, exactly what they were
+            if moments[0] > 0:
+                self._merge(moments[0], *moments[1:].to(rows.dtype).chunk(2))
+
+    def _merge(self, n: Tensor, mean: Tensor, var: Tensor) -> None:
+        """Take in `n` rows () of this mean and variance, each (dim,)."""
         total = self.count + n
         share = (n / total).to(self.mean.dtype)
         delta = mean - self.mean
@@ -108,8 +114,9 @@ class ObsNormaliser(nn.Module):
             own, peers, valid, self.privileged(privileged).clamp(-CLIP, CLIP) if privileged.shape[-1] else privileged
         )
 
-    def update(self, obs: Any) -> None:
-        """Merge a batch of observations (..., .) into the statistics."""
-        self.policy.update(obs.policy.flatten(0, -2))
-        self.neighbours.update(obs.neighbours.movedim(-2, 0).flatten(0, -2), obs.valid.movedim(-1, 0).flatten())
-        self.privileged.update(obs.privileged.flatten(0, -2))
+    def update(self, obs: Any, shards: Shards = ALONE) -> None:
+        """Merge a batch of observations (..., .) into the statistics, that of every shard."""
+        self.policy.update(obs.policy.flatten(0, -2), shards=shards)
+        peers, valid = obs.neighbours.movedim(-2, 0).flatten(0, -2), obs.valid.movedim(-1, 0).flatten()
+        self.neighbours.update(peers, valid, shards)
+        self.privileged.update(obs.privileged.flatten(0, -2), shards=shards)

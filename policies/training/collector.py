@@ -60,15 +60,18 @@ class Collector:
     def collect(self, algorithm: Algorithm) -> dict[str, float]:
         """One `horizon` of steps, each recorded by the algorithm; returns what the episodes came to."""
         self.episodes.clear()
-        for t, (obs, memory, acts, step) in enumerate(self._steps(algorithm.horizon)):
-            team = {}
-            for name, (action, _, extras) in acts.items():
-                self.guard.check_step(self.env, action, step, name, len(acts) > 1)
-                came = {part: getattr(step, part)[name] for part in OUTCOME}
-                team[name] = Experience(obs[name], memory[name], action, extras, **came)
-            algorithm.record(t, team)
-            self.episodes.add(step)
-        return self.episodes.summary(self.robots, algorithm.horizon * self.num_worlds)
+        shards = self.workers.shards
+        with shards.together():
+            for t, (obs, memory, acts, step) in enumerate(self._steps(algorithm.horizon)):
+                team = {}
+                for name, (action, _, extras) in acts.items():
+                    self.guard.check_step(self.env, action, step, name, len(acts) > 1)
+                    came = {part: getattr(step, part)[name] for part in OUTCOME}
+                    team[name] = Experience(obs[name], memory[name], action, extras, **came)
+                algorithm.record(t, team)
+                self.episodes.add(step)
+        steps = algorithm.horizon * self.num_worlds * shards.count
+        return self.episodes.everywhere(shards).summary(self.robots, steps)
 
     def _steps(self, horizon: int) -> Iterator[tuple[Mapping[str, Observation], Any, Acts, Any]]:
         """What is seen, remembered and done, and what comes of it, `horizon` times."""

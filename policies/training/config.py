@@ -33,9 +33,10 @@ class MachineCfg:
     engine: str | None = None  # see `sim.physics.make_physics`; None: that of the run that is resumed, else "mujoco"
     device: str | None = None  # of physics and learning: "cpu", "cuda", or None for what the engine runs best on
     threads: int = 2  # of learning on a CPU; not read off the machine, for it changes the last bits
+    shards: int | None = None  # see `policies.shards`; None: one for each process that torchrun started
 
     def __post_init__(self) -> None:
-        check_fields("", self, threads=(1, 1024))
+        check_fields("", self, threads=(1, 1024), shards=(1, 1024))
 
 
 @dataclass(frozen=True)

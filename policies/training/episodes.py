@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from policies.shards import Shards
+
 
 @dataclass
 class Episodes:
@@ -44,6 +46,19 @@ class Episodes:
         if name not in self.last:
             self.last[name] = torch.full_like(value, torch.nan, dtype=torch.float32)
         self.last[name] = torch.where(ended, value.float(), self.last[name])
+
+    def everywhere(self, shards: Shards) -> "Episodes":
+        """Those of all shards as one."""
+        if shards.count == 1:
+            return self
+        terms, last = zip(*shards.gather((dict(self.terms), dict(self.last))), strict=True)
+        (some, *_), names = self.running.values(), dict.fromkeys(name for part in last for name in part)
+        none_yet = torch.full_like(some, torch.nan)
+        return Episodes(
+            self.running,
+            {name: torch.cat([part.get(name, none_yet) for part in last]) for name in names},
+            {name: torch.stack([part[name] for part in terms]).sum(0) for name in self.terms},
+        )
 
     def summary(self, robots: dict[str, int], steps: int) -> dict[str, float]:
         """Means over the last episode of every world, and of each reward term per step.

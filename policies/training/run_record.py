@@ -16,8 +16,8 @@ from policies.training.config import TrainCfg
 from sim.physics import packages_of
 
 
-def run_record(cfg: TrainCfg, env: Any, groups: Mapping[str, Group]) -> dict[str, Any]:
-    """Plain JSON data about a run that begins now in `env`."""
+def run_record(cfg: TrainCfg, env: Any, groups: Mapping[str, Group], shards: int = 1) -> dict[str, Any]:
+    """Plain JSON data about a run that begins now, in `env` and those of the other `shards`."""
     task = env.task
     robots = sum(group.shape[1] for group in groups.values())
     return {
@@ -30,11 +30,12 @@ def run_record(cfg: TrainCfg, env: Any, groups: Mapping[str, Group]) -> dict[str
         "network": {name: asdict(group.network) for name, group in groups.items()},
         "given": {"algorithm": dict(cfg.algorithm), "network": dict(cfg.network)},  # on top of what the task says
         "robots": cfg.collection.num_agents,
-        "num_envs": next(iter(groups.values())).shape[0],
+        "num_envs": next(iter(groups.values())).shape[0] * shards,
+        "shards": shards,
         "num_agents": robots,
         "shield": cfg.collection.shield,
         "machine": asdict(cfg.machine)
-        | {"cpu": platform.processor() or platform.machine(), "system": platform.platform()},
+        | {"shards": shards, "cpu": platform.processor() or platform.machine(), "system": platform.platform()},
         "seed": cfg.seed,
         "total_steps": cfg.total_steps,
         "wall_budget_s": cfg.wall_budget_s,

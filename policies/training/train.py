@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from policies.checkpoint import (
     BEST,
     FILE,
@@ -19,6 +21,7 @@ from policies.checkpoint import (
     save_policies,
     save_record,
 )
+from policies.shards import ALONE, Shards, over_shards
 from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
 from policies.training.logs import Logs
 from policies.training.trainer import Trainer
@@ -50,13 +53,30 @@ def train(
 ) -> TrainResult:
     """Train until steps or time are used up, `stop()` says so, or Ctrl-C; the checkpoint is always written.
 
-    `on_progress` gets every iteration's numbers. `env` replaces the environment that `cfg` describes.
+    `on_progress` gets every iteration's numbers. `env` replaces the environment that `cfg` describes. Started by
+    `torchrun`, or with `cfg.machine.shards`, it is one training over all shards: the first writes, all return the same.
     """
-    with alone_in(cfg.out):
-        return _train(cfg, on_progress, stop, env)
+    return over_shards(lambda shards: train_shard(cfg, on_progress, stop, env, shards), cfg.machine.shards)
 
 
-def _train(cfg: TrainCfg, on_progress: Progress | None, stop: Callable[[], bool] | None, env: Any) -> TrainResult:
+def train_shard(
+    cfg: TrainCfg,
+    on_progress: Progress | None = None,
+    stop: Callable[[], bool] | None = None,
+    env: Any = None,
+    shards: Shards = ALONE,
+) -> TrainResult:
+    """As `train`, of one shard."""
+    with ExitStack() as stack:
+        with shards.together(in_turn=True):
+            if not shards.index:
+                stack.enter_context(alone_in(cfg.out))
+            trainer, resumed = _begin(cfg, env, shards)
+        return _train(trainer, resumed, on_progress, stop)
+
+
+def _begin(cfg: TrainCfg, env: Any, shards: Shards) -> tuple[Trainer, bool]:
+    """A new trainer, or one that goes on from the checkpoint, and whether it does."""
     path = cfg.out / FILE
     if cfg.out.exists() and not cfg.out.is_dir():
         raise ValueError(f"out = {cfg.out}: is a file, wanted a folder")
@@ -66,30 +86,42 @@ def _train(cfg: TrainCfg, on_progress: Progress | None, stop: Callable[[], bool]
     if saved and cfg.machine.engine is None:
         cfg = replace(cfg, machine=replace(cfg.machine, engine=saved.get("made_on", {}).get("engine")))
     with engine_errors(cfg.machine.engine or "mujoco", cfg.collection.num_envs, cfg.machine.device):
-        trainer = Trainer(cfg, env)
+        trainer = Trainer(cfg, env, shards)
     if saved:
         trainer.load_state_dict(saved)
-    save_record(cfg.out, trainer.run)
+    if not shards.index:
+        save_record(cfg.out, trainer.run)
+    return trainer, bool(saved)
+
+
+def _train(
+    trainer: Trainer, resumed: bool, on_progress: Progress | None, stop: Callable[[], bool] | None
+) -> TrainResult:
+    cfg, path = trainer.cfg, trainer.cfg.out / FILE
     began, before, before_s = time.perf_counter(), trainer.agent_steps, trainer.wall_s
-    with (
-        _interrupt() as interrupted,
-        Logs(cfg.out, trainer.agent_steps, trainer.run if cfg.wandb else None) as logs,
-        closing(trainer.workers),
-    ):
+    with _interrupt() as interrupted, _logs(trainer) as logs, closing(trainer.workers):
         while True:
             trainer.wall_s = before_s + time.perf_counter() - began
-            wall_s = trainer.wall_s
-            fraction = _fraction(cfg, trainer.agent_steps, wall_s)
-            if fraction >= 1 or interrupted() or (stop is not None and stop()):
+            fraction = _fraction(cfg, trainer.agent_steps, trainer.wall_s)
+            over = fraction >= 1 or interrupted() or (stop is not None and stop())
+            # Clocks differ, and who presses Ctrl-C reaches one process first
+            asked = torch.tensor([[fraction, over]], dtype=torch.float64)
+            fraction, over = trainer.shards.joined(asked).amax(0).tolist()
+            if over:
                 break
             with _with_advice(cfg, trainer.engine, path):
                 numbers = trainer.iterate(fraction)
-                logs.write(numbers, trainer.agent_steps, before_s + time.perf_counter() - began)
+                with trainer.shards.together():
+                    if logs is not None:
+                        logs.write(numbers, trainer.agent_steps, before_s + time.perf_counter() - began)
                 if trainer.iteration % cfg.checkpoint_every == 0:
                     _save(trainer, logs, path)
                 if cfg.keep_every and trainer.iteration % cfg.keep_every == 0:
-                    save_policies(path.with_name(f"iteration-{trainer.iteration:06}.pt"), trainer.state_dict())
-            if on_progress is not None:
+                    content = trainer.state_dict()
+                    with trainer.shards.together():
+                        if logs is not None:
+                            save_policies(path.with_name(f"iteration-{trainer.iteration:06}.pt"), content)
+            if on_progress is not None and not trainer.shards.index:
                 on_progress(_progress(cfg, trainer, numbers, time.perf_counter() - began))
         trainer.wall_s = before_s + time.perf_counter() - began
         with _with_advice(cfg, trainer.engine, path):
@@ -97,7 +129,7 @@ def _train(cfg: TrainCfg, on_progress: Progress | None, stop: Callable[[], bool]
     wall_s = time.perf_counter() - began
     done = fraction >= 1
     message = f"trained {trainer.agent_steps:,} agent steps in {wall_s:.0f} s"
-    if saved and trainer.agent_steps == before:
+    if resumed and trainer.agent_steps == before:
         message = f"was trained to {before:,} agent steps before; to go on: phalanx train --resume {cfg.out} --steps N"
     if not done:
         message = f"stopped at {trainer.agent_steps:,} agent steps; to go on: phalanx train --resume {cfg.out}"
@@ -136,9 +168,18 @@ def alone_in(folder: Path) -> Iterator[None]:
             raise
 
 
-def _save(trainer: Trainer, logs: Logs, path: Path) -> None:
+@contextmanager
+def _logs(trainer: Trainer) -> Iterator[Logs | None]:
+    """Logs of the first shard, which writes; None of the others."""
+    if trainer.shards.index:
+        yield None
+        return
+    with Logs(trainer.cfg.out, trainer.agent_steps, trainer.run if trainer.cfg.wandb else None) as logs:
+        yield logs
+
+
+def _save(trainer: Trainer, logs: Logs | None, path: Path) -> None:
     """Write the checkpoint, after the numbers of its iteration, and the policies when they are the best so far."""
-    logs.progress.sync()
     score = trainer.score()
     better = score is not None and (trainer.best is None or score > trainer.best)
     trainer.best = score if better else trainer.best
@@ -146,9 +187,13 @@ def _save(trainer: Trainer, logs: Logs, path: Path) -> None:
     if replay is not None:
         replay.write(path.parent)
     content = trainer.state_dict()
-    if better:
-        save_policies(path.with_name(BEST), content)
-    save_checkpoint(path, content)
+    with trainer.shards.together():
+        if logs is None:
+            return
+        logs.progress.sync()
+        if better:
+            save_policies(path.with_name(BEST), content)
+        save_checkpoint(path, content)
     if replay is not None:
         replay.prune(path.parent)
 

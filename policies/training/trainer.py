@@ -11,8 +11,9 @@ import torch
 
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import Clock, Group
-from policies.checkpoint import CheckpointError, load_checkpoint, load_weights, restore_global_rng
+from policies.checkpoint import CheckpointError, global_rng_state, load_checkpoint, load_weights, restore_global_rng
 from policies.evaluation.trained import check_same_task
+from policies.shards import ALONE, Shards
 from policies.task_data import changed
 from policies.threads import Workers, single_threaded_torch
 from policies.training.collector import Collector
@@ -36,26 +37,34 @@ IN_WORDS = {
 class Trainer:
     """One run in memory: collector, algorithm, counters."""
 
-    def __init__(self, cfg: TrainCfg, env: Any = None) -> None:
-        """Builds everything from `cfg.seed`; `env` replaces the environment that `cfg` describes."""
-        self.cfg, world_seed = cfg, seed_of(cfg.seed, "environment")
+    def __init__(self, cfg: TrainCfg, env: Any = None, shards: Shards = ALONE) -> None:
+        """Builds everything from `cfg.seed`; `env` replaces the environment that `cfg` describes.
+
+        Of several `shards` it is this one's.
+        """
+        self.cfg, self.shards = cfg, shards
+        world_seed = seed_of(cfg.seed, "environment", shard=shards.index)
         torch.manual_seed(world_seed)  # the global ones, which terms may draw from
         np.random.seed(world_seed % 2**32)
         self.engine = cfg.machine.engine or "mujoco"
         self.engines = [self.engine]  # all that the run has seen
-        env = _env_of(cfg) if env is None else env
+        env = _env_of(cfg, shards.count) if env is None else env
         self.device = env.device
-        self.generators = make_generators(cfg.seed, self.device)
+        if shards.count > 1 and self.device.type != "cpu":
+            raise ValueError(f"device = {self.device}: {shards.count} shards learn on the CPU; give --device cpu")
+        self.generators = make_generators(cfg.seed, self.device, shard=shards.index)
         # An accelerator has threads enough, and those of the CPU would make their tensors elsewhere
-        self.workers = Workers(cfg.machine.threads if self.device.type == "cpu" else 1)
-        self.guard = NanGuard(cfg.out)
+        self.workers = Workers(cfg.machine.threads if self.device.type == "cpu" else 1, shards)
+        self.guard = NanGuard(cfg.out / f"shard-{shards.index}" if shards.index else cfg.out)
         self.collector = Collector(env, world_seed, self.generators["action"], self.workers, self.guard)
-        with on(self.device), torch.random.fork_rng():
+        with on(self.device), torch.random.fork_rng(), single_threaded_torch():
             torch.manual_seed(seed_of(cfg.seed, "network"))
             groups = {name: self._group(name, obs) for name, obs in self.collector.obs.items()}
             self.algorithm = ALGORITHMS[cfg.algo](groups, self.generators["minibatch"], self.workers)
             self.collector.begin(self.algorithm.policies)
-        self.run = run_record(cfg, env, groups)
+        if shards.count > 1 and self.algorithm.replay is not None:
+            raise ValueError(f"algo = {cfg.algo!r}: it learns from a replay, which is not split over shards")
+        self.run = run_record(cfg, env, groups, shards.count)
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
             self._take_networks(cfg.start_from)
         self.curve: list[dict[str, float]] = []
@@ -76,8 +85,8 @@ class Trainer:
 
     @property
     def steps_per_iteration(self) -> int:
-        """Agent steps between two updates, of all groups."""
-        return self.algorithm.horizon * self.collector.num_worlds * self.num_robots
+        """Agent steps between two updates, of all groups and shards."""
+        return self.algorithm.horizon * self.collector.num_worlds * self.num_robots * self.shards.count
 
     def iterate(self, fraction: float) -> dict[str, float]:
         """One rollout and one update; `fraction` of the training is over. Returns the iteration's numbers."""
@@ -101,16 +110,19 @@ class Trainer:
 
         None before every world has had one. Where worlds grow harder, success counts as much as the worlds are hard.
         """
-        last = self.collector.episodes.last
+        last = self.collector.episodes.everywhere(self.shards).last
         if "success_rate" not in last or not bool(last["success_rate"].isfinite().all()):
             return None
-        difficulty = getattr(self.collector.env, "difficulty", last["success_rate"].new_ones(1))
+        difficulty = self.shards.joined(getattr(self.collector.env, "difficulty", last["success_rate"].new_ones(1)))
         returns = [float(value.mean()) for name, value in last.items() if name.endswith("mean_return")]
         return [float(last["success_rate"].mean() * difficulty.mean()), sum(returns)]
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next iteration depends on, and what identifies the run."""
+        """All that the next iteration depends on, of all shards, and what identifies the run."""
+        own, *others = self.shards.gather(self._own_state())
         return {
+            **own,
+            **({"shards": others} if others else {}),
             "run": self.run | {"engines": self.engines},
             "progress": {
                 "iteration": self.iteration,
@@ -124,10 +136,16 @@ class Trainer:
                 for name, policy in self.algorithm.policies.items()
             },
             "algorithm": self.algorithm.state_dict(),
+            "made_on": {"engine": self.engine, "device": self.device.type},
+        }
+
+    def _own_state(self) -> dict[str, Any]:
+        """What each shard has of its own."""
+        return {
             "generators": {name: generator.get_state() for name, generator in self.generators.items()},
             "collector": self.collector.state_dict(),
             "env": self.collector.env.get_state(),
-            "made_on": {"engine": self.engine, "device": self.device.type},
+            "rng": global_rng_state(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -146,18 +164,22 @@ class Trainer:
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
         # What was written when training began, but for how far it goes
         self.run = state["run"] | {name: self.run[name] for name in HOW_FAR}
+        own = state["shards"][self.shards.index - 1] if self.shards.index else state
         if made_on == {"engine": self.engine, "device": self.device.type}:
             for name, generator in self.generators.items():
-                generator.set_state(state["generators"][name])
-            self.collector.env.set_state(state["env"])
-            self.collector.load_state_dict(state["collector"])
+                generator.set_state(own["generators"][name])
+            self.collector.env.set_state(own["env"])
+            self.collector.load_state_dict(own["collector"])
         else:  # no engine can go on where another one stood, nor any generator
             before, now = f"{made_on['engine']} ({made_on['device']})", f"{self.engine} ({self.device.type})"
             print(f"from {before} to {now}: learning goes on, episodes start again", file=sys.stderr)
+            index = self.shards.index
+            again = make_generators(self.cfg.seed, self.device, self.iteration, index)
             for name, generator in self.generators.items():
-                generator.manual_seed(seed_of(self.cfg.seed, name, self.iteration))
-            self.collector.restart(seed_of(self.cfg.seed, "environment", self.iteration), state["env"].difficulty)
-        restore_global_rng(state["rng"])
+                generator.set_state(again[name].get_state())
+            seed = seed_of(self.cfg.seed, "environment", self.iteration, index)
+            self.collector.restart(seed, own["env"].difficulty)
+        restore_global_rng(own["rng"])
 
     def _check_same_run(self, state: Mapping[str, Any]) -> None:
         """CheckpointError where what is asked for is not what the checkpoint was made with."""
@@ -168,13 +190,13 @@ class Trainer:
                 "the checkpoint is of an earlier version, with one generator for all draws: it can be exported, or "
                 "begun with by --start-from, but not resumed"
             )
-        saved, asked = state["run"], self.run
+        saved, asked = {"shards": 1, **state["run"]}, self.run  # of before there were shards
         if saved["task_data"] is not None and self.collector.env.task is not None and not self.cfg.accept_task_change:
             check_same_task(saved, self.collector.env.task, "go on all the same by --accept-task-change")
         if state["policies"].keys() != self.algorithm.policies.keys():
             now, then = (", ".join(groups) for groups in (self.algorithm.policies, state["policies"]))
             raise CheckpointError(f"cannot resume with groups {now}: the checkpoint was made with {then}")
-        for name in ("task", "algo", "seed", "num_envs", "num_agents", "shield"):
+        for name in ("shards", "task", "algo", "seed", "num_envs", "num_agents", "shield"):
             if saved[name] != asked[name]:
                 option = {"num_agents": "robots"}.get(name, name)
                 raise CheckpointError(
@@ -238,7 +260,8 @@ class Trainer:
         return Group(obs, tuple(driven), network, cfg)
 
 
-def _env_of(cfg: TrainCfg) -> Any:
+def _env_of(cfg: TrainCfg, shards: int) -> Any:
+    """The environment of one of `shards` that share the worlds."""
     task = changed(load_task(cfg.task) if isinstance(cfg.task, str) else cfg.task, cfg.task_changes)
     collection, machine = cfg.collection, cfg.machine
     options: Any = {
@@ -247,4 +270,6 @@ def _env_of(cfg: TrainCfg) -> Any:
         "engine": machine.engine or "mujoco",
         "device": machine.device,
     }
-    return TeamEnv(task, collection.num_envs, cfg.seed, num_agents=collection.num_agents, **options)
+    if collection.num_envs % shards:
+        raise ValueError(f"num_envs = {collection.num_envs}: wanted a multiple of the {shards} shards")
+    return TeamEnv(task, collection.num_envs // shards, cfg.seed, num_agents=collection.num_agents, **options)
