@@ -12,6 +12,7 @@ from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from phalanx.margins import write_margins
 from phalanx.markdown import with_parts
+from phalanx.records import without_paths
 from policies.evaluation.evaluate import evaluate, group_of, load_team
 from policies.evaluation.flight_advice import advise
 from policies.evaluation.verify import VerifyCfg, measure_team_parity
@@ -78,6 +79,14 @@ def test_the_margins_in_the_readme_are_those_of_the_records():
         if "margins" in record:
             assert record["flight"] == advise(record["gates"], record["margins"])
             assert record["margins"]["complete"] and record["margins"]["gate"] == load_task(record["task"]).min_success
+
+
+@pytest.mark.parametrize("path", ZOO, ids=lambda path: path.stem)
+def test_a_record_in_a_shipped_policy_is_the_one_that_lies_beside_it(path):
+    bundle = load_bundle(path)
+    beside = json.loads((path.parent / f"{bundle.contract.task}.json").read_text(encoding="utf-8"))
+    if bundle.verification:
+        assert bundle.verification == without_paths(beside)
 
 
 @pytest.mark.parametrize("path", [*ZOO, load_robot("g1").fallback_policy], ids=lambda path: path.stem)
