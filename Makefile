@@ -12,7 +12,7 @@ REPORT := build/tests.txt
 OWN_CACHE := -o cache_dir=.pytest_cache/without-ros
 AGAIN := --last-failed --last-failed-no-failures none
 tried_twice = { $(PYTEST) $(2) -m $(1) || { echo "once more, one at a time:"; $(PYTEST) $(AGAIN) $(3) -m $(1); }; }
-PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt
+PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt $(wildcard deploy/shield/native/*)
 # Tests start hundreds of processes: each would compile all that it imports again
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -1,6 +1,6 @@
 """For `pip install -e`, by pyproject.toml: an editable install has its data files too, for by them ROS finds a package.
 
-In setup.py it would not do: colcon reads setup.cfg only beside a setup.py that holds nothing but `setup()`.
+In setup.py it would not do: colcon reads setup.cfg only beside a setup.py that calls, or names, `setup()`.
 """
 
 from setuptools.command.editable_wheel import editable_wheel

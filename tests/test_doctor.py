@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 from packaging.requirements import Requirement
 
+from deploy.shield import core
 from phalanx.doctor import versions
 from phalanx.doctor.machine import CAP_SYS_NICE, wake_up_errors_us
 from phalanx.doctor.names import name_checks
@@ -35,6 +36,12 @@ def test_a_foreign_package_of_the_same_name_is_named(tmp_path):
 
 def test_names_and_versions_of_this_installation_are_in_order():
     assert [check for check in [*name_checks(), *version_checks()] if check.status == "fail"] == []
+
+
+@pytest.mark.parametrize(("compiled", "found"), [(None, "NumPy"), (object(), "compiled")])
+def test_it_says_which_core_the_shield_has(monkeypatch, compiled, found):
+    monkeypatch.setattr(core, "compiled", compiled)
+    assert {check.name: check.found for check in version_checks()}["shield's core"] == found
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,12 @@ def test_nothing_else_is_in(wheel):
     assert tops == {*PACKAGES, "phalanx-0.1.0.dist-info", "phalanx-0.1.0.data"}
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+def test_the_compiled_core_is_in_without_its_source(wheel):
+    inside = {name for name in wheel.namelist() if name.startswith("deploy/shield/") and not name.endswith(".py")}
+    assert [name.split(".")[0] for name in inside] == ["deploy/shield/_core"]
+
+
 def test_ros_finds_the_package(wheel):
     names = {name.split(".data/data/")[-1] for name in wheel.namelist() if ".data/data/" in name}
     assert {"share/ament_index/resource_index/packages/phalanx", "share/phalanx/package.xml"} <= names

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 from packaging.requirements import Requirement
 
+from deploy.shield import core
 from phalanx.doctor.check import Check, Status
 from phalanx.machine import installed
 
@@ -21,7 +22,14 @@ def version_checks() -> list[Check]:
         extra = "" if wanted.marker is None else next(iter(extras), None)
         if extra in EXTRAS or (extra in OPTIONAL and installed(wanted.name)):
             checks.append(check_version(wanted, extra))
-    return checks
+    return [*checks, _core()]
+
+
+def _core() -> Check:
+    """Which of both calculates the rows of a drone's shield."""
+    if core.compiled:
+        return Check("versions", "shield's core", "ok", "compiled")
+    return Check("versions", "shield's core", "ok", "NumPy", "a C compiler makes it faster: pip install phalanx again")
 
 
 def check_version(wanted: Requirement, extra: str = "") -> Check:

@@ -13,6 +13,8 @@ from hardware.spec import GRAVITY, FlightModel, RobotSpec
 from hardware.types import Array
 
 Columns = Sequence[Array]
+UPRIGHT = 0.5  # cosine of the tilt, 60 degrees
+OVERTURNED_RATE = 1e3  # rad/s, no limit beyond the channels' own
 MIN_LIFT = 0.2 * GRAVITY  # m/s^2, least upward thrust that an acceleration may be turned into: the rotors cannot pull
 
 

@@ -43,6 +43,7 @@ class Constraint(NamedTuple):
     each: str = ""
 
 
+ROW_TOL = 1e-6  # m/s^2, by which a request may exceed a row and still count as allowed
 _FENCE = {f"fence_{side}_{axis}": Priority.SOFT for side in ("high", "low") for axis in "xyz"}
 _ENVELOPE = (*(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
 CONSTRAINTS = [  # in the order of their rows; what is about peers comes first
@@ -54,8 +55,14 @@ CONSTRAINTS = [  # in the order of their rows; what is about peers comes first
     Constraint(envelope_rows, dict.fromkeys(_ENVELOPE, Priority.LIMIT)),
 ]
 
+_SHIPPED = list(CONSTRAINTS)
 _PLACES = {each: place for place, (_, _, each) in enumerate(CONSTRAINTS) if each}
 PEERS, PEOPLE, OBSTACLES = (_PLACES[each] for each in ("peers", "people", "obstacles"))  # in `CONSTRAINTS`
+
+
+def are_shipped() -> bool:
+    """Whether no constraint was added, which the compiled core would know nothing of."""
+    return CONSTRAINTS == _SHIPPED
 
 
 def row_counts(context: Context) -> tuple[int, ...]:

@@ -28,6 +28,8 @@ from deploy.shield.arrays import (
 )
 from deploy.shield.drone.ahead import predict_state
 from deploy.shield.drone.attitude import (
+    OVERTURNED_RATE,
+    UPRIGHT,
     Columns,
     acceleration_of,
     lift_of,
@@ -42,7 +44,16 @@ from deploy.shield.drone.attitude import (
     turn_matrix,
     turned_axis,
 )
-from deploy.shield.drone.constraints import PEERS, PEOPLE, row_counts, rows_ahead, split_bounds
+from deploy.shield.drone.compiled import ask_core, command_of_core
+from deploy.shield.drone.constraints import (
+    PEERS,
+    PEOPLE,
+    ROW_TOL,
+    are_shipped,
+    row_counts,
+    rows_ahead,
+    split_bounds,
+)
 from deploy.shield.drone.distance import least_margin
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
@@ -52,10 +63,7 @@ from deploy.shield.types import Context, FilterInfo
 from hardware.spec import GRAVITY, RobotSpec
 from hardware.types import Array
 
-ROW_TOL = 1e-6  # m/s^2, by which a request may exceed a row and still count as allowed
 FALLBACK_STEPS = 12  # of gradient descent; more change the fallback by less than the noise of a measurement
-UPRIGHT = 0.5  # cosine of the tilt, 60 degrees
-OVERTURNED_RATE = 1e3  # rad/s, no limit beyond the channels' own
 _TO_THE_RIGHT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
@@ -69,6 +77,8 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     """
     flight, state = spec.flight, context.state
     assert flight is not None and state is not None
+    if isinstance(target, np.ndarray) and target.ndim == 1 and (answer := _by_core(params, spec, context, target)):
+        return answer
     xp = namespace(target)
     clamped = clamp(xp, spec, target)
     total = sum(columns(target), 0.0)  # of finite numbers it is finite, of others not
@@ -112,6 +122,23 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     sent = xp.asarray(clamped, copy=True)
     sent[part] = xp.astype(_command(xp, params, spec, rot, rate, age, request, accel), target.dtype)
     return sent, info
+
+
+def _by_core(
+    params: ShieldParams, spec: RobotSpec, context: Context, target: np.ndarray
+) -> tuple[np.ndarray, FilterInfo] | None:
+    """`filter_flight` of one robot by the compiled core; None where it has no answer."""
+    if not are_shipped() or (asked := ask_core(params, spec, context, target)) is None:
+        return None
+    if asked.allowed:
+        return asked.clamped, FilterInfo(asked.margin, np.zeros(asked.bound.shape, bool), np.True_, np.float64(0.0))
+    counts = row_counts(context)
+    accel, feasible, active = _solve_one(params, asked.vel, asked.rows, asked.bound, asked.aim, counts)
+    sent = command_of_core(params, spec, context, asked.request, accel)
+    if sent is None:
+        return None
+    held_back = np.float64(length((accel - asked.wanted).tolist()))
+    return sent, FilterInfo(asked.margin, active, feasible, held_back)
 
 
 def clamp(xp: Any, spec: RobotSpec, target: Array) -> Array:

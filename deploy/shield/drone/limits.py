@@ -12,13 +12,13 @@ from deploy.shield.kept import kept
 from hardware.spec import GRAVITY
 from hardware.types import Array
 
-_FENCE = np.concatenate([np.eye(3), -np.eye(3)])
-BOTH_WAYS = _FENCE.T.copy()
+FENCE = np.concatenate([np.eye(3), -np.eye(3)])
+BOTH_WAYS = FENCE.T.copy()
 
 
 def fence_rows(ahead: Ahead) -> tuple[Array, Array]:
     """The six faces of the geofence's box."""
-    return _spread(ahead.xp, _FENCE, ahead.pos.shape[:-1], ahead.pos), ahead.fences[..., 0, :]
+    return _spread(ahead.xp, FENCE, ahead.pos.shape[:-1], ahead.pos), ahead.fences[..., 0, :]
 
 
 def fence_bound(xp: Any, params: ShieldParams, moving: Array) -> Array:
@@ -52,7 +52,7 @@ def speed_rows(ahead: Ahead) -> tuple[Array, Array]:
 def envelope_rows(ahead: Ahead) -> tuple[Array, Array]:
     """What thrust and tilt can give: an eight-sided cone of tilt and the climb and descent limits."""
     batch = ahead.pos.shape[:-1]
-    rows, bounds = _envelope(ahead.params)
+    rows, bounds = envelope(ahead.params)
     return _spread(ahead.xp, rows, batch, ahead.pos), _spread(ahead.xp, bounds, batch, ahead.pos)
 
 
@@ -69,7 +69,8 @@ def of_fence(params: ShieldParams) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
 
 
 @kept
-def _envelope(params: ShieldParams) -> tuple[np.ndarray, np.ndarray]:
+def envelope(params: ShieldParams) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (10, 3) and bounds (10,) m/s^2 of what thrust and tilt can give."""
     c, s = cos(params.max_tilt_rad), sin(params.max_tilt_rad)
     cone = [(c * cos(k * pi / 4), c * sin(k * pi / 4), -s) for k in range(8)]
     bounds = [GRAVITY * c * tan(params.max_tilt_rad)] * 8 + [params.max_climb_accel, params.max_descent_accel]

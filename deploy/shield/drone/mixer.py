@@ -10,18 +10,18 @@ from hardware.types import Array
 
 def rate_room(spec: RobotSpec, thrust: Array) -> Array:
     """Roll and pitch rates together, rad/s, that leave the mixer room for `thrust` N of a robot at rest."""
-    full_n, offset, exponent, signal_s = _mixer(spec)
+    full_n, offset, exponent, signal_s = mixer(spec)
     signal = (at_most(at_least(thrust / full_n, 0.0), 1.0) ** (1.0 / exponent) - offset) / (1.0 - offset)
     return at_least(1.0 - signal, 0.0) / signal_s
 
 
 def curve_exponent(spec: RobotSpec) -> float:
     """How thrust grows with a rotor's signal: 1 evenly, 2 with its square."""
-    return _mixer(spec)[2]
+    return mixer(spec)[2]
 
 
 @kept
-def _mixer(spec: RobotSpec) -> tuple[float, float, float, float]:
+def mixer(spec: RobotSpec) -> tuple[float, float, float, float]:
     """Full thrust N, offset and exponent of the rotors' curve, and what a rate about a diagonal takes of their signal.
 
     The last one in s/rad; without a published loop it is next to nothing.

@@ -1,0 +1,52 @@
+/* The module, and how its functions read and write arrays. */
+
+#include "core.h"
+
+int all_finite(const double *values, Py_ssize_t count)
+{
+    double total = 0.0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        total += 0.0 * values[i];
+    return total == 0.0;
+}
+
+static char *lent(PyObject *array, const char *kinds, Py_ssize_t count, int flags, Py_buffer *view)
+{
+    if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    if (view->len == count * view->itemsize && strlen(view->format) == 1 && strchr(kinds, view->format[0]))
+        return view->buf;
+    PyBuffer_Release(view);
+    return NULL;
+}
+
+void *lend(PyObject *array, const char *kind, Py_ssize_t count, Py_buffer *view)
+{
+    return lent(array, kind, count, PyBUF_WRITABLE, view);
+}
+
+char take(PyObject *from, const char *kinds, double *into, Py_ssize_t count)
+{
+    Py_buffer view;
+    void *at = lent(from, kinds, count, PyBUF_SIMPLE, &view);
+    if (!at)
+        return 0;
+    char kind = view.format[0];
+    for (Py_ssize_t i = 0; i < count; i++)
+        into[i] = kind == 'd' ? ((double *)at)[i] : kind == 'f' ? (double)((float *)at)[i] : ((char *)at)[i] != 0;
+    PyBuffer_Release(&view);
+    return kind;
+}
+
+static const char NAMES[] = "See `deploy.shield.core`.";
+#define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NAMES}
+static PyMethodDef methods[] = {
+    FUNCTION(flight_request),
+    FUNCTION(flight_command),
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", NULL, 0, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModule_Create(&module); }
