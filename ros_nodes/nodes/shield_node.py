@@ -157,8 +157,9 @@ class ShieldNode(TurnNode):
             # A missed request moves the deadline by exactly one period: commands keep their rhythm without it.
             missed_ns = min(max(deadline_ns + period_ns, earliest_ns), now_ns + period_ns)
             deadline_ns = now_ns + missing_ns if arrived else missed_ns
-            if now_ns < (too_old_ns := self._request_ns + too_old_after_ns) < deadline_ns:
-                deadline_ns = too_old_ns  # its last request counts no longer then: the robot falls back at once
+            too_old_ns = self._request_ns + too_old_after_ns
+            if now_ns < too_old_ns < deadline_ns and inputs.measured_ns > self._request_ns:
+                deadline_ns = too_old_ns  # a policy that does not answer is replaced at once, not a cycle later
 
     def _describe(self, spec: RobotSpec) -> str:
         """The robot as URDF; empty, and logged, where its MJCF has what URDF has not."""
