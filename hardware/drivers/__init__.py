@@ -1,6 +1,6 @@
 """Drivers: the last few lines before a real robot. One file a vendor; its SDK is imported in `connect` alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from typing import Any, Protocol, runtime_checkable
 
@@ -71,6 +71,16 @@ class ReportsPlant(Protocol):
 
     def read_plant(self) -> Mapping[str, float]:
         """What is known of it, by the names of `hardware.plant`, such as "left_knee_joint.stiffness", in SI units."""
+
+
+@runtime_checkable
+class Listens(Protocol):
+    """What a driver of a humanoid has too, in place of `connect`: it hears the robot and can send nothing."""
+
+    def listen(
+        self, seconds: float, on_time: Callable[[float], object] = lambda now_s: None
+    ) -> list[tuple[float, RobotState]]:
+        """What came within `seconds`, and when (monotonic, s); `on_time` gets the time that has passed, s."""
 
 
 def unmeasured_by(driver: Any) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ the ground are those of the lower sole, which is taken to stand, and the place d
 import math
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -89,16 +90,46 @@ class UnitreeG1Driver:
 
     def connect(self) -> None:
         """Join the robot's topics and hear it; nothing is sent yet. DriverError in one line."""
+        self._join()
+        self._thread.start()
+        self._guard = Guard(self._interface, self._domain, self._link.token, self._mode_machine)
+        if not self._guard.is_ready(self._connect_s):
+            self._refuse("the process that damps it without this driver does not begin")
+
+    def listen(
+        self, seconds: float, on_time: Callable[[float], object] = lambda now_s: None
+    ) -> list[tuple[float, RobotState]]:
+        """What it measures for `seconds`, each with when it came (monotonic, s); nothing is sent.
+
+        In place of `connect`. DriverError in one line, also where another program commands the robot.
+        """
+        self._join(listens=True)
+        found, begun_s, last_s = [], time.monotonic(), self._measured_s
         try:
-            from hardware.drivers.unitree_g1_dds import PROGRAM, Link
+            while (passed_s := time.monotonic() - begun_s) < seconds:
+                self._listen()
+                if self._measured_s > last_s:
+                    last_s = self._measured_s
+                    found.append((last_s, state_of(self._found, self._motors)))
+                on_time(passed_s)
+                time.sleep(0.5 * PERIOD_S)
+            self._check_alone()
+        finally:
+            self.stop()
+        return found
+
+    def _join(self, listens: bool = False) -> None:
+        """Hear the robot, and where this does not only listen, be heard; DriverError in one line."""
+        try:
+            from hardware.drivers.unitree_g1_dds import DRIVER, LISTENER, Link
         except ImportError as error:
             raise DriverError(f'driver unitree_g1: {error}; install it by: pip install "phalanx[g1]"') from error
         try:
-            self._link = Link(self._interface, self._domain)
+            self._link = Link(self._interface, self._domain, role=LISTENER if listens else DRIVER)
         except Exception as error:  # Cyclone's have no base of their own
             raise DriverError(f"{self._where}: {in_one_line(error)}") from error
         until_s = time.monotonic() + self._connect_s
-        while self._found is None or not self._link.is_heard():
+        while self._found is None or not (listens or self._link.is_heard()):
             self._listen()
             if time.monotonic() > until_s:
                 missing = "nothing on rt/lowstate" if self._found is None else "no reader of rt/lowcmd"
@@ -107,12 +138,14 @@ class UnitreeG1Driver:
         self._mode_machine = int(self._found["mode_machine"])
         if joints := FEWER.get(self._mode_machine):
             self._refuse(f"mode_machine is {self._mode_machine}: a G1 with {joints} joints, {len(JOINTS)} are due")
-        if PROGRAM in self._link.others():  # a guard will end: until then nothing is sent, and it is not armed
+        self._check_alone()
+
+    def _check_alone(self) -> None:
+        """DriverError where another program commands it. A guard will end: until then nothing is sent."""
+        from hardware.drivers.unitree_g1_dds import PROGRAM
+
+        if PROGRAM in self._link.others():
             self._refuse(f"{PROGRAM}; release the motion service (L2+R2 on the remote)")
-        self._thread.start()
-        self._guard = Guard(self._interface, self._domain, self._link.token, self._mode_machine)
-        if not self._guard.is_ready(self._connect_s):
-            self._refuse("the process that damps it without this driver does not begin")
 
     def arm(self) -> None:
         """Hold the joints where they are, and obey from now on; not with a fault of the device."""

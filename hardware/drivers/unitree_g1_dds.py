@@ -21,6 +21,7 @@ from cyclonedds.topic import Topic
 PLAIN_CDR = b"\0\1\0\0"  # little endian
 LOOPBACK = "lo"
 DRIVER, GUARD = "driver", "guard"  # who publishes commands for us
+LISTENER = "listener"  # who has no publisher of commands: by one, though silent, a driver would damp its robot
 PROGRAM = "another program publishes rt/lowcmd"
 NEWEST = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepLast(1))
 HEARD = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(1))
@@ -83,9 +84,11 @@ class Link:
             _domains[domain] = Domain(domain, _config(interface))
         self.token = token or uuid.uuid4().hex
         self._participant = DomainParticipant(domain)
-        commands = Topic(self._participant, "rt/lowcmd", LowCmd_)
-        mine = Qos(Policy.Userdata(f"{self.token} {role} {os.getpid()}".encode()), base=NEWEST)
-        self._writer = DataWriter(self._participant, commands, mine)
+        self._writer = None
+        if role != LISTENER:
+            commands = Topic(self._participant, "rt/lowcmd", LowCmd_)
+            mine = Qos(Policy.Userdata(f"{self.token} {role} {os.getpid()}".encode()), base=NEWEST)
+            self._writer = DataWriter(self._participant, commands, mine)
         states = Topic(self._participant, "rt/lowstate", LowState_)
         self._states = DataReader(self._participant, states, HEARD)
         battery = Topic(self._participant, "rt/lf/bmsstate", BmsState_)
@@ -97,6 +100,7 @@ class Link:
         """Publish a LowCmd_; never waits."""
         message: Any = LowCmd_.__new__(LowCmd_)
         message.data = command
+        assert self._writer is not None
         self._writer.write(message)
 
     def state(self) -> bytes | None:
@@ -109,7 +113,7 @@ class Link:
 
     def is_heard(self) -> bool:
         """Whether somebody listens to the commands."""
-        return bool(self._writer.get_matched_subscriptions())
+        return self._writer is not None and bool(self._writer.get_matched_subscriptions())
 
     def others(self) -> list[str]:
         """Who publishes commands beside this link and those with its token, in words: first what is none of ours."""
@@ -118,7 +122,7 @@ class Link:
 
     def close(self) -> None:
         """Leave the domain."""
-        for each in (self._publications, self._battery, self._states, self._writer, self._participant):
+        for each in filter(None, (self._publications, self._battery, self._states, self._writer, self._participant)):
             each._delete(each._ref)
 
 

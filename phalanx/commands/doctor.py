@@ -34,17 +34,17 @@ def doctor(team: TeamFile = None, robots: Names = (), json: Json = False) -> int
         from phalanx.doctor import examine
 
         with err.status("examining (three seconds) ..."):
-            return _report(examine(), json)
+            return report(examine(), json)
     from phalanx.doctor.robots import robot_checks
     from ros_nodes.mission.team_file import load_team
 
     with err.status("reading the team file ...") as status:
-        return _report(
+        return report(
             robot_checks(load_team(team), robots, lambda name: status.update(f"{name}: connecting ...")), json
         )
 
 
-def _report(checks: list[Check], json: bool) -> int:
+def report(checks: list[Check], json: bool) -> int:
     """Print them; 1 where one is broken."""
     broken = [check for check in checks if check.status == "fail"]
     if json:

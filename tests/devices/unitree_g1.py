@@ -98,6 +98,7 @@ class G1Device(Device):
         self.loss = self.delay_s = 0.0
         self.silent = False
         self.soc, self.celsius, self.remote, self.errors = 83, 40, "", {}
+        self.zeros, self.imu_tilt, self.gyro_bias, self.noise = {}, [0.0, 0.0], [0.0] * 3, 0.0  # by motor, rad; rad/s
         self._coming: deque[tuple[float, bytes]] = deque()
         self._leaving: deque[tuple[float, bytes]] = deque()
         self._tick, self._battery_due, self._last_s = 0, 0, -math.inf
@@ -168,8 +169,17 @@ class G1Device(Device):
             bms = BMS.pack(1, 2, 0, *[0] * 40, *[0] * 3, 0, self.soc, 99, *[0] * 12, 0, 0, *[0] * 5, *[0] * 3)
             ddspy_write(self._battery._ref, b"\0\1\0\0" + bms)
 
+    def _sensed(self, quat: list, gyro: list, q: list, dq: list, tau: list) -> tuple[list, list, list, list, list]:
+        """As its sensors say it, whose zeros may be wrong, and whose IMU may be tilted by a roll and a pitch, rad."""
+        roll, pitch = self.imu_tilt
+        tilted = rotate(quat, [math.cos(roll / 2), math.sin(roll / 2), 0.0, 0.0])
+        tilted = rotate(tilted, [math.cos(pitch / 2), 0.0, math.sin(pitch / 2), 0.0])
+        q = [each + self.zeros.get(str(motor), 0.0) + random.gauss(0.0, self.noise) for motor, each in enumerate(q)]
+        gyro = [each + bias + random.gauss(0.0, self.noise) for each, bias in zip(gyro, self.gyro_bias, strict=True)]
+        return tilted, gyro, q, dq, tau
+
     def _state(self) -> bytes:
-        quat, gyro, q, dq, tau = self.firmware.measured()
+        quat, gyro, q, dq, tau = self._sensed(*self.firmware.measured())
         motors: list[float] = []
         for index in range(MOTORS):
             error = self.errors.get(str(index), 0)
@@ -182,6 +192,14 @@ class G1Device(Device):
         )
         crc = struct.pack("<I", crc32_core(in_c))
         return b"\0\1\0\0" + in_c[:70] + in_c[72:73] + b"\0" + in_c[76:] + crc
+
+
+def rotate(a: list, b: list) -> list:
+    """The product of two quaternions wxyz."""
+    w, x, y, z = a
+    s, i, j, k = b
+    return [w * s - x * i - y * j - z * k, w * i + x * s + y * k - z * j, w * j - x * k + y * s + z * i,
+            w * k + x * j - y * i + z * s]  # fmt: skip
 
 
 def main() -> None:
