@@ -19,6 +19,7 @@ from test_unitree_g1_packets import command
 
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
+from hardware.drivers.unitree_g1_dds import LISTENER, Link
 from hardware.types import ActuatorCommand
 
 pytestmark = pytest.mark.real_time
@@ -100,6 +101,20 @@ def test_what_takes_the_robot_from_us_damps_it_until_a_person_arms_it_again(robo
         assert device.order()["damped"] and not driver.read_status().armed and driver.read_status().fault == fault
     driver.arm()
     assert driver.read_status().armed
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_who_only_listens_takes_nothing_from_it_and_hears_that_it_is_driven(robot):
+    driver, _, domain = robot
+    driver.arm()
+    link = Link("lo", domain, role=LISTENER)
+    follow(driver, HOME, 1.2)  # it looks for other programs twice a second
+    link.close()
+    assert driver.read_status().armed and not driver.read_status().fault
+    with pytest.raises(DriverError, match="another program publishes rt/lowcmd; release the motion service"):
+        load_driver("unitree_g1", G1, interface="lo", domain=domain).listen(0.5)
+    driver.disarm()
 
 
 @pytest.mark.slow
