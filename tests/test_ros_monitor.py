@@ -98,6 +98,9 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
         while b"silent for 7 s" not in shown:
             assert time.monotonic() < until, bytes(shown)
             time.sleep(0.1)
+        done = run(command(domain_id, "cf1", "--once", "--wait-s", "1"))
+        assert done.returncode == 1
+        assert "nothing was heard of cf1 within 1 s; the process of cf1 stands still" in done.stderr
         rig.processes.kill("cf1_shield")
         for watching in (lines, terminal):
             watching.send_signal(signal.SIGINT)

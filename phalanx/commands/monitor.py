@@ -109,7 +109,9 @@ def _once(watched: "Monitor", json: bool, wait_s: float, settle_s: float) -> int
     if watched.heard and not watched.missing:
         return 0
     who = ", ".join(watched.missing) or "any robot"
-    err.print(f"phalanx: nothing was heard of {who} within {wait_s:g} s; is ROS_DOMAIN_ID right?", markup=False)
+    still = ", ".join(watched.standing_still)
+    why = f"the process of {still} stands still" if still else "is ROS_DOMAIN_ID right?"
+    err.print(f"phalanx: nothing was heard of {who} within {wait_s:g} s; {why}", markup=False)
     return 1
 
 

@@ -178,10 +178,14 @@ class RobotMonitor:
             ],
         }
 
+    @property
+    def stands_still(self) -> bool:
+        """Of one that says nothing: whether its process is on this computer all the same."""
+        return bool(taken_names(self._node.context.get_domain_id(), [f"/{self.name}/shield"]))
+
     def _silence(self, seconds: float) -> str:
-        """A process of this computer that is there and says nothing stands still."""
-        hangs = taken_names(self._node.context.get_domain_id(), [f"/{self.name}/shield"])
-        return f"silent for {seconds:.0f} s{': its process stands still' if hangs else ''}; it was {self.shield.label}"
+        stands = ": its process stands still" if self.stands_still else ""
+        return f"silent for {seconds:.0f} s{stands}; it was {self.shield.label}"
 
     def _of_device(self, now_ns: int) -> str:
         """What its own controller says is wrong now, which its shield's reason may have from longer ago."""
@@ -223,8 +227,12 @@ class Monitor:
     @property
     def missing(self) -> list[str]:
         """Those whose shield has not, of those named or found, and of the peers that shields speak of."""
-        silent = (robot.name for robot in self._robots.values() if not robot.heard and not robot.is_foreign)
-        return sorted(silent, key=_natural)
+        return [robot.name for robot in self._missing()]
+
+    @property
+    def standing_still(self) -> list[str]:
+        """Those of `missing` whose process is on this computer."""
+        return [robot.name for robot in self._missing() if robot.stands_still]
 
     def poll(self) -> list[Change]:
         """Take what has arrived, and look for robots now and then; changes since the last call, by time."""
@@ -272,6 +280,10 @@ class Monitor:
             f"another team is in ROS domain {domain}: node {node.strip('/')} is there already; "
             "end that team, choose another ROS_DOMAIN_ID, or other names and namespace in the team file"
         )
+
+    def _missing(self) -> list[RobotMonitor]:
+        silent = (robot for robot in self._robots.values() if not robot.heard and not robot.is_foreign)
+        return sorted(silent, key=lambda robot: _natural(robot.name))
 
     def _find(self) -> None:
         found = {peer for robot in self.heard for peer in robot.shield.peers}
