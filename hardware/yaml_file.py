@@ -19,7 +19,7 @@ def read_yaml(file: Path) -> Any:
     """
     try:
         text = file.read_text(encoding="utf-8")
-        if twice := next(_twice(yaml.compose(text, _Loader)), None):
+        if twice := next(_twice(yaml.compose(text, _Loader), set()), None):
             raise ValueError(f"{file}: line {twice.start_mark.line + 1}: {twice.value!r} is there twice")
         return msgspec.yaml.decode(text)
     except FileNotFoundError as error:
@@ -30,16 +30,19 @@ def read_yaml(file: Path) -> Any:
         raise ValueError(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
 
 
-def _twice(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
-    """Keys that their mapping has already."""
+def _twice(node: yaml.Node | None, seen: set[int]) -> Iterator[yaml.ScalarNode]:
+    """Keys that their mapping has already; `seen`: nodes that were looked at, for an alias may lead back to one."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         for each in node.value:
-            yield from _twice(each)
+            yield from _twice(each, seen)
     elif isinstance(node, yaml.MappingNode):
-        known = set[str]()
+        known = set[tuple[str, str]]()
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode):
-                if key.value in known:
+                if (name := (key.tag, key.value)) in known:
                     yield key
-                known.add(key.value)
-            yield from _twice(value)
+                known.add(name)
+            yield from _twice(value, seen)
