@@ -28,6 +28,10 @@ def show_comparison(name: str | None, json: bool) -> None:
     for title, columns, rows in _tables(found, "{} | {}"):
         print_section(title, columns, rows, whole=range(len(columns)))
     out.print(_summary(found))
+    out.print(
+        f"Two figures: ours | theirs, apart by more than {100 * SHARE:g} % of the larger one; of ranges, places and "
+        "axes by 1 mrad or 2 mm. --json has every tolerance."
+    )
 
 
 def comparison_part(name: str) -> str:

@@ -28,8 +28,8 @@ def load_model(file: Path) -> mujoco.MjModel:
 
 def joints_of(model: mujoco.MjModel) -> dict[str, int]:
     """Number of each joint that is not free, by its name without the word joint; of several alike, the first."""
-    fixed = [j for j in range(model.njnt) if model.jnt_type[j] != mjtJoint.mjJNT_FREE]
-    return {_plain(model.joint(j).name): j for j in reversed(fixed)}
+    moved = [j for j in range(model.njnt) if model.jnt_type[j] != mjtJoint.mjJNT_FREE]
+    return {_plain(model.joint(j).name): j for j in reversed(moved)}
 
 
 def _plain(name: str) -> str:
