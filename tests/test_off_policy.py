@@ -83,7 +83,8 @@ def test_bad_hyperparameters_are_said_in_one_line():
     with pytest.raises(ValueError, match=r"sac.temperature = 0: 1e-09 to 1e\+09"):
         SACCfg(temperature=0)
     with pytest.raises(
-        ValueError, match="unknown algorithm 'td4'; known: dsact, happo, hasac, ppo, sac, td3, vdn; did you mean 'td3'"
+        ValueError,
+        match="unknown algorithm 'td4'; known: dsact, happo, hasac, impala, ppo, sac, td3, vdn; did you mean 'td3'",
     ):
         train_cfg(task="hover", algo="ppo").__class__(algo="td4")
 

@@ -62,7 +62,7 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
         (["--ppo.learning-rate", "inf"], "ppo.learning_rate = inf: 0 to 1"),
         (
             ["--algo", "pp"],
-            "unknown algorithm 'pp'; known: dsact, happo, hasac, ppo, sac, td3, vdn; did you mean 'ppo'",
+            "unknown algorithm 'pp'; known: dsact, happo, hasac, impala, ppo, sac, td3, vdn; did you mean 'ppo'",
         ),
         (["--seed", "-1"], "seed = -1: 0 to"),
         (["--task.rewards.spin.wieght", "1"], "did you mean '--task.rewards.spin.weight'"),

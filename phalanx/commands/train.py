@@ -108,7 +108,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             wandb: Log to Weights & Biases too, beside TensorBoard; pip install 'phalanx[wandb]'.
             onnx: Write no policy files at the end.
             json: Print the result as JSON on stdout.
-            algo: Algorithm: dsact, happo, hasac, ppo, sac, td3, vdn.
+            algo: Algorithm: dsact, happo, hasac, impala, ppo, sac, td3, vdn.
             hyperparameters: Of the algorithm, see docs/algorithms.md; --ppo.critic team is MAPPO.
             network: Sizes of policy and critics.
             fields: Numbers of the task.

@@ -7,6 +7,7 @@ _NAMES = (
     "dsact",
     "happo",
     "hasac",
+    "impala",
     "ppo",
     "sac",
     "td3",

@@ -78,7 +78,11 @@ class PPO:
             others = {n: g.dims.policy + g.dims.privileged for n, g in groups.items() if n != name}
             self.critics[name] = Critic(group.dims, group.cfg.critic, net, group.shape[1], others)
         self.optimisers = {n: make_optimiser(p, self.critics[n], groups[n].cfg) for n, p in self.policies.items()}
-        self.rollouts = {name: Rollout(self.horizon, group) for name, group in groups.items()}
+        self.rollouts = self.make_rollouts()
+
+    def make_rollouts(self) -> dict[str, Rollout]:
+        """Room for one iteration's experience of every group."""
+        return {name: Rollout(self.horizon, group) for name, group in self.groups.items()}
 
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
         for name, rollout in self.rollouts.items():
@@ -112,24 +116,33 @@ class PPO:
         ended = self._features(finals) if all(obs is not None for obs in finals.values()) else None
         out = {}
         for name, rollout in self.rollouts.items():
-            cfg, critic = self.groups[name].cfg, self.critics[name]
+            critic = self.critics[name]
 
             def value(rows: slice, name: str = name, critic: Critic = critic) -> Tensor:
-                return critic.value(*_team(_sliced(features, rows), name))
+                return critic.value(*_team({n: sliced(f, rows) for n, f in features.items()}, name))
 
             shape = rollout.reward.shape
             values = over_rows(self.workers, value, shape[0] * shape[1]).reshape(shape)
             last_value = critic.value(*_team(after, name))
             terminal = critic.value(*_team(ended, name)).flatten() if ended else last_value[:0, 0]
             following = next_values(values, last_value, rollout.ended, terminal)
-            advantages, returns = gae(
-                rollout.reward, values, following, rollout.terminated, rollout.ended, cfg.gamma, cfg.gae_lambda
-            )
             own, others = _team(features, name)
-            columns = (rollout.action, rollout.log_prob, values, advantages, returns)
+            density, advantages, returns, factor = self.targets(name, rollout, own, values, following)
+            columns = (rollout.action, density, values, advantages, returns)
             out[name] = Samples(own, others if critic.groups else {}, *(column.flatten(0, 1) for column in columns))
+            out[name].factor = None if factor is None else factor.flatten(0, 1)
             out[name].weight = weights(rollout.acted.flatten(0, 1), self.workers.shards)
         return out
+
+    def targets(
+        self, name: str, rollout: Rollout, own: Features, values: Tensor, following: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Log-probabilities that the policy is compared with, advantages, returns and a factor, each (T, W, N).
+
+        own (T x W, N, .) is what the robots see; `following` as in `gae`.
+        """
+        cfg, ends = self.groups[name].cfg, (rollout.terminated, rollout.ended)
+        return rollout.log_prob, *gae(rollout.reward, values, following, *ends, cfg.gamma, cfg.gae_lambda), None
 
     def _features(self, obs: Mapping[str, Any]) -> dict[str, Features]:
         return {name: policy.normaliser(obs[name]) for name, policy in self.policies.items()}
@@ -154,10 +167,9 @@ class PPO:
             critic.load_state_dict(state["critics"][name])
 
 
-def _sliced(features: Mapping[str, Features], rows: slice) -> dict[str, Features]:
-    return {
-        n: Features(f.own[rows], f.peers[:, rows], f.valid[:, rows], f.privileged[rows]) for n, f in features.items()
-    }
+def sliced(features: Features, rows: slice) -> Features:
+    """Some `rows` of features (S, N, .)."""
+    return Features(features.own[rows], features.peers[:, rows], features.valid[:, rows], features.privileged[rows])
 
 
 def _team(features: Mapping[str, Features], name: str) -> tuple[Features, dict[str, Tensor]]:

@@ -28,7 +28,7 @@ class Samples:
     advantage: Tensor  # (S, N)
     returns: Tensor  # (S, N)
     weight: Tensor | None = None  # (S, N) of mean 1; None where all samples count alike
-    factor: Tensor | None = None  # (S, 1) of the objective, see happo.py
+    factor: Tensor | None = None  # (S, 1) or (S, N) of the objective, see happo.py and impala.py
 
     def rows(self, index: Tensor) -> "Samples":
         """A minibatch: the rows `index` (m,)."""
