@@ -149,9 +149,12 @@ class Cell:
         """Whether no joint moves."""
         return bool((np.abs(self.data.qvel[self.qvel]) < 0.05).all())
 
-    def extent_m(self) -> float:
-        """How far any part of the arm is from the vertical through its base."""
-        return float((np.hypot(*self.data.geom_xpos[1:, :2].T) + self.model.geom_rbound[1:]).max())
+    def ahead_m(self) -> float:
+        """How far ahead (x) any part of the arm is; of capsules their own surface, of other shapes a ball's."""
+        model, data = self.model, self.data
+        capsule = model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE
+        along = np.abs(data.geom_xmat[:, 2]) * model.geom_size[:, 1] + model.geom_size[:, 0]
+        return float((data.geom_xpos[:, 0] + np.where(capsule, along, model.geom_rbound))[1:].max())
 
 
 def person(x: float, y: float) -> Peers:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import mujoco
 import numpy as np
@@ -46,6 +46,7 @@ class Driven:
     travelled: np.ndarray  # how much of its range a joint saw
     mean_speed: np.ndarray  # over the limit
     broken: np.ndarray  # (3, W) robot-steps in which a turning joint left its range, or was too fast, or a link touched
+    left: np.ndarray  # (3, W) least that was left: share of a range, of a speed limit below `OVERSPEED`, m to touching
     names: tuple[str, ...] = field(default=())
     nearest_m: float = np.inf  # least distance of a link to what it must not touch, as far as it was within `NEAR_M`
 
@@ -136,7 +137,8 @@ class Rig:
         broken = np.zeros((3, len(self.datas)), dtype=int)
         turning = np.array([channel.unit == "rad" for channel in spec.channels])
         never, none = np.full(size, -np.inf), np.zeros((4, size))
-        out = Driven(never, none[0], none[1], none[2], none[3], broken, spec.channel_names)
+        left = np.full(broken.shape, np.inf)
+        out = Driven(never, none[0], none[1], none[2], none[3], broken, left, spec.channel_names)
         least, greatest = np.full(size, np.inf), np.full(size, -np.inf)
         now = self.measure()
         sent = now.joint_pos[:, channel]
@@ -156,7 +158,9 @@ class Rig:
                 pos, vel = (x[:, channel] for x in self.truth())
                 beyond, speed = np.maximum(pos - high, low - pos) / (high - low), np.abs(vel) / most
                 out.beyond, out.speed = np.maximum(out.beyond, beyond.max(0)), np.maximum(out.speed, speed.max(0))
-                bad |= np.stack([beyond[:, turning].max(-1) > 0.0, speed[:, turning].max(-1) > OVERSPEED, near < 0.0])
+                now_left = np.stack([-beyond[:, turning].max(-1), OVERSPEED - speed[:, turning].max(-1), near])
+                bad |= now_left < 0.0
+                out.left = np.minimum(out.left, now_left)
                 called = np.abs(kp * (there - pos) - kd * vel)
                 out.saturated += (called > effort).mean(0) / (count * self.steps)
                 out.mean_speed += speed.mean(0) / (count * self.steps)
@@ -208,10 +212,35 @@ def _watched(model: mujoco.MjModel) -> np.ndarray:
 def drive(
     spec: RobotSpec, params: JointShieldParams, fault: str, attacker: str, worlds: int, seconds: float, seed: int
 ) -> Outcome:
-    """An arm in each of `worlds` for `seconds`, its policy under `attacker`, with `fault`."""
+    """An arm in each of `worlds` for `seconds` a round, its policy under `attacker`, with `fault`."""
     rng = np.random.default_rng(seed)
+    what, attacks, out = JOINT_FAULTS[fault], JointAttacks(spec, rng), Outcome()
+    if what.in_part:
+        what = replace(what, load_kg=what.load_kg * rng.uniform())
+    for _ in range(JOINT_ATTACKERS[attacker].rounds):
+        driven, flown = _drive_once(spec, params, what, attacks, attacker, worlds, seconds, rng)
+        # As shares of what the shield itself means to leave.
+        meant = np.array([params.range_margin, OVERSPEED - params.speed_share, params.link_margin_m])
+        attacks.search.learn((driven.left / meant[:, None]).min(axis=0))
+        out.add(flown)
+    if out.violations:
+        out.first = f"{attacker} with {fault}, seed {seed}"
+    return out
+
+
+def _drive_once(
+    spec: RobotSpec,
+    params: JointShieldParams,
+    fault: Fault,
+    attacks: JointAttacks,
+    attacker: str,
+    worlds: int,
+    seconds: float,
+    rng: np.random.Generator,
+) -> tuple[Driven, Outcome]:
+    """One round of `drive`."""
     boxes = BOXES.get(spec.name, ())
-    rig, attacks = Rig(spec, worlds, rng, JOINT_FAULTS[fault], boxes), JointAttacks(spec, rng)
+    rig = Rig(spec, worlds, rng, fault, boxes)
     around = obstacles_of(boxes)
     shields = [Shield(params, spec) for _ in range(worlds)]
     modes: Counter[Mode] = Counter()
@@ -241,7 +270,7 @@ def drive(
     beyond, speed = float(out.beyond[turning].max()), float(out.speed[turning].max())
     steps, counts = modes.total(), out.broken.sum(axis=1)
     margins = {"range": -beyond, "speed": OVERSPEED - speed, "contact": min(out.nearest_m, NEAR_M) / NEAR_M}
-    return Outcome(
+    outcome = Outcome(
         steps=steps,
         violations=int(out.broken.sum()),
         margins=margins,
@@ -250,5 +279,5 @@ def drive(
         most={"outside_range_share": beyond, "speed_share": speed, "saturated_share": float(out.saturated.max())},
         broken=Counter({name: int(n) for name, n in zip(("range", "speed", "contact"), counts, strict=True) if n}),
         ended=Counter(mode.name for mode in last),
-        first=f"{attacker} with {fault}, seed {seed}" if out.broken.any() else "",
     )
+    return out, outcome

@@ -70,9 +70,10 @@ def plan(cfg: Campaign) -> Iterator[Flight]:
     cells = list(product(cfg.faults, cfg.attackers, cfg.robots))
     random.Random(cfg.seed).shuffle(cells)
     rate, steps, number = load_robot(cfg.robot).control_hz, 0, 0
+    attackers = attacks_on(cfg.robot)[1]
     while steps < cfg.steps:
         flight = Flight(number, *cells[number % len(cells)])
-        steps += WORLDS * flight.robots * round(SECONDS * rate)
+        steps += WORLDS * flight.robots * round(SECONDS * rate) * attackers[flight.attacker].rounds
         number += 1
         yield flight
 

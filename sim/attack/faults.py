@@ -26,6 +26,7 @@ class Fault:
     slow: float = 1.0  # times as slow as stated, drones' rotors and rate loops
     push: float = 0.0  # m/s, by which a robot on legs is thrown aside every 1.5 s or so
     load_kg: float = 0.0  # on the base of a robot on legs, at the tool of an arm as a share of its payload
+    in_part: bool = False  # that share is drawn for each flight of an arm: it is the most
     friction: float = 1.0  # of the ground
     extremes: bool = False  # delay and strength are drawn from the ends of their ranges only
 
@@ -83,6 +84,9 @@ JOINT_FAULTS: dict[str, Fault] = {  # of arms, whose states come from their own 
     "usual": FAULTS["usual"],
     "late": LATE,
     "late, loaded": replace(LATE, about="the latest commands, the whole payload at the tool", load_kg=1.0),
+    "late, loaded in part": replace(
+        LATE, about="the latest commands, any part of the payload at the tool", load_kg=1.0, in_part=True
+    ),
     "late, biased": replace(LATE, about="the latest commands, constant errors instead of noise", noise=0.0, bias=1.0),
     **{name: FAULTS[name] for name in ("noise x 3", "bias x 10", "delay x 2")},
 }

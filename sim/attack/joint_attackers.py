@@ -4,6 +4,9 @@ import numpy as np
 
 from hardware.spec import RobotSpec
 from sim.attack.attackers import Attacker
+from sim.attack.rhythm import RhythmSearch, targets
+
+ROUNDS = 20  # of a flight whose attacker goes on from the worst
 
 
 class JointAttacks:
@@ -13,6 +16,7 @@ class JointAttacks:
         self.rng = rng
         self.low, self.high = np.array(spec.command_low), np.array(spec.command_high)
         self.held: dict[str, np.ndarray] = {}
+        self.search = RhythmSearch(rng)
 
     def bang_bang_together(self, pos: np.ndarray, vel: np.ndarray, step: int) -> np.ndarray:
         """All joints from one end to the other together."""
@@ -77,6 +81,13 @@ class JointAttacks:
         side = np.where(np.arange(pos.shape[-1]) == step // 40 % pos.shape[-1], 1.0, (-1.0) ** (step // 20))
         return np.broadcast_to(np.where(side > 0, self.high, self.low), pos.shape)
 
+    def rhythm(self, pos: np.ndarray, vel: np.ndarray, step: int) -> np.ndarray:
+        """Each joint to and fro in a rhythm of its own; each round goes on from the worst of those before."""
+        if step == 0 or self.search.rhythms is None:
+            self.search.next(*pos.shape)
+        assert self.search.rhythms is not None
+        return targets(self.search.rhythms, self.low, self.high, step)
+
 
 JOINT_ATTACKERS: dict[str, Attacker] = {
     name.replace("_", " "): Attacker("any target", getattr(JointAttacks, name))
@@ -93,3 +104,4 @@ JOINT_ATTACKERS: dict[str, Attacker] = {
         "whip",
     )
 }
+JOINT_ATTACKERS["rhythm"] = Attacker("searched rhythms", JointAttacks.rhythm, ROUNDS)
