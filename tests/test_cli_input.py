@@ -40,7 +40,9 @@ def test_the_version_is_that_of_the_package():
         (["train"], "TASK is missing"),
         (["export"], "RUN is missing"),
         (["verify"], "which policy file?"),
-        (["verify", "some.onnx", "--only", "mass"], "give that too"),
+        (["verify", "some.onnx", "--only", "mass"], "--only mass: chooses what --margins pushes; give that too"),
+        (["verify", "some.onnx", "--margin-episodes", "8"], "--margin-episodes 8: chooses what --margins pushes"),
+        (["verify", "some.onnx", "--replace"], "--replace: says what --record may replace; give that too"),
     ],
 )
 def test_wrong_arguments_are_one_line_with_the_nearest_option(args, said):

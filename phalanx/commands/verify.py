@@ -114,7 +114,8 @@ def verify(
     else:
         _show(verdict)
     if margins and not verdict["margins"]["complete"]:
-        raise KeyboardInterrupt("interrupted; the margins that are known are above")
+        kept = "; nothing was recorded" if record else ""
+        raise KeyboardInterrupt(f"interrupted; the margins that are known are above{kept}")
     return 0 if verdict["verdict"] == "verified" else 1
 
 
