@@ -116,10 +116,10 @@ def test_a_component_that_moves_nothing_is_zero_drawn_or_not():
 
 
 def test_the_scale_of_returns_forgets_and_one_glitch_does_not_move_it():
-    scale, generator = ReturnScale(), torch.Generator().manual_seed(0)
+    scale, generator = ReturnScale(1), torch.Generator().manual_seed(0)
 
     def take(size: float, *glitches: float) -> float:
-        scale.take(torch.cat([size * torch.randn(4000, generator=generator), torch.tensor(glitches)]))
+        scale.take(torch.cat([size * torch.randn(4000, generator=generator), torch.tensor(glitches)])[:, None])
         return float(scale.var.sqrt())
 
     for _ in range(20):
@@ -137,7 +137,7 @@ def test_a_policy_that_cannot_draw_is_refused_when_it_is_made():
 
 
 def test_rare_but_real_rewards_are_no_glitch():
-    scale = ReturnScale()
+    scale = ReturnScale(1)
     for _ in range(100):
-        scale.take(torch.cat([torch.zeros(3960), torch.full((40,), 50.0)]))
+        scale.take(torch.cat([torch.zeros(3960), torch.full((40,), 50.0)])[:, None])
     assert 4.0 < float(scale.var.sqrt()) < 6.0

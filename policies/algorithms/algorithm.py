@@ -1,7 +1,7 @@
 """What every algorithm is to the rest: something that records a team's steps and makes its policies better."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -27,6 +27,7 @@ class Experience:
     truncated: Tensor  # (W, N) bool
     acted: Tensor  # (W, N) bool, see `EnvStep`: of the others nothing is to be learned
     final_obs: Observation  # what the step led to; where the episode ended, before the restart
+    reward_terms: Mapping[str, Tensor] = field(default_factory=dict)  # (W, N) each, whose sum is the reward
 
 
 class Clock(NamedTuple):
@@ -44,6 +45,7 @@ class Group:
     driven: Sequence[bool]  # (U,) whether a component of an action moves anything
     network: NetworkCfg
     cfg: Any  # the algorithm's
+    terms: Sequence[str] = ()  # of the reward
 
     @property
     def dims(self) -> ObsDims:

@@ -26,6 +26,11 @@ class HAPPOCfg(PPOCfg):
 
     critic: Literal["own", "team"] = "team"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.normalise_terms:
+            raise ValueError("happo.normalise_terms = True: robots earn what the team earns, which has no terms")
+
 
 class HAPPO(PPO):
     """See `Algorithm`."""

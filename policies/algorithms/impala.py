@@ -100,8 +100,10 @@ class IMPALA(PPO):
         change = (now - rollout.log_prob) * rollout.acted  # an action that was not felt changes nothing
         ratio = change.exp() if cfg.corrected else torch.ones_like(now)
         rho, c = ratio.clamp(max=cfg.rho_max), cfg.gae_lambda * ratio.clamp(max=cfg.c_max)
-        ends = rollout.terminated, rollout.ended
-        return now, *vtrace(rollout.reward, values, following, rho, c, *ends, cfg.gamma), rho
+        shaped = rollout.as_reward
+        terminated, ended = shaped(rollout.terminated), shaped(rollout.ended)
+        found = vtrace(rollout.reward, values, following, shaped(rho), shaped(c), terminated, ended, cfg.gamma)
+        return now, *found, rho
 
     def state_dict(self) -> dict[str, Any]:
         waiting = [({name: vars(rollout) for name, rollout in team.items()}, last) for team, last in self.waiting]

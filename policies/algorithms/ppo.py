@@ -15,7 +15,7 @@ from hardware.ranges import check_fields
 from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled, over_rows, weights
 from policies.algorithms.gae import gae, next_values
 from policies.algorithms.ppo_update import Samples, make_optimiser, update
-from policies.algorithms.rollout import Rollout
+from policies.algorithms.rollout import Rollout, parts_of
 from policies.networks.critic import Critic
 from policies.networks.normaliser import Features
 from policies.networks.policy import GaussianPolicy
@@ -44,6 +44,8 @@ class PPOCfg:
     max_learning_rate: float = 3e-3  # of the adaptive schedule
     max_grad_norm: float | None = 1.0
     normalise_advantage: bool = True
+    normalise_per: Literal["group", "robot"] = "group"  # whose advantages have mean 0 and variance 1
+    normalise_terms: bool = False  # each term of the reward has its value, and its advantage is normalised by itself
     normalise_returns: bool = True
     min_std: float = 0.05
     optimiser: Literal["adam", "sgd"] = "adam"
@@ -76,7 +78,7 @@ class PPO:
                 group.dims, len(group.driven), net.hidden, net.peer_embed, group.driven, init_std=net.init_std
             )
             others = {n: g.dims.policy + g.dims.privileged for n, g in groups.items() if n != name}
-            self.critics[name] = Critic(group.dims, group.cfg.critic, net, group.shape[1], others)
+            self.critics[name] = Critic(group.dims, group.cfg.critic, net, group.shape[1], others, *parts_of(group))
         self.optimisers = {n: make_optimiser(p, self.critics[n], groups[n].cfg) for n, p in self.policies.items()}
         self.rollouts = self.make_rollouts()
 
@@ -124,10 +126,12 @@ class PPO:
             shape = rollout.reward.shape
             values = over_rows(self.workers, value, shape[0] * shape[1]).reshape(shape)
             last_value = critic.value(*_team(after, name))
-            terminal = critic.value(*_team(ended, name)).flatten() if ended else last_value[:0, 0]
+            terminal = critic.value(*_team(ended, name)).flatten(0, 1) if ended else last_value[:0, 0]
             following = next_values(values, last_value, rollout.ended, terminal)
             own, others = _team(features, name)
             density, advantages, returns, factor = self.targets(name, rollout, own, values, following)
+            if rollout.terms:  # what a critic guesses of a term that did not occur is noise, and would be blown up
+                advantages = advantages * self.workers.shards.joined(rollout.occurred()[None]).any(0)
             columns = (rollout.action, density, values, advantages, returns)
             out[name] = Samples(own, others if critic.groups else {}, *(column.flatten(0, 1) for column in columns))
             out[name].factor = None if factor is None else factor.flatten(0, 1)
@@ -139,10 +143,13 @@ class PPO:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Log-probabilities that the policy is compared with, advantages, returns and a factor, each (T, W, N).
 
+        Values, advantages and returns are (T, W, N, K) where K terms of the reward are learned apart.
         own (T x W, N, .) is what the robots see; `following` as in `gae`.
         """
-        cfg, ends = self.groups[name].cfg, (rollout.terminated, rollout.ended)
-        return rollout.log_prob, *gae(rollout.reward, values, following, *ends, cfg.gamma, cfg.gae_lambda), None
+        cfg, shaped = self.groups[name].cfg, rollout.as_reward
+        terminated, ended = shaped(rollout.terminated), shaped(rollout.ended)
+        found = gae(rollout.reward, values, following, terminated, ended, cfg.gamma, cfg.gae_lambda)
+        return rollout.log_prob, *found, None
 
     def _features(self, obs: Mapping[str, Any]) -> dict[str, Features]:
         return {name: policy.normaliser(obs[name]) for name, policy in self.policies.items()}

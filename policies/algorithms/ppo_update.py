@@ -24,7 +24,7 @@ class Samples:
     others: Mapping[str, Tensor]  # (S, M, .) of every other group, where the critic looks at them
     action: Tensor  # (S, N, U)
     log_prob: Tensor  # (S, N)
-    value: Tensor  # (S, N) in units of reward
+    value: Tensor  # (S, N) in units of reward; (S, N, K), as the next two, where K of its terms are learned apart
     advantage: Tensor  # (S, N)
     returns: Tensor  # (S, N)
     weight: Tensor | None = None  # (S, N) of mean 1; None where all samples count alike
@@ -69,6 +69,8 @@ def loss(policy: GaussianPolicy, critic: Critic, batch: Samples, cfg: Any) -> tu
     if cfg.value_clip is not None:
         near = batch.value + (value - batch.value).clamp(-cfg.value_clip, cfg.value_clip)
         error = torch.maximum(error, (near - batch.returns).square())
+    if error.dim() > new_log_prob.dim():
+        error = error.mean(-1)
     value_error = 0.5 * mean(error, batch.weight)
 
     entropy = (policy.driven * (policy.log_std + 0.5 * log(2 * pi * 2.718281828459045))).sum()
@@ -96,8 +98,9 @@ def update(
     if cfg.schedule == "linear":
         _set_lr(optimiser, cfg.learning_rate * max(1.0 - fraction, 0.02))
     shards = workers.shards
-    error = samples.counted(samples.returns - samples.value, shards)
-    explained = 1 - error.var() / samples.counted(samples.returns, shards).var().clamp(min=1e-12)
+    returns, value = (x if x.dim() == 2 else x.sum(-1) for x in (samples.returns, samples.value))
+    error = samples.counted(returns - value, shards)
+    explained = 1 - error.var() / samples.counted(returns, shards).var().clamp(min=1e-12)
     samples = _standardise(samples, critic, cfg, shards)
     rows, agents = samples.log_prob.shape
     size = max(1, min(cfg.minibatch // (agents * shards.count), rows))
@@ -154,13 +157,27 @@ def _gradients(
 def _standardise(samples: Samples, critic: Critic, cfg: Any, shards: Shards) -> Samples:
     """Advantages to zero mean and unit variance; returns and values to the scale that the critic predicts."""
     advantage = samples.advantage
+    if advantage.dim() > 2:
+        advantage = torch.stack([_normalised(term, samples, cfg, shards) for term in advantage.unbind(-1)]).sum(0)
     if cfg.normalise_advantage:
-        counted = samples.counted(advantage, shards)
-        advantage = (advantage - counted.mean()) / (counted.std() + 1e-8)
+        advantage = _normalised(advantage, samples, cfg, shards)
     if cfg.normalise_returns:
-        critic.returns.take(samples.counted(samples.returns, shards).flatten())
-    returns, value = (critic.returns(x[..., None]).squeeze(-1) for x in (samples.returns, samples.value))
+        critic.returns.take(samples.counted(samples.returns, shards).reshape(-1, len(critic.returns.mean)))
+    returns, value = (critic.standardised(x) for x in (samples.returns, samples.value))
     return replace(samples, advantage=advantage, returns=returns, value=value)
+
+
+def _normalised(advantage: Tensor, samples: Samples, cfg: Any, shards: Shards) -> Tensor:
+    """Advantages (S, N) with zero mean and unit variance over what counts: of the group, or of each robot."""
+    robots = [slice(None)] if cfg.normalise_per == "group" else [slice(n, n + 1) for n in range(advantage.shape[1])]
+    parts = []
+    for some in robots:
+        part, weight = advantage[:, some], None if samples.weight is None else samples.weight[:, some]
+        counted = replace(samples, weight=weight).counted(part, shards)
+        parts.append(
+            (part - counted.mean()) / (counted.std() + 1e-8) if counted.numel() > 1 else torch.zeros_like(part)
+        )
+    return torch.cat(parts, dim=1)
 
 
 def _adapt_lr(optimiser: torch.optim.Optimizer, kl: float, cfg: Any) -> None:

@@ -3,21 +3,29 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from policies.algorithms.algorithm import Experience, Group
 from sim.envs.observation import Observation
 from sim.tree import on_tensors
 
 
+def parts_of(group: Group) -> tuple[int, ...]:
+    """How many terms of the reward a group learns apart, (K,); () where it learns their sum."""
+    return (len(group.terms),) if group.cfg.normalise_terms and len(group.terms) > 1 else ()
+
+
 class Rollout:
-    """Preallocated [T, W, N] buffers of one group."""
+    """Preallocated [T, W, N] buffers of one group; rewards are [T, W, N, K] where K terms are learned apart."""
 
     def __init__(self, num_steps: int, group: Group) -> None:
         obs, shape = group.obs, (num_steps, *group.shape)
         self.obs: Any = on_tensors(lambda tensor: tensor.new_zeros(num_steps, *tensor.shape), obs)
         self.action = obs.policy.new_zeros(*shape, len(group.driven))
         self.log_prob = obs.policy.new_zeros(shape)
-        self.reward = obs.policy.new_zeros(shape)
+        parts = parts_of(group)
+        self.terms = tuple(group.terms) if parts else ()
+        self.reward = obs.policy.new_zeros(*shape, *parts)
         self.terminated = torch.zeros(shape, dtype=torch.bool, device=obs.policy.device)
         self.ended = torch.zeros_like(self.terminated)
         self.acted = torch.zeros_like(self.terminated)
@@ -28,12 +36,22 @@ class Rollout:
         if t == 0:
             self.final.clear()
         on_tensors(lambda buffer, value: buffer[t].copy_(value), self.obs, step.obs)
-        self.action[t], self.log_prob[t], self.reward[t] = step.action, step.extras["log_prob"], step.reward
+        self.action[t], self.log_prob[t] = step.action, step.extras["log_prob"]
+        apart = [step.reward_terms[name] for name in self.terms]
+        self.reward[t] = torch.stack(apart, dim=-1) if apart else step.reward
         self.terminated[t], self.ended[t] = step.terminated, step.terminated | step.truncated
         self.acted[t] = step.acted
         worlds = self.ended[t].any(-1)
         if worlds.any():
             self.final.append(on_tensors(lambda tensor: tensor[worlds], step.final_obs))
+
+    def as_reward(self, value: Tensor) -> Tensor:
+        """`value` (T, W, N) with as many dimensions as the rewards."""
+        return value[..., None] if self.reward.dim() > value.dim() else value
+
+    def occurred(self) -> Tensor:
+        """Which terms (K,) that are learned apart were ever anything but 0."""
+        return (self.reward != 0).flatten(0, 2).any(0)
 
     def rows(self) -> Observation:
         """Observations, flattened to (T x W, N, ...)."""

@@ -17,16 +17,13 @@ OUTLIER = 5.0  # times the range of nearly all returns; what lies farther out is
 class ReturnScale(RunningMoments):
     """Mean and variance of the returns of the last updates."""
 
-    def __init__(self) -> None:
-        super().__init__(1)
-
     @torch.no_grad()
     def take(self, returns: Tensor) -> None:
-        """Merge the returns (n,) of one update."""
+        """Merge the returns (n, dim) of one update."""
         some = returns[:: 1 + len(returns) // 20_000]  # quantiles of so many are good enough, and cheap
-        low, high = torch.quantile(some, some.new_tensor([0.005, 0.995]))
+        low, high = torch.quantile(some, some.new_tensor([0.005, 0.995]), dim=0)
         reach = OUTLIER * torch.maximum(high - low, self.var.sqrt())
-        self.update(returns.clamp(low - reach, high + reach)[:, None])
+        self.update(returns.clamp(low - reach, high + reach))
         self.count.clamp_(max=MEMORY * len(returns))
 
 
@@ -70,36 +67,36 @@ class TeamNetwork(nn.Module):
 class Critic(TeamNetwork):
     """Value of features (..., N): from each robot's own view ("own", IPPO) or from the whole team's ("team", MAPPO).
 
-    It predicts standardised returns; `returns` holds their scale, so that rewards need no tuning of their size.
+    It predicts standardised returns; `returns` holds their scale, so that rewards need no tuning of their size. With
+    several `outputs` each is the value of one term of the reward, (..., N, outputs).
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.returns = ReturnScale()
+        self.returns = ReturnScale(self.head.out_features)
 
     def value(self, features: Features, others: Mapping[str, Tensor] | None = None) -> Tensor:
         """Features of (..., N) robots -> value (..., N) in units of reward."""
-        return self.returns.inverse(self(features, others)[..., None]).squeeze(-1)
+        value = self(features, others)
+        return self.returns.inverse(value.view(self.by_output(value))).view_as(value)
+
+    def standardised(self, returns: Tensor) -> Tensor:
+        """Returns, shaped as values, on the scale that it predicts."""
+        return self.returns(returns.view(self.by_output(returns))).view_as(returns)
+
+    def by_output(self, values: Tensor) -> tuple[int, ...]:
+        """The shape of values (..., N) or (..., N, outputs) with the outputs as their last dimension in any case."""
+        return (*values.shape, 1) if self.head.out_features == 1 else tuple(values.shape)
 
 
 class QFunction(nn.Module):
     """Independent estimates of an action's value, from a robot's own view or from the whole team's and its actions."""
 
-    def __init__(
-        self,
-        dims: ObsDims,
-        action_dim: int,
-        count: int = 2,
-        kind: Literal["own", "team"] = "own",
-        network: NetworkCfg | None = None,
-        num_agents: int = 2,
-        groups: Mapping[str, int] | None = None,
-        outputs: int = 1,
-    ) -> None:
-        """`groups`: name -> number of features and actions of a robot of another group."""
+    def __init__(self, dims: ObsDims, action_dim: int, count: int = 2, *args: Any, **kwargs: Any) -> None:
+        """The rest as of a `TeamNetwork`, whose `groups` are here the numbers of features and actions."""
         super().__init__()
         shown = dims._replace(privileged=dims.privileged + action_dim)  # an action is one more thing that it is shown
-        nets = [TeamNetwork(shown, kind, network, num_agents, groups, outputs) for _ in range(count)]
+        nets = [TeamNetwork(shown, *args, **kwargs) for _ in range(count)]
         self.nets = nn.ModuleList(nets)
         for net in nets:
             orthogonal(net.head, 0.01)

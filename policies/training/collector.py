@@ -18,7 +18,7 @@ from sim.tree import on_tensors
 if TYPE_CHECKING:
     from policies.training.jitted import JittedRollout
 
-OUTCOME = ("reward", "terminated", "truncated", "acted", "final_obs")  # of a step, by group
+OUTCOME = ("reward", "terminated", "truncated", "acted", "final_obs", "reward_terms")  # of a step, by group
 Acts = Mapping[str, tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]]  # group -> action, new memory, extras
 
 

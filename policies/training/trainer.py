@@ -257,7 +257,8 @@ class Trainer:
         group = agents.cfg
         network, cfg = self.cfg.hyperparameters(group, f"group {name!r} of task {getattr(task, 'name', '')!r}")
         driven = [scale != 0.0 for scale in group.action.scale] if group is not None else [True] * agents.action_dim
-        return Group(obs, tuple(driven), network, cfg)
+        terms = tuple(group.rewards) if group is not None else ()
+        return Group(obs, tuple(driven), network, cfg, terms)
 
 
 def _env_of(cfg: TrainCfg, shards: int) -> Any:
