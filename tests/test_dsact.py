@@ -96,6 +96,7 @@ def test_a_critic_begins_with_a_deviation_that_is_small_beside_values():
     assert float(torch.nn.functional.softplus(raw).max()) < 0.01
 
 
+@pytest.mark.slow
 def test_the_deviation_learns_how_much_a_return_varies():
     """Episodes of one step whose reward is 2 or -2 by chance: mean 0 and standard deviation 2, in averages / 10."""
     algorithm, learner, rows = made()

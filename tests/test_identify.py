@@ -49,7 +49,7 @@ def assert_found(found, hidden, spec, least=0.8):
 @pytest.mark.slow
 @pytest.mark.parametrize(("loop", "hidden", "known"), [("firmware", FIRMWARE, ()), ("model", OWN, ("mass_kg=0.047",))])
 def test_the_numbers_of_a_crazyflie_are_found_in_a_flight(tmp_path, capsys, loop, hidden, known):
-    flight = record("crazyflie", hidden, fly_about, 12.0, NOISE, FLIGHT, firmware=loop == "firmware")
+    flight = record("crazyflie", hidden, fly_about, 7.0, NOISE, FLIGHT, firmware=loop == "firmware")
     args = ("--known", *known) if known else ()
     found, spec = identified(tmp_path, capsys, flight, "--robot", "crazyflie", *args)
     assert found["rate_loop"] == loop
@@ -67,7 +67,7 @@ def test_the_numbers_of_an_arm_are_found_joint_by_joint(tmp_path, capsys):
     spec, rng = load_robot("panda"), np.random.default_rng(1)
     names = [f"{joint.name}.{name}" for joint in spec.joints[:7] for name in ("stiffness", "damping", "friction")]
     hidden = ARM | {name: quantities(spec)[name].nominal * rng.uniform(0.7, 1.4) for name in names}
-    moved = record("panda", hidden, wave(spec), 8.0, JOINT_NOISE, Start(command={}))
+    moved = record("panda", hidden, wave(spec), 5.0, JOINT_NOISE, Start(command={}))
     gains = [f"{name}={value}" for name, value in hidden.items() if "stiffness" in name]  # as they were set
     found, arm = identified(tmp_path, capsys, moved, "--robot", "panda", "--known", *gains)
     assert_found(found, hidden, spec)

@@ -116,6 +116,7 @@ def test_every_kind_of_solid_has_a_hull_of_its_size():
     assert np.allclose(patches.min(0)[:2], [-1, -2]) and np.allclose(patches.max(0)[:2], [1, 2])
 
 
+@pytest.mark.slow
 def test_doing_nothing_and_a_good_controller_come_to_different_ends():
     lazy, skilled = short("hover", "zero", 5.0), short("hover", "baseline", 5.0)
     assert skilled.success and not lazy.success

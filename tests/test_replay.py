@@ -69,7 +69,8 @@ def test_n_step_rows_are_what_a_walk_along_the_episode_finds(steps: int):
     ) == pytest.approx(gamma)
 
 
-@pytest.mark.parametrize("between", [3, 17, 40, 200])  # control steps from one checkpoint to the next
+# Control steps from one checkpoint to the next
+@pytest.mark.parametrize("between", [pytest.param(3, marks=pytest.mark.slow), 17, 40, 200])
 def test_segments_are_written_once_and_bring_everything_back(tmp_path: Path, between: int):
     replay, seen = Replay(groups_of(PointPair(WORLDS), TD3Cfg()), 64 * WORLDS * 3), {}
     assert replay.capacity == 64 and replay.segment == 4
