@@ -13,7 +13,7 @@ setup(
     ext_modules=[
         Extension(
             "deploy.shield._core",
-            sources=[f"{NATIVE}/{name}.c" for name in ("module", "rows", "flight")],
+            sources=[f"{NATIVE}/{name}.c" for name in ("module", "rows", "flight", "joints", "links")],
             depends=[f"{NATIVE}/{name}.h" for name in ("core", "flight")],
             extra_compile_args=["-O2", "-ffp-contract=off"],
             py_limited_api=True,

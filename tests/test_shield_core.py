@@ -13,6 +13,9 @@ from deploy.shield import Context, constraint_rows, filter_command, make_shield_
 from deploy.shield import core as shield_core
 from deploy.shield.drone import compiled, constraints
 from deploy.shield.drone import filter as drone_filter
+from deploy.shield.joints import compiled as joint_compiled
+from deploy.shield.joints import filter as joint_filter
+from deploy.shield.joints.capsules import between, link_rows
 from deploy.shield.types import Obstacles, Sharing
 from hardware import Peers, RobotState, load_robot
 
@@ -181,6 +184,65 @@ def test_what_it_has_no_answer_to_numpy_answers(both, core, monkeypatch):
     assert answered[-1] is None
 
 
+def joints_in_motion(rng: np.random.Generator, spec, dtype) -> tuple[Context, np.ndarray]:
+    """Joints anywhere in their range and a little beyond, at any speed, with or without a load and a target before."""
+    index = list(spec.joint_of_channel)
+    low, high = (np.array([getattr(joint, side) for joint in spec.joints]) for side in ("low", "high"))
+    fastest = np.array([joint.max_velocity for joint in spec.joints])
+    effort = np.array([spec.joints[number].max_effort for number in index])
+    pos = low + (high - low) * np.clip(rng.uniform(-0.1, 1.1, len(low)), -0.02, 1.02)
+    vel = rng.choice([0.0, 0.1, 1.0]) * fastest * rng.uniform(-1.2, 1.2, len(low))
+    base = np.array([0.0, 0.0, spec.home_height_m]), np.array([1.0, 0, 0, 0]), np.zeros(3), np.zeros(3)
+    state = RobotState(*(each.astype(dtype) for each in (pos, vel, *base)), dtype(rng.uniform(0, 0.04)))
+    context = Context(state, Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bool)))
+    near = pos[index] + rng.choice([0.0, 0.02, 0.5]) * rng.normal(size=len(index))
+    if rng.random() < 0.6:
+        context.load = rng.choice([0.01, 0.3, 2.0]) * effort * rng.uniform(-1, 1, len(index))
+    if rng.random() < 0.6:
+        context.sent = (near + 0.05 * rng.normal(size=len(index))).astype(np.float32)
+    return context, near.astype(np.float32)
+
+
+@pytest.mark.parametrize("robot", ["panda", "ur5e", "g1"])
+def test_targets_of_joints_are_those_of_numpy(both, robot, monkeypatch):
+    spec, rng = load_robot(robot), np.random.default_rng(5)
+    kinds = [make_shield_params(spec, **given) for given in ({}, {"max_power_w": 5.0}, {"pickup_share": 0.0})]
+    by_core, answered, kept = joint_filter._by_core, [], 0
+    monkeypatch.setattr(joint_filter, "_by_core", lambda *args: answered.append(found := by_core(*args)) or found)
+    for number in range(600):
+        context, target = joints_in_motion(rng, spec, (np.float32, np.float64)[number % 2])
+        answers = both(kinds[number % 3], spec, context, target)
+        same(*answers)
+        kept += answers[1][1].intervention == 0.0
+    assert all(found is not None for found in answered[1::2]) and 0 < kept < 590
+    for number in range(600):
+        context, target = joints_in_motion(rng, spec, np.float32)
+        fields = [context.state.joint_pos, context.state.joint_vel, target, context.load, context.sent]
+        for field in [fields[number] for number in rng.integers(0, 5, 2) if fields[number] is not None]:
+            with np.errstate(over="ignore"):
+                field[rng.integers(0, len(field))] = rng.choice(ODD)
+        numpy, core = both(kinds[number % 3], spec, context, target)
+        np.testing.assert_allclose(core[0], numpy[0], rtol=1e-6, atol=1e-6)
+    given = [found is not None for found in answered[1201::2]]
+    assert 60 < sum(given) < 540
+
+
+@pytest.mark.parametrize("robot", ["panda", "ur5e", "fr3"])
+def test_links_and_their_gaps_are_those_of_numpy(core, robot, monkeypatch):
+    monkeypatch.setattr(shield_core, "compiled", core)
+    spec, rng = load_robot(robot), np.random.default_rng(6)
+    rows = link_rows(spec)
+    for number in range(200):
+        poses = rng.uniform(-3.2, 3.2, (1 + number % 20, len(spec.channels)))
+        lines = rows.links.place(poses)
+        np.testing.assert_allclose(joint_compiled.place_of_core(rows, poses), lines, rtol=0, atol=1e-14)
+        apart = between(np, lines, rows.pairs)
+        np.testing.assert_allclose(joint_compiled.gaps_of_core(rows, lines), apart, rtol=0, atol=1e-14)
+    poses[0, 0], lines[0, 0, 0] = np.nan, np.inf
+    assert joint_compiled.place_of_core(rows, poses) is joint_compiled.gaps_of_core(rows, lines) is None
+    assert joint_compiled.place_of_core(rows, np.zeros((65, len(spec.channels)))) is None
+
+
 def test_a_constraint_that_was_added_is_not_left_out(both, monkeypatch):
     def still(ahead):
         return np.array([[0.0, 0.0, 1.0]]), np.array([-3.0])
@@ -220,8 +282,11 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(core):
                 assert core.flight_request(*good[:place], wrong, *good[place + 1 :]) is None, (place, wrong)
     for _ in range(2000):
         core.flight_request(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 19)])
+        core.joint_targets(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 12)])
+        core.place_links(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 6)])
+        core.link_gaps(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 6)])
         core.flight_command(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 9)])
-    assert core.flight_request() is None and core.flight_command() is None
+    assert core.flight_request() is core.flight_command() is core.joint_targets() is None
 
 
 def test_without_a_compiler_the_install_goes_on(tmp_path):

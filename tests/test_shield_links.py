@@ -7,11 +7,11 @@ import torch
 from shield_links import CORNER, Bounds, Cell, obstacles, person
 
 from deploy.shield import Context, Mode, filter_command, make_shield_params
+from deploy.shield.joints import links
 from deploy.shield.joints.arm_obstacles import arm_obstacles
 from deploy.shield.joints.capsules import NEVER_NEAR_M, Pairs, between, link_rows
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import Peers, RobotState, load_robot
-from hardware.links import Links
 from hardware.rotation import rotate
 
 ROBOTS = ("panda", "ur5e")
@@ -147,8 +147,8 @@ def test_gaps_that_are_not_measured_again_change_no_command(name, monkeypatch):
     spec, rng = load_robot(name), np.random.default_rng(7)
     params, turning = make_shield_params(spec), np.array([c.unit for c in spec.channels]) == "rad"
     low, high = np.array(spec.command_low), np.array(spec.command_high)
-    place, measured = Links.place, []
-    monkeypatch.setattr(Links, "place", lambda *args: measured.append(args) or place(*args))
+    room, measured = links._Room, []
+    monkeypatch.setattr(links, "_Room", lambda *args: measured.append(args) or room(*args))
     pos, speed, blocked = np.array([joint.home for joint in spec.joints])[list(spec.joint_of_channel)], 1.0, 0
     for step in range(600):
         if step % 40 == 0:

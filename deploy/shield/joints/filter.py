@@ -39,7 +39,8 @@ than `target_speed_share` of the joint's speed limit, which bounds the steps of 
 engineering margin, shown by simulation against adversaries (tests/test_shield_joints.py); it is not a certificate.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,7 +60,19 @@ from deploy.shield.arrays import (
     total,
 )
 from deploy.shield.joints.capsules import link_rows
-from deploy.shield.joints.limits import Rows, joint_limits, reaction_s
+from deploy.shield.joints.compiled import targets_of_core
+from deploy.shield.joints.limits import (
+    FORESEEN,
+    FREE_SHARE,
+    HEAVY,
+    LEAST_BRAKE,
+    LEAST_EFFORT,
+    SLOWED,
+    Limits,
+    Rows,
+    joint_limits,
+    reaction_s,
+)
 from deploy.shield.joints.links import KINDS as LINK_KINDS
 from deploy.shield.joints.links import free_share
 from deploy.shield.joints.params import JointShieldParams
@@ -68,12 +81,6 @@ from hardware.spec import RobotSpec
 from hardware.types import Array
 
 KINDS = ("range", "effort", "braking", "speed", "power")
-FREE_SHARE = 0.4  # of a drive's effort that brakes in the worst pose; the robot's own weight takes what is missing
-LEAST_EFFORT = 0.1  # of a drive's effort, that is counted on with any load
-SLOWED = 0.3  # of its speed, for a load that takes the whole effort of one of its drives
-HEAVY = 1.6  # by how much a load on the drive that it bends most lessens what all of them brake with
-FORESEEN = 5.0  # by how much such a load lessens the room that predicted motion leaves: it moves otherwise
-LEAST_BRAKE = 0.25  # of braking without a load, that is counted on with any
 
 
 def joint_row_names(spec: RobotSpec) -> tuple[str, ...]:
@@ -91,10 +98,66 @@ def filter_joints(
     request with an entry that is not finite counts as the measured position of all joints, which damps. Only a state
     that is not finite gives an answer that means nothing: check it before. Peers are not looked at.
     """
-    xp, state = namespace(target), context.state
+    xp, limits = namespace(target), joint_limits(params, spec)
+    found = _by_core(params, limits, context, target) if xp is np and target.ndim == 1 else None
+    if found is None:
+        found = _bounded(xp, params, limits, context, target)
+    pos, rows, sent, blocked = found.pos, found.rows, found.sent, None
+    if links := link_rows(spec):
+        turning = constant(xp, limits.turns, pos)
+        way = turning * (sent - pos)
+        ways = side_by_side(xp, way / constant(xp, limits.lead_s, pos), turning * found.vel)
+        share, blocked = free_share(params, links, context, pos, ways)
+        if some(share < 1.0):
+            slow = xp.minimum(xp.maximum(sent + (share - 1.0) * way, found.low), found.high)
+            sent = xp.where(share < 1.0, xp.minimum(xp.maximum(slow, rows.box_low), rows.box_high), sent)
+    if found.ahead is not None:
+        there = xp.minimum(xp.maximum(sent + found.ahead, rows.box_low), rows.box_high)
+        sent = xp.where(sent == found.wanted, found.asked, there)
+
+    intervention = choose(found.finite, greatest(xp.abs(sent - found.asked)), limits.span)
+    moved = intervention > 0.0
+    active = found.active(some(moved))
+    if blocked is not None:
+        active = xp.concat([active, blocked & moved[..., None]], axis=-1)
+    info = FilterInfo(found.margin, active, found.finite | ~found.finite, intervention)
+    return sent.astype(target.dtype) if xp is np else sent.to(target.dtype), info
+
+
+class _Bounded(NamedTuple):
+    """Targets that keep every bound but that of links; (..., U) rad where nothing else is said."""
+
+    rows: Rows  # without a load
+    finite: Array  # (...) bool, whether the request is
+    pos: Array
+    vel: Array  # rad/s
+    low: Array  # what the drives can reach
+    high: Array
+    asked: Array
+    wanted: Array  # without what a load bends, and so are the bounds before it and `sent`
+    ahead: Array | None  # by how much a load bends the drives; None without one
+    sent: Array
+    margin: Array  # (...)
+    active: Callable[[bool], Array]  # of `KINDS` the rows (..., 5 U) bool that act, where any target was moved
+
+
+def _by_core(params: JointShieldParams, limits: Limits, context: Context, target: np.ndarray) -> _Bounded | None:
+    """`_bounded` of one robot by the compiled core; None where it has no answer."""
+    if (found := targets_of_core(params, limits, context, target)) is None:
+        return None
+    (pos, vel, low, high, asked, wanted, ahead, sent), marks, margin = found
+
+    def active(moved: bool) -> np.ndarray:
+        return marks.ravel() if moved else np.zeros(marks.size, bool)
+
+    bent = None if context.load is None else ahead
+    return _Bounded(limits.rows, np.True_, pos, vel, low, high, asked, wanted, bent, sent, np.float64(margin), active)
+
+
+def _bounded(xp: Any, params: JointShieldParams, limits: Limits, context: Context, target: Array) -> _Bounded:
+    state = context.state
     assert state is not None
-    limits = joint_limits(params, spec)
-    rows = limits.rows if xp is np else _as_tensors(xp, limits.rows, target)
+    rows = unloaded = limits.rows if xp is np else _as_tensors(xp, limits.rows, target)
     measured = double(state.joint_pos)[..., limits.joint]
     vel = double(state.joint_vel)[..., limits.joint]
     pos = measured + vel * (double(state.age)[..., None] if target.ndim > 1 else float(state.age))
@@ -120,31 +183,16 @@ def filter_joints(
     inner = xp.minimum(xp.maximum(wanted, low), high)
     bounded = xp.minimum(xp.maximum(inner, rows.box_low), rows.box_high)
     sent, weak = _within_power(xp, params, rows, bounded, pos, vel)
-    blocked = None
-    if links := link_rows(spec):
-        turning = constant(xp, limits.turns, pos)
-        way = turning * (sent - pos)
-        ways = side_by_side(xp, way / constant(xp, limits.lead_s, pos), turning * vel)
-        share, blocked = free_share(params, links, context, pos, ways)
-        if some(share < 1.0):
-            slow = xp.minimum(xp.maximum(sent + (share - 1.0) * way, low), high)
-            sent = xp.where(share < 1.0, xp.minimum(xp.maximum(slow, rows.box_low), rows.box_high), sent)
-    if ahead is not None:
-        there = xp.minimum(xp.maximum(sent + ahead, rows.box_low), rows.box_high)
-        sent = xp.where(sent == wanted, asked, there)
-
     rest = (measured - rows.low) * rows.per_range
     margin = least(xp.minimum(rest, 1.0 - rest)[..., limits.turning])
-    intervention = choose(finite, greatest(xp.abs(sent - asked)), limits.span)
-    moved = intervention > 0.0
-    active = [weak] * len(KINDS)  # all False
-    if some(moved):
+
+    def active(moved: bool) -> Array:
+        if not moved:
+            return xp.concat([weak] * len(KINDS), axis=-1)  # all False
         over = rows.sides * (wanted - pos)[..., None, :] > reach
-        active = _active(rows, over, inner != bounded, allowed, driven, weak)
-    if blocked is not None:
-        active.append(blocked & moved[..., None])
-    info = FilterInfo(margin, xp.concat(active, axis=-1), finite | ~finite, intervention)
-    return sent.astype(target.dtype) if xp is np else sent.to(target.dtype), info
+        return xp.concat(_active(rows, over, inner != bounded, allowed, driven, weak), axis=-1)
+
+    return _Bounded(unloaded, finite, pos, vel, low, high, asked, wanted, ahead, sent, margin, active)
 
 
 def allowed_speed(xp: Any, params: JointShieldParams, rows: Rows, gap: Array) -> Array:

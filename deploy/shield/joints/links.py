@@ -25,6 +25,7 @@ from deploy.shield.arrays import (
 )
 from deploy.shield.drone.attitude import rotation_matrix
 from deploy.shield.joints.capsules import TINY, LinkRows, between, share_of
+from deploy.shield.joints.compiled import gaps_of_core, place_of_core
 from deploy.shield.joints.limits import reaction_s
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.kept import kept
@@ -163,7 +164,9 @@ class _Room:
         assert context.state is not None
         self.numbers, self.shape = _numbers(params, rows), poses.shape[:-1]
         self.turn, self.base = double(context.state.base_quat), double(context.state.base_pos)
-        self.lines = rows.links.place(poses.reshape(-1, poses.shape[-1]))
+        flat = poses.reshape(-1, poses.shape[-1])
+        lines = place_of_core(rows, flat) if xp is np else None
+        self.lines = rows.links.place(flat) if lines is None else lines
 
     def _end_s(self) -> Array:
         """Until it rests (..., 2, n) s, at a speed that ends there."""
@@ -187,7 +190,8 @@ class _Room:
     def _own(self) -> Array | None:
         if not len(self.rows.reach):
             return None
-        apart = self._per_robot(between(self.xp, self.lines, self.rows.pairs))
+        apart = gaps_of_core(self.rows, self.lines) if self.xp is np else None
+        apart = self._per_robot(between(self.xp, self.lines, self.rows.pairs) if apart is None else apart)
         return self._kept(apart - constant(self.xp, self.numbers.reach, apart), self.numbers.margin)
 
     def _floor(self) -> Array:

@@ -22,5 +22,11 @@ char take(PyObject *from, const char *kinds, double *into, Py_ssize_t count);
 /* The memory of an array of `count` entries of a kind, to be written to; NULL, and nothing to release, for others. */
 void *lend(PyObject *array, const char *kind, Py_ssize_t count, Py_buffer *view);
 
+/* How many entries an array has; 0 for what is none. */
+Py_ssize_t entries(PyObject *array);
+
 PyObject *flight_request(PyObject *self, PyObject *const *args, Py_ssize_t given);
 PyObject *flight_command(PyObject *self, PyObject *const *args, Py_ssize_t given);
+PyObject *joint_targets(PyObject *self, PyObject *const *args, Py_ssize_t given);
+PyObject *place_links(PyObject *self, PyObject *const *args, Py_ssize_t given);
+PyObject *link_gaps(PyObject *self, PyObject *const *args, Py_ssize_t given);

@@ -40,11 +40,26 @@ char take(PyObject *from, const char *kinds, double *into, Py_ssize_t count)
     return kind;
 }
 
+Py_ssize_t entries(PyObject *array)
+{
+    Py_buffer view;
+    Py_ssize_t count = 0;
+    if (PyObject_GetBuffer(array, &view, PyBUF_FORMAT) == 0) {
+        count = view.len / view.itemsize;
+        PyBuffer_Release(&view);
+    }
+    PyErr_Clear();
+    return count;
+}
+
 static const char NAMES[] = "See `deploy.shield.core`.";
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NAMES}
 static PyMethodDef methods[] = {
     FUNCTION(flight_request),
     FUNCTION(flight_command),
+    FUNCTION(joint_targets),
+    FUNCTION(place_links),
+    FUNCTION(link_gaps),
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", NULL, 0, methods, NULL, NULL, NULL, NULL};
