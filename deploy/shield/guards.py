@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from deploy.shield.arrays import some
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import Obstacles, Sharing
@@ -103,11 +102,9 @@ def check_peers(peers: Peers, what: str = "peers") -> str:
     for value, shape in ((peers.pos, (*slots, 3)), (peers.lin_vel, (*slots, 3)), (peers.age, slots)):
         if reason := check_array(what, value, shape):
             return reason
-    # Padding may be anything, so which of them are valid is looked at last.
-    if (
-        np.vdot(peers.pos, peers.pos) + np.vdot(peers.lin_vel, peers.lin_vel) + np.vdot(peers.age, peers.age)
-        < LARGEST**2
-    ):
+    # Padding may be anything, so which of them are valid is looked at last. Plain Python, as in `check_state`: a robot
+    # that slept since its last period would have to load all that NumPy calculates with.
+    if hypot(*peers.pos.ravel().tolist(), *peers.lin_vel.ravel().tolist(), *peers.age.tolist()) < LARGEST:
         return ""
     size = (np.abs(peers.pos).sum(-1) + np.abs(peers.lin_vel).sum(-1) + np.abs(peers.age))[valid]
     if (size < LARGEST).all():
@@ -155,8 +152,8 @@ def usable_sharing(sharing: Any, slots: tuple[int, ...]) -> Sharing | None:
 
 def check_silent(params: ShieldParams, peers: Peers, name_of: Callable[[int], str]) -> str:
     """Peers that were heard, and have been silent for so long that nothing is known of them any more."""
-    late = peers.age > params.peer_silent_s
-    if not some(late) or not (silent := np.flatnonzero(late & peers.valid).tolist()):
+    ages = enumerate(zip(peers.age.tolist(), peers.valid.tolist(), strict=True))
+    if not (silent := [slot for slot, (age_s, valid) in ages if valid and age_s > params.peer_silent_s]):
         return ""
     return f"{', '.join(map(name_of, silent))} silent for over {params.peer_silent_s:g} s"
 

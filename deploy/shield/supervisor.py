@@ -5,6 +5,7 @@ What differs between classes of robots is in their fallbacks: `drone.fallback`, 
 
 from dataclasses import dataclass, replace
 from math import isfinite
+from operator import le
 
 import numpy as np
 
@@ -49,6 +50,7 @@ class Shield:
         self.fallback = make_fallback(params, spec)
         self._low = np.array(spec.command_low, dtype=np.float32)
         self._high = np.array(spec.command_high, dtype=np.float32)
+        self._lows, self._highs = self._low.tolist(), self._high.tolist()
         self._sent: np.ndarray = self.fallback.rest(None)
         self._mode = Mode.OFF
         self._known = Known(params, self.fallback)
@@ -266,10 +268,12 @@ class Shield:
         context = self._known.context(self._load, self._sent)
         assert context.state is not None
         sent, info = filter_command(answer.params, self.spec, context, answer.target)
-        if not isfinite(sum(sent.tolist())):  # never the last command for ever; of numbers the sum is one
+        values = sent.tolist()
+        if not isfinite(sum(values)):  # never the last command for ever; of numbers the sum is one
             blind = self.fallback.go_blind(context.state, self._sent, 0.0, self.params.control_dt_s, self._stopped)
             return self._send(replace(blind, params=None), "the filter has no answer")
-        sent = np.minimum(np.maximum(sent, self._low), self._high).astype(np.float32, copy=False)
+        if not (sent.dtype == np.float32 and all(map(le, self._lows, values)) and all(map(le, values, self._highs))):
+            sent = np.minimum(np.maximum(sent, self._low), self._high).astype(np.float32, copy=False)
         active: tuple[str, ...] = ()
         if info.intervention > 0.0:
             active = self.fallback.active_names(context, info.active)
