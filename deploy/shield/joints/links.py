@@ -4,8 +4,9 @@ Looked at are two straight ways in joint space, each up to where the arm comes t
 time and then brakes with all joints together: the way that it is sent on, and the way that it is on. Where a way is
 blocked, the arm is slowed down to what comes to rest before that: its path stays, and standing still is always allowed.
 No gradient and no program is needed: capsules are placed at the `SHARES` of each way, in one matrix product. Between
-them gaps are taken for straight, and the edge of a box may be passed over: it is seen as the arm goes on, with at least
-half of the way to it left. Four points at equal distances, of an FR3's way of 2 rad, left it too little.
+them gaps are taken for straight, and the edge of a box may be passed over: unless it lies before the first, it is seen
+as the arm goes on, with at least half of the way to it left. Of four points at equal distances, on an FR3's way of
+2 rad, the first was too far ahead to brake for what lay before it.
 """
 
 from functools import reduce
@@ -35,7 +36,7 @@ from hardware.rotation import rotate, rotate_inverse_each
 from hardware.types import Array
 
 KINDS = ("self", "floor", "obstacle", "person")
-SHARES = np.array([0.0, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0])
+SHARES = np.array([0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1.0])
 NO_MORE_M = 1e-6, 1e-3  # by what capsules that are too close may still approach, when sent and when seen to (noise)
 PERSON_M = 2.0  # a person reaches so far up and down from where it is tracked
 _ALL, _NONE = np.ones(1), np.zeros(len(KINDS), dtype=bool)
@@ -73,8 +74,8 @@ def free_share(
     tightest = reduce(xp.minimum, [each for each in room if each is not None])
     before, after = tightest[..., :-1], tightest[..., 1:]
     part = share_of(before / at_least(before - after, TINY))
-    begin, length = (constant(xp, each, ways) for each in (SHARES[:-1], np.diff(SHARES)))
-    free = least(xp.where(after >= 0.0, 1.0, begin + part * length))
+    begin, end = (constant(xp, each, ways) for each in (SHARES[:-1], SHARES[1:]))
+    free = least(xp.where(after >= 0.0, 1.0, begin + part * (end - begin)))
     free = xp.where(free >= 0.0, free, 0.0)  # what is no number blocks
     way_s = free * most_s
     speed = 2.0 * way_s / (xp.sqrt(delay_s**2 + 2.0 * stop_s * way_s) + delay_s)
