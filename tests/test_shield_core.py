@@ -238,8 +238,13 @@ def test_links_and_their_gaps_are_those_of_numpy(core, robot, monkeypatch):
         np.testing.assert_allclose(joint_compiled.place_of_core(rows, poses), lines, rtol=0, atol=1e-14)
         apart = between(np, lines, rows.pairs)
         np.testing.assert_allclose(joint_compiled.gaps_of_core(rows, lines), apart, rtol=0, atol=1e-14)
+        up = rng.normal(size=4).tolist()
+        points = rows.spheres @ lines  # (3, K, N)
+        above = np.tensordot(up[:3], points, 1) + up[3] - rows.radius[:, None]
+        np.testing.assert_allclose(joint_compiled.heights_of_core(rows, lines, up), above, rtol=0, atol=1e-14)
     poses[0, 0], lines[0, 0, 0] = np.nan, np.inf
     assert joint_compiled.place_of_core(rows, poses) is joint_compiled.gaps_of_core(rows, lines) is None
+    assert joint_compiled.heights_of_core(rows, lines, up) is None
     assert joint_compiled.place_of_core(rows, np.zeros((65, len(spec.channels)))) is None
 
 
@@ -285,6 +290,7 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(core):
         core.joint_targets(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 12)])
         core.place_links(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 6)])
         core.link_gaps(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 6)])
+        core.sphere_heights(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 6)])
         core.flight_command(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 9)])
     assert core.flight_request() is core.flight_command() is core.joint_targets() is None
 

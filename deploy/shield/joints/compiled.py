@@ -57,7 +57,7 @@ def place_of_core(rows: LinkRows, poses: np.ndarray) -> np.ndarray | None:
     """As `Links.place`, (3, 2 C, N) m for `poses` (N, U) rad; None where the core is not there, or has no answer."""
     if core.compiled is None:
         return None
-    hinges, capsules, _ = _links(rows)
+    hinges, capsules, *_ = _links(rows)
     lines = np.empty((3, 2 * len(capsules), len(poses)))
     return lines if core.compiled.place_links(hinges, capsules, poses, lines) else None
 
@@ -69,6 +69,18 @@ def gaps_of_core(rows: LinkRows, lines: np.ndarray) -> np.ndarray | None:
     pairs = _links(rows)[2]
     apart = np.empty((len(pairs), lines.shape[-1]))
     return apart if core.compiled.link_gaps(lines, pairs, _SMALL, apart) else None
+
+
+def heights_of_core(rows: LinkRows, lines: np.ndarray, up: list[float]) -> np.ndarray | None:
+    """How far the spheres are over the floor (K, N) m; `up` are its normal in the base, and how far that is over it.
+
+    None where the core is not there, or has no answer.
+    """
+    if core.compiled is None:
+        return None
+    spheres = _links(rows)[3]
+    above = np.empty((len(spheres), lines.shape[-1]))
+    return above if core.compiled.sphere_heights(lines, spheres, np.array(up), above) else None
 
 
 @kept
@@ -87,11 +99,13 @@ def _numbers(params: JointShieldParams) -> np.ndarray:
 
 
 @kept
-def _links(rows: LinkRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """In the order of `struct hinge`, `struct capsule` and `struct pair`."""
+def _links(rows: LinkRows) -> tuple[np.ndarray, ...]:
+    """In the order of `struct hinge`, `struct capsule`, `struct pair` and `struct sphere`."""
     links, pairs = rows.links, rows.pairs
     count = len(pairs.one)
     parts = links.turning.reshape(len(links.parent), 3, 4, 4)[:, :, :3].reshape(len(links.parent), -1)
     hinges = np.c_[links.parent, links.angles[:, 1::3].argmax(0), parts]
     capsules = np.c_[links.link, links.ends[:, 0], links.ends[:, 1] - links.ends[:, 0]]
-    return hinges, capsules, np.c_[pairs.lines[:count], pairs.lines[count : 2 * count], pairs.one, pairs.two]
+    ends, ways = np.split(rows.spheres, 2, axis=1)  # a sphere's place is its capsule's end and a share of its way
+    spheres = np.c_[ends.argmax(1), ways.sum(1), rows.radius]
+    return hinges, capsules, np.c_[pairs.lines[:count], pairs.lines[count : 2 * count], pairs.one, pairs.two], spheres

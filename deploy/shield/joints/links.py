@@ -26,7 +26,7 @@ from deploy.shield.arrays import (
 )
 from deploy.shield.drone.attitude import rotation_matrix
 from deploy.shield.joints.capsules import TINY, LinkRows, between, share_of
-from deploy.shield.joints.compiled import gaps_of_core, place_of_core
+from deploy.shield.joints.compiled import gaps_of_core, heights_of_core, place_of_core
 from deploy.shield.joints.limits import reaction_s
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.kept import kept
@@ -200,12 +200,16 @@ class _Room:
         up = [*rotation_matrix(columns(self.turn))[6:], self.base[..., 2] - self.params.ground_z_m]
         if len(self.shape) > 2:
             up = [each[..., None, None, None] for each in up]
+        elif xp is np and (found := heights_of_core(self.rows, self.lines, up)) is not None:
+            return self._over_floor(self._per_robot(found))
         up_x, up_y, up_z, base_m = up
         x, y, z = map(self._per_robot, self.lines)
         height = (up_x * x + up_y * y + up_z * z).reshape(*self.shape[:-2], -1, self.shape[-2] * self.shape[-1])
         above = (constant(xp, self.rows.spheres, height) @ height).reshape(*self.shape[:-2], -1, *self.shape[-2:])
-        gap = above + (base_m - constant(xp, numbers.radius, above))
-        return self._kept(gap, numbers.margins) + constant(xp, numbers.touch_m, gap)
+        return self._over_floor(above + (base_m - constant(xp, numbers.radius, above)))
+
+    def _over_floor(self, gap: Array) -> Array:
+        return self._kept(gap, self.numbers.margins) + constant(self.xp, self.numbers.touch_m, gap)
 
     def _obstacles(self) -> Array | None:
         things, numbers = self.context.obstacles, self.numbers

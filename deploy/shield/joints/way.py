@@ -1,10 +1,11 @@
 """Whether a robot that walks can still come to a stand before what is around it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import exp, hypot
 
 import numpy as np
 
+from deploy.shield.drone.attitude import rotated, rotation_matrix
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.obstacles import Body, outward
 from deploy.shield.types import Context
@@ -38,8 +39,8 @@ class Way:
 
     def reset(self) -> None:
         """Forget how fast it walks."""
-        self._velocity = np.zeros(2)  # m/s, world, smoothed
-        self._creep = np.zeros(2)  # m/s, world, smoothed more
+        self._velocity = [0.0, 0.0]  # m/s, world, smoothed
+        self._creep = [0.0, 0.0]  # m/s, world, smoothed more
         self._goes = np.zeros(2)  # where it sets out to, world
 
     def body(self, state: RobotState) -> Body:
@@ -53,10 +54,10 @@ class Way:
 
         `sets_out`: whether it begins to walk, 1 for ahead and -1 for back.
         """
-        now = rotate(state.base_quat, state.base_lin_vel)[:2]
-        self._velocity += (1.0 - exp(-elapsed_s / SMOOTH_S)) * (now - self._velocity)
-        self._creep += (1.0 - exp(-elapsed_s / CREEP_SMOOTH_S)) * (now - self._creep)
-        slow = hypot(*self._velocity.tolist()) <= WALKS_M_S and hypot(*self._creep.tolist()) <= CREEPS_M_S
+        now = rotated(rotation_matrix(state.base_quat.tolist()), state.base_lin_vel.tolist())[:2]
+        self._velocity = _smoothed(self._velocity, now, 1.0 - exp(-elapsed_s / SMOOTH_S))
+        self._creep = _smoothed(self._creep, now, 1.0 - exp(-elapsed_s / CREEP_SMOOTH_S))
+        slow = hypot(*self._velocity) <= WALKS_M_S and hypot(*self._creep) <= CREEPS_M_S
         if slow and not sets_out:
             return ""
         self._goes = sets_out * rotate(state.base_quat, AHEAD)[:2]
@@ -91,3 +92,7 @@ class Way:
         row, column = np.unravel_index(np.where(late, room, np.inf).argmin(), late.shape)
         how = "where it begins to walk" if self._goes.any() else f"at {speed[row, column]:.2f} m/s"
         return f"{name_of(int(column))} is {gap[row, column]:.2f} m ahead {how}"
+
+
+def _smoothed(old: Sequence[float], new: Sequence[float], share: float) -> list[float]:
+    return [before + share * (now - before) for before, now in zip(old, new, strict=True)]

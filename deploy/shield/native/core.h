@@ -30,3 +30,4 @@ PyObject *flight_command(PyObject *self, PyObject *const *args, Py_ssize_t given
 PyObject *joint_targets(PyObject *self, PyObject *const *args, Py_ssize_t given);
 PyObject *place_links(PyObject *self, PyObject *const *args, Py_ssize_t given);
 PyObject *link_gaps(PyObject *self, PyObject *const *args, Py_ssize_t given);
+PyObject *sphere_heights(PyObject *self, PyObject *const *args, Py_ssize_t given);

@@ -1,8 +1,9 @@
-/* Where an arm's links are, and how far apart: `hardware.links.Links.place` and `joints.capsules.between`. */
+/* Where an arm's links are, how far apart, and how far over the floor: `hardware.links.Links.place`,
+   `joints.capsules.between` and `joints.links`. */
 
 #include "core.h"
 
-enum { MOST_LINKS = 32, MOST_JOINTS = 64, MOST_CAPSULES = 64, MOST_PAIRS = 512, MOST_POSES = 64 };
+enum { MOST_LINKS = 32, MOST_JOINTS = 64, MOST_CAPSULES = 64, MOST_PAIRS = 512, MOST_SPHERES = 512, MOST_POSES = 64 };
 
 /* A hinge: the link before it (0 for the base), its channel, and the first three rows of what 1, sine and cosine of its
    angle are multiplied by. */
@@ -29,6 +30,10 @@ static void turn(const struct hinge *h, double angle, double before[3][4], doubl
             pose[i][k] = before[i][0] * step[0][k] + before[i][1] * step[1][k] + before[i][2] * step[2][k] +
                          (k < 3 ? 0.0 : before[i][3]);
 }
+
+struct sphere {
+    double capsule, share, radius;
+};
 
 /* place_links(hinges, capsules, poses, lines): fills lines (3, 2 C, N) for poses (N, U); True where it could. */
 PyObject *place_links(PyObject *self, PyObject *const *args, Py_ssize_t given)
@@ -121,6 +126,45 @@ out:
     if (lines)
         PyBuffer_Release(&read);
     if (apart)
+        PyBuffer_Release(&written);
+    PyErr_Clear();
+    return Py_NewRef(done ? Py_True : Py_None);
+}
+
+/* sphere_heights(lines, spheres, up, above): fills above (K, N) m, how far spheres are over a plane, for lines
+   (3, 2 C, N) and up (4,): the plane's normal in the base, and how far that is over the plane. True where it could. */
+PyObject *sphere_heights(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    struct sphere spheres[MOST_SPHERES];
+    double up[4], *lines = NULL, *above = NULL;
+    Py_buffer read, written;
+    int done = 0;
+    (void)self;
+    Py_ssize_t count = given == 4 ? PyObject_Size(args[1]) : -1, all, poses, capsules;
+    if (count < 1 || count > MOST_SPHERES || (all = entries(args[0])) < 6 || (poses = entries(args[3]) / count) < 1)
+        goto out;
+    capsules = all / (6 * poses);
+    if (all != 6 * capsules * poses || !take(args[2], "d", up, 4) || !all_finite(up, 4) ||
+        !take(args[1], "d", (double *)spheres, count * (Py_ssize_t)(sizeof(struct sphere) / sizeof(double))) ||
+        !(lines = lend(args[0], "d", all, &read)) || !(above = lend(args[3], "d", count * poses, &written)) ||
+        !all_finite(lines, all))
+        goto out;
+    for (Py_ssize_t k = 0; k < count; k++) {
+        if (!(spheres[k].capsule >= 0.0 && spheres[k].capsule < (double)capsules))
+            goto out;
+        const double *end = lines + (int)spheres[k].capsule * poses, *way = end + capsules * poses;
+        Py_ssize_t axis = 2 * capsules * poses;
+        for (Py_ssize_t n = 0; n < poses; n++) {
+            double height = up[0] * end[n] + up[1] * end[axis + n] + up[2] * end[2 * axis + n];
+            double along = up[0] * way[n] + up[1] * way[axis + n] + up[2] * way[2 * axis + n];
+            above[k * poses + n] = height + spheres[k].share * along + (up[3] - spheres[k].radius);
+        }
+    }
+    done = all_finite(above, count * poses);
+out:
+    if (lines)
+        PyBuffer_Release(&read);
+    if (above)
         PyBuffer_Release(&written);
     PyErr_Clear();
     return Py_NewRef(done ? Py_True : Py_None);

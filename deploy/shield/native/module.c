@@ -60,6 +60,7 @@ static PyMethodDef methods[] = {
     FUNCTION(joint_targets),
     FUNCTION(place_links),
     FUNCTION(link_gaps),
+    FUNCTION(sphere_heights),
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", NULL, 0, methods, NULL, NULL, NULL, NULL};
