@@ -25,16 +25,15 @@ from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.messages import device, qos
 from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, ShieldMode, read_status, value_of
+from ros_nodes.mission.stream import Stream
 
 SILENT, SILENT_S = "SILENT", 5.0  # a shield says its status twice a second; one that was lost comes again within 3 s
 DEVICE_SILENT_S = 3.0  # a driver says once a second what its device says
 LOOK_S = 1.0  # between two looks at who is there
-WINDOW = 9  # polls over which rates are measured
 KEPT = 20  # changes of each robot
 DISCOVERED_S, LISTEN_S = 1.0, 0.05  # who is in the domain is known after so long
 SPEAKS_S = 6.0  # within which a node that is alive is heard on /diagnostics: a lost announcement comes again after 3 s
 SLOWEST = 8.0  # times as long on a machine where more threads want to run than it has cores
-QUIET_S = 1.0  # without a message of a topic its rate is zero
 NEVER_S = 1e6  # an age above means that there has been none
 STREAMS = {"odom": Odometry, "requested": JointState, "command": JointState}
 STATUS_TYPE = "diagnostic_msgs/msg/DiagnosticArray"
@@ -52,37 +51,6 @@ class Change:
     before: str
     after: str
     reason: str
-
-
-class Stream:
-    """When the newest message of a topic arrived, and how often one is sent."""
-
-    def __init__(self, node: Node, message_type: type, topic: str):
-        self._mailbox = Mailbox(node, message_type, topic, qos.SENSOR, raw=True)
-        self._sent: deque[tuple[int, int]] = deque(maxlen=WINDOW)  # number of a message, ns when it was sent
-        self._arrived_ns, self._since_ns = 0, time.time_ns()
-
-    def poll(self) -> None:
-        """Take what has arrived."""
-        taken = self._mailbox.subscription.handle.take_message(self._mailbox.message_type, True)
-        if taken is None:
-            return
-        self._arrived_ns = taken[1]["received_timestamp"]
-        number, sent_ns = taken[1]["publication_sequence_number"], taken[1]["source_timestamp"]
-        if number is None:  # a middleware that does not count
-            return
-        if self._sent and number <= self._sent[-1][0]:  # another publisher, which counts for itself
-            self._sent.clear()
-        self._sent.append((number, sent_ns))
-
-    def rate_hz(self, now_ns: int) -> float | None:
-        """Over the last polls; None where it is not known."""
-        if (now_ns - (self._arrived_ns or self._since_ns)) * 1e-9 > QUIET_S:
-            return 0.0
-        if len(self._sent) < 2 or self._sent[-1][1] <= self._sent[0][1]:
-            return None
-        (first, begin_ns), (last, end_ns) = self._sent[0], self._sent[-1]
-        return (last - first) / ((end_ns - begin_ns) * 1e-9)
 
 
 class RobotMonitor:
