@@ -11,7 +11,7 @@ import pytest
 import torch
 from command import assert_one_line_error, here
 from patience import patience
-from point_team import PointTeam
+from point_team import PointPair, PointTeam
 from small_run import train_cfg
 from test_ppo import experience
 from test_resume import same
@@ -28,6 +28,7 @@ from policies.shards import ALONE, ShardError, Shards, over_shards
 from policies.threads import Workers
 from policies.training.progress import read_progress
 from policies.training.train import train_shard
+from policies.training.trainer import Trainer
 
 TINY = shlex.split(
     "hover --num-envs 16 --ppo.num-steps 10 --ppo.minibatch 80 --ppo.epochs 2 --network.hidden 16 --threads 1 "
@@ -120,6 +121,27 @@ def test_statistics_are_those_of_all_shards_and_of_one_that_has_nothing_to_say()
     assert found.count == 20
     assert torch.allclose(found.mean, rows[10:].mean(0), atol=1e-6)
     assert torch.allclose(found.var, rows[10:].var(0, correction=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "happo", "impala"])
+def test_what_learns_stays_equal_in_all_shards_though_they_see_other_worlds(tmp_path: Path, algo: str):
+    how = dict(num_steps=4, hidden=8, peer_embed=4, epochs=2, minibatch=24, normalise_per="robot")
+    cfg = train_cfg(task="pair", out=tmp_path, algo=algo, **how)
+
+    def run(shards: Shards) -> list[dict]:
+        with shards.together(in_turn=True):
+            trainer = Trainer(cfg, PointPair(4), shards)
+        for _ in range(4):
+            trainer.iterate(0.0)
+        trainer.workers.close()
+        learned = {name: policy.state_dict() for name, policy in trainer.algorithm.policies.items()}
+        parts = {"learned": learned, "optimisers": trainer.algorithm.state_dict()["optimisers"], "seen": trainer.curve}
+        assert trainer.agent_steps == 4 * 4 * 3 * 8
+        return shards.gather(parts | {"worlds": trainer.collector.obs})
+
+    one, other = over_shards(run, 2)
+    assert all(same(one[name], other[name]) for name in ("learned", "optimisers", "seen"))
+    assert not same(one["worlds"], other["worlds"])
 
 
 @pytest.mark.parametrize("where", ["one", "first"])
