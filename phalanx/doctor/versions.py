@@ -6,7 +6,6 @@ from importlib.util import find_spec
 
 from packaging.requirements import Requirement
 
-from deploy.shield import core
 from phalanx.doctor.check import Check, Status
 from phalanx.machine import installed
 
@@ -27,6 +26,8 @@ def version_checks() -> list[Check]:
 
 def _core() -> Check:
     """Which of both calculates the rows of a drone's shield."""
+    from deploy.shield import core  # here, for it loads onnxruntime, which `--help` does without
+
     if core.compiled:
         return Check("versions", "shield's core", "ok", "compiled")
     return Check("versions", "shield's core", "ok", "NumPy", "a C compiler makes it faster: pip install phalanx again")
