@@ -17,7 +17,8 @@ from std_srvs.srv import Trigger
 
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
-from ros_nodes.mission.operate import ANSWER_S
+from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.mission.operate import ANSWER_S, _takes_goal
 
 pytestmark = pytest.mark.ros
 HOVER = Path(__file__).parents[1] / "zoo" / "hover.onnx"
@@ -60,6 +61,20 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         assert rig.authority("cf1") == rig.authority("cf2") == "STOPPED"
         stopped = "cf1: goal: the robot is STOPPED (emergency stop)\n"
         assert operate("goal", "cf1", "--at", "0.3", "0", "1.3") == (1, stopped)
+
+
+@pytest.mark.parametrize(
+    ("state", "comes_of_it"),
+    [
+        ("DISARMED", (True, "kept for its start: the robot is DISARMED")),
+        ("POLICY", (True, "")),
+        ("LANDING", (False, "goal: the robot is LANDING (battery at 5 %)")),
+        ("FAULT", (False, "goal: the robot is FAULT (battery at 5 %)")),
+        ("?", (False, "its shield is not heard")),
+    ],
+)
+def test_what_comes_of_a_goal_is_said_by_the_state_of_the_robot(state, comes_of_it):
+    assert _takes_goal(True, ShieldMode("LAND", "battery at 5 %", state=state)) == comes_of_it
 
 
 def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():

@@ -259,16 +259,16 @@ def test_a_shield_that_ended_as_asked_is_no_failure_and_a_robot_that_did_not_com
     said = Said()
     log = TeamLog(said)
     now_s = time.time()
-    said.append(Change(now_s, "cf2", "POLICY", SILENT, "no status for 5 s"))
+    said.append(Change(now_s, "cf2", "POLICY", SILENT, "silent for 5 s"))
     log.listen()
     time.sleep(0.01)
     log.end()
     now_s = time.time() + 0.01
     said += [Change(now_s, robot, "POLICY", "LANDING", ASKED) for robot in ("arm1", "cf1", "cf3")]
     said += [Change(now_s + 1, robot, "LANDING", "DISARMED", "") for robot in ("arm1", "cf3")]
-    said += [Change(now_s + 6, robot, "FAULT", SILENT, "no status for 5 s") for robot in ("arm1", "cf1")]
+    said += [Change(now_s + 6, robot, "FAULT", SILENT, "silent for 5 s") for robot in ("arm1", "cf1")]
     log.listen()
     failures = {failure["robot"]: failure["why"] for failure in log.result()["failures"]}
     said.robots = tuple({"robot": name, "reason": ""} for name in ("arm1", "cf9"))
     assert log.idle() == [{"robot": "cf9", "why": "never armed: nothing is said of why"}]
-    assert failures == {"cf1": "not down 30 s after it was asked to land", "cf2": f"{SILENT}: no status for 5 s"}
+    assert failures == {"cf1": "not down 30 s after it was asked to land", "cf2": f"{SILENT}: silent for 5 s"}
