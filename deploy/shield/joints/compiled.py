@@ -1,4 +1,4 @@
-"""The bounds of one robot's targets by the compiled core: what `joints.filter` finds before it looks at links."""
+"""One robot's joints and links by the compiled core: what `joints.filter` and `joints.links` find by NumPy."""
 
 import numpy as np
 
@@ -13,26 +13,15 @@ from deploy.shield.joints.limits import (
     LEAST_EFFORT,
     SLOWED,
     Limits,
+    Rows,
     reaction_s,
 )
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.kept import kept
 from deploy.shield.types import Context
 
-# Of `Rows`, in the order of `struct joint`; of those that are the same for both sides one.
-FIELDS: tuple[str, ...] = (
-    "box_high",
-    "box_low",
-    "low",
-    "stiffness",
-    "max_effort",
-    "fading",
-    "per_range",
-    "follow_rate",
-    "compliance",
-)
-FIELDS += ("damping", "effort", "pull", "pickup", "max_speed", "least_speed", "return_speed", "brake_twice")
-FIELDS += ("brake_time", "brake_time_squared", "free_gain", "brake_gain", "foreseen")
+# In the order of `struct joint`, which has only one of what is the same for both sides.
+FIELDS = [name for name in Rows._fields if name not in ("box", "sides")]
 _SMALL = np.array([TINY, NEVER_ZERO])
 
 
