@@ -14,7 +14,7 @@ setup(
         Extension(
             "deploy.shield._core",
             sources=[f"{NATIVE}/{name}.c" for name in ("module", "rows", "flight", "joints", "links")],
-            depends=[f"{NATIVE}/{name}.h" for name in ("core", "flight")],
+            depends=[f"{NATIVE}/{name}.h" for name in ("native", "flight")],
             extra_compile_args=["-O2", "-ffp-contract=off"],
             py_limited_api=True,
             optional=True,

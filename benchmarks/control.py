@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deploy.runtime import PolicyRuntime
-from deploy.shield import Context, Shield, core, make_shield_params, narrowed_limits
+from deploy.shield import Context, Shield, make_shield_params, narrowed_limits, native
 from hardware import load_robot
 from hardware.types import ActuatorCommand, Peers, RobotState
 
@@ -61,7 +61,7 @@ def bench_control(policy: Path, neighbours: int, repeats: int, on_progress: Call
     return {
         "policy": str(policy),
         "neighbours": neighbours,
-        "core": "compiled" if core.compiled else "NumPy",
+        "core": "compiled" if native.compiled else "NumPy",
         "steps": STEPS,
         "step_us": {
             name: dict(zip(("p50", "p99", "max"), np.median(values, axis=0).tolist(), strict=True))

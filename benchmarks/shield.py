@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.control import NEIGHBOUR_M, percentiles_us, situation
-from deploy.shield import Context, Shield, constraint_rows, core, filter_command, make_shield_params
+from deploy.shield import Context, Shield, constraint_rows, filter_command, make_shield_params, native
 from deploy.shield.drone.params import make_flight_params
 from deploy.shield.qp.single import solve_one
 from deploy.shield.types import NO_PEERS, Obstacles
@@ -66,7 +66,7 @@ def bench_shield(repeats: int, on_progress: Callable[[], None]) -> dict[str, Any
     figures = {name: _figures(np.array(rows)) for name, rows in times.items()}
     return {
         "steps": STEPS,
-        "core": "compiled" if core.compiled else "NumPy",
+        "core": "compiled" if native.compiled else "NumPy",
         "step_us": {name: figures[name] | _shares(figures[name]["p99"]) for name in steps},
         "solve_us": {name: figures[name] | {"violation": _violation(*each)} for name, each in solves.items()},
         "bare_loop_us": figures[BARE],

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from packaging.requirements import Requirement
 
-from deploy.shield import core
+from deploy.shield import native
 from phalanx.doctor import versions
 from phalanx.doctor.machine import CAP_SYS_NICE, wake_up_errors_us
 from phalanx.doctor.names import name_checks
@@ -40,7 +40,7 @@ def test_names_and_versions_of_this_installation_are_in_order():
 
 @pytest.mark.parametrize(("compiled", "found"), [(None, "NumPy"), (object(), "compiled")])
 def test_it_says_which_core_the_shield_has(monkeypatch, compiled, found):
-    monkeypatch.setattr(core, "compiled", compiled)
+    monkeypatch.setattr(native, "compiled", compiled)
     assert {check.name: check.found for check in version_checks()}["shield's core"] == found
 
 

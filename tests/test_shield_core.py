@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from deploy.shield import Context, constraint_rows, filter_command, make_shield_params
-from deploy.shield import core as shield_core
+from deploy.shield import native as shield_core
 from deploy.shield.drone import compiled, constraints
 from deploy.shield.drone import filter as drone_filter
 from deploy.shield.joints import compiled as joint_compiled
@@ -301,10 +301,9 @@ def test_without_a_compiler_the_install_goes_on(tmp_path):
 
 def test_a_core_that_is_older_than_its_source_is_not_used(core, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "deploy.shield._core", core)
-    monkeypatch.setattr(shield_core, "__file__", str(tmp_path / "core.py"))
+    monkeypatch.setattr(shield_core, "__file__", str(tmp_path / "__init__.py"))
     assert shield_core._load() is core
-    source = tmp_path / "native" / "rows.c"
-    source.parent.mkdir()
+    source = tmp_path / "rows.c"
     source.touch()
     assert shield_core._load() is None
     os.utime(source, (0, 0))

@@ -26,9 +26,9 @@ def version_checks() -> list[Check]:
 
 def _core() -> Check:
     """Which of both calculates the rows of a drone's shield."""
-    from deploy.shield import core  # here, for it loads onnxruntime, which `--help` does without
+    from deploy.shield import native  # here, for it loads onnxruntime, which `--help` does without
 
-    if core.compiled:
+    if native.compiled:
         return Check("versions", "shield's core", "ok", "compiled")
     return Check("versions", "shield's core", "ok", "NumPy", "a C compiler makes it faster: pip install phalanx again")
 

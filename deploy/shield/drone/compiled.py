@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deploy.shield import core
+from deploy.shield import native
 from deploy.shield.arrays import NEVER_ZERO
 from deploy.shield.drone.ahead import SWINGS_ON
 from deploy.shield.drone.apart import NO_LIMIT
@@ -41,11 +41,11 @@ def ask_core(params: ShieldParams, spec: RobotSpec, context: Context, target: np
     None where there is no core, or it has no answer: to people, obstacles, and what is no finite number.
     """
     state, peers, sharing, things = context.state, context.peers, context.sharing, context.obstacles
-    if core.compiled is None or state is None or len(context.people.pos) or (things is not None and len(things.pos)):
+    if native.compiled is None or state is None or len(context.people.pos) or (things is not None and len(things.pos)):
         return None
     count = len(peers.valid) + OWN_ROWS
     rows, bound, clamped, found = np.empty((count, 3)), np.empty(count), np.empty(4, np.float32), np.empty(14)
-    allowed = core.compiled.flight_request(
+    allowed = native.compiled.flight_request(
         _numbers(params, spec),
         state.base_pos,
         state.base_quat,
@@ -78,9 +78,9 @@ def command_of_core(
 ) -> np.ndarray | None:
     """The `request` (4,), changed so that `accel` (3,) m/s^2 results: (4,) float32."""
     state, sent = context.state, np.empty(4, np.float32)
-    assert core.compiled is not None and state is not None
+    assert native.compiled is not None and state is not None
     known = state.base_quat, state.base_ang_vel, state.age
-    return sent if core.compiled.flight_command(_numbers(params, spec), *known, request, accel, sent) else None
+    return sent if native.compiled.flight_command(_numbers(params, spec), *known, request, accel, sent) else None
 
 
 @kept

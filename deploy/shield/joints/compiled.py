@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from deploy.shield import core
+from deploy.shield import native
 from deploy.shield.arrays import NEVER_ZERO
 from deploy.shield.joints.capsules import TINY, LinkRows
 from deploy.shield.joints.limits import (
@@ -33,31 +33,31 @@ def targets_of_core(
     None where there is no core, or it has no answer: to what is no finite number.
     """
     state, size = context.state, len(target)
-    if core.compiled is None or state is None:
+    if native.compiled is None or state is None:
         return None
     pos, vel = state.joint_pos[limits.joint], state.joint_vel[limits.joint]
     found, active = np.empty((8, size)), np.empty((5, size), bool)
     given = _joints(limits), _numbers(params), pos, vel, state.age, target, context.load, context.sent
-    margin = core.compiled.joint_targets(*given, found, active)
+    margin = native.compiled.joint_targets(*given, found, active)
     return None if margin is None else (found, active, margin)
 
 
 def place_of_core(rows: LinkRows, poses: np.ndarray) -> np.ndarray | None:
     """As `Links.place`, (3, 2 C, N) m for `poses` (N, U) rad; None where the core is not there, or has no answer."""
-    if core.compiled is None:
+    if native.compiled is None:
         return None
     hinges, capsules, *_ = _links(rows)
     lines = np.empty((3, 2 * len(capsules), len(poses)))
-    return lines if core.compiled.place_links(hinges, capsules, poses, lines) else None
+    return lines if native.compiled.place_links(hinges, capsules, poses, lines) else None
 
 
 def gaps_of_core(rows: LinkRows, lines: np.ndarray) -> np.ndarray | None:
     """As `capsules.between` (S, N) m for all pairs; None where the core is not there, or has no answer."""
-    if core.compiled is None:
+    if native.compiled is None:
         return None
     pairs = _links(rows)[2]
     apart = np.empty((len(pairs), lines.shape[-1]))
-    return apart if core.compiled.link_gaps(lines, pairs, _SMALL, apart) else None
+    return apart if native.compiled.link_gaps(lines, pairs, _SMALL, apart) else None
 
 
 def heights_of_core(rows: LinkRows, lines: np.ndarray, up: list[float]) -> np.ndarray | None:
@@ -65,11 +65,11 @@ def heights_of_core(rows: LinkRows, lines: np.ndarray, up: list[float]) -> np.nd
 
     None where the core is not there, or has no answer.
     """
-    if core.compiled is None:
+    if native.compiled is None:
         return None
     spheres = _links(rows)[3]
     above = np.empty((len(spheres), lines.shape[-1]))
-    return above if core.compiled.sphere_heights(lines, spheres, np.array(up), above) else None
+    return above if native.compiled.sphere_heights(lines, spheres, np.array(up), above) else None
 
 
 @kept

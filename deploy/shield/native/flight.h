@@ -1,6 +1,6 @@
 /* What both files about multirotors share. */
 
-#include "core.h"
+#include "native.h"
 
 enum { MOST_PEERS = 64, FACES = 6, CONE = 10, PLANES = FACES + 1 + CONE };
 

@@ -1,6 +1,6 @@
 /* The targets of one robot's joints, as `joints.filter` bounds them before it looks at an arm's links. */
 
-#include "core.h"
+#include "native.h"
 
 enum { MOST_JOINTS = 64 };
 

@@ -1,7 +1,7 @@
 /* Where an arm's links are, how far apart, and how far over the floor: `hardware.links.Links.place`,
    `joints.capsules.between` and `joints.links`. */
 
-#include "core.h"
+#include "native.h"
 
 enum { MOST_LINKS = 32, MOST_JOINTS = 64, MOST_CAPSULES = 64, MOST_PAIRS = 512, MOST_SPHERES = 512, MOST_POSES = 64 };
 

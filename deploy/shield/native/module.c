@@ -1,6 +1,6 @@
 /* The module, and how its functions read and write arrays. */
 
-#include "core.h"
+#include "native.h"
 
 int all_finite(const double *values, Py_ssize_t count)
 {
@@ -52,7 +52,7 @@ Py_ssize_t entries(PyObject *array)
     return count;
 }
 
-static const char NAMES[] = "See `deploy.shield.core`.";
+static const char NAMES[] = "See `deploy.shield.native`.";
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NAMES}
 static PyMethodDef methods[] = {
     FUNCTION(flight_request),

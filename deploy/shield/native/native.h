@@ -1,4 +1,4 @@
-/* A few pure functions of one robot's shield, as NumPy calculates them and in the same order: `deploy.shield.core`.
+/* A few pure functions of one robot's shield, as NumPy calculates them and in the same order: `deploy.shield.native`.
 
    They answer None where they are not made for what they are given, or where a number is not finite: NumPy decides then.
    Nothing is kept from call to call, nothing is allocated, and no more is written than the arrays that are handed in. */

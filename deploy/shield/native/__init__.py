@@ -16,7 +16,7 @@ def _load() -> ModuleType | None:
         return None
     built_s = Path(str(found.__file__)).stat().st_mtime
     # Beside an editable install, where they may have changed since.
-    sources = Path(__file__).with_name("native").glob("*.[ch]")
+    sources = Path(__file__).parent.glob("*.[ch]")
     return None if any(source.stat().st_mtime > built_s for source in sources) else found
 
 
