@@ -280,6 +280,7 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(core):
         np.ones((3, 2)).T,
         np.zeros(2, ">f8"),
         np.zeros(0),
+        np.zeros(3, "V0"),
     ]
     for place in range(len(good)):
         for wrong in odd:
@@ -292,6 +293,10 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(core):
         core.link_gaps(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 6)])
         core.sphere_heights(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 6)])
         core.flight_command(*rng.permutation(np.array([*good, *odd, None], object)[:-1])[: rng.integers(0, 9)])
+    for nothing in (np.zeros(3, "V0"), np.zeros(7, "V0")):
+        assert core.place_links(np.zeros((7, 38)), np.zeros((9, 7)), nothing, three) is None
+        assert core.link_gaps(nothing, np.zeros((2, 4)), three, nothing) is None
+        assert core.sphere_heights(nothing, three, four, nothing) is None
     assert core.flight_request() is core.flight_command() is core.joint_targets() is None
 
 
@@ -307,4 +312,6 @@ def test_a_core_that_is_older_than_its_source_is_not_used(core, monkeypatch, tmp
     source.touch()
     assert shield_core._load() is None
     os.utime(source, (0, 0))
+    assert shield_core._load() is core
+    (tmp_path / ".#rows.c").symlink_to("me@here.1234:5678")  # as an editor locks a file that it has open
     assert shield_core._load() is core

@@ -38,7 +38,7 @@ SLOW_S = 0.1  # what is said now and then is heard so often, by all robots of a 
 ACKED_S = 0.3
 TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
 JUST_NS = 100_000  # later than a bound: ages are floating-point seconds
-SPARE = 0.25  # of a period, for a machine that wakes the shield late
+SPARE = 0.25  # of a period more that a request may be old which was late itself: holds of a busy machine stay rare
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
 
 
@@ -143,7 +143,7 @@ class ShieldNode(TurnNode):
         """A step for every request, and for every one that is missing."""
         period_ns, clock = round(self._params.control_dt_s * 1e9), self.clock
         flood_ns, missing_ns = round(FLOOD * period_ns), round(MISSING_AFTER * period_ns)
-        act_ns = round(self._params.act_s * 1e9)
+        act_ns, spare_ns = round(self._params.act_s * 1e9), round(SPARE * period_ns)
         deadline_ns, earliest_ns, replaced_ns = clock.now_ns() + period_ns, 0, 0
         while True:
             is_there = yield Wait([self._requested], deadline_ns)
@@ -158,8 +158,9 @@ class ShieldNode(TurnNode):
             # A missed request moves the deadline by exactly one period: commands keep their rhythm without it.
             missed_ns = min(max(deadline_ns + period_ns, earliest_ns), now_ns + period_ns)
             deadline_ns = now_ns + missing_ns if arrived else missed_ns
-            if arrived:  # a policy that dies now is replaced within `act_s`, and one that is late has most of that
-                replaced_ns = max(self._request_ns + act_ns + JUST_NS, now_ns + act_ns - round(SPARE * period_ns))
+            if arrived:  # a policy that dies now is replaced within `act_s`
+                replaced_ns = self._request_ns + act_ns + JUST_NS
+                replaced_ns += min(max(now_ns + act_ns - spare_ns - replaced_ns, 0), spare_ns)
             if now_ns < replaced_ns < deadline_ns and inputs.measured_ns > self._request_ns:
                 deadline_ns = replaced_ns
 

@@ -15,8 +15,8 @@ def _load() -> ModuleType | None:
     except ImportError:
         return None
     built_s = Path(str(found.__file__)).stat().st_mtime
-    # Beside an editable install, where they may have changed since.
-    sources = Path(__file__).parent.glob("*.[ch]")
+    # Beside an editable install, where they may have changed since. An editor's lock is a link to nowhere.
+    sources = filter(Path.is_file, Path(__file__).parent.glob("*.[ch]"))
     return None if any(source.stat().st_mtime > built_s for source in sources) else found
 
 

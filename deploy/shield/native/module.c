@@ -45,7 +45,7 @@ Py_ssize_t entries(PyObject *array)
     Py_buffer view;
     Py_ssize_t count = 0;
     if (PyObject_GetBuffer(array, &view, PyBUF_FORMAT) == 0) {
-        count = view.len / view.itemsize;
+        count = view.itemsize > 0 ? view.len / view.itemsize : 0; /* NumPy has types of no bytes */
         PyBuffer_Release(&view);
     }
     PyErr_Clear();
