@@ -135,7 +135,8 @@ def test_only_a_file_that_was_verified_is_flown_where_that_is_required(pd_bundle
     known = {"gates": [GATE], "verified_at_utc": "2026-01-02T03:04:05+00:00", "versions": {}, "episodes": 256}
     flight = {"advice": "do not fly", "reasons": [{"name": "success", "why": "0.5, must be >= 0.9"}]}
     good = add_record(loaded, {"verdict": "verified", **known})
-    bad = add_record(loaded, {"verdict": "verified", "flight": flight, **known})
+    margins = {"episodes": 64, "only": []}
+    bad = add_record(loaded, {"verdict": "verified", "flight": flight, "margins": margins, **known})
     given = {"/**/policy": {"requires": "verified", "bundle": str(file)}}
     with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=file, parameters=given) as rig:
         rig.processes.start("cf1_policy", "policy_node", namespace="cf1")

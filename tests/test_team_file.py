@@ -116,7 +116,8 @@ def test_a_team_flies_only_what_was_verified_as_its_file_requires(tmp_path):
     bundle = load_bundle(HOVER)
     made = {"verified_at_utc": "2026-01-02T03:04:05+00:00", "versions": {}, "episodes": 256}
     flight = {"advice": "fly with care", "reasons": [{"name": "wind", "why": "falls at 0.02 N"}]}
-    record = {"verdict": "verified", "gates": [GATE], "flight": flight, **made}
+    margins = {"episodes": 64, "only": []}
+    record = {"verdict": "verified", "gates": [GATE], "flight": flight, "margins": margins, **made}
     (tmp_path / "policy.onnx").write_bytes(add_record(bundle, record))
     text = "{robots: [{name: cf1, bundle: policy.onnx}], requires: verified}"
     team = load_team(write(tmp_path, text))

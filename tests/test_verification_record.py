@@ -30,9 +30,10 @@ WIND = {"name": "wind", "why": "falls at 0.02 N, trained for 0.03 N"}
 
 def record(verdict=VERIFIED, advice=None, **changes):
     gate = GATE if verdict == VERIFIED else {**GATE, "value": 1.0, "passed": False}
-    flight = {"flight": {"advice": advice, "reasons": [] if advice == FLY else [WIND]}} if advice else {}
+    flight = {"advice": advice, "reasons": [] if advice == FLY else [WIND]}
+    flown = {"flight": flight, "margins": {"episodes": 64, "only": []}} if advice else {}
     made = {"verified_at_utc": "2026-01-02T03:04:05+00:00", "versions": {"mujoco": "4.0.0"}, "episodes": 256}
-    return {"verdict": verdict, "gates": [gate], **made, **flight, **changes}
+    return {"verdict": verdict, "gates": [gate], **made, **flown, **changes}
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +107,32 @@ def test_what_is_no_verdict_is_refused_in_one_line(bundle, tmp_path):
         (record(gates=[{**GATE, "value": 1.0}]), "probes passed with 1, must be <= 1e-05"),
         (record(gates=[{**GATE, "sign": ">="}]), "probes passed with 0, must be >= 1e-05"),
         (record(REFUSED, CARE), "advice 'fly with care', but probes failed"),
-        (record(flight={"advice": FLY, "reasons": [WIND]}), "advice 'fly', with 1 reasons against it"),
-        (record(flight={"advice": CARE, "reasons": []}), "advice 'fly with care', with 0 reasons against it"),
+        (record(advice=FLY, flight={"advice": FLY, "reasons": [WIND]}), "advice 'fly', with 1 reasons against it"),
+        (
+            record(advice=CARE, flight={"advice": CARE, "reasons": []}),
+            "advice 'fly with care', with 0 reasons against it",
+        ),
+        (record(advice=FLY, margins=None), "advice 'fly', and no margins"),
+        (record(advice=FLY, margins={"episodes": 64, "only": ["mass"]}), "advice 'fly', and not all margins"),
     ],
 )
 def test_a_record_that_contradicts_its_own_gates_is_refused_whoever_signed_it(bundle, tmp_path, found, said):
     data = add_signature(add_record(bundle, found), MINE)
     assert refusal(tmp_path, data, trusted=(KEY,)) == f"the record of its verification contradicts itself: {said}"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"episodes": 0},
+        {"margins": {"episodes": 0, "only": []}},
+        {"verified_at_utc": "yesterday"},
+        {"note": ["\x1b[1mall is well"]},
+    ],
+)
+def test_a_record_of_no_episodes_or_that_would_write_on_a_terminal_is_refused(bundle, tmp_path, changes):
+    refused = refusal(tmp_path, add_record(bundle, record(advice=FLY, **changes)))
+    assert refused.startswith("the record of its verification ") and "\x1b" not in refused
 
 
 def test_a_signature_covers_the_record(bundle, tmp_path):

@@ -6,9 +6,10 @@ shows a record that was changed by accident, or is of another file; who wrote it
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -25,6 +26,9 @@ _SIZE = rb"[\x80-\xff]*[\x00-\x7f]"
 _PARTS = re.escape(_DIGEST), rb"[0-9a-f]{64}\x72", _SIZE, re.escape(_ENTRY), _SIZE, rb"(.*)"
 _TAIL = re.compile(b"".join(_PARTS), re.DOTALL)
 Record = Mapping[str, Any]  # what `phalanx verify --json` prints
+
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _Gate(msgspec.Struct):
@@ -46,7 +50,7 @@ class _Flight(msgspec.Struct):
 
 
 class _Margins(msgspec.Struct):
-    episodes: int
+    episodes: Count
     only: list[str]
 
 
@@ -54,9 +58,9 @@ class _Known(msgspec.Struct):
     """What is read of a record; the rest is for people."""
 
     verdict: Literal["verified", "refused"]
-    verified_at_utc: str
+    verified_at_utc: datetime
     versions: dict[str, str]
-    episodes: int
+    episodes: Count
     gates: list[_Gate]
     margins: _Margins | None = None
     flight: _Flight | None = None
@@ -80,8 +84,21 @@ def record_from_bytes(tail: bytes, fingerprint: str) -> Record | None:
         known = msgspec.convert(record, _Known)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"the record of its verification cannot be read: {error}") from error
+    if not all(text.isprintable() for text in _texts(record)):
+        raise ValueError("the record of its verification holds characters that cannot be printed")
     _check_consistent(known)
     return record
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All strings in what JSON holds."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
 
 
 def _check_consistent(known: _Known) -> None:
@@ -99,6 +116,8 @@ def _check_consistent(known: _Known) -> None:
         advice, reasons = known.flight.advice, len(known.flight.reasons)
         if failed and advice != NOT:
             raise ValueError(f"{says}advice {advice!r}, but {', '.join(failed)} failed")
+        if known.margins is None or (advice == FLY and known.margins.only):
+            raise ValueError(f"{says}advice {advice!r}, and {'not all' if known.margins else 'no'} margins")
         if (advice == FLY) != (reasons == 0):
             raise ValueError(f"{says}advice {advice!r}, with {reasons} reasons against it")
 
