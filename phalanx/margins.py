@@ -83,6 +83,8 @@ def _falls(row: Mapping[str, Any]) -> str:
 
 
 def _room(row: Mapping[str, Any]) -> str:
+    if not row["found"]:
+        return "unknown"
     return "" if row["room"] is None else f"x{row['room']:.1f}"
 
 

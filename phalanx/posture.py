@@ -61,9 +61,13 @@ def tilt(up_b: np.ndarray) -> np.ndarray:
 
 
 def check_posture(
-    spec: RobotSpec, pose: Pose, measured: Sequence[tuple[float, RobotState]], imu_rad: np.ndarray
+    spec: RobotSpec,
+    pose: Pose,
+    measured: Sequence[tuple[float, RobotState]],
+    imu_rad: np.ndarray,
+    listened_s: float = 0.0,
 ) -> list[Check]:
-    """What was found, `measured` as of `UnitreeG1Driver.listen`; ValueError where nothing was.
+    """What was found, `measured` as of `UnitreeG1Driver.listen` for `listened_s`; ValueError where nothing was.
 
     `imu_rad` (2,): roll and pitch by which the IMU is known to be tilted.
     """
@@ -71,7 +75,7 @@ def check_posture(
         raise ValueError(f"{len(measured)} measurements came")
     rest = mean_of([state for _, state in measured])
     times_s = np.array([time_s for time_s, _ in measured])
-    rows = [*_link(times_s, spec), *_imu(rest), *_joints(spec, rest), *_zeros(spec, pose, rest, imu_rad)]
+    rows = [*_link(times_s, listened_s, spec), *_imu(rest), *_joints(spec, rest), *_zeros(spec, pose, rest, imu_rad)]
     return [Check(pose, *row) for row in rows]
 
 
@@ -82,9 +86,10 @@ def _row(name: str, bad: bool, found: str, hint: str, status: Status = "fail") -
     return name, status if bad else "ok", found, hint if bad else ""
 
 
-def _link(times_s: np.ndarray, spec: RobotSpec) -> Iterator[Row]:
-    gaps_s = np.diff(times_s)
-    hz, longest_s = len(gaps_s) / (times_s[-1] - times_s[0]), float(gaps_s.max())
+def _link(times_s: np.ndarray, listened_s: float, spec: RobotSpec) -> Iterator[Row]:
+    gaps_s, heard_s = np.diff(times_s), float(times_s[-1] - times_s[0])
+    hz = len(gaps_s) / max(heard_s, listened_s)
+    longest_s = max(float(gaps_s.max()), listened_s - heard_s)  # also silent until the end
     slow = hz < LEAST * spec.sensor_hz or longest_s > LONGEST_S
     found = f"{hz:.0f} Hz of {spec.sensor_hz:g}, {1e3 * longest_s:.0f} ms without one at most"
     yield _row("rate", slow, found, "a cable in place of radio; close other programs on this computer", "warn")

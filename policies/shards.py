@@ -97,7 +97,9 @@ class _Process:
         except BrokenBarrierError:
             raise ShardError(f"another shard has ended: {self.error or 'it is done'}") from self.error
         except RuntimeError as error:  # of gloo, which says no more than that a connection is gone
-            raise ShardError("another process of the training has ended") from error
+            raise ShardError(
+                "another process of the training has ended; to go on from the checkpoint: the same with --resume RUN"
+            ) from error
         return list(self._found)
 
     def _of_all_processes(self, given: list[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """Curves of runs over their seeds: what is grouped, what stands in the table, and the interval."""
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from command import assert_one_line_error, here
 
 from phalanx.report.curves import draw_curves
+from policies.checkpoint import CheckpointError
 from policies.evaluation.curves import compare, interval, middle, read_runs
 from policies.training.progress import Progress, read_progress
 
@@ -97,3 +99,10 @@ def test_what_cannot_be_compared_is_said_in_a_line(sweep: Path, tmp_path: Path):
     assert_one_line_error(here("compare", str(sweep), "--of", "sucess_rate"), "did you mean 'success_rate'")
     assert_one_line_error(here("compare", str(sweep), "--out", "a.bmp"), "cannot draw '.bmp'; known: .png, .svg, .pdf")
     assert_one_line_error(here("compare"), "which runs?")
+
+
+def test_one_training_is_not_two_seeds(sweep: Path, tmp_path: Path):
+    shutil.copytree(sweep / "0.003-1", tmp_path / "again")
+    said = "0.003-1 and .*again have the same settings and seed 1"
+    with pytest.raises(CheckpointError, match=said):
+        compare(read_runs([sweep / "0.003-1", tmp_path / "again"]))

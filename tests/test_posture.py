@@ -12,6 +12,7 @@ from patience import patience
 from hardware import load_robot
 from hardware.rotation import multiply
 from hardware.types import RobotState
+from phalanx.cli import main
 from phalanx.posture import check_posture
 
 G1 = load_robot("g1")
@@ -50,6 +51,21 @@ def test_a_sound_one_is_sound_and_what_is_not_at_rest_is_told(pose):
     assert wrong(pose, at_rest(gyro=(0.0, 0.05, 0.0)))["gyro bias"].startswith("+0.0000, +0.0500, +0.0000 rad/s")
     assert wrong(pose, at_rest(hz=300.0))["rate"].startswith("300 Hz of 500")
     assert wrong(pose, at_rest({"waist_pitch": 0.6}))["range"] == "waist_pitch_joint at +0.600 of -0.52 to 0.52 rad"
+
+
+def test_one_that_falls_silent_is_told():
+    found = {check.name: check.found for check in check_posture(G1, "hanging", at_rest(), LEVEL, 2.0)}
+    assert found["rate"] == "250 Hz of 500, 1002 ms without one at most"
+
+
+@pytest.mark.parametrize("degrees", [("nan", "0"), ("0", "inf")])
+def test_a_tilt_that_is_no_number_is_refused_in_one_line(degrees, tmp_path, capsys):
+    file = tmp_path / "team.yaml"
+    file.write_text(f"robots: [{{name: g1, bundle: {STAND}, driver: unitree_g1, options: {{interface: lo}}}}]\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["calibrate", str(file), "g1", "--pose", "standing", "--imu", *degrees])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"phalanx: --imu {' '.join(degrees)}: every number must be finite\n"
 
 
 def test_a_tilted_imu_is_told_by_how_much_in_each_pose():

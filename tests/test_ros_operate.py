@@ -123,3 +123,16 @@ def test_what_cannot_be_asked_is_refused_in_one_line(arguments, message, capsys)
         main(["operate", *arguments])
     said = capsys.readouterr().err
     assert message in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("order", [["arm", "nobody"], ["goal", "nobody", "--at", "0", "0", "1"], ["estop"]])
+def test_ctrl_c_while_robots_are_looked_for_is_one_line(order):
+    """Also where the middleware is up: what it leaves open would add a traceback of its destructors."""
+    press = (
+        "import os, signal\nfrom ros_nodes.mission import operate\nfrom phalanx.cli import main\n"
+        "begin = operate._node\n"
+        "def node(*given):\n    begin(*given)\n    os.kill(os.getpid(), signal.SIGINT)\n"
+        f"operate._node = node\nmain(['operate', *{order!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", press], capture_output=True, text=True, timeout=patience(30.0))
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "phalanx: interrupted\n")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 
 import onnxruntime as ort
 
@@ -63,7 +63,7 @@ def check_size(path: Path | str, largest: int = LARGEST) -> None:
     """BundleError for what is no regular file, and for one of more than `largest` bytes. OSError."""
     status = Path(path).stat()
     if not S_ISREG(status.st_mode):
-        raise BundleError(f"{path}: is no file")
+        raise BundleError(f"{path}: is no policy file" + (", but a folder" if S_ISDIR(status.st_mode) else ""))
     if status.st_size > largest:
         size = f"{status.st_size / 2**20:.0f} MiB"
         raise BundleError(f"{path}: has {size}; policy files have at most {largest >> 20} MiB")

@@ -69,6 +69,8 @@ def _check(robot: "Robot", seconds: float, domain: int | None, pose: Pose, imu: 
     from ros_nodes.lifecycle.claims import taken_names
     from ros_nodes.lifecycle.context import given_domain
 
+    if imu is not None and not np.isfinite(imu).all():
+        raise ValueError(f"--imu {imu[0]:g} {imu[1]:g}: every number must be finite")
     if pose == "standing" and imu is None:
         raise ValueError("--pose standing needs --imu ROLL PITCH, degrees: what the same command said when it hung")
     where = given_domain() if domain is None else domain
@@ -80,20 +82,21 @@ def _check(robot: "Robot", seconds: float, domain: int | None, pose: Pose, imu: 
     with make_progress() as progress:
         bar = progress.add_task(f"listening to {robot.name}", total=seconds)
         measured = driver.listen(seconds, lambda now_s: progress.update(bar, completed=now_s))
-    return report(check_posture(spec, pose, measured, np.radians(imu or (0.0, 0.0))), json=False)
+    return report(check_posture(spec, pose, measured, np.radians(imu or (0.0, 0.0)), seconds), json=False)
 
 
 def _hover(team: Path, robot: "Robot", seconds: float, write: bool, domain: int | None) -> None:
     """Of a drone, from its messages; ends the process."""
     from hardware import load_robot
     from phalanx.calibration import hover_thrust, new_scale, write_option
-    from ros_nodes.lifecycle.processes import end_process
+    from ros_nodes.lifecycle.processes import end_process, end_when_interrupted
     from ros_nodes.mission.hover_log import listen
 
     spec, before = load_robot(robot.type), float(robot.options.get(OPTION, 1.0))
     with make_progress() as progress:
         bar = progress.add_task(f"listening to {robot.name}", total=seconds)
-        log = listen(robot.name, spec, seconds, domain, lambda now_s: progress.update(bar, completed=now_s))
+        with end_when_interrupted():
+            log = listen(robot.name, spec, seconds, domain, lambda now_s: progress.update(bar, completed=now_s))
     try:
         sent_n, carried_n = hover_thrust(log, spec.mass_kg)
         scale = new_scale(before, sent_n, carried_n)

@@ -27,7 +27,7 @@ def operate(
     """
     import numpy as np
 
-    from ros_nodes.lifecycle.processes import end_process
+    from ros_nodes.lifecycle.processes import end_process, end_when_interrupted
     from ros_nodes.mission.mission import check_name
     from ros_nodes.mission.operate import ask, find_robots, send_goal
 
@@ -37,13 +37,15 @@ def operate(
         raise ValueError("a goal needs --at X Y Z, and nothing else takes it")
     if at is not None and not np.isfinite(at).all():
         raise ValueError(f"--at {at}: every number must be finite")
-    answers = {}
-    if at is not None and robots:
-        answers = send_goal(robots, np.array(at), domain)
-    elif robots or what in TO_ALL:
-        answers = ask(what, robots, domain)
+    answers, names = {}, ""
+    with end_when_interrupted():
+        if at is not None and robots:
+            answers = send_goal(robots, np.array(at), domain)
+        elif robots or what in TO_ALL:
+            answers = ask(what, robots, domain)
+        if not answers:
+            names = ", ".join(find_robots(domain))
     if not answers:
-        names = ", ".join(find_robots(domain))
         there = f"there are {names}" if names else "no robot is there"
         err.print(f"phalanx: {what} to whom: {there}", markup=False, soft_wrap=True)
         end_process(2)

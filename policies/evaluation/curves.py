@@ -59,7 +59,8 @@ def compare(runs: Sequence[Run], of: str | None = None, reach: float = 0.9) -> t
     """What is compared, and a curve for each group of runs with the same settings, in the order of `runs`.
 
     `of` is a column of progress.csv; success, or the return where there is none yet, when not given. `reach` is the
-    value whose first time is looked for. CheckpointError for a number that no run has.
+    value whose first time is looked for. CheckpointError for a number that no run has, and for one seed twice: an
+    interval over seeds would take one training for two.
     """
     columns = {name: None for run in runs for row in run.rows for name in row}
     of = of or (OF if OF in columns else ELSE)
@@ -69,7 +70,10 @@ def compare(runs: Sequence[Run], of: str | None = None, reach: float = 0.9) -> t
     groups: dict[str, list[Run]] = {}
     for run in runs:
         if any(isfinite(row.get(of, nan)) for row in run.rows):
-            groups.setdefault(json.dumps(run.settings, sort_keys=True), []).append(run)
+            members = groups.setdefault(json.dumps(run.settings, sort_keys=True), [])
+            if twin := next((other for other in members if other.seed == run.seed), None):
+                raise CheckpointError(f"{twin.folder} and {run.folder} have the same settings and seed {run.seed}")
+            members.append(run)
     differ = _differing([members[0].settings for members in groups.values()])
     return of, [_curve(_label(members[0].settings, differ), members, of, reach) for members in groups.values()]
 
@@ -120,7 +124,11 @@ def interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _settings(run: Mapping[str, Any]) -> dict[str, Any]:
     """What decides what a run comes to, by the names of the options; those of groups that are alike once."""
     found = {name.replace("_", "-"): run.get(name) for name in ("task", "algo", "num_envs", "robots", "shield")}
-    found |= {"start-from": run.get("start_from"), "engine": run.get("machine", {}).get("engine")}
+    found |= {
+        "shards": run.get("shards", 1),
+        "start-from": run.get("start_from"),
+        "engine": run.get("machine", {}).get("engine"),
+    }
     found |= {f"task.{path}": value for path, value in run.get("task_changes", {}).items()}
     for part, prefix in (("algorithm", run["algo"]), ("network", "network")):
         for group, values in run[part].items():

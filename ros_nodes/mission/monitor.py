@@ -25,6 +25,7 @@ from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.messages import device, qos
 from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, ShieldMode, read_status, value_of
+from ros_nodes.messages.peers_say import SAID_S
 from ros_nodes.mission.stream import Stream
 
 SILENT, SILENT_S = "SILENT", 5.0  # a shield says its status twice a second; one that was lost comes again within 3 s
@@ -133,7 +134,7 @@ class RobotMonitor:
             "peers_sharing": list(shield.sharing),
             "interventions": shield.interventions,
             "request_age_s": _finite(shield.request_age_s) if shield.request_age_s < NEVER_S else None,
-            "state_age_s": _finite(shield.state_age_s + (status_age_s if silent else 0.0)),
+            "state_age_s": _finite(shield.state_age_s + (status_age_s if status_age_s > SAID_S else 0.0)),
             "state_bound_s": _finite(shield.state_bound_s),
             "peers_age_s": {name: None if age_s is None else _finite(age_s) for name, age_s in shield.peers.items()},
             "status_age_s": status_age_s,
