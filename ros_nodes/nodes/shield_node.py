@@ -159,8 +159,8 @@ class ShieldNode(TurnNode):
             missed_ns = min(max(deadline_ns + period_ns, earliest_ns), now_ns + period_ns)
             deadline_ns = now_ns + missing_ns if arrived else missed_ns
             if arrived:  # a policy that dies now is replaced within `act_s`
-                replaced_ns = self._request_ns + act_ns + JUST_NS
-                replaced_ns += min(max(now_ns + act_ns - spare_ns - replaced_ns, 0), spare_ns)
+                late_ns = min(max(now_ns - self._request_ns - spare_ns, 0), spare_ns)
+                replaced_ns = self._request_ns + act_ns + JUST_NS + late_ns
             if now_ns < replaced_ns < deadline_ns and inputs.measured_ns > self._request_ns:
                 deadline_ns = replaced_ns
 
