@@ -1,21 +1,14 @@
 """`python -m phalanx`, and where the installed script begins: Ctrl-C is one line from here on, before other imports."""
 
-import os
 import signal
 
-INTERRUPTED = 130
-
-
-def _end(*_: object) -> None:
-    os.write(2, b"phalanx: interrupted\n")
-    os._exit(INTERRUPTED)
-
+from phalanx import interrupt
 
 # Where it is ignored it stays so; a process that multiprocessing starts calls this module __mp_main__.
 if __name__ != "__mp_main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, _end)
+    signal.signal(signal.SIGINT, interrupt.end)
 
-from phalanx.cli import main  # noqa: E402
+from phalanx.cli import main
 
 if __name__ == "__main__":
     main()

@@ -11,15 +11,14 @@ import traceback
 from collections.abc import Sequence
 from types import FrameType
 
+from phalanx import interrupt
+
 BAD_INPUT = 2
-INTERRUPTED = 130
 EXTRAS = {
     "train": ("torch", "mujoco", "onnx", "onnxscript", "tensorboard", "scipy", "matplotlib"),
     "ros": ("rclpy", "rosbags"),
 }
 IMPORT_SYSTEM = "<frozen importlib._bootstrap"  # how the names of its files begin
-SHOW_CURSOR = "\x1b[?25h"
-interrupted = "interrupted"  # what Ctrl-C says; a command adds what it leaves and how to go on
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -38,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except KeyboardInterrupt as pressed:
         _end_at_the_next_signal()
-        code = _complain(str(pressed) or interrupted, INTERRUPTED)
+        code = _complain(str(pressed) or interrupt.says, interrupt.INTERRUPTED)
     except ModuleNotFoundError as error:
         code = _complain(_missing(error), BAD_INPUT)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -75,15 +74,14 @@ def _end_at_the_next_signal() -> None:
     """What is left to do is to say so; `timeout` sends its signal twice."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+            signal.signal(number, lambda *_: os._exit(interrupt.INTERRUPTED))
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """KeyboardInterrupt; in the middle of an import the process ends, for libraries swallow it or fail otherwise."""
     while frame is not None:
         if frame.f_code.co_filename.startswith(IMPORT_SYSTEM):
-            os.write(2, f"{SHOW_CURSOR if os.isatty(2) else ''}phalanx: {interrupted}\n".encode())
-            os._exit(INTERRUPTED)
+            interrupt.end()
         frame = frame.f_back
     raise KeyboardInterrupt
 

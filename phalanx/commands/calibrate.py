@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from phalanx import interrupt
 from phalanx.console import err, make_progress, out
 
 if TYPE_CHECKING:
@@ -89,14 +90,13 @@ def _hover(team: Path, robot: "Robot", seconds: float, write: bool, domain: int 
     """Of a drone, from its messages; ends the process."""
     from hardware import load_robot
     from phalanx.calibration import hover_thrust, new_scale, write_option
-    from ros_nodes.lifecycle.processes import end_process, end_when_interrupted
+    from ros_nodes.lifecycle.processes import end_process
     from ros_nodes.mission.hover_log import listen
 
     spec, before = load_robot(robot.type), float(robot.options.get(OPTION, 1.0))
-    with make_progress() as progress:
+    with interrupt.leaving_all_open(), make_progress() as progress:
         bar = progress.add_task(f"listening to {robot.name}", total=seconds)
-        with end_when_interrupted():
-            log = listen(robot.name, spec, seconds, domain, lambda now_s: progress.update(bar, completed=now_s))
+        log = listen(robot.name, spec, seconds, domain, lambda now_s: progress.update(bar, completed=now_s))
     try:
         sent_n, carried_n = hover_thrust(log, spec.mass_kg)
         scale = new_scale(before, sent_n, carried_n)

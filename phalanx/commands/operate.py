@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from phalanx import interrupt
 from phalanx.console import err, out
 
 What = Literal["arm", "start", "land", "hold", "disarm", "estop", "reset", "goal"]
@@ -27,7 +28,7 @@ def operate(
     """
     import numpy as np
 
-    from ros_nodes.lifecycle.processes import end_process, end_when_interrupted
+    from ros_nodes.lifecycle.processes import end_process
     from ros_nodes.mission.mission import check_name
     from ros_nodes.mission.operate import ask, find_robots, send_goal
 
@@ -38,7 +39,7 @@ def operate(
     if at is not None and not np.isfinite(at).all():
         raise ValueError(f"--at {at}: every number must be finite")
     answers, names = {}, ""
-    with end_when_interrupted():
+    with interrupt.leaving_all_open():
         if at is not None and robots:
             answers = send_goal(robots, np.array(at), domain)
         elif robots or what in TO_ALL:

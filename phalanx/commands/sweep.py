@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from hardware.ranges import check_range
-from phalanx import cli
+from phalanx import interrupt
 from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import Count, Json, OutFolder, RunFlag, check_out
 from phalanx.sweep_points import make_runs, split_options
@@ -108,7 +108,7 @@ def _run(sweep: "Sweep", workers: int | None, cluster: str | None, json: bool) -
 
         start, cores = ClusterTraining, connect(cluster)
     ways = f"to look: phalanx compare {folder}; to go on: phalanx sweep --resume {folder}"
-    cli.interrupted = f"interrupted; {ways}"
+    interrupt.says = f"interrupted; {ways}"
     with alone_in(folder):
         sweep.save()
         try:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from phalanx import cli
+from phalanx import interrupt
 from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import (
     CHECKPOINT,
@@ -38,7 +38,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     from sim.tasks import load_task
 
     wish = asked(args)
-    cli.interrupted = f"interrupted; {_left(wish.resumed)}"
+    interrupt.says = f"interrupted; {_left(wish.resumed)}"
     spec = load_task(wish.task) if wish.task else None  # a wrong name is answered before torch is loaded
     from policies.algorithms import ALGORITHMS
     from policies.networks.trunk import NetworkCfg
@@ -177,7 +177,7 @@ def _write_best(run: Path, accept_change: bool) -> list[Path]:
 
     if not (run / BEST).exists():
         return []
-    cli.interrupted = f"interrupted; training is over, to write its policy files: phalanx export {run} --best"
+    interrupt.says = f"interrupted; training is over, to write its policy files: phalanx export {run} --best"
     from policies.export.export import export_beside
 
     with err.status("policy files of the best ..."):

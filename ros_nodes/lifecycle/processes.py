@@ -7,8 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import NoReturn
@@ -42,16 +42,6 @@ def end_process(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-@contextmanager
-def end_when_interrupted() -> Iterator[None]:
-    """Ctrl-C is one line here too, and leaves the middleware open: what destroys it late would add a traceback."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        sys.stderr.write("phalanx: interrupted\n")
-        end_process(130)
 
 
 def free_domain_id() -> int:
