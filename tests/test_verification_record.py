@@ -20,7 +20,7 @@ from deploy.bundle.signature import add_signature, key_text, public_bytes, split
 from deploy.bundle.verification import CARE, FLY, LEVELS, NOT, REFUSED, VERIFIED, check_standing, record_to_bytes
 from deploy.bundle.verification import _tail as tail_of
 from deploy.runtime import PolicyRuntime
-from phalanx.records import check_replaced
+from phalanx.records import check_replaced, write_records
 from policies.evaluation.margins import MarginCfg
 
 MINE = Ed25519PrivateKey.generate()
@@ -41,6 +41,11 @@ def bundle(tmp_path_factory):
     path = tmp_path_factory.mktemp("bundle") / "policy.onnx"
     save_policy(path)
     return load_bundle(path)
+
+
+def forge(bundle, found) -> bytes:
+    """The file with a record that phalanx does not write."""
+    return bundle.model_bytes + tail_of(json.dumps(found).encode(), bundle.fingerprint)
 
 
 def refusal(folder: Path, data: bytes, **given) -> str:
@@ -90,7 +95,7 @@ def test_a_record_of_another_file_is_refused(bundle, tmp_path):
 
 def test_what_is_no_verdict_is_refused_in_one_line(bundle, tmp_path):
     for changes in ({"verdict": "splendid"}, {"gates": "none"}, {"flight": {"advice": "go", "reasons": []}}):
-        said = refusal(tmp_path, add_record(bundle, record() | changes))
+        said = refusal(tmp_path, forge(bundle, record() | changes))
         assert said.startswith("the record of its verification cannot be read: ")
     deep = b"[" * 100_000
     for value in (b"", b"{", b"\xff", deep, deep + b"]" * 100_000):
@@ -117,7 +122,7 @@ def test_what_is_no_verdict_is_refused_in_one_line(bundle, tmp_path):
     ],
 )
 def test_a_record_that_contradicts_its_own_gates_is_refused_whoever_signed_it(bundle, tmp_path, found, said):
-    data = add_signature(add_record(bundle, found), MINE)
+    data = add_signature(forge(bundle, found), MINE)
     assert refusal(tmp_path, data, trusted=(KEY,)) == f"the record of its verification contradicts itself: {said}"
 
 
@@ -125,14 +130,25 @@ def test_a_record_that_contradicts_its_own_gates_is_refused_whoever_signed_it(bu
     "changes",
     [
         {"episodes": 0},
+        {"episodes": 10**9},
+        {"gates": [{**GATE, "value": float("nan")}]},
         {"margins": {"episodes": 0, "only": []}},
+        {"margins": {"episodes": 10**9, "only": []}},
         {"verified_at_utc": "yesterday"},
         {"note": ["\x1b[1mall is well"]},
     ],
 )
-def test_a_record_of_no_episodes_or_that_would_write_on_a_terminal_is_refused(bundle, tmp_path, changes):
-    refused = refusal(tmp_path, add_record(bundle, record(advice=FLY, **changes)))
+def test_a_record_of_absurd_episodes_or_that_would_write_on_a_terminal_is_neither_read_nor_written(
+    bundle, tmp_path, changes
+):
+    found = record(advice=FLY, **changes)
+    refused = refusal(tmp_path, forge(bundle, found))
     assert refused.startswith("the record of its verification ") and "\x1b" not in refused
+    file = tmp_path / "kept.onnx"
+    file.write_bytes(bundle.model_bytes)
+    with pytest.raises(ValueError, match="the record of its verification "):
+        write_records({file: bundle}, found)
+    assert file.read_bytes() == bundle.model_bytes
 
 
 def test_a_signature_covers_the_record(bundle, tmp_path):

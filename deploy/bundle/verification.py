@@ -28,7 +28,8 @@ _TAIL = re.compile(b"".join(_PARTS), re.DOTALL)
 Record = Mapping[str, Any]  # what `phalanx verify --json` prints
 
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
+MOST_EPISODES = 1_000_000  # weeks of simulation; more were not flown
+Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_EPISODES)]
 
 
 class _Gate(msgspec.Struct):
@@ -67,8 +68,10 @@ class _Known(msgspec.Struct):
 
 
 def record_to_bytes(record: Record, fingerprint: str) -> bytes:
-    """The `record` of the file with that fingerprint, as it stands behind it."""
-    return _tail(msgspec.json.encode(record), fingerprint)
+    """The `record` of the file with that fingerprint, as it stands behind it; ValueError where it could not be read."""
+    value = msgspec.json.encode(record)
+    _decode(value)
+    return _tail(value, fingerprint)
 
 
 def record_from_bytes(tail: bytes, fingerprint: str) -> Record | None:
@@ -79,8 +82,12 @@ def record_from_bytes(tail: bytes, fingerprint: str) -> Record | None:
         raise ValueError("was damaged or edited after export: its last bytes are no record of a verification")
     if _tail(found[1], fingerprint) != tail:
         raise ValueError("the record of its verification was changed, or is of another file")
+    return _decode(found[1])
+
+
+def _decode(value: bytes) -> Record:
     try:
-        record = msgspec.json.decode(found[1])
+        record: Record = msgspec.json.decode(value)
         known = msgspec.convert(record, _Known)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"the record of its verification cannot be read: {error}") from error

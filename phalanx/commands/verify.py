@@ -69,8 +69,10 @@ def verify(
         raise ValueError(f"{given}: chooses what --margins pushes; give that too; see phalanx verify --help")
     if replace and not record:
         raise ValueError("--replace: says what --record may replace; give that too; see phalanx verify --help")
-    check_range("episodes", episodes, 1)
-    check_range("margin-episodes", margin_episodes, 1)
+    from deploy.bundle.verification import MOST_EPISODES
+
+    check_range("episodes", episodes, 1, MOST_EPISODES)
+    check_range("margin-episodes", margin_episodes, 1, MOST_EPISODES)
     if markdown is not None:
         return _write(markdown, files)
     if not files:
@@ -107,8 +109,6 @@ def verify(
             bar = progress.add_task("margins", total=1.0, note="")
             found = measure(lambda share, note: progress.update(bar, completed=share, note=note))
             verdict |= {"margins": found, "flight": advise(verdict["gates"], found)}
-    if record and not (margins and not found["complete"]):
-        write_records(bundles, verdict)
     if json:
         print_json(verdict)
     else:
@@ -116,6 +116,8 @@ def verify(
     if margins and not verdict["margins"]["complete"]:
         kept = "; nothing was recorded" if record else ""
         raise KeyboardInterrupt(f"interrupted; the margins that are known are above{kept}")
+    if record:  # after the verdict was said: a file that cannot be written loses nothing else
+        write_records(bundles, verdict)
     return 0 if verdict["verdict"] == "verified" else 1
 
 

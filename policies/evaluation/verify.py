@@ -206,7 +206,7 @@ def measure_team_parity(
         _, found = two.act(env)
         for group in bundles:
             # max of NaN is NaN in torch, so that a NaN on one side cannot pass
-            apart = float((wanted[group] - found[group]).abs()[flying].max().nan_to_num(torch.inf))
+            apart = float((wanted[group] - found[group]).abs()[flying].max().nan_to_num(torch.finfo(torch.float32).max))
             worst[group] = max(worst[group], apart)
         flying &= ~env.step(action).ended
         steps += 1
