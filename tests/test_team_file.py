@@ -280,20 +280,32 @@ def test_options_that_a_driver_does_not_take_are_named_with_what_is_allowed(tmp_
     assert str(caught.value).startswith(f"{tmp_path / 'team.yaml'}: robots[0].options of x1: ")
 
 
+DEVICES = {  # driver: a policy, and a device that is another one than all below
+    "crazyflie": ("hover", "uri: 'radio://0/80/2M/E7E7E7E702'"),
+    "px4": ("hover-x500", "link: 'udpin:0.0.0.0:14540', system: 2"),
+    "ur": ("reach-ur5e", "host: 10.0.0.3"),
+    "franka": ("reach-fr3", "host: 10.0.0.3"),
+    "ros2_control": ("reach-ur5e", "controller: right/arm"),
+}
+
+
 @pytest.mark.parametrize(
     ("driver", "first", "second", "device"),
     [
-        (
-            "crazyflie",
-            "uri: 'radio://0/80/2M/E7E7E7E701'",
-            "uri: 'radio://0/80/2M/e7e7e7e701'",
-            "uri radio://0/80/2M/e",
-        ),
-        ("px4", "link: 'udpin:0.0.0.0:14540', system: 1", "link: 'udpin:0.0.0.0:14540'", "system 1"),
+        ("crazyflie", "uri: 'radio://0/80/2M/E7E7E7E701'", "uri: 'radio://1/80/2M/e7e7e7e701?rate_limit=100'", "e701"),
+        ("crazyflie", "uri: 'radio://0/80'", "uri: 'radio://0/080/2M/E7E7E7E7E7'", "radio://80/2m/e7e7e7e7e7"),
+        ("crazyflie", "uri: 'udp://localhost:19850'", "uri: 'UDP://[::1]:19850'", "udp://localhost:19850"),
+        ("px4", "link: 'udpin:0.0.0.0:14540', system: 1", "link: 'udp:localhost:14540'", "udp port 14540, system 1"),
+        ("px4", "link: 'udpout:localhost:14580'", "link: 'udpout:127.0.0.1:14580'", "localhost:14580, system 1"),
+        ("px4", "link: /dev/fd/1", "link: /dev/stdout", "system 1"),
+        ("ur", "host: 127.0.0.1", "host: 'localhost:30004'", "localhost"),
+        ("franka", "host: Arm.local", "host: arm.local.", "arm.local"),
+        ("ros2_control", "controller: left/arm", "controller: /left/arm/", "left/arm"),
     ],
 )
 def test_two_robots_are_not_one_device(tmp_path, driver, first, second, device):
-    bundle = ZOO / ("hover-x500.onnx" if driver == "px4" else "hover.onnx")
+    name, other = DEVICES[driver]
+    bundle = ZOO / f"{name}.onnx"
 
     def load(*options: str) -> None:
         robots = (
@@ -301,7 +313,8 @@ def test_two_robots_are_not_one_device(tmp_path, driver, first, second, device):
         )
         load_team(write(tmp_path, f"robots: [{', '.join(robots)}]"))
 
-    load(first, second.replace("01'", "02'").replace("14540'", "14540', system: 2"))  # by one radio, or one port
+    for one in (first, second):
+        load(one, other)
     with pytest.raises(TeamError, match=r"robots: r0 and r1 are one device \(") as caught:
         load(first, second)
     assert device in str(caught.value) and "\n" not in str(caught.value)

@@ -101,13 +101,15 @@ def shared_link(name: str, options: Mapping[str, Any]) -> str:
 
 
 def device_of(name: str, options: Mapping[str, Any]) -> str:
-    """Which device the driver `name` reaches with `options`, such as "link udpin:0.0.0.0:14540, system 1".
+    """Which device the driver `name` reaches with `options`, such as "udp port 14540, system 1".
 
-    A driver class names the options that say so by its attribute `address`; empty where it has none.
+    A driver class says so by its static method `device(**options)`, which gets the defaults of those left out too, and
+    has one spelling for each device. Empty where it has no such method.
     """
     made = driver_class(name)
-    known = {key: option.default for key, option in signature(made).parameters.items()} | dict(options)
-    return ", ".join(f"{key} {known[key]}" for key in getattr(made, "address", ()))
+    defaults = {key: option.default for key, option in signature(made).parameters.items()}
+    say = getattr(made, "device", None)
+    return f"{say(**{**defaults, **options})}" if say else ""
 
 
 def driver_class(name: str) -> Any:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from hardware.drivers import DriverError
+from hardware.drivers.addresses import crazyflie_of
 from hardware.drivers.crazyflie_packets import STATE, setpoint_packet, state_of, thrust_of_signal, thrust_signal
 from hardware.drivers.crazyflie_ping import PERIOD_S, Ping
 from hardware.drivers.device_clock import DeviceClock
@@ -45,8 +46,6 @@ FAULTS = {
 
 class CrazyflieDriver:
     """One Crazyflie. cflib's threads receive; calls come from one thread and never wait, but for `connect`."""
-
-    address = ("uri",)
 
     def __init__(
         self,
@@ -88,6 +87,11 @@ class CrazyflieDriver:
         """The radio of `options`: several Crazyflies may be reached by it, from one process."""
         uri = urlsplit(str(options.get("uri", "")))
         return f"radio {uri.netloc}" if uri.scheme == "radio" else ""
+
+    @staticmethod
+    def device(uri: str, **_: object) -> str:
+        """Which one these options mean, see `hardware.drivers.device_of`."""
+        return crazyflie_of(uri)
 
     def connect(self) -> None:
         """Open the link, read the device's tables, and start to log; DriverError in one line."""

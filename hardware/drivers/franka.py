@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hardware.drivers import DriverError
+from hardware.drivers.addresses import host_of
 from hardware.drivers.threads import beats, in_one_line
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, DeviceStatus, RobotState
@@ -40,8 +41,6 @@ class FrankaDriver:
 
     But for `connect`, `arm`, which recovers from errors, and `stop`.
     """
-
-    address = ("host",)
 
     def __init__(self, spec: RobotSpec, host: str, realtime: bool = True):
         """`host` is the address of the arm's control unit. Without `realtime` any kernel will do, as for a simulation.
@@ -74,6 +73,11 @@ class FrankaDriver:
         self._threads = [
             threading.Thread(target=run, name="franka", daemon=True) for run in (self._run, self._run_hand)
         ]
+
+    @staticmethod
+    def device(host: str, **_: object) -> str:
+        """Which one these options mean, see `hardware.drivers.device_of`."""
+        return host_of(host)
 
     def connect(self) -> None:
         """Open the links to arm and hand; DriverError in one line."""

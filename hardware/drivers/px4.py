@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hardware.drivers import DriverError
+from hardware.drivers.addresses import mavlink_of
 from hardware.drivers.px4_link import ACCEPTED, AGAIN_S, IN_PROGRESS, Px4Link
 from hardware.drivers.px4_messages import (
     AUTO,
@@ -49,8 +50,6 @@ LONGEST_TEXT = 254  # characters; a STATUSTEXT in pieces is no longer
 class Px4Driver:
     """One vehicle. Threads receive and send; calls come from one thread; only `connect` and `stop` wait."""
 
-    address = ("link", "system")
-
     def __init__(self, spec: RobotSpec, link: str, system: int = 1, baud: int = 921600, connect_s: float = 15.0):
         """`link` as pymavlink's: udpin:0.0.0.0:14540, udpout:192.168.0.4:14580, /dev/ttyTHS1 (at `baud`).
 
@@ -80,6 +79,11 @@ class Px4Driver:
         self._newest: tuple[tuple[float, float, float], float] | None = None  # set-point that waits to be sent
         self._written_s = 0.0
         self._wakes, self._is_open = threading.Condition(), False
+
+    @staticmethod
+    def device(link: str, system: int, **_: object) -> str:
+        """Which one these options mean, see `hardware.drivers.device_of`."""
+        return f"{mavlink_of(link)}, system {system}"
 
     def connect(self) -> None:
         """Open the link, check PX4's own watchdog, ask for its estimate; DriverError in one line."""

@@ -48,7 +48,6 @@ class UnitreeG1Driver:
     """
 
     unmeasured = ("base_pos", "base_lin_vel")
-    address = ("interface", "domain")
 
     def __init__(self, spec: RobotSpec, interface: str, domain: int = 0, connect_s: float = 10.0):
         """`interface`: the network interface to the robot, such as eth0; DDS `domain` 0 is that of a real one.
@@ -87,6 +86,11 @@ class UnitreeG1Driver:
         self._lock = threading.Lock()  # over all that decides what is sent
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="unitree-g1", daemon=True)
+
+    @staticmethod
+    def device(interface: str, domain: int, **_: object) -> str:
+        """Which one these options mean, see `hardware.drivers.device_of`."""
+        return f"{interface.strip()}, domain {domain}"
 
     def connect(self) -> None:
         """Join the robot's topics and hear it; nothing is sent yet. DriverError in one line."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hardware.drivers import DriverError
+from hardware.drivers.addresses import host_of
 from hardware.drivers.setpoints import next_setpoint
 from hardware.drivers.ur_link import Dashboard, Rtde, send_program
 from hardware.drivers.ur_packets import CYCLE_S, JOINTS, PLAYING, Said, hindrance, program
@@ -31,8 +32,6 @@ LARGEST_M = 0.5  # of a payload's centre of mass from the flange, along an axis:
 
 class UrDriver:
     """One UR5e. Threads hold its links; calls come from another one and do not wait, but for connect, arm and stop."""
-
-    address = ("host",)
 
     def __init__(
         self, spec: RobotSpec, host: str, payload_kg: float = 0.0, payload_m: Sequence[float] = (0.0, 0.0, 0.0)
@@ -76,6 +75,11 @@ class UrDriver:
         self._lock = threading.Lock()  # over what `arm`, `disarm`, `write` and the thread change
         self._ended = threading.Event()
         self._threads = [threading.Thread(target=run, name="ur", daemon=True) for run in (self._run, self._run_control)]
+
+    @staticmethod
+    def device(host: str, **_: object) -> str:
+        """Which one these options mean, see `hardware.drivers.device_of`."""
+        return host_of(host)
 
     def connect(self) -> None:
         """Open the links; moves nothing, and runs no program. DriverError in one line."""

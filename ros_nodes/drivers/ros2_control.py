@@ -36,8 +36,6 @@ COMMAND_HZ = (20.0, 1000.0)
 class Ros2ControlDriver:
     """One robot. Calls come from one thread, set-points go out from another."""
 
-    address = ("controller",)
-
     def __init__(
         self,
         spec: RobotSpec,
@@ -75,6 +73,11 @@ class Ros2ControlDriver:
         self._moves = False  # whether set-points are sent: until it is at rest, after it was disarmed
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ros2_control", daemon=True)
+
+    @staticmethod
+    def device(controller: str, **_: object) -> str:
+        """Which one these options mean, see `hardware.drivers.device_of`."""
+        return controller.strip("/")
 
     def connect(self) -> None:
         """Find the controller and wait for what is measured; moves nothing. DriverError in one line."""

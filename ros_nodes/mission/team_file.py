@@ -236,7 +236,7 @@ def _check_devices(robots: Sequence[Robot]) -> None:
     owners: dict[tuple[Any, str], str] = {}
     for robot in robots:
         device = device_of(robot.driver, robot.options) if robot.driver else ""
-        key = device and driver_class(robot.driver), device.casefold()
+        key = device and driver_class(robot.driver), device
         if device and (other := owners.setdefault(key, robot.name)) != robot.name:
             raise ValueError(f"{other} and {robot.name} are one device ({robot.driver}, {device}); each has its own")
 
