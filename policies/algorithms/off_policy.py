@@ -73,10 +73,17 @@ class Learner(ABC):
     def __init__(self, group: Group, groups: Mapping[str, int], generator: torch.Generator) -> None:
         """`groups`: other group -> number of features and actions of its robots."""
         self.cfg: Any = group.cfg
-        self.generator, net, actions = generator, group.network, len(group.driven)
+        self.generator, actions = generator, len(group.driven)
         self.policy: Any = self.make_policy(group)
         self.critic = QFunction(
-            group.dims, actions, self.cfg.critics, self.cfg.critic, net, group.shape[1], groups, self.outputs
+            group.dims,
+            actions,
+            self.cfg.critics,
+            kind=self.cfg.critic,
+            network=group.network,
+            num_agents=group.shape[1],
+            groups=groups,
+            outputs=self.outputs,
         )
         self.take_targets()
         rate = self.cfg.learning_rate

@@ -92,11 +92,11 @@ class Critic(TeamNetwork):
 class QFunction(nn.Module):
     """Independent estimates of an action's value, from a robot's own view or from the whole team's and its actions."""
 
-    def __init__(self, dims: ObsDims, action_dim: int, count: int = 2, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, dims: ObsDims, action_dim: int, count: int = 2, **team_network: Any) -> None:
         """The rest as of a `TeamNetwork`, whose `groups` are here the numbers of features and actions."""
         super().__init__()
         shown = dims._replace(privileged=dims.privileged + action_dim)  # an action is one more thing that it is shown
-        nets = [TeamNetwork(shown, *args, **kwargs) for _ in range(count)]
+        nets = [TeamNetwork(shown, **team_network) for _ in range(count)]
         self.nets = nn.ModuleList(nets)
         for net in nets:
             orthogonal(net.head, 0.01)

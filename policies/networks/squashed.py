@@ -1,5 +1,6 @@
 """Policies bounded by tanh, of algorithms that learn from a replay."""
 
+from abc import abstractmethod
 from math import log
 from typing import Any
 
@@ -36,9 +37,9 @@ class SquashedPolicy(Policy):
         uniform = 2 * torch.rand(explored.shape, generator=generator, device=mean.device) - 1
         return torch.where(self.by_chance, uniform, explored) * self.driven, {}
 
+    @abstractmethod
     def explore(self, mean: Tensor, generator: torch.Generator) -> Tensor:
         """An action (..., U) about what `forward` returned."""
-        raise NotImplementedError
 
 
 class DeterministicPolicy(SquashedPolicy):

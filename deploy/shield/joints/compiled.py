@@ -5,17 +5,8 @@ import numpy as np
 from deploy.shield import native
 from deploy.shield.arrays import NEVER_ZERO
 from deploy.shield.joints.capsules import TINY, LinkRows
-from deploy.shield.joints.limits import (
-    FORESEEN,
-    FREE_SHARE,
-    HEAVY,
-    LEAST_BRAKE,
-    LEAST_EFFORT,
-    SLOWED,
-    Limits,
-    Rows,
-    reaction_s,
-)
+from deploy.shield.joints.limits import Limits, Rows, reaction_s
+from deploy.shield.joints.load import LOAD
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.kept import kept
 from deploy.shield.types import Context
@@ -83,8 +74,7 @@ def _joints(limits: Limits) -> np.ndarray:
 @kept
 def _numbers(params: JointShieldParams) -> np.ndarray:
     """In the order of `struct servo`."""
-    of_load = FREE_SHARE, HEAVY, SLOWED, LEAST_EFFORT, LEAST_BRAKE, FORESEEN
-    return np.array([1.0 / reaction_s(params), params.latency_s, params.pickup_share, params.max_power_w, *of_load])
+    return np.array([1.0 / reaction_s(params), params.latency_s, params.pickup_share, params.max_power_w, *LOAD])
 
 
 @kept

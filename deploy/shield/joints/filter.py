@@ -61,20 +61,10 @@ from deploy.shield.arrays import (
 )
 from deploy.shield.joints.capsules import link_rows
 from deploy.shield.joints.compiled import targets_of_core
-from deploy.shield.joints.limits import (
-    FORESEEN,
-    FREE_SHARE,
-    HEAVY,
-    LEAST_BRAKE,
-    LEAST_EFFORT,
-    SLOWED,
-    Limits,
-    Rows,
-    joint_limits,
-    reaction_s,
-)
+from deploy.shield.joints.limits import Limits, Rows, joint_limits, reaction_s
 from deploy.shield.joints.links import KINDS as LINK_KINDS
 from deploy.shield.joints.links import free_share
+from deploy.shield.joints.load import loaded
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import Context, FilterInfo
 from hardware.spec import RobotSpec
@@ -167,7 +157,7 @@ def _bounded(xp: Any, params: JointShieldParams, limits: Limits, context: Contex
     # A drive that holds a load needs its target ahead of the joint: all that follows is about what is left of it.
     wanted, ahead, sent_before = asked, None, context.sent
     if context.load is not None:
-        rows, ahead = _loaded(xp, rows, double(context.load))
+        rows, ahead = loaded(xp, rows, double(context.load))
         wanted = asked - ahead
         sent_before = None if context.sent is None else context.sent - ahead
 
@@ -241,28 +231,6 @@ def _on_arrival(
     rate, off = rows.follow_rate, measured - sent
     pull, left = vel + rate * off, xp.exp(-rate * time_s)
     return sent + left * (off + time_s * pull), left * (vel - rate * time_s * pull)
-
-
-def _loaded(xp: Any, rows: Rows, load: Array) -> tuple[Rows, Array]:
-    """The rows of drives with less effort left, by `load` (..., U) N m, and by how far (..., U) rad it bends them."""
-    taken = xp.abs(load) / rows.max_effort
-    # A mass is to be braked also where no drive has to hold it: the joint that it bends most says how much it is.
-    most = greatest(taken)[..., None]
-    free = xp.minimum(1.0 - taken / FREE_SHARE, 1.0 - HEAVY * most)
-    slow = (1.0 - SLOWED * at_most(most, 1.0))[..., None]
-    left, brake = at_least(1.0 - taken, LEAST_EFFORT), at_least(free, LEAST_BRAKE)
-    both_left, both_brake = left[..., None, :], brake[..., None, :]
-    rows = rows._replace(
-        max_effort=rows.max_effort * left,
-        effort=rows.effort * both_left,
-        max_speed=rows.max_speed * slow,
-        brake_gain=rows.brake_gain * both_left,
-        foreseen=rows.foreseen * at_least(1.0 - FORESEEN * most, 0.0)[..., None],
-        brake_twice=rows.brake_twice * both_brake,
-        brake_time=rows.brake_time * both_brake,
-        brake_time_squared=rows.brake_time_squared * both_brake**2,
-    )
-    return rows, load / rows.stiffness
 
 
 def _within_power(

@@ -13,13 +13,6 @@ from hardware.types import Array
 RANGE_TOL = 0.1  # of a joint's range: what is measured or asked for that far beyond it is not that joint's
 NO_LIMIT = 1e3  # rad/s, or m/s
 LEAST_DAMPING = 1e-6  # N m s/rad
-# What a load leaves of the limits: see `joints.filter._loaded`.
-FREE_SHARE = 0.4  # of a drive's effort that brakes in the worst pose; the robot's own weight takes what is missing
-LEAST_EFFORT = 0.1  # of a drive's effort, that is counted on with any load
-SLOWED = 0.3  # of its speed, for a load that takes the whole effort of one of its drives
-HEAVY = 1.6  # by how much a load on the drive that it bends most lessens what all of them brake with
-FORESEEN = 5.0  # by how much such a load lessens the room that predicted motion leaves: it moves otherwise
-LEAST_BRAKE = 0.25  # of braking without a load, that is counted on with any
 
 
 class Rows(NamedTuple):
