@@ -59,6 +59,14 @@ def test_two_algorithms_are_named_by_what_both_have(sweep: Path):
     assert [c.label for c in curves] == ["algo=td3 episode_s=6.0", "algo=ppo"]
 
 
+def test_trainings_on_several_shards_are_told_from_those_on_one(sweep: Path):
+    for seed in (1, 2):
+        record = sweep / f"0.003-{seed}" / "run.json"
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"shards": seed}))
+    _, curves = compare(read_runs([sweep / "0.003-1", sweep / "0.003-2"]))
+    assert [c.label for c in curves] == ["shards=1", "shards=2"]
+
+
 def test_a_long_name_stays_within_the_picture(sweep: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder):
     of, curves = compare(read_runs([sweep]))
     draw_curves(tmp_path / "curves.png", of, [replace(c, label=" ".join(["gamma=0.99"] * 40)) for c in curves])

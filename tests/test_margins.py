@@ -9,7 +9,7 @@ from pd_bundle import PdPolicy
 
 from deploy.contract import TeamSpec
 from phalanx.commands.verify import verify
-from phalanx.margins import write_margins
+from phalanx.margins import show_margins, write_margins
 from policies.evaluation import margins
 from policies.evaluation import verify as verification
 from policies.evaluation.flight_advice import advise, name_of
@@ -169,6 +169,13 @@ def test_a_number_is_named_with_its_group_only_where_there_are_several():
     assert [name_of(each, [drone, corner]) for each in (drone, corner)] == ["mass", "worst corner"]
     of_both = [name_of(each, [drone, arm, corner]) for each in (drone, arm, corner)]
     assert of_both == ["drone: mass", "arm: drive gains", "worst corner"]
+
+
+def test_a_margin_that_was_not_searched_to_its_end_has_no_room(capsys):
+    measured = {"physics": {}, "not_pushed": {}, "episodes": 64, "gate": 0.9, "corner": None}
+    show_margins(measured | {"rows": [row(), row(parameter="drag", found=False, fell=None, room=None)]})
+    rows = {line.split()[0]: line.split()[-2:] for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert rows["mass"] == ["1.3", "x4.0"] and rows["drag"] == ["unknown", "unknown"]
 
 
 def test_a_failed_gate_is_a_reason_not_to_fly():

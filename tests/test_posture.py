@@ -58,6 +58,26 @@ def test_one_that_falls_silent_is_told():
     assert found["rate"] == "250 Hz of 500, 1002 ms without one at most"
 
 
+class Hears:
+    """A driver of a G1 that sends for one second, however long it is listened to."""
+
+    def __init__(self, spec) -> None:
+        pass
+
+    def listen(self, seconds, on_time=lambda now_s: None):
+        return at_rest()
+
+
+def test_calibrate_counts_the_silence_at_the_end(tmp_path, capsys):
+    pytest.importorskip("rclpy")
+    file = tmp_path / "team.yaml"
+    file.write_text(f"robots: [{{name: g1, bundle: {STAND}, driver: 'test_posture:Hears'}}]\n")
+    with pytest.raises(SystemExit):
+        main(["calibrate", str(file), "g1", "--seconds", "2"])
+    shown = capsys.readouterr()
+    assert "250 Hz of 500, 1002 ms without one at most" in shown.out, shown
+
+
 @pytest.mark.parametrize("degrees", [("nan", "0"), ("0", "inf")])
 def test_a_tilt_that_is_no_number_is_refused_in_one_line(degrees, tmp_path, capsys):
     file = tmp_path / "team.yaml"

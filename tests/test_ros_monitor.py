@@ -30,6 +30,7 @@ from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import ShieldStatus
+from ros_nodes.mission.monitor import RobotMonitor
 
 pytestmark = pytest.mark.ros
 
@@ -184,6 +185,24 @@ def test_once_waits_for_those_who_come_later_and_says_who_is_not_heard():
     of_driver, nothing = (robot["device"] for robot in json.loads(shown)["robots"])
     assert re.fullmatch(r"its driver is silent for \d+ s", of_driver) and nothing == ""
     assert watching.returncode == 1 and b"nothing was heard of cf3 within 9 s" in said
+
+
+def test_what_a_shield_measured_ages_on_when_it_is_not_heard_any_more():
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node = Node("shields", context=context)
+        robot = RobotMonitor(node, "cf1")
+        status = ShieldStatus("cf1", 0.5)
+        status.update(0.0, State.POLICY, "", ShieldReport(Mode.NOMINAL, "", 1.0, (), 0.0), 0.0, 0.25)
+        node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY).publish(status.message(time.time_ns()))
+        until = time.monotonic() + patience(20.0)
+        while not robot.heard:
+            assert time.monotonic() < until
+            robot.poll(time.time_ns())
+        shown = [robot.snapshot(time.time_ns() + round(later_s * 1e9)) for later_s in (0.5, 4.0)]
+        node.destroy_node()
+    fresh, stopped = (each["state_age_s"] for each in shown)
+    assert fresh == pytest.approx(0.25) and stopped == pytest.approx(0.25 + shown[1]["status_age_s"])
 
 
 class Passing:

@@ -82,13 +82,14 @@ out:
     return Py_NewRef(done ? Py_True : Py_None);
 }
 
-/* One row of what is between lines (3, 2 C, N), or between them and a plane: fills `filled` (N,). 0 where the row names a
+/* One row of what is between lines (3, 2 C, N), or between them and a plane, into `filled` (N,). 0 where the row names a
    capsule that is not there. */
 typedef int row_filler(const double *row, const double *numbers, const double *lines, Py_ssize_t capsules,
                        Py_ssize_t poses, double *filled);
 
 /* args: lines (3, 2 C, N), rows (K, width), `count` numbers that are the same for all, and what is filled (K, N). */
-static PyObject *fill_rows(PyObject *const *args, Py_ssize_t given, row_filler *fill, Py_ssize_t width, Py_ssize_t count)
+static PyObject *fill_rows(PyObject *const *args, Py_ssize_t given, row_filler *fill, Py_ssize_t width,
+                           Py_ssize_t count)
 {
     double rows[4 * MOST_ROWS], numbers[4], *lines = NULL, *filled = NULL;
     Py_buffer read, written;
