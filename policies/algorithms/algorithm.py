@@ -20,7 +20,7 @@ class Experience:
 
     obs: Observation
     memory: Mapping[str, Tensor]  # of the policy, before the step
-    action: Tensor  # as drawn, not clipped
+    action: Tensor  # as drawn, not clipped; the extra "chunk" is the whole one that it is of
     extras: Mapping[str, Tensor]  # what the policy said of the draw
     reward: Tensor  # (W, N)
     terminated: Tensor  # (W, N) bool
@@ -50,6 +50,18 @@ class Group:
     @property
     def dims(self) -> ObsDims:
         return dims_of(self.obs)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a decision: an action, or a chunk of them."""
+        return len(self.driven) * self.network.chunk
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """Keywords of a new `Policy`."""
+        net = self.network
+        sizes = {"hidden": net.hidden, "peer_embed": net.peer_embed, "chunk": net.chunk}
+        return {"dims": self.dims, "action_dim": len(self.driven), "driven": self.driven, **sizes}
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -17,12 +17,19 @@ def next_values(values: Tensor, last_value: Tensor, ended: Tensor, terminal_valu
 
 
 def gae(
-    rewards: Tensor, values: Tensor, following: Tensor, terminated: Tensor, ended: Tensor, gamma: float, lam: float
+    rewards: Tensor,
+    values: Tensor,
+    following: Tensor,
+    terminated: Tensor,
+    ended: Tensor,
+    gamma: float,
+    lam: float | Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Advantages and returns [T, B].
 
     following [T, B]: value of the state each step led to; terminated [T, B] bool: no future, so no bootstrap; ended
-    [T, B] bool: terminated or truncated, so the next row belongs to another episode and nothing flows back from it.
+    [T, B] bool: terminated or truncated, so the next row belongs to another episode and nothing flows back from it;
+    lam may be [T, B]: where it is 1, the value of the next row plays no part.
     """
     delta = rewards + gamma * following * (~terminated) - values
     decay = gamma * lam * (~ended)

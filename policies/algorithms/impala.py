@@ -75,6 +75,11 @@ class IMPALA(PPO):
 
     def __init__(self, groups: Mapping[str, Group], generator: torch.Generator, workers: Workers) -> None:
         super().__init__(groups, generator, workers)
+        for name, group in groups.items():
+            if group.network.chunk > 1:
+                raise ValueError(
+                    f"network.chunk = {group.network.chunk} of {name!r}: impala learns single actions only"
+                )
         self.lag: int = common(groups, "lag")
         self.waiting: list[tuple[dict[str, Rollout], Mapping[str, Observation]]] = []  # oldest first
 

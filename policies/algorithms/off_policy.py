@@ -73,11 +73,11 @@ class Learner(ABC):
     def __init__(self, group: Group, groups: Mapping[str, int], generator: torch.Generator) -> None:
         """`groups`: other group -> number of features and actions of its robots."""
         self.cfg: Any = group.cfg
-        self.generator, actions = generator, len(group.driven)
+        self.generator = generator
         self.policy: Any = self.make_policy(group)
         self.critic = QFunction(
             group.dims,
-            actions,
+            group.width,
             self.cfg.critics,
             kind=self.cfg.critic,
             network=group.network,
@@ -93,8 +93,7 @@ class Learner(ABC):
 
     def make_policy(self, group: Group) -> Any:
         """A new policy of the kind that this learns."""
-        net = group.network
-        return self.Policy(group.dims, len(group.driven), net.hidden, net.peer_embed, group.driven)
+        return self.Policy(**group.policy)
 
     def take_targets(self) -> None:
         """The slow copies are now what the networks are."""
@@ -158,7 +157,12 @@ class OffPolicy:
             common(groups, field) for field in shared
         )
         self.generator, self.steps = generator, 0
-        sizes = {name: g.dims.policy + g.dims.privileged + len(g.driven) for name, g in groups.items()}
+        for name, group in groups.items():
+            if self.n_step > 1 and group.network.chunk > 1:
+                raise ValueError(
+                    f"n_step = {self.n_step} with network.chunk = {group.network.chunk} of {name!r}: one of the two"
+                )
+        sizes = {name: g.dims.policy + g.dims.privileged + g.width for name, g in groups.items()}
         self.learners = {
             name: self.Learner(group, {n: size for n, size in sizes.items() if n != name}, generator)
             for name, group in groups.items()

@@ -74,9 +74,7 @@ class PPO:
         self.critics: dict[str, Critic] = {}
         for name, group in groups.items():
             net = group.network
-            self.policies[name] = GaussianPolicy(
-                group.dims, len(group.driven), net.hidden, net.peer_embed, group.driven, init_std=net.init_std
-            )
+            self.policies[name] = GaussianPolicy(**group.policy, init_std=net.init_std)
             others = {n: g.dims.policy + g.dims.privileged for n, g in groups.items() if n != name}
             self.critics[name] = Critic(group.dims, group.cfg.critic, net, group.shape[1], others, *parts_of(group))
         self.optimisers = {n: make_optimiser(p, self.critics[n], groups[n].cfg) for n, p in self.policies.items()}
@@ -135,7 +133,7 @@ class PPO:
             columns = (rollout.action, density, values, advantages, returns)
             out[name] = Samples(own, others if critic.groups else {}, *(column.flatten(0, 1) for column in columns))
             out[name].factor = None if factor is None else factor.flatten(0, 1)
-            out[name].weight = weights(rollout.acted.flatten(0, 1), self.workers.shards)
+            out[name].weight = weights(rollout.counts().flatten(0, 1), self.workers.shards)
         return out
 
     def targets(
@@ -148,7 +146,10 @@ class PPO:
         """
         cfg, shaped = self.groups[name].cfg, rollout.as_reward
         terminated, ended = shaped(rollout.terminated), shaped(rollout.ended)
-        found = gae(rollout.reward, values, following, terminated, ended, cfg.gamma, cfg.gae_lambda)
+        lam: Any = cfg.gae_lambda
+        if rollout.decides is not None:  # the periods of a chunk are one step: between them there is no value
+            lam = shaped(torch.where(rollout.decides.roll(-1, 0), lam, 1.0))
+        found = gae(rollout.reward, values, following, terminated, ended, cfg.gamma, lam)
         return rollout.log_prob, *found, None
 
     def _features(self, obs: Mapping[str, Any]) -> dict[str, Features]:

@@ -27,6 +27,7 @@ class Replay:
         self.segment = max(1, steps // SEGMENTS)  # control steps
         self.capacity = steps // self.segment * self.segment  # control steps
         self.count = self.written = 0  # control steps seen, and whole segments on disk
+        self.chunks = {name: group.network.chunk for name, group in groups.items()}
         self.columns: dict[str, Any] = {name: self._columns(group) for name, group in groups.items()}
 
     @property
@@ -70,24 +71,30 @@ class Replay:
 
         `reward` (B, N) is their discounted sum, `next` what was seen after the last of them, and `discount` (B, N) what
         its value counts: 0 where the robot failed. Fewer steps where the episode ended, where a robot's actions were
-        felt no more, or at the newest step.
+        felt no more, or at the newest step. Of a group with chunks of k actions, the k from a row on are its `action`
+        (B, N, k U), whether or not they were decided together, 0 where there were fewer, and k steps are its reward.
         """
         columns = self.columns[group]
         batch: dict[str, Any] = on_tensors(lambda tensor: tensor.index_select(0, index), columns)
         batch["discount"] = gamma * (~batch["terminated"]).to(batch["reward"].dtype)
-        if n_step == 1:
+        chunk = self.chunks[group]
+        steps = max(n_step, chunk)
+        if steps == 1:
             return batch
+        actions = [batch["action"]]
         size = self.capacity * self.worlds
         later_steps = (self.count - 1 - index // self.worlds) % self.capacity  # that there are
         going, last = torch.ones_like(batch["acted"]), index[:, None].expand(batch["reward"].shape)
         robot = torch.arange(last.shape[1], device=index.device)
-        for k in range(1, n_step):
+        for k in range(1, steps):
             later = (index + k * self.worlds) % size
             going = going & ~columns["ended"][last, robot] & columns["acted"][later] & (later_steps >= k)[:, None]
             batch["reward"] = batch["reward"] + gamma**k * going * columns["reward"][later]
             batch["discount"] = torch.where(going, gamma ** (k + 1) * ~columns["terminated"][later], batch["discount"])
             last = torch.where(going, later[:, None], last)
+            actions.append(columns["action"][later] * going[..., None])
         batch["next"] = on_tensors(lambda tensor: tensor[last, robot], columns["next"])
+        batch["action"] = torch.cat(actions[:chunk], dim=-1)
         return batch
 
     def _part(self, first: int, end: int) -> Any:

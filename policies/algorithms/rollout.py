@@ -21,7 +21,7 @@ class Rollout:
     def __init__(self, num_steps: int, group: Group) -> None:
         obs, shape = group.obs, (num_steps, *group.shape)
         self.obs: Any = on_tensors(lambda tensor: tensor.new_zeros(num_steps, *tensor.shape), obs)
-        self.action = obs.policy.new_zeros(*shape, len(group.driven))
+        self.action = obs.policy.new_zeros(*shape, group.width)
         self.log_prob = obs.policy.new_zeros(shape)
         parts = parts_of(group)
         self.terms = tuple(group.terms) if parts else ()
@@ -29,6 +29,7 @@ class Rollout:
         self.terminated = torch.zeros(shape, dtype=torch.bool, device=obs.policy.device)
         self.ended = torch.zeros_like(self.terminated)
         self.acted = torch.zeros_like(self.terminated)
+        self.decides = torch.ones_like(self.terminated) if group.network.chunk > 1 else None  # a chunk begins
         self.final: list[Observation] = []
 
     def record(self, t: int, step: Experience) -> None:
@@ -36,11 +37,13 @@ class Rollout:
         if t == 0:
             self.final.clear()
         on_tensors(lambda buffer, value: buffer[t].copy_(value), self.obs, step.obs)
-        self.action[t], self.log_prob[t] = step.action, step.extras["log_prob"]
+        self.action[t], self.log_prob[t] = step.extras.get("chunk", step.action), step.extras["log_prob"]
         apart = [step.reward_terms[name] for name in self.terms]
         self.reward[t] = torch.stack(apart, dim=-1) if apart else step.reward
         self.terminated[t], self.ended[t] = step.terminated, step.terminated | step.truncated
         self.acted[t] = step.acted
+        if self.decides is not None:
+            self.decides[t] = step.extras["decides"]
         worlds = self.ended[t].any(-1)
         if worlds.any():
             self.final.append(on_tensors(lambda tensor: tensor[worlds], step.final_obs))
@@ -48,6 +51,10 @@ class Rollout:
     def as_reward(self, value: Tensor) -> Tensor:
         """`value` (T, W, N) with as many dimensions as the rewards."""
         return value[..., None] if self.reward.dim() > value.dim() else value
+
+    def counts(self) -> Tensor:
+        """Of which (T, W, N) there is something to learn: what was decided, and felt."""
+        return self.acted if self.decides is None else self.acted & self.decides
 
     def occurred(self) -> Tensor:
         """Which terms (K,) that are learned apart were ever anything but 0."""

@@ -47,10 +47,7 @@ class SACLearner(Learner):
         self.optimisers["temperature"] = torch.optim.Adam([self.log_temperature], lr=self.cfg.learning_rate)
 
     def make_policy(self, group: Group) -> SquashedGaussianPolicy:
-        net = group.network
-        return SquashedGaussianPolicy(
-            group.dims, len(group.driven), net.hidden, net.peer_embed, group.driven, init_std=net.init_std
-        )
+        return SquashedGaussianPolicy(**group.policy, init_std=group.network.init_std)
 
     @property
     def temperature(self) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from policies.networks.chunk import next_action, nothing_left
 from policies.networks.normaliser import Features, ObsDims, ObsNormaliser
 from policies.networks.trunk import Trunk, orthogonal
 
@@ -20,7 +21,7 @@ class Policy(nn.Module, ABC):
     An algorithm's own policy adds how actions are drawn while learning (`draw`), or its own `forward` and `memory`.
     """
 
-    driven: Tensor  # (U,) 1 where a component of the action moves something, else 0
+    driven: Tensor  # (U,) 1 where a component of the action moves something, else 0; (k U,) with chunks of k actions
     memory: Mapping[str, tuple[float, ...]] = {}  # what it carries from step to step: name -> value at the start
 
     def __init__(
@@ -30,19 +31,26 @@ class Policy(nn.Module, ABC):
         hidden: int = 64,
         peer_embed: int = 32,
         driven: Sequence[bool] | None = None,
+        chunk: int = 1,
     ) -> None:
         super().__init__()
         dims = ObsDims(*dims)
         self._spec = {"dims": list(dims), "action_dim": action_dim, "hidden": hidden, "peer_embed": peer_embed}
         self.normaliser = ObsNormaliser(dims)
         self.trunk = Trunk(dims.policy, dims.neighbours, hidden, peer_embed)
-        self.head = orthogonal(nn.Linear(hidden, action_dim), 0.01)
+        self.width, self.chunk = action_dim, chunk
+        self.head = orthogonal(nn.Linear(hidden, chunk * action_dim), 0.01)
         counted = torch.ones(action_dim) if driven is None else torch.tensor(driven, dtype=torch.float32)
-        self.register_buffer("driven", counted, persistent=False)
+        self.register_buffer("driven", counted.repeat(chunk), persistent=False)
+        if chunk > 1:
+            self._spec["chunk"], self.memory = chunk, nothing_left(chunk, action_dim)
         self.idle = not bool(counted.all())  # some components move nothing: they are 0, in the file too
 
     def forward(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
-        """`Observation` (..., .) and memory (..., n) -> mean action (..., U), not yet clipped, and the new memory."""
+        """`Observation` (..., .) and memory (..., n) -> mean action (..., U), not yet clipped, and the new memory.
+
+        With chunks of k actions it is the mean of a whole one (..., k U), whether or not it is time to decide.
+        """
         return self.mean(self.normaliser(obs)), memory
 
     def mean(self, features: Features) -> Tensor:
@@ -53,7 +61,7 @@ class Policy(nn.Module, ABC):
     def best(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
         """The action (..., U) in [-1, 1] that is believed best: what is traced into the exported file."""
         mean, memory = self(obs, memory)
-        return mean.clamp(-1.0, 1.0), memory
+        return self.paced(mean.clamp(-1.0, 1.0), memory)[:2]
 
     @abstractmethod
     def draw(self, mean: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
@@ -62,8 +70,19 @@ class Policy(nn.Module, ABC):
     def sample(self, obs: Any, memory: Memory, generator: torch.Generator) -> tuple[Tensor, Memory, dict[str, Tensor]]:
         """As `best`, with an action that is drawn, and its extras (...)."""
         mean, memory = self(obs, memory)
-        action, extras = self.draw(mean, generator)
-        return action, memory, extras
+        drawn, extras = self.draw(mean, generator)
+        action, memory, more = self.paced(drawn, memory)
+        return action, memory, {**extras, **more}
+
+    def paced(self, drawn: Tensor, memory: Memory) -> tuple[Tensor, Memory, dict[str, Tensor]]:
+        """The action (..., U) for what was decided, or the next one of the chunk that is under way.
+
+        Extras of chunks: whether this period `decides` (...) bool, and on what `chunk` (..., k U).
+        """
+        if not self.memory:
+            return drawn, memory, {}
+        action, memory, decides = next_action(drawn, memory, self.width)
+        return action, memory, {"decides": decides, "chunk": drawn}
 
     def initial_memory(self, *batch: int) -> dict[str, Tensor]:
         """Memory at the start of an episode, each (*batch, n)."""
@@ -71,7 +90,7 @@ class Policy(nn.Module, ABC):
 
     def spec(self) -> dict[str, Any]:
         """How to build it again, as plain data: keywords of the constructor."""
-        return {**self._spec, "driven": [bool(value) for value in self.driven]}
+        return {**self._spec, "driven": [bool(value) for value in self.driven[: self.width]]}
 
 
 class GaussianPolicy(Policy):

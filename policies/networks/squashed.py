@@ -25,11 +25,7 @@ class SquashedPolicy(Policy):
         self.register_buffer("by_chance", torch.tensor(True))  # a tensor, so that a compiled rollout sees it change
 
     def best(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
-        return torch.tanh(self.mean(self.normaliser(obs))) * self.driven, memory
-
-    def sample(self, obs: Any, memory: Memory, generator: torch.Generator) -> tuple[Tensor, Memory, dict[str, Tensor]]:
-        shape, memory = self(obs, memory)
-        return self.draw(shape, generator)[0], memory, {}
+        return self.paced(torch.tanh(self.mean(self.normaliser(obs))) * self.driven, memory)[:2]
 
     def draw(self, mean: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """An action (..., U) for what `forward` returned; uniform in [-1, 1] while `by_chance`."""

@@ -14,14 +14,15 @@ ABSENT = 1e4  # taken off the score of a peer that is not there: its weight is t
 
 @dataclass(frozen=True)
 class NetworkCfg:
-    """Sizes of policy and critics, and what a policy begins with."""
+    """Sizes of policy and critics, what a policy begins with, and how often it decides."""
 
     hidden: int = 64
     peer_embed: int = 32
     init_std: float = 0.6  # of the actions of a policy that draws them
+    chunk: int = 1  # control periods between two decisions, each of which is an action for every one of them
 
     def __post_init__(self) -> None:
-        check_fields("network.", self, hidden=(1, 16384), peer_embed=(1, 16384), init_std=(1e-6, 10))
+        check_fields("network.", self, hidden=(1, 16384), peer_embed=(1, 16384), init_std=(1e-6, 10), chunk=(1, 1000))
 
 
 def orthogonal(layer: nn.Linear, gain: float = sqrt(2.0)) -> nn.Linear:
