@@ -12,13 +12,18 @@ from hardware.ranges import check_range
 from phalanx.console import make_progress, out, print_json, print_section
 from phalanx.options import Device, OutFolder
 
+# fmt: off
+Benchmark = Literal[
+    "sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer", "verdicts", "devices", "learners"
+]
+# fmt: on
 MOST_FIGURES = 24  # of one thing in a table that it shares with others; where there are more, it has its own
 MOST_COLUMNS = 6  # of a table; where more things were measured, each is a row
 
 
 def bench(
     what: Annotated[
-        Literal["sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer", "verdicts", "devices"],
+        Benchmark,
         tyro.conf.Positional,
     ],
     tasks: tuple[str, ...] = (),
@@ -50,12 +55,13 @@ def bench(
     delays beside a bare echo, lost cycles and processor time a robot. `transfer`: no speed, but what drones' policies
     come to under their firmware's rate loop with other gains, slower rotors and delays, beside the scripted controller.
     `verdicts`: whether what `verify` says of policies, sound and spoilt, is what they do on other plants.
-    `devices`: what drivers report of emulated devices that fail, and after how many ms.
+    `devices`: what drivers report of emulated devices that fail, and after how many ms. `learners`: time and samples
+    that our PPO and stable-baselines3's (extra `bench`) take until a policy succeeds.
 
     Args:
         what: What to measure.
         tasks: Of `sim` and `engines` hover, swarm-swap, reach and velocity by default, of `peers` reach and velocity,
-            of `ros` with `hz` reach and stand.
+            of `ros` with `hz` reach and stand, of `learners` hover and reach.
         batches: Worlds in parallel in `sim` and `engines`; each size is measured.
         training: In `sim` and `engines`, measure rollout and learning too.
         teams: Team sizes of `scale`, 1 to 64 by default, and of `ros`, 1, 4 and 8.
@@ -67,19 +73,20 @@ def bench(
         policy: Policy file of `control` and `ros`.
         policies: Policy files of `transfer`, of drones; of `verdicts` files beside those of the zoo.
         worlds: Episodes of each policy under each plant, in `transfer` and `verdicts`.
-        out_dir: In `verdicts`, folder that keeps what was found of each policy: what it holds is not flown again.
+        out_dir: In `verdicts` and `learners`, folder that keeps what was found of each policy or training: what it
+            holds is not done again.
         drivers: Of `devices`; all when not given.
         neighbours: Robots around the one that `control` flies.
         hz: In `ros`, fly untrained policies of `tasks` at this control rate, or the next that their models allow.
         held: In `ros`, while another program holds a core and the system refuses niceness.
-        repeats: Measurements; the median counts.
+        repeats: Measurements, of `learners` seeds; the median counts.
         json: Print one JSON object on stdout.
     """
     teams = teams or ((1, 4, 8) if what == "ros" else (1, 2, 4, 8, 16, 32, 64))
     _check(batches=batches, teams=teams, robots=robots, batch=batch, peer_batches=peer_batches, repeats=repeats)
     check_range("neighbours", neighbours, 0)
     check_range("worlds", worlds, 1)
-    usual = {"peers": ("reach", "velocity"), "ros": ("reach", "stand")}
+    usual = {"peers": ("reach", "velocity"), "ros": ("reach", "stand"), "learners": ("hover", "reach")}
     chosen = tasks or usual.get(what, ("hover", "swarm-swap", "reach", "velocity"))
     if hz is not None:
         check_range("hz", hz, 1.0)
@@ -99,6 +106,7 @@ def bench(
             "devices": {"drivers": drivers},
             "transfer": {"policies": policies, "worlds": worlds},
             "verdicts": {"policies": policies, "worlds": worlds, "out": out_dir},
+            "learners": {"tasks": chosen, "out": out_dir},
             "ros": {"policy": policy, "teams": teams, "tasks": chosen, "hz": hz, "held": held},
         }
 

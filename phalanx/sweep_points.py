@@ -1,4 +1,4 @@
-"""The runs of a sweep: every combination of what is asked for, as arguments of `phalanx train`."""
+"""The runs of a sweep: every combination of what is asked for, as arguments of a command."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,14 +30,17 @@ def split_options(args: Sequence[str], own: Sequence[str]) -> tuple[list[str], l
     return mine, others
 
 
-def make_runs(tasks: str, options: Options, seeds: int | None, samples: int | None) -> dict[str, list[str]]:
-    """Arguments of `phalanx train` by the name of the run, for every task, value, sample and seed.
+def make_runs(
+    subjects: Mapping[str, str], options: Options, seeds: int | None, samples: int | None, first_seed: int = 0
+) -> dict[str, list[str]]:
+    """Arguments of a command by the name of the run, for every subject, value, sample and seed.
 
-    A value is one, several as 1,2,3, or a range as 1e-4..1e-2, from which `samples` are drawn for all ranges together.
-    ValueError for ranges without samples, and samples without ranges.
+    `subjects` are what the command takes without an option's name, as {"task": "hover,reach"}. A value is one, several
+    as 1,2,3, or a range as 1e-4..1e-2, from which `samples` are drawn for all ranges together. ValueError for ranges
+    without samples, and samples without ranges.
     """
     fixed = [word for name, values in options for word in (name, *values) if not _varies(name, values, seeds)]
-    grid: dict[str, list[str]] = {"task": tasks.split(",")}
+    grid: dict[str, list[str]] = {name: words.split(",") for name, words in subjects.items()}
     ranges: dict[str, tuple[float, float, bool]] = {}
     for name, values in options:
         if not _varies(name, values, seeds):
@@ -47,7 +50,7 @@ def make_runs(tasks: str, options: Options, seeds: int | None, samples: int | No
         else:
             grid[name] = values[0].split(",")
     if seeds is not None:
-        begin = grid.get("--seed", ["0"])
+        begin = grid.get("--seed", [str(first_seed)])
         if len(begin) > 1:
             raise ValueError(f"--seed {','.join(begin)} --seeds {seeds}: give one of them, or one seed to begin with")
         grid["--seed"] = [str(_whole("--seed", begin[0]) + i) for i in range(seeds)]
@@ -60,11 +63,23 @@ def make_runs(tasks: str, options: Options, seeds: int | None, samples: int | No
         for values in product(*grid.values()):
             point = dict(zip(grid, values, strict=True)) | sample
             runs[_name(point, grid | {key: ["", ""] for key in ranges})] = [
-                point["task"],
-                *(word for name, value in point.items() if name != "task" for word in (name, value)),
+                *(point[name] for name in subjects),
+                *(word for name, value in point.items() if name not in subjects for word in (name, value)),
                 *fixed,
             ]
     return runs
+
+
+def varied_in(runs: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
+    """What tells runs apart, by run: of the options, and of the subjects, those whose values differ."""
+    found: dict[str, dict[str, str]] = {}
+    for run, args in runs.items():
+        first = next((i for i, word in enumerate(args) if word.startswith("--")), len(args))
+        subjects = {f"subject {i + 1}" if first > 1 else "subject": word for i, word in enumerate(args[:first])}
+        options = {name.lstrip("-"): " ".join(values) for name, values in split_options(args[first:], ())[1]}
+        found[run] = subjects | options
+    differ = [name for name in next(iter(found.values()), {}) if len({values[name] for values in found.values()}) > 1]
+    return {run: {name: values[name] for name in differ} for run, values in found.items()}
 
 
 def _varies(name: str, values: tuple[str, ...], seeds: int | None) -> bool:
@@ -108,4 +123,4 @@ def _draw(ranges: Mapping[str, tuple[float, float, bool]], samples: int) -> list
 def _name(point: Mapping[str, str], grid: Mapping[str, Sequence[str]]) -> str:
     """A folder's name of what differs between the runs, such as learning-rate=0.0003_seed=1."""
     parts = [f"{name.rpartition('.')[2].lstrip('-')}={value}" for name, value in point.items() if len(grid[name]) > 1]
-    return re.sub(r"[^\w=.+-]+", "-", "_".join(parts)) or point["task"].replace(":", "-")
+    return re.sub(r"[^\w=.+-]+", "-", "_".join(parts) or next(iter(point.values()))).strip("-")

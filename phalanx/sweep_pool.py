@@ -1,4 +1,4 @@
-"""Runs of a sweep in processes of their own: restarted from their checkpoints when they are killed."""
+"""Runs of a sweep in processes of their own: when they are killed they go on from their checkpoints, or begin anew."""
 
 import ctypes
 import fcntl
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,12 +24,14 @@ RESTARTS = 3  # of a run that is killed
 KILLED = (130, 137, 143)  # exit statuses of what was ended from outside; below zero, too
 LOOK_EVERY_S = 0.2
 READ_EVERY_S = 2.0  # how far runs have come
+GOES_ON = "attack"  # the command that goes on in the folder that it is given
+GATE = 1  # exit status of a command that has answered that something fell short
 KEPT_FLAGS = ("--no-onnx", "--wandb")  # of `phalanx train`, which a run does not remember
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 
 class Process(Protocol):
-    """A training that was started, here or elsewhere; see `subprocess.Popen`."""
+    """A command that was started, here or elsewhere; see `subprocess.Popen`."""
 
     def poll(self) -> int | None: ...
     def wait(self) -> object: ...
@@ -40,17 +43,20 @@ class Process(Protocol):
 class RunState:
     """One run of a sweep."""
 
-    args: list[str]  # of `phalanx train`
+    args: list[str]  # of the command
     state: str = "waiting"  # running, done, failed
     restarts: int = 0  # after it was killed
     why: str = ""  # it failed
 
 
 class Sweep:
-    """The runs of a sweep, and how they stand, in `folder`/sweep.json."""
+    """The runs of a sweep, and how they stand, in `folder`/sweep.json.
 
-    def __init__(self, folder: Path, runs: dict[str, RunState]) -> None:
-        self.folder, self.runs = folder, runs
+    All are of one `command` of phalanx: `train`, or one that answers in JSON.
+    """
+
+    def __init__(self, folder: Path, runs: dict[str, RunState], command: str = "train") -> None:
+        self.folder, self.runs, self.command = folder, runs, command
 
     @classmethod
     def load(cls, folder: Path) -> "Sweep":
@@ -58,13 +64,15 @@ class Sweep:
         file = folder / STATE
         if not file.is_file():
             raise ValueError(f"no sweep in {folder}: it has no {STATE}")
-        runs = {name: RunState(**values) for name, values in json.loads(file.read_text())["runs"].items()}
+        saved = json.loads(file.read_text())
+        runs = {name: RunState(**values) for name, values in saved["runs"].items()}
         again = {name: run if run.state == "done" else RunState(run.args) for name, run in runs.items()}
-        return cls(folder, again)
+        return cls(folder, again, saved.get("command", "train"))
 
     def save(self) -> None:
         """Write how the runs stand, all or nothing."""
-        text = json.dumps({"runs": {name: asdict(run) for name, run in self.runs.items()}}, indent=2)
+        runs = {name: asdict(run) for name, run in self.runs.items()}
+        text = json.dumps({"command": self.command, "runs": runs}, indent=2)
         replace_file(self.folder / STATE, lambda file: file.write(text.encode()))
 
     def count(self, state: str) -> int:
@@ -73,10 +81,9 @@ class Sweep:
     def run(
         self, workers: int, on_progress: Callable[[float], None], start: Callable[[list[str], Path], Process]
     ) -> None:
-        """Train all that is not done, up to `workers` at a time; `on_progress` hears how many runs' worth is done.
+        """Run all that is not done, up to `workers` at a time; `on_progress` hears how many runs' worth is done.
 
-        `start` begins a training with arguments and a file for what it prints. KeyboardInterrupt leaves every run with
-        a checkpoint to go on from.
+        `start` as `start_command`. KeyboardInterrupt leaves every training with a checkpoint to go on from.
         """
         running: dict[str, Process] = {}
         looked_at = -READ_EVERY_S
@@ -102,17 +109,17 @@ class Sweep:
         if (folder / RECORD).exists():
             args = ["--resume", str(folder), *(flag for flag in KEPT_FLAGS if flag in run.args)]
         else:
-            args = [*run.args, "--out", str(folder)]
+            args = [*run.args, *(["--out", str(folder)] if self.command in ("train", GOES_ON) else [])]
         log = self._log(name)
         log.parent.mkdir(exist_ok=True)
-        process = start(args, log)
+        process = start([self.command, *args, *([] if self.command == "train" else ["--json"])], log)
         run.state = "running"
         self.save()
         return process
 
     def _ended(self, name: str, code: int) -> None:
         run = self.runs[name]
-        if code == 0:
+        if code == 0 or (code == GATE and self.answer(name) is not None):
             run.state = "done"
         elif (code < 0 or code in KILLED) and run.restarts < RESTARTS:
             run.state, run.restarts = "waiting", run.restarts + 1
@@ -136,6 +143,14 @@ class Sweep:
         if running:
             self.save()
 
+    def answer(self, name: str) -> dict[str, Any] | None:
+        """What the command of a run answered; None where it has not, or not whole."""
+        try:
+            answer: dict[str, Any] = json.loads(_answer(self._log(name)).read_text())
+        except (OSError, ValueError):
+            return None
+        return answer
+
     def _log(self, name: str) -> Path:
         return self.folder / "logs" / f"{name}.txt"
 
@@ -152,8 +167,10 @@ class Sweep:
         return min(0.99, max(by_time, rows[0]["agent_steps"] / record["total_steps"]))
 
 
-def start_training(args: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
-    """`phalanx train` in a process that the terminal's Ctrl-C does not reach, and that ends with this one."""
+def start_command(args: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
+    """A command of phalanx with its arguments, in a process that the terminal's Ctrl-C does not reach, and that ends
+    with this one. It prints into `log`, and an answer in JSON into a file beside that.
+    """
     libc, parent = ctypes.CDLL(None), os.getpid()
 
     def end_with_parent() -> None:
@@ -161,10 +178,14 @@ def start_training(args: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
         if os.getppid() != parent:
             os._exit(1)
 
-    command = [sys.executable, "-m", "phalanx", "train", *args]
-    with log.open("ab") as file:
-        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file}
+    command = [sys.executable, "-m", "phalanx", *args]
+    with log.open("ab") as said, _answer(log).open("wb") if "--json" in args else nullcontext(said) as answer:
+        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": answer, "stderr": said}
         return subprocess.Popen(command, **options, start_new_session=True, preexec_fn=end_with_parent)
+
+
+def _answer(log: Path) -> Path:
+    return log.with_name(f"{log.stem}.json")
 
 
 def _in_use(folder: Path) -> bool:

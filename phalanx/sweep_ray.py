@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from phalanx.sweep_pool import start_training
+from phalanx.sweep_pool import start_command
 
 LOOK_EVERY_S = 0.2
 KILLED = -int(signal.SIGKILL)
@@ -33,16 +33,16 @@ def connect(address: str) -> int:
     return int(ray.cluster_resources().get("CPU", 1))
 
 
-class ClusterTraining:
-    """A training somewhere in the cluster; to be asked and ended as a process is."""
+class ClusterCommand:
+    """A command of phalanx somewhere in the cluster; to be asked and ended as a process is."""
 
     def __init__(self, args: Sequence[str], log: Path) -> None:
-        """`phalanx train` with `args`; it prints into `log`."""
+        """The command with its arguments `args`; see `start_command`."""
         import ray
 
-        train = ray.remote(max_retries=0, num_cpus=1)(_train)
+        run = ray.remote(max_retries=0, num_cpus=1)(_run)
         self._ray, self._log = ray, log
-        self._ref = train.remote(list(args), str(log.absolute()), os.getcwd())
+        self._ref = run.remote(list(args), str(log.absolute()), os.getcwd())
 
     def poll(self) -> int | None:
         """The exit status; None while it is running or waits for a core."""
@@ -63,7 +63,7 @@ class ClusterTraining:
             time.sleep(LOOK_EVERY_S)
 
     def send_signal(self, number: int) -> None:
-        """End it, with a checkpoint."""
+        """End it; a training leaves a checkpoint."""
         self._ray.cancel(self._ref)
 
     def kill(self) -> None:
@@ -71,10 +71,10 @@ class ClusterTraining:
         self._ray.cancel(self._ref, force=True)
 
 
-def _train(args: Sequence[str], log: str, folder: str) -> int:
+def _run(args: Sequence[str], log: str, folder: str) -> int:
     """What a worker of the cluster does; to cancel it is a KeyboardInterrupt."""
     os.chdir(folder)
-    process = start_training(args, Path(log))
+    process = start_command(args, Path(log))
     try:
         while (code := process.poll()) is None:
             time.sleep(LOOK_EVERY_S)

@@ -27,7 +27,7 @@ TINY = shlex.split(
 
 def runs_of(line: str, seeds: int | None = None, samples: int | None = None) -> dict[str, list[str]]:
     tasks, *args = line.split()
-    return make_runs(tasks, split_options(args, ["--seeds"])[1], seeds, samples)
+    return make_runs({"task": tasks}, split_options(args, ["--seeds"])[1], seeds, samples)
 
 
 def test_every_combination_of_tasks_values_and_seeds_is_a_run():
@@ -105,15 +105,15 @@ def test_a_sweep_that_is_killed_interrupted_and_resumed_has_the_table_of_one_tha
             threading.Thread(target=when_farther, args=(folder / "seed=0", act), daemon=True).start()
         return process
 
-    sweep_pool_start = sweep_pool.start_training
-    monkeypatch.setattr(sweep_pool, "start_training", start)
+    sweep_pool_start = sweep_pool.start_command
+    monkeypatch.setattr(sweep_pool, "start_command", start)
     done = here("sweep", "hover", *TINY, "--seeds", "2", "--workers", "1", "--out", str(folder))
     assert done.returncode == 130
     assert (
         f"0 of 2 runs are done, the others keep their last checkpoint; to look: phalanx compare {folder}" in done.stderr
     )
     assert f"to go on: phalanx sweep --resume {folder}\n" in done.stderr
-    assert [args[0] for args in started] == ["hover", "--resume"]
+    assert [args[:2] for args in started] == [["train", "hover"], ["train", "--resume"]]
     assert table(folder)[0]["agent_steps"][-1] < 3200, "it can be looked at, and is not through"
     done = here("sweep", "--resume", str(folder), "--json")
     assert done.returncode == 0, done.stderr
@@ -163,7 +163,7 @@ def test_a_run_that_fails_or_dies_again_and_again_ends_no_other(tmp_path):
 
     def start(args, log):
         with log.open("ab") as file:
-            return subprocess.Popen([sys.executable, "-c", f"import os, sys; {ends[args[0]]}"], stderr=file)
+            return subprocess.Popen([sys.executable, "-c", f"import os, sys; {ends[args[1]]}"], stderr=file)
 
     sweep = Sweep(tmp_path, {name: RunState([name]) for name in ends})
     sweep.run(2, lambda done: None, start)

@@ -1,6 +1,7 @@
-"""`phalanx sweep`: one training for every combination of seeds and values."""
+"""`phalanx sweep`: a training, an evaluation or an attack for every combination of seeds and values."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,21 +19,27 @@ if TYPE_CHECKING:
     from phalanx.sweep_pool import Process, Sweep
 
 OWN = ("--seeds", "--samples", "--workers", "--cluster", "--out", "--resume", "--json", "--help")
-PICTURE = "curves.png"
-Tasks = Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK[,TASK...]", help_behavior_hint="")]
+CURVES, POINTS = "curves.png", "points.png"
+SUBJECT = {"train": "task", "eval": "policy", "verify": "policy", "attack": "target"}  # what each is about, by name
+ALONE = {"train": "--threads", "attack": "--workers"}  # what keeps each to one core
+Subjects = Annotated[
+    tuple[str, ...],
+    tyro.conf.Positional,
+    tyro.conf.arg(metavar="[train|eval|verify|attack] SUBJECT[,SUBJECT...]", help_behavior_hint=""),
+]
 
 
 def sweep(*args: Any, **kwargs: Any) -> int:
-    """Train once for every combination of seeds and values, several at a time, and compare."""
+    """Train, evaluate or attack once for every combination of seeds and values, several at a time, and compare."""
     return for_arguments([])(*args, **kwargs)
 
 
 def for_arguments(args: Sequence[str]) -> Callable[..., int]:
-    """The command; `arguments` of it are its own, all others are options of `phalanx train`."""
+    """The command; `arguments` of it are its own, all others are options of the command that is swept."""
     own, options = split_options(args, OWN)
 
     def command(
-        tasks: Tasks = None,
+        subjects: Subjects = (),
         seeds: Count = None,
         samples: Count = None,
         workers: Count = None,
@@ -41,20 +48,23 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         resume: RunFlag = None,
         json: Json = False,
     ) -> int:
-        """Train once for every combination of seeds and values, several at a time, and compare.
+        """Train, evaluate or attack once for every combination of seeds and values, several at a time, and compare.
 
-        Every option of `phalanx train` may have several values, --ppo.learning-rate 1e-4,3e-4, or a range,
-        --ppo.gamma 0.95..0.999, from which --samples are drawn. A run that is killed goes on from its checkpoint, bit
-        for bit. `phalanx compare FOLDER` shows how far it is, also while it runs; Ctrl-C is safe.
+        Every option of the command may have several values, --ppo.learning-rate 1e-4,3e-4, or a range,
+        --ppo.gamma 0.95..0.999, from which --samples are drawn. A training that is killed goes on from its checkpoint,
+        bit for bit, an attack where it was, and others begin anew. `phalanx compare FOLDER` shows how far trainings
+        are, and table.csv in it what the others have answered; Ctrl-C is safe.
 
         Args:
-            tasks: Which task, or tasks; see `phalanx tasks`.
-            seeds: How many seeds for each combination, from 0 or --seed on.
+            subjects: Which task or tasks to train. Or eval or verify and policy files or runs, attack and robots, of
+                several as zoo/hover.onnx,zoo/reach.onnx.
+            seeds: How many seeds for each combination, from 0 or --seed on; of eval from those that are held out.
             samples: How many draws from all ranges together.
-            workers: Trainings at a time, each with --threads 1 unless that is given; one a core when not given.
-            cluster: Ray cluster to train on, such as 10.0.0.5:6379, ray://head:10001 or auto, whose machines share the
+            workers: Runs at a time, trainings with --threads 1 unless that is given; one a core when not given.
+            cluster: Ray cluster to run on, such as 10.0.0.5:6379, ray://head:10001 or auto, whose machines share the
                 folder; local for one of this machine. Without it, and without Ray, in processes of this machine.
-            out_dir: Folder for the runs, sweep.json, logs and curves.png; runs/sweep-TASK when not given.
+            out_dir: Folder for the runs, sweep.json, logs and a picture; runs/sweep-TASK, runs/sweep-eval-FILE, when
+                not given.
             resume: Folder of a sweep to go on with: what is done stays, what failed is tried again.
         """
         check_range("seeds", seeds, 1)
@@ -62,52 +72,68 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         check_range("workers", workers, 1)
         check_out(out_dir, folder=True)
         if resume is not None:
-            if tasks or options or seeds or samples or out_dir:
+            if subjects or options or seeds or samples or out_dir:
                 raise ValueError(
                     f"--resume {resume}: a sweep goes on as it was begun; give --workers, --cluster and --json only"
                 )
             from phalanx.sweep_pool import Sweep
 
             return _run(Sweep.load(resume), workers, cluster, json)
-        if tasks is None:
+        what, *named = subjects if subjects[:1] and subjects[0] in SUBJECT else ("train", *subjects)
+        if not named:
             raise ValueError("TASK is missing: such as hover, or a sweep after --resume; see phalanx sweep --help")
-        asked = options if "--threads" in dict(options) else [*options, ("--threads", ("1",))]
-        runs = make_runs(tasks, asked, seeds, samples)
-        _check(runs)
+        alone = ALONE.get(what, "")
+        asked = options if not alone or alone in dict(options) else [*options, (alone, ("1",))]
+        about = {SUBJECT[what] + (f"-{i}" if i else ""): words for i, words in enumerate(named)}
+        runs = make_runs(about, asked, seeds, samples, _first_seed(what, seeds))
+        _check(what, runs)
         from phalanx.sweep_pool import STATE, RunState, Sweep
 
-        folder = out_dir or Path("runs") / f"sweep-{tasks.replace(',', '-').replace(':', '-')}"
+        name = "-".join(["sweep", *([] if what == "train" else [what]), *named])
+        folder = out_dir or Path("runs") / re.sub(r"[,:/]", "-", name)
         if (folder / STATE).exists():
             raise ValueError(f"{folder} has a sweep: phalanx sweep --resume {folder}, or give another folder")
-        return _run(Sweep(folder, {name: RunState(args) for name, args in runs.items()}), workers, cluster, json)
+        return _run(Sweep(folder, {name: RunState(args) for name, args in runs.items()}, what), workers, cluster, json)
 
     command.arguments = own  # type: ignore[attr-defined]
     return command
 
 
-def _check(runs: dict[str, list[str]]) -> None:
-    """ValueError for arguments that `phalanx train` would refuse; each value is looked at once."""
+def _first_seed(what: str, seeds: int | None) -> int:
+    """From which seeds are counted where none is given: as the command by itself."""
+    if what != "eval" or seeds is None:
+        return 0
+    from policies.evaluation.evaluate import HELD_OUT_SEED
+
+    return HELD_OUT_SEED
+
+
+def _check(what: str, runs: dict[str, list[str]]) -> None:
+    """ValueError for arguments that the command would refuse; each value is looked at once."""
     from phalanx.arguments import _parse
 
     seen: set[tuple[str, str]] = set()
     for args in runs.values():
         if new := set(pairwise(["", *args])) - seen:
-            _parse("train", args)
+            _parse(what, args)
             seen |= new
 
 
 def _run(sweep: "Sweep", workers: int | None, cluster: str | None, json: bool) -> int:
     from phalanx import sweep_pool
+    from phalanx.sweep_answers import CSV, read_rows, write_rows
     from policies.training.train import alone_in
 
     folder, total = sweep.folder, len(sweep.runs)
-    start: Callable[[list[str], Path], Process] = sweep_pool.start_training
+    start: Callable[[list[str], Path], Process] = sweep_pool.start_command
     cores = len(os.sched_getaffinity(0))
     if cluster is not None:
-        from phalanx.sweep_ray import ClusterTraining, connect
+        from phalanx.sweep_ray import ClusterCommand, connect
 
-        start, cores = ClusterTraining, connect(cluster)
-    ways = f"to look: phalanx compare {folder}; to go on: phalanx sweep --resume {folder}"
+        start, cores = ClusterCommand, connect(cluster)
+    training = sweep.command == "train"
+    look = f"phalanx compare {folder}" if training else str(folder / CSV)
+    ways = f"to look: {look}; to go on: phalanx sweep --resume {folder}"
     interrupt.says = f"interrupted; {ways}"
     with alone_in(folder):
         sweep.save()
@@ -118,17 +144,20 @@ def _run(sweep: "Sweep", workers: int | None, cluster: str | None, json: bool) -
                 def show(done: float) -> None:
                     counts = [f"{sweep.count(state)} {state}" for state in ("done", "running", "failed")]
                     progress.update(bar, completed=done, note=f"of {total}: " + ", ".join(counts))
+                    if not training:
+                        write_rows(folder / CSV, read_rows(sweep))
 
                 sweep.run(workers or cores, show, start)
                 show(float(total))
         except KeyboardInterrupt:
-            left = f"{sweep.count('done')} of {total} runs are done, the others keep their last checkpoint"
+            left = f"{sweep.count('done')} of {total} runs are done"
+            left += ", the others keep their last checkpoint" * training
             raise KeyboardInterrupt(f"interrupted; {left}; {ways}") from None
     for name, run in sweep.runs.items():
         if run.state == "failed":
             err.print(f"{name} failed: {run.why}", markup=False)
     if sweep.count("done"):
-        _show(sweep, json)
+        (_show if training else _show_answers)(sweep, json)
     return 1 if sweep.count("failed") else 0
 
 
@@ -139,18 +168,35 @@ def _show(sweep: "Sweep", json: bool) -> None:
     from policies.evaluation.curves import as_rows, compare, has_numbers, read_runs
 
     done = [sweep.folder / name for name, run in sweep.runs.items() if run.state == "done"]
-    states = {name: {"state": run.state, "restarts": run.restarts} for name, run in sweep.runs.items()}
-    runs, reach = read_runs(done), 0.9
+    states, runs, reach = _states(sweep), read_runs(done), 0.9
     if not has_numbers(runs):
         err.print("nothing to compare: no run was long enough for an episode")
         if json:
             print_json({"runs": states, "curves": []})
         return
     of, curves = compare(runs, reach=reach)
-    draw_curves(sweep.folder / PICTURE, of, curves)
-    err.print(f"written {sweep.folder / PICTURE}", markup=False)
+    draw_curves(sweep.folder / CURVES, of, curves)
+    err.print(f"written {sweep.folder / CURVES}", markup=False)
     if json:
         print_json({"runs": states, "of": of, "reach": reach, "curves": as_rows(curves)})
         return
     show_curves(of, reach, curves)
     out.print(f"next: phalanx verify {sweep.folder}/RUN")
+
+
+def _show_answers(sweep: "Sweep", json: bool) -> None:
+    """What the runs that are done have answered, as a picture and a table over seeds."""
+    from phalanx.report.points import draw_points
+    from phalanx.sweep_answers import CSV, over_seeds, read_rows, show_rows
+
+    table = over_seeds(read_rows(sweep))
+    draw_points(sweep.folder / POINTS, table)
+    err.print(f"written {sweep.folder / CSV}, {sweep.folder / POINTS}", markup=False)
+    if json:
+        print_json({"runs": _states(sweep), "command": sweep.command, "table": table})
+        return
+    show_rows(table)
+
+
+def _states(sweep: "Sweep") -> dict[str, dict[str, Any]]:
+    return {name: {"state": run.state, "restarts": run.restarts} for name, run in sweep.runs.items()}

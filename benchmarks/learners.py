@@ -1,0 +1,158 @@
+"""Time and samples that our PPO and stable-baselines3's take until a policy shows on held-out starts that it succeeds.
+
+Both learn in the same environment, ours natively, theirs through the adapter, with the same worlds, steps between
+updates, hidden layers, first standard deviation, discount and lambda; all else is what each has by default, theirs with
+minibatches of 256, since its 64 take longer. What is looked at, and how long that takes, counts for neither.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from math import log
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+import torch
+
+from phalanx.agents import SimpleAgent
+from policies.evaluation.evaluate import evaluate
+from policies.evaluation.policy_runner import PolicyRunner
+from policies.evaluation.trained import controllers_of
+from policies.threads import single_threaded_torch
+from policies.training.train import CollectionCfg, TrainCfg, Trainer
+from sim.task import TaskCfg
+from sim.tasks import load_task
+
+SHOWN = 0.95  # the lower end of the 95 % interval of success, of `STARTS`, without a shield
+STARTS, SEED = 256, 2_000_003  # neither those of training nor of `verify`
+LOOK_EVERY = 131_072  # agent steps
+
+
+class Learner(Protocol):
+    """One training."""
+
+    def learn(self, steps: int) -> int:
+        """Learn from about so many agent steps more; returns how many there were in all."""
+
+    def policy(self) -> PolicyRunner:
+        """What it has learned, to be flown."""
+
+
+class Ours:
+    """`phalanx train` as it is by default."""
+
+    def __init__(self, task: TaskCfg, seed: int, folder: Path) -> None:
+        self.task = task
+        self.trainer = Trainer(TrainCfg(task=task, out=folder, collection=CollectionCfg(task.num_envs), seed=seed))
+
+    def learn(self, steps: int) -> int:
+        """See `Learner`."""
+        until = self.trainer.agent_steps + steps
+        while self.trainer.agent_steps < until:
+            self.trainer.iterate(0.0)
+        return self.trainer.agent_steps
+
+    def policy(self) -> PolicyRunner:
+        """See `Learner`."""
+        from policies.evaluation.policy_runner import TorchRunner
+
+        return TorchRunner(controllers_of(self.trainer.state_dict(), self.task)[self.task.group_name])
+
+
+class Theirs:
+    """PPO of stable-baselines3, with observations and rewards normalised."""
+
+    def __init__(self, task: TaskCfg, seed: int, folder: Path) -> None:
+        from stable_baselines3 import PPO
+        from stable_baselines3.common.vec_env import VecNormalize
+
+        from sim.adapters.stable_baselines3 import TeamVecEnv
+
+        ours = TrainCfg(task=task, collection=CollectionCfg(task.num_envs))
+        network, cfg = ours.hyperparameters(task.group, task.name)
+        rows = TeamVecEnv(task, task.num_envs, curriculum=True)
+        rows.env.stagger()
+        self.task, self.rows = task, VecNormalize(rows, gamma=cfg.gamma)
+        self.model = PPO(
+            "MlpPolicy",
+            self.rows,
+            n_steps=cfg.num_steps,
+            batch_size=256,
+            gamma=cfg.gamma,
+            gae_lambda=cfg.gae_lambda,
+            policy_kwargs={"net_arch": [network.hidden] * 2, "log_std_init": log(network.init_std)},
+            seed=seed,
+            device="cpu",
+        )
+
+    def learn(self, steps: int) -> int:
+        """See `Learner`."""
+        self.model.learn(steps, reset_num_timesteps=False)
+        return int(self.model.num_timesteps)
+
+    def policy(self) -> PolicyRunner:
+        """See `Learner`."""
+
+        def act(group: Any) -> torch.Tensor:
+            seen = group.obs.flat()
+            known = self.rows.normalize_obs(seen.flatten(0, 1).numpy())
+            action = self.model.predict(known, deterministic=True)[0]
+            return torch.from_numpy(action).view(*seen.shape[:2], -1)
+
+        return SimpleAgent(self.task.group, act)
+
+
+LEARNERS: dict[str, Callable[[TaskCfg, int, Path], Learner]] = {"phalanx": Ours, "stable-baselines3": Theirs}
+
+
+@single_threaded_torch()
+def bench_learners(
+    tasks: Sequence[str], out: Path | None, repeats: int, on_progress: Callable[[int], None]
+) -> dict[str, Any]:
+    """Medians over `repeats` seeds, with what each came to, of each task and learner in turns.
+
+    `out`: folder in which each training is kept; what it holds is not learned again. `on_progress` hears of each with
+    their count.
+    """
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {task: {name: [] for name in LEARNERS} for task in tasks}
+    with TemporaryDirectory() as scratch:
+        for task in tasks:
+            for seed in range(repeats):
+                for name, make in LEARNERS.items():
+                    kept = (out or Path(scratch)) / f"{task}-{name}-{seed}.json"
+                    if not kept.exists():
+                        kept.parent.mkdir(parents=True, exist_ok=True)
+                        row = reach_gate(make, load_task(task), seed, Path(scratch) / kept.stem)
+                        kept.write_text(json.dumps(row, indent=1), encoding="utf-8")
+                    found[task][name].append(json.loads(kept.read_text(encoding="utf-8")))
+                    on_progress(repeats * len(tasks) * len(LEARNERS))
+    return {
+        "shown": SHOWN,
+        "starts": STARTS,
+        "tasks": {task: {name: _together(rows) for name, rows in by.items()} for task, by in found.items()},
+    }
+
+
+def reach_gate(make: Callable[[TaskCfg, int, Path], Learner], task: TaskCfg, seed: int, folder: Path) -> dict[str, Any]:
+    """Steps, seconds and CPU seconds of one training until it showed `SHOWN`, or to its end, and what it showed."""
+    learner, steps, wall_s, cpu_s, success = make(task, seed, folder), 0, 0.0, 0.0, [0.0, 0.0]
+    while steps < task.train_steps and success[1] < SHOWN:
+        wall, cpu = time.perf_counter(), time.process_time()
+        steps = learner.learn(LOOK_EVERY)
+        wall_s, cpu_s = wall_s + time.perf_counter() - wall, cpu_s + time.process_time() - cpu
+        result = evaluate({task.group_name: learner.policy()}, task, STARTS, SEED)
+        success = [result.success_rate, result.success_interval[0]]
+    reached = success[1] >= SHOWN
+    return {"reached": reached, "agent_steps": steps, "wall_s": wall_s, "cpu_s": cpu_s, "success": success[0]}
+
+
+def _together(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Medians of trainings; what did not come to the gate counts with its whole length."""
+    figures: dict[str, Any] = {"reached": f"{sum(row['reached'] for row in rows)} of {len(rows)}"}
+    for name in ("agent_steps", "cpu_s", "wall_s", "success"):
+        figures[name] = median(row[name] for row in rows)
+    figures["agent_steps_each"] = ", ".join(f"{row['agent_steps']:,}" for row in rows)
+    figures["cpu_s_each"] = ", ".join(f"{row['cpu_s']:.0f}" for row in rows)
+    return figures
