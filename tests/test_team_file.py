@@ -11,10 +11,9 @@ pytest.importorskip("rclpy")
 from bundle_fixture import GATE
 from pd_bundle import save_pd_bundle
 
-from deploy.bundle import BundleError, load_bundle
+from deploy.bundle import load_bundle
 from deploy.bundle.file import add_record
 from deploy.bundle.signature import add_signature, key_text, public_bytes
-from deploy.runtime.compatibility import check_driver
 from ros_nodes.messages.scene import read_surroundings
 from ros_nodes.mission.mission import plan_swap, save_mission
 from ros_nodes.mission.prepare import prepare
@@ -256,81 +255,3 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         load_team(tmp_path / "gone.yaml")
     with pytest.raises(TeamError, match=r"hover.onnx: is a policy file; a team file \(.yaml\) was expected"):
         load_team(HOVER)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (
-            "{lnk: 'udpin:0.0.0.0:14540'}",
-            "unknown option lnk = 'udpin:0.0.0.0:14540'; choose from link (a text), system",
-        ),
-        ("{lnk: x, link: y}", "connect_s (a number); did you mean 'link'?"),
-        ("{link: 14540}", "option link = 14540: expected a text"),
-        ("{link: x, system: one}", "option system = 'one': expected a whole number"),
-        ("{link: x, connect_s: true}", "option connect_s = True: expected a number"),
-        ("{}", "option link is missing; it takes link (a text), system (a whole number), baud (a whole number), con"),
-    ],
-)
-def test_options_that_a_driver_does_not_take_are_named_with_what_is_allowed(tmp_path, options, says):
-    robot = f"{{name: x1, bundle: {ZOO / 'hover-x500.onnx'}, driver: px4, options: {options}}}"
-    with pytest.raises(TeamError) as caught:
-        load_team(write(tmp_path, f"robots: [{robot}]"))
-    assert says in str(caught.value) and "\n" not in str(caught.value)
-    assert str(caught.value).startswith(f"{tmp_path / 'team.yaml'}: robots[0].options of x1: ")
-
-
-DEVICES = {  # driver: a policy, and a device that is another one than all below
-    "crazyflie": ("hover", "uri: 'radio://0/80/2M/E7E7E7E702'"),
-    "px4": ("hover-x500", "link: 'udpin:0.0.0.0:14540', system: 2"),
-    "ur": ("reach-ur5e", "host: 10.0.0.3"),
-    "franka": ("reach-fr3", "host: 10.0.0.3"),
-    "ros2_control": ("reach-ur5e", "controller: right/arm"),
-}
-
-
-@pytest.mark.parametrize(
-    ("driver", "first", "second", "device"),
-    [
-        ("crazyflie", "uri: 'radio://0/80/2M/E7E7E7E701'", "uri: 'radio://1/80/2M/e7e7e7e701?rate_limit=100'", "e701"),
-        ("crazyflie", "uri: 'radio://0/80'", "uri: 'radio://0/080/2M/E7E7E7E7E7'", "radio://80/2m/e7e7e7e7e7"),
-        ("crazyflie", "uri: 'udp://localhost:19850'", "uri: 'UDP://[::1]:19850'", "udp://localhost:19850"),
-        ("px4", "link: 'udpin:0.0.0.0:14540', system: 1", "link: 'udp:localhost:14540'", "udp port 14540, system 1"),
-        ("px4", "link: 'udpout:localhost:14580'", "link: 'udpout:127.0.0.1:14580'", "localhost:14580, system 1"),
-        ("px4", "link: /dev/fd/1", "link: /dev/stdout", "system 1"),
-        ("ur", "host: 127.0.0.1", "host: 'localhost:30004'", "localhost"),
-        ("franka", "host: Arm.local", "host: arm.local.", "arm.local"),
-        ("ros2_control", "controller: left/arm", "controller: /left/arm/", "left/arm"),
-    ],
-)
-def test_two_robots_are_not_one_device(tmp_path, driver, first, second, device):
-    name, other = DEVICES[driver]
-    bundle = ZOO / f"{name}.onnx"
-
-    def load(*options: str) -> None:
-        robots = (
-            f"{{name: r{n}, bundle: {bundle}, driver: {driver}, options: {{{each}}}}}" for n, each in enumerate(options)
-        )
-        load_team(write(tmp_path, f"robots: [{', '.join(robots)}]"))
-
-    for one in (first, second):
-        load(one, other)
-    with pytest.raises(TeamError, match=r"robots: r0 and r1 are one device \(") as caught:
-        load(first, second)
-    assert device in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_what_a_driver_does_not_measure_is_refused_to_who_needs_it(tmp_path):
-    """A G1 does not know its place; nor its velocity. Its shipped policies need neither."""
-    g1 = "{name: %s, bundle: STAND, driver: unitree_g1, options: {interface: lo}}"
-
-    def load(text: str) -> None:
-        load_team(write(tmp_path, text.replace("STAND", str(ZOO / "stand.onnx"))))
-
-    load(f"robots: [{g1 % 'g1'}]")
-    with pytest.raises(TeamError, match=r"driver of g1: does not measure base_pos, which its shield needs for 'ball0'"):
-        load(f"robots: [{g1 % 'g1'}]\nscene: {{obstacles: [{BALL % 0}]}}")
-    with pytest.raises(TeamError, match="driver of g1: does not measure base_pos, which team mates need; there are 2"):
-        load(f"robots: [{g1 % 'g1'}, {g1 % 'g2'}]")
-    with pytest.raises(BundleError, match=r"hover.onnx: needs base_pos and base_lin_vel, which its driver does not me"):
-        check_driver(str(HOVER), {}, unmeasured=("base_lin_vel", "base_pos", "joint_pos"))

@@ -1,17 +1,13 @@
 """The driver of a UR5e against an emulated one, over its three ports."""
 
 import itertools
-import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 from emulated import Emulated
-from patience import patience
+from ur_arm import AWAY, HOME, NOTHING_BROKEN, UR5E, armed, arrive, broken, connected, follow, wait_for
 
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
@@ -19,10 +15,6 @@ from hardware.kinematics import load_chain
 from hardware.types import ActuatorCommand
 
 pytestmark = pytest.mark.real_time
-UR5E = load_robot("ur5e")
-HOME = np.array([joint.home for joint in UR5E.joints])
-AWAY = np.array([2.0, -0.1, 0.2, -0.3, 0.25, 0.5])  # the first so far that its joint reaches its limit of speed
-LOAD = {"payload_kg": 1.2, "payload_m": (0.0, 0.01, 0.05)}
 # a, d, alpha: universal-robots.com, "DH parameters for calculations of kinematics and dynamics", UR5e
 DH = [
     (0.0, 0.1625, np.pi / 2),
@@ -33,7 +25,6 @@ DH = [
     (0.0, 0.0996, 0.0),
 ]
 CLEAR = {"stop": "", "remote": True, "speed_fraction": 1.0, "teach": False, "paused": False, "robot_mode": 7}
-NOTHING_BROKEN = {"speed": 0, "acceleration": 0, "range": 0, "jump": 0}
 
 
 @pytest.fixture(scope="module")
@@ -44,37 +35,8 @@ def device():
 
 @pytest.fixture
 def arm(device):
-    driver = load_driver("ur", UR5E, host=device.address, **LOAD)
-    driver.connect()
-    yield driver
-    driver.stop()
-
-
-def wait_for(happens, within_s: float = 2.0) -> None:
-    until = time.monotonic() + patience(within_s)
-    while not happens():
-        assert time.monotonic() < until
-        time.sleep(0.003)
-
-
-def armed(driver) -> None:
-    driver.arm()
-    assert driver.read_status().armed, driver.read_status()
-
-
-def follow(driver, target, seconds: float) -> None:
-    for _ in range(round(50 * seconds)):
-        driver.write(ActuatorCommand(target))
-        time.sleep(0.02)
-
-
-def arrive(driver, target) -> None:
-    def there() -> bool:
-        driver.write(ActuatorCommand(target))
-        assert driver.read_status().armed, driver.read_status()
-        return bool(np.abs(driver.read().joint_pos - target).max() < 1e-3)
-
-    wait_for(there, 4.0)
+    with connected(device) as driver:
+        yield driver
 
 
 def keeps(driver, target, states) -> bool:
@@ -92,11 +54,6 @@ def flange(q) -> np.ndarray:
         (c, s), (ca, sa) = (np.cos(theta), np.sin(theta)), (np.cos(alpha), np.sin(alpha))
         pose = pose @ [[c, -s * ca, s * sa, a * c], [s, c * ca, -c * sa, a * s], [0, sa, ca, d], [0, 0, 0, 1]]
     return pose[:3, 3]
-
-
-def broken(device) -> dict[str, int]:
-    said = device.order()
-    return {name: said[name] for name in NOTHING_BROKEN}
 
 
 def test_an_arm_goes_where_it_is_sent_within_its_limits_and_says_where_it_is(arm, device):
@@ -214,91 +171,6 @@ def test_another_program_that_writes_what_ours_answers_in_is_noticed_too(arm, de
         other.sendall(lines.encode())
         wait_for(lambda: arm.read_status().fault == "another program took the arm")
     assert not arm.read_status().armed
-
-
-DRIVES = """
-import sys, time, numpy as np
-from hardware import load_robot
-from hardware.drivers import load_driver
-from hardware.types import ActuatorCommand
-driver = load_driver("ur", load_robot("ur5e"), host=sys.argv[1])
-driver.connect(); driver.arm(); print("armed", flush=True)
-while True:
-    driver.write(ActuatorCommand(np.array([float(sys.argv[2]), -1.57, 1.57, -1.57, -1.57, 0.0]))); time.sleep(0.02)
-"""
-
-
-@pytest.mark.parametrize(("end", "towards"), [(signal.SIGKILL, "2.0"), (signal.SIGSTOP, "-2.0")])
-def test_an_arm_whose_driver_dies_is_stopped_by_its_own_watchdog(device, end, towards):
-    device.order(bitten_s=0.0, rest_s=0.0)
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVES, device.address, towards], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert driver.stdout is not None and driver.stdout.readline() == "armed\n"
-        wait_for(lambda: device.order()["moving"] > 0.5)
-        os.kill(driver.pid, end)
-        wait_for(lambda: not device.order()["running"])
-        wait_for(lambda: device.order()["rest_s"])
-        said = device.order()
-    finally:
-        driver.kill()
-        driver.wait()
-    print(f"{end.name}: program stopped {said['bitten_s']:.3f} s, at rest {said['rest_s']:.3f} s after the last input")
-    assert 0.2 < said["bitten_s"] < 0.205 and said["rest_s"] < 0.3 and said["moving"] < 0.05 and abs(said["q"][0]) < 1.9
-
-
-def test_a_slow_and_lossy_link_moves_the_arm_within_its_limits(arm, device):
-    arm.disarm()
-    device.order(loss=0.2, delay_s=0.03)
-    wait_for(lambda: arm.read().age > 0.02, 1.0)
-    armed(arm)
-    arrive(arm, HOME + AWAY)
-    device.order(loss=0.0, delay_s=0.0)
-    assert broken(device) == NOTHING_BROKEN and arm.read_status().armed
-
-
-def test_after_a_gap_the_arm_begins_again_from_rest(arm, device):
-    for away in (1.5, -1.5, 1.5):  # this machine may be too busy for a gap shorter than the watchdog's time
-        armed(arm)
-        follow(arm, HOME + away * np.eye(6)[0], 0.2)
-        before = device.order(frozen=True)["restarts"]
-        time.sleep(0.05)
-        device.order(frozen=False)
-        follow(arm, HOME + away * np.eye(6)[0], 0.1)
-        if arm.read_status().armed:
-            break
-        arm.disarm()
-    assert device.order()["restarts"] > before and broken(device) == NOTHING_BROKEN
-
-
-def test_a_controller_that_falls_silent_and_comes_back_is_not_moved_by_itself(arm, device):
-    armed(arm)
-    device.order(frozen=True)
-    wait_for(lambda: "link lost" in arm.read_status().fault)
-    assert not arm.read_status().armed and arm.read().age > 0.2
-    wait_for(lambda: not device.order()["running"])
-    device.order(frozen=False)
-    wait_for(lambda: arm.read().age < 0.05, 4.0)
-    assert "link lost" in arm.read_status().fault, "until its shield has heard of it"
-    before = device.order()["programs"]
-    follow(arm, HOME + 0.3, 0.1)
-    assert device.order()["programs"] == before and not device.order()["running"]
-    arm.disarm()
-    armed(arm)
-
-
-@pytest.mark.parametrize("spoils", ["short", "nan", "text"])
-def test_a_controller_that_sends_no_states_that_can_be_read_has_lost_its_link_until_it_sends_some(arm, device, spoils):
-    armed(arm)
-    device.order(spoils=spoils)
-    wait_for(lambda: "link lost" in arm.read_status().fault)
-    assert not arm.read_status().armed
-    wait_for(lambda: arm.read().age > 0.2)
-    device.order(spoils="")
-    wait_for(lambda: arm.read().age < 0.05, 4.0)
-    arm.disarm()
-    armed(arm)
 
 
 def test_a_target_that_is_not_finite_is_refused(arm):
