@@ -5,6 +5,7 @@ import os
 import re
 import signal
 from contextlib import suppress
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
 
@@ -44,6 +45,20 @@ def pd_bundle(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("bundle") / "pd.onnx"
     save_pd_bundle(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def core(tmp_path_factory):
+    """The shield's compiled core, always built from the source at hand, never the one of an install."""
+    from core_build import build
+
+    built = build(tmp_path_factory.mktemp("core"))
+    if not built:
+        pytest.skip("no C compiler here")
+    spec = spec_from_file_location("_core", built[0])
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,4 @@
-"""The compiled core of the shield: the numbers of NumPy, and an install that does not need it."""
-
-import os
-import subprocess
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+"""The compiled core of the shield: the numbers of NumPy."""
 
 import numpy as np
 import pytest
@@ -19,33 +13,11 @@ from deploy.shield.joints.capsules import between, link_rows
 from deploy.shield.types import Obstacles, Sharing
 from hardware import Peers, RobotState, load_robot
 
-ROOT = Path(__file__).parent.parent
 SPEC = load_robot("crazyflie")
 PARAMS = make_shield_params(SPEC)
 WIDE = make_shield_params(SPEC, geofence_low=(-2.0, -2.5, 0.2), max_speed=0.7, downwash_ratio=3.0)
 ASK = compiled.ask_core
 ODD = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1e8, -1e8, 1e160, 1e-300])
-
-
-def build(out: Path, **env: str) -> list[Path]:
-    """Build what setup.py declares, into a folder; the libraries that came of it."""
-    command = [sys.executable, "setup.py", "-q", "build_ext"]
-    command += ["--build-lib", str(out), "--build-temp", str(out / "temp")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ | env)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return list(out.rglob("_core*.so"))
-
-
-@pytest.fixture(scope="module")
-def core(tmp_path_factory):
-    """Always built from the source at hand, never the one of an install."""
-    built = build(tmp_path_factory.mktemp("core"))
-    if not built:
-        pytest.skip("no C compiler here")
-    spec = spec_from_file_location("_core", built[0])
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -298,20 +270,3 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(core):
         assert core.link_gaps(nothing, np.zeros((2, 4)), three, nothing) is None
         assert core.sphere_heights(nothing, three, four, nothing) is None
     assert core.flight_request() is core.flight_command() is core.joint_targets() is None
-
-
-def test_without_a_compiler_the_install_goes_on(tmp_path):
-    assert build(tmp_path, CC="/bin/false") == []
-
-
-def test_a_core_that_is_older_than_its_source_is_not_used(core, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "deploy.shield._core", core)
-    monkeypatch.setattr(shield_core, "__file__", str(tmp_path / "__init__.py"))
-    assert shield_core._load() is core
-    source = tmp_path / "rows.c"
-    source.touch()
-    assert shield_core._load() is None
-    os.utime(source, (0, 0))
-    assert shield_core._load() is core
-    (tmp_path / ".#rows.c").symlink_to("me@here.1234:5678")  # as an editor locks a file that it has open
-    assert shield_core._load() is core

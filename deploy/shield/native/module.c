@@ -65,4 +65,10 @@ static PyMethodDef methods[] = {
 };
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", NULL, 0, methods, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__core(void) { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__core(void)
+{
+    PyObject *made = PyModule_Create(&module);
+    if (made && PyModule_AddStringConstant(made, "sources", SOURCES) < 0)
+        Py_CLEAR(made);
+    return made;
+}
