@@ -34,7 +34,7 @@ def save_edited(source: Path, path: Path, edit: Edit, contract: Contract | None 
 
 
 def _before(graph: Any, name: str, operation: str, constant: np.ndarray, **attributes: Any) -> None:
-    """Whoever takes the input `name` is given `operation`(it, constant) instead."""
+    """What takes the input `name` is given `operation`(it, constant) instead."""
     for node in graph.node:
         node.input[:] = [f"{name}/edited" if taken == name else taken for taken in node.input]
     graph.initializer.append(onnx.numpy_helper.from_array(constant, f"{name}/constant"))

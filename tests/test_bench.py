@@ -82,7 +82,7 @@ def test_raw_physics_replays_what_the_environment_went_through():
     subject._raw(MOMENTS - 1)
     steps = subject.env.steps.numpy()
     same = np.abs(subject._path[:, -1] - ended).max(axis=1) < 1e-9
-    assert same.sum() > 8 and (same | (steps == 0)).all()  # worlds that began anew in this very step are elsewhere
+    assert same.sum() > 8 and (same | (steps == 0)).all()  # worlds that began again in this very step are elsewhere
 
 
 def test_figures_say_what_was_measured():

@@ -35,7 +35,7 @@ def test_the_version_is_that_of_the_package():
         (["operate", "goal", "cf1", "--at", "0", "0"], "--at 0 0: 2 values given, wanted 3 numbers: X Y Z; see"),
         (["operate", "goal", "cf1", "--at", "0", "0", "x"], "--at 0 0 x: 3 values given, wanted 3 numbers: X Y Z; see"),
         (["operate", "goal", "cf1", "--at"], "--at: 0 values given, wanted 3 numbers: X Y Z; see"),
-        (["play", "hover", "--agent", "nobody"], "'nobody'"),
+        (["play", "hover", "--agent", "pilot"], "'pilot'"),
         (["tasks", "hover", "reach"], "too many arguments: 'reach'"),
         (["train"], "TASK is missing"),
         (["export"], "RUN is missing"),

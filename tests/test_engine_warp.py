@@ -101,7 +101,7 @@ def test_it_remembers_two_control_steps():
     assert torch.equal(now[:, 0], twins.both[1].now(twins.columns))
 
 
-def test_a_world_that_blew_up_is_told_and_starts_anew_without_touching_others(capfd):
+def test_a_world_that_blew_up_is_told_and_starts_again_without_touching_others(capfd):
     twins = Twins("stand")
     broken, whole = twins.another(), twins.another()
     one, ctrls = torch.tensor([3]), twins.controls(7)

@@ -81,7 +81,7 @@ def _stored(state):
     return buffer
 
 
-def test_a_world_that_ends_keeps_its_terminal_observation_and_starts_anew():
+def test_a_world_that_ends_keeps_its_terminal_observation_and_starts_again():
     env = make_env("swarm-swap", 32, 0)
     env.reset(0)
     falling = torch.tensor([-1.0, 0, 0, 0]).expand(32, 4, 4)

@@ -52,7 +52,7 @@ def test_an_arm_that_is_not_armed_or_hears_nothing_stays_where_it_is(arm):
     np.testing.assert_allclose(device.order()["q"], HOME[:7], atol=1e-3)
     driver.arm()
     follow(driver, HOME + np.eye(8)[0], 0.2)
-    time.sleep(1.0)  # the target is not reached, and nobody repeats it
+    time.sleep(1.0)  # the target is not reached, and is not repeated
     one = device.order()
     time.sleep(0.3)
     assert 0.01 < one["q"][0] < 0.8 and np.abs(device.order()["q"][0] - one["q"][0]) < 0.005

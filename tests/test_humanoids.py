@@ -152,7 +152,7 @@ def test_holding_the_home_targets_it_stands(spec, push_m_s):
 @humanoids
 @pytest.mark.parametrize("seed", range(5))
 def test_thrashing_over_the_whole_range_stays_finite(spec, seed):
-    """Targets drawn anew every 20 ms from end stop to end stop: what a policy does at its very worst."""
+    """Targets drawn again every 20 ms from end stop to end stop: what a policy does at its very worst."""
     model = on_floor(spec)
     data = at_home(spec, model)
     rng = np.random.default_rng(seed)

@@ -106,7 +106,7 @@ def test_a_rollout_is_what_single_steps_give():
     assert program.steps.tolist() == stepped.steps.tolist()
 
 
-def test_worlds_start_anew_in_the_middle_and_others_go_on(flight):
+def test_worlds_start_again_in_the_middle_and_others_go_on(flight):
     env, rollout, before = flight
     env.set_state(on_tensors(torch.clone, before))
     mass = env.world.physics.tensors()["own"]["body_mass"].clone()

@@ -132,7 +132,7 @@ def test_single_precision_stays_and_is_good_to_a_micrometre(array, tmp_path):
         np.testing.assert_allclose(value, expected, atol=5e-6)
 
 
-def test_what_several_terms_ask_of_one_array_is_worked_out_once_and_anew_for_the_next(monkeypatch):
+def test_what_several_terms_ask_of_one_array_is_worked_out_once_and_again_for_the_next(monkeypatch):
     made, chain = [], load_chain(load_robot("panda"), "tool")
     monkeypatch.setattr("hardware.kinematics.products", lambda turns: made.append(1) or products(turns))
     angles = torch.linspace(-1.0, 1.0, 16, dtype=torch.float64).view(2, 8)

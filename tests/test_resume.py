@@ -216,7 +216,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path):
 @pytest.mark.parametrize("task", ["swarm-swap", "velocity"])
 def test_environment_state_is_exact(task):
     env, twin = (make_env(task, 3, seed=seed) for seed in (0, 1))
-    env.steps[1] = env.max_steps - 10  # a world has just started anew when the state is taken
+    env.steps[1] = env.max_steps - 10  # a world has just started again when the state is taken
     actions = torch.rand(20, 3, env.num_agents, env.action_dim) * 2 - 1
     for action in actions[:10]:
         env.step(action)

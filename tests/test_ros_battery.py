@@ -110,7 +110,7 @@ def test_a_battery_is_run_down_when_it_has_said_so_for_five_seconds_and_not_by_a
     said = [topic.say(battery, 40.0 + t, c) for t, c in enumerate([0.09, 0.08, nan, 0.08, 8.0, 0.07])]
     assert said == [""] * 5 + ["battery at 7 %, below 10 % for over 5 s"]
     assert topic.say(battery, 46.0, 0.11) == ""
-    topic.publishers = 2  # a stranger lands nobody; nor is the robot armed then
+    topic.publishers = 2  # a stranger lands no robot; nor is the robot armed then
     assert [topic.say(battery, 50.0 + t, 0.01) for t in range(10)] == [""] * 10
 
 

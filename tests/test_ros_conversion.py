@@ -192,7 +192,7 @@ def test_an_object_travels_like_a_base():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_joints_are_read_as_the_middleware_reads_them_whoever_wrote_them_before(seed):
+def test_joints_are_read_as_the_middleware_reads_them_whatever_was_written_before(seed):
     rng = np.random.default_rng(seed)
     converter, state = JointConverter(["turn", "lift"]), empty_state(2)
     for _ in range(6):

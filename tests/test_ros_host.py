@@ -70,6 +70,6 @@ def test_a_policy_that_fails_leaves_the_others_of_its_process_flying(pd_bundle, 
         assert [rig.mode(name) in FLIES for name in TEAM] == [False, True, True, True]
         assert "propeller missing" in rig.processes.log_of("policy_host_1").read_text()
         fail.unlink()
-        for transition in (CONFIGURE, ACTIVATE):  # it is unconfigured, and can begin anew
+        for transition in (CONFIGURE, ACTIVATE):  # it is unconfigured, and can begin again
             rig.transition(transition, "cf1/policy")
         rig.processes.check()

@@ -82,7 +82,7 @@ def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
     with quiet_context(domain_id, ros_environment(domain_id)) as context:
         executor = SingleThreadedExecutor(context=context)
         dead, alive = (rclpy.create_node(name, context=context) for name in ("dead", "alive"))
-        executor.add_node(alive)  # nobody serves the other one
+        executor.add_node(alive)  # the other one has no server
 
         def stop(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
             asked_s.append(time.monotonic())
@@ -125,7 +125,7 @@ def test_what_cannot_be_asked_is_refused_in_one_line(arguments, message, capsys)
     assert message in said and said.count("\n") == 1
 
 
-@pytest.mark.parametrize("order", [["arm", "nobody"], ["goal", "nobody", "--at", "0", "0", "1"], ["estop"]])
+@pytest.mark.parametrize("order", [["arm", "ghost"], ["goal", "ghost", "--at", "0", "0", "1"], ["estop"]])
 def test_ctrl_c_while_robots_are_looked_for_is_one_line(order):
     """Also where the middleware is up: what it leaves open would add a traceback of its destructors."""
     press = (

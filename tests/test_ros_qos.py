@@ -83,7 +83,7 @@ def test_a_goal_of_a_program_that_ends_at_once_arrives(monkeypatch):
         assert inbox.update(robot.clock.now_ns())["goal_pos"][0] == 1.5
 
 
-def test_what_was_said_later_stands_whoever_said_it_and_nothing_is_heard_twice(monkeypatch):
+def test_what_was_said_later_stands_from_each_sender_and_nothing_is_heard_twice(monkeypatch):
     with operated(CRAZYFLIE, (GOAL_POS,), monkeypatch) as (inbox, operator, robot):
         inbox.start(state_of(CRAZYFLIE))
         latched, rviz = (operator.create_publisher(PoseStamped, TOPIC, profile) for profile in (qos.LATCHED, RVIZ))

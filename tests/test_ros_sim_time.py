@@ -1,4 +1,4 @@
-"""Nodes with `use_sim_time`: a team at half of real time, while /clock stands still, and when it begins anew."""
+"""Nodes with `use_sim_time`: a team at half of real time, while /clock stands still, and when it begins again."""
 
 import threading
 import time
@@ -80,7 +80,7 @@ def test_stamps_deadlines_and_ages_follow_the_clock_topic(rig):
 
         simulated.is_paused = True
         rig.watch("cf1", 0.3)
-        assert len(rig.watch("cf1", 1.5)) == 0  # nothing is commanded anew ...
+        assert len(rig.watch("cf1", 1.5)) == 0  # nothing is commanded again ...
         simulated.is_paused = False
         watched(rig, simulated, 1.5)
         rig.node.update()

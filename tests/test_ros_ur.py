@@ -95,7 +95,7 @@ def test_a_ur5e_reaches_its_poses_behind_the_shield_until_its_own_stop(tmp_path)
         device.order(stop="")
         programs = device.order()["programs"]
         team.watch(ARM, 0.5)
-        assert device.order()["programs"] == programs, "only a person starts it anew"
+        assert device.order()["programs"] == programs, "only a person starts it again"
         assert team.asked(ARM, "reset", 5.0) == "" and team.asked(ARM, "arm", 5.0) == ""
         team.watch_until(ARM, lambda: device.order()["running"], 3.0)
         team.processes.kill(f"{ARM}_driver")

@@ -181,7 +181,7 @@ def test_two_runtimes_of_one_file_do_not_share_anything(trained):
 
 
 def test_robots_that_fly_the_same_file_share_its_weights(trained, tmp_path):
-    """Whatever the file is called: what differs is not shared, and what nobody flies is forgotten."""
+    """Whatever the file is called: what differs is not shared, and what no robot flies is forgotten."""
     copy = tmp_path / "copy.onnx"
     copy.write_bytes(trained[0].read_bytes())
     one, two, other = load_bundle(trained[0]), load_bundle(copy), load_bundle(ZOO / "hover.onnx")

@@ -57,7 +57,7 @@ def test_the_shield_of_a_drone_is_given_the_links_of_an_arm_as_on_the_robot_and_
     assert 0 < int(found.valid[0, 0].sum()) < found.valid.shape[2]  # its hand may be near
 
 
-def test_what_a_shield_hears_starts_anew_with_its_world_and_goes_on_from_a_saved_state():
+def test_what_a_shield_hears_starts_again_with_its_world_and_goes_on_from_a_saved_state():
     task = SWAP.changed(episode_s=0.1)
     env, twin = TeamEnv(task, 3, 1, shield=True), TeamEnv(task, 3, 7, shield=True)
     env.stagger()

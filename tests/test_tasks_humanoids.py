@@ -190,8 +190,8 @@ def test_frames_are_kept_only_for_the_moment_that_they_belong_to():
             assert t.last_state is before and not torch.equal(t.frame("left_foot")[0], t.last_frame("left_foot")[0])
         fresh = dataclasses.replace(t)  # knows no frames
         for role in ("left_foot", "right_foot"):
-            kept, anew = (*t.frame(role), *t.last_frame(role)), (*fresh.frame(role), *fresh.last_frame(role))
-            for found, wanted in zip(kept, anew, strict=True):
+            kept, made = (*t.frame(role), *t.last_frame(role)), (*fresh.frame(role), *fresh.last_frame(role))
+            for found, wanted in zip(kept, made, strict=True):
                 assert torch.equal(found[[0, 2, 3]], wanted[[0, 2, 3]])
                 torch.testing.assert_close(found[1], wanted[1], rtol=0.0, atol=1e-6)  # worked out in a batch of one
     assert t.with_command({}).frames is t.frames

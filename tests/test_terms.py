@@ -56,7 +56,7 @@ def test_projected_gravity_is_down_in_the_body():
     torch.testing.assert_close(got, rotate_inverse(quat, down))
 
 
-def test_peers_are_seen_from_the_body_of_whoever_sees_them():
+def test_peers_are_seen_from_the_body_of_who_sees_them():
     quat = torch.from_numpy(random_quat(6)).reshape(2, 3, 4)
     pos, vel, own_pos, own_vel = torch.randn(4, 2, 3, 5, 3, dtype=quat.dtype, generator=torch.manual_seed(0))
     own_pos, own_vel = own_pos[..., 0, :], own_vel[..., 0, :]
@@ -77,7 +77,7 @@ def test_an_old_message_is_carried_on_by_its_velocity():
     assert observations.peer_pos(policy_input(state_at(quat), peers))[0, 0].tolist() == pytest.approx([1.2, 0, 1])
 
 
-def test_whoever_is_not_heard_leaves_no_trace_in_the_observation():
+def test_a_peer_that_is_not_heard_leaves_no_trace_in_the_observation():
     task = load_task("swarm-swap")
     quat = torch.from_numpy(random_quat(1)).float()
     memory = initial_memory(task.group.observation, (1,))

@@ -99,7 +99,7 @@ def test_worlds_differ_and_a_seed_brings_the_same_ground():
     assert (nodes(env) != first).any(axis=1).all()
 
 
-def test_only_worlds_that_start_anew_get_another_ground():
+def test_only_worlds_that_start_again_get_another_ground():
     env = make()
     before, others = nodes(env), torch.tensor([1, 3])
     held = env.now

@@ -120,13 +120,13 @@ def test_ctrl_c_before_the_first_iteration_says_what_is_left_and_how_to_go_on(tm
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path, capsys):
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(tmp_path: Path, capsys):
     run = tmp_path / "run"
     assert phalanx("train", "hover", "--out", str(run), *SMALL, "--steps", "64", "--seed", "3") == 0
     whole = load_checkpoint(run)["progress"]
     (run / "checkpoint.pt").unlink()
     assert phalanx("train", "--resume", str(run)) == 0
-    assert "no checkpoint had been written yet, training begins anew" in capsys.readouterr().err
+    assert "no checkpoint had been written yet, training begins again" in capsys.readouterr().err
     assert load_checkpoint(run)["progress"] == whole and len(read_progress(run)) == len(whole["curve"])
     assert "no run in" in refused(capsys, "train", "--resume", str(tmp_path))
     assert "begun with 'hover'" in refused(capsys, "train", "swarm-swap", "--resume", str(run))
@@ -161,7 +161,7 @@ def test_a_task_that_has_changed_is_refused_by_name_of_its_fields(tmp_path: Path
     file = tmp_path / "far_tasks.py"
     file.write_text(source.format(limit=3.0, length=1.0))
     assert phalanx("train", "far_tasks:FAR", "--out", "run", *SMALL, "--steps", "32") == 0
-    file.write_text(source.format(limit=40.0, length=2.0))  # another size: compiled anew within a second too
+    file.write_text(source.format(limit=40.0, length=2.0))  # another size: compiled again within a second too
     __import__("linecache").clearcache()
     monkeypatch.delitem(__import__("sys").modules, "far_tasks")
     for command in (["export", "run"], ["eval", "run"], ["train", "--resume", "run"]):

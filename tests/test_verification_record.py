@@ -121,7 +121,7 @@ def test_what_is_no_verdict_is_refused_in_one_line(bundle, tmp_path):
         (record(advice=FLY, margins={"episodes": 64, "only": ["mass"]}), "advice 'fly', and not all margins"),
     ],
 )
-def test_a_record_that_contradicts_its_own_gates_is_refused_whoever_signed_it(bundle, tmp_path, found, said):
+def test_a_record_that_contradicts_its_own_gates_is_refused_also_where_it_is_signed(bundle, tmp_path, found, said):
     data = add_signature(forge(bundle, found), MINE)
     assert refusal(tmp_path, data, trusted=(KEY,)) == f"the record of its verification contradicts itself: {said}"
 

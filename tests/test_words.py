@@ -12,6 +12,8 @@ KINDS = (".py", ".md", ".yaml", ".toml", ".cfg", ".xml", ".js", ".html", ".css")
 GONE = {
     "told": "commanded, given, reported",
     "nobody": "no robot, no peer, without",
+    "whoever": "who, each that",
+    "anew": "again",
     "crews?": "AgentGroup",
     "percepts?": "PolicyInput",
     "judge[ds]?": "evaluate, check, compute_rewards_and_terminations",

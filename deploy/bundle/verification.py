@@ -109,7 +109,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _check_consistent(known: _Known) -> None:
-    """ValueError for a verdict or an advice that does not follow from the gates and reasons, whoever signed it."""
+    """ValueError for a verdict or an advice that does not follow from its gates and reasons, signed or not."""
     says = "the record of its verification contradicts itself: "
     for gate in known.gates:
         if gate.passed != (gate.value >= gate.limit if gate.sign == ">=" else gate.value <= gate.limit):

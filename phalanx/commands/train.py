@@ -126,7 +126,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         folder = wish.resumed or out_dir or Path("runs") / spec.name
         begun = wish.resumed is not None and (folder / CHECKPOINT).exists()
         if wish.resumed is not None and not begun:
-            err.print(f"{folder}: no checkpoint had been written yet, training begins anew", markup=False)
+            err.print(f"{folder}: no checkpoint had been written yet, training begins again", markup=False)
         numbers = {path: getattr(fields, name) for name, path in paths.items()}
         cfg = TrainCfg(
             task=wish.task,

@@ -60,7 +60,7 @@ class Attacker:
 
     kind: str
     attack: Callable[..., Any]  # View -> commands (W, N, 4), or a Request where it decides about more
-    rounds: int = 1  # of a flight, each of which begins anew and goes on from what the ones before found
+    rounds: int = 1  # of a flight, each of which begins again and goes on from what the ones before found
 
 
 ATTACKERS: dict[str, Attacker] = {}

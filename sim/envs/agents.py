@@ -203,7 +203,7 @@ class AgentGroup:
         hidden = [t.func(now, **t.params) for t in cfg.privileged.values()]
         return observe(cfg, given, torch.cat(hidden, dim=-1) if hidden else None)
 
-    def observe_anew(self, worlds: Tensor, measured: Measured) -> None:
+    def observe_after_start(self, worlds: Tensor, measured: Measured) -> None:
         """Replace what was measured and seen in `worlds` (K,) by the first of an episode."""
         state, peers, objects = measured
         pairs: list[tuple[Any, Any]] = [(self.measured[0], state), (self.measured[1], peers)]

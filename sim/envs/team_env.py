@@ -223,7 +223,7 @@ class TeamEnv:
         self._update_transitions()
         for (name, group), part in zip(self.groups.items(), measured, strict=True):
             group.now.know_frames(before[name], worlds)
-            group.observe_anew(worlds, part)
+            group.observe_after_start(worlds, part)
 
     def _restart(self, worlds: Tensor) -> None:
         """New start, commands, parameters and empty memory for `worlds` (K,)."""

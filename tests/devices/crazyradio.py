@@ -93,7 +93,7 @@ class Crazyradio(Device):
         return said | ({"gaps_s": gaps_s} if "gaps" in orders else {})
 
     def set(self, name: str, value: Any) -> None:
-        """{"gaps": true}: say all of them; {"forget": true}: begin anew to measure gaps and distances."""
+        """{"gaps": true}: say all of them; {"forget": true}: begin again to measure gaps and distances."""
         if name == "loss":
             self.loss = value
         elif name == "forget":
