@@ -1,8 +1,8 @@
 """Action chunks: a policy decides every few control periods, and gives out one action of its chunk in each of them.
 
-What is left of a chunk is memory of the policy, and so explicit inputs and outputs of the exported graph: whoever runs
+What is left of a chunk is memory of the policy, and so explicit inputs and outputs of the exported graph: who runs
 the file goes on as with any other, one command in every period, each of which a shield may change. A policy whose
-memory is put back decides anew. Chunks of actions: Seo and Abbeel 2024, arXiv:2411.12155; decisions slower than
+memory is put back decides again. Chunks of actions: Seo and Abbeel 2024, arXiv:2411.12155; decisions slower than
 control: Patel and Siegelmann 2024, arXiv:2410.08979.
 """
 
