@@ -28,6 +28,7 @@ from rich.text import Text
 
 BASIS = 0.02  # share of the way that a time left is estimated from
 LINE_EVERY_S = 5.0  # of progress where there is no terminal
+UNBROKEN = 12  # letters of a word in a table; a longer one, such as a path, is broken where it has to be
 NARROW = 100  # columns of a terminal below which the bar makes room for the note
 
 out = Console(highlight=False, soft_wrap=True)
@@ -62,9 +63,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], whole: It
     cells = [[str(cell) for cell in row] for row in rows]
     for row in cells:
         table.add_row(*map(escape, row))
-    for column in whole:
-        table.columns[column].no_wrap = True
-        table.columns[column].min_width = max(len(row[column]) for row in [columns, *cells])
+    for number, column in enumerate(table.columns):
+        texts = [row[number] for row in [columns, *cells] if row]
+        column.no_wrap = number in whole
+        words = texts if column.no_wrap else [word for word in " ".join(texts).split() if len(word) <= UNBROKEN]
+        column.min_width = max(map(len, words), default=None)
     out.print(table, crop=False)
 
 

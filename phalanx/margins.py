@@ -19,7 +19,7 @@ COLOURS = {FLY: "green", NOT: "red"}
 def show_margins(margins: Mapping[str, Any]) -> None:
     """Print a row for each number and direction, and what was flown."""
     rows = [*margins["rows"], *([margins["corner"]] if margins["corner"] else [])]
-    print_table(COLUMNS, [_cells(row, rows) for row in rows], whole=(0,))
+    print_table(COLUMNS, [_cells(row, rows) for row in rows])
     for name, share in margins["physics"].items():
         out.print(f"{name}: success {100 * share:.1f} %")
     for group, names in margins["not_pushed"].items():

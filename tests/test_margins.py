@@ -1,6 +1,7 @@
 """How far a plant may be pushed: what is pushed, that the search finds where it falls, and what is advised."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from pd_bundle import PdPolicy
 
 from deploy.contract import TeamSpec
 from phalanx.commands.verify import verify
+from phalanx.console import out
 from phalanx.margins import show_margins, write_margins
 from policies.evaluation import margins
 from policies.evaluation import verify as verification
@@ -145,7 +147,13 @@ CORNER_ROW = row(parameter="worst corner", unit="x of training", nominal=0.0, tr
         ([row(fell=None, held=2.0)], {}, "fly", None),
         ([row(held=1.08, fell=1.1)], {}, "fly with care", "mass: falls at 1.1 x, hardware shows 1.1 x"),
         ([row(held=1.02, fell=1.05)], {}, "fly with care", "mass: falls at 1.05 x, trained for 1.05 x"),
-        ([row(held=None, fell=1.0)], {}, "fly with care", "mass: falls at 1 x already, trained for 1.05 x"),
+        ([row(held=None, fell=1.0)], {}, "fly with care", "mass: falls already at 1 x, trained for 1.05 x"),
+        (
+            [row(unit="1", held=None, fell=0.0, trained=0.1)],
+            {},
+            "fly with care",
+            "mass: falls already at 0, trained for 0.1",
+        ),
         ([row(), row(direction="down", trained=0.95, held=0.97, fell=0.95)], {}, "fly with care", "mass, less: falls"),
         ([row()], {"complete": False}, "fly with care", "margins: not all are known"),
         ([row()], {"only": ["mass"]}, "fly with care", "margins: only mass pushed"),
@@ -176,6 +184,16 @@ def test_a_margin_that_was_not_searched_to_its_end_has_no_room(capsys):
     show_margins(measured | {"rows": [row(), row(parameter="drag", found=False, fell=None, room=None)]})
     rows = {line.split()[0]: line.split()[-2:] for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert rows["mass"] == ["1.3", "x4.0"] and rows["drag"] == ["unknown", "unknown"]
+
+
+def test_no_word_of_the_margins_is_broken_in_a_terminal_of_80_columns(capsys, monkeypatch):
+    monkeypatch.setattr(out, "width", 80)
+    measured = json.loads((Path(__file__).parents[1] / "zoo" / "swarm-swap.json").read_text())["margins"]
+    show_margins(measured)
+    table = capsys.readouterr().out.partition("half the time step")[0]
+    assert max(map(len, table.splitlines())) <= 80
+    names = {word for row in measured["rows"] for word in row["parameter"].split()}
+    assert names | {"hardware", "trained", "training", "beyond"} <= set(table.replace(",", "").split())
 
 
 def test_a_failed_gate_is_a_reason_not_to_fly():

@@ -43,7 +43,7 @@ def why_short(row: Mapping[str, Any]) -> str:
     held = row["held"]
     for who, edge in (("trained for", row["trained"]), ("hardware shows", row["field"])):
         if edge is not None and (held is None or sign * held < sign * edge):
-            return f"{_held_in_words(row)}, {who} {edge:.4g} {row['unit']}"
+            return f"{_held_in_words(row)}, {who} {_with_unit(edge, row)}"
     return f"{_held_in_words(row)}" if held is None else ""
 
 
@@ -62,12 +62,15 @@ def _number(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _held_in_words(row: Mapping[str, Any]) -> str:
-    unit = row["unit"]
     if row["held"] is None:
-        return f"falls at {row['fell']:.4g} {unit} already"
+        return f"falls already at {_with_unit(row['fell'], row)}"
     if not row["found"]:
-        return f"falls between {row['held']:.4g} and {row['fell']:.4g} {unit}"
-    return f"falls at {row['fell']:.4g} {unit}"
+        return f"falls between {row['held']:.4g} and {_with_unit(row['fell'], row)}"
+    return f"falls at {_with_unit(row['fell'], row)}"
+
+
+def _with_unit(value: float, row: Mapping[str, Any]) -> str:
+    return f"{value:.4g}{'' if row['unit'] == '1' else ' ' + row['unit']}"
 
 
 def _reason(name: str, why: str) -> dict[str, str]:
