@@ -1,4 +1,4 @@
-"""Runs of a sweep in processes of their own: when they are killed they go on from their checkpoints, or begin anew."""
+"""Runs of a sweep in processes of their own: when they are killed they go on from their checkpoints, or begin again."""
 
 import ctypes
 import fcntl

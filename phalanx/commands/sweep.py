@@ -52,7 +52,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
 
         Every option of the command may have several values, --ppo.learning-rate 1e-4,3e-4, or a range,
         --ppo.gamma 0.95..0.999, from which --samples are drawn. A training that is killed goes on from its checkpoint,
-        bit for bit, an attack where it was, and others begin anew. `phalanx compare FOLDER` shows how far trainings
+        bit for bit, an attack where it was, and others begin again. `phalanx compare FOLDER` shows how far trainings
         are, and table.csv in it what the others have answered; Ctrl-C is safe.
 
         Args:
