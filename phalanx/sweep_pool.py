@@ -26,7 +26,7 @@ LOOK_EVERY_S = 0.2
 READ_EVERY_S = 2.0  # how far runs have come
 GOES_ON = "attack"  # the command that goes on in the folder that it is given
 GATE = 1  # exit status of a command that has answered that something fell short
-KEPT_FLAGS = ("--no-onnx", "--wandb")  # of `phalanx train`, which a run does not remember
+KEPT_FLAGS = ("--no-onnx", "--no-film", "--wandb")  # of `phalanx train`, which a run does not remember
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 

@@ -11,7 +11,7 @@ import tyro
 from hardware.names import nearest_path
 from policies.records import RECORD
 
-FLAGS = ("--shield", "--json", "--accept-task-change", "--wandb", "--no-onnx", "--help")
+FLAGS = ("--shield", "--json", "--accept-task-change", "--wandb", "--no-onnx", "--no-film", "--help")
 GIVEN_ELSEWHERE = ("num_envs", "train_steps", "num_agents")  # as options of their own
 
 

@@ -155,6 +155,9 @@ def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
     options = ("--num-envs", "8", "--steps", "600", "--task.episode-s", "1", "--keep-every", "1")
     assert here("train", "hover", "--out", str(run), *options).returncode == 0
     assert (run / "iteration-000001.pt").exists()
+    assert '"duration_s":1.0,' in (run / "best.html").read_text(), (
+        "an episode of the best, as long as it was in training"
+    )
     for subject in (run, run / "checkpoint.pt"):
         done = here("play", str(subject), "--json")
         assert done.returncode == 0, done.stderr
@@ -170,6 +173,11 @@ def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
         and verdict["parity"]["between"] == "torch controller and policy file"
     )
     assert (run / "best.onnx").stat().st_mtime_ns == written, "the file that training wrote is taken"
+    (run / "best.html").unlink()
+    assert here("train", "--resume", str(run), "--no-film").returncode == 0 and not (run / "best.html").exists()
+    (run / "best.html").mkdir()
+    done = here("train", "--resume", str(run))
+    assert done.returncode == 0 and "no film of the best policies: " in done.stderr, "training is over all the same"
     assert_one_line_error(
         here("play", str(run), str(Path(__file__).parents[1] / "zoo" / "hover.onnx")), "give it alone"
     )

@@ -1,6 +1,7 @@
 """`phalanx play`: watch a policy or a simple agent in simulation."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -74,10 +75,7 @@ def play(
     if out_file:
         out_file.parent.mkdir(parents=True, exist_ok=True)
         if out_file.suffix == ".html":
-            from phalanx.report import render_replay
-
-            page = render_replay(episode.flight, cfg.name, episode.robots, WHO[agent], rows[-1])
-            out_file.write_text(page, encoding="utf-8")
+            _write_page(out_file, episode, cfg.name, agent, rows[-1])
         else:
             from phalanx.report.video import save_picture
 
@@ -86,6 +84,22 @@ def play(
     if json:
         print_json({"task": cfg.name, "agent": agent, "robots": len(episode.flight.names), "episodes": rows})
     return 0
+
+
+def play_page(checkpoint: Path, page: Path, robots: int | None, seed: int) -> None:
+    """Write the replay of one episode of a run's policies, behind the shield, in the task that they were trained in."""
+    from phalanx.report.episode import play_episode
+    from phalanx.subjects import runners_and_task
+
+    runners, cfg = runners_and_task("policy", [str(checkpoint)], None, seed)
+    episode = play_episode(cfg, runners, robots, seed, shield=True)
+    _write_page(page, episode, cfg.name, "policy", row_of(seed, episode, shield=True))
+
+
+def _write_page(path: Path, episode: Any, task: str, agent: str, row: dict[str, Any]) -> None:
+    from phalanx.report import render_replay
+
+    path.write_text(render_replay(episode.flight, task, episode.robots, WHO[agent], row), encoding="utf-8")
 
 
 def _pixels(size: str) -> tuple[int, int]:

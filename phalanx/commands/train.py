@@ -72,6 +72,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         accept_task_change: bool = False,
         wandb: bool = False,
         onnx: bool = True,
+        film: bool = True,
         json: bool = False,
         algo: str = algo,
         hyperparameters: Annotated[algorithm_type, tyro.conf.arg(name=algo)] = hyper,  # type: ignore[valid-type]
@@ -107,6 +108,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             accept_task_change: Go on although the task is no longer what the run was begun with.
             wandb: Log to Weights & Biases too, beside TensorBoard; pip install 'phalanx[wandb]'.
             onnx: Write no policy files at the end.
+            film: With the policy files, write no replay page of one of their episodes.
             json: Print the result as JSON on stdout.
             algo: Algorithm: dsact, happo, hasac, impala, ppo, sac, td3, vdn.
             hyperparameters: Of the algorithm, see docs/algorithms.md; --ppo.critic team is MAPPO.
@@ -116,6 +118,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         check_seed(seed)
         check_robots(robots)
         check_out(out_dir, folder=True)
+        from policies.shards import started_by_torchrun
         from policies.training.config import CollectionCfg, MachineCfg
         from policies.training.train import train as learn
 
@@ -152,12 +155,16 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             result = learn(
                 cfg, lambda n: progress.update(bar, completed=n["fraction"], note=f"{note(n)}\n{time_split(n)}")
             )
-        files = _write_best(folder, accept_task_change) if onnx and result.finished else []
+        first = not started_by_torchrun()[0]
+        files = _write_best(folder, accept_task_change) if onnx and result.finished and first else []
+        page = _write_film(folder, robots, seed) if film and files else None
         if json:
-            row = {**asdict(result), "policy_files": [str(file) for file in files]}
+            row = {**asdict(result), "policy_files": [str(file) for file in files], "film": page and str(page)}
             print_json({name: str(v) if isinstance(v, Path) else v for name, v in row.items()})
         else:
             err.print(result.message)
+            if page:
+                err.print(f"an episode of the best: {page}", markup=False)
             out.print(f"next: phalanx verify {folder}" if files else f"next: phalanx export {folder}")
         return 0 if result.finished else 130
 
@@ -182,6 +189,21 @@ def _write_best(run: Path, accept_change: bool) -> list[Path]:
 
     with err.status("policy files of the best ..."):
         return export_beside(run / BEST, accept_change)
+
+
+def _write_film(run: Path, robots: int | None, seed: int) -> Path | None:
+    """A replay page of one episode of the best policies, beside them; None, and a line, where that fails."""
+    from phalanx.commands.play import play_page
+    from policies.checkpoint import BEST
+
+    page = (run / BEST).with_suffix(".html")
+    try:
+        with err.status("an episode of the best ..."):
+            play_page(run / BEST, page, robots, seed)
+    except Exception as error:  # of the task's own code, say: what was trained is there all the same
+        err.print(f"no film of the best policies: {' '.join(str(error).split())}", markup=False)
+        return None
+    return page
 
 
 def note(numbers: dict[str, float]) -> str:
