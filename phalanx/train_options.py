@@ -24,6 +24,7 @@ class Begun:
     robots: int | None = None
     steps: int | None = None
     wall_budget_s: float | None = None
+    stop_at: float | None = None
     shield: bool = False
     checkpoint_every: int = 10
     keep_every: int | None = None

@@ -60,6 +60,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         robots: Count = old.robots,
         steps: Count = old.steps,
         wall_budget_s: Seconds = old.wall_budget_s,
+        stop_at: Annotated[float | None, tyro.conf.arg(metavar="SUCCESS", help_behavior_hint="")] = old.stop_at,
         shield: bool = old.shield,
         resume: RunFlag = None,
         start_from: RunFlag = Path(old.start_from) if old.start_from else None,
@@ -93,6 +94,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             robots: Robots in a world; as the task says when not given.
             steps: Agent steps to train for, control periods x worlds x robots; as the task says when not given.
             wall_budget_s: End earlier, after so many seconds of training in all.
+            stop_at: End earlier, once so much success, such as 0.95, is shown on held-out starts behind the shield: the
+                lower end of its 95 % interval counts. Policies that are the best so far fly them at a checkpoint.
             shield: Train behind the safety shield.
             resume: Folder of a run to go on with from its last checkpoint, with the options that it was begun with.
             start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the
@@ -142,6 +145,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             machine=MachineCfg(engine, device, threads, shards),
             total_steps=spec.train_steps if steps is None else steps,
             wall_budget_s=wall_budget_s,
+            stop_at=stop_at,
             seed=seed,
             resume=begun,
             start_from=start_from,

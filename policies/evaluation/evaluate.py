@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, sqrt
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -174,6 +174,12 @@ def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResul
         mean_episode_s=float(steps.mean()) * env.control_dt,
         intervention_rate=float(worlds["interventions"].sum() / (steps.sum() * robots)),
     )
+
+
+def starts_for(min_success: float) -> int:
+    """Held-out starts that can show a success of `min_success`, even with a failure or two: 256, or more near 1."""
+    fewest = Z**2 * min_success / (1 - min_success) if min_success < 1 else 0  # with which none may fail
+    return max(256, 2 * ceil(fewest))
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from math import ceil, inf
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from hardware import load_robot
 from hardware.ranges import check_fields, check_range
 from policies.checkpoint import load_checkpoint
 from policies.evaluation.actuation import ActuatorWatch, measure_steps
-from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load_team
+from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load_team, starts_for
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.evaluation.trained import controllers_of, trained_task
 from policies.threads import single_threaded_torch
@@ -149,12 +149,6 @@ def _slots(bundle: Bundle) -> dict[str, dict[str, float]]:
         return {}
     error = replay_empty_slots(lambda inputs: run_session(bundle.session, inputs), bundle.probes)
     return {"slots": {"max_abs": min(error, sys.float_info.max)}}  # JSON has no infinity
-
-
-def starts_for(min_success: float) -> int:
-    """Held-out starts that can show a success of `min_success`, even with a failure or two: 256, or more near 1."""
-    fewest = 1.96**2 * min_success / (1 - min_success) if min_success < 1 else 0  # with which none may fail
-    return max(256, 2 * ceil(fewest))
 
 
 def starts_of(contract: Contract, cfg: VerifyCfg) -> int:

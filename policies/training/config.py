@@ -53,6 +53,7 @@ class TrainCfg:
     machine: MachineCfg = MachineCfg()
     total_steps: int = 2_000_000  # agent steps: control periods x worlds x robots
     wall_budget_s: float | None = None  # ends training earlier; annealing then follows the time
+    stop_at: float | None = None  # ends training earlier, once so much success is shown, see `held_out`
     seed: int = 0
     resume: bool = False  # go on from the checkpoint in `out`
     start_from: Path | None = None  # run, or checkpoint, of a task alike: its networks are what learning begins with
@@ -65,6 +66,7 @@ class TrainCfg:
         check_fields(
             "", self, total_steps=(1, inf), checkpoint_every=(1, inf), keep_every=(1, inf), wall_budget_s=(1e-3, inf)
         )
+        check_range("stop-at", self.stop_at, 0.01, 0.999)
         check_range("seed", self.seed, 0, 2**63 - 1)
         if self.wandb:
             check_wandb()

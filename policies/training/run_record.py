@@ -39,6 +39,7 @@ def run_record(cfg: TrainCfg, env: Any, groups: Mapping[str, Group], shards: int
         "seed": cfg.seed,
         "total_steps": cfg.total_steps,
         "wall_budget_s": cfg.wall_budget_s,
+        "stop_at": cfg.stop_at,
         "checkpoint_every": cfg.checkpoint_every,
         "keep_every": cfg.keep_every,
         "start_from": str(cfg.start_from) if cfg.start_from is not None else None,

@@ -103,7 +103,7 @@ def _train(
         while True:
             trainer.wall_s = before_s + time.perf_counter() - began
             fraction = _fraction(cfg, trainer.agent_steps, trainer.wall_s)
-            over = fraction >= 1 or interrupted() or (stop is not None and stop())
+            over = fraction >= 1 or trainer.reached or interrupted() or (stop is not None and stop())
             # Clocks differ, and who presses Ctrl-C reaches one process first
             asked = torch.tensor([[fraction, over]], dtype=torch.float64)
             fraction, over = trainer.shards.joined(asked).amax(0).tolist()
@@ -115,7 +115,7 @@ def _train(
                     if logs is not None:
                         logs.write(numbers, trainer.agent_steps, before_s + time.perf_counter() - began)
                 if trainer.iteration % cfg.checkpoint_every == 0:
-                    _save(trainer, logs, path)
+                    _save(trainer, logs, path, look=True)
                 if cfg.keep_every and trainer.iteration % cfg.keep_every == 0:
                     content = trainer.state_dict()
                     with trainer.shards.together():
@@ -127,10 +127,13 @@ def _train(
         with _with_advice(cfg, trainer.engine, path):
             _save(trainer, logs, path)
     wall_s = time.perf_counter() - began
-    done = fraction >= 1
+    done = fraction >= 1 or trainer.reached
     message = f"trained {trainer.agent_steps:,} agent steps in {wall_s:.0f} s"
     if resumed and trainer.agent_steps == before:
         message = f"was trained to {before:,} agent steps before; to go on: phalanx train --resume {cfg.out} --steps N"
+    if trainer.reached:
+        shown = f"a success of {100 * trainer.shown:.1f} % or more is shown on held-out starts"
+        message = f"trained {trainer.agent_steps:,} agent steps: {shown}; to go on: a higher --stop-at"
     if not done:
         message = f"stopped at {trainer.agent_steps:,} agent steps; to go on: phalanx train --resume {cfg.out}"
     return TrainResult(
@@ -178,11 +181,16 @@ def _logs(trainer: Trainer) -> Iterator[Logs | None]:
         yield logs
 
 
-def _save(trainer: Trainer, logs: Logs | None, path: Path) -> None:
-    """Write the checkpoint, after the numbers of its iteration, and the policies when they are the best so far."""
+def _save(trainer: Trainer, logs: Logs | None, path: Path, look: bool = False) -> None:
+    """Write the checkpoint, after the numbers of its iteration, and the policies when they are the best so far.
+
+    With `look` the best so far also fly held-out starts, where that may end training.
+    """
     score = trainer.score()
     better = score is not None and (trainer.best is None or score > trainer.best)
     trainer.best = score if better else trainer.best
+    if look and better:
+        trainer.look()
     replay = trainer.algorithm.replay
     if replay is not None:
         replay.write(path.parent)

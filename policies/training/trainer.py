@@ -26,7 +26,7 @@ from sim.physics import on
 from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
-HOW_FAR = ("total_steps", "wall_budget_s", "checkpoint_every", "keep_every")  # may differ when a run goes on
+HOW_FAR = ("total_steps", "wall_budget_s", "stop_at", "checkpoint_every", "keep_every")  # may differ when a run goes on
 IN_WORDS = {
     "dims": "sizes of observations (own, neighbours, privileged)",
     "action_dim": "channels",
@@ -70,6 +70,7 @@ class Trainer:
         self.curve: list[dict[str, float]] = []
         self.iteration = self.agent_steps = 0
         self.best: list[float] | None = None  # of `score`, so far
+        self.shown = 0.0  # success on held-out starts, see `look`
         self.wall_s = 0.0  # of training, over all processes of the run
 
     @property
@@ -117,6 +118,26 @@ class Trainer:
         returns = [float(value.mean()) for name, value in last.items() if name.endswith("mean_return")]
         return [float(last["success_rate"].mean() * difficulty.mean()), sum(returns)]
 
+    def look(self) -> None:
+        """Fly held-out starts where training has to end at a success that seems to be near."""
+        if (asked := self.cfg.stop_at) is None:
+            return
+        from policies.training.held_out import PROMISING, shown_success  # loads what flies policy files
+
+        score = self.score()
+        if score is None or score[0] < PROMISING * asked:
+            return
+        shown = 0.0
+        with self.shards.together():
+            if not self.shards.index:
+                shown = shown_success(self.algorithm.policies, self.collector.env.task, self.cfg)
+        self.shown = float(self.shards.joined(torch.tensor([shown], dtype=torch.float64)).max())
+
+    @property
+    def reached(self) -> bool:
+        """Whether the success is shown at which training has to end."""
+        return self.cfg.stop_at is not None and self.shown >= self.cfg.stop_at
+
     def state_dict(self) -> dict[str, Any]:
         """All that the next iteration depends on, of all shards, and what identifies the run."""
         own, *others = self.shards.gather(self._own_state())
@@ -129,6 +150,7 @@ class Trainer:
                 "agent_steps": self.agent_steps,
                 "curve": self.curve,
                 "best": self.best,
+                "shown": self.shown,
             },
             "wall_s": self.wall_s,
             "policies": {
@@ -159,7 +181,7 @@ class Trainer:
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])
         self.iteration, self.agent_steps = progress["iteration"], progress["agent_steps"]
-        self.best = progress.get("best")
+        self.best, self.shown = progress.get("best"), progress.get("shown", 0.0)
         self.wall_s = state.get("wall_s", 0.0)
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
         # What was written when training began, but for how far it goes

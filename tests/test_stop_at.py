@@ -1,0 +1,59 @@
+"""A training that ends once success is shown on held-out starts, and that changes nothing else of the run."""
+
+from math import pi
+from pathlib import Path
+
+import torch
+from command import assert_one_line_error, here
+from small_run import train_cfg
+
+from policies.checkpoint import BEST, load_checkpoint
+from policies.evaluation.evaluate import evaluate
+from policies.evaluation.trained import load_controllers
+from policies.training.held_out import SEED
+from policies.training.train import train
+from sim.tasks import load_task
+from sim.terms import Term, arms
+
+STEPS = 1280
+
+
+def near_enough(distance_m: float):
+    """Reach, in short episodes that succeed within `distance_m`: before any training 0.4 m are 63 % and 0.6 m 88 %."""
+    term = Term(arms.tool_there, {"distance_m": distance_m, "angle_rad": pi})
+    return load_task("reach").changed(success=term, episode_s=0.2, success_hold_s=0.1)
+
+
+def trained(out: Path, distance_m: float, **options):
+    small = {"num_envs": 16, "num_steps": 10, "epochs": 1, "hidden": 8, "checkpoint_every": 2}
+    return train(train_cfg(task=near_enough(distance_m), out=out, total_steps=STEPS, **small, **options))
+
+
+def test_it_ends_at_the_first_checkpoint_that_shows_the_success_and_keeps_those_policies_as_the_best(tmp_path):
+    result = trained(tmp_path, 2.0, stop_at=0.95)
+    assert result.finished and result.agent_steps < STEPS
+    assert "a success of 98.5 % or more is shown on held-out starts" in result.message  # of 256 starts, none failed
+    best, last = (load_checkpoint(path)["policies"]["panda"]["state"] for path in (tmp_path / BEST, tmp_path))
+    assert all(torch.equal(value, best[name]) for name, value in last.items())
+    task = near_enough(2.0)
+    found = evaluate(load_controllers(tmp_path, task), task, 256, SEED, shield=True)
+    assert load_checkpoint(tmp_path)["progress"]["shown"] == found.success_interval[0]
+    again = trained(tmp_path, 2.0, stop_at=0.95, resume=True)
+    assert again.finished and again.agent_steps == result.agent_steps and again.message == result.message
+
+
+def test_a_success_that_is_not_shown_ends_nothing_and_leaves_the_run_as_it_would_have_been(tmp_path):
+    plain, looked = tmp_path / "plain", tmp_path / "looked"
+    assert trained(plain, 0.6).agent_steps == trained(looked, 0.6, stop_at=0.97).agent_steps == STEPS
+    one, other = load_checkpoint(plain), load_checkpoint(looked)
+    assert torch.equal(one["generators"]["action"], other["generators"]["action"])
+    assert torch.equal(one["rng"]["torch"], other["rng"]["torch"])
+    for name, value in one["policies"]["panda"]["state"].items():
+        assert torch.equal(value, other["policies"]["panda"]["state"][name])
+    shown = other["progress"]["shown"]
+    assert 0.5 < shown < 0.97 and one["progress"]["shown"] == 0.0, "it has flown, and found too little"
+
+
+def test_the_command_refuses_what_no_number_of_starts_can_show(tmp_path):
+    assert_one_line_error(here("train", "hover", "--stop-at", "1", cwd=tmp_path), "stop-at = 1", "0.999")
+    assert not list(tmp_path.iterdir())
