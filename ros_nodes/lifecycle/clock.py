@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rclpy.clock import JumpThreshold
+
 if TYPE_CHECKING:
     from rclpy.node import Node
 
@@ -137,17 +139,19 @@ class RobotClock:
     def __init__(self, node: "Node | None" = None):
         """Without a node: robot time."""
         self._node, self.machine = node, machine_clock()
+        self.is_simulated = False  # whether `/clock` is followed; asking ROS each time costs a control loop a twentieth
         if node is not None:
             if self.machine.warning:
                 node.get_logger().warning(self.machine.warning)
                 self.machine.warning = ""
             self._ros_clock = node.get_clock()
+            changes = JumpThreshold(min_forward=None, min_backward=None)
+            self._on_change = self._ros_clock.create_jump_callback(changes, post_callback=self._take_source)
+            self._take_source()
             self.machine.on_step(weakref.WeakMethod(self._log_step))
 
-    @property
-    def is_simulated(self) -> bool:
-        """Whether `/clock` is followed."""
-        return self._node is not None and self._ros_clock.ros_time_is_active
+    def _take_source(self, jump: object = None) -> None:
+        self.is_simulated = self._ros_clock.ros_time_is_active
 
     def now_ns(self) -> int:
         """Now; with `use_sim_time` 0 before the first `/clock`."""

@@ -1,6 +1,7 @@
 """Time series on disk that survive the death of the process that writes them."""
 
 import os
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -31,9 +32,8 @@ class SeriesWriter:
         dtype = np.dtype([(name, np.float64) for name in columns])
         self._path, self._row_bytes, self._on_end = path, dtype.itemsize, on_end
         memory = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(capacity + 1,))
-        self._begin = memory.offset
-        # Of a plain array, for every row of a memmap is made a memmap first.
-        self._rows = np.asarray(memory).view(np.float64).reshape(capacity + 1, len(columns))
+        self._begin, self._capacity = memory.offset, capacity
+        self._row, self._bytes = struct.Struct(f"{len(columns)}d"), memory.view(np.uint8).data
         self._count = self._room = 0
         self._ended = False
         self._reserve()
@@ -42,12 +42,12 @@ class SeriesWriter:
         """Append one row; the first column must not be zero, which marks the end."""
         if self._count == self._room and not self._grow():
             return
-        self._rows[self._count] = values
+        self._row.pack_into(self._bytes, self._count * self._row_bytes, *values)
         self._count += 1
 
     def _grow(self) -> bool:
         """Room for further rows, where there is any."""
-        if self._ended or self._room == len(self._rows) - 1:
+        if self._ended or self._room == self._capacity:
             return False
         try:
             self._reserve()
@@ -58,7 +58,7 @@ class SeriesWriter:
 
     def _reserve(self) -> None:
         """Make sure that the next rows, and the row of zeros behind them, are on the disk."""
-        rows = min(self._room + -(-ROOM // self._row_bytes), len(self._rows) - 1)
+        rows = min(self._room + -(-ROOM // self._row_bytes), self._capacity)
         with self._path.open("r+b") as file:
             begin = self._begin + self._room * self._row_bytes
             os.posix_fallocate(file.fileno(), begin, (rows + 1 - self._room) * self._row_bytes)

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import cos, sin
+from math import cos, inf, sin
 
-import numpy as np
 from sensor_msgs.msg import JointState
 
 from hardware.spec import RobotSpec
@@ -94,7 +93,7 @@ class PeerTable:
         self._heard: list[Heard | None] = [None] * len(names)
         self._senders = [SenderClock(node.clock) for _ in names]
         self.peers: Peers = empty_peers(len(names))
-        self._stamps_ns = np.zeros(len(names), np.int64)
+        self._stamps_ns: list[int | None] = [None] * len(names)
 
     def update(self, now_ns: int) -> Peers:
         """Take what has arrived and let ages be those at `now_ns` (the node's clock)."""
@@ -110,7 +109,7 @@ class PeerTable:
                 stamp_ns = self._senders[slot].to_own(heard.motion.stamp_ns, heard.taken_ns)
                 self._stamps_ns[slot] = min(stamp_ns, heard.taken_ns)
                 peers.valid[slot] = True
-        np.multiply(now_ns - self._stamps_ns, 1e-9, out=peers.age, where=peers.valid, casting="unsafe")
+        peers.age[:] = [inf if stamp_ns is None else (now_ns - stamp_ns) * 1e-9 for stamp_ns in self._stamps_ns]
         return peers
 
     def ages(self) -> dict[str, float | None]:

@@ -39,7 +39,7 @@ PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
 TOGETHER = 4  # robots at most: what there is to do at one moment must not fill two cores for long
 PATIENCE_NS = 100_000_000  # between two looks for the first measurement
 GRACE = 0.4  # of a period: a cycle waits so long for its own measurement, rather than use an older one
-LOOK_NS = 40_000_000  # between two looks at what the shield says
+LOOK_NS = 40_000_000  # between two looks at what the shield and operators say
 SAY_NS = 500_000_000  # between two reasons why it requests nothing
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 STOPPED = State.STOPPED.name
@@ -95,7 +95,8 @@ class PolicyNode(TurnNode):
         self._shield = ShieldSays(self)
         self._waits, self._swap, self._said_ns = "", "", 0  # why it requests nothing, the last of a swap
         self._refused = ""  # of commands
-        self._looked_ns = 0  # at what the shield says
+        self._looked_ns = 0  # at what others say
+        self._command: Command = {}
         self._asked_by = ""  # the state in which the shield asks for requests; empty while it does not
         self._was_stopped = False  # by a person, when the shield was last heard
         self._own_status = self.advertise(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
@@ -132,11 +133,11 @@ class PolicyNode(TurnNode):
         """One cycle, for the measurement that is stamped about `due_ns` or the last one before it."""
         now_ns = self.clock.now_ns()
         self._state.update(now_ns)
-        is_asked, command = self._is_asked(now_ns), self._inbox.update(now_ns)
-        if self._refused != self._inbox.refused:
-            self._refused = self._inbox.refused
-            self._tell()
-        if not is_asked:
+        if not 0 <= now_ns - self._looked_ns < LOOK_NS:
+            self._looked_ns = now_ns
+            self._hear_shield()
+            self._hear_operators(now_ns)
+        if not self._asked_by:
             self._wait_for("")
             return
         until_ns, before_ns = now_ns + round(GRACE * 1e9 * self._period_s), due_ns - self._sensor_ns // 2
@@ -145,9 +146,9 @@ class PolicyNode(TurnNode):
             arrived = yield Wait(self._state.mailboxes, until_ns)
             now_ns = self.clock.now_ns()
             self._state.update(now_ns)
-        self._request(command, now_ns)
+        self._request(now_ns)
 
-    def _request(self, command: Command, now_ns: int) -> None:
+    def _request(self, now_ns: int) -> None:
         """Answer the measurement that was taken at `now_ns`."""
         if not -self._period_s <= self._state.state.age <= self._max_age_s:
             return  # no current state: the shield handles silence
@@ -158,29 +159,32 @@ class PolicyNode(TurnNode):
             self._wait_for(command_on if awaited else f"no current message of objects: {', '.join(unseen)}")
             return
         try:
-            step = self._runtime.step(self._state.state, peers, command, objects)
+            step = self._runtime.step(self._state.state, peers, self._command, objects)
         except ValueError as error:
             self._wait_for(str(error))
             return
         self._wait_for("")
         self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
 
-    def _is_asked(self, now_ns: int) -> bool:
+    def _hear_shield(self) -> None:
         """Whether the shield wants requests; where it has begun to, the policy begins where the robot is."""
-        if 0 <= now_ns - self._looked_ns < LOOK_NS:
-            return bool(self._asked_by)
-        self._looked_ns = now_ns
-        if (shield := self._shield.take()) is not None:
-            state = shield.state
-            self._runtime.shield_says(shield.policy_flies, f"{shield.label}: {shield.reason}")
-            asked_by = state if state in ASKING else ""
-            if asked_by and asked_by != self._asked_by:
-                self._runtime.reset()
-                self._inbox.start(self._state.state, self._objects.objects)
-            elif (self._asked_by and not asked_by) or (state == STOPPED and not self._was_stopped):
-                self._inbox.forget()  # what was asked for before an emergency stop, too, where it has not begun yet
-            self._asked_by, self._was_stopped = asked_by, state == STOPPED
-        return bool(self._asked_by)
+        if (shield := self._shield.take()) is None:
+            return
+        state = shield.state
+        self._runtime.shield_says(shield.policy_flies, f"{shield.label}: {shield.reason}")
+        asked_by = state if state in ASKING else ""
+        if asked_by and asked_by != self._asked_by:
+            self._runtime.reset()
+            self._inbox.start(self._state.state, self._objects.objects)
+        elif (self._asked_by and not asked_by) or (state == STOPPED and not self._was_stopped):
+            self._inbox.forget()  # what was asked for before an emergency stop, too, where it has not begun yet
+        self._asked_by, self._was_stopped = asked_by, state == STOPPED
+
+    def _hear_operators(self, now_ns: int) -> None:
+        self._command = self._inbox.update(now_ns)
+        if self._refused != self._inbox.refused:
+            self._refused = self._inbox.refused
+            self._tell()
 
     def _wait_for(self, what: str) -> None:
         """Say why it requests nothing; an empty string where it may."""
