@@ -37,8 +37,8 @@ class HAPPO(PPO):
 
     Cfg = HAPPOCfg
 
-    def record(self, t: int, team: Mapping[str, Experience]) -> None:
-        super().record(t, with_shared_reward(team))
+    def earned(self, team: Mapping[str, Experience]) -> Mapping[str, Experience]:
+        return with_shared_reward(super().earned(team))
 
     def improve(self, samples: Mapping[str, Samples], fraction: float) -> dict[str, dict[str, float]]:
         """Algorithm 4 of the paper: after each group, the factor M takes in how far that has moved."""

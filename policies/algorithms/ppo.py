@@ -4,7 +4,7 @@ With `critic="own"` every robot learns from its own view (IPPO); with "team" fro
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from hardware.ranges import check_fields
 from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled, over_rows, weights
+from policies.algorithms.constraints import Limits
 from policies.algorithms.gae import gae, next_values
 from policies.algorithms.ppo_update import Samples, make_optimiser, update
 from policies.algorithms.rollout import Rollout, parts_of
@@ -50,6 +51,8 @@ class PPOCfg:
     min_std: float = 0.05
     optimiser: Literal["adam", "sgd"] = "adam"
     critic: Literal["own", "team"] = "own"
+    limits: Mapping[str, float] = field(default_factory=dict)  # term of the reward -> what it may cost a step, at most
+    limit_rate: float = 0.05  # rise of a multiplier in an update where the cost is twice its limit
 
     def __post_init__(self) -> None:
         check_fields(f"{self.NAME}.", self, num_steps=(1, 100_000), epochs=(1, 1000), minibatch=(1, inf))
@@ -58,6 +61,12 @@ class PPOCfg:
         check_fields(
             f"{self.NAME}.", self, learning_rate=(0, 1), max_learning_rate=(0, 1), target_kl=(1e-6, 10), min_std=(0, 1)
         )
+        check_fields(f"{self.NAME}.", self, limit_rate=(0, 1000))
+        for name, limit in self.limits.items():
+            if not 0 < limit < inf:
+                raise ValueError(f"{self.NAME}.limits {name} = {limit}: wanted more than 0")
+        if self.limits and self.normalise_terms:
+            raise ValueError(f"{self.NAME}.limits with normalise_terms: a limit sets how much its term counts")
 
 
 class PPO:
@@ -78,19 +87,26 @@ class PPO:
             others = {n: g.dims.policy + g.dims.privileged for n, g in groups.items() if n != name}
             self.critics[name] = Critic(group.dims, group.cfg.critic, net, group.shape[1], others, *parts_of(group))
         self.optimisers = {n: make_optimiser(p, self.critics[n], groups[n].cfg) for n, p in self.policies.items()}
-        self.rollouts = self.make_rollouts()
+        self.rollouts, self.limits = self.make_rollouts(), Limits(groups)
 
     def make_rollouts(self) -> dict[str, Rollout]:
         """Room for one iteration's experience of every group."""
         return {name: Rollout(self.horizon, group) for name, group in self.groups.items()}
 
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
+        team = self.earned(team)
         for name, rollout in self.rollouts.items():
             rollout.record(t, team[name])
+
+    def earned(self, team: Mapping[str, Experience]) -> Mapping[str, Experience]:
+        """The same steps with the rewards that are learned from."""
+        return self.limits.priced(team)
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
         samples = self.samples(last)
         losses = self.improve(samples, clock.fraction)
+        for name, said in losses.items():
+            said.update(self.limits.update(name, self.workers.shards))
         # Only now: while the samples were taken and learned from, the statistics had to stand still.
         for name, policy in self.policies.items():
             policy.normaliser.update(self.rollouts[name].obs, self.workers.shards)
@@ -162,12 +178,15 @@ class PPO:
         return {"critics": self.critics, "optimisers": self.optimisers}
 
     def state_dict(self) -> dict[str, Any]:
-        return {part: {n: value.state_dict() for n, value in held.items()} for part, held in self._parts().items()}
+        parts = {part: {n: value.state_dict() for n, value in held.items()} for part, held in self._parts().items()}
+        return {**parts, "limits": self.limits.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for part, held in self._parts().items():
             for name, value in held.items():
                 value.load_state_dict(state[part][name])
+        if "limits" in state:  # which runs of an earlier version did not have
+            self.limits.load_state_dict(state["limits"])
 
     def start_from(self, state: Mapping[str, Any]) -> None:
         """The critics; RuntimeError where they are of another size."""
