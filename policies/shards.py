@@ -95,7 +95,8 @@ class _Process:
                 self._found = self._of_all_processes(list(self._given))
             self.barrier.wait()
         except BrokenBarrierError:
-            raise ShardError(f"another shard has ended: {self.error or 'it is done'}") from self.error
+            wrong = "" if isinstance(self.error, ValueError) else "another shard has ended: "  # of what a person gave
+            raise ShardError(f"{wrong}{self.error or 'it is done'}") from self.error
         except RuntimeError as error:  # of gloo, which says no more than that a connection is gone
             raise ShardError(
                 "another process of the training has ended; to go on from the checkpoint: the same with --resume RUN"

@@ -126,6 +126,11 @@ def test_a_run_with_terms_apart_has_a_value_for_each(tmp_path: Path, algo: str):
     assert numbers["loss/value"] > 0
 
 
+def test_advantages_are_not_both_normalised_by_terms_and_not_at_all():
+    with pytest.raises(ValueError, match=r"ppo.normalise_advantage = False: ppo.normalise_terms = True normalises"):
+        PPOCfg(normalise_terms=True, normalise_advantage=False)
+
+
 def test_what_a_team_earns_together_has_no_terms():
     with pytest.raises(ValueError, match=r"happo.normalise_terms = True: robots earn what the team earns"):
         HAPPOCfg(normalise_terms=True)

@@ -85,6 +85,9 @@ def test_nodes_are_started_where_what_forks_them_is_gone(tmp_path, monkeypatch, 
             processes.check()
             time.sleep(0.02)
     assert server._process.returncode == -signal.SIGKILL, "a stopped one has to end"
+    said = f"the fork server (pid {server._process.pid}) "
+    said += "had ended with code -9" if number == signal.SIGKILL else "did not answer"
+    assert said in processes.log_of("second").read_text() and "fork server" not in processes.log_of("third").read_text()
 
 
 def shown_of(pid: int) -> str:

@@ -175,6 +175,16 @@ def test_a_shard_that_ends_with_a_fault_of_the_program_leaves_no_other_waiting()
         over_shards(run, 2)
 
 
+def test_what_a_person_gave_wrong_is_said_as_by_one_shard_alone():
+    def run(shards: Shards) -> None:
+        if shards.index:
+            raise ValueError("gamma = 2: 0 to 1")
+        shards.gather(1)
+
+    with pytest.raises(ShardError, match="^gamma = 2: 0 to 1$"):
+        over_shards(run, 2)
+
+
 def test_what_cannot_be_split_is_refused_in_one_line(tmp_path: Path):
     out = ("--out", str(tmp_path / "run"), "--no-onnx")
     replay = here("train", "hover", "--algo", "sac", "--shards", "2", "--num-envs", "4", *out)

@@ -67,6 +67,11 @@ class PPOCfg:
                 raise ValueError(f"{self.NAME}.limits {name} = {limit}: wanted more than 0")
         if self.limits and self.normalise_terms:
             raise ValueError(f"{self.NAME}.limits with normalise_terms: a limit sets how much its term counts")
+        if self.normalise_terms and type(self).normalise_advantage and not self.normalise_advantage:
+            raise ValueError(
+                f"{self.NAME}.normalise_advantage = False: {self.NAME}.normalise_terms = True normalises each term's, "
+                "and their sum once more: leave both on, or terms off"
+            )
 
 
 class PPO:

@@ -89,7 +89,8 @@ def fork(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> F
         return _server.fork(command, log, environment) if _server else None
     except (OSError, ValueError):  # it has been killed, or stopped: the next one may live
         if _server:
-            _server.kill()
+            with log.open("a") as said:
+                said.write(f"the fork server {_server.end()}: this process is started without it\n")
         _server = None
         return None
 
@@ -115,10 +116,12 @@ class _Server:
         ours.settimeout(ANSWER_S)
         self._socket, self._answers = ours, ours.makefile("rwb")
 
-    def kill(self) -> None:
-        """What it has not forked yet is not forked any more."""
+    def end(self) -> str:
+        """What it has not forked yet is not forked any more. How it was before, in words."""
+        code = self._process.poll()
         self._process.kill()
         self._process.wait()
+        return f"(pid {self._process.pid}) {'did not answer' if code is None else f'had ended with code {code}'}"
 
     def fork(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Forked:
         order = {"command": list(command), "log": str(log), "environment": dict(environment)}
