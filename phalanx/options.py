@@ -17,7 +17,6 @@ def _optional(metavar: str, meaning: str | None = None) -> object:
     return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint="")
 
 
-TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 TaskToTrain = Annotated[str | None, tyro.conf.Positional, _optional("TASK")]
 PolicyFile = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]

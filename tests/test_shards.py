@@ -181,7 +181,7 @@ def test_what_a_person_gave_wrong_is_said_as_by_one_shard_alone():
             raise ValueError("gamma = 2: 0 to 1")
         shards.gather(1)
 
-    with pytest.raises(ShardError, match="^gamma = 2: 0 to 1$"):
+    with pytest.raises(ShardError, match=r"^gamma = 2: 0 to 1$"):
         over_shards(run, 2)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 NODES = ("host", "policy_node", "shield_node", "driver_node", "operator_node", "recorder_node", "simulated_robots_node")
-PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
+PR_SET_CHILD_SUBREAPER = 36
 SHOWN_BYTES = 4000  # of a command line, in `ps`
 ANSWER_S = 30.0  # on a busy machine the server imports for ten seconds before it serves
 # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
