@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,9 @@ from hardware.names import nearest_path
 from policies.records import RECORD
 
 FLAGS = ("--shield", "--json", "--accept-task-change", "--wandb", "--no-onnx", "--no-film", "--help")
+VALUED = "out seed num-envs robots steps wall-budget-s stop-at resume start-from checkpoint-every keep-every engine"
+VALUED += " device threads shards algo"  # options of every task and algorithm that take a value
+ALIKE = 0.85  # of the letters of two names, from which one is the other mistyped
 GIVEN_ELSEWHERE = ("num_envs", "train_steps", "num_agents")  # as options of their own
 
 
@@ -75,6 +79,15 @@ def asked(args: Sequence[str]) -> Asked:
     known = {**run, **run["given"], **run["machine"], "steps": run["total_steps"]}
     begun = Begun(**{name: known[name] for name in Begun.__dataclass_fields__ if name in known})
     return Asked(begun_with, named.get("--algo", run["algo"]), begun, folder)
+
+
+def check_spelling(args: Sequence[str]) -> None:
+    """ValueError for an option that is nearly one of every task's: without seconds of imports for the others' names."""
+    known = [*FLAGS, *(f"--{name}" for name in VALUED.split())]
+    for option in (arg.partition("=")[0].replace("_", "-") for arg in args if arg.startswith("--") and "." not in arg):
+        near = get_close_matches(option, known, n=1, cutoff=ALIKE)
+        if near and option not in known:
+            raise ValueError(f"unknown option {option}; see phalanx train --help; did you mean {near[0]!r}?")
 
 
 def check_is_run(folder: Path) -> None:

@@ -14,10 +14,12 @@ from rich.console import Console
 
 from deploy.bundle import load_bundle
 from phalanx import console, demo
+from phalanx.arguments import _options
 from phalanx.commands import COMMANDS
 from phalanx.commands.demo import demo as run_command
 from phalanx.commands.deploy import fresh_folder, with_room
 from phalanx.commands.train import time_split
+from phalanx.train_options import FLAGS, VALUED
 from phalanx.verdict import warn_of_size
 
 
@@ -52,6 +54,7 @@ def test_wrong_arguments_are_one_line_with_the_nearest_option(args, said):
 def test_a_misspelt_name_is_answered_before_torch_is_loaded(tmp_path):
     wrong = [[command, "hoverr"] for command in ("train", "eval", "play", "tasks", "deploy")]
     wrong += [[command, "none.onnx"] for command in ("eval", "play", "verify", "inspect", "deploy")]
+    wrong += [["train", "hover", "--nmu-envs", "8"]]
     wrong += [["export", "norun"], ["eval", "runs/none.pt"], ["verify", "none.onnx", "--run", "norun"]]
     code = (
         f"import sys\nfrom phalanx.cli import main\nfor args in {wrong!r}:\n    try:\n        main(args)\n"
@@ -60,6 +63,11 @@ def test_a_misspelt_name_is_answered_before_torch_is_loaded(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.splitlines() == [f"{args} 2 False" for args in wrong]
     assert done.stderr.count("did you mean 'hover'") == 5 and not list(tmp_path.iterdir())
+
+
+def test_options_of_every_training_are_known_without_its_task():
+    shown = {option for option in _options("train", []) if "." not in option}
+    assert shown == {*FLAGS, *(f"--{name}" for name in VALUED.split())} - {"--help"}
 
 
 def test_a_misspelt_file_or_run_is_answered_with_the_one_that_is_there(tmp_path):

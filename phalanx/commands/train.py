@@ -22,7 +22,7 @@ from phalanx.options import (
     check_robots,
     check_seed,
 )
-from phalanx.train_options import asked, check_is_run, fields_of_task, given
+from phalanx.train_options import asked, check_is_run, check_spelling, fields_of_task, given
 
 
 def train(*args: Any, **kwargs: Any) -> int:
@@ -37,6 +37,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     """
     from sim.tasks import load_task
 
+    check_spelling(args)
     wish = asked(args)
     interrupt.says = f"interrupted; {_left(wish.resumed)}"
     spec = load_task(wish.task) if wish.task else None  # a wrong name is answered before torch is loaded
