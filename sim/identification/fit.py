@@ -67,21 +67,24 @@ class Problem:
         self.step = np.array([START_STEP[unit] for unit in (*units, *["rad"] * more)])
         self.start = np.pad(windows.rows[:, 0], ((0, 0), (0, more)))
 
-    def errors(self, candidates: Sequence[Mapping[str, float]], start: np.ndarray | None = None) -> np.ndarray:
+    def errors(self, candidates: Sequence[Mapping[str, float]]) -> np.ndarray:
         """(C, B, M + 1, D) in SI units."""
-        start = self.start if start is None else start
-        rows = self.replay.rows([Candidate({**self.fixed, **values}, start) for values in candidates], self.windows)
-        return row_errors(self.spec, rows, self.windows.rows)
+        return self._errors([Candidate({**self.fixed, **values}, self.start) for values in candidates])
 
-    def start_basis(self, values: Mapping[str, float]) -> np.ndarray:
-        """(B, n, D) how errors change with a window's start, n = (M + 1) D of them, in SI units."""
+    def errors_from(self, values: Mapping[str, float], starts: Sequence[np.ndarray]) -> np.ndarray:
+        """(S, B, M + 1, D) in SI units, of replays with the same values from other starts."""
+        return self._errors([Candidate({**self.fixed, **values}, start) for start in starts])
+
+    def start_basis(self, values: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
+        """(B, n, D) how errors change with a window's start, n = (M + 1) D of them, and (B, M + 1, D) errors, SI."""
         size = len(self.step)
-        given = {**self.fixed, **values}
         starts = [moved(self.spec, self.start, row) for row in np.diag(self.step)]
-        rows = self.replay.rows([Candidate(given, start) for start in (self.start, *starts)], self.windows)
-        errors = row_errors(self.spec, rows, self.windows.rows)
+        errors = self.errors_from(values, [self.start, *starts])
         change = (errors[1:] - errors[0]) / self.step[:, None, None, None]
-        return np.moveaxis(change, 0, -1).reshape(len(self.start), -1, size)
+        return np.moveaxis(change, 0, -1).reshape(len(self.start), -1, size), errors[0]
+
+    def _errors(self, candidates: Sequence[Candidate]) -> np.ndarray:
+        return row_errors(self.spec, self.replay.rows(candidates, self.windows), self.windows.rows)
 
 
 def fit(
@@ -152,7 +155,7 @@ def remaining(problem: Problem, values: Mapping[str, float], passes: int = 2) ->
 
 def _orthogonal(problem: Problem, values: Mapping[str, float]) -> np.ndarray:
     """(B, n, D) an orthonormal basis of what other starts can do to the errors, in units of the noise."""
-    basis = problem.start_basis(values)
+    basis, _ = problem.start_basis(values)
     moments = basis.shape[1] // len(problem.noise)
     return np.linalg.qr(basis / np.tile(problem.noise, moments)[:, None])[0]
 
@@ -166,22 +169,21 @@ def _projected(problem: Problem, errors: np.ndarray, basis: np.ndarray) -> np.nd
 
 def _correct_starts(problem: Problem, values: Mapping[str, float]) -> np.ndarray:
     """Move each window's start to where its errors are least, if they are; (B, M + 1, D) what is left of them, SI."""
-    basis = problem.start_basis(values)
+    basis, errors = problem.start_basis(values)
     scaled = basis / np.tile(problem.noise, basis.shape[1] // len(problem.noise))[:, None]
     known = np.diag(1.0 / (START_WIDTH * problem.step))  # what measurements say nothing about stays where it is
     zeros = np.zeros(len(known))
-    (errors,) = problem.errors([values])
     flat = (errors / problem.noise).reshape(len(errors), -1)
     change = -np.stack(
         [np.linalg.lstsq(np.vstack([b, known]), np.append(e, zeros))[0] for b, e in zip(scaled, flat, strict=True)]
     )
-    for share in (1.0, 0.5, 0.25):  # friction and limits of the drives are no straight lines
-        start = moved(problem.spec, problem.start, share * change)
-        (new,) = problem.errors([values], start)
-        better = np.square(new / problem.noise).sum((1, 2)) < np.square(errors / problem.noise).sum((1, 2))
+    # Friction and limits of the drives are no straight lines: the longest way that makes the errors less.
+    starts = [moved(problem.spec, problem.start, share * change) for share in (0.25, 0.5, 1.0)]
+    before = np.square(errors / problem.noise).sum((1, 2))
+    for start, new in zip(starts, problem.errors_from(values, starts), strict=True):
+        better = np.square(new / problem.noise).sum((1, 2)) < before
         problem.start = np.where(better[:, None], start, problem.start)
         errors = np.where(better[:, None, None], new, errors)
-        change[better] = 0.0
     return errors
 
 
