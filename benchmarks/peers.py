@@ -45,11 +45,7 @@ class Rival:
 
 @single_threaded_torch()
 def bench_peers(
-    tasks: Sequence[str],
-    batch: int,
-    peer_batches: Sequence[int],
-    repeats: int,
-    on_progress: Callable[[], None],
+    tasks: Sequence[str], batch: int, peer_batches: Sequence[int], repeats: int, on_progress: Callable[[], None]
 ) -> dict[str, Any]:
     """Control steps of a robot a second: ours in `batch` worlds, EnvPool's best of `peer_batches`, AsyncVectorEnv's.
 

@@ -62,10 +62,7 @@ def grid_task() -> TaskCfg:
 
     group = task.group
     return task.changed(
-        name="grid",
-        starts=_on_a_grid,
-        rewards=widened(group.rewards),
-        terminations=widened(group.terminations),
+        name="grid", starts=_on_a_grid, rewards=widened(group.rewards), terminations=widened(group.terminations)
     )
 
 

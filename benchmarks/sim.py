@@ -16,11 +16,7 @@ SPAN_S = 0.4  # a measurement lasts at least this long
 
 @single_threaded_torch()
 def bench_sim(
-    tasks: Sequence[str],
-    batches: Sequence[int],
-    repeats: int,
-    on_progress: Callable[[], None],
-    training: bool = False,
+    tasks: Sequence[str], batches: Sequence[int], repeats: int, on_progress: Callable[[], None], training: bool = False
 ) -> dict[str, Any]:
     """Figures of every task at every batch size, the best batch apart; `on_progress` once a task and repeat.
 

@@ -145,11 +145,7 @@ class Shield:
         return state is None or self.fallback.at_rest(state, mode)
 
     def step(
-        self,
-        now_s: float,
-        context: Context,
-        requested: ActuatorCommand | None,
-        requested_age_s: float,
+        self, now_s: float, context: Context, requested: ActuatorCommand | None, requested_age_s: float
     ) -> tuple[ActuatorCommand, ShieldReport]:
         """The command to send at `now_s` (any monotone clock).
 

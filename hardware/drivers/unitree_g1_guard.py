@@ -25,12 +25,7 @@ class Guard:
         command = [sys.executable, "-m", __name__, interface, str(domain), token, str(mode_machine)]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,
-            bufsize=0,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True, bufsize=0
         )
 
     def is_ready(self, within_s: float) -> bool:

@@ -26,12 +26,7 @@ JOINTS = (  # by motor; with mode_pr 0 ankles and waist are moved by pitch and r
 WORDS, MODE, Q, KP, KD = 7, 0, 1, 4, 5
 # A structure has no alignment of its own in CDR, unlike in C: the first motor begins right behind the IMU's last two
 # bytes, as it does behind mode_machine in a command. A motor's `mode` is left out here, so that all of them are alike.
-_MOTOR_STATE = {
-    "q": ("<f4", 4),
-    "dq": ("<f4", 8),
-    "temperature": (("<i2", 2), 20),
-    "error": ("<u4", 36),
-}
+_MOTOR_STATE = {"q": ("<f4", 4), "dq": ("<f4", 8), "temperature": (("<i2", 2), 20), "error": ("<u4", 36)}
 MOTOR_STATE = np.dtype({
     "names": list(_MOTOR_STATE),
     "formats": [kind for kind, _ in _MOTOR_STATE.values()],

@@ -86,15 +86,7 @@ def deploy(
                 say_stopping(state["processes"])
 
         try:
-            result = run_mission(
-                plan,
-                folder,
-                criterion,
-                follow,
-                policy_hosts,
-                shield_hosts,
-                trusted_keys,
-            )
+            result = run_mission(plan, folder, criterion, follow, policy_hosts, shield_hosts, trusted_keys)
         except DeployError as error:
             progress.stop()
             written = _write_failure(folder, [error.failure], error.events)

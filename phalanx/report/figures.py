@@ -34,12 +34,7 @@ def poses_of(model: mujoco.MjModel, qpos: np.ndarray) -> Poses:
 
 
 def charts_of(
-    task: TaskCfg,
-    scene: Scene,
-    poses: Poses,
-    t: np.ndarray,
-    names: Sequence[str],
-    commanded: Sequence[Commanded],
+    task: TaskCfg, scene: Scene, poses: Poses, t: np.ndarray, names: Sequence[str], commanded: Sequence[Commanded]
 ) -> tuple[Chart, ...]:
     """Distance to a goal, height of a carried object, walking speed: those that `task` is about.
 

@@ -20,10 +20,7 @@ SITE = int(mujoco.mjtWrap.mjWRAP_SITE)
 
 
 def visual_scene(
-    task: TaskCfg,
-    num_agents: int | None = None,
-    dressed: bool = False,
-    ground: np.ndarray | None = None,
+    task: TaskCfg, num_agents: int | None = None, dressed: bool = False, ground: np.ndarray | None = None
 ) -> Scene:
     """The scene that the environment steps, with visuals; its coordinates are the same. `dressed` adds sky and light.
 

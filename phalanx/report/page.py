@@ -93,13 +93,7 @@ def histogram(samples: np.ndarray, top: float | None = None) -> dict[str, Any]:
     high = max(top or 0.0, 1.25 * p99, 1e-9)
     edges = np.linspace(0.0, high, HISTOGRAM_BINS + 1)
     counts, _ = np.histogram(np.minimum(samples, high), edges)
-    return {
-        "edges": _rounded(edges, 4),
-        "counts": counts.tolist(),
-        "p50": p50,
-        "p99": p99,
-        "max": float(samples.max()),
-    }
+    return {"edges": _rounded(edges, 4), "counts": counts.tolist(), "p50": p50, "p99": p99, "max": float(samples.max())}
 
 
 def _rounded(values: np.ndarray, digits: int) -> list:

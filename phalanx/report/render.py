@@ -39,11 +39,7 @@ def choose_opengl() -> None:
 
 
 def rendered(
-    episode: "Episode",
-    task: "TaskCfg",
-    num_agents: int | None,
-    pictures: list[list[int]],
-    size: tuple[int, int],
+    episode: "Episode", task: "TaskCfg", num_agents: int | None, pictures: list[list[int]], size: tuple[int, int]
 ) -> Iterator[Any]:
     """Images (H, W, 3) uint8 of `size` = (width, height) pixels, one for each list of steps in `pictures`.
 

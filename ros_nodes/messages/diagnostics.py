@@ -58,13 +58,7 @@ class ShieldStatus:
         self._last_delay = reason
 
     def update(
-        self,
-        now_s: float,
-        state: State,
-        why: str,
-        report: ShieldReport,
-        request_age_s: float,
-        state_age_s: float = nan,
+        self, now_s: float, state: State, why: str, report: ShieldReport, request_age_s: float, state_age_s: float = nan
     ) -> bool:
         """Take a cycle's report, in `state` and `why` it is; True when to publish. Ages: of measurements.
 

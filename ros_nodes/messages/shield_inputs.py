@@ -34,10 +34,7 @@ class InputParameters(NamedTuple):
 def declare_inputs(node: ManagedNode) -> InputParameters:
     """Declare and read them."""
     return InputParameters(
-        *declare_team(node),
-        declare_charges(node),
-        declare_base_pose(node),
-        declare_surroundings(node),
+        *declare_team(node), declare_charges(node), declare_base_pose(node), declare_surroundings(node)
     )
 
 

@@ -7,10 +7,7 @@ Placement = dict[str, list[str]]  # process -> its nodes, "namespace/kind"
 
 
 def place_team(
-    team: Sequence[str],
-    policy_hosts: int | None = None,
-    shield_hosts: int | None = None,
-    own_policy: str = "",
+    team: Sequence[str], policy_hosts: int | None = None, shield_hosts: int | None = None, own_policy: str = ""
 ) -> Placement:
     """Processes of a team's policies and shields, robots in turns, so that no process takes two neighbours along.
 

@@ -12,11 +12,7 @@ from ros_nodes.lifecycle.host import run_nodes
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.mission.mission import is_name
 
-KINDS = {
-    "policy": "policy_node.PolicyNode",
-    "shield": "shield_node.ShieldNode",
-    "driver": "driver_node.DriverNode",
-}
+KINDS = {"policy": "policy_node.PolicyNode", "shield": "shield_node.ShieldNode", "driver": "driver_node.DriverNode"}
 
 
 def make_node(name: str) -> Callable[[], ManagedNode]:

@@ -44,13 +44,7 @@ def limits_of(spec: RobotSpec, robots: int) -> Limits:
 
 
 def flight(
-    spec: RobotSpec,
-    params: ShieldParams,
-    fault: str,
-    attacker: str,
-    robots: int,
-    seed: int,
-    loop: Loop | None = None,
+    spec: RobotSpec, params: ShieldParams, fault: str, attacker: str, robots: int, seed: int, loop: Loop | None = None
 ) -> Outcome:
     """A team of `robots` in each of `WORLDS` worlds for `SECONDS`, all its policies under `attacker`, with `fault`.
 

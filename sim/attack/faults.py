@@ -31,14 +31,7 @@ class Fault:
     extremes: bool = False  # delay and strength are drawn from the ends of their ranges only
 
 
-CORNER = Fault(
-    about="all bounds at once",
-    inside=True,
-    state_late=1,
-    message_late=1,
-    delay=(1, 1),
-    extremes=True,
-)
+CORNER = Fault(about="all bounds at once", inside=True, state_late=1, message_late=1, delay=(1, 1), extremes=True)
 HALF_LOST = Fault(
     about="half of the states and messages are lost, never two in a row; the latest commands",
     inside=True,
@@ -73,10 +66,7 @@ FAULTS: dict[str, Fault] = {
         CORNER, about="all bounds at once, rotors and rate loop 1.2 times slower than stated", inside=False, slow=1.2
     ),
     "actuators x 2": Fault(
-        about="actuators too weak or strong by twice the stated share",
-        inside=False,
-        strength=(-2, 2),
-        extremes=True,
+        about="actuators too weak or strong by twice the stated share", inside=False, strength=(-2, 2), extremes=True
     ),
 }
 LATE = Fault(about="the latest commands", inside=True, delay=(1, 1))

@@ -32,12 +32,7 @@ class Team:
     """W worlds of N like robots, at rest in the air at first. What reaches a shield, and when, `fault` decides."""
 
     def __init__(
-        self,
-        spec: RobotSpec,
-        starts: np.ndarray,
-        fault: Fault,
-        rng: np.random.Generator,
-        loop: Loop | None = None,
+        self, spec: RobotSpec, starts: np.ndarray, fault: Fault, rng: np.random.Generator, loop: Loop | None = None
     ):
         """`starts` (W, N, 3) m; robots fly by their model's own loop, or by their firmware's, `loop`."""
         assert spec.flight is not None

@@ -38,12 +38,7 @@ class EngineError(ValueError):
 
 
 def make_physics(
-    engine: str,
-    scene: Scene,
-    num_worlds: int,
-    steps_per_call: int,
-    device: str | None = None,
-    remembered: int = 2,
+    engine: str, scene: Scene, num_worlds: int, steps_per_call: int, device: str | None = None, remembered: int = 2
 ) -> "Physics":
     """The engine of that name; a pipeline of Brax is named behind a colon, as in "brax:spring".
 

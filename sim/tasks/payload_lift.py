@@ -86,7 +86,7 @@ GROUP = GroupCfg(
     robot=ROBOT.name,
     num_agents=3,
     commands={
-        flight.LOAD_GOAL: CommandCfg((-2.0, -2.0, 0.4), (2.0, 2.0, 1.8), "m", "world", "where to carry the load"),
+        flight.LOAD_GOAL: CommandCfg((-2.0, -2.0, 0.4), (2.0, 2.0, 1.8), "m", "world", "where to carry the load")
     },
     observation=ObservationCfg(
         own={

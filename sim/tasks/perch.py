@@ -112,10 +112,7 @@ DRONE_GROUP = GroupCfg(
         "outside": RewardTerm(terminations.outside, SPACE, weight=-10.0),
         "tipped": RewardTerm(perch.tipped, {"lean_rad": 1.2}, weight=-10.0),
     },
-    terminations={
-        "outside": Term(terminations.outside, SPACE),
-        "tipped": Term(perch.tipped, {"lean_rad": 1.2}),
-    },
+    terminations={"outside": Term(terminations.outside, SPACE), "tipped": Term(perch.tipped, {"lean_rad": 1.2})},
     success=Term(perch.seated, SEATED),
     noise=Noise(pos_m=0.002, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05),
     randomisation={
@@ -145,10 +142,7 @@ ARM_GROUP = GroupCfg(
             "joint_vel": Term(observations.joint_vel),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
-        peer={
-            "above_tray": Term(perch.peer_above_tray, {**TRAY, "limit_m": 1.0}),
-            "vel": Term(observations.peer_vel),
-        },
+        peer={"above_tray": Term(perch.peer_above_tray, {**TRAY, "limit_m": 1.0}), "vel": Term(observations.peer_vel)},
         memory={"last_action": panda.LAST_ACTION},
         peer_range_m=5.0,
         max_peers=1,

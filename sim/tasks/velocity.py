@@ -100,9 +100,7 @@ GROUP = GroupCfg(
         "stance": RewardTerm(humanoids.stance_matches, {"swing_share": SWING_SHARE}, weight=1.0),
         "clearance": RewardTerm(humanoids.clearance_error, {"swing_share": SWING_SHARE, "height_m": 0.08}, weight=-1.0),
         "gait_pose": RewardTerm(
-            humanoids.gait_pose,
-            {**OF_LEGS, "lift": LIFT, "swing_share": SWING_SHARE, "scale_rad": 0.2},
-            weight=1.0,
+            humanoids.gait_pose, {**OF_LEGS, "lift": LIFT, "swing_share": SWING_SHARE, "scale_rad": 0.2}, weight=1.0
         ),
         "alive": RewardTerm(humanoids.alive, weight=0.3),
         "lean": RewardTerm(humanoids.lean, weight=-2.0),

@@ -70,11 +70,7 @@ def ask_core(params: ShieldParams, spec: RobotSpec, context: Context, target: np
 
 
 def command_of_core(
-    params: ShieldParams,
-    spec: RobotSpec,
-    context: Context,
-    request: np.ndarray,
-    accel: np.ndarray,
+    params: ShieldParams, spec: RobotSpec, context: Context, request: np.ndarray, accel: np.ndarray
 ) -> np.ndarray | None:
     """The `request` (4,), changed so that `accel` (3,) m/s^2 results: (4,) float32."""
     state, sent = context.state, np.empty(4, np.float32)

@@ -45,15 +45,7 @@ from deploy.shield.drone.attitude import (
     turned_axis,
 )
 from deploy.shield.drone.compiled import ask_core, command_of_core
-from deploy.shield.drone.constraints import (
-    PEERS,
-    PEOPLE,
-    ROW_TOL,
-    are_shipped,
-    row_counts,
-    rows_ahead,
-    split_bounds,
-)
+from deploy.shield.drone.constraints import PEERS, PEOPLE, ROW_TOL, are_shipped, row_counts, rows_ahead, split_bounds
 from deploy.shield.drone.distance import least_margin
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept

@@ -108,10 +108,7 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
             "0.5 m where it is not and they walk 1.6 m/s. Who follows pushes the robot out of its fence, by less than "
             "1.4 m, or up to an obstacle: there it stays, also when a person comes; phalanx itself tracks no people",
         ),
-        (
-            "the arm on whose load it lands",
-            "its forearm and hand are not kept off, its other links are",
-        ),
+        ("the arm on whose load it lands", "its forearm and hand are not kept off, its other links are"),
         (
             f"obstacles that leave a way of less than {narrow_m:.2f} m between them",
             "it stays out of that way; what moves and closes one around the robot is not kept off",

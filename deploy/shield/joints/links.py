@@ -14,16 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deploy.shield.arrays import (
-    at_least,
-    columns,
-    constant,
-    double,
-    every,
-    greatest,
-    least,
-    namespace,
-)
+from deploy.shield.arrays import at_least, columns, constant, double, every, greatest, least, namespace
 from deploy.shield.drone.attitude import rotation_matrix
 from deploy.shield.joints.capsules import TINY, LinkRows, between, share_of
 from deploy.shield.joints.compiled import gaps_of_core, heights_of_core, place_of_core

@@ -21,12 +21,7 @@ SMOOTH_S = 0.3  # time constant in which most of that is taken out of the veloci
 CREEPS_M_S, CREEP_SMOOTH_S = 0.04, 1.0  # the same where it is near: slower, and a longer time constant
 SETS_OUT_M = 0.2  # beyond where it stops from rest: who is nearer does not set out towards it
 AHEAD, TOWARDS = np.array([1.0, 0.0, 0.0]), 0.5  # of the base; cosine of the angle within which a way leads towards
-HEIGHTS = (
-    0.1,
-    0.6,
-    1.1,
-    1.6,
-)  # of the base at home, where the body is looked at: foot, hand, shoulder, head
+HEIGHTS = (0.1, 0.6, 1.1, 1.6)  # of the base at home, where the body is looked at: foot, hand, shoulder, head
 
 
 class Way:
