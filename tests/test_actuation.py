@@ -43,7 +43,8 @@ def test_the_figures_are_those_of_the_sine_that_was_commanded(monkeypatch):
     assert sine["rms"] == pytest.approx(0.1 / 2**0.5, rel=1e-2)
     assert sine["frequency_hz"] == pytest.approx(2.0, rel=0.02) and sine["at_limit"] == 0.0
     assert sine["change_rms_per_s"] == pytest.approx(2 * torch.pi * 2.0 * 0.1 / 2**0.5, rel=0.02)
-    assert stuck["at_limit"] == 1.0 and stuck["change_rms_per_s"] == 0.0
+    assert sine["jerk_rms_per_s3"] == pytest.approx((2 * torch.pi * 2.0) ** 3 * 0.1 / 2**0.5, rel=0.02)
+    assert stuck["at_limit"] == 1.0 and stuck["change_rms_per_s"] == stuck["jerk_rms_per_s3"] == 0.0
     assert figures["effort_share"]["joint4"] == pytest.approx(1.0)  # its drive gives what it can
     index = [joint.name for joint in spec.joints].index("joint4")
     assert figures["power_w"] >= 0.5 * spec.joints[index].max_effort

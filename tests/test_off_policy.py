@@ -11,6 +11,7 @@ from test_resume import same
 
 from deploy.bundle import load_bundle
 from policies.algorithms.algorithm import Group
+from policies.algorithms.dsact import DSACTCfg
 from policies.algorithms.sac import SAC, SACCfg
 from policies.algorithms.td3 import TD3, TD3Cfg
 from policies.checkpoint import BEST, CheckpointError, load_checkpoint
@@ -133,6 +134,33 @@ def test_no_gradient_goes_from_one_groups_policy_to_anothers_nor_from_what_a_rob
     assert all(parameter.grad is None for parameter in cart.policy.parameters())
     algorithm.learners["walker"].improve_policy(batches["walker"], {"cart": shown["cart"].detach()})
     assert all(torch.equal(one, other) for one, other in zip(before, cart.policy.parameters(), strict=True))
+
+
+def test_a_target_is_the_least_of_some_critics_that_are_drawn_anew_and_the_policy_climbs_the_mean_of_all():
+    """REDQ: beside what the critics' slow copies say of the very action and critics that were drawn."""
+    cfg = SACCfg(critics=5, subset=2, temperature=1e-9)
+    sac, rows = learner_and_rows(SAC, cfg)
+    learner, batch = sac.learners["point"], sac.batch_of("point", rows["point"])
+    action, none = batch.action, {}
+    with torch.no_grad():
+        values = learner.targets["critic"](batch.after, action, none)
+        pairs = {
+            (a, b): batch.reward + batch.discount * values[[a, b]].amin(0) for a in range(5) for b in range(a + 1, 5)
+        }
+        now = learner.critic(batch.features, action, none)
+    met = set()
+    for _ in range(40):
+        loss, _ = learner.critic_loss(batch, none, action, 0.0, none)
+        errors = {pair: float(0.5 * (now - wanted).square().sum(0).mean()) for pair, wanted in pairs.items()}
+        met |= {pair for pair, error in errors.items() if error == pytest.approx(float(loss.detach()), rel=1e-6)}
+    assert len(met) > 7, "of ten pairs"
+    torch.testing.assert_close(
+        learner.value_of(batch, action, none), learner.critic(batch.features, action, none).mean(0)
+    )
+    with pytest.raises(ValueError, match=r"sac.subset = 3: 1 to 2"):
+        SACCfg(subset=3)
+    with pytest.raises(ValueError, match=r"dsact.subset = 2: its target is of the critic whose mean is least"):
+        DSACTCfg(subset=2)
 
 
 def groups_of(env, cfg, hidden: int = 16) -> dict[str, Group]:

@@ -34,6 +34,8 @@ class DSACTCfg(SACCfg):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_fields("dsact.", self, clip=(1e-3, 1000))
+        if self.subset is not None:
+            raise ValueError(f"dsact.subset = {self.subset}: its target is of the critic whose mean is least, of all")
 
 
 class DSACTLearner(SACLearner):

@@ -108,11 +108,15 @@ class Learner(ABC):
     ) -> tuple[Tensor, Any]:
         """Squared error of all critics, and what to log; `action`, `bonus` and `later` are of what is seen next."""
         with torch.no_grad():
-            future = self.targets["critic"](batch.after, action, later).amin(0) + bonus
+            future = self.believed(self.targets["critic"](batch.after, action, later)) + bonus
             wanted = batch.reward + batch.discount * future
         values = self.critic(batch.features, batch.action, others)
         loss = self.error_scale * mean((values - wanted).square().sum(0), batch.weight)
         return loss, {"loss/value": loss.detach(), "value": values.detach().mean()}
+
+    def believed(self, values: Tensor) -> Tensor:
+        """What a target takes for the value (B, N), of those of all critics (count, B, N): the least."""
+        return values.amin(0)
 
     @abstractmethod
     def improve_policy(self, batch: Batch, others: Others) -> dict[str, Tensor]:

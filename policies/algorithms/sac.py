@@ -26,11 +26,14 @@ class SACCfg(OffPolicyCfg):
 
     temperature: float = 0.02  # at the start, in units of value per nat: (1 - gamma) times the paper's
     learn_temperature: bool = True  # False: it stays what it is
+    subset: int | None = None  # critics whose least is the target, drawn anew in each step (REDQ); None: all of them
     target_entropy: float = -1.0  # nats for each channel that is driven, as the paper's table of hyperparameters has it
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fields(f"{self.NAME}.", self, temperature=(1e-9, 1e9), target_entropy=(-100, 100))
+        check_fields(
+            f"{self.NAME}.", self, temperature=(1e-9, 1e9), target_entropy=(-100, 100), subset=(1, self.critics)
+        )
 
 
 class SACLearner(Learner):
@@ -71,8 +74,15 @@ class SACLearner(Learner):
         return {"loss/policy": loss.detach(), "entropy": entropy, "temperature": temperature}
 
     def value_of(self, batch: Batch, action: Tensor, others: Others) -> Tensor:
-        """The least of the critics' values (B, N)."""
-        return self.critic(batch.features, action, others).amin(0)
+        """The least of the critics' values (B, N); their mean where targets are of a subset, as in REDQ."""
+        values: Tensor = self.critic(batch.features, action, others)
+        return values.amin(0) if self.cfg.subset is None else values.mean(0)
+
+    def believed(self, values: Tensor) -> Tensor:
+        if self.cfg.subset is None:
+            return super().believed(values)
+        drawn = torch.randperm(len(values), generator=self.generator, device=self.generator.device)
+        return values[drawn[: self.cfg.subset]].amin(0)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "log_temperature": self.log_temperature.detach()}

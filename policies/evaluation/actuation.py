@@ -23,9 +23,12 @@ class ActuatorWatch(BundleRunner):
         super().start(env)
         channels = env.robot.channels
         self._low, self._high = (torch.tensor([getattr(c, side) for c in channels]) for side in ("low", "high"))
-        self._before: Tensor | None = None
-        self._spec, self._dt, self._count, self._changes = env.robot, env.control_dt, 0, 0
-        self._square, self._mean, self._ends, self._change = torch.zeros(4, len(channels), dtype=torch.float64)
+        self._past: list[Tensor] = []  # the last target, and its first and second differences
+        self._age = torch.zeros(())  # control periods since an episode began
+        self._spec, self._dt, self._count, self._changes, self._jerks = env.robot, env.control_dt, 0, 0, 0
+        self._square, self._mean, self._ends, self._change, self._jerk = torch.zeros(
+            5, len(channels), dtype=torch.float64
+        )
         self._effort, self._power = torch.zeros(2, len(self._spec.joints), dtype=torch.float64)
 
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
@@ -35,11 +38,19 @@ class ActuatorWatch(BundleRunner):
         self._square += wanted.square().sum((0, 1))
         self._mean += wanted.sum((0, 1))
         self._ends += ((wanted <= self._low + near) | (wanted >= self._high - near)).sum((0, 1))
-        if self._before is not None:
-            goes_on = env.last_action.abs().sum(-1) > 0  # it is zero where an episode begins
-            self._change += ((wanted - self._before).square() * goes_on.unsqueeze(-1)).sum((0, 1))
+        goes_on = env.last_action.abs().sum(-1) > 0  # it is zero where an episode begins
+        self._age = torch.where(goes_on, self._age + 1, 0)
+        differences = [wanted]
+        for before in self._past:
+            differences.append(differences[-1] - before)
+        if len(differences) > 1:
+            self._change += (differences[1].square() * goes_on.unsqueeze(-1)).sum((0, 1))
             self._changes += int(goes_on.sum())
-        self._before = wanted
+        if len(differences) > 3:
+            smooth = self._age >= 3
+            self._jerk += (differences[3].square() * smooth.unsqueeze(-1)).sum((0, 1))
+            self._jerks += int(smooth.sum())
+        self._past = differences[:3]
         self._add_effort(wanted, env.now.state)
         return action, target
 
@@ -55,18 +66,19 @@ class ActuatorWatch(BundleRunner):
                 self._power[k] += (effort * speed).clamp(min=0).sum()
 
     def figures(self) -> dict[str, Any]:
-        """By channel: RMS of target and of its change per second, mean frequency, share of time at an end of its range.
+        """By channel: RMS of target, of its change per second and of its jerk; frequency; share of time at an end.
 
         The frequency, Hz, is RMS of the change over RMS about the mean, over 2 pi: that of a sine with both. Of joints
         with a drive: RMS of its effort as a share of its limit, and the power of all of them where they do work, W.
         """
         rms, mean = (self._square / self._count).sqrt(), self._mean / self._count
         change = (self._change / max(self._changes, 1)).sqrt() / self._dt
+        jerk = (self._jerk / max(self._jerks, 1)).sqrt() / self._dt**3  # of the target's third difference
         spread = (rms.square() - mean.square()).clamp(min=0).sqrt()
         limits = torch.tensor([joint.max_effort for joint in self._spec.joints], dtype=torch.float64)
         effort = (self._effort / self._count).sqrt() / limits
         rows = zip(
-            self._spec.channels, rms, change, change / (2 * pi * spread).clamp(min=1e-9), self._ends, strict=True
+            self._spec.channels, rms, change, jerk, change / (2 * pi * spread).clamp(min=1e-9), self._ends, strict=True
         )
         return {
             "channels": {
@@ -74,10 +86,11 @@ class ActuatorWatch(BundleRunner):
                     "unit": channel.unit,
                     "rms": float(own),
                     "change_rms_per_s": float(rate),
+                    "jerk_rms_per_s3": float(third),
                     "frequency_hz": float(frequency),
                     "at_limit": float(ends) / self._count,
                 }
-                for channel, own, rate, frequency, ends in rows
+                for channel, own, rate, third, frequency, ends in rows
             },
             "effort_share": {j.name: float(e) for j, e in zip(self._spec.joints, effort, strict=True) if e > 0},
             "power_w": float(self._power.sum()) / self._count if self._spec.joints else None,
