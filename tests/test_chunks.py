@@ -145,7 +145,7 @@ def test_a_shield_cuts_into_a_chunk():
     assert between > 100
 
 
-def test_a_robot_that_begins_again_decides_anew(run: tuple[Path, Path]):
+def test_a_robot_that_begins_again_decides_again(run: tuple[Path, Path]):
     bundle = load_bundle(run[1])
     runtime, probe = PolicyRuntime(bundle), bundle.probes.sequences[0]
     rows = {name: value[0, :1] for name, value in probe.inputs.items()}

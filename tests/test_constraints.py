@@ -13,17 +13,19 @@ from policies.algorithms.constraints import Limits
 from policies.algorithms.ppo import PPOCfg
 from policies.checkpoint import load_checkpoint
 from policies.networks.trunk import NetworkCfg
-from policies.shards import ALONE
+from policies.shards import ALONE, Shards, over_shards
 from policies.training.train import train
 from policies.training.trainer import Trainer
 
 SMALL = dict(hidden=32, peer_embed=8, threads=1)
+GROUP = Group(
+    PointTeam(4, num_agents=1).obs["point"], [True, True], NetworkCfg(),
+    PPOCfg(limits={"effort": 0.5}, limit_rate=0.4), ("distance", "effort"),
+)  # fmt: skip
 
 
 def test_a_multiplier_rises_while_the_cost_is_above_its_limit_and_never_falls_below_0():
-    obs = PointTeam(4, num_agents=1).obs["point"]
-    cfg = PPOCfg(limits={"effort": 0.5}, limit_rate=0.4)
-    limits = Limits({"point": Group(obs, [True, True], NetworkCfg(), cfg, ("distance", "effort"))})
+    obs, limits = GROUP.obs, Limits({"point": GROUP})
     yes, distance = torch.ones(4, 1, dtype=torch.bool), torch.full((4, 1), -3.0)
     acted = torch.tensor([True, True, True, False])[:, None]  # the last was dead, and spent much
     multiplier, held = 1.0, []
@@ -83,3 +85,16 @@ def test_what_cannot_be_limited_is_said_in_one_line(tmp_path: Path):
         PPOCfg(limits={"effort": 1.0}, normalise_terms=True)
     with pytest.raises(ValueError, match=r"ppo.limits effort = 0.0: wanted more than 0"):
         PPOCfg(limits={"effort": 0.0})
+
+
+def test_shards_have_one_multiplier_of_what_all_of_them_cost():
+    def multiplier(shard: Shards) -> float:
+        limits = Limits({"point": GROUP})
+        effort = torch.full((4, 1), -1.0 - 2.0 * shard.index)  # costs of 1 in one shard, and of 3 in the other
+        yes = torch.ones(4, 1, dtype=torch.bool)
+        step = Experience(GROUP.obs, {}, effort, {}, effort, ~yes, ~yes, yes, GROUP.obs, {"effort": effort})
+        limits.priced({"point": step})
+        return limits.update("point", shard)["multiplier/effort"]
+
+    found = over_shards(lambda shard: shard.gather(multiplier(shard)), 2)
+    assert found == pytest.approx([1 + 0.4 * (2.0 / 0.5 - 1)] * 2)

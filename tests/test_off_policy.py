@@ -136,7 +136,7 @@ def test_no_gradient_goes_from_one_groups_policy_to_anothers_nor_from_what_a_rob
     assert all(torch.equal(one, other) for one, other in zip(before, cart.policy.parameters(), strict=True))
 
 
-def test_a_target_is_the_least_of_some_critics_that_are_drawn_anew_and_the_policy_climbs_the_mean_of_all():
+def test_a_target_is_the_least_of_some_critics_that_are_drawn_and_the_policy_climbs_the_mean_of_all():
     """REDQ: beside what the critics' slow copies say of the very action and critics that were drawn."""
     cfg = SACCfg(critics=5, subset=2, temperature=1e-9)
     sac, rows = learner_and_rows(SAC, cfg)

@@ -26,7 +26,7 @@ class SACCfg(OffPolicyCfg):
 
     temperature: float = 0.02  # at the start, in units of value per nat: (1 - gamma) times the paper's
     learn_temperature: bool = True  # False: it stays what it is
-    subset: int | None = None  # critics whose least is the target, drawn anew in each step (REDQ); None: all of them
+    subset: int | None = None  # critics whose least is the target, drawn in each step (REDQ); None: all of them
     target_entropy: float = -1.0  # nats for each channel that is driven, as the paper's table of hyperparameters has it
 
     def __post_init__(self) -> None:
