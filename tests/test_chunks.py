@@ -113,6 +113,7 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path):
             Trainer(train_cfg(task="p", out=tmp_path, algo=algo, chunk=2, hidden=8, **more), env=PointTeam(4))
 
 
+@pytest.mark.slow
 def test_the_file_carries_the_rest_of_a_chunk_as_memory_and_does_what_training_did(run: tuple[Path, Path]):
     folder, path = run
     bundle = load_bundle(path)
@@ -122,6 +123,7 @@ def test_the_file_carries_the_rest_of_a_chunk_as_memory_and_does_what_training_d
     assert measure_parity(bundle, folder, VerifyCfg(parity_worlds=2))["max_abs"] < 1e-5
 
 
+@pytest.mark.slow
 def test_a_shield_cuts_into_a_chunk():
     """Drones whose chunks take them out of their space are kept in it, by commands changed between two decisions."""
     torch.manual_seed(0)
@@ -145,6 +147,7 @@ def test_a_shield_cuts_into_a_chunk():
     assert between > 100
 
 
+@pytest.mark.slow
 def test_a_robot_that_begins_again_decides_again(run: tuple[Path, Path]):
     bundle = load_bundle(run[1])
     runtime, probe = PolicyRuntime(bundle), bundle.probes.sequences[0]

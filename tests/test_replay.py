@@ -42,12 +42,16 @@ def test_n_step_rows_are_what_a_walk_along_the_episode_finds(steps: int):
     kept = min(replay.count, replay.capacity)
     index = torch.arange(kept * WORLDS)
     rows, columns = replay.rows("cart", index, gamma, n), replay.columns["cart"]
+    replay.chunks["cart"] = n
+    chunks = replay.rows("cart", index, gamma)
+    assert all(torch.equal(chunks[name], rows[name]) for name in ("reward", "discount"))
     lengths = []
     for row in index.tolist():
         slot, world = divmod(row, WORLDS)
         for robot in range(2):
-            total, at, k = 0.0, row, 0
+            total, at, k, done = 0.0, row, 0, torch.zeros(n)
             while True:
+                done[k] = columns["action"][at, robot, 0]
                 total += gamma**k * float(columns["reward"][at, robot])
                 newest = (
                     slot + k == (replay.count - 1) % replay.capacity
@@ -58,11 +62,13 @@ def test_n_step_rows_are_what_a_walk_along_the_episode_finds(steps: int):
                     break
                 at, k = following, k + 1
             lengths.append(k + 1)
+            assert torch.equal(chunks["action"][row, robot], done), "a chunk is what was done, and 0 from where it ends"
             assert float(rows["reward"][row, robot]) == pytest.approx(total, abs=1e-6)
             discount = 0.0 if columns["terminated"][at, robot] else gamma ** (k + 1)
             assert float(rows["discount"][row, robot]) == pytest.approx(discount, abs=1e-6)
             assert torch.equal(rows["next"].policy[row, robot], columns["next"].policy[at, robot])
     assert set(lengths) == {1, 2, 3, 4}
+    replay.chunks["cart"] = 1
     one = replay.rows("cart", index, gamma)
     assert torch.equal(one["reward"], columns["reward"][: len(index)]) and float(
         one["discount"].max()

@@ -1,5 +1,6 @@
 """Shared parameters and their known failure: robots that see the same and have to do unlike things do the same."""
 
+import pytest
 import torch
 
 from policies.algorithms.algorithm import Clock, Experience, Group
@@ -51,11 +52,13 @@ def miss(first: float, second: float) -> float:
     return max(abs(first - PLACES[0]), abs(second - PLACES[1]))
 
 
+@pytest.mark.slow
 def test_one_policy_for_robots_that_see_the_same_collapses_to_the_middle():
     first, second = team_learns({"robot": 2})
     assert first == second and abs(first) < 0.25
 
 
+@pytest.mark.slow
 def test_a_group_for_each_robot_or_something_that_tells_them_apart_cures_it():
     assert miss(*team_learns({"first": 1, "second": 1})) < 0.15
     assert miss(*team_learns({"robot": 2}, told_apart=True)) < 0.15
