@@ -58,10 +58,25 @@ def _transition(
         action=torch.zeros_like(target),  # not known from outside
         last_action=torch.zeros_like(target),
         memory={},
+        plan=_plan(mission, truth.time_s, rows) if cfg.course else {},
         time_s=_tensor(truth.time_s),
         dt_s=1.0 / load_robot(cfg.robot).control_hz,
         others={other: found for other, found in states.items() if other != group},
     )
+
+
+def _plan(mission: Mission, times_s: np.ndarray, rows: list[int]) -> dict[str, torch.Tensor]:
+    """Courses (1, N, goals, 3) m of the robots `rows`, and which goal they flew to (T, N, 1), by the orders sent."""
+    names = [mission.names[row] for row in rows]
+    most = max(len(mission.courses[name].goals) for name in names)
+    courses, flown_to = [], []
+    for name in names:
+        goals = mission.courses[name].goals
+        before = most - len(goals)  # a shorter course has its first goal several times
+        sent_s = [order.t_s for order in mission.orders if name in order.commands]
+        courses.append(np.concatenate([goals[:1].repeat(before, 0), goals]))
+        flown_to.append(before + np.searchsorted(sent_s[1:], times_s, side="right"))
+    return {"course": _tensor(np.stack(courses))[None], "goal": _tensor(np.stack(flown_to, 1))[..., None]}
 
 
 def _states(truth: GroundTruth, rows: list[int]) -> RobotState:

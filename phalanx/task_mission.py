@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from hardware import load_robot
-from ros_nodes.mission.mission import LONGEST_S, Commands, Member, Mission, Order, check_times, team_names
+from ros_nodes.mission.mission import LONGEST_S, Commands, Course, Member, Mission, Order, check_times, team_names
 from sim.randomisation import terrain
 from sim.task import Draw, GroupCfg, Start, TaskCfg
 
@@ -37,7 +37,10 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
         duration_s = max(duration_s, kill_s + (LANDING_S if load_robot(first_group.robot).flight else AFTERMATH_S))
     most = max(1, int(LONGEST_S / task.episode_s))
     legs = min(max(1, int(np.ceil(duration_s / task.episode_s - 1e-6))), most)
-    duration_s = legs * task.episode_s
+    if any(cfg.course for cfg in task.groups.values()):  # a robot that has come to its end stays there
+        legs, duration_s = 1, max(duration_s, task.episode_s)
+    else:
+        duration_s = legs * task.episode_s
     check_times(duration_s, kill_s)
     generator = torch.Generator().manual_seed(seed)
     starts = [task.starts(Draw(generator, 1, size, torch.ones(1))) for _ in range(legs)]
@@ -56,7 +59,8 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
         team=team,
         orders=tuple(o for leg, start in enumerate(starts) for o in _orders(task, team, start, leg * task.episode_s)),
         duration_s=duration_s,
-        checks_s=tuple(task.episode_s * (leg + 1) for leg in range(legs)),
+        courses=_courses(task, team, starts[0]),
+        checks_s=(*(task.episode_s * (leg + 1) for leg in range(legs - 1)), duration_s),
         hold_s=task.success_hold_s,
         task=task.name,
         scene=task.name if task.scene.props is not None or task.scene.objects else "",
@@ -65,6 +69,19 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
         kill_s=kill_s,
         seed=seed,
     )
+
+
+def _courses(task: TaskCfg, team: Sequence[Member], starts: Mapping[str, Start]) -> dict[str, Course]:
+    """The goals of each robot whose group has a course."""
+    found = {}
+    for group, cfg in task.groups.items():
+        mine = [member.name for member in team if member.group == group] if cfg.course else []
+        for row, name in enumerate(mine):
+            assert cfg.course is not None
+            plan = {key: value[0, row].double().numpy() for key, value in starts[group].plan.items()}
+            goals = plan["course"][int(plan["goal"].item()) :]
+            found[name] = Course(goals, cfg.course.within_m, cfg.course.below_m_s)
+    return found
 
 
 def _orders(task: TaskCfg, team: Sequence[Member], starts: Mapping[str, Start], begin_s: float) -> list[Order]:

@@ -115,6 +115,14 @@ UpdateCommandsFunc = Callable[
 
 
 @dataclass(frozen=True)
+class CourseCfg:
+    """Goals one after the other: who has passed one is given the next, see `sim.terms.courses`."""
+
+    within_m: float  # of a goal, and
+    below_m_s: float  # slower than this: then it is passed
+
+
+@dataclass(frozen=True)
 class Curriculum:
     """Each world's starts grow harder by `up` after a success, easier by `down` after a failure; evaluation is at 1."""
 
@@ -142,6 +150,7 @@ class GroupCfg:
         False  # drones fly by their firmware's rate loop, at its rate; else by their model's own, slower one
     )
     update_commands: UpdateCommandsFunc | None = None  # moves the commands during an episode
+    course: CourseCfg | None = None  # goals that follow one another as they are passed
     baseline: Term | None = None  # func(inputs, **params) -> target (..., U): a controller without training
     # algorithm -> fields that it overrides, its own or those of the network that it learns
     training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -32,6 +32,7 @@ class Transition:
     memory: Mapping[str, Tensor]  # (W, N, size)
     time_s: Tensor  # (W,) since the start of the episode
     dt_s: float
+    plan: Mapping[str, Tensor] = field(default_factory=dict)  # (W, N, ...) what is to come of the commands
     others: Mapping[str, RobotState] = field(default_factory=dict)  # role -> (W, its N, ...), in a mixed team
     means: Mapping[str, Tensor] = field(default_factory=dict)  # (W, N, k) of the group's `MeanTerm`s
     ground: Ground | None = None  # None for a plain floor at height 0

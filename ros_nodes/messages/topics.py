@@ -9,7 +9,7 @@ from rcl_interfaces.msg import Log
 from sensor_msgs.msg import BatteryState, JointState
 from std_msgs.msg import Float64MultiArray
 
-from ros_nodes.messages import battery, device
+from ros_nodes.messages import battery, course, device
 from ros_nodes.messages.diagnostics import POLICY_STATUS
 
 GROUND_TRUTH = "/ground_truth"
@@ -51,4 +51,5 @@ def team_topics(
         topics[f"/{robot}/{POLICY_STATUS}"] = (DiagnosticArray, True)
         topics[f"/{robot}/{battery.TOPIC}"] = (BatteryState, True)
         topics[f"/{robot}/{device.TOPIC}"] = (DiagnosticArray, True)
+        topics[f"/{robot}/{course.TOPIC}"] = (DiagnosticArray, True)
     return topics

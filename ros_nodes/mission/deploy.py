@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ros_nodes.mission.arming import ArmError, arm, first_orders, land
 from ros_nodes.mission.bare_echo import bare_echo
 from ros_nodes.mission.failures import events
 from ros_nodes.mission.flight_file import save_flight
-from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
+from ros_nodes.mission.mission import CRAZYFLIE, Mission, Order, plan_swap
 from ros_nodes.mission.mission_metrics import load_recording, mission_metrics
 from ros_nodes.mission.mission_success import Criterion, near_goal
 from ros_nodes.mission.operator import MissionNode, OrderSender
@@ -107,7 +107,8 @@ def run_mission(
             report({"phase": "echo"})
         after = measure_echo()
     report({"phase": "evaluate"})
-    recording = load_recording(out / "series", mission, flight.start_ns, flight.killed_ns, flight.changes)
+    flown = replace(mission, orders=flight.orders)
+    recording = load_recording(out / "series", flown, flight.start_ns, flight.killed_ns, flight.changes)
     files = dict.fromkeys(member.bundle for member in mission.team)
     result = {
         **mission_metrics(recording, list(shields.values()), criterion),
@@ -149,6 +150,7 @@ def unwritten(path: Path, write: Callable[[], object]) -> list[str]:
 class _Flight:
     start_ns: int  # robot time when the mission began, and when the policy was killed
     killed_ns: int | None
+    orders: tuple[Order, ...]  # those of courses too
     changes: dict[str, list[ShieldMode]]  # of each robot's shield, until the mission was over
     events: list[dict[str, Any]]  # of the landing too
     not_down: list[str]  # robots that did not come to rest when asked
@@ -180,7 +182,7 @@ def _fly(
             patience_s = FLOWN_S
             arm(node, executor, watch)
             began_s, before = time.monotonic(), processes.cpu_s()
-            start_ns, killed_ns = _conduct(mission, node, processes, report)
+            start_ns, killed_ns, orders = _conduct(mission, node, processes, report)
             took_s = time.monotonic() - began_s
             cores = {name: (cpu_s - before[name]) / took_s for name, cpu_s in processes.cpu_s().items()}
             node.update()
@@ -189,7 +191,7 @@ def _fly(
             not_down = land(node, executor, processes.check)
             hands = events(node.changes, start_ns)
             armed_s = (_armed_ns(changes) - launched_ns) * 1e-9
-            return _Flight(start_ns, killed_ns, changes, hands, not_down, list(processes.lost), cores, armed_s)
+            return _Flight(start_ns, killed_ns, orders, changes, hands, not_down, list(processes.lost), cores, armed_s)
         except KeyboardInterrupt:
             report({"phase": "stopping", "processes": len(processes)})
             processes.close(patience_s)  # all robots are simulated: none is left alone
@@ -209,8 +211,13 @@ def _armed_ns(changes: Mapping[str, Sequence[ShieldMode]]) -> int:
     return max(next((m.time_ns for m in modes if m.state == "ARMED"), 0) for modes in changes.values())
 
 
-def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: Progress) -> tuple[int, int | None]:
-    """Send orders, kill the policy when it is due, report progress, until the mission is over."""
+def _conduct(
+    mission: Mission, node: MissionNode, processes: Processes, report: Progress
+) -> tuple[int, int | None, tuple[Order, ...]]:
+    """Send orders, kill the policy when it is due, report progress, until the mission is over.
+
+    When that began and the policy was killed, robot time, and all orders that were sent.
+    """
     start_ns, killed_ns = machine_clock().now_ns(), None
     begin = time.monotonic()
     conductor, next_report = OrderSender(mission, node), 0.0
@@ -235,7 +242,7 @@ def _conduct(mission: Mission, node: MissionNode, processes: Processes, report: 
             )
         time.sleep(CONDUCT_S)
     processes.check()  # the last report may have taken its time
-    return start_ns, killed_ns
+    return start_ns, killed_ns, tuple(conductor.sent)
 
 
 @contextmanager

@@ -24,7 +24,8 @@ from ros_nodes.mission.faults import POLICY_FILE, ROWS, Row
 from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
 from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
 from ros_nodes.mission.prepare import check_policy
-from ros_nodes.mission.team_file import Team, load_team, team_mission
+from ros_nodes.mission.team_file import Team, load_team
+from ros_nodes.mission.team_mission import team_mission
 
 AFTER_S, DOWN_S = 2.5, 2.0
 FALL_ROWS = 10  # of the ground truth before the touch-down

@@ -24,6 +24,7 @@ LARGEST_TEAM = 16  # on the widest circle, 2.2 m: the shield's fence is at 2.4 m
 LONGEST_NAME = 100  # of a robot or namespace: with what follows it a topic of ROS has 247 characters at most
 NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
 HEIGHT_M = (0.9, 1.5)
+WITHIN_M = 0.3  # of a goal a robot on a course passes it
 HOLD_S = 1.0  # for this long a robot has to be at its goal before a leg of the swap ends
 KILL_INTO_LEG_S = 0.8  # the policy dies this long after the way back has begun
 SHORTEST_S, LONGEST_S = 4.0, 600.0
@@ -59,6 +60,15 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """Goals that a robot passes in order: it is given the next when it is near one and slow."""
+
+    goals: np.ndarray  # (G, 3) m, world
+    within_m: float = WITHIN_M  # of a goal, and
+    below_m_s: float = 1.0  # slower than this: then it is passed
+
+
+@dataclass(frozen=True, slots=True)
 class Mission:
     """All of it is decided before it begins."""
 
@@ -67,6 +77,7 @@ class Mission:
     duration_s: float
     checks_s: tuple[float, ...]  # success has to hold for `hold_s` before each of these times
     hold_s: float
+    courses: Mapping[str, Course] = field(default_factory=dict)  # robot by name; its first goal is in the orders too
     task: str = ""  # whose terms evaluate the mission
     scene: str = ""  # the task whose scene is set up around the robots; empty for nothing but a floor
     objects: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (7,) pose
@@ -97,7 +108,9 @@ class Mission:
     def part(self, names: Sequence[str]) -> "Mission":
         """The mission of some of its robots."""
         orders = (Order(o.t_s, {n: commands for n, commands in o.commands.items() if n in names}) for o in self.orders)
-        return replace(self, team=tuple(m for m in self.team if m.name in names), orders=tuple(orders))
+        courses = {name: course for name, course in self.courses.items() if name in names}
+        team = tuple(m for m in self.team if m.name in names)
+        return replace(self, team=team, orders=tuple(orders), courses=courses)
 
     def flown_by(self, bundles: Mapping[str, Path | str]) -> "Mission":
         """The mission with the policy file of each group."""
@@ -153,6 +166,7 @@ def _mission(data: dict[str, Any]) -> Mission:
         ),
         checks_s=tuple(data.pop("checks_s")),
         objects=_arrays(data.pop("objects")),
+        courses={name: _course(**course) for name, course in data.pop("courses", {}).items()},
         **data,
     )
 
@@ -175,6 +189,11 @@ def _check(mission: Mission) -> None:
         raise ValueError(f"kill_robot = {mission.kill_robot}: there are {len(mission.team)} robots, counted from 0")
     if unknown := {name for order in mission.orders for name in order.commands} - set(mission.names):
         raise ValueError(f"an order is for {sorted(unknown)[0]!r}, which is not in the team")
+    for name, course in mission.courses.items():
+        if name not in mission.names:
+            raise ValueError(f"a course is for {name!r}, which is not in the team")
+        if not len(course.goals) or not np.isfinite(course.goals).all():
+            raise ValueError(f"the course of {name} needs goals, each of three finite numbers")
     times = [order.t_s for order in mission.orders]
     if not np.isfinite(times).all() or times != sorted(times):
         raise ValueError("orders must have finite times, in order")
@@ -183,6 +202,10 @@ def _check(mission: Mission) -> None:
 def _member(base_pose: Sequence[float], joint_pos: Sequence[float], **names: str) -> Member:
     pose = np.array(base_pose, float).reshape(7)
     return Member(base_pose=pose, joint_pos=np.array(joint_pos, float).reshape(-1), **names)
+
+
+def _course(goals: Sequence[Sequence[float]], **limits: float) -> Course:
+    return Course(np.array(goals, float).reshape(-1, 3), **limits)
 
 
 def _arrays(data: Mapping[str, Any]) -> dict[str, np.ndarray]:

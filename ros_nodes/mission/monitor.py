@@ -23,7 +23,7 @@ from sensor_msgs.msg import BatteryState, JointState
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
-from ros_nodes.messages import device, qos
+from ros_nodes.messages import course, device, qos
 from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, ShieldMode, read_status, value_of
 from ros_nodes.messages.peers_say import SAID_S
 from ros_nodes.mission.stream import Stream
@@ -64,6 +64,8 @@ class RobotMonitor:
         self._battery: Mailbox | None = None
         self._policy: Mailbox | None = None
         self._device: Mailbox | None = None
+        self._course: Mailbox | None = None
+        self._course_said: DiagnosticArray | None = None
         self._device_said: tuple[str, int] | None = None  # its fault, and when that came, ns
         self._policy_status: DiagnosticArray | None = None
         self._charge: BatteryState | None = None
@@ -92,6 +94,8 @@ class RobotMonitor:
             self._policy = make_mailbox(self._node, DiagnosticArray, self._topic(POLICY_STATUS), qos.LATCHED)
         if self._device is None and self._node.count_publishers(self._topic(device.TOPIC)):
             self._device = make_mailbox(self._node, DiagnosticArray, self._topic(device.TOPIC), qos.LATCHED)
+        if self._course is None and self._node.count_publishers(self._topic(course.TOPIC)):
+            self._course = make_mailbox(self._node, DiagnosticArray, self._topic(course.TOPIC), qos.LATCHED)
 
     def poll(self, now_ns: int) -> list[Change]:
         """Take what has arrived; changes since the last call. `now_ns`: the system's clock."""
@@ -113,6 +117,8 @@ class RobotMonitor:
             self._charge = battery[0]
         if self._policy is not None and (said_last := self._policy.take()) is not None:
             self._policy_status = said_last[0]
+        if self._course is not None and (of_course := self._course.take()) is not None:
+            self._course_said = of_course[0]
         if self._device is not None and (of_device := self._device.take()) is not None:
             self._device_said = value_of(device.FAULT, of_device[0]), of_device[1]
         return found
@@ -128,6 +134,7 @@ class RobotMonitor:
             "reason": self._silence(status_age_s) if silent else shield.reason,
             "device": self._of_device(now_ns),
             "latched": shield.latched,
+            "course": self._course_said and course.read(self._course_said),
             "refused": value_of(REFUSED, self._policy_status),
             "margin": _finite(shield.margin),
             "keeps_distance": shield.shares,

@@ -1,6 +1,7 @@
 """The operator's side: brings a team up in order, sends commands, and follows positions and shield modes."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,18 @@ from rclpy.task import Future
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
+from deploy.shield.authority import State
 from ros_nodes.lifecycle.clock import RobotClock
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import course as course_status
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import own_topics
 from ros_nodes.messages.conversion import WORLD_FRAME, base_frame, set_stamp
 from ros_nodes.messages.diagnostics import ShieldMode, read_status
 from ros_nodes.messages.operator_services import SERVICES
 from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
-from ros_nodes.mission.mission import Mission
+from ros_nodes.mission.mission import Course, Mission, Order
 
 REPEAT_S = 0.1  # velocities are repeated: without one a robot stops
 
@@ -46,6 +49,7 @@ class MissionNode(Node):
         }
         self.refusals: dict[str, str] = {}  # why a robot's shield did not do what it was asked for last
         self.positions = np.full((len(self.team), 3), np.nan)
+        self.speeds = np.full(len(self.team), np.nan)
         self.shields = [ShieldMode("?")] * len(self.team)
         self.changes: dict[str, list[ShieldMode]] = {name: [] for name in self.team}  # of mode, to latched, and delays
 
@@ -63,6 +67,10 @@ class MissionNode(Node):
         for name in own_topics(commands):
             publishers[name].publish(Float64MultiArray(data=np.asarray(commands[name], float).tolist()))
 
+    def now_ns(self) -> int:
+        """Robot time."""
+        return self._robot_clock.now_ns()
+
     def ask(self, robot: str, what: str) -> None:
         """Ask the shield of `robot` to `arm`, `start`, `land` ...; the outcome shows in `shields` and `refusals`."""
 
@@ -73,18 +81,26 @@ class MissionNode(Node):
         self._asks[robot, what].call_async(Trigger.Request()).add_done_callback(keep)
 
     def update(self) -> None:
-        """Bring `positions` (N, 3), `shields` and `changes` up to date."""
+        """Bring `positions` (N, 3) m, `speeds` (N,) m/s, `shields` and `changes` up to date."""
         for index, name in enumerate(self.team):
             odometry = self._odometry[name].take()
             if odometry is not None:
-                p = odometry[0].pose.pose.position
+                p, v = odometry[0].pose.pose.position, odometry[0].twist.twist.linear
                 self.positions[index] = p.x, p.y, p.z
+                self.speeds[index] = hypot(v.x, v.y, v.z)
             while (status := self._status[name].take()) is not None:
                 last, now = self.shields[index], read_status(status[0])
                 self.shields[index] = now
                 known = last.state, last.mode, last.latched, last.delays
                 if (now.state, now.mode, now.latched, now.delays) != known:
                     self.changes[name].append(now)
+
+    def has_passed(self, robot: str, course: Course, goal: int) -> bool:
+        """Whether `robot`, flown by its policy, was near and slow enough for that goal at the last `update`."""
+        row = self.team.index(robot)
+        far_m = np.linalg.norm(self.positions[row] - course.goals[goal])
+        flown = self.shields[row].state == State.POLICY.name
+        return bool(flown and far_m < course.within_m and self.speeds[row] < course.below_m_s)
 
     @property
     def modes(self) -> list[str]:
@@ -103,13 +119,38 @@ class MissionNode(Node):
         return found
 
 
+class CourseFollower:
+    """How far one robot has come on its course, which is said on its topic too."""
+
+    def __init__(self, node: MissionNode, robot: str, course: Course):
+        self.robot, self.passed_ns = robot, list[int]()  # robot time
+        self._course = course
+        self._publisher = node.create_publisher(DiagnosticArray, f"/{robot}/{course_status.TOPIC}", qos.LATCHED)
+        self._say()
+
+    def step(self, node: MissionNode) -> np.ndarray | None:
+        """The next goal (3,) m, where one has been passed."""
+        goals, goal = self._course.goals, len(self.passed_ns)
+        if goal == len(goals) or not node.has_passed(self.robot, self._course, goal):
+            return None
+        self.passed_ns.append(node.now_ns())
+        self._say()
+        node.get_logger().info(f"{self.robot}: goal {goal + 1} of {len(goals)} is passed")
+        return goals[goal + 1] if goal + 1 < len(goals) else None
+
+    def _say(self) -> None:
+        self._publisher.publish(course_status.message(self.robot, len(self._course.goals), self.passed_ns))
+
+
 class OrderSender:
-    """Sends the orders of a mission when they are due."""
+    """Sends the orders of a mission when they are due, and the next goal of a course when one is passed."""
 
     def __init__(self, mission: Mission, node: MissionNode):
         self._mission, self._node = mission, node
         self._waiting = list(mission.orders)
         self._legs_s = list(mission.legs_s)
+        self._courses = [CourseFollower(node, name, course) for name, course in mission.courses.items()]
+        self.sent = list(mission.orders)  # as `step` sent them, those of courses too, in the order of their times
         self._velocity: dict[str, np.ndarray] = {}
         self._repeat_s = 0.0
 
@@ -119,6 +160,12 @@ class OrderSender:
         while self._waiting and self._waiting[0].t_s <= now_s:
             for name, commands in self._waiting.pop(0).commands.items():
                 due[name] |= commands
+        if self._courses:
+            self._node.update()
+        for course in self._courses:
+            if (goal := course.step(self._node)) is not None:
+                due[course.robot]["goal_pos"] = goal
+                self.sent.append(Order(now_s, {course.robot: {"goal_pos": goal}}))
         self._velocity |= {name: commands["velocity"] for name, commands in due.items() if "velocity" in commands}
         if now_s >= self._repeat_s:
             self._repeat_s = now_s + REPEAT_S

@@ -17,7 +17,7 @@ from deploy.shield import JointShieldParams, ShieldParams, make_shield_params, n
 from hardware import load_robot
 from ros_nodes.messages.commands import own_topics
 from ros_nodes.messages.scene import NO_SCENE, Neighbour, Scene, Surroundings
-from ros_nodes.mission.mission import Member, Mission, save_mission, yaw_of
+from ros_nodes.mission.mission import Member, Mission, Order, save_mission, yaw_of
 from ros_nodes.mission.team_file import Team
 
 PLAN, PARAMETERS = "plan.json", "params.yaml"
@@ -93,7 +93,9 @@ def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
     if contract.group not in ("", member.group):
         raise ValueError(f"{member.bundle}: is for group {contract.group!r}, {member.name} is in {member.group!r}")
     specs = {command.name: command for command in contract.commands}
-    for order in mission.orders:
+    course = mission.courses.get(member.name)
+    goals = [Order(0.0, {member.name: {"goal_pos": goal}}) for goal in course.goals] if course else []
+    for order in (*mission.orders, *goals):
         for name, value in order.commands.get(member.name, {}).items():
             if name not in specs:
                 known = ", ".join(specs) or "no commands"

@@ -39,6 +39,7 @@ class TeamLog:
         self._changes: list[Change] = []
         self._rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self._rates_s = 0.0
+        self._courses: dict[str, dict[str, Any]] = {}  # of each robot with one, the last that was heard
         self._ended_s: float | None = None  # when the robots were asked to land and end
 
     def end(self) -> None:
@@ -52,13 +53,15 @@ class TeamLog:
             return
         self._rates_s = now_s + RATES_S
         for robot in self._monitor.snapshot()["robots"]:
+            if said := robot.get("course"):
+                self._courses[robot["robot"]] = said
             if robot["state"] == State.POLICY.name:
                 for topic, rate_hz in robot["rates_hz"].items():
                     if rate_hz is not None:
                         self._rates[robot["robot"]][topic].append(rate_hz)
 
     def result(self) -> dict[str, Any]:
-        """`events` and `failures` as of `phalanx deploy`, and `rates_hz` while policies had their robots."""
+        """`events` and `failures` as of `phalanx deploy`, `rates_hz` while policies had their robots, and `courses`."""
         events = [
             {
                 "t_s": round(change.time_s - self._began_ns * 1e-9, 3),
@@ -76,11 +79,15 @@ class TeamLog:
                 {name: event[name] for name in ("robot", "t_s")} | {"why": why} for event, why in self._failed(events)
             ],
             "events": events,
+            "courses": {robot: self._course(said) for robot, said in self._courses.items()},
             "rates_hz": {
                 robot: {topic: {"median": round(median(r), 1), "min": round(min(r), 1)} for topic, r in topics.items()}
                 for robot, topics in self._rates.items()
             },
         }
+
+    def _course(self, said: dict[str, Any]) -> dict[str, Any]:
+        return said | {"passed_s": [round(t_s - self._began_ns * 1e-9, 3) for t_s in said["passed_s"]]}
 
     def idle(self) -> list[dict[str, Any]]:
         """The robots that nothing was done with, and why."""

@@ -9,6 +9,7 @@ robots:
   - {name: cf2, bundle: policy.onnx, base_pose: [0.5, 0, 0, 1.57]}  # m, yaw rad: start, place of a base
   - {name: cf4, bundle: policy.onnx, type: cf4@lab.yaml}  # as `phalanx identify` found it; by default as specified
   - {name: cf3, bundle: lander.onnx, lands_on: arm}  # may come near the last links of the arm
+  - {name: cf5, bundle: policy.onnx, goals: [[0, 0, 1], [1, 0, 1.5]], within_m: 0.3}  # m: one after the other
   - {name: arm, bundle: tray.onnx, group: arm}  # of the task of its policy; by default that of the file
 shield: {ramp_s: 0.4}               # limits of all shields; a robot may have its own
 battery: {arm: 0.2, land: 0.1}      # charge below which none is armed, and in flight each lands; a robot its own
@@ -26,7 +27,6 @@ namespace: fleet                    # of the nodes that serve the whole team
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,10 +47,9 @@ from hardware.overlay import SUFFIX
 from hardware.yaml_file import read_yaml
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
-from ros_nodes.mission.mission import LONGEST_NAME, Member, Mission, load_mission
+from ros_nodes.mission.mission import LONGEST_NAME, WITHIN_M, load_mission
 
 LEAST_HEIGHT = 0.5  # of that in its home pose, below which a robot on legs would begin in the ground
-STANDS_S = 600.0  # how long a mission without orders is said to last
 Count = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
@@ -91,6 +90,8 @@ class Robot(Struct, forbid_unknown_fields=True, frozen=True):
     shield: dict[str, Any] = {}
     battery: Charges = Charges()
     lands_on: str = ""  # another robot, an arm
+    goals: tuple[tuple[float, float, float], ...] = ()  # m, world: its course; the next is sent when one is passed
+    within_m: Annotated[float, Meta(gt=0.0)] = WITHIN_M  # of a goal, flown slowly by its policy: then it is passed
 
 
 class Team(Struct, forbid_unknown_fields=True, frozen=True):
@@ -171,6 +172,8 @@ def load_team(path: Path | str) -> Team:
         _check_devices(robots)
     except ValueError as error:
         raise TeamError(f"{file}: robots: {error}") from error
+    if team.mission and (course := [robot.name for robot in robots if robot.goals]):
+        raise TeamError(f"{file}: goals of {course[0]}: the mission {team.mission} has orders of its own")
     mission = str((file.parent / team.mission).resolve()) if team.mission else ""
     team = msgspec.structs.replace(team, robots=robots, mission=mission)
     if mission:
@@ -269,28 +272,3 @@ def _explain(error: str, data: Any) -> str:
         allowed = ", ".join(kind.__struct_fields__)
         return f"{key}{'.' if key else ''}{unknown[1]}: unknown; choose from {allowed}"
     return f"{key or 'the file'} = {str(data)[:60]}: {reason[0].lower()}{reason[1:]}"
-
-
-def team_mission(team: Team) -> Mission:
-    """The mission of the file, or one without orders; the policies are those of the file."""
-    robots = {robot.name: robot for robot in team.robots}
-    if team.mission:
-        mission = load_mission(team.mission)
-        members = (m for m in mission.team if m.name in robots)
-        return replace(mission, team=tuple(_member(robots[m.name], m) for m in members))
-    members = (_member(robot, None) for robot in team.robots)
-    return Mission(team=tuple(members), orders=(), duration_s=STANDS_S, checks_s=(STANDS_S,), hold_s=1.0)
-
-
-def _member(robot: Robot, planned: Member | None) -> Member:
-    spec = load_robot(robot.type)
-    x, y, z, yaw = robot.base_pose or (0.0, 0.0, spec.home_height_m, 0.0)
-    pose = np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
-    joint_pos = np.array([joint.home for joint in spec.joints])
-    if planned is not None:
-        if planned.robot not in (robot.type, spec.name):
-            raise TeamError(f"{robot.name} is of type {robot.type!r}, its mission is for {planned.robot!r}")
-        base_pose = planned.base_pose if robot.base_pose is None else pose
-        lands_on = robot.lands_on or planned.lands_on
-        return replace(planned, robot=robot.type, bundle=robot.bundle, base_pose=base_pose, lands_on=lands_on)
-    return Member(robot.name, robot.type, robot.group, pose, joint_pos, robot.bundle, robot.lands_on)

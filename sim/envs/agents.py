@@ -15,7 +15,7 @@ from sim.envs.robots import RobotGroup
 from sim.envs.world import World
 from sim.noise import Noise
 from sim.task import GroupCfg, PolicyInput, Start
-from sim.terms import EventTerm, MeanTerm
+from sim.terms import EventTerm, MeanTerm, courses
 from sim.tracing import untraceable
 from sim.transition import Transition
 
@@ -86,10 +86,8 @@ class AgentGroup:
         """The commands of a new start in `worlds` (K,)."""
         # New dicts and tensors: a transition or a rollout still holds those of the last step.
         self.command = {name: _replaced(self.command[name], worlds, value) for name, value in start.command.items()}
-        for name, value in start.plan.items():
-            if name not in self.plan:
-                self.plan[name] = value.new_zeros(self.num_envs, *value.shape[1:])
-            self.plan[name][worlds] = value
+        room = {name: value.new_zeros(self.num_envs, *value.shape[1:]) for name, value in start.plan.items()}
+        self.plan = {n: _replaced(self.plan.get(n, room[n]), worlds, value) for n, value in start.plan.items()}
 
     def begin(self, worlds: Tensor, generator: torch.Generator, difficulty: Tensor) -> None:
         """Empty memory and new parameters for `worlds` (K,), of a `difficulty` (K,) that randomisation may heed."""
@@ -130,6 +128,7 @@ class AgentGroup:
             command=self.command,
             last_action=self.last_action,
             memory=self.memory,
+            plan=self.plan,
             dt_s=self.control_dt,
             ground=self.robots.ground,
             **situation,
@@ -163,6 +162,9 @@ class AgentGroup:
         self.last_action = action
         if self.cfg.update_commands is not None:
             self.command = self.cfg.update_commands(self.plan, time_s.view(-1, 1, 1))
+        if self.cfg.course is not None:
+            self.plan = courses.advance(self.cfg.course, self.now)
+            self.command = {**self.command, "goal_pos": courses.goal_of(self.plan)}
         for name in self.due:
             self.due[name] -= self.control_dt
             where(self.due[name] <= 0, partial(self._happen, name, self.randomisation[name], generator))

@@ -27,6 +27,7 @@ _NAMES = (
     "swarm-track",
     "velocity",
     "velocity-rough",
+    "waypoints-x500",
 )
 
 

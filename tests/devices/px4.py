@@ -19,6 +19,7 @@ MODES = {(MAIN_MODE[name], 0): name for name in MAIN_MODE if name != "AUTO"}
 MODES |= {(MAIN_MODE["AUTO"], sub): f"AUTO.{name}" for name, sub in SUB_MODE.items()}
 RATES_HZ = {0: 1.0, 1: 1.0, 245: 1.0}  # that it sends without being asked
 FORCE = 21196.0
+MOST_RAD_S = np.radians([220.0, 220.0, 60.0])  # MC_ROLLRATE_MAX, MC_PITCHRATE_MAX, MPC_YAWRAUTO_MAX
 
 
 class Px4Device(UdpDevice):
@@ -41,7 +42,7 @@ class Px4Device(UdpDevice):
 
     def _clear(self) -> None:
         super()._clear()
-        self.heard["masks"] = []
+        self.heard |= {"masks": [], "beyond": 0, "low": [np.inf] * 3, "high": [-np.inf] * 3}
         self.system, self.frame = 1, common.MAV_FRAME_LOCAL_NED
 
     def _boot(self) -> None:
@@ -71,6 +72,10 @@ class Px4Device(UdpDevice):
 
     def step(self) -> None:
         self.firmware.step()
+        if self.firmware.is_armed:
+            at = self.firmware.position
+            self.heard["low"] = np.minimum(self.heard["low"], at).tolist()
+            self.heard["high"] = np.maximum(self.heard["high"], at).tolist()
         self._mavlink.srcSystem = self.system
         self._send_what_is_due()
 
@@ -172,6 +177,8 @@ class Px4Device(UdpDevice):
             heard["setpoints"] += 1
             heard["longest_gap_s"] = max(heard["longest_gap_s"], gap_s)
             heard["largest_thrust"] = max(heard["largest_thrust"], m.thrust)
+            asked = np.abs([m.body_roll_rate, m.body_pitch_rate, m.body_yaw_rate])
+            heard["beyond"] += not (0.0 <= m.thrust <= 1.0 and (asked <= MOST_RAD_S).all())
         if m.type_mask not in heard["masks"]:
             heard["masks"].append(m.type_mask)
         self.firmware.set(np.array([m.body_roll_rate, m.body_pitch_rate, m.body_yaw_rate]), m.thrust)
