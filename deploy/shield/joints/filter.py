@@ -18,6 +18,10 @@ target is moved to where, for the measured and predicted q and dq,
   is blocked: up to 4 times its effort in the Panda's arm and the UR5e, 9 times in the Panda's wrist, 19 times in the
   FR3's. Its drive has to cut that off, as the drives of all do; where one stops the robot instead, set `pickup_share`
   to 0: nothing is predicted then, and no target calls for more than `effort_share` of a joint at rest;
+- one that brakes is not pushed on: the faster an arm's joint is than its braking allows, the less the others are
+  driven, down to 20 % of their effort about where they coast, unless they brake for their own limits. What they do to
+  it through the arm's inertia is more than its drive has: a joint that reverses with 60 N m throws the Panda's second
+  one by 20 rad/s^2, against the 87 N m that brake it;
 - power: all joints that drive together give no more than `max_power_w`;
 - links, of an arm that is bolted down: see `joints.links`.
 
@@ -168,6 +172,7 @@ def _bounded(xp: Any, params: JointShieldParams, limits: Limits, context: Contex
         then, fast = _on_arrival(xp, params, rows, context, measured, vel, double(sent_before))
         later = _most_lead(rows, rows.sides * fast[..., None, :])
         most = most + rows.foreseen * at_least(later + rows.sides * (then - pos)[..., None, :] - most, 0.0)
+    most = _yielding(xp, rows, speed, allowed, lead, most)
     reach, driven = xp.minimum(lead, most), lead >= most
     high, low = pos + reach[..., 0, :], pos - reach[..., 1, :]
     inner = xp.minimum(xp.maximum(wanted, low), high)
@@ -215,6 +220,18 @@ def _most_lead(rows: Rows, speed: Array) -> Array:
     """
     most = rows.effort + at_least(rows.pull * speed + rows.pickup, 0.0)
     return (most + rows.damping * speed) * rows.compliance
+
+
+def _yielding(xp: Any, rows: Rows, speed: Array, allowed: Array, lead: Array, most: Array) -> Array:
+    """What of `most` (..., 2, U) rad is left to an arm's joints while one of them brakes.
+
+    The others would push it on, with more than its drive has. They coast instead, with a little of their effort to
+    either side, and brake for what they have to brake for themselves: for `lead` (..., 2, U) rad.
+    """
+    excess = at_least(speed - at_least(allowed, 0.0), 0.0)
+    whole = greatest(greatest(at_most(excess * rows.brake_gain / rows.effort, 1.0)))[..., None, None]
+    coasts = xp.maximum(rows.coast * speed + rows.yields, -swapped(lead))
+    return most - whole * at_least(most - coasts, 0.0)
 
 
 def _on_arrival(

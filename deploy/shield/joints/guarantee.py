@@ -50,9 +50,8 @@ ARM_OUTSIDE: Lines = (
         "is held then",
     ),
     (
-        "joints of a Panda that carries 40 % of its payload or more",
-        "are thrown by the others: the sixth ran 1.5 times its speed limit for 0.2 s, the second went onto its stop, "
-        "4 mrad beyond its range; open",
+        "joints of a Panda that carries its whole payload",
+        "are thrown by the others: in searched rhythms the second went onto its stop, 1.5 mrad beyond its range; open",
     ),
     ("a joint that moves by itself against its stop", "crosses it at 50 to 80 % of its speed limit"),
     (

@@ -13,6 +13,7 @@ from hardware.types import Array
 RANGE_TOL = 0.1  # of a joint's range: what is measured or asked for that far beyond it is not that joint's
 NO_LIMIT = 1e3  # rad/s, or m/s
 LEAST_DAMPING = 1e-6  # N m s/rad
+YIELDS = 0.2  # of a drive's effort, that an arm's joint is left while another one brakes with its whole effort
 
 
 class Rows(NamedTuple):
@@ -46,6 +47,8 @@ class Rows(NamedTuple):
     brake_time_squared: Array  # (2, U)
     free_gain: Array  # (2, U) N m s/rad, effort per speed left
     brake_gain: Array  # (2, U) N m s/rad, the same in excess of the allowed speed
+    coast: Array  # (2, U) s, by which the target of a joint that nothing drives for a period runs ahead of it
+    yields: Array  # (2, U) rad, by which it may be driven to either side while another joint brakes
     foreseen: Array  # (2, U) share that counts of the room which predicted motion leaves; none of a finger's
 
 
@@ -87,12 +90,13 @@ def joint_limits(params: JointShieldParams, spec: RobotSpec) -> Limits:
     joints = [spec.joints[i] for i in index]
     stiffness, damping = np.array([j.stiffness for j in joints]), np.array([j.damping for j in joints])
     brake = params.brake_share * np.array(params.max_acceleration)
+    yields = YIELDS if spec.fixed_base else np.inf  # a leg that carries the robot goes on carrying it
     return Limits(
         joint=_as_slice(index),
         turning=slice(None) if turning.all() or not turning.any() else np.flatnonzero(turning),
         sliding=~turning,
         turns=turning.astype(np.float64),
-        rows=_rows(params, turning, low, high, max_velocity, brake, stiffness, damping),
+        rows=_rows(params, turning, low, high, max_velocity, brake, stiffness, damping, yields),
         span=(high - low).max(),
         lead_s=damping / stiffness,
         brake=brake,
@@ -113,6 +117,7 @@ def _rows(
     brake: np.ndarray,
     stiffness: np.ndarray,
     damping: np.ndarray,
+    yields: float,
 ) -> Rows:
     margin = np.where(turning, params.range_margin, 0.0) * (high - low)
     # A finger grips with its whole effort, and picks up no speed while it does.
@@ -136,6 +141,8 @@ def _rows(
         "brake_time_squared": brake_time**2,
         "free_gain": free_gain,
         "brake_gain": effort / (params.brake_window * max_velocity),
+        "coast": damping / stiffness + 0.5 * (params.control_dt_s + params.latency_s),
+        "yields": np.where(turning, yields, np.inf) * effort / stiffness,
         "foreseen": turning.astype(np.float64),
     }
     return Rows(

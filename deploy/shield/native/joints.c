@@ -8,7 +8,7 @@ enum { MOST_JOINTS = 64 };
 struct joint {
     double box_high, box_low, low, stiffness, max_effort, fading, per_range, follow_rate, compliance, damping, effort;
     double pull, pickup, max_speed, least_speed, return_speed, brake_twice, brake_time, brake_time_squared;
-    double free_gain, brake_gain, foreseen, turns;
+    double free_gain, brake_gain, coast, yields, foreseen, turns;
 };
 
 enum { NUMBERS = sizeof(struct joint) / sizeof(double) };
@@ -40,37 +40,46 @@ static double most_lead(const struct joint *j, double speed)
     return (j->effort + larger(j->pull * speed + j->pickup, 0.0) + j->damping * speed) * j->compliance;
 }
 
+/* As `joints.filter.allowed_speed`, up for k = 0 and down for k = 1. */
+static double allowed_speed(const struct servo *n, const struct joint *j, double pos, int k)
+{
+    double gap = k ? pos - j->box_low : j->box_high - pos;
+    double curve = sqrt(j->brake_time_squared + j->brake_twice * larger(gap, 0.0)) - j->brake_time;
+    double back = larger(smaller(gap, 0.0) * n->per_reaction, j->return_speed);
+    return larger(smaller(curve, j->max_speed) + back, j->least_speed);
+}
+
 /* As `joints.filter._bounded`, of one joint up to its power; `active` are its rows but that one, `count` apart. */
 static double joint_target(const struct servo *n, const struct joint *j, double measured, double vel, double pos,
-                           double age, double wanted, const double *sent, double *low, double *high, char *active,
-                           Py_ssize_t count)
+                           double age, double wanted, double braking, const double *allowed, const double *sent,
+                           double *low, double *high, char *active, Py_ssize_t count)
 {
-    double then = 0.0, fast = 0.0, reach[2], push[2], speed[2], allowed[2];
+    double then = 0.0, fast = 0.0, reach[2], push[2], lead[2], speed[2];
     if (sent) { /* as `_on_arrival` */
         double time = n->latency + age, off = measured - *sent, follows = vel + j->follow_rate * off;
         double left = exp(-j->follow_rate * time);
         then = *sent + left * (off + time * follows);
         fast = left * (vel - j->follow_rate * time * follows);
     }
-    for (int k = 0; k < 2; k++) { /* up and down: as `allowed_speed` and the first half of `_lead` */
-        double side = k ? -1.0 : 1.0, gap = (k ? -j->box_low : j->box_high) - side * pos;
-        double curve = sqrt(j->brake_time_squared + j->brake_twice * larger(gap, 0.0)) - j->brake_time;
-        double back = larger(smaller(gap, 0.0) * n->per_reaction, j->return_speed);
-        allowed[k] = larger(smaller(curve, j->max_speed) + back, j->least_speed);
-        speed[k] = side * vel;
+    for (int k = 0; k < 2; k++) { /* as the first half of `_lead` */
+        speed[k] = k ? -vel : vel;
         double excess = larger(speed[k] - larger(allowed[k], 0.0), 0.0);
         push[k] = larger(j->free_gain * (allowed[k] - speed[k] + excess) - j->brake_gain * excess, -j->effort);
+    }
+    for (int k = 0; k < 2; k++) {
+        double own = speed[k] - larger(allowed[k], 0.0) > 0.0 ? push[k] : larger(push[k], -push[1 - k]);
+        lead[k] = (own + j->damping * speed[k]) * j->compliance;
     }
     active[0] = active[count] = active[2 * count] = active[3 * count] = 0;
     for (int k = 0; k < 2; k++) {
         double side = k ? -1.0 : 1.0, most = most_lead(j, speed[k]);
-        double own = speed[k] - larger(allowed[k], 0.0) > 0.0 ? push[k] : larger(push[k], -push[1 - k]);
-        double lead = (own + j->damping * speed[k]) * j->compliance;
         if (sent)
             most += j->foreseen * larger(most_lead(j, side * fast) + side * (then - pos) - most, 0.0);
-        reach[k] = smaller(lead, most);
+        if (braking > 0.0) /* as `_yielding` */
+            most -= braking * larger(most - larger(j->coast * speed[k] + j->yields, -lead[1 - k]), 0.0);
+        reach[k] = smaller(lead[k], most);
         if (side * (wanted - pos) > reach[k]) /* effort, braking or speed holds it back */
-            active[(lead >= most ? 1 : allowed[k] < j->max_speed ? 2 : 3) * count] = 1;
+            active[(lead[k] >= most ? 1 : allowed[k] < j->max_speed ? 2 : 3) * count] = 1;
     }
     *high = pos + reach[0];
     *low = pos - reach[1];
@@ -87,7 +96,8 @@ PyObject *joint_targets(PyObject *self, PyObject *const *args, Py_ssize_t given)
     struct joint joints[MOST_JOINTS];
     struct servo n;
     double measured[MOST_JOINTS], vel[MOST_JOINTS], target[MOST_JOINTS], load[MOST_JOINTS] = {0.0}, sent[MOST_JOINTS];
-    double called[MOST_JOINTS], effort[MOST_JOINTS], age, most = 0.0, power = 0.0, margin = INFINITY, *out = NULL;
+    double called[MOST_JOINTS], effort[MOST_JOINTS], where[MOST_JOINTS], allowed[MOST_JOINTS][2];
+    double age, most = 0.0, braking = 0.0, power = 0.0, margin = INFINITY, *out = NULL;
     char *active = NULL;
     Py_buffer found, marks;
     int done = 0;
@@ -108,12 +118,21 @@ PyObject *joint_targets(PyObject *self, PyObject *const *args, Py_ssize_t given)
         most = larger(most, fabs(load[k]) / joints[k].max_effort);
     for (Py_ssize_t k = 0; k < count; k++) {
         struct joint *j = &joints[k];
-        double pos = measured[k] + vel[k] * age, ahead = load[k] / j->stiffness, low, high;
+        where[k] = measured[k] + vel[k] * age;
         if (has_load)
             bend(&n, j, load[k], most);
+        for (int i = 0; i < 2; i++) {
+            allowed[k][i] = allowed_speed(&n, j, where[k], i);
+            double excess = larger((i ? -vel[k] : vel[k]) - larger(allowed[k][i], 0.0), 0.0);
+            braking = larger(braking, smaller(excess * j->brake_gain / j->effort, 1.0));
+        }
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        struct joint *j = &joints[k];
+        double pos = where[k], ahead = load[k] / j->stiffness, low, high;
         double wanted = target[k] - ahead, before = has_sent ? sent[k] - ahead : 0.0;
-        double held = joint_target(&n, j, measured[k], vel[k], pos, age, wanted, has_sent && n.foresees ? &before : NULL,
-                                   &low, &high, active + k, count);
+        double held = joint_target(&n, j, measured[k], vel[k], pos, age, wanted, braking, allowed[k],
+                                   has_sent && n.foresees ? &before : NULL, &low, &high, active + k, count);
         called[k] = (held - pos) * j->stiffness - vel[k] * j->fading;
         effort[k] = within(called[k], -j->max_effort, j->max_effort);
         power += larger(effort[k] * vel[k], 0.0);
