@@ -119,6 +119,8 @@ def test_the_file_carries_the_rest_of_a_chunk_as_memory_and_does_what_training_d
     bundle = load_bundle(path)
     sizes = {memory.input: len(memory.initial) for memory in bundle.contract.memory}
     width = len(bundle.contract.robot.channels)
+    said = {tensor.name: tensor.meaning for tensor in bundle.contract.inputs}
+    assert said["chunk"].startswith("actions that are decided and not yet done")
     assert sizes["chunk"] == 3 * width and sizes["chunk_left"] == 1
     assert measure_parity(bundle, folder, VerifyCfg(parity_worlds=2))["max_abs"] < 1e-5
 

@@ -26,6 +26,7 @@ from deploy.contract.tensor_specs import (
 )
 from hardware import load_robot
 from hardware.types import ObjectState, Peers, RobotState
+from policies.networks.chunk import MEANING
 from policies.networks.controller import Controller
 from policies.task_data import first_sentence
 from sim.task import PolicyInput
@@ -127,7 +128,8 @@ def memory_specs(controller: Controller) -> list[tuple[TensorSpec, tuple[float, 
     """What observation and network carry from one period to the next, (batch, n) each, with its initial value (n,)."""
     terms = controller.group.observation.memory.items()
     carried = {name: (t.initial, first_sentence(t.func).rstrip(".")) for name, t in terms}
-    carried |= {name: (initial, "state of the network") for name, initial in controller.policy.memory.items()}
+    known = controller.policy.memory.items()
+    carried |= {name: (initial, MEANING.get(name, "state of the network")) for name, initial in known}
     return [
         (TensorSpec(name, ("batch", len(initial)), "float32", *unit_and_frame(meaning), meaning), initial)
         for name, (initial, meaning) in carried.items()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 LEFT, COUNT = "chunk", "chunk_left"  # names in the memory
+MEANING = {LEFT: "actions that are decided and not yet done, the next one first", COUNT: "how many these are"}
 
 
 def nothing_left(length: int, width: int) -> dict[str, tuple[float, ...]]:
