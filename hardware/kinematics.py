@@ -6,16 +6,14 @@ and sine of half its joint's angle, so that one matrix product turns all links a
 """
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
-from hardware.rotation import as_like, cross, multiply, of_products, products, rotate
+from hardware.once import once
+from hardware.rotation import Constant, cross, multiply, namespace_of, of_products, products, rotate
 from hardware.spec import RobotSpec
 from hardware.types import Array
 
@@ -25,18 +23,6 @@ _FOLLOWED_BY = np.stack([multiply(np.eye(4), unit) for unit in np.eye(4)]).resha
 # What MuJoCo also knows and would change where a site is: refused, for silently reading past it would be worse.
 UNREAD = frozenset({"euler", "axisangle", "xyaxes", "zaxis", "ref"})
 _NO_DEFAULT = {"joint": UNREAD | {"pos", "axis", "type"}, "site": UNREAD | {"pos", "quat"}}
-_known: ContextVar[dict[tuple, Any] | None] = ContextVar("known", default=None)
-
-
-@contextmanager
-def worked_out_once() -> Iterator[None]:
-    """Until its end, chains work out once what several terms ask of the same array, which must not change."""
-    token = _known.set({}) if _known.get() is None else None
-    try:
-        yield
-    finally:
-        if token is not None:
-            _known.reset(token)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,55 +30,50 @@ class Chain:
     """The way from the base body to a site: L links, of which the last is the site; J = joints of the robot."""
 
     joint_link: np.ndarray  # (J) link of each joint; L - 1, the site, for a joint that is not on the way
-    step: np.ndarray  # (2 L, 16 L): from cosines and sines of half the angles to each link's turn in the one before it
-    half: np.ndarray  # (J, L) from joint positions to half the angle of each link's hinge
-    out: np.ndarray  # (J, L) from joint positions to how far each link's slide is out; all 0 without any slide
-    start: np.ndarray  # (3) m, the first link in the base body
+    step: Constant  # (2 L, 16 L): from cosines and sines of half the angles to each link's turn in the one before it
+    half: Constant  # (J, L) from joint positions to half the angle of each link's hinge
+    out: Constant | None  # (J, L) from joint positions to how far each link's slide is out; None without any slide
+    start: Constant  # (3) m, the first link in the base body
     # (10 L, 9 L) from `products` of the turns to three vectors of each link in the base body: the way from it to the
     # site before slides have moved, the axis of its hinge, the axis of its slide; 0 for what is not.
-    vectors: np.ndarray
-    slid: np.ndarray  # (10 L, 9 L) to what slides add to them per metre
+    vectors: Constant
+    slid: Constant  # (10 L, 9 L) to what slides add to them per metre
+    way: Constant  # (10 L, 3) of `vectors`, to the site's position
+    way_slid: Constant  # (10 L, 3) of `slid`
 
     def forward(self, joint_pos: Array) -> tuple[Array, Array]:
         """Position (..., 3) m and quaternion (..., 4) wxyz of the site in the base body at `joint_pos` (..., J)."""
-        return self._once(self._forward, joint_pos)
+        return once(self._forward, joint_pos, self)
 
     def _forward(self, joint_pos: Array) -> tuple[Array, Array]:
-        turns, pairs = self._once(self._turns, joint_pos)
-        pos = as_like(self.start, joint_pos) + _flat(pairs) @ as_like(self.vectors[:, :3], joint_pos)
-        if self.out.any():
-            pos = pos + _flat(pairs * self._moved(joint_pos)) @ as_like(self.slid[:, :3], joint_pos)
+        turns, pairs = once(self._turns, joint_pos, self)
+        pos = self.start.like(joint_pos) + _flat(pairs) @ self.way.like(joint_pos)
+        if self.out is not None:
+            pos = pos + _flat(pairs * self._moved(joint_pos, self.out)) @ self.way_slid.like(joint_pos)
         return pos, turns[..., -1, :]
 
     def jacobian(self, joint_pos: Array) -> Array:
         """(..., 6, J): linear, then angular velocity of the site per joint velocity, in the axes of the base body."""
-        xp = array_namespace(joint_pos)
-        turns, pairs = self._once(self._turns, joint_pos)
-        vectors = _flat(pairs) @ as_like(self.vectors, joint_pos)
-        if self.out.any():
-            vectors = vectors + _flat(pairs * self._moved(joint_pos)) @ as_like(self.slid, joint_pos)
+        xp = namespace_of(joint_pos)
+        turns, pairs = once(self._turns, joint_pos, self)
+        vectors = _flat(pairs) @ self.vectors.like(joint_pos)
+        if self.out is not None:
+            vectors = vectors + _flat(pairs * self._moved(joint_pos, self.out)) @ self.slid.like(joint_pos)
         vectors = xp.reshape(vectors, (*turns.shape[:-1], 3, 3))
         to_site, hinge, slide = (vectors[..., i, :] for i in range(3))
         of_link = xp.concat([cross(hinge, to_site) + slide, hinge], axis=-1)
         return xp.matrix_transpose(xp.take(of_link, _index(self.joint_link, joint_pos), axis=-2))
 
-    def _moved(self, joint_pos: Array) -> Array:
+    @staticmethod
+    def _moved(joint_pos: Array, out: Constant) -> Array:
         """How far the slide of each link is out, (..., L, 1) m."""
-        return (joint_pos @ as_like(self.out, joint_pos))[..., None]
-
-    def _once(self, work_out: Callable[[Array], tuple[Array, Array]], joint_pos: Array) -> tuple[Array, Array]:
-        if (known := _known.get()) is None:
-            return work_out(joint_pos)
-        key = (id(self), work_out.__name__, id(joint_pos))
-        if key not in known:
-            known[key] = (work_out(joint_pos), self, joint_pos)  # which live on, so that no other has their id
-        return known[key][0]
+        return (joint_pos @ out.like(joint_pos))[..., None]
 
     def _turns(self, joint_pos: Array) -> tuple[Array, Array]:
         """How each link is turned in the base body, (..., L, 4), and `products` of it."""
-        xp = array_namespace(joint_pos)
-        half = joint_pos @ as_like(self.half, joint_pos)
-        step = xp.concat([xp.cos(half), xp.sin(half)], axis=-1) @ as_like(self.step, joint_pos)
+        xp = namespace_of(joint_pos)
+        half = joint_pos @ self.half.like(joint_pos)
+        step = xp.concat([xp.cos(half), xp.sin(half)], axis=-1) @ self.step.like(joint_pos)
         step = xp.reshape(step, (*half.shape, 4, 4))
         turns = [step[..., 0, :1, :]]  # the first row of a step is its quaternion
         for i in range(1, step.shape[-3]):
@@ -174,14 +155,18 @@ def _chain(spec: RobotSpec, way: Sequence[ET.Element]) -> Chain:
         vectors[link, :, link, 1:] = of_link[:, 1:]
     steps = [_block_diagonal(np.stack(quats)[:, None] @ _FOLLOWED_BY) for quats in (stills, turneds)]
     # Laid out by columns, products with tall arrays take a third of the time.
+    vectors, slid = (np.asfortranarray(each.reshape(10 * (site + 1), -1)) for each in (vectors, slid))
+    out = of_joint * np.where(fixed[:, 2].any(axis=-1), 1.0, 0.0)
     return Chain(
         joint_link=np.array([link_of.get(joint, site) for joint in range(len(spec.joints))], dtype=np.int64),
-        step=np.asfortranarray(np.concatenate(steps)),
-        half=of_joint * np.where(fixed[:, 1].any(axis=-1), 0.5, 0.0),
-        out=of_joint * np.where(fixed[:, 2].any(axis=-1), 1.0, 0.0),
-        start=places[0],
-        vectors=np.asfortranarray(vectors.reshape(10 * (site + 1), -1)),
-        slid=np.asfortranarray(slid.reshape(10 * (site + 1), -1)),
+        step=Constant(np.asfortranarray(np.concatenate(steps))),
+        half=Constant(of_joint * np.where(fixed[:, 1].any(axis=-1), 0.5, 0.0)),
+        out=Constant(out) if out.any() else None,
+        start=Constant(places[0]),
+        vectors=Constant(vectors),
+        slid=Constant(slid),
+        way=Constant(vectors[:, :3]),
+        way_slid=Constant(slid[:, :3]),
     )
 
 
@@ -226,8 +211,8 @@ def unit(vector: np.ndarray) -> np.ndarray:
 
 def _flat(values: Array) -> Array:
     """(..., L, n) -> (..., L n)."""
-    return array_namespace(values).reshape(values, (*values.shape[:-2], -1))
+    return namespace_of(values).reshape(values, (*values.shape[:-2], -1))
 
 
 def _index(values: np.ndarray, like: Array) -> Array:
-    return array_namespace(like).asarray(values, device=device(like))
+    return namespace_of(like).asarray(values, device=device(like))

@@ -1,9 +1,22 @@
 """Rotations as wxyz unit quaternions, for NumPy arrays and torch tensors alike; `...` is any batch."""
 
+from typing import Any
+
 import numpy as np
 from array_api_compat import array_namespace, device
 
+from hardware.once import once
 from hardware.types import Array
+
+_NAMESPACES: dict[type, Any] = {}
+
+
+def namespace_of(array: Array) -> Any:
+    """The functions for arrays of this kind; as `array_namespace`, which takes longer than a small operation."""
+    found = _NAMESPACES.get(type(array))
+    if found is None:
+        found = _NAMESPACES[type(array)] = array_namespace(array)
+    return found
 
 
 def rotate(quat: Array, vec: Array) -> Array:
@@ -28,7 +41,7 @@ def down_b(quat: Array) -> Array:
 
 def multiply(left: Array, right: Array) -> Array:
     """Hamilton product (..., 4): the rotation `right` followed by `left`."""
-    xp = array_namespace(left, right)
+    xp = namespace_of(left)
     w1, v1, w2, v2 = left[..., :1], left[..., 1:], right[..., :1], right[..., 1:]
     scalar = w1 * w2 - (v1 * v2).sum(-1)[..., None]
     return xp.concat([scalar, w1 * v2 + w2 * v1 + cross(v1, v2)], axis=-1)
@@ -36,7 +49,7 @@ def multiply(left: Array, right: Array) -> Array:
 
 def cross(a: Array, b: Array) -> Array:
     """Cross product (..., 3); broadcasts, and is the same arithmetic on both array types."""
-    xp = array_namespace(a, b)
+    xp = namespace_of(a)
     return xp.stack(
         [
             a[..., 1] * b[..., 2] - a[..., 2] * b[..., 1],
@@ -62,10 +75,10 @@ def as_like(values: np.ndarray, like: Array) -> Array:
     """`values` as an array of the kind, type and device of `like`."""
     if isinstance(like, np.ndarray):
         return values.astype(like.dtype, copy=False)
-    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
+    return namespace_of(like).asarray(values, dtype=like.dtype, device=device(like))
 
 
-class _Constant:
+class Constant:
     """An array that is asked for in the kind of others again and again."""
 
     def __init__(self, values: np.ndarray) -> None:
@@ -91,10 +104,12 @@ def _matrix(quat: Array) -> Array:
     """
     if isinstance(quat, np.ndarray):
         all_products = np.reshape(quat[..., :, None] * quat[..., None, :], (*quat.shape[:-1], 16))
-        elements = all_products @ _ELEMENTS.astype(quat.dtype, copy=False)
-    else:
-        elements = products(quat) @ _OF_PAIRS.like(quat)
-    return array_namespace(quat).reshape(elements, (*quat.shape[:-1], 3, 3))
+        return np.reshape(all_products @ _ELEMENTS.astype(quat.dtype, copy=False), (*quat.shape[:-1], 3, 3))
+    return once(_tensor_matrix, quat)
+
+
+def _tensor_matrix(quat: Array) -> Array:
+    return namespace_of(quat).reshape(products(quat) @ _OF_PAIRS.like(quat), (*quat.shape[:-1], 3, 3))
 
 
 def _matrix_elements() -> np.ndarray:
@@ -111,8 +126,8 @@ def _matrix_elements() -> np.ndarray:
 
 _ELEMENTS = _matrix_elements()
 _FIRST, _SECOND = np.triu_indices(4)  # w w, w x, .. z z, each pair once
-_FACTORS = _Constant(np.asfortranarray(np.eye(4, dtype=np.float32)[:, np.concatenate([_FIRST, _SECOND])]))  # (4, 20)
-_OF_PAIRS = _Constant(
+_FACTORS = Constant(np.asfortranarray(np.eye(4, dtype=np.float32)[:, np.concatenate([_FIRST, _SECOND])]))  # (4, 20)
+_OF_PAIRS = Constant(
     np.where((_FIRST == _SECOND)[:, None], 0.5, 1.0).astype(np.float32)  # (10, 9)
     * (_ELEMENTS.reshape(4, 4, 9)[_FIRST, _SECOND] + _ELEMENTS.reshape(4, 4, 9)[_SECOND, _FIRST])
 )

@@ -2,9 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from array_api_compat import array_namespace
-
-from hardware.rotation import multiply
+from hardware.rotation import multiply, namespace_of
 from hardware.spec import SLIDE_LEVER_M, RobotSpec
 from hardware.types import Array
 
@@ -59,6 +57,6 @@ def add_error(rows: Array, error: Array) -> None:
 
 def _tilted(quat: Array, angle: Array) -> Array:
     """`quat` turned by small rotation vectors (..., 3) rad, body."""
-    xp = array_namespace(quat, angle)
+    xp = namespace_of(quat)
     turned = multiply(quat, xp.concat([xp.ones_like(angle[..., :1]), 0.5 * angle], axis=-1))
     return turned / xp.linalg.vector_norm(turned, axis=-1, keepdims=True)

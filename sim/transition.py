@@ -54,9 +54,9 @@ class Transition:
         """Take over the frames of the transition at the same moment, before `worlds` (K,) were restarted."""
         if not before.frames:
             return
-        moved = self.of(worlds)
+        state = on_tensors(lambda tensor: tensor[worlds], self.state)
         for role, (pos, quat) in before.frames.items():
-            new_pos, new_quat = moved.frame(role)
+            new_pos, new_quat = _frame_pose(self.robot, state, role)
             self.frames[role] = pos.index_copy(0, worlds, new_pos), quat.index_copy(0, worlds, new_quat)
 
     @cached_property

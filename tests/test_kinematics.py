@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from hardware import Joint, RobotSpec, load_robot, robot_names
-from hardware.kinematics import load_chain, worked_out_once
+from hardware.kinematics import load_chain
 from hardware.lever import load_lever
+from hardware.once import worked_out_once
 from hardware.rotation import multiply, products, rotate_inverse
 from sim.baselines.ik import joint_velocity, pose_error
 

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from hardware import load_robot
-from hardware.kinematics import worked_out_once
+from hardware.once import worked_out_once
 from hardware.types import ActuatorCommand
 from policies.networks.policy import Policy
 from sim.envs.action import decode

@@ -5,7 +5,7 @@ The environment and the exported controller call these same functions, so that t
 
 import torch
 
-from hardware.kinematics import worked_out_once
+from hardware.once import worked_out_once
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 from sim.task import ActionCfg, Tensor

@@ -8,6 +8,7 @@ import torch
 
 from deploy.shield import Context, filter_command, make_shield_params
 from deploy.shield.types import Obstacles
+from hardware.once import worked_out_once
 from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
 from sim.envs.action import decode
 from sim.envs.observation import Observation, initial_memory, observe, update_memory
@@ -135,6 +136,7 @@ class AgentGroup:
         )
         return self.now
 
+    @worked_out_once()
     def compute_rewards_and_terminations(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Weighted reward terms and terminations of `now`, each (W, N); success is counted in `held`."""
         now, cfg = self.now, self.cfg
@@ -199,8 +201,8 @@ class AgentGroup:
         for name in Peers.__slots__:
             getattr(self.shield_peers, name)[worlds] = getattr(peers, name)
 
-    def observe(self, given: PolicyInput, now: Transition) -> Observation:
-        """What is seen of `given`, and what critics see of the truth `now`."""
+    def observe(self, given: PolicyInput, now: Transition | None) -> Observation:
+        """What is seen of `given`, and what critics see of the truth `now`: None where they see nothing of it."""
         cfg = self.cfg.observation
         hidden = [t.func(now, **t.params) for t in cfg.privileged.values()]
         return observe(cfg, given, torch.cat(hidden, dim=-1) if hidden else None)
@@ -215,7 +217,8 @@ class AgentGroup:
                 getattr(full, name)[worlds] = getattr(part, name)  # measured in this very step: it is not shared
         command = {name: value[worlds] for name, value in self.command.items()}
         memory = {name: value[worlds] for name, value in self.memory.items()}
-        first = self.observe(PolicyInput(state, peers, objects, command, memory), self.now.of(worlds))
+        now = self.now.of(worlds) if self.cfg.observation.privileged else None
+        first = self.observe(PolicyInput(state, peers, objects, command, memory), now)
         self.obs = Observation(
             *(_replaced(getattr(self.obs, name), worlds, getattr(first, name)) for name in Observation.__slots__)
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hardware.kinematics import worked_out_once
+from hardware.once import worked_out_once
 from sim.task import ObservationCfg, PolicyInput, Tensor
 
 

@@ -41,6 +41,18 @@ def take_over(model: mujoco.MjModel, group: GroupIndex) -> OwnLoop:
     return own
 
 
+@dataclass(frozen=True)
+class Fixed:
+    """What several time steps have in common, (W, N, ...)."""
+
+    gain: tuple[Tensor, ...]  # of the three parts of the PID
+    rising: Tensor  # part of the way that rotors go in a time step
+    falling: Tensor
+    full: Tensor  # thrust, N, of each rotor at a share of 1
+    curve: Tensor | None  # None: 1 everywhere
+    slow: Tensor | None  # None: nowhere
+
+
 class RateLoops:
     """Rate loops and R rotors of N robots in W worlds. What changes from step to step is in `state`, (W, N, ...).
 
@@ -83,12 +95,25 @@ class RateLoops:
             self.state[name][worlds] = 0.0
         self.state["rotors"][worlds] = self._hover
 
+    def fixed(self, strength: Tensor, curve: Tensor) -> Fixed:
+        """What the next time steps have in common, up to the next `start` or change of `state`; see `step`."""
+        state = self.state
+        gain, slow = state["gain"].unsqueeze(-1) * self._gains, state["slow"].unsqueeze(-1)
+        rising, falling = (1.0 - torch.exp(-self.dt / (lag * state["lag"])) for lag in self.loop.lag_s)
+        full = self._full * self._given * strength * state["trim"]
+        bent, slowed = may_hold(curve != 1.0), may_hold(slow)
+        return Fixed(gain.unbind(-2), rising, falling, full, curve if bent else None, slow if slowed else None)
+
     def step(self, target: Tensor, rates: Tensor, strength: Tensor, curve: Tensor) -> Tensor:
         """Thrust N and torque N m (W, N, 4), body, for the next time step.
 
         Set-points `target` (W, N, 4) N and rad/s, true `rates` (W, N, 3) rad/s; `strength` (W, N, 1) and the exponent
         `curve` (W, N, 1) are what rotors make of what they are commanded.
         """
+        return self.step_fixed(target, rates, self.fixed(strength, curve))
+
+    def step_fixed(self, target: Tensor, rates: Tensor, fixed: Fixed) -> Tensor:
+        """As `step`."""
         state = self.state = dict(self.state)
         measured = self._filtered("gyro", self._gyro, rates)
         error = target[..., 1:] - measured
@@ -97,21 +122,22 @@ class RateLoops:
         state["last"] = measured
         if self._bend is not None:
             bend = self._filtered("bend", self._bend, bend)
-        gain = state["gain"].unsqueeze(-1) * self._gains
-        out = gain[..., 0, :] * error + gain[..., 1, :] * state["sum"] + gain[..., 2, :] * bend
+        gain, slow = fixed.gain, fixed.slow
+        out = gain[0] * error + gain[1] * state["sum"] + gain[2] * bend
         signal = self._signals(target[..., :1], out.clamp(-self.loop.output_limit, self.loop.output_limit))
         share = self._share_of_thrust(signal)
-        slow = state["slow"].unsqueeze(-1)
-        rising, falling = (1.0 - torch.exp(-self.dt / (lag * state["lag"])) for lag in self.loop.lag_s)
-        plain = (target[..., :1] / (self._full * share.shape[-1])).clamp(min=0.0)
-        share = torch.where(slow, plain, share)
-        if may_hold(curve != 1.0):
-            share = share**curve
-        change = self._full * self._given * strength * state["trim"] * share - state["rotors"]
-        part = torch.where(slow, self._slow_thrust, torch.where(change > 0, rising, falling))
+        if slow is not None:
+            plain = (target[..., :1] / (self._full * share.shape[-1])).clamp(min=0.0)
+            share = torch.where(slow, plain, share)
+        if fixed.curve is not None:
+            share = share**fixed.curve
+        change = fixed.full * share - state["rotors"]
+        part = torch.where(change > 0, fixed.rising, fixed.falling)
+        if slow is not None:
+            part = torch.where(slow, self._slow_thrust, part)
         state["rotors"] = rotors = state["rotors"] + part * change
         wrench = rotors @ self._wrench
-        if may_hold(slow):
+        if slow is not None:
             state["set_point"] = point = state["set_point"] + self._slow_rate * (target[..., 1:] - state["set_point"])
             torque = (self._slow_gain * (point - rates)).clamp(-self._slow_limit, self._slow_limit)
             wrench = torch.cat([wrench[..., :1], torch.where(slow, torque, wrench[..., 1:])], dim=-1)

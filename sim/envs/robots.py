@@ -80,6 +80,8 @@ class RobotGroup:
         self._positioning = (joints >= 0).nonzero().squeeze(-1)  # channels that set a joint's position ...
         self._positioned = joints[self._positioning]  # ... and those joints
         self._error_scale = torch.tensor(error_scale(self.robot))
+        self._broadcast = torch.tensor([0, 1, 2, 6, 7, 8])  # errors of position and velocity
+        self._spreads: dict[tuple[Noise, int], Tensor] = {}
 
     @property
     def loop_state(self) -> dict[str, Tensor]:
@@ -141,7 +143,10 @@ class RobotGroup:
         delay = self.actuator_delay[:, None, :, None]
         path = torch.where(self._substep < delay, self.sent.unsqueeze(1), target.unsqueeze(1))
         self._path, self.sent = path, target
-        if self.rate_loops is None:
+        if self.rate_loops is not None:
+            self._fixed_loop = self.rate_loops.fixed(self.strength[..., :1], self.curve)
+            self._all_alive = not may_hold(self.dead)
+        else:
             path = self._bent(path) * self.strength.unsqueeze(1)
             ctrl.index_copy_(2, self._ctrl_index, path.flatten(2).double())
 
@@ -151,8 +156,9 @@ class RobotGroup:
             return
         rows = self.physics.now(self._columns)
         path = self._path[:, substep]
-        wrench = self.rate_loops.step(path, rows[..., ANG], self.strength[..., :1], self.curve)
-        wrench = torch.where(self.dead.unsqueeze(-1), 0.0, wrench)
+        wrench = self.rate_loops.step_fixed(path, rows[..., ANG], self._fixed_loop)
+        if not self._all_alive:
+            wrench = torch.where(self.dead.unsqueeze(-1), 0.0, wrench)
         lift = torch.cat([torch.zeros_like(wrench[..., :2]), wrench[..., :1]], dim=-1)
         both = torch.cat([rotate(rows[..., QUAT], lift), wrench[..., 1:]], dim=-1)
         force[:, self._base_qvel] += both.flatten(1).double()
@@ -175,10 +181,19 @@ class RobotGroup:
         rows = self._with_base(self.physics.recall(worlds, delay, self._columns))
         error = self.bias[worlds]
         if noise:
-            spread = torch.tensor(noise.per_column(self.num_joints))
+            spread = self._spread(noise, self.num_joints)
             error = error + spread * torch.randn(error.shape, generator=generator)
         add_error(rows, error * self._error_scale)
         return self._state(rows, delay * self.dt)
+
+    def _spread(self, noise: Noise, joints: int) -> Tensor:
+        """`Noise.per_column` as a tensor, made once; not in a trace, where it would not last."""
+        found = self._spreads.get((noise, joints))
+        if found is None:
+            found = torch.tensor(noise.per_column(joints))
+            if not is_tracing():
+                self._spreads[noise, joints] = found
+        return found
 
     def broadcast(self, worlds: Tensor, noise: Noise, generator: torch.Generator) -> Tensor:
         """What the robots of `worlds` (K,) send to the team, (K, N, 7): position and velocity in the world, age s."""
@@ -186,7 +201,7 @@ class RobotGroup:
         rows = self._with_base(self.physics.recall(worlds, delay, self._columns))
         sent = torch.cat([rows[..., POS], rows[..., LIN]], dim=-1)
         if noise:
-            spread = torch.tensor(noise.per_column(0))[[0, 1, 2, 6, 7, 8]]
+            spread = self._spread(noise, 0)[self._broadcast]
             sent = sent + spread * torch.randn(sent.shape, generator=generator)
         return torch.cat([sent, (delay * self.dt).unsqueeze(-1)], dim=-1)
 

@@ -56,6 +56,7 @@ class MujocoPhysics:
         # The last steps, taking turns: a delayed sensor reads from any, and nothing is ever moved.
         self._path = np.zeros((remembered, num_worlds, steps_per_call, size))
         self._turn = 0
+        self._control = np.zeros((num_worlds, steps_per_call, model.nu + model.nv))  # controls and forces of a call
         self._seen = torch.from_numpy(self._path)
         self._steps = steps_per_call
         self._changed: dict[str, None] = {}  # fields that some world has changed
@@ -75,8 +76,8 @@ class MujocoPhysics:
         self._derive()
         control = ctrl.numpy()
         if force is not None:
-            held = np.broadcast_to(force.numpy()[:, None], (self.num_worlds, self._steps, force.shape[-1]))
-            control = np.concatenate([control, held], axis=-1)
+            control = self._control
+            control[..., : ctrl.shape[-1]], control[..., ctrl.shape[-1] :] = ctrl.numpy(), force.numpy()[:, None]
         self._turn = (self._turn + 1) % len(self._path)
         self._rollout.rollout(
             self.models,
@@ -104,7 +105,7 @@ class MujocoPhysics:
         return self._start.copy()
 
     def now(self, columns: torch.Tensor) -> torch.Tensor:
-        picked = self._seen[self._turn, :, -1].float().index_select(1, (columns + 1).flatten())
+        picked = self._seen[self._turn, :, -1].index_select(1, (columns + 1).flatten()).float()
         return picked.view(self.num_worlds, *columns.shape)
 
     def recall(self, worlds: torch.Tensor, ago: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
