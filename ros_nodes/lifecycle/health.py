@@ -36,9 +36,15 @@ class Health:
         self._unheard: list[str] = []
         self._count = 0
         self._counts: dict[Mailbox, int] = {}  # of publishers
-        node.create_timer(PERIOD_S, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._timer = node.create_timer(PERIOD_S, self.say, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
-    def _publish(self) -> None:
+    def hand_over(self) -> Callable[[], None]:
+        """`say`, for one who calls it every `PERIOD_S` from now on in place of the node's own timer."""
+        self._node.destroy_timer(self._timer)
+        return self.say
+
+    def say(self) -> None:
+        """Publish how the node is."""
         if self._count % CHECK_EVERY == 0:
             self._check_publishers()
         self._count += 1

@@ -6,16 +6,18 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
 import rclpy
+from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from ros_nodes.lifecycle.health import PERIOD_S
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode, TurnNode
 from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent, end_process
 from ros_nodes.lifecycle.transport import avoid_shared_memory
@@ -71,6 +73,20 @@ class Interrupts:
         os._exit(1)
 
 
+def _say_together(hub: Node, says: Sequence[Callable[[], None]]) -> None:
+    """All reports at one moment: each time that the executor wakes it looks through all that all nodes have."""
+
+    def say() -> None:
+        for report in says:
+            try:
+                report()
+            except Exception:  # of one robot: the others go on
+                traceback.print_exc()
+            time.sleep(0)  # control loops first
+
+    hub.create_timer(PERIOD_S, say, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+
 def run_node(make: Callable[[], ManagedNode]) -> NoReturn:
     """Entry point of a node's process, see `run_nodes`."""
     run_nodes({"": make})
@@ -111,6 +127,7 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> NoReturn:
             node.hub = hub
             if isinstance(node, TurnNode):
                 node.turns = turns
+        _say_together(hub, [node.health_report.hand_over() for node in made])
     until_s = None  # when the robots have been stopped for long enough
     while not (interrupts.terminated or all(node.failed for node in made)):
         try:

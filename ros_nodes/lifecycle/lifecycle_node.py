@@ -43,7 +43,7 @@ class ManagedNode(LifecycleNode, ABC):
         self._claim = claim_name(self.context.get_domain_id(), self.get_fully_qualified_name())
         self.clock = RobotClock(self)
         self._mailboxes: list[Mailbox] = []  # what it hears
-        self._health = Health(self, self.clock, self._mailboxes, lambda: self._failed, lambda: self.health())
+        self.health_report = Health(self, self.clock, self._mailboxes, lambda: self._failed, lambda: self.health())
         self.hub: Node = self  # subscribes to what nodes of this process share
         self._undo: list[Callable[[], object]] = []  # all that `configure` has begun
         self._failed = False  # the loop ended by an exception
