@@ -25,5 +25,6 @@ setup(
             py_limited_api=True,
             optional=True,
         )
-    ]
+    ],
+    options={"build_ext": {"force": True}},  # times of files say little
 )
