@@ -120,8 +120,10 @@ def test_the_number_of_robots_and_the_shield_are_named_alike_everywhere(tmp_path
     (tmp_path / "flown" / "report.html").touch()
     assert_one_line_error(here("deploy", "hover", "--out", "flown", cwd=tmp_path), "--out flown: exists already")
     assert_one_line_error(here("train", "hover", "--robots", "0"), "robots = 0")
-    for command in ("eval", "verify", "play"):  # by the name that was typed
+    for command in ("eval", "play"):  # by the name that was typed
         assert_one_line_error(here(command, "hover", "--episodes", "0"), "episodes = 0: at least 1")
+    for episodes in ("0", "2000000"):  # more than a record may hold
+        assert_one_line_error(here("verify", "hover", "--episodes", episodes), f"episodes = {episodes}: 1 to 1e+06")
     assert_one_line_error(here("verify", "flown", cwd=tmp_path), "no checkpoint at flown/checkpoint.pt")
     assert_one_line_error(here("eval", "hover", "--agent", "zero", "--seed", "-3"), "seed = -3")
 
