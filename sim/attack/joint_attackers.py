@@ -84,9 +84,9 @@ class JointAttacks:
     def rhythm(self, pos: np.ndarray, vel: np.ndarray, step: int) -> np.ndarray:
         """Each joint to and fro in a rhythm of its own; each round goes on from the worst of those before."""
         if step == 0 or self.search.rhythms is None:
-            self.search.next(*pos.shape)
+            self.search.next(pos[..., 0].size, pos.shape[-1])  # a humanoid is by itself
         assert self.search.rhythms is not None
-        return targets(self.search.rhythms, self.low, self.high, step)
+        return targets(self.search.rhythms, self.low, self.high, step).reshape(pos.shape)
 
 
 JOINT_ATTACKERS: dict[str, Attacker] = {
