@@ -12,6 +12,7 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 from patience import patience
 
@@ -61,6 +62,29 @@ def printed_and_kept(team: subprocess.Popen, out: Path) -> dict:
     result = json.loads((out / "result.json").read_text())
     assert json.loads(printed[printed.index("{") :]) == result
     return result
+
+
+def test_the_goals_of_a_robot_are_passed_in_order_and_the_result_says_when(tmp_path):
+    goals = [[1.2, 0.8, 1.4], [1.0, -1.2, 2.0], [-1.2, -0.6, 1.6]]
+    robot = {
+        "name": "x1",
+        "bundle": str(Path(__file__).resolve().parents[1] / "zoo" / "hover-x500.onnx"),
+        "base_pose": [0, 0, 0.2289, 0],
+        "goals": goals,
+    }
+    (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot], "recorder": False}))
+    command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
+    environment = os.environ | ros_environment(free_domain_id())
+    team = subprocess.Popen([*command, "--json"], env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        wait_until_said(team, tmp_path / "out", "operator", "x1: goal 3 of 3 is passed")
+        time.sleep(1.5)  # until what is said of it is heard
+    finally:
+        team.send_signal(signal.SIGINT)
+        result = printed_and_kept(team, tmp_path / "out")
+    came = result["courses"]["x1"]
+    assert came["goals"] == 3 and len(came["passed_s"]) == 3
+    assert (np.diff([result["armable_after_s"], *came["passed_s"]]) > 0.5).all(), "two goals were passed at once"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["ctrl-c", "a closed terminal"])
