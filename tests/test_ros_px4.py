@@ -1,7 +1,12 @@
 """An X500 with PX4 in ROS 2, from policy file to rotors: policy, shield and driver over DDS, MAVLink over UDP."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -9,21 +14,28 @@ import pytest
 
 pytest.importorskip("rclpy")
 pytest.importorskip("pymavlink")
+from diagnostic_msgs.msg import DiagnosticArray
 from emulated import Emulated
 from geometry_msgs.msg import PoseStamped
 from patience import patience
 from ros_rig import Rig, standing
 from sensor_msgs.msg import JointState
 
+from deploy.shield import make_shield_params
 from hardware import load_robot
 from ros_nodes.lifecycle.polling import Mailbox
-from ros_nodes.messages import qos
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.messages import course, qos
+from ros_nodes.mission.arming import ArmError, arm
+from ros_nodes.mission.deploy import operator
 
 pytestmark = pytest.mark.ros
 X500 = load_robot("x500")
-HOVER = Path(__file__).parents[1] / "zoo" / "hover-x500.onnx"
+ROOT = Path(__file__).resolve().parents[1]
+HOVER = ROOT / "zoo" / "hover-x500.onnx"
 ROBOT = "x500_1"
 GOAL = (0.6, -0.4, 2.0)  # m east, north, up
+COURSE = [[1.2, 0.8, 1.4], [1.0, -1.2, 2.0], [-1.2, -0.6, 1.6], [0.4, 0.9, 2.2]]
 
 
 def rig(folder: Path, port: int) -> Rig:
@@ -114,3 +126,48 @@ def test_a_driver_that_nothing_reaches_lands_its_x500(tmp_path):
         team.watch_until(ROBOT, lambda: not device.order()["armed"], 15.0)
         said = device.order()
     assert said["position"][2] < 0.24 and said["mode"] == "AUTO.LAND"
+
+
+def test_the_goals_of_its_team_file_are_passed_in_order_and_no_limit_of_the_device_is(tmp_path):
+    with Emulated("px4") as device:
+        link = {"link": f"udpout:127.0.0.1:{device.port}"}
+        robot = {"name": ROBOT, "bundle": str(HOVER), "driver": "px4", "options": link, "goals": COURSE}
+        (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot], "recorder": False}))
+        domain = free_domain_id()
+        ros = ros_environment(domain)
+        command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out"]
+        deploy = subprocess.Popen([*command, str(tmp_path / "out")], env=os.environ | ros, stdout=subprocess.DEVNULL)
+        try:
+            fly_course(device, deploy, domain, ros)
+        finally:
+            deploy.send_signal(signal.SIGINT)
+            deploy.wait(patience(60.0))
+        said = device.order()
+    came = json.loads((tmp_path / "out" / "result.json").read_text())["courses"][ROBOT]
+    assert came["goals"] == len(COURSE) and came["passed_s"] == sorted(came["passed_s"])
+    assert np.all(np.diff([0.0, *came["passed_s"]]) > 0.5), "two goals were passed at once"
+    fence = make_shield_params(X500)
+    assert said["beyond"] == 0 and said["setpoints"] > 100 and said["masks"] == [128]
+    assert np.all(np.greater(said["low"][:2], fence.geofence_low[:2]))
+    assert np.all(np.less(said["high"], fence.geofence_high))
+    print(f"passed at {came['passed_s']} s; position {said['low']} to {said['high']} m; {said['setpoints']} set-points")
+
+
+def fly_course(device: Emulated, deploy: subprocess.Popen, domain: int, ros: dict[str, str]) -> None:
+    """Armed and started by a person until the last goal is passed, again where this machine was too busy; it stays."""
+    with operator([ROBOT], domain, ros, ()) as (node, executor):
+        heard = Mailbox(node, DiagnosticArray, f"/{ROBOT}/{course.TOPIC}", qos.LATCHED)
+        passed, until = 0, time.monotonic() + patience(90.0)
+        while passed < len(COURSE):
+            assert deploy.poll() is None and time.monotonic() < until, (passed, node.shields, device.order())
+            executor.spin_once(timeout_sec=0.05)
+            node.update()
+            while (taken := heard.take()) is not None:
+                passed = len(course.read(taken[0])["passed_s"])
+            if node.shields[0].state not in ("?", "POLICY"):
+                with suppress(ArmError):
+                    arm(node, executor, lambda: None)
+        time.sleep(1.0)
+        node.update()
+        if node.shields[0].state == "POLICY":
+            assert np.linalg.norm(np.subtract(device.order()["position"], COURSE[-1])) < 0.3
