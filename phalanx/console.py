@@ -68,6 +68,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], whole: It
         column.no_wrap = number in whole
         words = texts if column.no_wrap else [word for word in " ".join(texts).split() if len(word) <= UNBROKEN]
         column.min_width = max(map(len, words), default=None)
+    # Where not even these fit, a line is longer than the terminal: rich would leave whole columns out
+    if (least := sum((column.min_width or 0) + 2 for column in table.columns)) > out.width:
+        table.width = least
     out.print(table, crop=False)
 
 

@@ -141,3 +141,30 @@ def test_a_drone_that_falls_can_be_braked_for_its_floor(name):
     down = np.array([spec.command_low[0], 0, 0, 0], np.float32)
     sent, info = filter_command(make_shield_params(spec), spec, Context(state, no_peers), down)
     assert info.feasible and sent[0] > 1.2 * spec.flight.hover_thrust_n
+
+
+@pytest.mark.parametrize("robot", ["crazyflie", "x500"])
+def test_full_thrust_is_sent_as_it_is_where_nothing_is_near_and_held_back_below_the_ceiling(robot):
+    spec = load_robot(robot)
+    params, full = make_shield_params(spec), np.array([spec.command_high[0], 0, 0, 0], np.float32)
+
+    def sent(height_m, climb_m_s, peer_m=0.0):
+        still = np.zeros(3)
+        state = RobotState(
+            np.zeros(0),
+            np.zeros(0),
+            np.array([0, 0, height_m]),
+            np.array([1.0, 0, 0, 0]),
+            np.array([0, 0, climb_m_s]),
+            still,
+            np.float64(0.01),
+        )
+        above = np.array([[0.0, 0.0, height_m + peer_m]] if peer_m else []).reshape(-1, 3)
+        peers = Peers(above, 0.0 * above, np.zeros(len(above)), np.ones(len(above), bool))
+        return filter_command(params, spec, Context(state, peers), full)[0]
+
+    most_n = spec.mass_kg * (9.81 + params.max_climb_accel)
+    assert (sent(1.5, 0.0) == full).all()
+    near_m = 1.1 * params.downwash_ratio * params.separation_m
+    for held in (sent(2.5, 0.0), sent(1.5, 1.5), sent(1.5, 0.0, near_m)):
+        assert held[0] <= 1.001 * most_n < full[0]

@@ -90,3 +90,14 @@ def test_what_the_command_would_refuse_is_refused_before_any_work(tmp_path: Path
     ):
         assert_one_line_error(here("sweep", *args, cwd=tmp_path), said)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_narrow_terminal_keeps_what_tells_rows_apart(capsys, monkeypatch):
+    from phalanx import console
+    from phalanx.sweep_answers import show_rows
+
+    monkeypatch.setattr(console.out, "_width", 80)
+    numbers = {name: (0.0946921, 0.0941992, 0.0952099) for name in ("success", "intervened", "return", "episode s")}
+    show_rows([{"labels": {"robots": team}, "seeds": 3, "numbers": numbers} for team in ("2", "4")])
+    _, head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[0] == "robots" and [row.split()[0] for row in rows] == ["2", "4"]

@@ -25,4 +25,12 @@ def message(robot: str, goals: int, passed_ns: Sequence[int]) -> DiagnosticArray
 def read(said: DiagnosticArray) -> dict[str, object]:
     """Of a `message`: how many `goals` there are, and `passed_s` of those that were passed, s of robot time."""
     count, passed = value_of(GOALS, said), value_of(PASSED, said).split()
-    return {"goals": int(count or 0), "passed_s": [int(ns) * 1e-9 for ns in passed]}
+    return {
+        "goals": int(count) if _is_count(count) else 0,
+        "passed_s": [int(ns) * 1e-9 for ns in passed if _is_count(ns)],
+    }
+
+
+def _is_count(text: str) -> bool:
+    """Anybody may say anything on a topic."""
+    return text.isdecimal() and len(text) < 20

@@ -9,7 +9,7 @@ from deploy.shield.arrays import NEVER_ZERO
 from deploy.shield.drone.ahead import SWINGS_ON
 from deploy.shield.drone.apart import NO_LIMIT
 from deploy.shield.drone.attitude import MIN_LIFT, OVERTURNED_RATE, UPRIGHT, rate_authority_s
-from deploy.shield.drone.constraints import ROW_TOL
+from deploy.shield.drone.constraints import CLEAR_ACCEL, ROW_TOL
 from deploy.shield.drone.distance import scale_of
 from deploy.shield.drone.limits import FENCE, envelope, of_fence
 from deploy.shield.drone.mixer import mixer
@@ -89,7 +89,7 @@ def _numbers(params: ShieldParams, spec: RobotSpec) -> np.ndarray:
     numbers = [params.latency_s, params.peer_age_cap_s, FRESH_S, params.act_s, params.separation_m, params.buffer_m]
     numbers += [0.5 * params.peer_accel, params.brake_accel, params.approach_gain, params.barrier_gain]
     numbers += [flat, flat_squared, params.max_speed, params.fence_brake_accel, NO_LIMIT, NEVER_ZERO]
-    numbers += [GRAVITY, spec.mass_kg, ROW_TOL, params.tie_break_accel, SWINGS_ON, params.lookahead_s]
+    numbers += [GRAVITY, spec.mass_kg, ROW_TOL, CLEAR_ACCEL, params.tie_break_accel, SWINGS_ON, params.lookahead_s]
     numbers += [rate_authority_s(params, spec.flight), params.max_rate, params.kept_rate, UPRIGHT, OVERTURNED_RATE]
     numbers += [spec.mass_kg * (GRAVITY + params.max_climb_accel), exponent == 1.0]
     numbers += [full_n, offset, 1.0 / exponent, signal_s, MIN_LIFT]

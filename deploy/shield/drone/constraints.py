@@ -44,6 +44,9 @@ class Constraint(NamedTuple):
 
 
 ROW_TOL = 1e-6  # m/s^2, by which a request may exceed a row and still count as allowed
+# m/s^2, by which a request has to leave every row but those of the envelope room, to climb as fast as it likes: that
+# covers full thrust for 75 ms, the age of a state, a period and the rotors' lag, which no prediction counts on.
+CLEAR_ACCEL = 4.0
 _FENCE = {f"fence_{side}_{axis}": Priority.SOFT for side in ("high", "low") for axis in "xyz"}
 _ENVELOPE = (*(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
 CONSTRAINTS = [  # in the order of their rows; what is about peers comes first
@@ -54,6 +57,12 @@ CONSTRAINTS = [  # in the order of their rows; what is about peers comes first
     Constraint(speed_rows, {"speed": Priority.SOFT}),
     Constraint(envelope_rows, dict.fromkeys(_ENVELOPE, Priority.LIMIT)),
 ]
+
+
+def envelope_row(name: str = _ENVELOPE[0]) -> int:
+    """Where a row of the envelope, which comes last, stands from the end."""
+    return _ENVELOPE.index(name) - len(_ENVELOPE)
+
 
 _SHIPPED = list(CONSTRAINTS)
 _PLACES = {each: place for place, (_, _, each) in enumerate(CONSTRAINTS) if each}

@@ -27,6 +27,7 @@ from deploy.shield.arrays import (
     norm,
 )
 from deploy.shield.drone.ahead import predict_state
+from deploy.shield.drone.apart import NO_LIMIT
 from deploy.shield.drone.attitude import (
     OVERTURNED_RATE,
     UPRIGHT,
@@ -45,7 +46,17 @@ from deploy.shield.drone.attitude import (
     turned_axis,
 )
 from deploy.shield.drone.compiled import ask_core, command_of_core
-from deploy.shield.drone.constraints import PEERS, PEOPLE, ROW_TOL, are_shipped, row_counts, rows_ahead, split_bounds
+from deploy.shield.drone.constraints import (
+    CLEAR_ACCEL,
+    PEERS,
+    PEOPLE,
+    ROW_TOL,
+    are_shipped,
+    envelope_row,
+    row_counts,
+    rows_ahead,
+    split_bounds,
+)
 from deploy.shield.drone.distance import least_margin
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
@@ -62,10 +73,10 @@ _TO_THE_RIGHT = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, target: Array) -> tuple[Array, FilterInfo]:
     """Filter `target` (..., 4) = thrust N, body rates rad/s, of multirotors.
 
-    A request that meets every row is sent as it is (clamped to its channel); another one is replaced by the command for
-    the nearest acceleration that does. Where none does, the fallback is sent: the acceleration that brakes and violates
-    the rows least. A request that is not finite counts as level flight. Only a state that is not finite gives an answer
-    that means nothing: check it before.
+    A request that meets every row is sent as it is (clamped to its channel), whatever its climb where nothing is near;
+    another one is replaced by the command for the nearest acceleration that does. Where none does, the fallback is
+    sent: the acceleration that brakes and violates the rows least. A request that is not finite counts as level flight.
+    Only a state that is not finite gives an answer that means nothing: check it before.
     """
     flight, state = spec.flight, context.state
     assert flight is not None and state is not None
@@ -85,6 +96,10 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     axis = _axis_ahead(params, spec, rot, rate, age, request[1:])
     wanted = join(acceleration_of(spec.mass_kg, request[0], axis))
     excess = dot(rows, wanted[..., None, :]) - bound
+    climb = envelope_row("climb")
+    clear = greatest(excess[..., : envelope_row()]) <= -CLEAR_ACCEL
+    bound[..., climb] = xp.where(clear, NO_LIMIT, bound[..., climb])
+    excess[..., climb] = xp.where(clear, -NO_LIMIT, excess[..., climb])
     allowed = finite & (greatest(excess) <= ROW_TOL)
     margin = least_margin(xp, params, state.base_pos, context.peers)
     if allowed.ndim == 0:

@@ -56,7 +56,7 @@ class ShieldParams(SupervisionParams):
     max_tilt_rad: Positive
     max_rate: Positive = MAX_RATE  # rad/s, of roll and pitch together, that the filter itself asks for
     kept_rate: Positive = 2.5  # rad/s, the same, of a request that has to be changed
-    max_climb_accel: Positive  # m/s^2
+    max_climb_accel: Positive  # m/s^2, upwards, where something is near (`constraints.CLEAR_ACCEL`)
     max_descent_accel: Positive = 4.0  # m/s^2
     max_speed: Positive = 2.5  # m/s
     geofence_low: tuple[float, float, float]  # m, world

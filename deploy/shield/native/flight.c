@@ -143,6 +143,8 @@ PyObject *flight_request(PyObject *self, PyObject *const *args, Py_ssize_t given
     most = -INFINITY;
     double right[3] = {0.0, 0.0, 0.0};
     for (Py_ssize_t k = 0; k < count + PLANES; k++) {
+        if (k == count + PLANES - CONE && most <= -n.clear) /* nothing is near: it may climb as fast as it likes */
+            bound[k + CLIMB] = n.no_limit;
         most = larger(most, excess = dot(rows + 3 * k, out) - bound[k]);
         for (int i = 0; i < 3 && k < count; i++) /* as `tie_break` */
             right[i] += n.tie_break * within(excess, 0.0, 1.0) * rows[3 * k + i];

@@ -2,12 +2,12 @@
 
 #include "native.h"
 
-enum { MOST_PEERS = 64, FACES = 6, CONE = 10, PLANES = FACES + 1 + CONE };
+enum { MOST_PEERS = 64, FACES = 6, CONE = 10, PLANES = FACES + 1 + CONE, CLIMB = 8 };
 
 /* What `drone.compiled._numbers` makes of a robot and its parameters, in this order. */
 struct flight {
     double latency, age_cap, fresh, act, separation, buffer, half_peer_accel, brake, gain, barrier, flat, flat_squared;
-    double max_speed, speed_brake, no_limit, never_zero, gravity, mass, row_tol, tie_break, swings_on, lookahead;
+    double max_speed, speed_brake, no_limit, never_zero, gravity, mass, row_tol, clear, tie_break, swings_on, lookahead;
     double authority, max_rate, kept_rate, upright, overturned, max_thrust, even, full, offset, per_exponent, signal;
     double least_lift, low[4], high[4];
     double faces[FACES], least[FACES], planned[FACES], knee[FACES], cone[CONE], planes[PLANES][3];
