@@ -1,6 +1,5 @@
 """Runs of a sweep in processes of their own: when they are killed they go on from their checkpoints, or begin again."""
 
-import ctypes
 import fcntl
 import json
 import os
@@ -11,9 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from hardware.parent import end_with_parent
 from policies.checkpoint import replace_file
 from policies.records import RECORD
 from policies.training.progress import read_progress
@@ -27,7 +28,6 @@ READ_EVERY_S = 2.0  # how far runs have come
 GOES_ON = "attack"  # the command that goes on in the folder that it is given
 GATE = 1  # exit status of a command that has answered that something fell short
 KEPT_FLAGS = ("--no-onnx", "--no-film", "--wandb")  # of `phalanx train`, which a run does not remember
-PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 
 class Process(Protocol):
@@ -171,17 +171,10 @@ def start_command(args: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
     """A command of phalanx with its arguments, in a process that the terminal's Ctrl-C does not reach, and that ends
     with this one. It prints into `log`, and an answer in JSON into a file beside that.
     """
-    libc, parent = ctypes.CDLL(None), os.getpid()
-
-    def end_with_parent() -> None:
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    command = [sys.executable, "-m", "phalanx", *args]
+    command, with_this = [sys.executable, "-m", "phalanx", *args], partial(end_with_parent, os.getpid())
     with log.open("ab") as said, _answer(log).open("wb") if "--json" in args else nullcontext(said) as answer:
         options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": answer, "stderr": said}
-        return subprocess.Popen(command, **options, start_new_session=True, preexec_fn=end_with_parent)
+        return subprocess.Popen(command, **options, start_new_session=True, preexec_fn=with_this)
 
 
 def _answer(log: Path) -> Path:

@@ -1,13 +1,17 @@
 """`phalanx attack` as a person types it."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from command import assert_one_line_error, here
+from drones import wait_until
 
 from deploy.shield import Mode, ShieldReport, make_shield_params
 from hardware import ActuatorCommand, load_robot
@@ -33,6 +37,19 @@ def test_a_campaign_is_flown_once_and_written_down(tmp_path):
     before = (tmp_path / "flights.jsonl").read_bytes()
     again = here(*FAST, "--faults", "corner", "--out", str(tmp_path), "--json")
     assert json.loads(again.stdout) == result and (tmp_path / "flights.jsonl").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_the_processes_of_a_campaign_that_is_killed_end_with_it(tmp_path):
+    args = ["attack", "crazyflie", "--workers", "2", "--steps", "100000", "--out", str(tmp_path)]
+    killed = subprocess.Popen([sys.executable, "-m", "phalanx", *args], stderr=subprocess.DEVNULL)
+
+    children = Path(f"/proc/{killed.pid}/task/{killed.pid}/children")
+    wait_until(lambda: len(children.read_text().split()) >= 2, "it has no workers", within_s=60.0)
+    workers = children.read_text().split()
+    killed.kill()
+    killed.wait()
+    wait_until(lambda: not any(Path("/proc", pid).exists() for pid in workers), "they are still there")
 
 
 def test_it_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """The processes of a team: started together, watched, and never left behind."""
 
-import ctypes
 import os
 import signal
 import socket
@@ -13,12 +12,12 @@ from pathlib import Path
 from random import Random
 from typing import NoReturn
 
+from hardware.parent import end_with_parent
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.fork_server import NODE_ENVIRONMENT, Forked, fork
 from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_settings
 
 PARENT, WHEN_GONE = "PHALANX_PARENT_PID", "PHALANX_PARENT_GONE"  # and the signal that its end sends
-PR_SET_PDEATHSIG = 1
 ORPHANED = signal.SIGUSR1  # the parent is gone: land the robot. Each of its threads may send it
 DISPENSABLE = ("recorder",)  # processes without which a mission goes on
 HIGHEST_DOMAIN = 101  # above, the ports of a domain run into those that Linux hands out
@@ -30,11 +29,8 @@ class ProcessError(RuntimeError):
 
 def die_with_parent() -> None:
     """In a child that `Processes` started: be sent a signal when the parent is gone, however it went."""
-    parent, number = int(os.environ.get(PARENT, "0")), int(os.environ.get(WHEN_GONE, signal.SIGTERM))
-    if parent and sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
-        if os.getppid() != parent:  # it went before the line above
-            raise SystemExit(1)
+    if parent := int(os.environ.get(PARENT, "0")):
+        end_with_parent(parent, int(os.environ.get(WHEN_GONE, signal.SIGTERM)))
 
 
 def end_process(code: int) -> NoReturn:

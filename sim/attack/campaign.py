@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from deploy.shield import ShieldParams, make_shield_params
 from hardware import load_robot
+from hardware.parent import end_with_parent
 from sim.attack.arms import drive
 from sim.attack.attackers import ATTACKERS, Attacker
 from sim.attack.drones import SECONDS, WORLDS
@@ -133,7 +134,7 @@ def over_processes(work: Callable[[J], Outcome], jobs: Sequence[J], workers: int
     if workers == 1 or len(jobs) < 2:
         yield from ((job, work(job)) for job in jobs)
         return
-    pool = ProcessPoolExecutor(min(workers, len(jobs)), get_context("spawn"), _ignore_interrupt)
+    pool = ProcessPoolExecutor(min(workers, len(jobs)), get_context("spawn"), _begin, (os.getpid(),))
     waiting = iter(jobs)
     running: dict[Future[Outcome], J] = {}
     try:
@@ -149,8 +150,9 @@ def over_processes(work: Callable[[J], Outcome], jobs: Sequence[J], workers: int
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _ignore_interrupt() -> None:
-    """Ctrl-C goes to all processes of a terminal; what it means is decided by the first."""
+def _begin(parent: int) -> None:
+    """Ctrl-C goes to all processes of a terminal; what it means is decided by the first, with which the others end."""
+    end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
 
