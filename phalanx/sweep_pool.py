@@ -49,6 +49,12 @@ class RunState:
     why: str = ""  # it failed
 
 
+def has_sweep(folder: Path) -> bool:
+    """Whether there is a sweep to go on with: one of which a run has begun, or may."""
+    file = folder / STATE
+    return file.is_file() and any(run["state"] != "failed" for run in json.loads(file.read_text())["runs"].values())
+
+
 class Sweep:
     """The runs of a sweep, and how they stand, in `folder`/sweep.json.
 

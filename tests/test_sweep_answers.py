@@ -11,7 +11,7 @@ from command import assert_one_line_error, here
 
 from phalanx import sweep_pool
 from phalanx.sweep_answers import Row, over_seeds, read_rows
-from phalanx.sweep_pool import RunState, Sweep
+from phalanx.sweep_pool import RunState, Sweep, has_sweep
 
 ZOO = Path(__file__).parents[1] / "zoo"
 
@@ -86,10 +86,19 @@ def test_what_the_command_would_refuse_is_refused_before_any_work(tmp_path: Path
         (["eval", "zoo/reach.onnx", "--episode", "4,8"], "did you mean '--episodes'"),
         (["attack", "crazyflie", "--steps", "many,1"], "--steps: cannot read 'many'"),
         (["verify", "a.onnx", "--seeds", "2"], "unknown option --seed"),
-        (["eval"], "TASK is missing"),
+        (["eval"], "a policy is missing"),
+        (["eval", "none.onnx"], "none.onnx: no such file"),
+        (["verify", "hover"], "not for 'hover'"),
+        (["attack", "crazyflei"], "did you mean 'crazyflie'"),
     ):
         assert_one_line_error(here("sweep", *args, cwd=tmp_path), said)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_sweep_of_which_all_failed_gives_up_its_folder(tmp_path: Path):
+    for state, taken in (("failed", False), ("waiting", True), ("done", True)):
+        Sweep(tmp_path, {"one": RunState(["a"], "failed"), "other": RunState(["b"], state)}, "eval").save()
+        assert has_sweep(tmp_path) is taken
 
 
 def test_a_narrow_terminal_keeps_what_tells_rows_apart(capsys, monkeypatch):

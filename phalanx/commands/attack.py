@@ -142,7 +142,7 @@ def _learned(cfg: "Campaign", steps: int, folder: Path) -> "tuple[Campaign, Call
 
 def _fuzz(target: str, calls: int, seed: int, workers: int, json: bool) -> int:
     """Calls in parts over processes; 1 where one was answered wrongly."""
-    robot, shield = _robot_of(target)
+    robot, shield = robot_of(target)
     from sim.attack.campaign import over_processes
     from sim.attack.fuzz import Job, fuzz_part
     from sim.attack.outcome import Outcome
@@ -174,7 +174,7 @@ def _campaign(
     from hardware.names import nearest
     from sim.attack.campaign import Campaign, attacks_on
 
-    robot, shield = _robot_of(target)
+    robot, shield = robot_of(target)
     spec, (known_faults, known_attackers) = load_robot(robot), attacks_on(robot)
     if spec.flight is None:
         robots = (1,)  # each for itself: a world for each
@@ -200,7 +200,7 @@ def _loop(robot: str, rotor_lag_s: tuple[float, float], gains: tuple[float, floa
     return loop
 
 
-def _robot_of(target: str) -> tuple[str, dict[str, Any]]:
+def robot_of(target: str) -> tuple[str, dict[str, Any]]:
     """Name of the robot, and what of its shield's parameters is not as usual."""
     from deploy.shield import narrowed_limits
     from hardware import load_robot, robot_names

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 OWN = ("--seeds", "--samples", "--workers", "--cluster", "--out", "--resume", "--json", "--help")
 CURVES, POINTS = "curves.png", "points.png"
 SUBJECT = {"train": "task", "eval": "policy", "verify": "policy", "attack": "target"}  # what each is about, by name
+MISSING = {
+    "train": "TASK is missing: such as hover",
+    "eval": "a policy is missing: such as zoo/hover.onnx",
+    "verify": "a policy is missing: such as zoo/hover.onnx",
+    "attack": "who is attacked is missing: such as crazyflie",
+}
 ALONE = {"train": "--threads", "attack": "--workers"}  # what keeps each to one core
 Subjects = Annotated[
     tuple[str, ...],
@@ -81,17 +87,18 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             return _run(Sweep.load(resume), workers, cluster, json)
         what, *named = subjects if subjects[:1] and subjects[0] in SUBJECT else ("train", *subjects)
         if not named:
-            raise ValueError("TASK is missing: such as hover, or a sweep after --resume; see phalanx sweep --help")
+            raise ValueError(f"{MISSING[what]}, or a sweep after --resume; see phalanx sweep --help")
         alone = ALONE.get(what, "")
         asked = options if not alone or alone in dict(options) else [*options, (alone, ("1",))]
         about = {SUBJECT[what] + (f"-{i}" if i else ""): words for i, words in enumerate(named)}
         runs = make_runs(about, asked, seeds, samples, _first_seed(what, seeds))
         _check(what, runs)
-        from phalanx.sweep_pool import STATE, RunState, Sweep
+        _check_subjects(what, [each for words in named for each in words.split(",")])
+        from phalanx.sweep_pool import RunState, Sweep, has_sweep
 
         name = "-".join(["sweep", *([] if what == "train" else [what]), *named])
         folder = out_dir or Path("runs") / re.sub(r"[,:/]", "-", name)
-        if (folder / STATE).exists():
+        if has_sweep(folder):
             raise ValueError(f"{folder} has a sweep: phalanx sweep --resume {folder}, or give another folder")
         return _run(Sweep(folder, {name: RunState(args) for name, args in runs.items()}, what), workers, cluster, json)
 
@@ -117,6 +124,22 @@ def _check(what: str, runs: dict[str, list[str]]) -> None:
         if new := set(pairwise(["", *args])) - seen:
             _parse(what, args)
             seen |= new
+
+
+def _check_subjects(what: str, subjects: Sequence[str]) -> None:
+    """An error for what the command cannot be about, before it is started for any of them."""
+    if what == "train":
+        return
+    from phalanx.commands.attack import robot_of
+    from phalanx.subjects import check_subjects, is_file
+
+    for subject in subjects:
+        if what == "attack":
+            robot_of(subject)
+        elif what == "verify" and not is_file(subject):
+            raise ValueError(f"verify is for policy files and training runs, not for {subject!r}")
+        else:
+            check_subjects([subject], None)
 
 
 def _run(sweep: "Sweep", workers: int | None, cluster: str | None, json: bool) -> int:

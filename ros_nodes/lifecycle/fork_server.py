@@ -25,6 +25,7 @@ NODES = ("host", "policy_node", "shield_node", "driver_node", "operator_node", "
 PR_SET_CHILD_SUBREAPER = 36
 SHOWN_BYTES = 4000  # of a command line, in `ps`
 ANSWER_S = 30.0  # on a busy machine the server imports for ten seconds before it serves
+ENDING_S = 0.5  # from the end of its socket to its own, at most
 # One thread for numerics: control cycles are shorter than handing work over. Safe path: a folder in the working
 # directory that happens to be called like one of our packages must not shadow it.
 NODE_ENVIRONMENT = {
@@ -118,6 +119,8 @@ class _Server:
 
     def end(self) -> str:
         """What it has not forked yet is not forked any more. How it was before, in words."""
+        with suppress(subprocess.TimeoutExpired):  # what is killed closes its socket before it has ended
+            self._process.wait(ENDING_S)
         code = self._process.poll()
         self._process.kill()
         self._process.wait()
