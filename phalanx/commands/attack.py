@@ -204,6 +204,7 @@ def robot_of(target: str) -> tuple[str, dict[str, Any]]:
     """Name of the robot, and what of its shield's parameters is not as usual."""
     from deploy.shield import narrowed_limits
     from hardware import load_robot, robot_names
+    from hardware.names import nearest
     from phalanx.subjects import is_file
 
     if target in robot_names():
@@ -218,7 +219,7 @@ def robot_of(target: str) -> tuple[str, dict[str, Any]]:
     if target not in task_names() and ":" not in target:
         raise ValueError(
             f"neither a robot, a task nor a policy file: {target!r}; robots: {', '.join(robot_names())}; "
-            f"tasks: {', '.join(task_names())}"
+            f"tasks: {', '.join(task_names())}{nearest(target, [*robot_names(), *task_names()])}"
         )
     task = load_task(target)
     if len(task.groups) > 1:
