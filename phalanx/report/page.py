@@ -188,5 +188,7 @@ def tiles_of(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _short(value: float) -> str:
-    """Three digits, or all before the point."""
+    """Three digits, or all before the point; of what is tiny two."""
+    if 0 < abs(value) < 1e-3:
+        return f"{value:.1e}".replace("e-0", "e-")
     return f"{value:.0f}" if 100 <= abs(value) < 1e7 else f"{value:.3g}"
