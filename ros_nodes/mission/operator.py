@@ -99,8 +99,11 @@ class MissionNode(Node):
         """Whether `robot`, flown by its policy, was near and slow enough for that goal at the last `update`."""
         row = self.team.index(robot)
         far_m = np.linalg.norm(self.positions[row] - course.goals[goal])
-        flown = self.shields[row].state == State.POLICY.name
-        return bool(flown and far_m < course.within_m and self.speeds[row] < course.below_m_s)
+        return bool(self.is_flown(robot) and far_m < course.within_m and self.speeds[row] < course.below_m_s)
+
+    def is_flown(self, robot: str) -> bool:
+        """Whether its policy had `robot` at the last `update`."""
+        return self.shields[self.team.index(robot)].state == State.POLICY.name
 
     @property
     def modes(self) -> list[str]:
@@ -125,14 +128,18 @@ class CourseFollower:
     def __init__(self, node: MissionNode, robot: str, course: Course):
         self.robot, self.passed_ns = robot, list[int]()  # robot time
         self._course = course
+        self._flown = self._has_flown = False  # by its policy: now, and before
         self._publisher = node.create_publisher(DiagnosticArray, f"/{robot}/{course_status.TOPIC}", qos.LATCHED)
         self._say()
 
     def step(self, node: MissionNode) -> np.ndarray | None:
-        """The next goal (3,) m, where one has been passed."""
+        """The next goal (3,) m, where one has been passed; that which is due, where its policy has it once more."""
         goals, goal = self._course.goals, len(self.passed_ns)
+        flown = node.is_flown(self.robot)
+        again, self._flown = flown and self._has_flown and not self._flown, flown
+        self._has_flown |= flown
         if goal == len(goals) or not node.has_passed(self.robot, self._course, goal):
-            return None
+            return goals[goal] if again and goal < len(goals) else None
         self.passed_ns.append(node.now_ns())
         self._say()
         node.get_logger().info(f"{self.robot}: goal {goal + 1} of {len(goals)} is passed")
