@@ -13,7 +13,7 @@ import pytest
 from synthetic_run import make_flight
 
 from phalanx.report import Event, check_gates, load_flight, render_flight, render_page
-from phalanx.report.page import histogram
+from phalanx.report.page import histogram, tiles_of
 
 TEAM = {"success_rate": 0.9, "shielded_success_rate": 0.98, "collision_rate": 0.02, "shielded_collision_rate": 0.0}
 GOOD = {
@@ -277,6 +277,21 @@ def test_an_arm_has_no_figures_of_a_swarm():
     assert data["title"] == "reach: ur5e in ROS 2"
     labels = [label for _, _, label in data["result"]["tiles"]]
     assert not {"closest pair", "from policy killed to fallback"} & set(labels) and len(labels) == 2
+
+
+@pytest.mark.parametrize(
+    ("figure", "shown"),
+    [
+        (0.0, "0"),
+        (2.384e-7, "2.4e-7"),
+        (1.25e-12, "1.2e-12"),
+        (9.99e-4, "1.0e-3"),
+        (0.00123, "0.00123"),
+        (1234.6, "1235"),
+    ],
+)
+def test_a_figure_of_a_tile_is_short_enough_for_one_line(figure, shown):
+    assert [value for value, _, label in tiles_of({"parity": {"max_abs": figure}}) if "file" in label] == [shown]
 
 
 def page_data(page: str) -> dict:

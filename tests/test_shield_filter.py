@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from deploy.shield import Context, filter_command, make_shield_params, row_names
+from deploy.shield import Context, constraint_rows, filter_command, make_shield_params, row_names
+from deploy.shield.drone.params import THRUST_ERROR
 from hardware import Peers, RobotState, load_robot
 
 torch.set_num_threads(1)
@@ -143,28 +144,41 @@ def test_a_drone_that_falls_can_be_braked_for_its_floor(name):
     assert info.feasible and sent[0] > 1.2 * spec.flight.hover_thrust_n
 
 
+def climbing(height_m: float, climb_m_s: float, peer_m: float = 0.0, age_s: float = 0.01) -> Context:
+    """A level drone, alone or with a peer that rests `peer_m` above it."""
+    rest, pos, level = np.zeros(0), np.array([0.0, 0.0, height_m]), np.array([1.0, 0.0, 0.0, 0.0])
+    state = RobotState(rest, rest, pos, level, np.array([0.0, 0.0, climb_m_s]), np.zeros(3), np.float64(age_s))
+    above = np.array([[0.0, 0.0, height_m + peer_m]] if peer_m else []).reshape(-1, 3)
+    return Context(state, Peers(above, 0.0 * above, np.zeros(len(above)), np.ones(len(above), bool)))
+
+
 @pytest.mark.parametrize("robot", ["crazyflie", "x500"])
 def test_full_thrust_is_sent_as_it_is_where_nothing_is_near_and_held_back_below_the_ceiling(robot):
     spec = load_robot(robot)
     params, full = make_shield_params(spec), np.array([spec.command_high[0], 0, 0, 0], np.float32)
 
     def sent(height_m, climb_m_s, peer_m=0.0):
-        still = np.zeros(3)
-        state = RobotState(
-            np.zeros(0),
-            np.zeros(0),
-            np.array([0, 0, height_m]),
-            np.array([1.0, 0, 0, 0]),
-            np.array([0, 0, climb_m_s]),
-            still,
-            np.float64(0.01),
-        )
-        above = np.array([[0.0, 0.0, height_m + peer_m]] if peer_m else []).reshape(-1, 3)
-        peers = Peers(above, 0.0 * above, np.zeros(len(above)), np.ones(len(above), bool))
-        return filter_command(params, spec, Context(state, peers), full)[0]
+        return filter_command(params, spec, climbing(height_m, climb_m_s, peer_m), full)[0]
 
     most_n = spec.mass_kg * (9.81 + params.max_climb_accel)
     assert (sent(1.5, 0.0) == full).all()
     near_m = 1.1 * params.downwash_ratio * params.separation_m
     for held in (sent(2.5, 0.0), sent(1.5, 1.5), sent(1.5, 0.0, near_m)):
         assert held[0] <= 1.001 * most_n < full[0]
+
+
+@pytest.mark.parametrize("robot", ["crazyflie", "x500"])
+def test_after_full_thrust_that_no_prediction_counts_on_rows_leave_the_climb_that_is_let_through_near_things(robot):
+    """75 ms of it: a state's age, a period and the rotors' lag, with rotors as strong as the guarantee allows."""
+    spec, unseen_s = load_robot(robot), 0.075
+    params, full = make_shield_params(spec), np.array([spec.command_high[0], 0, 0, 0], np.float32)
+    accel = (1.0 + THRUST_ERROR) * full[0] / spec.mass_kg - 9.81
+    ceiling_m, left = params.geofence_high[2], []
+    for speed in np.arange(-1.0, 1.5, 0.25):
+        for height_m in np.arange(ceiling_m - 1.5, ceiling_m, 0.02):
+            if (filter_command(params, spec, climbing(height_m, speed, age_s=0.0), full)[0] == full).all():
+                higher_m = height_m + speed * unseen_s + 0.5 * accel * unseen_s**2
+                context = climbing(higher_m, speed + accel * unseen_s, age_s=0.0)
+                _, bound = constraint_rows(params, context)
+                left.append(bound[row_names(context).index("fence_high_z")])
+    assert len(left) > 50 and min(left) > params.max_climb_accel

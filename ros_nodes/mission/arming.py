@@ -46,7 +46,8 @@ def first_orders(mission: Mission, node: MissionNode, watch: Callable[[], None])
     """Calls `watch`, and sends a task's first order before: its policies were trained with a command from the start."""
     if not mission.task or not mission.orders:
         return watch
-    sender, began = OrderSender(replace(mission, orders=mission.orders[:1]), node), time.monotonic()
+    first = replace(mission, orders=mission.orders[:1], courses={})  # goals are passed in the mission only
+    sender, began = OrderSender(first, node), time.monotonic()
 
     def send() -> None:
         sender.step(time.monotonic() - began)

@@ -222,6 +222,8 @@ def _conduct(
     begin = time.monotonic()
     conductor, next_report = OrderSender(mission, node), 0.0
     while (now := time.monotonic() - begin) < mission.duration_s:
+        if mission.courses or now >= next_report:
+            node.update()
         event = "goals" if conductor.step(now) else ""
         if mission.kill_s is not None and killed_ns is None and now >= mission.kill_s:
             killed_ns = processes.kill(f"{mission.names[mission.kill_robot]}_policy")
@@ -229,7 +231,6 @@ def _conduct(
         processes.check()
         if event or now >= next_report:
             next_report = now + PROGRESS_S
-            node.update()
             report(
                 {
                     "phase": "mission",

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hardware import load_robot
+from ros_nodes.mission.course import Course
 
 FORMAT, OLDER_FORMAT = "phalanx-mission/3", "phalanx-mission/2"
 CRAZYFLIE = "crazyflie"
@@ -24,7 +25,6 @@ LARGEST_TEAM = 16  # on the widest circle, 2.2 m: the shield's fence is at 2.4 m
 LONGEST_NAME = 100  # of a robot or namespace: with what follows it a topic of ROS has 247 characters at most
 NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
 HEIGHT_M = (0.9, 1.5)
-WITHIN_M = 0.3  # of a goal a robot on a course passes it
 HOLD_S = 1.0  # for this long a robot has to be at its goal before a leg of the swap ends
 KILL_INTO_LEG_S = 0.8  # the policy dies this long after the way back has begun
 SHORTEST_S, LONGEST_S = 4.0, 600.0
@@ -57,15 +57,6 @@ class Order:
 
     t_s: float
     commands: Commands
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """Goals that a robot passes in order: it is given the next when it is near one and slow."""
-
-    goals: np.ndarray  # (G, 3) m, world
-    within_m: float = WITHIN_M  # of a goal, and
-    below_m_s: float = 1.0  # slower than this: then it is passed
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from ros_nodes.messages.conversion import WORLD_FRAME, base_frame, set_stamp
 from ros_nodes.messages.diagnostics import ShieldMode, read_status
 from ros_nodes.messages.operator_services import SERVICES
 from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
-from ros_nodes.mission.mission import Course, Mission, Order
+from ros_nodes.mission.course import Course, CourseProgress
+from ros_nodes.mission.mission import Mission, Order
 
 REPEAT_S = 0.1  # velocities are repeated: without one a robot stops
 
@@ -95,16 +96,6 @@ class MissionNode(Node):
                 if (now.state, now.mode, now.latched, now.delays) != known:
                     self.changes[name].append(now)
 
-    def has_passed(self, robot: str, course: Course, goal: int) -> bool:
-        """Whether `robot`, flown by its policy, was near and slow enough for that goal at the last `update`."""
-        row = self.team.index(robot)
-        far_m = np.linalg.norm(self.positions[row] - course.goals[goal])
-        return bool(self.is_flown(robot) and far_m < course.within_m and self.speeds[row] < course.below_m_s)
-
-    def is_flown(self, robot: str) -> bool:
-        """Whether its policy had `robot` at the last `update`."""
-        return self.shields[self.team.index(robot)].state == State.POLICY.name
-
     @property
     def modes(self) -> list[str]:
         """The mode of each shield; "?" before its first status."""
@@ -123,30 +114,25 @@ class MissionNode(Node):
 
 
 class CourseFollower:
-    """How far one robot has come on its course, which is said on its topic too."""
+    """Follows one robot along its course, and says on its topic how far it has come."""
 
     def __init__(self, node: MissionNode, robot: str, course: Course):
-        self.robot, self.passed_ns = robot, list[int]()  # robot time
-        self._course = course
-        self._flown = self._has_flown = False  # by its policy: now, and before
+        self.robot = robot
+        self._row, self._goals, self._progress = node.team.index(robot), len(course.goals), CourseProgress(course)
         self._publisher = node.create_publisher(DiagnosticArray, f"/{robot}/{course_status.TOPIC}", qos.LATCHED)
         self._say()
 
     def step(self, node: MissionNode) -> np.ndarray | None:
-        """The next goal (3,) m, where one has been passed; that which is due, where its policy has it once more."""
-        goals, goal = self._course.goals, len(self.passed_ns)
-        flown = node.is_flown(self.robot)
-        again, self._flown = flown and self._has_flown and not self._flown, flown
-        self._has_flown |= flown
-        if goal == len(goals) or not node.has_passed(self.robot, self._course, goal):
-            return goals[goal] if again and goal < len(goals) else None
-        self.passed_ns.append(node.now_ns())
-        self._say()
-        node.get_logger().info(f"{self.robot}: goal {goal + 1} of {len(goals)} is passed")
-        return goals[goal + 1] if goal + 1 < len(goals) else None
+        """The goal (3,) m to send after the last update of `node`, see `CourseProgress`."""
+        before, flown = len(self._progress.passed_ns), node.shields[self._row].state == State.POLICY.name
+        goal = self._progress.step(flown, node.positions[self._row], node.speeds[self._row], node.now_ns())
+        if (passed := len(self._progress.passed_ns)) > before:
+            self._say()
+            node.get_logger().info(f"{self.robot}: goal {passed} of {self._goals} is passed")
+        return goal
 
     def _say(self) -> None:
-        self._publisher.publish(course_status.message(self.robot, len(self._course.goals), self.passed_ns))
+        self._publisher.publish(course_status.message(self.robot, self._goals, self._progress.passed_ns))
 
 
 class OrderSender:
@@ -162,13 +148,11 @@ class OrderSender:
         self._repeat_s = 0.0
 
     def step(self, now_s: float) -> bool:
-        """Send what is due at `now_s` of the mission; True when a leg has begun."""
+        """Send what is due at `now_s` of the mission, after the last update of the node; True when a leg has begun."""
         due: dict[str, dict[str, np.ndarray]] = {name: {} for name in self._mission.names}
         while self._waiting and self._waiting[0].t_s <= now_s:
             for name, commands in self._waiting.pop(0).commands.items():
                 due[name] |= commands
-        if self._courses:
-            self._node.update()
         for course in self._courses:
             if (goal := course.step(self._node)) is not None:
                 due[course.robot]["goal_pos"] = goal

@@ -47,7 +47,8 @@ from hardware.overlay import SUFFIX
 from hardware.yaml_file import read_yaml
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
-from ros_nodes.mission.mission import LONGEST_NAME, WITHIN_M, load_mission
+from ros_nodes.mission.course import WITHIN_M
+from ros_nodes.mission.mission import LONGEST_NAME, load_mission
 
 LEAST_HEIGHT = 0.5  # of that in its home pose, below which a robot on legs would begin in the ground
 Count = Annotated[int, Meta(ge=1)]
