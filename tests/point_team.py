@@ -118,10 +118,7 @@ class PointPair(Points):
         """The walker's position and velocity; how far each cart is from being under it."""
         walker = torch.cat([self.pos["walker"], self.vel["walker"]], dim=-1)
         cart = torch.cat([self._aside(), self.pos["cart"], self.vel["cart"]], dim=-1)
-        return {
-            name: Observation(own, own[..., None, :0][..., :0, :], own[..., :0], own[..., :0])
-            for name, own in (("walker", walker), ("cart", cart))
-        }
+        return {"walker": Observation.alone(walker), "cart": Observation.alone(cart)}
 
     def _judge(self, actions: Mapping[str, Tensor]) -> tuple[dict, dict, Tensor]:
         """A cart beyond 3 has failed, and ends its world."""

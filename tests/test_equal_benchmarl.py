@@ -40,10 +40,6 @@ def in_double_precision():
     torch.set_default_dtype(torch.float32)
 
 
-def seen(own: torch.Tensor) -> Observation:
-    return Observation(own, own[..., None, :0][..., :0, :], own[..., :0], own[..., :0])
-
-
 class Logits(nn.Module):
     """Our policy as BenchMARL has one: observations -> mean and log deviation, side by side."""
 
@@ -52,7 +48,7 @@ class Logits(nn.Module):
         self.policy = policy
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        mean = self.policy(seen(obs), {})[0]
+        mean = self.policy(Observation.alone(obs), {})[0]
         return torch.cat([mean, self.policy.log_std.expand_as(mean)], dim=-1)
 
 
@@ -64,7 +60,7 @@ class Value(nn.Module):
         self.critic, self.normalise = critic, [normaliser]  # which is nothing to learn
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        return self.critic(self.normalise[0](seen(obs)))[..., None]
+        return self.critic(self.normalise[0](Observation.alone(obs)))[..., None]
 
 
 def of_benchmarl(policy, critic) -> Mappo:
@@ -105,7 +101,7 @@ def rollout(algorithm: PPO, generator: torch.Generator) -> tuple[TensorDict, dic
     obs = torch.randn(WORLDS, ROBOTS, OBS, generator=generator)
     for t in range(STEPS):
         with torch.no_grad():
-            mean = policy(seen(obs), {})[0]
+            mean = policy(Observation.alone(obs), {})[0]
             action = mean + policy.log_std.exp() * torch.randn(mean.shape, generator=generator)
             density = torch.distributions.Normal(mean, policy.log_std.exp()).log_prob(action).sum(-1)
         after, fresh = torch.randn(2, WORLDS, ROBOTS, OBS, generator=generator)
@@ -114,7 +110,9 @@ def rollout(algorithm: PPO, generator: torch.Generator) -> tuple[TensorDict, dic
         terminated, truncated = end[0], end[1] & ~end[0]
         done, felt = terminated | truncated, torch.ones_like(terminated)
         extras = {"log_prob": density}
-        step = Experience(seen(obs), {}, action, extras, reward, terminated, truncated, felt, seen(after))
+        step = Experience(
+            Observation.alone(obs), {}, action, extras, reward, terminated, truncated, felt, Observation.alone(after)
+        )
         algorithm.record(t, {"robot": step})
         rows.append({
             ("robot", "observation"): obs, ("robot", "action"): action, ("robot", "log_prob"): density,
@@ -127,12 +125,12 @@ def rollout(algorithm: PPO, generator: torch.Generator) -> tuple[TensorDict, dic
         batch[part] = TensorDict({}, batch_size=(WORLDS, STEPS, ROBOTS))
     for key in rows[0]:
         batch[key] = torch.stack([row[key] for row in rows], dim=1)
-    return batch, {"robot": seen(obs)}
+    return batch, {"robot": Observation.alone(obs)}
 
 
 def test_mappo():
     torch.manual_seed(0)
-    first = seen(torch.zeros(WORLDS, ROBOTS, OBS))
+    first = Observation.alone(torch.zeros(WORLDS, ROBOTS, OBS))
     group = Group(first, [True] * ACT, NetworkCfg(hidden=16), CFG)
     ours, workers = PPO({"robot": group}, torch.Generator(), Workers(1)), Workers(1)
     policy, critic = ours.policies["robot"].double(), ours.critics["robot"].double()  # the deviation is in single else

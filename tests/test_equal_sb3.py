@@ -95,8 +95,7 @@ def batch(seed: int) -> tuple[dict, ReplayBufferSamples]:
 
 
 def seen(own: torch.Tensor) -> Observation:
-    own = own[:, None]
-    return Observation(own, own[..., None, :0][..., :0, :], own[..., :0], own[..., :0])
+    return Observation.alone(own[:, None])
 
 
 def made(kind, cfg):

@@ -1,12 +1,13 @@
-"""HASAC beside a reference written out: the value of a whole team, and policies that move one after the other."""
+"""HASAC beside a reference written out: the value of a team, policies that move in turn; SAC where a robot is alone."""
 
 import pytest
 import torch
 from point_team import PointPair
-from test_off_policy import anything, groups_of
+from test_off_policy import anything, groups_of, learner_and_rows
 from torch.distributions import Normal
 
 from policies.algorithms.hasac import HASAC, HASACCfg
+from policies.algorithms.sac import SAC, SACCfg
 from policies.threads import Workers
 
 NAMES = ("walker", "cart")
@@ -81,3 +82,13 @@ def test_a_policy_moves_beside_what_those_before_it_now_do_and_those_after_it_di
         before = {name: does(name) for name in NAMES}
         algorithm.learn(rows)
         assert [moved for _, moved in order] == [False, True] and {name for name, _ in order} == set(NAMES)
+
+
+def test_with_one_robot_it_is_sac():
+    found = []
+    for kind, cfg in ((SAC, SACCfg()), (HASAC, HASACCfg())):
+        torch.manual_seed(0)
+        algorithm, rows = learner_and_rows(kind, cfg)
+        algorithm.learn(rows)
+        found.append([*algorithm.learners["point"].critic.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))

@@ -69,8 +69,7 @@ def test_a_robot_that_was_dead_all_the_time_has_no_advantage():
 
 def one_thing() -> Observation:
     """What a robot sees that sees nothing but a 1, in 256 worlds."""
-    own = torch.ones(256, 1, 1)
-    return Observation(own, own[..., None, :0][..., :0, :], own[..., :0], own[..., :0])
+    return Observation.alone(torch.ones(256, 1, 1))
 
 
 def learned(apart: bool, updates: int = 30) -> list[float]:

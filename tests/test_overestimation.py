@@ -12,11 +12,6 @@ from sim.envs.observation import Observation
 ROWS, GAMMA, UPDATES = 256, 0.9, 400
 
 
-def seen(own: torch.Tensor) -> Observation:
-    """One robot that sees `own` (B, 1, D)."""
-    return Observation(own, own[..., None, :0][..., :0, :], own[..., :0], own[..., :0])
-
-
 def bias(critics: int, seed: int) -> float:
     """What is believed of the policy's actions where rewards are noise of deviation 1: their true value is 0."""
     generator = torch.Generator().manual_seed(seed)
@@ -24,11 +19,11 @@ def bias(critics: int, seed: int) -> float:
     reward = torch.randn(ROWS, 1, generator=generator)
     torch.manual_seed(seed)
     cfg = TD3Cfg(critics=critics, gamma=GAMMA, learning_rate=3e-3)
-    group = Group(seen(obs), [True, True], NetworkCfg(hidden=32), cfg)
+    group = Group(Observation.alone(obs), [True, True], NetworkCfg(hidden=32), cfg)
     td3 = TD3({"robot": group}, torch.Generator().manual_seed(seed), Workers(1))
     rows = {
-        "obs": seen(obs),
-        "next": seen(after),
+        "obs": Observation.alone(obs),
+        "next": Observation.alone(after),
         "action": action.clamp(-1, 1),
         "reward": reward - reward.mean(),
         "discount": torch.full((ROWS, 1), GAMMA),
@@ -38,7 +33,7 @@ def bias(critics: int, seed: int) -> float:
         td3.learn({"robot": rows})
     learner = td3.learners["robot"]
     with torch.no_grad():
-        features = learner.policy.normaliser(seen(torch.randn(1000, 1, 2, generator=generator)))
+        features = learner.policy.normaliser(Observation.alone(torch.randn(1000, 1, 2, generator=generator)))
         return float(learner.critic(features, learner.policy.act(features)).amin(0).mean()) / (1 - GAMMA)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from policies.algorithms.algorithm import Group
+from policies.algorithms.algorithm import Experience, Group, with_shared_reward
 from policies.algorithms.hasac import HASAC, HASACCfg
 from policies.algorithms.vdn import VDN, VDNCfg
 from policies.networks.trunk import NetworkCfg
@@ -17,8 +17,7 @@ NAMES = ("drone", "arm")
 
 def seen(rows: int) -> Observation:
     """One robot that sees nothing but a 1."""
-    own = torch.ones(rows, 1, 1)
-    return Observation(own, own[..., None, :0][..., :0, :], own[..., :0], own[..., :0])
+    return Observation.alone(torch.ones(rows, 1, 1))
 
 
 def play(kind, cfg, payoff, updates: int):
@@ -74,3 +73,14 @@ def test_vdn_finds_what_each_robot_adds_to_what_the_team_earns():
             assert float(learner.policy.act(features).mean()) == pytest.approx(best, abs=0.15)
         error = (found - found.mean()) - (wanted - wanted.mean())  # a constant may be of either
         assert float(error.abs().max()) < 0.15, "of 2.3 and 3.4 between best and worst"
+
+
+def test_a_cooperative_team_earns_its_mean():
+    none = torch.zeros(2, 1, dtype=torch.bool)
+    team = {
+        name: Experience(seen(2), {}, none, {}, torch.tensor(reward), none, none, ~none, seen(2))
+        for name, reward in (("a", [[1.0], [0.0]]), ("b", [[2.0, 3.0], [0.0, 3.0]]))
+    }
+    shared = with_shared_reward(team)
+    assert torch.equal(shared["a"].reward, torch.tensor([[2.0], [1.0]]))
+    assert torch.equal(shared["b"].reward, torch.tensor([[2.0, 2.0], [1.0, 1.0]]))

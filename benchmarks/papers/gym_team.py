@@ -26,8 +26,7 @@ class GymTeam:
     @staticmethod
     def seen(rows: np.ndarray) -> Observation:
         """What the environment shows (W, D), as one robot's (W, 1, D)."""
-        own = torch.as_tensor(rows, dtype=torch.float32)[:, None]
-        return Observation(own, own[..., None, :0][..., :0, :], own[..., :0], own[..., :0])
+        return Observation.alone(torch.as_tensor(rows, dtype=torch.float32)[:, None])
 
     def obs(self) -> Observation:
         """What is seen now."""

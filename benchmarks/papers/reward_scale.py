@@ -35,8 +35,7 @@ class Pendulum:
     def obs(self) -> Observation:
         """Cosine and sine of the angle, and the rate, (W, 1, 3)."""
         angle, rate = self.state.unbind(-1)
-        own = torch.stack([angle.cos(), angle.sin(), rate / 8], dim=-1)[:, None]
-        return Observation(own, own[..., None, :0][..., :0, :], own[..., :0], own[..., :0])
+        return Observation.alone(torch.stack([angle.cos(), angle.sin(), rate / 8], dim=-1)[:, None])
 
     def step(self, action: Tensor) -> tuple[Tensor, Observation, Tensor]:
         """Reward (W, 1), what is seen before any restart, and whose time is over (W, 1)."""

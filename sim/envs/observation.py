@@ -20,6 +20,12 @@ class Observation:
     valid: Tensor  # (W, N, P) 0 or 1
     privileged: Tensor  # (W, N, C) from the truth, for critics only: no robot has it
 
+    @classmethod
+    def alone(cls, own: Tensor, privileged: Tensor | None = None) -> "Observation":
+        """Of robots that see themselves (W, N, D) and no neighbour; `privileged` (W, N, C) is nothing by default."""
+        none = own[..., :0]
+        return cls(own, own[..., None, :0][..., :0, :], none, none if privileged is None else privileged)
+
     def flat(self) -> Tensor:
         """(W, N, D + P (F + 1)): all that a policy may see, for learners that take one vector."""
         if not self.valid.shape[-1]:
@@ -32,11 +38,11 @@ class Observation:
 def observe(cfg: ObservationCfg, inputs: PolicyInput, privileged: Tensor | None = None) -> Observation:
     """Own terms in order, and each neighbour's terms in order; `privileged` (..., C) is handed on."""
     own = torch.cat([t.func(inputs, **t.params) for t in cfg.own.values()], dim=-1)
-    hidden = own[..., :0] if privileged is None else privileged
     if not cfg.peer:
-        return Observation(own, own[..., None, :0][..., :0, :], own[..., :0], hidden)
+        return Observation.alone(own, privileged)
     valid = inputs.peers.valid.to(own.dtype)
     neighbours = torch.cat([t.func(inputs, **t.params) for t in cfg.peer.values()], dim=-1)
+    hidden = own[..., :0] if privileged is None else privileged
     return Observation(own, neighbours * valid.unsqueeze(-1), valid, hidden)
 
 
