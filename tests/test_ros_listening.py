@@ -18,6 +18,7 @@ from deploy.shield import Mode, ShieldReport
 from deploy.shield.authority import State
 from hardware import load_robot
 from hardware.types import ObjectState
+from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import OdometryWriter, set_stamp
@@ -60,6 +61,19 @@ def heard(say, stamp_ns: int, update, found) -> None:
         assert time.monotonic() < until, "nothing was heard"
         say(stamp_ns)
         time.sleep(0.01)
+
+
+def test_a_ctrl_c_while_a_message_is_made_is_one(monkeypatch):
+    def interrupted(*_args, **_fields):
+        raise KeyboardInterrupt
+
+    with said_on(object_topic("cube"), monkeypatch) as (node, say):
+        mailbox = Mailbox(node, Odometry, object_topic("cube"), qos.SENSOR)
+        heard(say, 1, mailbox.take, lambda taken: taken is not None)
+        say(2)
+        monkeypatch.setattr("geometry_msgs.msg.Point.__init__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            heard(lambda _: None, 1, mailbox.take, lambda taken: False)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class Mailbox:
 
     def take(self) -> tuple[Any, int] | None:
         """The oldest message of the queue and when it arrived (ns, the system's clock); None when it is empty."""
-        taken = self.subscription.handle.take_message(self.message_type, self._raw)
+        taken = self._take(self.subscription)
         if taken is None:
             return None
         self.number = taken[1]["publication_sequence_number"]
@@ -61,6 +61,14 @@ class Mailbox:
     def close(self) -> None:
         """Leave the topic."""
         self._node.destroy_subscription(self.subscription)
+
+    def _take(self, subscription: Any) -> Any:
+        try:
+            return subscription.handle.take_message(self.message_type, self._raw)
+        except RuntimeError as error:
+            if "Unable to convert" in str(error):  # what rclpy makes of a Ctrl-C while it makes the message
+                raise KeyboardInterrupt from error
+            raise
 
     def _subscribe(self, qos: QoSProfile) -> Any:
         return self._node.create_subscription(
@@ -90,7 +98,7 @@ class DurableMailbox(Mailbox):
 
     def take(self) -> tuple[Any, int] | None:
         for subscription in (self.subscription, self._past):
-            while (taken := subscription.handle.take_message(self.message_type, self._raw)) is not None:
+            while (taken := self._take(subscription)) is not None:
                 sent_ns = taken[1]["source_timestamp"]
                 # What is past must not undo what was said since.
                 if sent_ns in self._taken or (subscription is self._past and sent_ns < self._newest_ns):
