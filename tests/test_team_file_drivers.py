@@ -49,8 +49,16 @@ DEVICES = {  # driver: a policy, and a device that is another one than all below
         ("crazyflie", "uri: 'udp://localhost:19850'", "uri: 'UDP://[::1]:19850'", "udp://localhost:19850"),
         ("px4", "link: 'udpin:0.0.0.0:14540', system: 1", "link: 'udp:localhost:14540'", "udp port 14540, system 1"),
         ("px4", "link: 'udpout:localhost:14580'", "link: 'udpout:127.0.0.1:14580'", "localhost:14580, system 1"),
+        ("crazyflie", "uri: 'usb://0'", "uri: 'usb://00'", "usb://0"),
+        ("crazyflie", "uri: 'tcp://10.0.0.4:1999'", "uri: 'tcp://10.4:01999'", "tcp://10.0.0.4:1999"),
+        ("px4", "link: 'udpin:0.0.0.0:14540'", "link: 'udpin:0.0.0.0:014540'", "udp port 14540, system 1"),
+        ("px4", "link: 'tcp:127.0.0.1'", "link: 'tcp:127.1'", "tcp:localhost"),
         ("px4", "link: /dev/fd/1", "link: /dev/stdout", "system 1"),
         ("ur", "host: 127.0.0.1", "host: 'localhost:30004'", "localhost"),
+        ("ur", "host: 192.168.1.10", "host: '192.168.266'", "192.168.1.10"),
+        ("ur", "host: 192.168.1.10", "host: '3232235786'", "192.168.1.10"),
+        ("ur", "host: 192.168.1.10", "host: '::ffff:192.168.1.10'", "192.168.1.10"),
+        ("ur", "host: '[fe80::1]:30004'", "host: 'FE80:0::1'", "fe80::1"),
         ("franka", "host: Arm.local", "host: arm.local.", "arm.local"),
         ("ros2_control", "controller: left/arm", "controller: /left/arm/", "left/arm"),
     ],
@@ -70,6 +78,24 @@ def test_two_robots_are_not_one_device(tmp_path, driver, first, second, device):
     with pytest.raises(TeamError, match=r"robots: r0 and r1 are one device \(") as caught:
         load(first, second)
     assert device in str(caught.value) and "\n" not in str(caught.value)
+
+
+def arms(tmp_path, *hosts: str):
+    each = "{name: r%d, bundle: " + f"{ZOO / 'reach-ur5e.onnx'}" + ", driver: ur, options: {host: '%s'}}"
+    return load_team(write(tmp_path, f"robots: [{', '.join(each % (n, host) for n, host in enumerate(hosts))}]"))
+
+
+def test_other_addresses_of_this_machine_are_other_devices_for_each_may_have_its_server(tmp_path):
+    assert len(arms(tmp_path, "127.0.0.1", "127.0.1.1", "127.0.0.2").robots) == 3
+
+
+@pytest.mark.parametrize("host", ["192.168.1.010", "192.168.1.08:30004"])
+def test_a_number_that_programs_read_in_two_ways_is_no_address(tmp_path, host):
+    with pytest.raises(
+        TeamError, match=r"robots\[1\].options of r1: host 192.168.1.0\d+: 0\d+ is octal to some"
+    ) as caught:
+        arms(tmp_path, "192.168.1.10", host)
+    assert "\n" not in str(caught.value)
 
 
 def test_what_a_driver_does_not_measure_is_refused_to_who_needs_it(tmp_path):

@@ -1,18 +1,33 @@
 """Addresses in one spelling, so that no device is given to two robots. Nothing is asked of a network."""
 
+import re
+from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
+from socket import inet_aton, inet_ntoa
 
-LOCAL = ("127.0.0.1", "::1")
+LOCAL = ("127.0.0.1", "::1")  # what else is in 127.0.0.0/8 may have a server of its own
 
 
 def host_of(address: str) -> str:
-    """The host of "host", "host:port" or "[host]:port"; of this machine "localhost"."""
+    """The host of "host", "host:port" or "[host]:port"; of this machine "localhost".
+
+    Numbers are read as sockets read them: "192.168.266" is 192.168.1.10. ValueError for one that begins with a zero.
+    """
     host = address.strip().casefold()
     if host.startswith("["):
         host = host[1:].partition("]")[0]
     elif host.count(":") == 1:
         host = host.partition(":")[0]
-    return "localhost" if host in LOCAL else host.rstrip(".")
+    host = host.rstrip(".")
+    if re.fullmatch(r"[\d.]+", host) and (odd := re.search(r"\b0\d+", host)):
+        raise ValueError(f"host {host}: {odd[0]} is octal to some programs; write it without the zero")
+    with suppress(OSError):
+        host = inet_ntoa(inet_aton(host))
+    with suppress(ValueError):
+        found = ip_address(host)
+        host = str(getattr(found, "ipv4_mapped", None) or found)
+    return "localhost" if host in LOCAL else host
 
 
 def mavlink_of(link: str) -> str:
@@ -20,12 +35,14 @@ def mavlink_of(link: str) -> str:
     if link.startswith("/"):
         return str(Path(link).resolve())  # of a serial port's names, such as those below /dev/serial/by-id
     kind, _, place = link.strip().casefold().partition(":")
-    if place.isdigit():  # host:port
+    if not place:
+        return link
+    if place.isdecimal():  # host:port
         kind, place = "udp", f"{kind}:{place}"
     host, _, port = place.rpartition(":")
     if kind in ("udp", "udpin", "tcpin"):
-        return f"{kind[:3]} port {port}"
-    return f"{kind}:{host_of(host)}:{port}" if host else link
+        return f"{kind[:3]} port {_number(port)}"
+    return f"{kind}:{host_of(host)}:{_number(port)}" if host else f"{kind}:{host_of(port)}"
 
 
 def crazyflie_of(uri: str) -> str:
@@ -33,7 +50,12 @@ def crazyflie_of(uri: str) -> str:
     kind, _, place = uri.strip().casefold().partition("?")[0].partition("://")
     if kind != "radio":
         host, _, port = place.rpartition(":")
-        return f"{kind}://{host_of(host)}:{port}" if host else f"{kind}://{place}"
+        return f"{kind}://{host_of(host)}:{_number(port)}" if host else f"{kind}://{_number(place)}"
     given = place.strip("/").split("/")[1:]
     channel, rate, address = [*given, *("2", "2m", "e7e7e7e7e7")[len(given) :]][:3]
-    return f"radio://{channel.lstrip('0') or '0'}/{rate}/{address:0>10}"
+    return f"radio://{_number(channel)}/{rate}/{address:0>10}"
+
+
+def _number(text: str) -> str:
+    """Without zeros before it, where it is one."""
+    return str(int(text)) if text.isdecimal() else text

@@ -210,6 +210,7 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
             _check_measured(contract, unmeasured_by(driver_class(robot.driver)), team, bundle)
             key = "options"
             check_options(robot.driver, robot.options)
+            device_of(robot.driver, robot.options)  # which knows addresses that cannot be
     except (ValueError, TypeError) as error:
         raise TeamError(f"{where}.{key} of {robot.name}: {error}") from error
     if robot.base_pose is not None and not np.isfinite(robot.base_pose).all():
