@@ -4,14 +4,17 @@ import shutil
 import time
 
 import pytest
+import yaml
 
 pytest.importorskip("rosbags")
+pytest.importorskip("rclpy")
 from mcap.reader import make_reader
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 
 from ros_nodes.messages import bag as bag_file
 from ros_nodes.messages.bag import Bag
+from ros_nodes.nodes.recorder_node import _offered
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
 STRING = STORE.types["std_msgs/msg/String"]
@@ -42,6 +45,19 @@ def test_a_bag_is_whole_after_each_save_and_at_its_end(tmp_path):
             assert [time_ns for time_ns, _ in messages(tmp_path / str(number) / "bag")] == sorted(said)
         write(bag, topic, 99, "last")
     assert [time_ns for time_ns, _ in messages(tmp_path / "bag")] == [*sorted(said), 99]
+
+
+def test_a_save_says_of_the_bag_what_rosbags_says_at_its_end(tmp_path):
+    bag = Bag(tmp_path / "bag")
+    bag.open()
+    for name in ("/log", "/other"):
+        topic = bag.add_connection(name, STRING.__msgtype__, typestore=STORE, offered_qos_profiles=[_offered(True)])
+        write(bag, topic, 7, "first")
+    write(bag, topic, 5, "late")
+    bag.save()
+    saved = yaml.safe_load(bag.metapath.read_text())
+    bag.close()
+    assert yaml.safe_load(bag.metapath.read_text()) == saved
 
 
 def test_a_full_disk_leaves_what_was_saved(tmp_path, monkeypatch):
