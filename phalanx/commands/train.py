@@ -95,8 +95,9 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             robots: Robots in a world; as the task says when not given.
             steps: Agent steps to train for, control periods x worlds x robots; as the task says when not given.
             wall_budget_s: End earlier, after so many seconds of training in all.
-            stop_at: End earlier, once so much success, such as 0.95, is shown on held-out starts behind the shield: the
-                lower end of its 95 % interval counts. Policies that are the best so far fly them at a checkpoint.
+            stop_at: End earlier, once so much success, such as 0.95, is shown on held-out starts behind the shield:
+                with 95 % confidence over all looks at them, of which the k-th has 5 % / (k (k + 1)) of the error.
+                Policies that are the best so far fly them at a checkpoint.
             shield: Train behind the safety shield.
             resume: Folder of a run to go on with from its last checkpoint, with the options that it was begun with.
             start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the
@@ -212,7 +213,9 @@ def _write_film(run: Path, robots: int | None, seed: int) -> Path | None:
 
 
 def note(numbers: dict[str, float]) -> str:
-    """The few numbers of an iteration that a person watches."""
+    """The few numbers of an iteration that a person watches; while held-out starts are flown, how far they are."""
+    if "held_out" in numbers:
+        return f"held-out starts are flown, {100 * numbers['held_out']:.0f} %"
     parts = [f"{numbers['steps_per_s'] / 1e3:.0f} k steps/s"]
     if "success_rate" in numbers:
         parts.insert(0, f"success {100 * numbers['success_rate']:.0f} %")

@@ -57,11 +57,13 @@ def evaluate(
     randomise: bool = True,
     engine: str = "mujoco",
     device: str | None = None,
+    on_step: Callable[[], None] = lambda: None,
 ) -> EvalResult:
     """Fly one episode in each of `num_worlds` worlds started from `seed`, on a physics engine of `make_physics`.
 
     `policy` is a controller, a policy file or its path; for a task with several groups a dict with one for each.
-    Raises ValueError for an unknown task, groups that are missing, a bad file or an engine that cannot do it.
+    `on_step` hears of every control step. Raises ValueError for an unknown task, groups that are missing, a bad file
+    or an engine that cannot do it.
     """
     cfg = load_task(task) if isinstance(task, str) else task
     if not isinstance(policy, Mapping):
@@ -72,7 +74,7 @@ def evaluate(
     with engine_errors(engine, num_worlds, device):
         env = TeamEnv(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
         with single_threaded_torch(), on(env.device):
-            return fly(team, env)
+            return fly(team, env, on_step)
 
 
 def make_policy_runner(policy: Policy) -> PolicyRunner:
@@ -111,9 +113,9 @@ def group_of(contract: Contract) -> str:
     return contract.group or contract.robot.name
 
 
-def fly(team: TeamRunner, env: TeamEnv) -> EvalResult:
-    """The first episode of every world of a freshly started `env`."""
-    return _summary(env, *fly_worlds(team, env))
+def fly(team: TeamRunner, env: TeamEnv, on_step: Callable[[], None] = lambda: None) -> EvalResult:
+    """The first episode of every world of a freshly started `env`; `on_step` hears of every control step."""
+    return _summary(env, *fly_worlds(team, env, on_step))
 
 
 def fly_worlds(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,14 @@ def _train(
 ) -> TrainResult:
     cfg, path = trainer.cfg, trainer.cfg.out / FILE
     began, before, before_s = time.perf_counter(), trainer.agent_steps, trainer.wall_s
+
+    def tell(numbers: dict[str, float]) -> None:
+        if on_progress is not None and not trainer.shards.index:
+            on_progress(_progress(cfg, trainer, numbers, time.perf_counter() - began))
+
+    def tell_look(numbers: dict[str, float], share: float) -> None:
+        tell({**numbers, "held_out": share})
+
     with _interrupt() as interrupted, _logs(trainer) as logs, closing(trainer.workers):
         while True:
             trainer.wall_s = before_s + time.perf_counter() - began
@@ -115,14 +124,13 @@ def _train(
                     if logs is not None:
                         logs.write(numbers, trainer.agent_steps, before_s + time.perf_counter() - began)
                 if trainer.iteration % cfg.checkpoint_every == 0:
-                    _save(trainer, logs, path, look=True)
+                    _save(trainer, logs, path, partial(tell_look, numbers))
                 if cfg.keep_every and trainer.iteration % cfg.keep_every == 0:
                     content = trainer.state_dict()
                     with trainer.shards.together():
                         if logs is not None:
                             save_policies(path.with_name(f"iteration-{trainer.iteration:06}.pt"), content)
-            if on_progress is not None and not trainer.shards.index:
-                on_progress(_progress(cfg, trainer, numbers, time.perf_counter() - began))
+            tell(numbers)
         trainer.wall_s = before_s + time.perf_counter() - began
         with _with_advice(cfg, trainer.engine, path):
             _save(trainer, logs, path)
@@ -181,16 +189,18 @@ def _logs(trainer: Trainer) -> Iterator[Logs | None]:
         yield logs
 
 
-def _save(trainer: Trainer, logs: Logs | None, path: Path, look: bool = False) -> None:
+def _save(trainer: Trainer, logs: Logs | None, path: Path, on_look: Callable[[float], None] | None = None) -> None:
     """Write the checkpoint, after the numbers of its iteration, and the policies when they are the best so far.
 
-    With `look` the best so far also fly held-out starts, where that may end training.
+    With `on_look` the best so far also fly held-out starts, where that may end training, and it hears how far they are.
     """
     score = trainer.score()
     better = score is not None and (trainer.best is None or score > trainer.best)
     trainer.best = score if better else trainer.best
-    if look and better:
-        trainer.look()
+    if better and on_look is not None and trainer.cfg.stop_at is not None:
+        from policies.training.held_out import look  # loads what flies policy files
+
+        look(trainer, on_look)
     replay = trainer.algorithm.replay
     if replay is not None:
         replay.write(path.parent)

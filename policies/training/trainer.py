@@ -70,7 +70,7 @@ class Trainer:
         self.curve: list[dict[str, float]] = []
         self.iteration = self.agent_steps = 0
         self.best: list[float] | None = None  # of `score`, so far
-        self.shown = 0.0  # success on held-out starts, see `look`
+        self.shown, self.looks = 0.0, 0  # success on held-out starts, and how often they were flown, see `held_out`
         self.wall_s = 0.0  # of training, over all processes of the run
 
     @property
@@ -118,21 +118,6 @@ class Trainer:
         returns = [float(value.mean()) for name, value in last.items() if name.endswith("mean_return")]
         return [float(last["success_rate"].mean() * difficulty.mean()), sum(returns)]
 
-    def look(self) -> None:
-        """Fly held-out starts where training has to end at a success that seems to be near."""
-        if (asked := self.cfg.stop_at) is None:
-            return
-        from policies.training.held_out import PROMISING, shown_success  # loads what flies policy files
-
-        score = self.score()
-        if score is None or score[0] < PROMISING * asked:
-            return
-        shown = 0.0
-        with self.shards.together():
-            if not self.shards.index:
-                shown = shown_success(self.algorithm.policies, self.collector.env.task, self.cfg)
-        self.shown = float(self.shards.joined(torch.tensor([shown], dtype=torch.float64)).max())
-
     @property
     def reached(self) -> bool:
         """Whether the success is shown at which training has to end."""
@@ -151,6 +136,7 @@ class Trainer:
                 "curve": self.curve,
                 "best": self.best,
                 "shown": self.shown,
+                "looks": self.looks,
             },
             "wall_s": self.wall_s,
             "policies": {
@@ -181,7 +167,7 @@ class Trainer:
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])
         self.iteration, self.agent_steps = progress["iteration"], progress["agent_steps"]
-        self.best, self.shown = progress.get("best"), progress.get("shown", 0.0)
+        self.best, self.shown, self.looks = progress.get("best"), progress.get("shown", 0.0), progress.get("looks", 0)
         self.wall_s = state.get("wall_s", 0.0)
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
         # What was written when training began, but for how far it goes
