@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from policies.networks.mirror import Flips
 from policies.networks.normaliser import ObsDims, dims_of
 from policies.networks.trunk import NetworkCfg
 from policies.shards import ALONE, Shards
@@ -46,6 +47,7 @@ class Group:
     network: NetworkCfg
     cfg: Any  # the algorithm's
     terms: Sequence[str] = ()  # of the reward
+    mirror: Flips | None = None  # how what it sees and does mirrors, where networks shall know no left and right
 
     @property
     def dims(self) -> ObsDims:
@@ -61,7 +63,8 @@ class Group:
         """Keywords of a new `Policy`."""
         net = self.network
         sizes = {"hidden": net.hidden, "peer_embed": net.peer_embed, "chunk": net.chunk}
-        return {"dims": self.dims, "action_dim": len(self.driven), "driven": self.driven, **sizes}
+        layout = {"dims": self.dims, "action_dim": len(self.driven), "driven": self.driven, "mirror": self.mirror}
+        return {**layout, **sizes}
 
     @property
     def shape(self) -> tuple[int, int]:

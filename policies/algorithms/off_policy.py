@@ -84,6 +84,7 @@ class Learner(ABC):
             num_agents=group.shape[1],
             groups=groups,
             outputs=self.outputs,
+            mirror=self.policy.mirror,
         )
         self.take_targets()
         rate = self.cfg.learning_rate

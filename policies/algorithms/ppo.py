@@ -90,7 +90,10 @@ class PPO:
             net = group.network
             self.policies[name] = GaussianPolicy(**group.policy, init_std=net.init_std)
             others = {n: g.dims.policy + g.dims.privileged for n, g in groups.items() if n != name}
-            self.critics[name] = Critic(group.dims, group.cfg.critic, net, group.shape[1], others, *parts_of(group))
+            self.critics[name] = Critic(
+                group.dims, group.cfg.critic, net, group.shape[1], others, *parts_of(group),
+                mirror=self.policies[name].mirror,
+            )  # fmt: skip
         self.optimisers = {n: make_optimiser(p, self.critics[n], groups[n].cfg) for n, p in self.policies.items()}
         self.rollouts, self.limits = self.make_rollouts(), Limits(groups)
 

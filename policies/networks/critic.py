@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
 
+from policies.networks.mirror import Mirror
 from policies.networks.normaliser import Features, ObsDims, RunningMoments
 from policies.networks.trunk import NetworkCfg, Trunk, orthogonal
 
@@ -68,12 +69,20 @@ class Critic(TeamNetwork):
     """Value of features (..., N): from each robot's own view ("own", IPPO) or from the whole team's ("team", MAPPO).
 
     It predicts standardised returns; `returns` holds their scale, so that rewards need no tuning of their size. With
-    several `outputs` each is the value of one term of the reward, (..., N, outputs).
+    several `outputs` each is the value of one term of the reward, (..., N, outputs). With a `mirror` it values both
+    sides alike.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, mirror: Mirror | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.mirror = mirror
         self.returns = ReturnScale(self.head.out_features)
+
+    def forward(self, features: Features, others: Mapping[str, Tensor] | None = None) -> Tensor:
+        value = super().forward(features, others)
+        if self.mirror is None:
+            return value
+        return 0.5 * (value + super().forward(self.mirror.features(features), others))
 
     def value(self, features: Features, others: Mapping[str, Tensor] | None = None) -> Tensor:
         """Features of (..., N) robots -> value (..., N) in units of reward."""
@@ -92,9 +101,12 @@ class Critic(TeamNetwork):
 class QFunction(nn.Module):
     """Independent estimates of an action's value, from a robot's own view or from the whole team's and its actions."""
 
-    def __init__(self, dims: ObsDims, action_dim: int, count: int = 2, **team_network: Any) -> None:
+    def __init__(
+        self, dims: ObsDims, action_dim: int, count: int = 2, mirror: Mirror | None = None, **team_network: Any
+    ) -> None:
         """The rest as of a `TeamNetwork`, whose `groups` are here the numbers of features and actions."""
         super().__init__()
+        self.mirror = mirror
         shown = dims._replace(privileged=dims.privileged + action_dim)  # an action is one more thing that it is shown
         nets = [TeamNetwork(shown, **team_network) for _ in range(count)]
         self.nets = nn.ModuleList(nets)
@@ -103,5 +115,11 @@ class QFunction(nn.Module):
 
     def forward(self, features: Features, action: Tensor, others: Mapping[str, Tensor] | None = None) -> Tensor:
         """Features and actions (..., N, U), and those (..., M, D) of each other group -> (count, ..., N[, outputs])."""
+        values = self._of(features, action, others)
+        if self.mirror is None:
+            return values
+        return 0.5 * (values + self._of(self.mirror.features(features), self.mirror.action(action), others))
+
+    def _of(self, features: Features, action: Tensor, others: Mapping[str, Tensor] | None) -> Tensor:
         shown = features._replace(privileged=torch.cat([features.privileged, action], dim=-1))
         return torch.stack([net(shown, others) for net in self.nets])

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from policies.networks.mirror import Mirror, Mirrored
 from policies.shards import ALONE, Shards
 
 EPSILON = 1e-4  # floor of the variance: a feature that never changes must not be blown up
@@ -49,14 +50,18 @@ class Features(NamedTuple):
 
 
 class RunningMoments(nn.Module):
-    """Mean and variance of rows (n, dim), merged batch by batch (Chan et al. 1979)."""
+    """Mean and variance of rows (n, dim), merged batch by batch (Chan et al. 1979).
+
+    With `mirrored` all rows count a second time, as in the mirror.
+    """
 
     mean: Tensor
     var: Tensor
     count: Tensor
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, mirrored: Mirrored | None = None) -> None:
         super().__init__()
+        self.mirrored = mirrored
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("var", torch.ones(dim))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
@@ -76,7 +81,10 @@ class RunningMoments(nn.Module):
             var = ((rows - mean).square() * column).sum(0) / some
         for moments in shards.gather(torch.cat([n[None], mean, var])):  # as float64, exactly what they were
             if moments[0] > 0:
-                self._merge(moments[0], *moments[1:].to(rows.dtype).chunk(2))
+                mean, var = moments[1:].to(rows.dtype).chunk(2)
+                self._merge(moments[0], mean, var)
+                if self.mirrored is not None:
+                    self._merge(moments[0], self.mirrored(mean), self.mirrored.spread(var))
 
     def _merge(self, n: Tensor, mean: Tensor, var: Tensor) -> None:
         """Take in `n` rows () of this mean and variance, each (dim,)."""
@@ -98,11 +106,11 @@ class RunningMoments(nn.Module):
 class ObsNormaliser(nn.Module):
     """Standardises the parts of an observation; all neighbours share statistics, taken over valid ones only."""
 
-    def __init__(self, dims: ObsDims) -> None:
+    def __init__(self, dims: ObsDims, mirror: Mirror | None = None) -> None:
         super().__init__()
-        self.policy = RunningMoments(dims.policy)
-        self.neighbours = RunningMoments(dims.neighbours)
-        self.privileged = RunningMoments(dims.privileged)
+        self.policy = RunningMoments(dims.policy, getattr(mirror, "policy", None))
+        self.neighbours = RunningMoments(dims.neighbours, getattr(mirror, "neighbours", None))
+        self.privileged = RunningMoments(dims.privileged, getattr(mirror, "privileged", None))
 
     def forward(self, obs: Any) -> Features:
         """`Observation` (..., .) -> standardised, clipped features; absent neighbours are 0."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from policies.networks.chunk import next_action, nothing_left
+from policies.networks.mirror import Flips, Mirror
 from policies.networks.normaliser import Features, ObsDims, ObsNormaliser
 from policies.networks.trunk import Trunk, orthogonal
 
@@ -32,11 +33,15 @@ class Policy(nn.Module, ABC):
         peer_embed: int = 32,
         driven: Sequence[bool] | None = None,
         chunk: int = 1,
+        mirror: Flips | None = None,
     ) -> None:
+        """`mirror` says how features and actions mirror, of a policy that treats both sides alike."""
         super().__init__()
         dims = ObsDims(*dims)
         self._spec = {"dims": list(dims), "action_dim": action_dim, "hidden": hidden, "peer_embed": peer_embed}
-        self.normaliser = ObsNormaliser(dims)
+        self._spec["mirror"] = mirror
+        self.mirror = None if mirror is None else Mirror(mirror, chunk)
+        self.normaliser = ObsNormaliser(dims, self.mirror)
         self.trunk = Trunk(dims.policy, dims.neighbours, hidden, peer_embed)
         self.width, self.chunk = action_dim, chunk
         self.head = orthogonal(nn.Linear(hidden, chunk * action_dim), 0.01)
@@ -55,8 +60,15 @@ class Policy(nn.Module, ABC):
 
     def mean(self, features: Features) -> Tensor:
         """Features, which stay the same while the normaliser does -> mean action (..., U)."""
-        mean = self.head(self.trunk(features.own, features.peers, features.valid))
+        mean: Tensor = self.head(self.body(features))
+        if self.mirror is not None:
+            mean = 0.5 * (mean + self.mirror.action(self.head(self.body(self.mirror.seen(features)))))
         return mean * self.driven if self.idle else mean
+
+    def body(self, features: Features) -> Tensor:
+        """What all outputs come from (..., hidden)."""
+        hidden: Tensor = self.trunk(features.own, features.peers, features.valid)
+        return hidden
 
     def best(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
         """The action (..., U) in [-1, 1] that is believed best: what is traced into the exported file."""
@@ -102,6 +114,8 @@ class GaussianPolicy(Policy):
     def __init__(self, *args: Any, init_std: float = 0.6, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.log_std = nn.Parameter(torch.full_like(self.driven, log(init_std)))
+        if (mirror := self.mirror) is not None:  # both sides explore alike, and learn that together
+            self.log_std.register_hook(lambda grad: 0.5 * (grad + mirror.action.spread(grad)))
 
     def draw(self, mean: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """An action (..., U) and its log-probability (...)."""

@@ -69,8 +69,12 @@ class SquashedGaussianPolicy(SquashedPolicy):
 
     def gaussian(self, features: Features) -> tuple[Tensor, Tensor]:
         """Features -> mean and log standard deviation before tanh, each (..., U)."""
-        body = self.trunk(features.own, features.peers, features.valid)
-        return self.head(body) * self.driven, self.spread(body).clamp(*LOG_STD)
+        body = self.body(features)
+        mean, spread = self.head(body), self.spread(body)
+        if self.mirror is not None:
+            other, turned = self.body(self.mirror.seen(features)), self.mirror.action
+            mean, spread = 0.5 * (mean + turned(self.head(other))), 0.5 * (spread + turned.spread(self.spread(other)))
+        return mean * self.driven, spread.clamp(*LOG_STD)
 
     def explore(self, mean: Tensor, generator: torch.Generator) -> Tensor:
         centre, log_std = mean.chunk(2, dim=-1)

@@ -20,6 +20,7 @@ class NetworkCfg:
     peer_embed: int = 32
     init_std: float = 0.6  # of the actions of a policy that draws them
     chunk: int = 1  # control periods between two decisions, each of which is an action for every one of them
+    symmetric: bool = False  # left and right are alike to policy and critics: for robots and tasks of which it is true
 
     def __post_init__(self) -> None:
         check_fields("network.", self, hidden=(1, 16384), peer_embed=(1, 16384), init_std=(1e-6, 10), chunk=(1, 1000))

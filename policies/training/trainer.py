@@ -22,6 +22,7 @@ from policies.training.nan_guard import NanGuard
 from policies.training.run_record import run_record
 from policies.training.seeds import make_generators, seed_of
 from sim.envs.team_env import TeamEnv
+from sim.mirror import of_group
 from sim.physics import on
 from sim.tasks import load_task
 
@@ -31,6 +32,7 @@ IN_WORDS = {
     "dims": "sizes of observations (own, neighbours, privileged)",
     "action_dim": "channels",
     "driven": "driven channels",
+    "mirror": "symmetry: network.symmetric, or how the two sides mirror",
 }
 
 
@@ -229,7 +231,7 @@ class Trainer:
                 raise CheckpointError(f"{path} has no policy for {name!r} of task {self.run['task']!r}, but for {has}")
             theirs, mine = saved["policies"][name]["spec"], policy.spec()
             differ = [
-                f"{IN_WORDS.get(key, key)} ({theirs.get(key)} there, {mine[key]} here)"
+                IN_WORDS.get(key, key) + ("" if key == "mirror" else f" ({theirs.get(key)} there, {mine[key]} here)")
                 for key in mine
                 if theirs.get(key) != mine[key]
             ]
@@ -266,7 +268,16 @@ class Trainer:
         network, cfg = self.cfg.hyperparameters(group, f"group {name!r} of task {getattr(task, 'name', '')!r}")
         driven = [scale != 0.0 for scale in group.action.scale] if group is not None else [True] * agents.action_dim
         terms = tuple(group.rewards) if group is not None else ()
-        return Group(obs, tuple(driven), network, cfg, terms)
+        return Group(obs, tuple(driven), network, cfg, terms, self._mirror(name) if network.symmetric else None)
+
+    def _mirror(self, name: str) -> dict[str, Any]:
+        """How the group `name` mirrors, as plain data; ValueError where that is not known."""
+        groups = self.collector.env.groups
+        if (group := groups[name].cfg) is None:
+            raise ValueError(f"network.symmetric: the environment does not state how {name!r} mirrors")
+        if len(groups) > 1:
+            raise ValueError(f"network.symmetric: it is for one kind of robot, and there are {', '.join(groups)}")
+        return {part: (list(flip.index), list(flip.sign)) for part, flip in of_group(group).items()}
 
 
 def _env_of(cfg: TrainCfg, shards: int) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from hardware.rotation import down_b, rotate, rotate_inverse, rotate_inverse_each
+from sim.mirror import SCALAR, TURN, VECTOR, joined, mirrored
 from sim.task import PolicyInput
 from sim.terms.observations import shortened
 from sim.terms.rewards import ellipsoid_distance
@@ -14,11 +15,13 @@ Tensor = torch.Tensor
 LOAD, LOAD_GOAL = "load", "load_goal"  # the tracked object, and the command that says where it is to be
 
 
+@mirrored(VECTOR)
 def load_offset(p: PolicyInput) -> Tensor:
     """Vector from the robot to the load, (..., 3) m, body: its length and direction say how the cable runs."""
     return rotate_inverse(p.state.base_quat, p.objects[LOAD].pos - p.state.base_pos)
 
 
+@mirrored(VECTOR)
 def load_velocity(p: PolicyInput) -> Tensor:
     """Velocity of the load, (..., 3) m/s, body of the robot."""
     return rotate_inverse(p.state.base_quat, load_velocity_w(p))
@@ -30,6 +33,7 @@ def load_velocity_w(p: PolicyInput) -> Tensor:
     return rotate(load.quat, load.lin_vel)
 
 
+@mirrored(VECTOR)
 def load_goal_offset(p: PolicyInput, limit_m: float) -> Tensor:
     """Vector from the load to its goal, (..., 3) m, body of the robot; shortened to `limit_m`."""
     return rotate_inverse(p.state.base_quat, shortened(p.command[LOAD_GOAL] - p.objects[LOAD].pos, limit_m))
@@ -86,6 +90,7 @@ def flying(t: Transition) -> Tensor:
     return t.state.base_pos[..., 2] > t.objects[LOAD].pos[..., 2]
 
 
+@mirrored(SCALAR)
 def team_flying(t: Transition) -> Tensor:
     """Share of the team that is above the load, (W, N, 1): what only a critic may know."""
     share = flying(t).float().mean(-1, keepdim=True)
@@ -113,6 +118,7 @@ def load_carried(t: Transition, distance_m: float, mean_m: float) -> Tensor:
     return (load_distance(t) < distance_m) & (t.means["load_gap"][..., 0] < mean_m)
 
 
+@mirrored(joined([VECTOR, VECTOR, VECTOR, TURN]))
 def true_motion(t: Transition) -> Tensor:
     """Goal m, velocity m/s, direction of gravity and rates rad/s as they are, (..., 12), body: for critics."""
     state = t.state
@@ -154,6 +160,7 @@ def _both_fly(t: Transition) -> Tensor:
     return fly.unsqueeze(-1) & fly.unsqueeze(-2)
 
 
+@mirrored(lambda group, term: joined([VECTOR] * term.params["nearest"]))
 def pillar_nearness(p: PolicyInput, names: Sequence[str], limit_m: float, nearest: int) -> Tensor:
     """Level vectors towards the axes of the `nearest` pillars, nearest first, (..., 3 x nearest), body.
 

@@ -11,6 +11,7 @@ import torch
 
 from hardware.rotation import down_b, rotate
 from hardware.types import RobotState
+from sim.mirror import SCALAR, VECTOR, Flip, joined, mirrored, signs
 from sim.task import PolicyInput
 from sim.transition import Transition
 
@@ -19,16 +20,19 @@ Joints = tuple[int, ...]  # places in the robot's joint order
 GROUNDED_M = 0.02
 GRAVITY_M_S2 = 9.81
 STANDING = 0.05  # a velocity command shorter than this means to stand
+_FEET = Flip((3, 4, 5, 0, 1, 2, 7, 6), (*VECTOR.sign, *VECTOR.sign, 1.0, 1.0))
 
 
 # What the policy sees: a inputs -> (..., k).
 
 
+@mirrored(signs(1.0, -1.0, -1.0))
 def velocity_command(p: PolicyInput) -> Tensor:
     """Commanded velocity, (..., 3) m/s, m/s, rad/s: forward, left and turning left, heading frame."""
     return p.command["velocity"]
 
 
+@mirrored(signs(-1.0, -1.0))
 def gait_clock(p: PolicyInput) -> Tensor:
     """Sine and cosine of the gait's phase, (..., 2); both zero while the robot is commanded to stand."""
     angle = 2.0 * pi * p.memory["gait_phase"]
@@ -47,16 +51,19 @@ def gait_phase(old: Tensor, p: PolicyInput, action: Tensor, dt_s: float, period_
 # What only the critic sees: a transition -> (W, N, k).
 
 
+@mirrored(joined([VECTOR, SCALAR]))
 def base_motion(t: Transition) -> Tensor:
     """True velocity and height of the base, (W, N, 4) m/s body, m."""
     return torch.cat([t.state.base_lin_vel, t.above_ground(t.state.base_pos).unsqueeze(-1)], dim=-1)
 
 
+@mirrored(signs(1.0, -1.0))
 def place(t: Transition) -> Tensor:
     """Horizontal place of the base from the origin, (W, N, 2) m, heading frame: what drifting will cost."""
     return _in_heading(t.state, t.state.base_pos)[..., :2]
 
 
+@mirrored(_FEET)
 def feet(t: Transition) -> Tensor:
     """Each foot's place from the base and its height above the ground, (W, N, 8) m, heading frame."""
     pos = foot_pos(t)
