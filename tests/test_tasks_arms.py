@@ -193,9 +193,9 @@ def test_reach_needs_place_and_attitude():
         env.now.command = {"goal_pos": pos + torch.tensor([0.0, 0.0, by_m]), "goal_quat": multiply(quat, turn)}
         return success.func(env.now, **success.params)
 
-    assert there(0.015, 0.0).all() and there(0.0, 0.15).all()
-    assert not there(0.025, 0.0).any() and not there(0.0, 12 * pi / 180).any()
-    assert torch.allclose(arms.tool_angle(env.now), torch.tensor(12 * pi / 180), atol=1e-3)
+    assert there(0.009, 0.0).all() and there(0.0, 4.5 * pi / 180).all()
+    assert not there(0.011, 0.0).any() and not there(0.0, 5.5 * pi / 180).any()
+    assert torch.allclose(arms.tool_angle(env.now), torch.tensor(5.5 * pi / 180), atol=1e-3)
 
 
 def test_scraping_the_table_ends_reach():

@@ -1,4 +1,7 @@
-"""reach: an arm brings its tool to a pose, from any other one. `reach_task` makes the task of any arm."""
+"""reach: an arm brings its tool to a pose, to 1 cm and 5 degrees, from any other one.
+
+`reach_task` makes the task of any arm.
+"""
 
 from dataclasses import dataclass
 from math import pi
@@ -98,7 +101,7 @@ def _group(arm: Reach) -> GroupCfg:
             "low": RewardTerm(arms.tool_low, {"height_m": 0.03}, weight=-20.0),
         },
         terminations={"low": Term(arms.tool_low, {"height_m": 0.03})},
-        success=Term(arms.tool_there, {"distance_m": 0.02, "angle_rad": pi / 18}),
+        success=Term(arms.tool_there, {"distance_m": 0.01, "angle_rad": pi / 36}),
         noise=Noise(joint_pos_rad=0.0005, joint_vel_rad_s=0.01),
         randomisation={
             "gains": EventTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
