@@ -18,7 +18,7 @@ from hardware.types import RobotState
 from phalanx.doctor.check import Check, Status
 
 Pose = Literal["hanging", "standing"]
-# Twice the standard deviation of the sensors' biases that policies for a G1 are trained with (sim/tasks/parts/g1.py).
+# Twice the standard deviation of the biases that policies for a G1 are trained with (sim/tasks/parts/humanoid.py).
 TILT_RAD, GYRO_RAD_S, ZERO_RAD = 0.02, 0.04, 0.02
 PAIR_RAD = 2**0.5 * ZERO_RAD  # of two joints, either of which may be off
 STILL_RAD_S = 0.05  # of every joint

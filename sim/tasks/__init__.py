@@ -22,6 +22,7 @@ _NAMES = (
     "reach-fr3",
     "reach-ur5e",
     "stand",
+    "stand-h1",
     "swarm-swap",
     "swarm-swap-firmware",
     "swarm-track",

@@ -16,9 +16,8 @@ from hardware.kinematics import load_chain
 from sim import randomisation
 from sim.scenes.scene import robot_prefix
 from sim.task import ActionCfg, CommandCfg, Curriculum, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
-from sim.tasks.parts import g1
-from sim.tasks.parts.g1 import ROBOT
-from sim.tasks.velocity import FALLEN, GAIT_S, LEGS, LIFT, OF_LEGS, SCALE, SWING_SHARE, TURNED
+from sim.tasks.parts import humanoid
+from sim.tasks.velocity import FALLEN, GAIT_S, LEGS, LIFT, OF_LEGS, ROBOT, SCALE, SWING_SHARE, TURNED
 from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, carry, humanoids, observations, rewards
 from sim.vectors import about_vertical
 
@@ -78,7 +77,7 @@ def starts(draw: Draw) -> dict[str, Start]:
     height = torch.full((draw.worlds, n), ROBOT.home_height_m)
     ahead, left = d * uniform(*AHEAD_M), d * uniform(*LEFT_M)
     goal = torch.stack([ahead * cos - left * sin, ahead * sin + left * cos, none + CARRY_M], dim=-1)
-    joint_pos = g1.near_pose(draw, POSE, LEGS)
+    joint_pos = humanoid.near_pose(draw, POSE, LEGS)
     return {
         ROBOT.name: Start(
             pos=torch.stack([cos[:, None] * place, sin[:, None] * place, height], dim=-1),
@@ -116,7 +115,7 @@ GROUP = GroupCfg(
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
         memory={
-            "last_action": g1.last_action(LEGS),
+            "last_action": humanoid.last_action(LEGS),
             "gait_phase": MemoryTerm(
                 carry.gait_phase, {"dt_s": 1.0 / ROBOT.control_hz, "period_s": GAIT_S}, initial=(0.0,)
             ),
@@ -155,14 +154,14 @@ GROUP = GroupCfg(
     },
     terminations={"fallen": Term(humanoids.fallen, FALLEN), "dropped": Term(carry.dropped, DROPPED)},
     success=Term(carry.delivered, {"distance_m": 0.2, "height_m": 0.55, "tilt_rad": 0.15}),
-    noise=replace(g1.NOISE, pos_m=0.005, lin_vel_m_s=0.05),
+    noise=replace(humanoid.NOISE, pos_m=0.005, lin_vel_m_s=0.05),
     randomisation={
-        **g1.VARIATION,
+        **humanoid.VARIATION,
         "load_mass": EventTerm(randomisation.object_mass, {"scale": (0.6, 1.6)}),
         "push": EventTerm(randomisation.push, {"speed_m_s": (0.0, 0.2)}, interval_range_s=(3.0, 5.0)),
     },
     # The pose itself stands: what is learned first is not to fall
-    training={"ppo": {**g1.PPO, "minibatch": 2048, "init_std": 0.2}},
+    training={"ppo": {**humanoid.PPO, "minibatch": 2048, "init_std": 0.2}},
 )
 
 CO_CARRY = TaskCfg(

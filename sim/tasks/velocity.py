@@ -5,21 +5,23 @@ from math import pi
 
 import torch
 
+from hardware import load_robot
 from sim import randomisation
 from sim.task import ActionCfg, CommandCfg, Curriculum, Draw, GroupCfg, ObservationCfg, Start, TaskCfg, Tensor
-from sim.tasks.parts import g1
-from sim.tasks.parts.g1 import HOME, ROBOT
+from sim.tasks.parts import humanoid
 from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, humanoids, observations, rewards
 from sim.vectors import about_vertical
 
+ROBOT = load_robot("g1")
+HOME = humanoid.home(ROBOT)
 # Reach of the action about home, rad. Waist, arms and hands keep their pose: fewer channels are learned sooner.
 REACH = {"hip_pitch": 0.6, "hip_roll": 0.3, "hip_yaw": 0.3, "knee": 0.8, "ankle_pitch": 0.5, "ankle_roll": 0.2}
-SCALE = g1.of_joints(REACH)
+SCALE = humanoid.of_joints(ROBOT, REACH)
 LEGS = tuple(index for index, scale in enumerate(SCALE) if scale)
 TURNED = tuple(i for i in LEGS if "roll" in ROBOT.joint_names[i] or "yaw" in ROBOT.joint_names[i])
 OF_LEGS = {"joints": LEGS, "home": tuple(HOME[index] for index in LEGS)}
-LIFTED = g1.of_joints(
-    {"hip_pitch": -0.4, "knee": 0.8, "ankle_pitch": -0.4}
+LIFTED = humanoid.of_joints(
+    ROBOT, {"hip_pitch": -0.4, "knee": 0.8, "ankle_pitch": -0.4}
 )  # rad, a swinging foot; the sole stays level
 LIFT = tuple(LIFTED[index] for index in LEGS)
 FALLEN = {"height_m": 0.55, "tilt_rad": 0.8}
@@ -37,7 +39,7 @@ def starts(draw: Draw) -> dict[str, Start]:
     n, uniform = draw.robots, draw.uniform
     yaw = uniform(-pi, pi, n)
     none = torch.zeros_like(yaw)
-    joint_pos = g1.near_pose(draw, HOME, LEGS)
+    joint_pos = humanoid.near_pose(draw, HOME, LEGS)
     first, second = _velocity(draw), _velocity(draw)
     return {
         ROBOT.name: Start(
@@ -85,7 +87,7 @@ GROUP = GroupCfg(
             "last_action": Term(observations.remembered, {"name": "last_action"}),
         },
         memory={
-            "last_action": g1.last_action(LEGS),
+            "last_action": humanoid.last_action(LEGS),
             "gait_phase": MemoryTerm(
                 humanoids.gait_phase, {"dt_s": 1.0 / ROBOT.control_hz, "period_s": GAIT_S}, initial=(0.0,)
             ),
@@ -118,14 +120,14 @@ GROUP = GroupCfg(
     },
     terminations={"fallen": Term(humanoids.fallen, FALLEN)},
     success=Term(humanoids.tracks, {"speed_m_s": 0.35, "turn_rad_s": 1.2}),  # a pelvis turns to and fro with every step
-    noise=g1.NOISE,
+    noise=humanoid.NOISE,
     randomisation={
-        **g1.VARIATION,
+        **humanoid.VARIATION,
         "push": EventTerm(randomisation.push, {"speed_m_s": (0.0, 0.3)}, interval_range_s=(3.0, 5.0)),
     },
     # Ankles push off with all that they have: a target at rest may call for up to 1.2 times that, which drives cut off.
     shield={"pickup_share": 0.1},
-    training={"ppo": g1.PPO},
+    training={"ppo": humanoid.PPO},
 )
 
 VELOCITY = TaskCfg(

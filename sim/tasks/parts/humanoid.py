@@ -1,17 +1,15 @@
-"""What tasks of the Unitree G1 share: the joints that are driven, how it stands at first, how it learns and varies."""
+"""What tasks of humanoids share: the joints that are driven, how one stands at first, how it learns and varies."""
 
 from collections.abc import Mapping
 
 import torch
 
-from hardware import load_robot
+from hardware.spec import RobotSpec
 from sim import randomisation
 from sim.noise import Noise
 from sim.task import Draw
 from sim.terms import EventTerm, MemoryTerm, observations
 
-ROBOT = load_robot("g1")
-HOME = tuple(joint.home for joint in ROBOT.joints)
 NOISE = Noise(angle_rad=0.01, ang_vel_rad_s=0.1, joint_pos_rad=0.005, joint_vel_rad_s=0.2)
 VARIATION: Mapping[str, EventTerm] = {
     "mass": EventTerm(randomisation.mass, {"scale": (0.9, 1.1)}),
@@ -31,9 +29,14 @@ PPO = {
 }
 
 
-def of_joints(values: Mapping[str, float]) -> tuple[float, ...]:
-    """(J,) for each joint the value of the part that its name contains, such as "knee"; 0 where there is none."""
-    return tuple(next((value for part, value in values.items() if part in name), 0.0) for name in ROBOT.joint_names)
+def home(robot: RobotSpec) -> tuple[float, ...]:
+    """(J,) rad, the pose that `robot` stands in."""
+    return tuple(joint.home for joint in robot.joints)
+
+
+def of_joints(robot: RobotSpec, values: Mapping[str, float]) -> tuple[float, ...]:
+    """(J,) for each joint of `robot` the value of the part that its name contains, such as "knee"; 0 if of none."""
+    return tuple(next((value for part, value in values.items() if part in name), 0.0) for name in robot.joint_names)
 
 
 def last_action(joints: tuple[int, ...]) -> MemoryTerm:
