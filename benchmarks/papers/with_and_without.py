@@ -66,6 +66,7 @@ def main(
     looks: int = 4,
     worlds: int = 256,
     actuators: bool = True,
+    start_from: Path | None = None,
     folder: Path = Path("runs/with-and-without"),
 ) -> None:
     """Train a task of one kind of robot with each value of an option, then print one JSON object a value: means.
@@ -80,6 +81,7 @@ def main(
         looks: Evaluations on the way.
         worlds: In parallel.
         actuators: Export each policy and fly the file, to see how hard it drives actuators.
+        start_from: Run, or checkpoint, to begin with: what the option changes of a policy that can do the task.
         folder: Where runs are kept.
     """
     part, _, field = option.partition(".")
@@ -92,7 +94,7 @@ def main(
                 given: Any = {"network" if part == "network" else "algorithm": {field: json.loads(value)}}
                 cfg = TrainCfg(
                     task, out=at, algo=algo, seed=seed, total_steps=steps, collection=CollectionCfg(worlds),
-                    machine=MachineCfg(threads=1), **given,
+                    machine=MachineCfg(threads=1), start_from=start_from, **given,
                 )  # fmt: skip
                 (at / "result.json").write_text(json.dumps(run(cfg, looks, actuators)))
             done[value].append(json.loads((at / "result.json").read_text()))

@@ -53,6 +53,9 @@ class PPOCfg:
     critic: Literal["own", "team"] = "own"
     limits: Mapping[str, float] = field(default_factory=dict)  # term of the reward -> what it may cost a step, at most
     limit_rate: float = 0.05  # rise of a multiplier in an update where the cost is twice its limit
+    temporal_smoothness: float = 0.0  # weight of the squared change of the mean action from a step to the next (CAPS)
+    spatial_smoothness: float = 0.0  # and of what it changes by where what is seen is a little off
+    spatial_std: float = 0.1  # by how much, in standard deviations of what is seen
 
     def __post_init__(self) -> None:
         check_fields(f"{self.NAME}.", self, num_steps=(1, 100_000), epochs=(1, 1000), minibatch=(1, inf))
@@ -61,7 +64,8 @@ class PPOCfg:
         check_fields(
             f"{self.NAME}.", self, learning_rate=(0, 1), max_learning_rate=(0, 1), target_kl=(1e-6, 10), min_std=(0, 1)
         )
-        check_fields(f"{self.NAME}.", self, limit_rate=(0, 1000))
+        check_fields(f"{self.NAME}.", self, limit_rate=(0, 1000), temporal_smoothness=(0, 1e6))
+        check_fields(f"{self.NAME}.", self, spatial_smoothness=(0, 1e6), spatial_std=(1e-6, 10))
         for name, limit in self.limits.items():
             if not 0 < limit < inf:
                 raise ValueError(f"{self.NAME}.limits {name} = {limit}: wanted more than 0")
@@ -88,6 +92,10 @@ class PPO:
         self.critics: dict[str, Critic] = {}
         for name, group in groups.items():
             net = group.network
+            if group.cfg.temporal_smoothness and net.chunk > 1:
+                raise ValueError(
+                    f"temporal_smoothness with network.chunk = {net.chunk} of {name!r}: chunks overlap; one of the two"
+                )
             self.policies[name] = GaussianPolicy(**group.policy, init_std=net.init_std)
             others = {n: g.dims.policy + g.dims.privileged for n, g in groups.items() if n != name}
             self.critics[name] = Critic(
@@ -154,9 +162,11 @@ class PPO:
             density, advantages, returns, factor = self.targets(name, rollout, own, values, following)
             if rollout.terms:  # what a critic guesses of a term that did not occur is noise, and would be blown up
                 advantages = advantages * self.workers.shards.joined(rollout.occurred()[None]).any(0)
-            columns = (rollout.action, density, values, advantages, returns)
-            out[name] = Samples(own, others if critic.groups else {}, *(column.flatten(0, 1) for column in columns))
+            columns = (x.flatten(0, 1) for x in (rollout.action, density, values, advantages, returns))
+            action, density, values, advantages, returns = columns
+            out[name] = Samples(own, others if critic.groups else {}, action, density, values, advantages, returns)
             out[name].factor = None if factor is None else factor.flatten(0, 1)
+            out[name].next_row = rollout.next_row() if self.groups[name].cfg.temporal_smoothness else None
             out[name].weight = weights(rollout.counts().flatten(0, 1), self.workers.shards)
         return out
 

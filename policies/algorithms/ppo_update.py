@@ -29,6 +29,9 @@ class Samples:
     returns: Tensor  # (S, N)
     weight: Tensor | None = None  # (S, N) of mean 1; None where all samples count alike
     factor: Tensor | None = None  # (S, 1) or (S, N) of the objective, see happo.py and impala.py
+    next_row: Tensor | None = None  # (S,) row of what was seen next, where that counts
+    after: Features | None = None  # of a minibatch: what was seen next
+    nearby: Features | None = None  # of a minibatch: what is seen, a little off
 
     def rows(self, index: Tensor) -> "Samples":
         """A minibatch: the rows `index` (m,)."""
@@ -36,7 +39,8 @@ class Samples:
         held = {name: getattr(self, name) for name in names}
         columns = {name: value.index_select(0, index) for name, value in held.items() if value is not None}
         others = {name: value.index_select(0, index) for name, value in self.others.items()}
-        return Samples(self.features.rows(index), others, **columns)
+        after = None if self.next_row is None else self.features.rows(self.next_row.index_select(0, index))
+        return Samples(self.features.rows(index), others, **columns, after=after)
 
     def counted(self, values: Tensor, shards: Shards) -> Tensor:
         """Of `values` (S, N) those that count, of all shards."""
@@ -54,7 +58,8 @@ def make_optimiser(policy: GaussianPolicy, critic: Critic, cfg: Any) -> torch.op
 
 def loss(policy: GaussianPolicy, critic: Critic, batch: Samples, cfg: Any) -> tuple[Tensor, dict[str, Tensor]]:
     """PPO loss of a minibatch, and its parts (each a scalar tensor)."""
-    new_log_prob = log_prob(batch.action, policy.mean(batch.features), policy.log_std, policy.driven)
+    action = policy.mean(batch.features)
+    new_log_prob = log_prob(batch.action, action, policy.log_std, policy.driven)
     log_ratio = new_log_prob - batch.log_prob
     ratio = log_ratio.exp()
     gain = ratio * batch.advantage
@@ -77,7 +82,13 @@ def loss(policy: GaussianPolicy, critic: Critic, batch: Samples, cfg: Any) -> tu
     total = objective + cfg.value_coef * value_error - cfg.entropy_coef * entropy
     with torch.no_grad():
         kl = mean(ratio - 1 - log_ratio, batch.weight)
-    return total, {"loss/policy": objective, "loss/value": value_error, "entropy": entropy, "kl": kl}
+    parts = {"loss/policy": objective, "loss/value": value_error, "entropy": entropy, "kl": kl}
+    smooth = {"temporal": (batch.after, cfg.temporal_smoothness), "spatial": (batch.nearby, cfg.spatial_smoothness)}
+    for name, (features, weight) in smooth.items():
+        if features is not None:  # both actions are pulled, as in Mysore et al. 2021, arXiv:2012.06644
+            change = mean((policy.mean(features) - action).square().sum(-1), batch.weight)
+            total, parts[f"loss/{name}"] = total + weight * change, change
+    return total, parts
 
 
 def update(
@@ -112,7 +123,7 @@ def update(
         order = torch.randperm(rows, generator=generator, device=samples.log_prob.device)
         # A last, smaller minibatch would be as loud as a full one: its rows wait for the next epoch's permutation.
         for start in range(0, rows - size + 1, size):
-            parts = _gradients(policy, critic, params, samples, order[start : start + size], cfg, workers)
+            parts = _gradients(policy, critic, params, samples, order[start : start + size], cfg, generator, workers)
             if cfg.max_grad_norm is not None:
                 torch.nn.utils.clip_grad_norm_(params, cfg.max_grad_norm)
             optimiser.step()
@@ -135,12 +146,19 @@ def _gradients(
     samples: Samples,
     index: Tensor,
     cfg: Any,
+    generator: torch.Generator,
     workers: Workers,
 ) -> dict[str, Tensor]:
     """Set the gradients of a minibatch's loss, its pieces worked on in parallel; returns the parts of the loss."""
+    own, off = samples.features.own, None
+    if cfg.spatial_smoothness:
+        off = cfg.spatial_std * torch.randn(len(index), *own.shape[1:], generator=generator, device=own.device)
 
     def piece(rows: slice) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
-        total, parts = loss(policy, critic, samples.rows(index[rows]), cfg)
+        batch = samples.rows(index[rows])
+        if off is not None:
+            batch.nearby = batch.features._replace(own=batch.features.own + off[rows].to(own.dtype))
+        total, parts = loss(policy, critic, batch, cfg)
         share = (rows.stop - rows.start) / len(index)
         return torch.autograd.grad(total * share, params), {k: v.detach() * share for k, v in parts.items()}
 

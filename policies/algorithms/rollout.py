@@ -56,6 +56,14 @@ class Rollout:
         """Of which (T, W, N) there is something to learn: what was decided, and felt."""
         return self.acted if self.decides is None else self.acted & self.decides
 
+    def next_row(self) -> Tensor:
+        """Of each of the (T x W) rows the one that its world came to next, (T W,); itself where there is none."""
+        steps, worlds, _ = self.ended.shape
+        row = torch.arange(steps * worlds, device=self.ended.device).view(steps, worlds)
+        last = self.ended.any(-1)
+        last[-1] = True
+        return torch.where(last, row, row + worlds).flatten()
+
     def occurred(self) -> Tensor:
         """Which terms (K,) that are learned apart were ever anything but 0."""
         return (self.reward != 0).flatten(0, 2).any(0)
