@@ -1,9 +1,11 @@
 """Options of `phalanx train` that depend on the task and the algorithm: their fields, with what they are by default."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,6 +90,26 @@ def check_spelling(args: Sequence[str]) -> None:
         near = get_close_matches(option, known, n=1, cutoff=ALIKE)
         if near and option not in known:
             raise ValueError(f"unknown option {option}; see phalanx train --help; did you mean {near[0]!r}?")
+
+
+def check_limits(args: Sequence[str]) -> None:
+    """ValueError unless pairs of a term and a number follow each --ppo.limits, or that of another algorithm."""
+    for place, arg in enumerate(args):
+        option, _, first = arg.partition("=")
+        if not re.fullmatch(r"--\w+\.limits", option):
+            continue
+        words = [word for word in (first, *takewhile(lambda word: word[:2] != "--", args[place + 1 :])) if word]
+        if not words or len(words) % 2 or not all(map(_is_number, words[1::2])):
+            given = " ".join([option, *words])
+            raise ValueError(f"{given}: wanted terms of the reward, a number after each, such as action_change 0.02")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_is_run(folder: Path) -> None:

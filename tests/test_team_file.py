@@ -15,7 +15,7 @@ from deploy.bundle import load_bundle
 from deploy.bundle.file import add_record
 from deploy.bundle.signature import add_signature, key_text, public_bytes
 from ros_nodes.messages.scene import read_surroundings
-from ros_nodes.mission.mission import load_mission, plan_swap, save_mission
+from ros_nodes.mission.mission import plan_swap, save_mission
 from ros_nodes.mission.prepare import prepare
 from ros_nodes.mission.team_file import TeamError, load_team
 from ros_nodes.mission.team_mission import team_mission
@@ -93,24 +93,6 @@ def test_the_policies_of_a_mixed_team_stand_in_a_team_file_each_in_its_group(tmp
     prepare(mission, tmp_path / "out", team)
     with pytest.raises(TeamError, match=r"robots\[1\]\.group of arm1: 'drone'; .*perch-arm.onnx is for 'arm'"):
         load_team(write(tmp_path, text.replace("group: arm", "group: drone")))
-
-
-def test_goals_of_a_robot_are_its_course_and_each_is_one_that_its_policy_takes(tmp_path):
-    text = "robots: [{name: cf1, bundle: HOVER, goals: [[0, 0, 1], [1, 0, 1.5]], within_m: 0.2}]"
-    team = load_team(write(tmp_path, text))
-    mission = team_mission(team)
-    assert mission.orders[0].commands["cf1"]["goal_pos"].tolist() == [0, 0, 1]
-    prepare(mission, tmp_path / "out", team)
-    course = load_mission(tmp_path / "out" / "plan.json").courses["cf1"]
-    assert (course.goals.tolist(), course.within_m) == ([[0, 0, 1], [1, 0, 1.5]], 0.2)
-    far = team_mission(load_team(write(tmp_path, text.replace("[1, 0, 1.5]", "[9, 0, 1.5]"))))
-    with pytest.raises(ValueError, match=r"commands cf1 goal_pos = \[9.0, 0.0, 1.5\]; the policy was trained for"):
-        prepare(far, tmp_path / "far", team)
-    with pytest.raises(TeamError, match=r"within_m = -1: expected `float` > 0"):
-        load_team(write(tmp_path, text.replace("0.2", "-1")))
-    save_mission(plan_swap(1, 18.0, None, 0), tmp_path / "plan.json")
-    with pytest.raises(TeamError, match=r"goals of cf1: the mission plan.json has orders of its own"):
-        load_team(write(tmp_path, f"{{{text}, mission: plan.json}}"))
 
 
 def test_a_team_flies_only_what_its_keys_signed(tmp_path):

@@ -68,6 +68,10 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
         (["--task.rewards.spin.wieght", "1"], "did you mean '--task.rewards.spin.weight'"),
         (["--out", str(tmp_path / "file")], "is a file, wanted a folder"),
         (["--threads", "0"], "threads = 0: 1 to 1024"),
+        (["--ppo.limits"], "--ppo.limits: wanted terms of the reward, a number after each, such as action_change"),
+        (["--ppo.limits", "--seed", "1"], "--ppo.limits: wanted terms"),
+        (["--ppo.limits", "spin"], "--ppo.limits spin: wanted terms"),
+        (["--ppo.limits=spin", "x"], "--ppo.limits spin x: wanted terms"),
     ):
         assert expected in refused(capsys, "train", "hover", *args), args
 

@@ -22,7 +22,7 @@ from phalanx.options import (
     check_robots,
     check_seed,
 )
-from phalanx.train_options import asked, check_is_run, check_spelling, fields_of_task, given
+from phalanx.train_options import asked, check_is_run, check_limits, check_spelling, fields_of_task, given
 
 
 def train(*args: Any, **kwargs: Any) -> int:
@@ -38,6 +38,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     from sim.tasks import load_task
 
     check_spelling(args)
+    check_limits(args)
     wish = asked(args)
     interrupt.says = f"interrupted; {_left(wish.resumed)}"
     spec = load_task(wish.task) if wish.task else None  # a wrong name is answered before torch is loaded

@@ -1,9 +1,16 @@
 """Goals that a robot passes one after the other: it is given the next when it is near one and slow."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from deploy.shield import Context, JointShieldParams, ShieldParams
+from deploy.shield.obstacles import Body, check_clear
+from deploy.shield.types import NO_PEERS
+from ros_nodes.messages.scene import Scene
+
+MOST_GOALS = 1000  # of one robot: each message about its course lists those that it has passed
 WITHIN_M = 0.3  # of a goal a robot on a course passes it
 
 
@@ -14,6 +21,23 @@ class Course:
     goals: np.ndarray  # (G, 3) m, world
     within_m: float = WITHIN_M  # of a goal, and
     below_m_s: float = 1.0  # slower than this: then it is passed
+
+
+def check_goals(
+    goals: Sequence[tuple[float, float, float]], params: ShieldParams | JointShieldParams, scene: Scene
+) -> None:
+    """ValueError for goals, m, world, at which the shield of a drone does not let it come; `scene` as it sees it."""
+    if len(goals) > MOST_GOALS:
+        raise ValueError(f"{len(goals)} of them, at most {MOST_GOALS}")
+    if not isinstance(params, ShieldParams):
+        return
+    low, high = params.geofence_low, params.geofence_high
+    around = Context(None, NO_PEERS, obstacles=scene.boxes(), obstacle_names=scene.names)
+    for number, goal in enumerate(goals):
+        if not all(a <= x <= b for a, x, b in zip(low, goal, high, strict=True)):
+            raise ValueError(f"[{number}] = {list(goal)}: outside its geofence, {list(low)} to {list(high)} m")
+        if near := check_clear(around, Body(np.array([goal]), np.zeros(1)), params.obstacle_m):
+            raise ValueError(f"[{number}] = {list(goal)}: {near}")
 
 
 class CourseProgress:

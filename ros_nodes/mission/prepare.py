@@ -109,7 +109,7 @@ def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
 def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
     low, high = np.array(spec.low, np.float32), np.array(spec.high, np.float32)
     if value.shape != low.shape or not ((value >= low) & (value <= high)).all():
-        command = f"the mission commands {robot} {spec.name} = {value.round(3).tolist()}"
+        command = f"the mission commands {robot} {spec.name} = {value.astype(float).round(3).tolist()}"
         raise ValueError(f"{command}; the policy was trained for {list(spec.low)} to {list(spec.high)}")
 
 

@@ -47,7 +47,7 @@ from hardware.overlay import SUFFIX
 from hardware.yaml_file import read_yaml
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
-from ros_nodes.mission.course import WITHIN_M
+from ros_nodes.mission.course import WITHIN_M, check_goals
 from ros_nodes.mission.mission import LONGEST_NAME, load_mission
 
 LEAST_HEIGHT = 0.5  # of that in its home pose, below which a robot on legs would begin in the ground
@@ -202,7 +202,10 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         if robot.group and contract.group not in ("", robot.group):
             raise ValueError(f"{robot.group!r}; {bundle} is for {contract.group!r}")
         key = "shield"
-        make_shield_params(spec, **{**narrowed_limits(spec, contract.shield)[0], **team.shield, **robot.shield})
+        limits = {**narrowed_limits(spec, contract.shield)[0], **team.shield, **robot.shield}
+        params = make_shield_params(spec, **limits)
+        key = "goals"
+        check_goals(robot.goals, params, team.scene.of(robot.name))
         key = "battery"
         check_charges(**team.charges(robot))
         key = "driver"
