@@ -140,10 +140,20 @@ class RobotSpec:
         return tuple(joint.name for joint in self.joints)
 
     @property
+    def home(self) -> tuple[float, ...]:
+        """Joint positions, rad, in the pose that it rests in, in the order of joint arrays."""
+        return tuple(joint.home for joint in self.joints)
+
+    @property
     def joint_of_channel(self) -> tuple[int, ...]:
         """For each channel the joint that it positions, -1 where it positions none."""
         index = {joint.name: i for i, joint in enumerate(self.joints)}
         return tuple(index[c.name] if c.unit in ("rad", "m") else -1 for c in self.channels)
+
+    @property
+    def home_target(self) -> tuple[float, ...]:
+        """What holds a robot with joints in that pose: the set-point of each channel, rad."""
+        return tuple(self.joints[index].home for index in self.joint_of_channel)
 
     @property
     def channel_names(self) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ def _places(task: TaskCfg, cfg: GroupCfg, start: Start, robots: int) -> tuple[np
 
     By default they are a metre apart along y.
     """
-    home = [[joint.home for joint in load_robot(cfg.robot).joints]] * robots
+    home = [load_robot(cfg.robot).home] * robots
     joint_pos = np.array(home).reshape(robots, -1) if start.joint_pos is None else start.joint_pos[0].double().numpy()
     if start.pos is not None and start.quat is not None:
         return torch.cat([start.pos, start.quat], -1)[0].double().numpy(), joint_pos

@@ -127,7 +127,7 @@ def of_robot(name: str) -> tuple[Flip, Flip]:
 def _of_joints(robot: RobotSpec) -> Flip:
     """By the names of joints, left and right, and by their axes in the robot's own model."""
     model = mujoco.MjModel.from_xml_path(str(robot.mjcf))
-    names, home = robot.joint_names, [joint.home for joint in robot.joints]
+    names, home = robot.joint_names, robot.home
     index, sign = [], []
     for place, name in enumerate(names):
         other = re.sub("left|right", lambda side: {"left": "right", "right": "left"}[side[0]], name)

@@ -31,7 +31,7 @@ def at(arm: RobotSpec, model: mujoco.MjModel, joint_pos) -> mujoco.MjData:
 
 
 def at_home(arm: RobotSpec, model: mujoco.MjModel) -> mujoco.MjData:
-    return at(arm, model, [joint.home for joint in arm.joints])
+    return at(arm, model, arm.home)
 
 
 def run(model: mujoco.MjModel, data: mujoco.MjData, seconds: float) -> None:

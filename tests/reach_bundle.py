@@ -50,10 +50,9 @@ class ReachPolicy(nn.Module):
 
     def __init__(self, spec: RobotSpec):
         super().__init__()
-        home = {joint.name: joint.home for joint in spec.joints}
         turning = [i for i, channel in enumerate(spec.channels) if channel.unit == "rad"]
         one = torch.eye(len(spec.channels))
-        self.register_buffer("home", torch.tensor([home[name] for name in spec.channel_names]))
+        self.register_buffer("home", torch.tensor(spec.home_target))
         self.register_buffer("first", one[turning[0]])
         self.register_buffer("last", one[turning[-1]])
         self.register_buffer("low", torch.tensor(spec.command_low))

@@ -47,7 +47,7 @@ def standing(starts: list[list[float]], *specs: RobotSpec, **changes: Any) -> Mi
                 spec.name,
                 spec.name,
                 np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]),
-                np.array([joint.home for joint in spec.joints]),
+                np.array(spec.home),
             )
             for name, spec, (x, y, z, yaw) in zip(names, specs, starts, strict=True)
         ),

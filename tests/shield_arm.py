@@ -12,8 +12,6 @@ from hardware import Channel, Joint, Peers, RobotSpec, RobotState
 from sim.attack.arms import Guard
 from sim.attack.joint_attackers import JOINT_ATTACKERS, JointAttacks
 
-torch.set_num_threads(1)
-
 # A shoulder that lifts, an elbow and a wrist that turn about one axis, so that each throws the others about.
 LINKS = """
 <mujoco model="three_joint_arm">

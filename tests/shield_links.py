@@ -62,7 +62,7 @@ class Cell:
             factor = bounds.gains[index % 2]
             model.actuator_gainprm[actuator, 0] *= factor
             model.actuator_biasprm[actuator, 1:3] *= factor
-        self.data.qpos[self.qpos] = [joint.home for joint in spec.joints]
+        self.data.qpos[self.qpos] = spec.home
         mujoco.mj_forward(model, self.data)
         self.channel = np.array(spec.joint_of_channel)
         self.low, self.high = np.array(spec.command_low), np.array(spec.command_high)

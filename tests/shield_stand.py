@@ -26,7 +26,7 @@ class Stand:
         self.qpos, self.qvel = self.model.jnt_qposadr[ids], self.model.jnt_dofadr[ids]
         self.ctrl = [self.model.actuator(name).id for name in spec.channel_names]
         self.channel = np.array(spec.joint_of_channel)
-        self.home = np.array([j.home for j in spec.joints])
+        self.home = np.array(spec.home)
         self.data.qpos[self.qpos] = self.home if pose is None else pose
         if not spec.fixed_base:
             self.data.qpos[2:7] = spec.home_height_m, 1.0, 0.0, 0.0, 0.0

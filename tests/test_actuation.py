@@ -20,7 +20,7 @@ def test_the_figures_are_those_of_the_sine_that_was_commanded(monkeypatch):
     spec, dt = load_robot("panda"), 0.02
     at = [channel.name for channel in spec.channels].index("joint2")
     beyond = [channel.name for channel in spec.channels].index("joint4")
-    rest = torch.tensor([joint.home for joint in spec.joints]).expand(1, 1, -1)
+    rest = torch.tensor(spec.home).expand(1, 1, -1)
     state = SimpleNamespace(joint_pos=rest, joint_vel=torch.full_like(rest, 0.5))
     env = SimpleNamespace(robot=spec, control_dt=dt, last_action=torch.ones(1, 1, 8), now=SimpleNamespace(state=state))
     time_s = [0.0]

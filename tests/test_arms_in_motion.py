@@ -131,7 +131,7 @@ def test_a_scene_that_sets_only_the_joints_of_the_spec_starts_with_the_gripper_o
 
     scene = build_scene(PANDA, 2)
     data = mujoco.MjData(scene.model)
-    data.qpos[scene.group.joint_qpos] = data.ctrl[scene.group.ctrl_index] = [joint.home for joint in PANDA.joints]
+    data.qpos[scene.group.joint_qpos] = data.ctrl[scene.group.ctrl_index] = PANDA.home
     start = data.qpos.copy()
     mujoco.mj_forward(scene.model, data)
     assert data.ncon == 0

@@ -116,7 +116,7 @@ def test_after_a_pause_of_the_shield_the_first_measurement_counts_though_it_is_o
 )
 def test_a_robot_that_lies_or_is_overturned_is_not_armed_and_says_why(name, height_m, quat, says):
     spec = load_robot(name)
-    home = np.float32([joint.home for joint in spec.joints])
+    home = np.float32(spec.home)
     lies = RobotState(home, 0.0 * home, np.array([0.0, 0.0, height_m]), np.array(quat), *np.zeros((2, 3)), np.zeros(()))
     stands = replace(lies, base_pos=np.array([0.0, 0.0, spec.home_height_m]), base_quat=np.array([1.0, 0.0, 0.0, 0.0]))
     reasons = []

@@ -11,7 +11,7 @@ from hardware import load_robot
 
 def test_an_arm_waits_for_its_operator_for_as_long_as_its_policy_does():
     spec = load_robot("ur5e")
-    home = np.array([joint.home for joint in spec.joints])
+    home = np.array(spec.home)
     arm = OperatedStand(spec).run(0.1)
     arm.authority.arm()
     arm.authority.ask("start", arm.now_s)
@@ -29,7 +29,7 @@ def test_an_arm_waits_for_its_operator_for_as_long_as_its_policy_does():
 
 def test_an_arm_goes_home_if_asked_parks_and_is_held_on_when_it_is_disarmed():
     spec = load_robot("ur5e")
-    home = np.array([joint.home for joint in spec.joints])
+    home = np.array(spec.home)
     arm = OperatedStand(spec, home + 0.4, StartCfg(home=True)).run(0.1)
     assert arm.sent == 0
     arm.authority.arm()
@@ -52,7 +52,7 @@ def test_an_arm_goes_home_if_asked_parks_and_is_held_on_when_it_is_disarmed():
 
 def test_a_humanoid_that_is_asked_down_stands_until_a_person_disarms_it():
     spec = load_robot("g1")
-    home = make_home(spec)
+    home = np.array(spec.home_target)
     robot = OperatedStand(spec).run(0.1)
     robot.authority.arm()
     robot.authority.ask("start", robot.now_s)
@@ -67,13 +67,9 @@ def test_a_humanoid_that_is_asked_down_stands_until_a_person_disarms_it():
     assert robot.sent == sent
 
 
-def make_home(spec):
-    return np.array([spec.joints[index].home for index in spec.joint_of_channel])
-
-
 def test_a_stop_from_before_the_start_moves_nothing():
     spec = load_robot("ur5e")
-    arm = OperatedStand(spec, make_home(spec) + 0.2)
+    arm = OperatedStand(spec, np.array(spec.home_target) + 0.2)
     arm.authority.estop("kept on disk")
     arm.run(0.5)
     assert arm.sent == 0 and arm.authority.state is State.STOPPED

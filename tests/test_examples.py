@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-import torch
 
 from deploy.bundle import load_bundle
 from deploy.runtime import PolicyRuntime
@@ -66,7 +65,6 @@ def test_a_program_in_cpp_gets_the_same_commands(tmp_path, monkeypatch):
 
 
 def test_a_task_of_ones_own_trains_with_its_own_term(tmp_path):
-    torch.set_num_threads(1)
     result = load("own_task").main(tmp_path, steps=2048, num_envs=8)
     assert result.finished and result.path.exists()
 

@@ -13,7 +13,7 @@ from hardware.drivers import DriverError, load_driver
 from hardware.types import ActuatorCommand
 
 FR3 = load_robot("fr3")
-HOME = np.array([joint.home for joint in FR3.joints])
+HOME = np.array(FR3.home)
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def at_home(spec: RobotSpec, model: mujoco.MjModel) -> mujoco.MjData:
     """The robot in its home pose at its home height, its drives told to stay there."""
     data = mujoco.MjData(model)
     data.qpos[2] = spec.home_height_m
-    data.qpos[7:] = data.ctrl[:] = [joint.home for joint in spec.joints]
+    data.qpos[7:] = data.ctrl[:] = spec.home
     mujoco.mj_forward(model, data)
     return data
 
@@ -201,7 +201,7 @@ def test_left_is_the_mirror_image_of_right(spec):
     data, image = mujoco.MjData(model), mujoco.MjData(model)
     rng = np.random.default_rng(0)
     low, high = model.jnt_range[1:].T
-    assert mirrored(spec, np.array([j.home for j in spec.joints])) == pytest.approx([j.home for j in spec.joints])
+    assert mirrored(spec, np.array(spec.home)) == pytest.approx(spec.home)
     for _ in range(20):
         data.qpos[7:] = rng.uniform(low, high)
         image.qpos[7:] = mirrored(spec, data.qpos[7:])

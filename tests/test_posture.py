@@ -16,7 +16,7 @@ from phalanx.cli import main
 from phalanx.posture import check_posture
 
 G1 = load_robot("g1")
-HOME = np.array([joint.home for joint in G1.joints])
+HOME = np.array(G1.home)
 STAND = Path(__file__).parents[1] / "zoo" / "stand.onnx"
 LEVEL = np.zeros(2)
 

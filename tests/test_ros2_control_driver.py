@@ -18,7 +18,7 @@ from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 
 pytestmark = [pytest.mark.ros]
 UR5E = load_robot("ur5e")
-HOME = np.array([joint.home for joint in UR5E.joints])
+HOME = np.array(UR5E.home)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from ros_nodes.mission.monitor import monitoring
 
 pytestmark = pytest.mark.ros
 SPEC = load_robot("panda")
-HOME = np.array([joint.home for joint in SPEC.joints])
+HOME = np.array(SPEC.home)
 LAST = max(i for i, channel in enumerate(SPEC.channels) if channel.unit == "rad")
 
 

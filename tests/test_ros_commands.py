@@ -76,7 +76,7 @@ def receive(inbox, until, say=lambda: None, patience_s=3.0):
 
 def state_of(spec, base_pos=(0.5, -0.2, 1.0), yaw=0.6):
     state = empty_state(len(spec.joints))
-    state.joint_pos[:] = [joint.home for joint in spec.joints]
+    state.joint_pos[:] = spec.home
     x, y, z, w = Rotation.from_euler("Z", yaw).as_quat()
     state.base_pos[:], state.base_quat[:] = base_pos, (w, x, y, z)
     return state

@@ -152,7 +152,7 @@ def test_an_arm_behind_its_driver_tells_its_joints_and_is_stopped_in_silence(tmp
         publisher, converter = team.publisher("panda_1"), CommandConverter(panda.channels)
         joints, state = JointConverter(panda.joint_names), empty_state(len(panda.joints))
         mailbox = Mailbox(team.node, JointState, "/panda_1/joint_states", qos.SENSOR, raw=True)
-        target = np.array([joint.home for joint in panda.joints], np.float32)
+        target = np.array(panda.home, np.float32)
         target[0] += 0.4
 
         def request(_: float) -> None:

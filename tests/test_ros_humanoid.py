@@ -27,7 +27,7 @@ from ros_nodes.mission.prepare import surroundings_of
 
 pytestmark = pytest.mark.ros
 SPEC = load_robot("g1")
-HOME = np.array([SPEC.joints[joint].home for joint in SPEC.joint_of_channel], np.float32)
+HOME = np.array(SPEC.home_target, np.float32)
 ARM = SPEC.channel_names.index("left_elbow_joint")
 LIMITS = ((-0.5, -0.4, -0.8), (1.0, 0.4, 0.8))
 VELOCITY = CommandSpec("velocity", ("batch", 3), "m/s, m/s, rad/s", "heading", "how fast to walk", *LIMITS)

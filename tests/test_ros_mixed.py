@@ -48,7 +48,7 @@ def test_each_of_two_unlike_robots_does_what_its_own_topic_asks(tmp_path):
         arm, converter = rig.publisher("panda_1"), CommandConverter(PANDA.channels)
         joints = Mailbox(rig.node, JointState, "/panda_1/joint_states", qos.SENSOR, raw=True)
         reader, measured = JointConverter(PANDA.joint_names), empty_state(len(PANDA.joints))
-        target = np.array([joint.home for joint in PANDA.joints])
+        target = np.array(PANDA.home)
         target[0] += 0.3
 
         def ask(_: float) -> None:

@@ -21,10 +21,6 @@ DT = 0.002
 PANDA, G1 = load_robot("panda"), load_robot("g1")
 
 
-def home(spec) -> np.ndarray:
-    return np.array([spec.joints[joint].home for joint in spec.joint_of_channel])
-
-
 def run(team: SimulatedTeam, start_s: float, duration_s: float, command=None) -> float:
     now_s = start_s
     while now_s < start_s + duration_s:
@@ -38,8 +34,8 @@ def run(team: SimulatedTeam, start_s: float, duration_s: float, command=None) ->
 def test_an_arm_stands_where_it_is_bolted_and_holds_its_last_target_in_silence():
     team = SimulatedTeam(standing([[0.4, -0.3, 0.1, 0.7]], PANDA), DT)
     now_s = run(team, 0.0, 0.5)
-    np.testing.assert_allclose(team.robots[0].measure().joint_pos, [joint.home for joint in PANDA.joints], atol=1e-4)
-    target = home(PANDA) + np.array([0.5, 0, 0, 0, 0, 0, 0, -0.02])
+    np.testing.assert_allclose(team.robots[0].measure().joint_pos, PANDA.home, atol=1e-4)
+    target = np.array(PANDA.home_target) + np.array([0.5, 0, 0, 0, 0, 0, 0, -0.02])
     now_s = run(team, now_s, 1.5, target)
     run(team, now_s, 3.0)
     state = team.robots[0].measure()
@@ -50,7 +46,7 @@ def test_an_arm_stands_where_it_is_bolted_and_holds_its_last_target_in_silence()
 
 
 def test_fingers_that_mirror_each_other_start_where_they_belong():
-    joint_pos = np.array([*(joint.home for joint in PANDA.joints[:-1]), 0.015])
+    joint_pos = np.array([*PANDA.home[:-1], 0.015])
     mission = standing([[0, 0, 0, 0]], PANDA)
     mission = replace(mission, team=(replace(mission.team[0], joint_pos=joint_pos),))
     team = SimulatedTeam(mission, DT)
@@ -65,7 +61,7 @@ def test_fingers_that_mirror_each_other_start_where_they_belong():
 def test_a_humanoid_stands_while_it_is_told_to_and_sinks_without_stiffness_in_silence():
     team = SimulatedTeam(standing([[0.0, 0.0, G1.home_height_m, 1.0]], G1), DT)
     now_s = run(team, 0.0, 0.3)
-    now_s = run(team, now_s, 2.0, home(G1))
+    now_s = run(team, now_s, 2.0, np.array(G1.home_target))
     assert team.true_poses()[0, 2] > 0.95 * G1.home_height_m
     now_s = run(team, now_s, DAMP_AFTER_S)
     before = team.true_poses()[0, 2]
@@ -112,7 +108,7 @@ def test_an_object_that_is_not_there_is_named():
 def test_what_is_recorded_is_read_as_it_was():
     mission = plan_task(load_task("push"), 1, 4.0, None, seed=2)
     team = SimulatedTeam(mission, DT)
-    run(team, 0.0, 0.2, home(PANDA))
+    run(team, 0.0, 0.2, np.array(PANDA.home_target))
     columns, row = ground_truth_columns(mission), team.ground_truth_row()
     series = {name: np.array([value]) for name, value in zip(columns, row, strict=True)}
     truth = read_ground_truth(series | {"time_s": np.zeros(1)}, mission)

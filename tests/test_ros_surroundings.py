@@ -30,7 +30,7 @@ from ros_nodes.mission.prepare import surroundings_of
 
 pytestmark = pytest.mark.ros
 PANDA, G1 = load_robot("panda"), load_robot("g1")
-HOME = np.array([joint.home for joint in PANDA.joints])
+HOME = np.array(PANDA.home)
 SEEN_EVERY_S = 0.05
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from bundle_fixture import (
     MAX_PEERS,
     TeamPolicy,
@@ -31,7 +30,6 @@ NO_PEERS = Peers(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0, bo
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    torch.set_num_threads(1)
     path = tmp_path_factory.mktemp("runtime") / "policy.onnx"
     return path, save_policy(path)
 

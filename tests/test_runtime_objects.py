@@ -39,7 +39,6 @@ def spec():
 
 @pytest.fixture(scope="module")
 def trained(spec, tmp_path_factory):
-    torch.set_num_threads(1)
     path = tmp_path_factory.mktemp("objects") / "policy.onnx"
     return path, save_reach_bundle(path, spec)
 

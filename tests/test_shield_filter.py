@@ -10,7 +10,6 @@ from deploy.shield import Context, constraint_rows, filter_command, make_shield_
 from deploy.shield.drone.params import THRUST_ERROR
 from hardware import Peers, RobotState, load_robot
 
-torch.set_num_threads(1)
 SPEC = load_robot("crazyflie")
 PARAMS = make_shield_params(SPEC)
 HOVER = np.array([SPEC.flight.hover_thrust_n, 0, 0, 0], np.float32)

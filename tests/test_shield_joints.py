@@ -190,7 +190,7 @@ def test_a_stiff_wrist_starts_nearly_as_fast_as_without_the_filter(pickup_share,
 @pytest.mark.parametrize("far", [-9.0, 9.0])
 def test_no_drive_of_a_humanoid_at_rest_is_asked_for_more_than_its_share(name, far):
     spec = load_robot(name)
-    home = np.array([joint.home for joint in spec.joints])
+    home = np.array(spec.home)
     sent, _, _ = send(spec, home, np.zeros(len(home)), np.full(len(spec.channels), far))
     driven = [spec.joints[joint] for joint in spec.joint_of_channel]
     asked = [
@@ -230,7 +230,7 @@ def test_a_joint_found_beyond_its_margin_is_brought_back_slowly(arm):
 def test_a_gripper_may_press_with_its_effort_against_what_it_holds_and_touch_its_stops():
     spec = load_robot("panda")
     finger = spec.channel_names.index("finger")
-    home = np.array([spec.joints[i].home for i in spec.joint_of_channel])
+    home = np.array(spec.home_target)
     held = home.copy()
     held[finger] = 0.02
     target = held.copy()

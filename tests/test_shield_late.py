@@ -18,7 +18,7 @@ ZOO = Path(__file__).parents[1] / "zoo"
 def test_what_was_sent_before_leaves_room_for_the_speed_that_the_joint_has_when_the_next_target_arrives():
     """Measured at rest 20 ms ago, and sent on its way since; not with a payload, nor where the drive would stop."""
     spec = load_robot("fr3")
-    home, wrist = np.array([joint.home for joint in spec.joints]), spec.channel_names.index("joint6")
+    home, wrist = np.array(spec.home), spec.channel_names.index("joint6")
     joint, ahead, load = spec.joints[wrist], home.copy(), np.zeros(len(home))
     ahead[wrist] += 1.0 * (joint.damping / joint.stiffness + 0.01)  # of a joint that runs at 1 rad/s
     load[wrist] = 0.3 * joint.max_effort

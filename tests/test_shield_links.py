@@ -149,7 +149,7 @@ def test_gaps_that_are_not_measured_again_change_no_command(name, monkeypatch):
     low, high = np.array(spec.command_low), np.array(spec.command_high)
     room, measured = links._Room, []
     monkeypatch.setattr(links, "_Room", lambda *args: measured.append(args) or room(*args))
-    pos, speed, blocked = np.array([joint.home for joint in spec.joints])[list(spec.joint_of_channel)], 1.0, 0
+    pos, speed, blocked = np.array(spec.home_target), 1.0, 0
     for step in range(600):
         if step % 40 == 0:
             aim, speed = rng.uniform(low, high), (0.005, 0.3, 3.0)[step // 40 % 3]
@@ -165,7 +165,7 @@ def test_gaps_that_are_not_measured_again_change_no_command(name, monkeypatch):
 def test_a_gap_is_measured_again_before_it_is_used_up(name):
     """One joint leaps to where links come too near, from ever further off: what is known from there is not enough."""
     spec, rng = load_robot(name), np.random.default_rng(8)
-    home = np.array([joint.home for joint in spec.joints])[list(spec.joint_of_channel)]
+    home = np.array(spec.home_target)
     leaps = 0
     for _ in range(90):
         step = np.zeros(len(home))
@@ -185,7 +185,7 @@ def test_a_gap_is_measured_again_before_it_is_used_up(name):
 def test_what_is_no_number_stops_the_arm(what):
     spec = load_robot("panda")
     params = make_shield_params(spec)
-    home = np.array([joint.home for joint in spec.joints])
+    home = np.array(spec.home)
     state = RobotState(home, np.zeros(8), *np.zeros((1, 3)), np.array([1.0, 0, 0, 0]), *np.zeros((2, 3)), np.zeros(()))
     target = np.float32(home + 0.005 * (np.arange(8) < 7))
     context = Context(state, NO_PEERS)

@@ -9,8 +9,6 @@ import torch
 from deploy.shield.qp.batched import solve_batch
 from deploy.shield.qp.single import solve_one
 
-torch.set_num_threads(1)
-
 
 def random_problems(rng: np.random.Generator, count: int, rows: int, shift: float):
     """Rows of any length around a random point; the smaller `shift`, the more of them have no answer."""

@@ -56,7 +56,7 @@ def test_hundreds_of_nearer_people_do_not_hide_the_one_in_the_way():
 def test_an_arm_and_a_humanoid_are_not_armed_where_something_is(name, at_m, says):
     spec = load_robot(name)
     shield = Shield(make_shield_params(spec), spec)
-    home = np.array([joint.home for joint in spec.joints])
+    home = np.array(spec.home)
     level = spec.home_height_m if not spec.fixed_base else 0.0
     state = replace(state_at([0.0, 0.0, level]), joint_pos=home, joint_vel=0.0 * home)
     one = [np.array([LEVEL]), np.array([[0.4, 1.0, 0.5]]), np.zeros(1), np.zeros(1), np.ones(1, bool)]
@@ -72,7 +72,7 @@ def test_an_arm_says_which_obstacle_holds_it_back():
     """The nearer one of two, also where another comes first in the list."""
     spec = load_robot("panda")
     shield = Shield(make_shield_params(spec), spec)
-    home = np.array([joint.home for joint in spec.joints])
+    home = np.array(spec.home)
     place = [np.tile(LEVEL, (2, 1)), np.tile([0.3, 0.05, 0.5], (2, 1)), np.zeros(2), np.zeros(2), np.ones(2, bool)]
     things = Obstacles(np.array([[0.5, 1.5, 0.5], [0.5, 0.2, 0.5]]), *place)
     state = replace(state_at([0.0, 0.0, 0.0]), joint_pos=home, joint_vel=0.5 * np.eye(8)[0])

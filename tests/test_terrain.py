@@ -24,11 +24,6 @@ ROUGH = load_task("velocity-rough")
 STATE = mujoco.mjtState.mjSTATE_FULLPHYSICS
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
-
-
 def make(worlds: int = 4, low: float = 0.05, high: float = 0.05, seed: int = 0, **changes) -> TeamEnv:
     """The task with nothing random but the start and the ground."""
     terrain = {"terrain": EventTerm(randomisation.terrain, {"roughness_m": (low, high)})}

@@ -25,7 +25,7 @@ from hardware.types import ActuatorCommand
 pytestmark = pytest.mark.real_time
 
 G1 = load_robot("g1")
-HOME = np.array([joint.home for joint in G1.joints], np.float32)
+HOME = np.array(G1.home, np.float32)
 DOMAINS = (20 + (7 * os.getpid() + number) % 200 for number in count())  # apart from those of other tests at work
 MOTORS = {"waist_yaw_joint": 12, "left_elbow_joint": 18}
 
@@ -189,7 +189,7 @@ spec = load_robot("g1")
 driver = load_driver("unitree_g1", spec, interface="lo", domain=int(sys.argv[1]))
 driver.connect()
 driver.arm()
-home = np.array([joint.home for joint in spec.joints], np.float32)
+home = np.array(spec.home, np.float32)
 print("armed", flush=True)
 while True:
     driver.write(ActuatorCommand(home))

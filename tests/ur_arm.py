@@ -11,7 +11,7 @@ from hardware.drivers import load_driver
 from hardware.types import ActuatorCommand
 
 UR5E = load_robot("ur5e")
-HOME = np.array([joint.home for joint in UR5E.joints])
+HOME = np.array(UR5E.home)
 AWAY = np.array([2.0, -0.1, 0.2, -0.3, 0.25, 0.5])  # the first so far that its joint reaches its limit of speed
 LOAD = {"payload_kg": 1.2, "payload_m": (0.0, 0.01, 0.05)}
 NOTHING_BROKEN = {"speed": 0, "acceleration": 0, "range": 0, "jump": 0}

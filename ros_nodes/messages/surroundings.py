@@ -138,7 +138,7 @@ class _Links:
         self._converter, self._state = JointConverter(spec.joint_names), empty_state(len(spec.joints))
         place(self._state, *neighbour.base_pose)
         self._place = partial(arm_obstacles, spec, self._state, neighbour.lands_on)
-        self._state.joint_pos[:] = [joint.home for joint in spec.joints]
+        self._state.joint_pos[:] = spec.home
         self._state.joint_vel[:] = 0.0
         home = self._place()
         assert home is not None

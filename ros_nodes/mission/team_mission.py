@@ -30,7 +30,7 @@ def _member(robot: Robot, planned: Member | None) -> Member:
     spec = load_robot(robot.type)
     x, y, z, yaw = robot.base_pose or (0.0, 0.0, spec.home_height_m, 0.0)
     pose = np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
-    joint_pos = np.array([joint.home for joint in spec.joints])
+    joint_pos = np.array(spec.home)
     if planned is not None:
         if planned.robot not in (robot.type, spec.name):
             raise TeamError(f"{robot.name} is of type {robot.type!r}, its mission is for {planned.robot!r}")

@@ -99,7 +99,7 @@ class Rig:
         self.ctrl = [self.model.actuator(name).id for name in spec.channel_names]
         self.channel = np.array(spec.joint_of_channel)
         for data in self.datas:
-            data.qpos[self.qpos] = [j.home for j in spec.joints]
+            data.qpos[self.qpos] = spec.home
             data.ctrl[self.ctrl] = data.qpos[self.qpos][self.channel]
         slide = np.array([self.model.joint(name).type[0] == mujoco.mjtJoint.mjJNT_SLIDE for name in spec.joint_names])
         self.noise = np.where(slide, 0.05, 1.0)
@@ -245,7 +245,7 @@ def _drive_once(
     shields = [Shield(params, spec) for _ in range(worlds)]
     modes: Counter[Mode] = Counter()
     last: list[Mode] = []
-    home, settled = np.array([spec.joints[i].home for i in rig.channel]), round(SETTLED_S * spec.control_hz)
+    home, settled = np.array(spec.home_target), round(SETTLED_S * spec.control_hz)
 
     def policy(pos: np.ndarray, vel: np.ndarray, step: int) -> np.ndarray:
         if step < settled:

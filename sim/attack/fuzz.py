@@ -136,7 +136,7 @@ class _Life:
     def _good(self) -> dict[str, Any]:
         """Arguments of a usable call: a robot that hovers, or stands, and moves a little."""
         rng, spec = self.rng, self.spec
-        joints = np.array([joint.home for joint in spec.joints])
+        joints = np.array(spec.home)
         noise = lambda *shape: rng.normal(0.0, 0.01, shape)  # noqa: E731
         height = 1.0 if spec.flight is not None else spec.home_height_m
         peers = int(rng.integers(0, 4))
@@ -150,9 +150,8 @@ class _Life:
             np.array(0.005),
         )
         places = np.array([2.0, 0.0, 1.0]) + np.arange(peers)[:, None] + noise(peers, 3)
-        centre = np.array(spec.command_low) * 0.5 + np.array(spec.command_high) * 0.5
-        if spec.flight is None:
-            centre = joints[list(spec.joint_of_channel)]
+        middle = np.array(spec.command_low) * 0.5 + np.array(spec.command_high) * 0.5
+        centre = np.array(spec.home_target) if spec.flight is None else middle
         return {
             "now_s": self.now_s,
             "context": Context(state, Peers(places, noise(peers, 3), np.full(peers, 0.01), np.ones(peers, dtype=bool))),

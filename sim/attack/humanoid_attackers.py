@@ -27,7 +27,7 @@ class LegAttacks:
     def __init__(self, spec: RobotSpec, rng: np.random.Generator):
         self.rng, self.names = rng, spec.channel_names
         self.low, self.high = np.array(spec.command_low), np.array(spec.command_high)
-        self.home = np.array([spec.joints[index].home for index in spec.joint_of_channel])
+        self.home = np.array(spec.home_target)
         self.joints = JointAttacks(spec, rng)
         self.before: list[np.ndarray] = []
         self.begins = int(rng.integers(20, 120))  # the step of the attack: it stands until then

@@ -75,7 +75,7 @@ class Standing:
         self.low, self.high, self.kp, self.kd, self.fastest, self.effort = (
             np.array([getattr(joint, name) for joint in joints]) for name in names
         )
-        self.home = np.array([joint.home for joint in spec.joints])
+        self.home = np.array(spec.home)
         self.ticks = round(1.0 / spec.control_hz / model.opt.timestep)
         self.data = mujoco.MjData(model)
         self.now_s, self.bad = BEGAN_S, 0

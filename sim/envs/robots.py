@@ -56,7 +56,7 @@ class RobotGroup:
         self.rate_loops = rate_loops
         self.dropout = torch.zeros(w)  # share of messages between robots that are lost
         self.bias = torch.zeros(w, n, 12 + 2 * j)  # rad, m, ...: as Noise.per_column
-        home = [joint.home for joint in self.robot.joints]
+        home = self.robot.home
         self._home, self.rest = torch.tensor(home), torch.tensor(rest_command(self.robot, home))
         self.sent = self.rest.expand(w, n, u).clone()
         self.received = torch.zeros(w, n, team, 7)  # what robot i last received of j: position, velocity, age s

@@ -50,7 +50,7 @@ class Stand:
         yaw = uniform(-pi, pi, n)
         none = torch.zeros_like(yaw)
         height = torch.full_like(yaw, self.robot.home_height_m)
-        joint_pos = humanoid.near_pose(draw, humanoid.home(self.robot), self.driven)
+        joint_pos = humanoid.near_pose(draw, self.robot.home, self.driven)
         return {
             self.robot.name: Start(
                 pos=torch.stack([uniform(-0.05, 0.05, n), uniform(-0.05, 0.05, n), height], dim=-1),
@@ -63,7 +63,7 @@ class Stand:
 
 
 def _group(stand: Stand) -> GroupCfg:
-    robot, home, driven = stand.robot, humanoid.home(stand.robot), stand.driven
+    robot, home, driven = stand.robot, stand.robot.home, stand.driven
     of_driven = {"joints": driven, "home": tuple(home[index] for index in driven)}
     fallen = {"height_m": stand.fallen_m, "tilt_rad": 0.9}
     return GroupCfg(

@@ -13,7 +13,7 @@ from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, humanoids, observ
 from sim.vectors import about_vertical
 
 ROBOT = load_robot("g1")
-HOME = humanoid.home(ROBOT)
+HOME = ROBOT.home
 # Reach of the action about home, rad. Waist, arms and hands keep their pose: fewer channels are learned sooner.
 REACH = {"hip_pitch": 0.6, "hip_roll": 0.3, "hip_yaw": 0.3, "knee": 0.8, "ankle_pitch": 0.5, "ankle_roll": 0.2}
 SCALE = humanoid.of_joints(ROBOT, REACH)

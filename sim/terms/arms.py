@@ -85,7 +85,7 @@ def drive(robot: str) -> tuple[Chain, tuple[float, ...], tuple[float, ...]]:
         raise ValueError(f"robot {robot!r}: its arm is not what its joints and channels begin with")
     half = 0.5 / spec.control_hz
     lead = tuple(spec.joints[joint].damping / spec.joints[joint].stiffness + half for joint in arm)
-    return load_chain(spec, "tool"), lead, tuple(joint.home for joint in spec.joints)
+    return load_chain(spec, "tool"), lead, spec.home
 
 
 def forward(robot: str, joint_pos: Tensor) -> tuple[Tensor, Tensor]:

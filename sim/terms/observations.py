@@ -58,7 +58,7 @@ def remembered_vector(p: PolicyInput, name: str) -> Tensor:
 @mirrored(of_joints)
 def joint_offset(p: PolicyInput, robot: str, joints: Joints | None = None) -> Tensor:
     """Joint positions from home, of `joints` or of all, (..., k) rad, m for a slide."""
-    home = p.state.joint_pos.new_tensor([joint.home for joint in load_robot(robot).joints])
+    home = p.state.joint_pos.new_tensor(load_robot(robot).home)
     return _picked(p.state.joint_pos - home, joints)
 
 

@@ -30,8 +30,7 @@ class JointFallback:
         self.params, self.spec = params, spec
         self._limits = joint_limits(params, spec)
         self._names = joint_row_names(spec)
-        home = np.array([spec.joints[index].home for index in spec.joint_of_channel])
-        self._home = self._clip(home)
+        self._home = self._clip(np.array(spec.home_target))
         self._target_speed = params.target_speed_share * self._limits.max_velocity
         self._kept: np.ndarray | None = None  # (U,) rad, targets from before a reset: grip and what carries a load
         self.reset()

@@ -29,11 +29,6 @@ PPO = {
 }
 
 
-def home(robot: RobotSpec) -> tuple[float, ...]:
-    """(J,) rad, the pose that `robot` stands in."""
-    return tuple(joint.home for joint in robot.joints)
-
-
 def of_joints(robot: RobotSpec, values: Mapping[str, float]) -> tuple[float, ...]:
     """(J,) for each joint of `robot` the value of the part that its name contains, such as "knee"; 0 if of none."""
     return tuple(next((value for part, value in values.items() if part in name), 0.0) for name in robot.joint_names)
