@@ -25,10 +25,11 @@ from policies.networks.critic import Critic
 from policies.networks.normaliser import ObsDims, RunningMoments
 from policies.networks.policy import GaussianPolicy
 from policies.shards import ALONE, ShardError, Shards, over_shards
-from policies.threads import Workers
+from policies.threads import Workers, single_threaded_torch
 from policies.training.progress import read_progress
 from policies.training.train import train_shard
 from policies.training.trainer import Trainer
+from sim.tree import on_tensors
 
 TINY = shlex.split(
     "hover --num-envs 16 --ppo.num-steps 10 --ppo.minibatch 80 --ppo.epochs 2 --network.hidden 16 --threads 1 "
@@ -144,6 +145,94 @@ def test_what_learns_stays_equal_in_all_shards_though_they_see_other_worlds(tmp_
     assert not same(one["worlds"], other["worlds"])
 
 
+REPLAY = dict(num_steps=2, hidden=8, peer_embed=4, batch=24, updates=3, warm_up=60, replay=3000, delay=1)
+
+
+def test_shards_that_learn_from_replays_resume_to_the_last_bit(tmp_path: Path):
+    def go(folder: str, iterations: int, resume: bool = False) -> dict:
+        steps = iterations * 2 * 4 * 3 * 2
+        cfg = train_cfg(
+            task="pair", out=tmp_path / folder, algo="dsact", total_steps=steps, checkpoint_every=2, resume=resume,
+            threads=1, **REPLAY,
+        )  # fmt: skip
+        over_shards(lambda shards: train_shard(cfg, env=PointPair(4), shards=shards), 2)
+        return load_checkpoint(tmp_path / folder)
+
+    whole, _ = go("whole", 9), go("halves", 5)
+    halves = go("halves", 9, resume=True)
+    assert whole["progress"]["agent_steps"] == 9 * 48
+    for part in ("policies", "algorithm", "generators"):
+        assert same(whole[part], halves[part]), part
+    (one,), (other,) = whole["shards"], halves["shards"]
+    assert same(one["replay"], other["replay"]) and not same(one["replay"], whole["algorithm"]["replay"])
+
+
+@pytest.mark.parametrize("algo", ["sac", "dsact", "hasac", "td3", "vdn"])
+def test_a_gradient_step_from_replays_of_two_shards_is_the_same_in_both(tmp_path: Path, algo: str):
+    cfg = train_cfg(task="pair", out=tmp_path, algo=algo, threads=1, **REPLAY)
+
+    def run(shards: Shards) -> list[dict]:
+        with shards.together(in_turn=True):
+            trainer = Trainer(cfg, PointPair(4), shards)
+        for _ in range(5):
+            said = trainer.iterate(0.0)
+        trainer.workers.close()
+        state = trainer.algorithm.state_dict()
+        policies = {name: policy.state_dict() for name, policy in trainer.algorithm.policies.items()}
+        assert state["steps"] == 4 * 3  # warm-up is over when all shards together have seen as much
+        return shards.gather({"learners": state["learners"], "policies": policies, "said": said["cart/loss/value"]})
+
+    one, other = over_shards(run, 2)
+    assert same(one, other)
+
+
+def test_a_gradient_step_over_two_shards_is_that_of_all_their_rows(tmp_path: Path):
+    cfg = train_cfg(
+        task="pair", out=tmp_path, algo="td3", threads=1, **REPLAY | {"target_noise": 0.0, "warm_up": 10**6}
+    )
+    with single_threaded_torch():
+        full = Trainer(cfg, PointPair(4))
+        for _ in range(5):
+            full.iterate(0.0)
+    index = torch.randperm(40, generator=torch.Generator().manual_seed(0))[:24]
+    rows = {name: full.algorithm.replay.rows(name, index, 0.9) for name in full.algorithm.policies}
+    for part in rows.values():
+        part["acted"] = torch.rand(part["acted"].shape, generator=torch.Generator().manual_seed(1)) < 0.7
+
+    def learned(shards: Shards) -> list[torch.Tensor]:
+        with shards.together(in_turn=True):
+            trainer = Trainer(cfg, PointPair(4), shards)
+        mine = on_tensors(lambda tensor: tensor.chunk(shards.count)[shards.index], rows)
+        for name, policy in trainer.algorithm.policies.items():
+            policy.load_state_dict(full.algorithm.policies[name].state_dict())
+        for _ in range(2):
+            trainer.algorithm.learn(mine)
+        trainer.workers.close()
+        return [value for network in trainer.algorithm.networks().values() for value in network.state_dict().values()]
+
+    for expected, found in zip(learned(ALONE), over_shards(learned, 2), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_two_processes_that_learn_from_replays_are_one(tmp_path: Path):
+    tiny = shlex.split(
+        "hover --algo sac --num-envs 4 --sac.num-steps 4 --sac.batch 16 --sac.updates 2 --sac.warm-up 32 "
+        "--network.hidden 8 --sac.replay 200 --threads 1 --task.episode-s 0.4 --checkpoint-every 2 --no-onnx --no-film"
+    )
+    two, one = tmp_path / "two", tmp_path / "one"
+    many = torchrun(*tiny, "--steps", "112", "--out", str(two))
+    assert many.wait(timeout=patience(120)) == 0, many.communicate()[1]
+    assert here("train", *tiny, "--shards", "2", "--steps", "64", "--out", str(one)).returncode == 0
+    assert here("train", "--resume", str(one), "--steps", "112", "--no-onnx").returncode == 0
+    assert rows_of(one) == rows_of(two) and len(rows_of(one)) == 7
+    ends = [load_checkpoint(run) for run in (one, two)]
+    for content in ends:
+        content["others"] = [{**part, "rng": None} for part in content["shards"]]  # global: a process has one
+    for name in ("policies", "algorithm", "env", "collector", "generators", "others"):
+        assert same(ends[0][name], ends[1][name]), name
+
+
 @pytest.mark.parametrize("where", ["one", "first"])
 def test_what_is_not_finite_in_one_shard_ends_all(tmp_path: Path, where: str):
     cfg = train_cfg(task="point", out=tmp_path / "run", num_steps=4, hidden=8, peer_embed=4, total_steps=10**6)
@@ -187,8 +276,6 @@ def test_what_a_person_gave_wrong_is_said_as_by_one_shard_alone():
 
 def test_what_cannot_be_split_is_refused_in_one_line(tmp_path: Path):
     out = ("--out", str(tmp_path / "run"), "--no-onnx")
-    replay = here("train", "hover", "--algo", "sac", "--shards", "2", "--num-envs", "4", *out)
-    assert_one_line_error(replay, "algo = 'sac': it learns from a replay, which is not split over shards")
     odd = here("train", "hover", "--shards", "3", "--num-envs", "16", *out)
     assert_one_line_error(odd, "num_envs = 16: wanted a multiple of the 3 shards")
     assert not (tmp_path / "run").exists()

@@ -81,7 +81,7 @@ class DSACTLearner(SACLearner):
 
     def follow_spread(self, std: Tensor) -> None:
         """Running means follow those of a batch as slowly as the slow copies do."""
-        now = torch.stack([std.mean((1, 2)), std.square().mean((1, 2))], dim=1)
+        (now,) = self.shards.mean([torch.stack([std.mean((1, 2)), std.square().mean((1, 2))], dim=1)])
         self.spread = now if self.spread is None else self.spread.lerp(now, self.cfg.tau)
 
     def value_of(self, batch: Batch, action: Tensor, others: Others) -> Tensor:

@@ -5,7 +5,7 @@ horizon.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from math import inf
@@ -19,6 +19,7 @@ from policies.algorithms.algorithm import Clock, Experience, Group, common, labe
 from policies.algorithms.replay import Replay
 from policies.networks.critic import QFunction
 from policies.networks.normaliser import Features
+from policies.shards import ALONE, Shards
 from policies.threads import Workers
 from sim.envs.observation import Observation
 
@@ -69,6 +70,7 @@ class Learner(ABC):
     Policy: type
     outputs = 1  # of a critic, for an action
     error_scale = 1.0  # of the critics' squared error
+    shards: Shards = ALONE  # whose gradients count; each has rows of its own
 
     def __init__(self, group: Group, groups: Mapping[str, int], generator: torch.Generator) -> None:
         """`groups`: other group -> number of features and actions of its robots."""
@@ -125,9 +127,7 @@ class Learner(ABC):
 
     def descend(self, part: str, loss: Tensor) -> None:
         """One step of the optimiser of the policy or the critic."""
-        params = list(getattr(self, part).parameters())
-        for parameter, grad in zip(params, torch.autograd.grad(loss, params, allow_unused=True), strict=True):
-            parameter.grad = grad
+        set_gradients(list(getattr(self, part).parameters()), loss, self.shards)
         self.optimisers[part].step()
 
     @torch.no_grad()
@@ -161,7 +161,7 @@ class OffPolicy:
         self.horizon, self.gamma, self.n_step, self.batch, self.updates, replay, self.warm_up, self.delay, _ = (
             common(groups, field) for field in shared
         )
-        self.generator, self.steps = generator, 0
+        self.generator, self.steps, self.shards = generator, 0, workers.shards
         for name, group in groups.items():
             if self.n_step > 1 and group.network.chunk > 1:
                 raise ValueError(
@@ -172,27 +172,30 @@ class OffPolicy:
             name: self.Learner(group, {n: size for n, size in sizes.items() if n != name}, generator)
             for name, group in groups.items()
         }
+        for learner in self.learners.values():
+            learner.shards = self.shards
         self.policies = {name: learner.policy for name, learner in self.learners.items()}
-        self.replay = Replay(groups, replay)
+        self.replay = Replay(groups, replay // self.shards.count)  # of this shard's worlds
 
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
         """Into the replay, and into the statistics of observations."""
         self.replay.add(team)
         for name, policy in self.policies.items():
-            policy.normaliser.update(team[name].obs)
+            policy.normaliser.update(team[name].obs, self.shards)
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
         """Gradient steps, once enough has been seen; returns means of what is logged."""
-        if self.replay.agent_steps < self.warm_up:
+        if self.replay.agent_steps * self.shards.count < self.warm_up:
             return {}
         for policy in self.policies.values():
             policy.by_chance.fill_(False)
         sums: dict[str, list[Tensor]] = {}
         for _ in range(self.updates):
-            rows = self.replay.sample(self.batch, self.generator, self.gamma, self.n_step)
+            rows = self.replay.sample(self.batch // self.shards.count, self.generator, self.gamma, self.n_step)
             for name, value in self.learn(rows).items():
                 sums.setdefault(name, []).append(value)
-        return {name: float(torch.stack(values).mean()) for name, values in sums.items()}
+        means = self.shards.mean([torch.stack(values).mean() for values in sums.values()])
+        return {name: float(value) for name, value in zip(sums, means, strict=True)}
 
     def learn(self, rows: Mapping[str, Any]) -> dict[str, Tensor]:
         """One gradient step from rows of the replay; returns what to log."""
@@ -240,7 +243,7 @@ class OffPolicy:
             rows["action"],
             (1 - self.gamma) * rows["reward"],
             rows["discount"],
-            weights(rows["acted"]),
+            weights(rows["acted"], self.shards),
         )
 
     def networks(self) -> dict[str, nn.Module]:
@@ -261,6 +264,14 @@ class OffPolicy:
         for name, learner in self.learners.items():
             learner.critic.load_state_dict(state["learners"][name]["critic"])
             learner.take_targets()
+
+
+def set_gradients(params: Sequence[nn.Parameter], loss: Tensor, shards: Shards) -> None:
+    """Give `params` the gradient of the mean of all shards' `loss`; None where none depends on one."""
+    grads = torch.autograd.grad(loss, params, allow_unused=True)
+    means = iter(shards.mean([grad for grad in grads if grad is not None]))
+    for parameter, grad in zip(params, grads, strict=True):
+        parameter.grad = None if grad is None else next(means)
 
 
 def shown(features: Features, action: Tensor) -> Tensor:

@@ -69,7 +69,7 @@ class SACLearner(Learner):
         loss = mean(temperature * log_prob - self.value_of(batch, action, others), batch.weight)
         self.descend("policy", loss)
         if self.cfg.learn_temperature:
-            self.log_temperature.grad = entropy - self.target_entropy
+            self.log_temperature.grad = self.shards.mean([entropy])[0] - self.target_entropy
             self.optimisers["temperature"].step()
         return {"loss/policy": loss.detach(), "entropy": entropy, "temperature": temperature}
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from policies.algorithms.algorithm import Experience, with_shared_reward
-from policies.algorithms.off_policy import Batch, Others
+from policies.algorithms.off_policy import Batch, Others, set_gradients
 from policies.algorithms.td3 import TD3, TD3Cfg
 
 
@@ -48,11 +48,8 @@ class VDN(TD3):
         value = torch.cat(parts, dim=-1).mean(-1)  # (count, B) of the team
         wanted = (torch.cat(rewards, dim=-1) + torch.cat(futures, dim=-1)).mean(-1).amin(0)
         loss = (value - wanted).square().sum(0).mean()
-        params = [list(each.critic.parameters()) for each in self.learners.values()]
-        grads = iter(torch.autograd.grad(loss, [p for some in params for p in some], allow_unused=True))
-        for each, some in zip(self.learners.values(), params, strict=True):
-            for parameter in some:
-                parameter.grad = next(grads)
+        set_gradients([p for each in self.learners.values() for p in each.critic.parameters()], loss, self.shards)
+        for each in self.learners.values():
             each.optimisers["critic"].step()
         numbers = {"loss/value": loss.detach(), "value": value.detach().mean()}
         return {name: dict(numbers) for name in self.learners}

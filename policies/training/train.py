@@ -202,18 +202,18 @@ def _save(trainer: Trainer, logs: Logs | None, path: Path, on_look: Callable[[fl
 
         look(trainer, on_look)
     replay = trainer.algorithm.replay
-    if replay is not None:
-        replay.write(path.parent)
+    with trainer.shards.together():
+        if replay is not None:
+            replay.write(trainer.folder)
     content = trainer.state_dict()
     with trainer.shards.together():
-        if logs is None:
-            return
-        logs.progress.sync()
-        if better:
-            save_policies(path.with_name(BEST), content)
-        save_checkpoint(path, content)
+        if logs is not None:
+            logs.progress.sync()
+            if better:
+                save_policies(path.with_name(BEST), content)
+            save_checkpoint(path, content)
     if replay is not None:
-        replay.prune(path.parent)
+        replay.prune(trainer.folder)
 
 
 @contextmanager

@@ -57,15 +57,14 @@ class Trainer:
         self.generators = make_generators(cfg.seed, self.device, shard=shards.index)
         # An accelerator has threads enough, and those of the CPU would make their tensors elsewhere
         self.workers = Workers(cfg.machine.threads if self.device.type == "cpu" else 1, shards)
-        self.guard = NanGuard(cfg.out / f"shard-{shards.index}" if shards.index else cfg.out)
+        self.folder = cfg.out / f"shard-{shards.index}" if shards.index else cfg.out  # of what is this shard's own
+        self.guard = NanGuard(self.folder)
         self.collector = Collector(env, world_seed, self.generators["action"], self.workers, self.guard)
         with on(self.device), torch.random.fork_rng(), single_threaded_torch():
             torch.manual_seed(seed_of(cfg.seed, "network"))
             groups = {name: self._group(name, obs) for name, obs in self.collector.obs.items()}
             self.algorithm = ALGORITHMS[cfg.algo](groups, self.generators["minibatch"], self.workers)
             self.collector.begin(self.algorithm.policies)
-        if shards.count > 1 and self.algorithm.replay is not None:
-            raise ValueError(f"algo = {cfg.algo!r}: it learns from a replay, which is not split over shards")
         self.run = run_record(cfg, env, groups, shards.count)
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
             self._take_networks(cfg.start_from)
@@ -151,7 +150,9 @@ class Trainer:
 
     def _own_state(self) -> dict[str, Any]:
         """What each shard has of its own."""
+        replay = {"replay": self.algorithm.replay.state_dict()} if self.shards.index and self.algorithm.replay else {}
         return {
+            **replay,
             "generators": {name: generator.get_state() for name, generator in self.generators.items()},
             "collector": self.collector.state_dict(),
             "env": self.collector.env.get_state(),
@@ -163,9 +164,12 @@ class Trainer:
         self._check_same_run(state)
         for name, policy in self.algorithm.policies.items():
             load_weights(policy, state["policies"][name]["state"], name)
+        own = state["shards"][self.shards.index - 1] if self.shards.index else state
+        learned = dict(state["algorithm"])
         if self.algorithm.replay is not None:
-            self.algorithm.replay.read(self.cfg.out, state["algorithm"]["replay"])
-        self.algorithm.load_state_dict(state["algorithm"])
+            learned["replay"] = own["replay"] if self.shards.index else learned["replay"]
+            self.algorithm.replay.read(self.folder, learned["replay"])
+        self.algorithm.load_state_dict(learned)
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])
         self.iteration, self.agent_steps = progress["iteration"], progress["agent_steps"]
@@ -174,7 +178,6 @@ class Trainer:
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
         # What was written when training began, but for how far it goes
         self.run = state["run"] | {name: self.run[name] for name in HOW_FAR}
-        own = state["shards"][self.shards.index - 1] if self.shards.index else state
         if made_on == {"engine": self.engine, "device": self.device.type}:
             for name, generator in self.generators.items():
                 generator.set_state(own["generators"][name])
