@@ -1,6 +1,7 @@
 """A small but complete team policy, exported for real: what the tests of the deployed side fly."""
 
 import io
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +14,11 @@ import torch
 from msgspec.structs import replace
 from torch import nn
 
+from deploy.bundle import BundleError
 from deploy.bundle.probes import Probes, StepFn, record_sequence
 from deploy.contract import CommandSpec, Contract, MemorySpec, Provenance, TeamSpec, make_plant, robot_interface
 from deploy.contract.tensor_specs import TensorSpec, peer_tensor_specs, state_tensor_specs
+from deploy.runtime import PolicyRuntime
 from hardware import Peers, RobotState, load_robot
 from policies.export.save import save_bundle
 
@@ -180,3 +183,14 @@ def save_policy(path: Path) -> TeamPolicy:
     policy, data = exported_policy()
     path.write_bytes(data)
     return policy
+
+
+def refusal(place: Path, data: bytes, trusted: Sequence[str] = (), requires: str = "") -> str:
+    """Why a policy file with these bytes, at `place` or in that folder, is not flown: one line, after its path."""
+    path = place / "policy.onnx" if place.is_dir() else place
+    path.write_bytes(data)
+    with pytest.raises(BundleError) as error:
+        PolicyRuntime.load(path, trusted=trusted, requires=requires)
+    message = str(error.value)
+    assert message.startswith(f"{path}: ") and "\n" not in message
+    return message.removeprefix(f"{path}: ")

@@ -48,6 +48,16 @@ def pd_bundle(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def policy_file(tmp_path_factory) -> Path:
+    """The sample policy file, to be read only."""
+    from bundle_fixture import save_policy
+
+    path = tmp_path_factory.mktemp("bundle") / "policy.onnx"
+    save_policy(path)
+    return path
+
+
+@pytest.fixture(scope="session")
 def core(tmp_path_factory):
     """The shield's compiled core, always built from the source at hand, never the one of an install."""
     from core_build import build

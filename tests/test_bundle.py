@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes, save_policy
+from bundle_fixture import TeamPolicy, export_onnx, make_contract, record_probes, refusal
 from msgspec.structs import replace
 from oldest_onnxruntime import check_oldest_opens
 
@@ -16,13 +16,6 @@ from deploy.bundle.probes import Probes, probes_to_bytes
 from deploy.contract.tensor_specs import TensorSpec
 from deploy.runtime import PolicyRuntime
 from policies.export.save import save_bundle
-
-
-@pytest.fixture(scope="module")
-def policy_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("bundle") / "policy.onnx"
-    save_policy(path)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +33,6 @@ def rewritten(path, **metadata) -> bytes:
         if value is not None and key not in ("phalanx.fingerprint", "phalanx.bytes"):
             model.metadata_props.add(key=key, value=value)
     return add_fingerprint(model.SerializeToString())
-
-
-def refusal(path, data: bytes) -> str:
-    path.write_bytes(data)
-    with pytest.raises(BundleError) as error:
-        load_bundle(path)
-    message = str(error.value)
-    assert message.startswith(f"{path}: ")
-    assert "\n" not in message
-    return message.removeprefix(f"{path}: ")
 
 
 def test_whatever_an_exporter_writes_the_oldest_onnxruntime_that_is_allowed_opens(exported, tmp_path):

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from bundle_fixture import save_policy
 from command import assert_one_line_error, here, phalanx
 
 from phalanx.commands import COMMANDS
@@ -17,13 +16,6 @@ def cpu_s() -> float:
     """Computing time of the processes that have ended: what waiting there was is this machine's."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
-
-
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("policy") / "policy.onnx"
-    save_policy(path)
-    return path
 
 
 def test_help_is_quick_and_names_every_command():
@@ -61,9 +53,9 @@ def test_unknown_command_task_and_robot_name_the_nearest():
     assert_one_line_error(here("robots", "pandas"), "'pandas'", "did you mean 'panda'")
 
 
-def test_bad_policy_files_are_refused_with_the_reason(policy, tmp_path):
+def test_bad_policy_files_are_refused_with_the_reason(policy_file, tmp_path):
     assert_one_line_error(here("inspect", str(tmp_path / "none.onnx")), "none.onnx")
-    whole = policy.read_bytes()
+    whole = policy_file.read_bytes()
     cut = tmp_path / "cut.onnx"
     cut.write_bytes(whole[: len(whole) // 2])
     assert_one_line_error(here("inspect", str(cut)), "cut.onnx")
@@ -75,9 +67,9 @@ def test_bad_policy_files_are_refused_with_the_reason(policy, tmp_path):
         assert_one_line_error(here(command, str(tampered)), "tampered.onnx")
 
 
-def test_a_task_without_a_policy_and_a_file_given_twice_are_named(policy):
+def test_a_task_without_a_policy_and_a_file_given_twice_are_named(policy_file):
     assert_one_line_error(here("deploy", "co-carry"), "no policy ships for 'co-carry'")
-    assert_one_line_error(here("deploy", str(policy), str(policy)), "given twice")
+    assert_one_line_error(here("deploy", str(policy_file), str(policy_file)), "given twice")
 
 
 def test_export_of_a_folder_without_checkpoint_says_so(tmp_path):
@@ -85,8 +77,8 @@ def test_export_of_a_folder_without_checkpoint_says_so(tmp_path):
 
 
 @pytest.mark.slow
-def test_json_on_stdout_is_json_and_nothing_else(policy):
-    lists = (["tasks"], ["tasks", "reach"], ["robots"], ["robots", "g1"], ["inspect", str(policy)])
+def test_json_on_stdout_is_json_and_nothing_else(policy_file):
+    lists = (["tasks"], ["tasks", "reach"], ["robots"], ["robots", "g1"], ["inspect", str(policy_file)])
     played = ["play", "--agent", "zero", "--robots", "2", "--no-shield"]  # they fall, which is soon over
     for args in (*lists, played, ["eval", "--agent", "zero", "--episodes", "2", "--no-shield"]):
         done = (phalanx if args is played else here)(*args, "--json")
@@ -94,8 +86,8 @@ def test_json_on_stdout_is_json_and_nothing_else(policy):
         json.loads(done.stdout)
 
 
-def test_inspect_tells_a_person_what_the_policy_needs_and_does(policy):
-    text = here("inspect", str(policy)).stdout
+def test_inspect_tells_a_person_what_the_policy_needs_and_does(policy_file):
+    text = here("inspect", str(policy_file)).stdout
     for word in (
         "swarm-swap",
         "crazyflie",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bundle_fixture import TeamPolicy, export_onnx, make_contract, random_inputs, record_probes, robot_view, save_policy
+from bundle_fixture import TeamPolicy, export_onnx, make_contract, random_inputs, record_probes, robot_view
 
 from deploy.bundle import BundleError
 from deploy.runtime import PolicyOutputError, PolicyRuntime
@@ -12,13 +12,6 @@ from deploy.runtime.compatibility import RobotMismatchError
 from deploy.runtime.graph_inputs import InputError
 from hardware import Joint, load_robot
 from policies.export.save import save_bundle
-
-
-@pytest.fixture(scope="module")
-def policy_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("runtime") / "policy.onnx"
-    save_policy(path)
-    return path
 
 
 @pytest.fixture

@@ -4,19 +4,18 @@ import json
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
 pytest.importorskip("onnx")
-from bundle_fixture import make_contract, random_inputs, robot_view, save_policy
+from bundle_fixture import make_contract, random_inputs, refusal, robot_view
 from command import here
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pd_bundle import save_pd_bundle
 
-from deploy.bundle import BundleError, load_bundle
+from deploy.bundle import load_bundle
 from deploy.bundle.fingerprint import add_fingerprint
 from deploy.bundle.signature import add_signature, key_text, public_bytes, read_public_key, split_signature
 from deploy.runtime import PolicyRuntime
@@ -27,50 +26,33 @@ KEY, OTHER_KEY = key_text(public_bytes(MINE)), key_text(public_bytes(OTHER))
 
 
 @pytest.fixture(scope="module")
-def unsigned(tmp_path_factory):
-    path = tmp_path_factory.mktemp("bundle") / "policy.onnx"
-    save_policy(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def signed(unsigned) -> bytes:
-    bundle = load_bundle(unsigned)
+def signed(policy_file) -> bytes:
+    bundle = load_bundle(policy_file)
     return add_signature(bundle.model_bytes, MINE)
 
 
-def refusal(folder: Path, data: bytes, *trusted: str) -> str:
-    path = folder / "policy.onnx"
-    path.write_bytes(data)
-    with pytest.raises(BundleError) as error:
-        PolicyRuntime.load(path, trusted=trusted)
-    message = str(error.value)
-    assert message.startswith(f"{path}: ") and "\n" not in message
-    return message.removeprefix(f"{path}: ")
-
-
-def test_a_signed_file_is_the_same_policy(unsigned, signed, tmp_path):
+def test_a_signed_file_is_the_same_policy(policy_file, signed, tmp_path):
     path = tmp_path / "policy.onnx"
     path.write_bytes(signed)
     bundle = load_bundle(path, [OTHER_KEY, KEY])
-    assert (bundle.signer, load_bundle(unsigned).signer) == (KEY, "")
-    assert bundle.fingerprint == load_bundle(unsigned).fingerprint
+    assert (bundle.signer, load_bundle(policy_file).signer) == (KEY, "")
+    assert bundle.fingerprint == load_bundle(policy_file).fingerprint
     metadata = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
     assert metadata["phalanx.signer"] == KEY  # any reader of ONNX can say so
     view = robot_view(random_inputs(0, 4, 1, 3))
-    steps = [PolicyRuntime.load(file).step(*view) for file in (path, unsigned)]
+    steps = [PolicyRuntime.load(file).step(*view) for file in (path, policy_file)]
     np.testing.assert_array_equal(steps[0].requested.target, steps[1].requested.target)
 
 
-def test_any_file_is_taken_where_no_key_is_trusted(unsigned, tmp_path):
-    bundle = load_bundle(unsigned)
+def test_any_file_is_taken_where_no_key_is_trusted(policy_file, tmp_path):
+    bundle = load_bundle(policy_file)
     (tmp_path / "policy.onnx").write_bytes(add_signature(bundle.model_bytes, OTHER))
     assert load_bundle(tmp_path / "policy.onnx").signer == OTHER_KEY
 
 
-def test_an_unsigned_file_and_one_of_another_key_are_refused(unsigned, signed, tmp_path):
-    assert refusal(tmp_path, unsigned.read_bytes(), KEY) == f"is not signed; trusted: {KEY}"
-    said = refusal(tmp_path, signed, OTHER_KEY)
+def test_an_unsigned_file_and_one_of_another_key_are_refused(policy_file, signed, tmp_path):
+    assert refusal(tmp_path, policy_file.read_bytes(), [KEY]) == f"is not signed; trusted: {KEY}"
+    said = refusal(tmp_path, signed, [OTHER_KEY])
     assert said == f"is signed by {KEY}, which is not trusted; trusted: {OTHER_KEY}"
 
 
@@ -79,7 +61,7 @@ def test_a_changed_bit_is_refused_wherever_it_is(signed, tmp_path, trusted):
     for place in [*np.linspace(0, len(signed) - 1, 40, dtype=int), *range(len(signed) - 190, len(signed), 7)]:
         changed = bytearray(signed)
         changed[place] ^= 1
-        refusal(tmp_path, bytes(changed), *trusted)
+        refusal(tmp_path, bytes(changed), trusted)
 
 
 @pytest.mark.parametrize("end", [b"=rm", b"=="])  # of the signer, of the signature
@@ -97,44 +79,44 @@ def test_a_changed_file_with_a_fingerprint_that_fits_is_refused(signed, tmp_path
     model.metadata_props.extend(kept)
     model.producer_name = "an attacker"
     forged = add_fingerprint(model.SerializeToString())
-    assert "is not signed" in refusal(tmp_path, forged, KEY)
+    assert "is not signed" in refusal(tmp_path, forged, [KEY])
     tail = signed[len(split_signature(signed)[0]) :]
     for trusted in ((), (KEY,)):
-        assert refusal(tmp_path, forged + tail, *trusted).startswith(f"was changed after {KEY} signed it")
+        assert refusal(tmp_path, forged + tail, trusted).startswith(f"was changed after {KEY} signed it")
 
 
 def test_the_signature_of_another_file_is_none(signed, tmp_path):
     save_pd_bundle(tmp_path / "other.onnx")
     tail = signed[len(split_signature(signed)[0]) :]
-    said = refusal(tmp_path, (tmp_path / "other.onnx").read_bytes() + tail, KEY)
+    said = refusal(tmp_path, (tmp_path / "other.onnx").read_bytes() + tail, [KEY])
     assert said == f"was changed after {KEY} signed it, or carries the signature of another file"
 
 
-def test_a_signature_in_the_name_of_a_trusted_key_is_refused(unsigned, tmp_path):
-    bundle = load_bundle(unsigned)
+def test_a_signature_in_the_name_of_a_trusted_key_is_refused(policy_file, tmp_path):
+    bundle = load_bundle(policy_file)
     forged = add_signature(bundle.model_bytes, OTHER).replace(OTHER_KEY.encode(), KEY.encode())
-    assert refusal(tmp_path, forged, KEY).startswith(f"was changed after {KEY}")
+    assert refusal(tmp_path, forged, [KEY]).startswith(f"was changed after {KEY}")
 
 
 def test_bytes_after_a_signature_are_refused(signed, tmp_path):
-    assert "damaged or edited" in refusal(tmp_path, signed + b"\0", KEY)
-    assert "damaged or edited" in refusal(tmp_path, signed + signed[len(split_signature(signed)[0]) :], KEY)
+    assert "damaged or edited" in refusal(tmp_path, signed + b"\0", [KEY])
+    assert "damaged or edited" in refusal(tmp_path, signed + signed[len(split_signature(signed)[0]) :], [KEY])
 
 
 @pytest.mark.parametrize("key", ["me.pub", "c2hvcnQ=", "not base64"])
 def test_what_is_no_key_is_named(signed, tmp_path, key):
-    assert refusal(tmp_path, signed, key).startswith(f"trusted key {key!r}: ")
+    assert refusal(tmp_path, signed, [key]).startswith(f"trusted key {key!r}: ")
 
 
-def test_a_file_without_signature_needs_no_cryptography(unsigned):
-    code = f"import sys\nfrom deploy.bundle import load_bundle\nload_bundle({str(unsigned)!r})\n"
+def test_a_file_without_signature_needs_no_cryptography(policy_file):
+    code = f"import sys\nfrom deploy.bundle import load_bundle\nload_bundle({str(policy_file)!r})\n"
     subprocess.run([sys.executable, "-c", code + "assert 'cryptography' not in sys.modules"], check=True)
 
 
-def test_the_command_makes_a_key_and_signs_with_it(unsigned, tmp_path, monkeypatch):
+def test_the_command_makes_a_key_and_signs_with_it(policy_file, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     file = tmp_path / "policy.onnx"
-    file.write_bytes(unsigned.read_bytes())
+    file.write_bytes(policy_file.read_bytes())
     missing = here("sign", str(file))
     assert missing.returncode == 2 and "phalanx sign --new-key" in missing.stderr
     made = here("sign", "--new-key")
@@ -147,8 +129,8 @@ def test_the_command_makes_a_key_and_signs_with_it(unsigned, tmp_path, monkeypat
     assert json.loads(here("inspect", str(file), "--json").stdout)["signer"] == key
     again = here("sign", "--new-key")
     assert again.returncode == 2 and "never written over" in again.stderr and kept.stat().st_size
-    refused = here("deploy", str(unsigned), "--trusted-keys", key)
-    assert refused.returncode == 2 and refused.stderr.strip() == f"phalanx: {unsigned}: is not signed; trusted: {key}"
+    again = here("deploy", str(policy_file), "--trusted-keys", key)
+    assert again.returncode == 2 and again.stderr.strip() == f"phalanx: {policy_file}: is not signed; trusted: {key}"
     kept.chmod(0o644)
     assert "chmod 600" in here("sign", str(file)).stderr
     assert load_bundle(file).contract == make_contract()

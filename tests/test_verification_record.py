@@ -1,25 +1,23 @@
 """The record of a verification in a policy file: robots may require what it says, and no change of it goes unseen."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
 pytest.importorskip("torch")
-from bundle_fixture import GATE, save_policy
+from bundle_fixture import GATE, refusal
 from command import assert_one_line_error, here
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pd_bundle import save_pd_bundle
 from test_margins import contract_of_calm_hover
 
-from deploy.bundle import BundleError, load_bundle
+from deploy.bundle import load_bundle
 from deploy.bundle.file import add_record
 from deploy.bundle.signature import add_signature, key_text, public_bytes, split_signature
 from deploy.bundle.verification import CARE, FLY, LEVELS, NOT, REFUSED, VERIFIED, check_standing, record_to_bytes
 from deploy.bundle.verification import _tail as tail_of
-from deploy.runtime import PolicyRuntime
 from phalanx.records import check_replaced, write_records
 from policies.evaluation.margins import MarginCfg
 
@@ -37,25 +35,13 @@ def record(verdict=VERIFIED, advice=None, **changes):
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    path = tmp_path_factory.mktemp("bundle") / "policy.onnx"
-    save_policy(path)
-    return load_bundle(path)
+def bundle(policy_file):
+    return load_bundle(policy_file)
 
 
 def forge(bundle, found) -> bytes:
     """The file with a record that phalanx does not write."""
     return bundle.model_bytes + tail_of(json.dumps(found).encode(), bundle.fingerprint)
-
-
-def refusal(folder: Path, data: bytes, **given) -> str:
-    path = folder / "policy.onnx"
-    path.write_bytes(data)
-    with pytest.raises(BundleError) as error:
-        PolicyRuntime.load(path, **given)
-    message = str(error.value)
-    assert message.startswith(f"{path}: ") and "\n" not in message
-    return message.removeprefix(f"{path}: ")
 
 
 @pytest.mark.parametrize("long", [0, 100, 20_000])  # so that its length takes one, two and three bytes

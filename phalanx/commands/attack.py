@@ -12,7 +12,7 @@ from hardware.ranges import check_range
 from phalanx.commands.deploy import fresh_folder
 from phalanx.commands.train import note
 from phalanx.console import err, make_progress, out, print_json, print_table
-from phalanx.options import CHECKPOINT, Count, Counts, Json, OutFolder, check_out, check_robots, check_seed
+from phalanx.options import CHECKPOINT, Count, Counts, Json, Names, OutFolder, check_out, check_robots, check_seed
 
 if TYPE_CHECKING:
     from sim.attack.campaign import Campaign, Flight
@@ -24,7 +24,6 @@ LEARNED_TASK = "sim.attack.learned:BREAK"
 FUZZED = 2_400  # calls of one part
 Target = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ROBOT|TASK|FILE")]
 Ends = Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LEAST MOST", help_behavior_hint="")]
-Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavior_hint="")]
 
 
 def attack(
@@ -67,7 +66,6 @@ def attack(
             robot of any class: never an exception, never a command that is none, never trust in what cannot be used.
         workers: Processes; as many as cores when not given.
         out_dir: Folder of the results, or that of a run to go on with; a fresh one under runs/attack when not given.
-        json: Print one JSON object on stdout.
     """
     check_robots(*robots)
     check_seed(seed)

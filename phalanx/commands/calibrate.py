@@ -8,6 +8,7 @@ import tyro
 
 from phalanx import interrupt
 from phalanx.console import err, make_progress, out
+from phalanx.options import Domain
 
 if TYPE_CHECKING:
     from ros_nodes.mission.team_file import Robot
@@ -22,7 +23,7 @@ def calibrate(
     robot: Annotated[str, tyro.conf.Positional],
     seconds: float = 5.0,
     write: bool = False,
-    domain: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    domain: Domain = None,
     pose: Pose = "hanging",
     imu: Annotated[Degrees | None, tyro.conf.arg(metavar="ROLL PITCH", help_behavior_hint="")] = None,
 ) -> int:
@@ -36,7 +37,6 @@ def calibrate(
         robot: Its name.
         seconds: How long it is listened to, from 2 to 60.
         write: Write a drone's option into the team file, for the next deployment.
-        domain: ROS domain; by default ROS_DOMAIN_ID.
         pose: Of a G1, in its gantry: hanging with its pelvis level, or with both feet flat on the ground, side by side.
         imu: Degrees by which its IMU is tilted, as was found when it hung; needed standing.
     """

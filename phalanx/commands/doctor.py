@@ -9,10 +9,9 @@ from rich.markup import escape
 
 from phalanx.console import err, out, print_json
 from phalanx.doctor.check import Check
-from phalanx.options import Json
+from phalanx.options import Json, Names
 
 TeamFile = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[TEAM.yaml]", help_behavior_hint="")]
-Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavior_hint="")]
 
 MARK = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]fail[/]"}
 

@@ -26,7 +26,6 @@ def drill(
             simulated.
         rows: Only these faults, by name; all when none is given.
         out_dir: New folder for logs and series; a fresh one under runs/drill when not given.
-        json: Print one JSON object on stdout.
     """
     from ros_nodes.mission.drill import as_json, plan_drill, rows_for
     from ros_nodes.mission.drill import drill as fly

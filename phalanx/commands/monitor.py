@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from phalanx.console import err, out
+from phalanx.options import Domain
 
 if TYPE_CHECKING:
     from ros_nodes.mission.monitor import Change, Monitor
@@ -37,7 +38,7 @@ def monitor(
     json: bool = False,
     once: bool = False,
     wait_s: float = 10.0,
-    domain: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    domain: Domain = None,
 ) -> int:
     """Watch the robots of a ROS domain: state, mode, reason, margin, ages, rates, battery, who hears whom, changes.
 
@@ -48,7 +49,6 @@ def monitor(
         json: Print one JSON line every second.
         once: Print once all are heard that are there or named, and end; after --wait-s say who is not, and exit 1.
         wait_s: How long to wait for them.
-        domain: ROS domain; by default ROS_DOMAIN_ID.
     """
     from ros_nodes.mission.mission import check_name
     from ros_nodes.mission.monitor import monitoring

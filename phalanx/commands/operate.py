@@ -6,6 +6,7 @@ import tyro
 
 from phalanx import interrupt
 from phalanx.console import err, out
+from phalanx.options import Domain
 
 What = Literal["arm", "start", "land", "hold", "disarm", "estop", "reset", "goal"]
 TO_ALL = ("land", "hold", "estop")  # of which none should miss a robot that was forgotten
@@ -15,7 +16,7 @@ def operate(
     what: Annotated[What, tyro.conf.Positional],
     robots: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[ROBOT...]")] = (),
     at: Annotated[tuple[float, float, float] | None, tyro.conf.arg(metavar="X Y Z", help_behavior_hint="")] = None,
-    domain: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    domain: Domain = None,
 ) -> int:
     """Ask robots to arm, start, land, hold, disarm, estop or reset, or give them a goal; exits 1 where one refuses.
 
@@ -24,7 +25,6 @@ def operate(
     Args:
         robots: Names.
         at: The goal, m in the world.
-        domain: ROS domain; by default ROS_DOMAIN_ID.
     """
     import numpy as np
 

@@ -7,7 +7,7 @@ import tyro
 
 from hardware.ranges import check_range
 from phalanx.console import err, make_progress, out, print_json
-from phalanx.options import Count, Counts, RunFlag, check_robots, check_run
+from phalanx.options import Count, Counts, Names, RunFlag, check_robots, check_run
 from phalanx.records import check_replaced, write_records
 from phalanx.verdict import (
     actuators_in_words,
@@ -17,8 +17,6 @@ from phalanx.verdict import (
     warn_of_unstated,
     why_no_parity,
 )
-
-Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME...", help_behavior_hint="")]
 
 
 def verify(
