@@ -16,6 +16,7 @@ from sim.envs.action import encode
 from sim.envs.team_env import TeamEnv
 from sim.task import Draw, Start, TaskCfg
 from sim.tasks.hover import HOVER
+from sim.tasks.hover_x500 import HOVER_X500
 from sim.tasks.payload_lift import CABLE_M, HEIGHT_M, LOAD_RADIUS_M, PAYLOAD_LIFT
 from sim.tasks.swarm_track import CLEAR_M, FOLLOW_S, LARGEST_TEAM, PILLAR_M, PILLARS, SPACE, SWARM_TRACK, TOUCH_M
 from sim.tasks.waypoints_x500 import FEWEST, GOALS, NEAR, WAYPOINTS_X500
@@ -93,6 +94,15 @@ def test_its_policy_can_be_exported_and_needs_no_more_than_the_robot_has(task: T
     assert any(name.startswith("peers") for name in inputs) == (task is SWARM_TRACK)
     assert any(name.startswith("load") for name in inputs) == (task is PAYLOAD_LIFT)
     assert any(name.startswith("pillar") for name in inputs) == (task is SWARM_TRACK)
+
+
+@pytest.mark.parametrize(("off_m", "speed_m_s", "wanted"), [(0.09, 0.25, True), (0.11, 0.0, False), (0.0, 0.35, False)])
+def test_an_x500_hovers_that_is_at_its_goal_and_hardly_moves(off_m, speed_m_s, wanted):
+    now, success = make_env(HOVER_X500, 4, seed=0).now, HOVER_X500.group.success
+    goal = now.state.base_pos + torch.tensor([0.0, off_m, 0.0])
+    moving = replace(now.state, base_lin_vel=torch.tensor([speed_m_s, 0.0, 0.0]).expand_as(goal))
+    there = success.func(replace(now, state=moving, command={"goal_pos": goal}), **success.params)
+    assert (there == wanted).all()
 
 
 def test_hover_can_be_done_by_a_controller_that_sums_up_its_error():
@@ -256,7 +266,7 @@ def test_a_robot_sees_its_nearest_pillars_first_the_nearer_the_larger():
 
 def test_who_is_near_its_goal_and_slow_is_given_the_next_and_only_the_last_one_is_success():
     first, last = [1.0, -1.0, 1.5], [-1.0, 0.5, 2.0]
-    near, fast, far, done = [1.2, -1.0, 1.5], [1.2, -1.0, 1.5], [1.4, -1.0, 1.5], [-1.1, 0.5, 2.0]
+    near, fast, far, done = [1.2, -1.0, 1.5], [1.2, -1.0, 1.5], [1.4, -1.0, 1.5], [-1.08, 0.5, 2.0]
 
     def start(draw: Draw) -> Start:
         course = torch.tensor([first, last]).expand(4, 1, 2, 3)

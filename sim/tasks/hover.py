@@ -38,6 +38,7 @@ class Hover:
     centre_of_mass_m: float  # by which it may be off along each axis
     wind_n: float  # at most
     success_m: float  # from the goal
+    success_m_s: float | None = None  # and no faster; None: at any speed
     sum_gain: float = 16.0  # of the scripted baseline, 1/s^3
 
     def draw(self, draw: Draw) -> dict[str, Start]:
@@ -68,6 +69,9 @@ class Hover:
 def hover_task(name: str, summary: str, hover: Hover, **changes: Any) -> TaskCfg:
     """A drone that flies to a point and stays there for a second; `changes` are fields of the task."""
     robot, space = hover.robot, dict(hover.space)
+    success = Term(terminations.reached, {"distance_m": hover.success_m})
+    if hover.success_m_s is not None:
+        success = Term(terminations.settled, {"distance_m": hover.success_m, "speed_m_s": hover.success_m_s})
     group = GroupCfg(
         robot=robot.name,
         num_agents=1,
@@ -94,7 +98,7 @@ def hover_task(name: str, summary: str, hover: Hover, **changes: Any) -> TaskCfg
             "outside": RewardTerm(terminations.outside, space, weight=-10.0),
         },
         terminations={"outside": Term(terminations.outside, space)},
-        success=Term(terminations.reached, {"distance_m": hover.success_m}),
+        success=success,
         noise=hover.noise,
         randomisation={
             "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),

@@ -24,7 +24,8 @@ HOVER = Hover(
     noise=Noise(pos_m=0.005, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.02),
     centre_of_mass_m=0.005,
     wind_n=1.5,
-    success_m=0.15,
+    success_m=0.1,
+    success_m_s=0.3,
 )
 
 HOVER_X500 = hover_task(

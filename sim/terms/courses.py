@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 
 from sim.task import CourseCfg
-from sim.terms.terminations import reached
+from sim.terms.terminations import reached, settled
 from sim.transition import Transition
 
 Tensor = torch.Tensor
@@ -24,8 +24,7 @@ def goals_left(t: Transition) -> Tensor:
 
 def passed(t: Transition, within_m: float, below_m_s: float) -> Tensor:
     """Near its goal and slow, with more of them to come, (W, N) bool."""
-    slow = torch.linalg.vector_norm(t.state.base_lin_vel, dim=-1) < below_m_s
-    return reached(t, within_m) & slow & (goals_left(t)[..., 0] > 0)
+    return settled(t, within_m, below_m_s) & (goals_left(t)[..., 0] > 0)
 
 
 def finished(t: Transition, distance_m: float) -> Tensor:

@@ -21,3 +21,8 @@ def outside(t: Transition, low_m: tuple[float, ...], high_m: tuple[float, ...]) 
 def reached(t: Transition, distance_m: float) -> Tensor:
     """Within `distance_m` of the goal."""
     return torch.linalg.vector_norm(t.command["goal_pos"] - t.state.base_pos, dim=-1) < distance_m
+
+
+def settled(t: Transition, distance_m: float, speed_m_s: float) -> Tensor:
+    """Within `distance_m` of the goal and slower than `speed_m_s`."""
+    return reached(t, distance_m) & (torch.linalg.vector_norm(t.state.base_lin_vel, dim=-1) < speed_m_s)
