@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import bootstrap, trim_mean
 
 from hardware.names import nearest
 from policies.checkpoint import CheckpointError
@@ -112,11 +111,15 @@ def _curve(label: str, runs: Sequence[Run], of: str, reach: float) -> Curve:
 
 def middle(values: np.ndarray, axis: int = 0) -> np.ndarray:
     """Interquartile mean over an axis: of the middle half, of up to three values of all (arXiv 2108.13264)."""
+    from scipy.stats import trim_mean  # takes half a second to import
+
     return np.asarray(trim_mean(values, 0.25, axis=axis))
 
 
 def interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """95 % interval (T,), (T,) of the `middle` of values (S, T): percentiles of a bootstrap over the seeds."""
+    from scipy.stats import bootstrap
+
     found = bootstrap((values,), middle, axis=0, n_resamples=RESAMPLES, method="percentile", rng=0)
     return found.confidence_interval.low, found.confidence_interval.high
 

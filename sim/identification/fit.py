@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import least_squares
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from hardware.spec import RobotSpec
 from sim.identification.replay import AXES, Candidate, Replay
@@ -133,7 +133,7 @@ def fit(
     errors = problem.errors([values(z), *(values(z + row) for row in np.diag(step))])
     found = _projected(problem, errors, basis)  # (1 + P, B, n)
     slopes = np.moveaxis(found[1:] - found[0], 0, -1) / step
-    half = norm.ppf(0.5 + CONFIDENCE / 2) * _spread(found[0], slopes, len(problem.noise))
+    half = float(ndtri(0.5 + CONFIDENCE / 2)) * _spread(found[0], slopes, len(problem.noise))
     covariance = np.linalg.inv(np.einsum("bnp,bnq->pq", slopes, slopes, optimize=True) + np.eye(len(names)))
     spread = np.sqrt(np.diag(covariance))
     on_progress(1.0)

@@ -102,7 +102,7 @@ class Replay:
             factors = np.repeat([candidate.values.get(key, 1.0) for candidate in candidates], count)
             loops.state[name][:] = torch.as_tensor(factors).view(-1, 1, 1)
         loops.start(torch.arange(len(models)))
-        ones = torch.ones(len(models), 1, 1)
+        fixed = loops.fixed(*[torch.ones(len(models), 1, 1)] * 2)  # no rotor is weak or bent
         lead, steps = windows.steps_before, windows.steps
         ctrl = torch.from_numpy(self._ctrl(candidates, windows, -lead, lead + steps)[..., index.ctrl_index[0]]).float()
         found = np.zeros((len(models), lead + steps, self._size))
@@ -115,7 +115,7 @@ class Replay:
                 _go_on_from(loops, begins[:, rates] - state[:, rates], start[:, -len(AXES) :])
                 state = begins
             turning = torch.from_numpy(state[:, rates]).float().unsqueeze(1)
-            wrench = loops.step(ctrl[:, step, None], turning, ones, ones)[:, 0].double().numpy()
+            wrench = loops.step_fixed(ctrl[:, step, None], turning, fixed)[:, 0].double().numpy()
             lift = np.concatenate([np.zeros((len(models), 2)), wrench[:, :1]], axis=1)
             control[:, 0, pushed] = np.concatenate([rotate(state[:, 1 + self._qpos[3:7]], lift), wrench[:, 1:]], axis=1)
             state = self._steps(models, state, control, CTRL_AND_FORCE)[:, 0]
