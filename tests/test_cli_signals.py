@@ -28,7 +28,7 @@ def test_interrupted_training_leaves_a_checkpoint_that_resumes(tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(patience(60)) == 130
     assert (run / "checkpoint.pt").exists()
-    done = here("train", "--resume", str(run), "--steps", "3000", "--json")
+    done = here("train", "--resume", str(run), "--steps", "3000", "--no-onnx", "--no-film", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["finished"] is True
 
