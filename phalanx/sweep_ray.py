@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from phalanx.sweep_pool import start_command
 
 LOOK_EVERY_S = 0.2
+ANSWERS_S = 5.0
 KILLED = -int(signal.SIGKILL)
 
 
@@ -25,12 +27,25 @@ def connect(address: str) -> int:
         raise ValueError(
             "--cluster needs the package ray, which is not installed: pip install 'phalanx[ray]'"
         ) from None
+    _check_answers(address)
     here: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **here)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ValueError(f"--cluster {address}: no Ray cluster answers: {str(error).splitlines()[0]}") from error
     return int(ray.cluster_resources().get("CPU", 1))
+
+
+def _check_answers(address: str) -> None:
+    """ValueError where nobody listens at "host:port": Ray itself tries for minutes, and prints why."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):  # "auto", "local"
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWERS_S).close()
+    except (OSError, OverflowError) as error:
+        why = str(getattr(error, "strerror", "") or error)
+        raise ValueError(f"--cluster {address}: no Ray cluster answers: {why}") from error
 
 
 class ClusterCommand:

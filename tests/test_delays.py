@@ -27,8 +27,11 @@ def run(*stages):
     [
         ((1, 0.276, False, False), "no command for 276 ms: the shield's process stood still"),
         ((1, 0.276, True, True), "no command for 276 ms: the shield's process stood still"),
-        ((14, PERIOD_S, True, True), "no measurement for 285 ms: the driver or the simulated robots were late"),
-        ((14, PERIOD_S, False, True), "no request for 285 ms: the policy was late"),
+        (
+            (14, PERIOD_S, True, True),
+            "no measurement for 285 ms: the driver or the simulated robots were late, or had ended",
+        ),
+        ((14, PERIOD_S, False, True), "no request for 285 ms: the policy was late, or had ended"),
         ((4, PERIOD_S, True, True), None),
     ],
 )
@@ -39,9 +42,12 @@ def test_what_was_late_for_longer_than_a_hold_waits_is_named_once(stage, says):
 
 def test_the_policy_that_answers_a_late_measurement_later_is_not_late_and_one_that_never_does_is():
     calm, silent = (20, PERIOD_S, False, False), (14, PERIOD_S, True, True)
-    late = "no measurement for 285 ms: the driver or the simulated robots were late"
+    late = "no measurement for 285 ms: the driver or the simulated robots were late, or had ended"
     assert run(calm, silent, (3, PERIOD_S, False, True), calm) == [late]
-    assert run(calm, silent, (10, PERIOD_S, False, True), calm) == [late, "no request for 200 ms: the policy was late"]
+    assert run(calm, silent, (10, PERIOD_S, False, True), calm) == [
+        late,
+        "no request for 200 ms: the policy was late, or had ended",
+    ]
 
 
 def test_a_delay_that_changed_no_state_is_an_event():

@@ -2,8 +2,10 @@
 
 import csv
 import json
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,16 @@ def test_what_the_command_would_refuse_is_refused_before_any_work(tmp_path: Path
     ):
         assert_one_line_error(here("sweep", *args, cwd=tmp_path), said)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_cluster_that_is_not_there_is_said_in_one_line_at_once(tmp_path: Path):
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
+    began_s = time.monotonic()
+    done = here("sweep", "hover", "--seeds", "2", "--cluster", f"127.0.0.1:{free}", cwd=tmp_path)
+    assert_one_line_error(done, f"--cluster 127.0.0.1:{free}: no Ray cluster answers: Connection refused")
+    assert time.monotonic() - began_s < 60.0 and not list(tmp_path.iterdir())
 
 
 def test_a_sweep_of_which_all_failed_gives_up_its_folder(tmp_path: Path):
