@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 import pytest
-from emulated import Emulated
-from ur_arm import AWAY, HOME, NOTHING_BROKEN, UR5E, armed, arrive, broken, connected, follow, wait_for
+import ur_arm
+from ur_arm import AWAY, HOME, NOTHING_BROKEN, UR5E, armed, arrive, broken, follow, wait_for
 
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
@@ -15,6 +15,7 @@ from hardware.kinematics import load_chain
 from hardware.types import ActuatorCommand
 
 pytestmark = pytest.mark.real_time
+device, arm = ur_arm.device, ur_arm.arm  # fixtures
 # a, d, alpha: universal-robots.com, "DH parameters for calculations of kinematics and dynamics", UR5e
 DH = [
     (0.0, 0.1625, np.pi / 2),
@@ -25,18 +26,6 @@ DH = [
     (0.0, 0.0996, 0.0),
 ]
 CLEAR = {"stop": "", "remote": True, "speed_fraction": 1.0, "teach": False, "paused": False, "robot_mode": 7}
-
-
-@pytest.fixture(scope="module")
-def device():
-    with Emulated("ur") as device:
-        yield device
-
-
-@pytest.fixture
-def arm(device):
-    with connected(device) as driver:
-        yield driver
 
 
 def keeps(driver, target, states) -> bool:

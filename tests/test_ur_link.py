@@ -8,22 +8,11 @@ import time
 
 import numpy as np
 import pytest
-from emulated import Emulated
-from ur_arm import AWAY, HOME, NOTHING_BROKEN, armed, arrive, broken, connected, follow, wait_for
+import ur_arm
+from ur_arm import AWAY, HOME, NOTHING_BROKEN, armed, arrive, broken, follow, wait_for
 
 pytestmark = pytest.mark.real_time
-
-
-@pytest.fixture(scope="module")
-def device():
-    with Emulated("ur") as device:
-        yield device
-
-
-@pytest.fixture
-def arm(device):
-    with connected(device) as driver:
-        yield driver
+device, arm = ur_arm.device, ur_arm.arm  # fixtures
 
 
 DRIVES = """

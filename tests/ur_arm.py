@@ -4,6 +4,8 @@ import time
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
+from emulated import Emulated
 from patience import patience
 
 from hardware import load_robot
@@ -15,6 +17,18 @@ HOME = np.array(UR5E.home)
 AWAY = np.array([2.0, -0.1, 0.2, -0.3, 0.25, 0.5])  # the first so far that its joint reaches its limit of speed
 LOAD = {"payload_kg": 1.2, "payload_m": (0.0, 0.01, 0.05)}
 NOTHING_BROKEN = {"speed": 0, "acceleration": 0, "range": 0, "jump": 0}
+
+
+@pytest.fixture(scope="module")
+def device():
+    with Emulated("ur") as device:
+        yield device
+
+
+@pytest.fixture
+def arm(device):
+    with connected(device) as driver:
+        yield driver
 
 
 @contextmanager

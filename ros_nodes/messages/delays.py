@@ -1,7 +1,10 @@
 """Who was late, once it is over: a robot that was without commands, measurements or requests for too long."""
 
 MEASUREMENTS, REQUESTS = "measurement", "request"
-WHO = {MEASUREMENTS: "the driver or the simulated robots were late, or had ended", REQUESTS: "the policy was late, or had ended"}
+WHO = {  # a shield does not know which
+    MEASUREMENTS: "the driver or the simulated robots were late, or had ended",
+    REQUESTS: "the policy was late, or had ended",
+}
 
 
 class Delays:
