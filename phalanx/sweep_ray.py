@@ -37,7 +37,7 @@ def connect(address: str) -> int:
 
 
 def _check_answers(address: str) -> None:
-    """ValueError where nobody listens at "host:port": Ray itself tries for minutes, and prints why."""
+    """ValueError where nothing listens at "host:port": Ray itself tries for minutes, and prints why."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdecimal()):  # "auto", "local"
         return
