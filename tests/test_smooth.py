@@ -14,6 +14,7 @@ from policies.algorithms.algorithm import Group
 from policies.algorithms.ppo import PPOCfg
 from policies.algorithms.ppo_update import loss
 from policies.algorithms.rollout import Rollout
+from policies.algorithms.sac import SACCfg
 from policies.checkpoint import load_checkpoint
 from policies.networks.critic import Critic
 from policies.networks.normaliser import ObsDims
@@ -69,6 +70,34 @@ def test_actions_change_less_and_the_task_is_done(tmp_path: Path):
     assert min(free[1], in_time[1], nearby[1]) > 0.9  # success
 
 
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_a_policy_that_learns_from_a_replay_is_pulled_as_hard_as_its_weights_say(tmp_path: Path, algo: str):
+    def gradients(**how) -> torch.Tensor:
+        """Of the same batch, beside that of the critics' values."""
+        cfg = train_cfg(task="p", out=tmp_path, algo=algo, warm_up=10**6, batch=64, **SMALL, **how)
+        trainer = Trainer(cfg, env=PointTeam(16))
+        for _ in range(3):
+            trainer.iterate(0.0)
+        trainer.workers.close()
+        learner = trainer.algorithm.learners["point"]
+        torch.nn.init.orthogonal_(learner.policy.head.weight)
+        batch = trainer.algorithm.batch_of("point", trainer.algorithm.replay.rows("point", torch.arange(64), 0.9))
+        weight = learner.policy.head.weight
+        middle = learner.policy.middle
+        change = (middle(batch.after) - middle(batch.features)).square().sum(-1).mean()
+        (wanted,) = torch.autograd.grad(change, [weight])
+        seen = {}
+        learner.descend = lambda part, loss: seen.update(grad=torch.autograd.grad(loss, [weight])[0])
+        learner.generator.manual_seed(5)
+        learner.improve_policy(batch, {})
+        return torch.stack([seen["grad"], wanted])
+
+    torch.manual_seed(0)
+    plain, wanted = gradients()
+    torch.testing.assert_close(gradients(temporal_smoothness=3.0)[0], plain + 3.0 * wanted, rtol=1e-4, atol=1e-5)
+    assert (gradients(spatial_smoothness=3.0)[0] - plain).abs().max() > 1e-3 < wanted.abs().max()
+
+
 @pytest.mark.parametrize("algo", ["ppo", "happo", "impala"])
 def test_a_run_resumes_to_the_last_bit(tmp_path: Path, algo: str):
     def go(folder: str, iterations: int, resume: bool = False):
@@ -86,5 +115,9 @@ def test_a_run_resumes_to_the_last_bit(tmp_path: Path, algo: str):
 def test_what_cannot_be_smoothed_is_said_in_one_line(tmp_path: Path):
     with pytest.raises(ValueError, match=r"temporal_smoothness with network.chunk = 2 of 'point': chunks overlap"):
         Trainer(train_cfg(task="p", out=tmp_path, temporal_smoothness=1.0, chunk=2), env=PointTeam(4))
+    with pytest.raises(ValueError, match=r"temporal_smoothness with network.chunk = 2 of 'point': chunks overlap"):
+        Trainer(train_cfg(task="p", out=tmp_path, algo="td3", temporal_smoothness=1.0, chunk=2), env=PointTeam(4))
+    with pytest.raises(ValueError, match=r"sac.temporal_smoothness with sac.n_step = 3: one of the two"):
+        SACCfg(temporal_smoothness=1.0, n_step=3)
     with pytest.raises(ValueError, match=r"ppo.spatial_smoothness = -1"):
         PPOCfg(spatial_smoothness=-1.0)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from hardware.ranges import check_fields
 from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled, mean, weights
 from policies.algorithms.replay import Replay
+from policies.algorithms.smooth import SmoothCfg, check_chunk, roughness
 from policies.networks.critic import QFunction
 from policies.networks.normaliser import Features
 from policies.shards import ALONE, Shards
@@ -27,7 +28,7 @@ Others = Mapping[str, Tensor]  # group -> (B, M, .) features and actions of its 
 
 
 @dataclass(frozen=True)
-class OffPolicyCfg:
+class OffPolicyCfg(SmoothCfg):
     """Hyperparameters that all of these have; groups of a team differ in `learning_rate`, `tau` and `critics` only."""
 
     NAME: ClassVar[str]
@@ -46,10 +47,13 @@ class OffPolicyCfg:
     critic: Literal["own", "team"] = "own"  # "team" sees what all robots see and do
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         prefix = f"{self.NAME}."
         check_fields(prefix, self, num_steps=(1, 100_000), updates=(1, 10_000), delay=(1, 1000), batch=(1, inf))
         check_fields(prefix, self, replay=(1, inf), warm_up=(0, inf), gamma=(0, 1), tau=(0, 1), learning_rate=(0, 1))
         check_fields(prefix, self, n_step=(1, 1000), critics=(1, 100))
+        if self.temporal_smoothness and self.n_step > 1:
+            raise ValueError(f"{prefix}temporal_smoothness with {prefix}n_step = {self.n_step}: one of the two")
 
 
 @dataclass
@@ -125,6 +129,11 @@ class Learner(ABC):
     def improve_policy(self, batch: Batch, others: Others) -> dict[str, Tensor]:
         """One gradient step of the policy, and of what is learned beside it; returns what to log."""
 
+    def roughness(self, batch: Batch) -> Tensor | float:
+        """What the policy's loss grows by where its actions are not smooth."""
+        seen, after = batch.features, batch.after
+        return roughness(self.policy.middle, seen, after, batch.weight, self.cfg, self.generator)
+
     def descend(self, part: str, loss: Tensor) -> None:
         """One step of the optimiser of the policy or the critic."""
         set_gradients(list(getattr(self, part).parameters()), loss, self.shards)
@@ -163,6 +172,7 @@ class OffPolicy:
         )
         self.generator, self.steps, self.shards = generator, 0, workers.shards
         for name, group in groups.items():
+            check_chunk(name, group)
             if self.n_step > 1 and group.network.chunk > 1:
                 raise ValueError(
                     f"n_step = {self.n_step} with network.chunk = {group.network.chunk} of {name!r}: one of the two"

@@ -17,6 +17,7 @@ from policies.algorithms.constraints import Limits
 from policies.algorithms.gae import gae, next_values
 from policies.algorithms.ppo_update import Samples, make_optimiser, update
 from policies.algorithms.rollout import Rollout, parts_of
+from policies.algorithms.smooth import SmoothCfg, check_chunk
 from policies.networks.critic import Critic
 from policies.networks.normaliser import Features
 from policies.networks.policy import GaussianPolicy
@@ -25,7 +26,7 @@ from sim.envs.observation import Observation
 
 
 @dataclass(frozen=True)
-class PPOCfg:
+class PPOCfg(SmoothCfg):
     """Hyperparameters; a task overrides them by name in `GroupCfg.training["ppo"]`."""
 
     NAME: ClassVar[str] = "ppo"
@@ -53,19 +54,16 @@ class PPOCfg:
     critic: Literal["own", "team"] = "own"
     limits: Mapping[str, float] = field(default_factory=dict)  # term of the reward -> what it may cost a step, at most
     limit_rate: float = 0.05  # rise of a multiplier in an update where the cost is twice its limit
-    temporal_smoothness: float = 0.0  # weight of the squared change of the mean action from a step to the next (CAPS)
-    spatial_smoothness: float = 0.0  # and of what it changes by where what is seen is a little off
-    spatial_std: float = 0.1  # by how much, in standard deviations of what is seen
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_fields(f"{self.NAME}.", self, num_steps=(1, 100_000), epochs=(1, 1000), minibatch=(1, inf))
         check_fields(f"{self.NAME}.", self, gamma=(0, 1), gae_lambda=(0, 1), clip=(1e-3, 10), value_clip=(1e-3, 1000))
         check_fields(f"{self.NAME}.", self, value_coef=(0, 1000), entropy_coef=(0, 1000), max_grad_norm=(1e-6, 1e6))
         check_fields(
             f"{self.NAME}.", self, learning_rate=(0, 1), max_learning_rate=(0, 1), target_kl=(1e-6, 10), min_std=(0, 1)
         )
-        check_fields(f"{self.NAME}.", self, limit_rate=(0, 1000), temporal_smoothness=(0, 1e6))
-        check_fields(f"{self.NAME}.", self, spatial_smoothness=(0, 1e6), spatial_std=(1e-6, 10))
+        check_fields(f"{self.NAME}.", self, limit_rate=(0, 1000))
         for name, limit in self.limits.items():
             if not 0 < limit < inf:
                 raise ValueError(f"{self.NAME}.limits {name} = {limit}: wanted more than 0")
@@ -92,10 +90,7 @@ class PPO:
         self.critics: dict[str, Critic] = {}
         for name, group in groups.items():
             net = group.network
-            if group.cfg.temporal_smoothness and net.chunk > 1:
-                raise ValueError(
-                    f"temporal_smoothness with network.chunk = {net.chunk} of {name!r}: chunks overlap; one of the two"
-                )
+            check_chunk(name, group)
             self.policies[name] = GaussianPolicy(**group.policy, init_std=net.init_std)
             others = {n: g.dims.policy + g.dims.privileged for n, g in groups.items() if n != name}
             self.critics[name] = Critic(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from policies.algorithms.algorithm import mean
+from policies.algorithms.smooth import change, nearby, noise
 from policies.networks.critic import Critic
 from policies.networks.normaliser import Features
 from policies.networks.policy import GaussianPolicy, log_prob
@@ -85,9 +86,9 @@ def loss(policy: GaussianPolicy, critic: Critic, batch: Samples, cfg: Any) -> tu
     parts = {"loss/policy": objective, "loss/value": value_error, "entropy": entropy, "kl": kl}
     smooth = {"temporal": (batch.after, cfg.temporal_smoothness), "spatial": (batch.nearby, cfg.spatial_smoothness)}
     for name, (features, weight) in smooth.items():
-        if features is not None:  # both actions are pulled, as in Mysore et al. 2021, arXiv:2012.06644
-            change = mean((policy.mean(features) - action).square().sum(-1), batch.weight)
-            total, parts[f"loss/{name}"] = total + weight * change, change
+        if features is not None:
+            changed = change(action, policy.mean(features), batch.weight)
+            total, parts[f"loss/{name}"] = total + weight * changed, changed
     return total, parts
 
 
@@ -152,12 +153,12 @@ def _gradients(
     """Set the gradients of a minibatch's loss, its pieces worked on in parallel; returns the parts of the loss."""
     own, off = samples.features.own, None
     if cfg.spatial_smoothness:
-        off = cfg.spatial_std * torch.randn(len(index), *own.shape[1:], generator=generator, device=own.device)
+        off = noise(own, len(index), cfg, generator)
 
     def piece(rows: slice) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         batch = samples.rows(index[rows])
         if off is not None:
-            batch.nearby = batch.features._replace(own=batch.features.own + off[rows].to(own.dtype))
+            batch.nearby = nearby(batch.features, off[rows])
         total, parts = loss(policy, critic, batch, cfg)
         share = (rows.stop - rows.start) / len(index)
         return torch.autograd.grad(total * share, params), {k: v.detach() * share for k, v in parts.items()}

@@ -67,7 +67,7 @@ class SACLearner(Learner):
         action, log_prob = self.policy.act(batch.features, self.generator)
         temperature, entropy = self.temperature, -mean(log_prob.detach(), batch.weight)
         loss = mean(temperature * log_prob - self.value_of(batch, action, others), batch.weight)
-        self.descend("policy", loss)
+        self.descend("policy", loss + self.roughness(batch))
         if self.cfg.learn_temperature:
             self.log_temperature.grad = self.shards.mean([entropy])[0] - self.target_entropy
             self.optimisers["temperature"].step()

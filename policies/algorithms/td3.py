@@ -58,7 +58,7 @@ class TD3Learner(Learner):
     def improve_policy(self, batch: Batch, others: Others) -> dict[str, Tensor]:
         """Towards what the first critic believes better."""
         loss = -mean(self.critic(batch.features, self.policy.act(batch.features), others)[0], batch.weight)
-        self.descend("policy", loss)
+        self.descend("policy", loss + self.roughness(batch))
         return {"loss/policy": loss.detach()}
 
 

@@ -25,7 +25,11 @@ class SquashedPolicy(Policy):
         self.register_buffer("by_chance", torch.tensor(True))  # a tensor, so that a compiled rollout sees it change
 
     def best(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
-        return self.paced(torch.tanh(self.mean(self.normaliser(obs))) * self.driven, memory)[:2]
+        return self.paced(self.middle(self.normaliser(obs)), memory)[:2]
+
+    def middle(self, features: Features) -> Tensor:
+        """Features -> the best action (..., U), or chunk of them."""
+        return torch.tanh(self.mean(features)) * self.driven
 
     def draw(self, mean: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         """An action (..., U) for what `forward` returned; uniform in [-1, 1] while `by_chance`."""
@@ -48,7 +52,7 @@ class DeterministicPolicy(SquashedPolicy):
 
     def act(self, features: Features) -> Tensor:
         """Features -> action (..., U)."""
-        return torch.tanh(self.mean(features)) * self.driven
+        return self.middle(features)
 
     def explore(self, mean: Tensor, generator: torch.Generator) -> Tensor:
         noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
