@@ -1,4 +1,4 @@
-"""What the shield makes of a walking humanoid: `python benchmarks/humanoid_shield.py [--event dies] [--robots 20]`.
+"""What the shield makes of a walking humanoid: `python -m benchmarks.humanoid_shield [--event dies] [--robots 20]`.
 
 G1s walk by `zoo/velocity.onnx` behind the whole supervisor, each with the noise, delays, pushes and randomisation of
 the task. Then something happens (`EVENTS`), in the middle of a step that differs from robot to robot. Printed as JSON:
@@ -26,7 +26,7 @@ from hardware.rotation import multiply, rotate
 from policies.evaluation.policy_runner import BundleRunner
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import TeamEnv
-from sim.task import Draw, Start
+from sim.task import Draw, Start, TaskCfg
 from sim.tasks.velocity import FALLEN, VELOCITY, starts
 from sim.terms import humanoids
 
@@ -34,6 +34,17 @@ SEED = 2_000_003  # no training and no evaluation begins from it
 WALKS_S = 4.0  # before the event
 WALL_M, WALL_AHEAD_M, NEAR_M = (0.1, 3.0, 1.5), 2.5, 0.7  # half of its size; from a robot's base, also at rest
 SPREAD_S = 0.72  # over which the event comes, from robot to robot: one gait cycle
+
+
+def walking(velocity: tuple[float, float, float], episode_s: float) -> TaskCfg:
+    """The task `velocity` with one constant command: m/s ahead and to the left, rad/s, in the heading frame."""
+
+    def constant(draw: Draw) -> dict[str, Start]:
+        begin = starts(draw)[VELOCITY.group_name]
+        asked = torch.tensor(velocity).expand_as(begin.command["velocity"]).clone()
+        return {VELOCITY.group_name: replace(begin, command={"velocity": asked}, plan={})}
+
+    return VELOCITY.changed(starts=constant, update_commands=None, episode_s=episode_s)
 
 
 @dataclass
@@ -47,19 +58,10 @@ class Walkers:
     seed: int = SEED
 
     def __post_init__(self) -> None:
-        name = VELOCITY.group_name
-
-        def constant(draw: Draw) -> dict[str, Start]:
-            begin = starts(draw)[name]
-            asked = torch.zeros_like(begin.command["velocity"])
-            asked[..., 0] = self.speed
-            return {name: replace(begin, command={"velocity": asked}, plan={})}
-
-        changed: dict[str, Any] = {"starts": constant, "update_commands": None, "terminations": {}, "episode_s": 1e4}
+        task = walking((self.speed, 0.0, 0.0), episode_s=1e4).changed(terminations={})
         if not self.push:
-            events = {k: v for k, v in VELOCITY.group.randomisation.items() if k != "push"}
-            changed["randomisation"] = events
-        self.env = TeamEnv(VELOCITY.changed(**changed), self.worlds, self.seed)
+            task = task.changed(randomisation={k: v for k, v in task.group.randomisation.items() if k != "push"})
+        self.env = TeamEnv(task, self.worlds, self.seed)
         self.robots = self.env.group
         self.runner = BundleRunner(PolicyRuntime.load(self.policy))
         self.runner.start(self.robots)

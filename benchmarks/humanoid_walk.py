@@ -6,34 +6,22 @@ Printed as JSON: the share that never fell in ten seconds, how far they came and
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from benchmarks.humanoid_shield import SEED, walking
 from hardware.rotation import rotate, rotate_inverse
 from policies.evaluation.evaluate import make_policy_runner, wilson
 from policies.evaluation.trained import load_controller
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import TeamEnv
-from sim.task import Draw, Start
-from sim.tasks.velocity import VELOCITY, starts
-
-SEED = 2_000_003  # no training and no evaluation begins from it
 
 
 @single_threaded_torch()
 def walk(policy: Path, velocity: tuple[float, float, float], worlds: int, seconds: float) -> dict[str, object]:
     """Walk `worlds` robots at `velocity` (m/s, m/s, rad/s in the heading frame) for `seconds`."""
-
-    def constant(draw: Draw) -> dict[str, Start]:
-        begin = starts(draw)[VELOCITY.group_name]
-        asked = torch.tensor(velocity).expand_as(begin.command["velocity"])
-        return {VELOCITY.group_name: replace(begin, command={"velocity": asked}, plan={})}
-
-    task = VELOCITY.changed(
-        starts=constant, update_commands=None, episode_s=seconds + 1.0
-    )  # none ends on the last step
+    task = walking(velocity, episode_s=seconds + 1.0)  # none ends on the last step
     env = TeamEnv(task, worlds, SEED)
     robots = env.group
     runner = make_policy_runner(policy if policy.suffix == ".onnx" else load_controller(policy))

@@ -5,9 +5,9 @@ updates, hidden layers, first standard deviation, discount and lambda; all else 
 minibatches of 256, since its 64 take longer. What is looked at, and how long that takes, counts for neither.
 """
 
-import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import log
 from pathlib import Path
 from statistics import median
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
+from benchmarks.turns import kept
 from phalanx.agents import SimpleAgent
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.policy_runner import PolicyRunner
@@ -121,12 +122,9 @@ def bench_learners(
         for task in tasks:
             for seed in range(repeats):
                 for name, make in LEARNERS.items():
-                    kept = (out or Path(scratch)) / f"{task}-{name}-{seed}.json"
-                    if not kept.exists():
-                        kept.parent.mkdir(parents=True, exist_ok=True)
-                        row = reach_gate(make, load_task(task), seed, Path(scratch) / kept.stem)
-                        kept.write_text(json.dumps(row, indent=1), encoding="utf-8")
-                    found[task][name].append(json.loads(kept.read_text(encoding="utf-8")))
+                    path = (out or Path(scratch)) / f"{task}-{name}-{seed}.json"
+                    learn = partial(reach_gate, make, load_task(task), seed, Path(scratch) / path.stem)
+                    found[task][name].append(kept(path, learn))
                     on_progress(repeats * len(tasks) * len(LEARNERS))
     return {
         "shown": SHOWN,

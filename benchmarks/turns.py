@@ -1,5 +1,6 @@
 """Costs of calls, and ratios of costs that were measured in turns: then a busy minute hits all of them alike."""
 
+import json
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -34,6 +35,15 @@ def _cpu_s(processes: Sequence[int]) -> float:
     """CPU time that living processes have used, s."""
     threads = [thread for pid in processes for thread in Path(f"/proc/{pid}/task").iterdir()]
     return sum(1e-9 * int((thread / "schedstat").read_text().split()[0]) for thread in threads)
+
+
+def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What `make` finds; kept as JSON in `path`, from where it is taken if it is there."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(make(), indent=1), encoding="utf-8")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def random_actions(env: Any, count: int = 16) -> list[dict[str, Tensor]]:

@@ -9,7 +9,6 @@ for.
 A plant is expected to hold unless the advice is not to fly, or one of its numbers is as far out as the margins fell.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.defects import defects, save_edited
+from benchmarks.turns import kept
 from deploy.bundle import Bundle, load_bundle
 from deploy.bundle.verification import NOT, REFUSED
 from phalanx.verdict import verification
@@ -74,11 +74,8 @@ def bench_verdicts(
     with TemporaryDirectory() as scratch, single_threaded_torch():
         files = list(_files(policies, Path(scratch)))
         for name, make in files:
-            kept = (out or Path(scratch)) / f"{name.replace(' ', '-').replace(',', '').replace('%', '')}.json"
-            if not kept.exists():
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(assess(make(), worlds), indent=1), encoding="utf-8")
-            rows[name] = json.loads(kept.read_text(encoding="utf-8"))
+            path = (out or Path(scratch)) / f"{name.replace(' ', '-').replace(',', '').replace('%', '')}.json"
+            rows[name] = kept(path, partial(_assess_made, make, worlds))
             on_progress(len(files))
     return {"worlds": worlds, **summary(rows)}
 
@@ -94,6 +91,11 @@ def _files(policies: Sequence[Path], folder: Path) -> Iterator[tuple[str, Callab
                 yield name, partial(save_edited, source, folder / f"{name}.onnx", edit)
     for file in (*sources, *(file for file in policies if file.stem not in SPOILT)):
         yield file.stem, partial(Path, file)
+
+
+def _assess_made(make: Callable[[], Path], worlds: int) -> dict[str, Any]:
+    """`assess` of a file that is only made for it."""
+    return assess(make(), worlds)
 
 
 def assess(file: Path, worlds: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ beside our DSAC-T.
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import tyro
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from benchmarks.papers.gym_team import GymTeam
+from benchmarks.turns import kept
 from phalanx.console import make_progress, out
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import Clock, Group
@@ -142,21 +144,19 @@ def main(
         looks: Evaluations on the way.
         folder: Where finished runs are kept.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     wanted = [(w, task, algo, seed) for task in tasks for algo in algos for seed in seeds for w in ("ours", "theirs")]
     done: dict[tuple[str, str, str], list[dict]] = {}
     with make_progress() as progress, single_threaded_torch():
         bar = progress.add_task("trainings", total=len(wanted) * steps)
         for number, (who, task, algo, seed) in enumerate(wanted):
-            path = folder / f"{task}-{algo}-{who}-{seed}-{steps}.json"
-            if not path.exists():
 
-                def say(of_this: int, before: int = number) -> None:
-                    progress.update(bar, completed=before * steps + of_this)
+            def say(of_this: int, before: int = number) -> None:
+                progress.update(bar, completed=before * steps + of_this)
 
-                path.write_text(json.dumps(run(who, task, algo, seed, steps, looks, say)))
+            train = partial(run, who, task, algo, seed, steps, looks, say)
+            row = kept(folder / f"{task}-{algo}-{who}-{seed}-{steps}.json", train)
             progress.update(bar, completed=(number + 1) * steps)
-            done.setdefault((task, algo, who), []).append(json.loads(path.read_text()))
+            done.setdefault((task, algo, who), []).append(row)
     for (task, algo, who), found in done.items():
         last = np.array([[one["curve"][-1][1]] for one in found])
         low, high = interval(last) if len(found) > 1 else (np.array([np.nan]), np.array([np.nan]))
