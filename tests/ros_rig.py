@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from nav_msgs.msg import Odometry
@@ -27,6 +27,9 @@ from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.mission.deploy import CONFIG, operator
 from ros_nodes.mission.mission import Member, Mission, save_mission, team_names, yaw_of
 from ros_nodes.mission.operator import MissionNode
+
+if TYPE_CHECKING:
+    from sim.task import TaskCfg
 
 SPEC = load_robot("crazyflie")
 PERIOD_S = 1 / SPEC.control_hz
@@ -208,6 +211,30 @@ class Rig:
             self.restart(robot, act)
         raise AssertionError(f"{robot}: {self.node.modes}, {self.node.shields}")
 
+    def hold_policy(self, robot: str, seconds: float) -> None:
+        """Until its policy has had `robot` for so long; again where this machine was too busy and it was landed."""
+        for _ in range(4):
+            self.watch_until(robot, lambda: self.authority(robot) in ("POLICY", "FAULT"), 30.0)
+            self.watch(robot, seconds)
+            if self.authority(robot) == "POLICY":
+                return
+            self.watch_until(robot, lambda: self.authority(robot) != "LANDING", 15.0)
+            self.restart(robot)
+        raise AssertionError(f"{robot}: {self.node.shields}")
+
+    def sent_ages_ms(self, robot: str, duration_s: float) -> np.ndarray:
+        """How old what `robot` measured was when what follows from it had been sent, ms, for so long."""
+        sent, ages_ms = Mailbox(self.node, JointState, f"/{robot}/sent", qos.SENSOR), []
+        end_s = time.monotonic() + duration_s
+        while time.monotonic() < end_s:
+            if (taken := sent.take()) is not None:
+                stamp = taken[0].header.stamp
+                ages_ms.append((self.node.get_clock().now().nanoseconds - stamp.sec * 10**9 - stamp.nanosec) * 1e-6)
+            time.sleep(0.001)
+        sent.close()
+        print("sensor to what was sent, ms, median and p99:", *np.percentile(ages_ms, [50, 99]).round(1))
+        return np.array(ages_ms)
+
     def restart(self, robot: str, act: Callable[[float], None] = lambda t: None) -> None:
         """Acknowledge whatever happened to `robot`, arm it and start its policy, which one late message may refuse."""
         self.asked(robot, "reset")
@@ -224,3 +251,15 @@ class Rig:
         """The shield's mode as it last said on `status`."""
         self.node.update()
         return self.node.modes[self.node.team.index(robot)]
+
+
+def drawn_poses(task: "TaskCfg", count: int) -> list[dict[str, np.ndarray]]:
+    """Goals of an arm's only group as its task draws them: position in m and quaternion wxyz, by command."""
+    import torch
+
+    from sim.task import Draw
+
+    draw = Draw(torch.Generator().manual_seed(7), count, 1, torch.ones(count))
+    command = task.starts(draw)[task.group_name].command
+    goals = zip(command["goal_pos"][:, 0].numpy(), command["goal_quat"][:, 0].numpy(), strict=True)
+    return [{"goal_pos": pos, "goal_quat": quat} for pos, quat in goals]

@@ -4,35 +4,17 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from patience import patience
 
 pytest.importorskip("rclpy")
 pytest.importorskip("cflib")
 from emulated import Emulated
-from geometry_msgs.msg import PoseStamped
 from test_ros_crazyflie import HOVER, rig
-
-from ros_nodes.messages import qos
 
 pytestmark = pytest.mark.ros
 GAIN = 0.9
-
-
-def hover(team) -> None:
-    """By its policy, for a while; again where this machine was too busy and it was landed."""
-    goal = PoseStamped()
-    goal.header.frame_id, goal.pose.position.z, goal.pose.orientation.w = "world", 1.0, 1.0
-    publisher = team.node.create_publisher(PoseStamped, "/cf1/goal", qos.LATCHED)
-    publisher.publish(goal)
-    for _ in range(4):
-        team.watch_until("cf1", lambda: team.authority("cf1") in ("POLICY", "FAULT"), 30.0)
-        team.watch("cf1", 4.0)
-        if team.authority("cf1") == "POLICY":
-            return
-        team.watch_until("cf1", lambda: team.authority("cf1") != "LANDING", 15.0)
-        team.restart("cf1")
-    raise AssertionError(team.node.shields)
 
 
 def test_the_thrust_of_an_airframe_is_found_in_its_hover_and_written(tmp_path):
@@ -54,7 +36,8 @@ def test_the_thrust_of_an_airframe_is_found_in_its_hover_and_written(tmp_path):
         team.ask("cf1", "arm")
         team.ask("cf1", "start")
         for _ in range(3):  # it may be landed meanwhile
-            hover(team)
+            team.node.send("cf1", {"goal_pos": np.array([0.0, 0.0, 1.0])})
+            team.hold_policy("cf1", 4.0)
             code, said = calibrate("--write")
             if code == 0:
                 break

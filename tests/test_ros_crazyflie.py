@@ -9,11 +9,9 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("cflib")
 from emulated import Emulated
-from geometry_msgs.msg import PoseStamped
 from ros_rig import Rig
 
 from ros_nodes.lifecycle.bring_up import CONFIGURE, BringUpError
-from ros_nodes.messages import qos
 
 pytestmark = pytest.mark.ros
 HOVER = Path(__file__).parents[1] / "zoo" / "hover.onnx"
@@ -26,22 +24,10 @@ def rig(folder: Path, port: int) -> Rig:
 
 
 def flown(team: Rig, device: Emulated) -> None:
-    """Armed by a person, and at its goal by its policy; again where this machine was too busy and it was landed."""
-    goal = PoseStamped()
-    goal.header.frame_id = "world"
-    goal.pose.position.x, goal.pose.position.y, goal.pose.position.z = GOAL
-    goal.pose.orientation.w = 1.0
-    publisher = team.node.create_publisher(PoseStamped, "/cf1/goal", qos.LATCHED)
-    publisher.publish(goal)
+    """Armed by a person, and at its goal by its policy."""
+    team.node.send("cf1", {"goal_pos": np.array(GOAL)})
     team.start("cf1/driver", "cf1/policy", "cf1/shield")
-    for _ in range(4):
-        team.watch_until("cf1", lambda: team.authority("cf1") in ("POLICY", "FAULT"), 30.0)
-        team.watch("cf1", 4.0)
-        if team.authority("cf1") == "POLICY":
-            break
-        team.watch_until("cf1", lambda: team.authority("cf1") != "LANDING", 15.0)
-        team.restart("cf1")
-    assert team.authority("cf1") == "POLICY", team.node.shields
+    team.hold_policy("cf1", 4.0)
     np.testing.assert_allclose(device.order()["position"], GOAL, atol=0.1)
 
 

@@ -9,15 +9,11 @@ import pytest
 
 pytest.importorskip("rclpy")
 pytest.importorskip("franky")
-import torch
 from franka_sim import needs_franky_sim, simulated
-from geometry_msgs.msg import PoseStamped
-from ros_rig import Rig, standing
+from ros_rig import Rig, drawn_poses, standing
 
 from hardware import load_robot
 from hardware.kinematics import load_chain
-from ros_nodes.messages import qos
-from sim.task import Draw
 from sim.tasks.reach_fr3 import REACH_FR3
 
 pytestmark = [pytest.mark.ros, needs_franky_sim]
@@ -35,22 +31,6 @@ def rig(folder: Path, host: str) -> Rig:
     return Rig(folder, bundle=BUNDLE, parameters=parameters, mission=mission, commands=["goal_pos", "goal_quat"])
 
 
-def poses(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Goals as the task draws them: position in m and quaternion wxyz."""
-    draw = Draw(torch.Generator().manual_seed(7), count, 1, torch.ones(count))
-    command = REACH_FR3.starts(draw)["fr3"].command
-    return list(zip(command["goal_pos"][:, 0].numpy(), command["goal_quat"][:, 0].numpy(), strict=True))
-
-
-def sent_to(team: Rig, publisher, pos: np.ndarray, quat: np.ndarray) -> None:
-    goal = PoseStamped()
-    goal.header.frame_id = "world"
-    goal.pose.position.x, goal.pose.position.y, goal.pose.position.z = map(float, pos)
-    o = goal.pose.orientation
-    o.w, o.x, o.y, o.z = map(float, quat)
-    publisher.publish(goal)
-
-
 def off(device, pos: np.ndarray) -> float:
     """How far the tool is from `pos`, m, as the device's side has it."""
     joints = np.array([*device.order()["q"], 0.04])
@@ -59,17 +39,16 @@ def off(device, pos: np.ndarray) -> float:
 
 def test_an_fr3_reaches_its_poses_behind_the_shield(tmp_path):
     with simulated() as device, rig(tmp_path, device.address) as team:
-        publisher = team.node.create_publisher(PoseStamped, f"/{ARM}/goal", qos.LATCHED)
-        goals = poses(POSES)
-        sent_to(team, publisher, *goals[0])
+        goals = drawn_poses(REACH_FR3, POSES)
+        team.node.send(ARM, goals[0])
         team.start(f"{ARM}/driver", f"{ARM}/policy", f"{ARM}/shield")
         team.watch_until(ARM, lambda: team.authority(ARM) == "POLICY", 15.0)
         missed_m = []
-        for pos, quat in goals:
-            sent_to(team, publisher, pos, quat)
+        for goal in goals:
+            team.node.send(ARM, goal)
             until = device.order()["steps"] + EPISODE_STEPS
             team.watch_until(ARM, lambda until=until: device.order()["steps"] >= until, 30.0)
-            missed_m.append(off(device, pos))
+            missed_m.append(off(device, goal["goal_pos"]))
             assert team.authority(ARM) == "POLICY", team.node.shields
         print("missed by, mm:", *(f"{1e3 * each:.1f}" for each in sorted(missed_m)))
         assert np.mean(np.array(missed_m) < 0.01) >= 0.95, missed_m

@@ -16,10 +16,8 @@ pytest.importorskip("rclpy")
 pytest.importorskip("pymavlink")
 from diagnostic_msgs.msg import DiagnosticArray
 from emulated import Emulated
-from geometry_msgs.msg import PoseStamped
 from patience import patience
 from ros_rig import Rig, standing
-from sensor_msgs.msg import JointState
 
 from deploy.shield import make_shield_params
 from hardware import load_robot
@@ -50,12 +48,7 @@ def rig(folder: Path, port: int) -> Rig:
 
 def flown(team: Rig, device: Emulated) -> None:
     """Armed by a person, and at its goal by its policy; again where this machine was too busy and it was landed."""
-    goal = PoseStamped()
-    goal.header.frame_id = "world"
-    goal.pose.position.x, goal.pose.position.y, goal.pose.position.z = GOAL
-    goal.pose.orientation.w = 1.0
-    publisher = team.node.create_publisher(PoseStamped, f"/{ROBOT}/goal", qos.LATCHED)
-    publisher.publish(goal)
+    team.node.send(ROBOT, {"goal_pos": np.array(GOAL)})
     team.start(f"{ROBOT}/driver", f"{ROBOT}/policy", f"{ROBOT}/shield")
     give_up = time.monotonic() + patience(60.0)
     while time.monotonic() < give_up:
@@ -85,20 +78,11 @@ def test_an_x500_flies_its_policy_behind_the_shield_and_lands(tmp_path):
 
 def measure(team: Rig, device: Emulated) -> None:
     """Print rates and times of a hovering X500: what the device heard, and the way from its sensor."""
-    sent = Mailbox(team.node, JointState, f"/{ROBOT}/sent", qos.SENSOR)
-    before, begin, ages_ms = device.order()["setpoints"], time.monotonic(), []
-
-    while time.monotonic() < begin + 4.0:
-        if (taken := sent.take()) is not None:
-            stamp = taken[0].header.stamp
-            ages_ms.append((team.node.get_clock().now().nanoseconds - stamp.sec * 10**9 - stamp.nanosec) * 1e-6)
-        time.sleep(0.001)
+    before, begin = device.order()["setpoints"], time.monotonic()
+    team.sent_ages_ms(ROBOT, 4.0)
     said = device.order()
-    took_s = time.monotonic() - begin
-    median, worst = np.percentile(ages_ms, [50, 99])
-    rate_hz = (said["setpoints"] - before) / took_s
+    rate_hz = (said["setpoints"] - before) / (time.monotonic() - begin)
     print(f"set-points at the device {rate_hz:.1f} Hz; driver to device {said['transit_ms']} ms median, p99")
-    print(f"sensor to what was sent {median:.1f} ms median, {worst:.1f} ms p99")
     assert said["setpoints"] - before > 100
 
 

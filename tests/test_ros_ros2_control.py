@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip("rclpy")
 from emulated import Emulated
-from geometry_msgs.msg import PoseStamped
-from ros_rig import Rig, standing
-from test_ros_ur import UR5E, poses, send
+from ros_rig import Rig, drawn_poses, standing
 
-from ros_nodes.messages import qos
+from hardware import load_robot
+from sim.tasks.reach_ur5e import REACH_UR5E
 
 pytestmark = [pytest.mark.ros, pytest.mark.alone]
+UR5E = load_robot("ur5e")
 BUNDLE = Path(__file__).parents[1] / "zoo" / "reach-ur5e.onnx"
 ARM = "ur5e_1"
 POSES = int(os.environ.get("POSES", "2"))
@@ -30,17 +30,17 @@ def rig(folder: Path) -> Rig:
     return Rig(folder, bundle=BUNDLE, parameters=parameters, mission=mission, commands=["goal_pos", "goal_quat"])
 
 
-def reach(team: Rig, device: Emulated, publisher, pos: np.ndarray, quat: np.ndarray) -> float:
-    """How far the flange is from `pos` after an episode, m; again where this machine was too busy and it was held."""
+def reach(team: Rig, device: Emulated, goal: dict[str, np.ndarray]) -> float:
+    """How far the flange is from `goal` after an episode, m; again where this machine was too busy and it was held."""
     for _ in range(4):
-        send(publisher, pos, quat)
+        team.node.send(ARM, goal)
         team.watch(ARM, EPISODE_S)
         if team.authority(ARM) == "POLICY":
-            return float(np.linalg.norm(np.array(device.order()["tool"]) - pos))
+            return float(np.linalg.norm(np.array(device.order()["tool"]) - goal["goal_pos"]))
         print(team.node.shields)
         team.asked(ARM, "reset", 5.0)
         team.restart(ARM)
-        send(publisher, pos, quat)  # it waits for a person to say where to once more
+        team.node.send(ARM, goal)  # it waits for a person to say where to once more
         team.watch_until(ARM, lambda: team.authority(ARM) != "STARTING", 10.0)
     raise AssertionError(team.node.shields)
 
@@ -49,12 +49,11 @@ def test_an_arm_behind_ros2_control_reaches_its_poses_until_its_joints_fall_sile
     with rig(tmp_path) as team:
         domain = str(team.node.context.get_domain_id())
         with Emulated("ros2_control", "--domain", domain, "--prefix", "left_", "--kind", KIND) as device:
-            publisher = team.node.create_publisher(PoseStamped, f"/{ARM}/goal", qos.LATCHED)
-            goals = poses(POSES)
-            send(publisher, *goals[0])
+            goals = drawn_poses(REACH_UR5E, POSES)
+            team.node.send(ARM, goals[0])
             team.start(f"{ARM}/driver", f"{ARM}/policy", f"{ARM}/shield")
             team.watch_until(ARM, lambda: team.authority(ARM) == "POLICY", 15.0)
-            missed_m = [reach(team, device, publisher, *goal) for goal in goals]
+            missed_m = [reach(team, device, goal) for goal in goals]
             said = device.order()
             print("missed by, mm:", *(f"{1e3 * each:.1f}" for each in sorted(missed_m)))
             print("set-points:", said["setpoints"], "gaps, ms, median and p99:", said["gap_ms"])

@@ -23,7 +23,7 @@ from sensor_msgs.msg import BatteryState, JointState
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
-from ros_nodes.messages import course, device, qos
+from ros_nodes.messages import battery, course, device, qos
 from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, ShieldMode, read_status, value_of
 from ros_nodes.messages.peers_say import SAID_S
 from ros_nodes.mission.stream import Stream
@@ -37,6 +37,12 @@ SPEAKS_S = 6.0  # within which a node that is alive is heard on /diagnostics: a 
 SLOWEST = 8.0  # times as long on a machine where more threads want to run than it has cores
 NEVER_S = 1e6  # an age above means that there has been none
 STREAMS = {"odom": Odometry, "requested": JointState, "command": JointState}
+SAID_ONCE = {  # latched topics that only some robots have
+    battery.TOPIC: BatteryState,
+    POLICY_STATUS: DiagnosticArray,
+    device.TOPIC: DiagnosticArray,
+    course.TOPIC: DiagnosticArray,
+}
 STATUS_TYPE = "diagnostic_msgs/msg/DiagnosticArray"
 
 
@@ -61,14 +67,8 @@ class RobotMonitor:
         self.name, self._node = name, node
         self._status = Mailbox(node, DiagnosticArray, f"/{name}/status", qos.HISTORY)
         self._streams: dict[str, Stream] = {}
-        self._battery: Mailbox | None = None
-        self._policy: Mailbox | None = None
-        self._device: Mailbox | None = None
-        self._course: Mailbox | None = None
-        self._course_said: DiagnosticArray | None = None
-        self._device_said: tuple[str, int] | None = None  # its fault, and when that came, ns
-        self._policy_status: DiagnosticArray | None = None
-        self._charge: BatteryState | None = None
+        self._boxes: dict[str, Mailbox] = {}  # of `SAID_ONCE`, of those with a publisher
+        self._said: dict[str, tuple[Any, int]] = {}  # the last message of each, and when it came, ns
         self._heard_ns = 0
         self.shield = ShieldMode("?")
         self.is_foreign = False  # its `status` is of something else
@@ -88,14 +88,9 @@ class RobotMonitor:
         if not self._streams:
             self._streams = {topic: Stream(self._node, kind, self._topic(topic)) for topic, kind in STREAMS.items()}
         self.publishers = {topic: self._node.count_publishers(self._topic(topic)) for topic in STREAMS}
-        if self._battery is None and self._node.count_publishers(self._topic("battery_state")):
-            self._battery = make_mailbox(self._node, BatteryState, self._topic("battery_state"), qos.LATCHED)
-        if self._policy is None and self._node.count_publishers(self._topic(POLICY_STATUS)):
-            self._policy = make_mailbox(self._node, DiagnosticArray, self._topic(POLICY_STATUS), qos.LATCHED)
-        if self._device is None and self._node.count_publishers(self._topic(device.TOPIC)):
-            self._device = make_mailbox(self._node, DiagnosticArray, self._topic(device.TOPIC), qos.LATCHED)
-        if self._course is None and self._node.count_publishers(self._topic(course.TOPIC)):
-            self._course = make_mailbox(self._node, DiagnosticArray, self._topic(course.TOPIC), qos.LATCHED)
+        for topic, kind in SAID_ONCE.items():
+            if topic not in self._boxes and self._node.count_publishers(self._topic(topic)):
+                self._boxes[topic] = make_mailbox(self._node, kind, self._topic(topic), qos.LATCHED)
 
     def poll(self, now_ns: int) -> list[Change]:
         """Take what has arrived; changes since the last call. `now_ns`: the system's clock."""
@@ -113,20 +108,15 @@ class RobotMonitor:
             self.look()
         for stream in self._streams.values():
             stream.poll()
-        if self._battery is not None and (battery := self._battery.take()) is not None:
-            self._charge = battery[0]
-        if self._policy is not None and (said_last := self._policy.take()) is not None:
-            self._policy_status = said_last[0]
-        if self._course is not None and (of_course := self._course.take()) is not None:
-            self._course_said = of_course[0]
-        if self._device is not None and (of_device := self._device.take()) is not None:
-            self._device_said = value_of(device.FAULT, of_device[0]), of_device[1]
+        self._said |= {topic: taken for topic, box in self._boxes.items() if (taken := box.take()) is not None}
         return found
 
     def snapshot(self, now_ns: int) -> dict[str, Any]:
         """All that is known, for JSON: None where something is not. Seconds, Hz, V; charge from 0 to 1."""
         silent, shield = self._label == SILENT, self.shield
         status_age_s = max(0.0, (now_ns - self._heard_ns) * 1e-9)
+        last = {topic: message for topic, (message, _) in self._said.items()}
+        charge: BatteryState | None = last.get(battery.TOPIC)
         return {
             "robot": self.name,
             "state": SILENT if silent else shield.state,
@@ -134,8 +124,8 @@ class RobotMonitor:
             "reason": self._silence(status_age_s) if silent else shield.reason,
             "device": self._of_device(now_ns),
             "latched": shield.latched,
-            "course": self._course_said and course.read(self._course_said),
-            "refused": value_of(REFUSED, self._policy_status),
+            "course": course.read(last[course.TOPIC]) if course.TOPIC in last else None,
+            "refused": value_of(REFUSED, last.get(POLICY_STATUS)),
             "margin": _finite(shield.margin),
             "keeps_distance": shield.shares,
             "peers_sharing": list(shield.sharing),
@@ -147,8 +137,7 @@ class RobotMonitor:
             "status_age_s": status_age_s,
             "rates_hz": {name: self._rate_hz(name, now_ns) for name in self._streams},
             "publishers": self.publishers,
-            "battery": self._charge
-            and {"charge": _finite(self._charge.percentage), "voltage": _finite(self._charge.voltage)},
+            "battery": charge and {"charge": _finite(charge.percentage), "voltage": _finite(charge.voltage)},
             "changes": [
                 {"time_s": c.time_s, "from": c.before, "to": c.after, "reason": c.reason} for c in self.changes
             ],
@@ -165,11 +154,12 @@ class RobotMonitor:
 
     def _of_device(self, now_ns: int) -> str:
         """What its own controller says is wrong now, which its shield's reason may have from longer ago."""
-        if self._device_said is None:
+        if device.TOPIC not in self._said:
             return ""
-        fault, heard_ns = self._device_said
+        message, heard_ns = self._said[device.TOPIC]
         silent_s = (now_ns - heard_ns) * 1e-9
-        return f"its driver is silent for {silent_s:.0f} s" if silent_s > DEVICE_SILENT_S else fault
+        silent = silent_s > DEVICE_SILENT_S
+        return f"its driver is silent for {silent_s:.0f} s" if silent else value_of(device.FAULT, message)
 
     def _rate_hz(self, topic: str, now_ns: int) -> float | None:
         """None where it is not known: each of several publishers numbers its own messages."""
