@@ -15,7 +15,7 @@ def one_thread():
 
 def test_who_is_near_its_goal_and_slow_is_given_the_next_and_only_the_last_one_is_success():
     first, last = [1.0, -1.0, 1.5], [-1.0, 0.5, 2.0]
-    near, fast, far, done = [1.2, -1.0, 1.5], [1.2, -1.0, 1.5], [1.4, -1.0, 1.5], [-1.1, 0.5, 2.0]
+    near, fast, far, done = [1.2, -1.0, 1.5], [1.2, -1.0, 1.5], [1.4, -1.0, 1.5], [-1.08, 0.5, 2.0]
 
     def start(draw: Draw) -> Start:
         course = torch.tensor([first, last]).expand(4, 1, 2, 3)
