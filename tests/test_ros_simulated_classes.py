@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("mujoco")
 from ros_rig import standing
+from test_ros_simulated_team import DT, fly
 
 from hardware import load_robot
 from hardware.spec import SLIDE_LEVER_M
@@ -17,27 +18,16 @@ from ros_nodes.simulation.simulated_team import SimulatedTeam
 from sim.noise import Noise
 from sim.tasks import load_task
 
-DT = 0.002
 PANDA, G1 = load_robot("panda"), load_robot("g1")
-
-
-def run(team: SimulatedTeam, start_s: float, duration_s: float, command=None) -> float:
-    now_s = start_s
-    while now_s < start_s + duration_s:
-        if command is not None:
-            team.robots[0].receive(command, now_s)
-        now_s += DT
-        team.step(now_s)
-    return now_s
 
 
 def test_an_arm_stands_where_it_is_bolted_and_holds_its_last_target_in_silence():
     team = SimulatedTeam(standing([[0.4, -0.3, 0.1, 0.7]], PANDA), DT)
-    now_s = run(team, 0.0, 0.5)
+    now_s = fly(team, 0.0, 0.5)
     np.testing.assert_allclose(team.robots[0].measure().joint_pos, PANDA.home, atol=1e-4)
     target = np.array(PANDA.home_target) + np.array([0.5, 0, 0, 0, 0, 0, 0, -0.02])
-    now_s = run(team, now_s, 1.5, target)
-    run(team, now_s, 3.0)
+    now_s = fly(team, now_s, 1.5, target)
+    fly(team, now_s, 3.0)
     state = team.robots[0].measure()
     np.testing.assert_allclose(state.joint_pos, target, atol=5e-3)
     np.testing.assert_allclose(state.base_pos, [0.4, -0.3, 0.1])
@@ -60,16 +50,16 @@ def test_fingers_that_mirror_each_other_start_where_they_belong():
 
 def test_a_humanoid_stands_while_it_is_told_to_and_sinks_without_stiffness_in_silence():
     team = SimulatedTeam(standing([[0.0, 0.0, G1.home_height_m, 1.0]], G1), DT)
-    now_s = run(team, 0.0, 0.3)
-    now_s = run(team, now_s, 2.0, np.array(G1.home_target))
+    now_s = fly(team, 0.0, 0.3)
+    now_s = fly(team, now_s, 2.0, np.array(G1.home_target))
     assert team.true_poses()[0, 2] > 0.95 * G1.home_height_m
-    now_s = run(team, now_s, DAMP_AFTER_S)
+    now_s = fly(team, now_s, DAMP_AFTER_S)
     before = team.true_poses()[0, 2]
     assert before > 0.95 * G1.home_height_m
-    now_s = run(team, now_s, 0.4)
+    now_s = fly(team, now_s, 0.4)
     fallen = before - team.true_poses()[0, 2]
     assert 0.005 < fallen < 0.5 * 9.81 * 0.4**2 / 2  # it gives way, but does not drop
-    run(team, now_s, 4.0)
+    fly(team, now_s, 4.0)
     assert team.true_poses()[0, 2] < 0.6 * G1.home_height_m
     assert np.isfinite(team.robots[0].measure().joint_pos).all()
 
@@ -93,7 +83,7 @@ def test_things_of_the_task_start_where_the_mission_says_and_are_tracked():
     mission = plan_task(load_task("push"), 1, 4.0, None, seed=2)
     team = SimulatedTeam(mission, DT, Noise(pos_m=0.01))
     np.testing.assert_allclose(puck_of(team)[:7], mission.objects["puck"])
-    run(team, 0.0, 0.5)
+    fly(team, 0.0, 0.5)
     np.testing.assert_allclose(puck_of(team)[:3], mission.objects["puck"][:3], atol=2e-3)
     seen = [team.measure_object("puck").pos for _ in range(1000)]
     assert np.std(seen, axis=0) == pytest.approx(0.01, rel=0.15)
@@ -108,7 +98,7 @@ def test_an_object_that_is_not_there_is_named():
 def test_what_is_recorded_is_read_as_it_was():
     mission = plan_task(load_task("push"), 1, 4.0, None, seed=2)
     team = SimulatedTeam(mission, DT)
-    run(team, 0.0, 0.2, np.array(PANDA.home_target))
+    fly(team, 0.0, 0.2, np.array(PANDA.home_target))
     columns, row = ground_truth_columns(mission), team.ground_truth_row()
     series = {name: np.array([value]) for name, value in zip(columns, row, strict=True)}
     truth = read_ground_truth(series | {"time_s": np.zeros(1)}, mission)
