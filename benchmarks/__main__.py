@@ -14,7 +14,8 @@ from phalanx.options import Device, OutFolder
 
 # fmt: off
 Benchmark = Literal[
-    "sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer", "verdicts", "devices", "learners"
+    "sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer", "verdicts", "devices", "learners",
+    "franka",
 ]
 # fmt: on
 MOST_FIGURES = 24  # of one thing in a table that it shares with others; where there are more, it has its own
@@ -56,7 +57,8 @@ def bench(
     come to under their firmware's rate loop with other gains, slower rotors and delays, beside the scripted controller.
     `verdicts`: whether what `verify` says of policies, sound and spoilt, is what they do on other plants.
     `devices`: what drivers report of emulated devices that fail, and after how many ms. `learners`: time and samples
-    that our PPO and stable-baselines3's (extra `bench`) take until a policy succeeds.
+    that our PPO and stable-baselines3's (extra `bench`) take until a policy succeeds. `franka`: how near to its poses a
+    Franka Research 3 of franky-sim comes in ROS 2, behind its shield.
 
     Args:
         what: What to measure.
@@ -72,7 +74,7 @@ def bench(
         device: Of `engines`; an accelerator where there is one, when not given.
         policy: Policy file of `control` and `ros`.
         policies: Policy files of `transfer`, of drones; of `verdicts` files beside those of the zoo.
-        worlds: Episodes of each policy under each plant, in `transfer` and `verdicts`.
+        worlds: Episodes of each policy under each plant, in `transfer` and `verdicts`; poses of `franka`.
         out_dir: In `verdicts` and `learners`, folder that keeps what was found of each policy or training: what it
             holds is not done again.
         drivers: Of `devices`; all when not given.
@@ -91,7 +93,7 @@ def bench(
     if hz is not None:
         check_range("hz", hz, 1.0)
     each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
-    if what in ("transfer", "verdicts"):
+    if what in ("transfer", "verdicts", "franka"):
         repeats = 1
     turns = each[what] * len(chosen) if what in each else repeats
     with make_progress() as progress:
@@ -104,6 +106,7 @@ def bench(
             "control": {"policy": policy, "neighbours": neighbours},
             "shield": {},
             "devices": {"drivers": drivers},
+            "franka": {"worlds": worlds},
             "transfer": {"policies": policies, "worlds": worlds},
             "verdicts": {"policies": policies, "worlds": worlds, "out": out_dir},
             "learners": {"tasks": chosen, "out": out_dir},

@@ -1,6 +1,7 @@
 """Hidden numbers of simulated robots are found in recordings of them, and what a recording does not tell is said."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,16 @@ ARM = {"actuator_delay_s": 0.01, "tool_mass_kg": 0.6}
 
 
 def identified(tmp_path, capsys, table, *args):
-    """What the command prints as JSON of a recorded table, and the robot that its file names."""
+    """As `run_identify`, of a table."""
     np.savez(tmp_path / "recording.npz", **table)
-    out = tmp_path / "it@lab.yaml"
+    return run_identify(tmp_path / "recording.npz", capsys, *args)
+
+
+def run_identify(recording, capsys, *args):
+    """What the command prints as JSON of a recording, and the robot that its file names."""
+    out = recording.with_name("it@lab.yaml")
     with pytest.raises(SystemExit) as end:
-        main(["identify", str(tmp_path / "recording.npz"), *args, "--out", str(out), "--json"])
+        main(["identify", str(recording), *args, "--out", str(out), "--json"])
     assert end.value.code == 0
     return json.loads(capsys.readouterr().out), load_robot(str(out))
 
@@ -140,9 +146,12 @@ def test_a_recording_that_cannot_be_used_is_refused_in_one_line(tmp_path, capsys
     assert not list(tmp_path.glob("*.yaml"))
 
 
-def test_a_bag_is_read_as_the_table_of_the_same_flight(tmp_path):
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_a_bag_is_read_as_the_table_of_the_same_flight(tmp_path, storage):
     rosbags = pytest.importorskip("rosbags.typesys")
     pytest.importorskip("rclpy")
+    from rosbags.rosbag2 import StoragePlugin, Writer
+
     from ros_nodes.messages.bag import Bag
 
     spec, flight = load_robot("crazyflie"), record("crazyflie", {}, fly_about, 0.4, NOISE, FLIGHT)
@@ -150,7 +159,8 @@ def test_a_bag_is_read_as_the_table_of_the_same_flight(tmp_path):
     store = rosbags.get_typestore(rosbags.Stores.ROS2_JAZZY)
     make = {name.split("/")[-1]: kind for name, kind in store.types.items()}
     zeros, frame = np.zeros(36), "world"
-    with Bag(tmp_path / "bag") as bag:
+    sqlite = partial(Writer, version=9, storage_plugin=StoragePlugin.SQLITE3)
+    with (Bag if storage == "mcap" else sqlite)(tmp_path / "bag") as bag:
         kinds = {"/cf1/odom": "nav_msgs/msg/Odometry", "/cf1/command": "sensor_msgs/msg/JointState"}
         to = {topic: bag.add_connection(topic, kind, typestore=store) for topic, kind in kinds.items()}
         for row in zip(*flight.values(), strict=True):
@@ -167,8 +177,11 @@ def test_a_bag_is_read_as_the_table_of_the_same_flight(tmp_path):
             rates, thrust = (np.where(np.arange(4) == 0, *pair) for pair in ((np.nan, asked), (asked, np.nan)))
             command = make["JointState"](stamp, list(spec.channel_names), np.empty(0), rates, thrust)
             bag.write(to["/cf1/command"], each, store.serialize_cdr(command, kinds["/cf1/command"]))
-    bagged, table = (read_recording(tmp_path / name, spec) for name in ("bag", "flight.npz"))
-    np.testing.assert_allclose(bagged.rows, table.rows[: len(bagged.rows)], atol=1e-6)
+    (file,) = (tmp_path / "bag").glob("*.mcap" if storage == "mcap" else "*.db3")
+    table = read_recording(tmp_path / "flight.npz", spec)
+    for path in (tmp_path / "bag", file):
+        bagged = read_recording(path, spec)
+        np.testing.assert_allclose(bagged.rows, table.rows[: len(bagged.rows)], atol=1e-6)
     np.testing.assert_allclose(bagged.command[::2][: len(table.command)], table.command, atol=1e-6)
     with pytest.raises(ValueError, match="has no crazyflie called 'cf2'; it has cf1"):
         read_recording(tmp_path / "bag", spec, "cf2")

@@ -138,3 +138,16 @@ def test_a_controller_that_is_not_there_is_said_after_its_time(monkeypatch):
     with pytest.raises(DriverError, match=r"controller /none does not answer within 0.3 s: is it loaded\?"):
         driver.connect()
     assert os.environ["ROS_DOMAIN_ID"]
+
+
+def test_without_commands_of_a_shield_the_arm_comes_to_rest_on_its_way(monkeypatch):
+    with pair(monkeypatch) as (device, driver):
+        driver.arm()
+        far = np.array([1.5, 0.0, 0.0, 0.0, 0.0, 0.0])
+        wait_until(lambda: (move(driver, far, 0.05), device.order()["fastest"] > 0.3)[1], "it does not move")
+        wait_until(lambda: (driver.read(), device.order()["fastest"] < 0.01)[1], "it goes on without commands", 3.0)
+        rest = device.order()["q"][0] - HOME[0]
+        assert 0.0 < rest < 1.2, "it stopped where it had been sent"
+        count = device.order()["setpoints"]
+        wait_until(lambda: device.order()["setpoints"] > count + 10, "set-points, which stand still, go on")
+        assert device.order()["q"][0] - HOME[0] == pytest.approx(rest, abs=0.01)

@@ -30,7 +30,8 @@ def identify(
     said. The file that it writes names that robot wherever a robot is asked for.
 
     Args:
-        bag: Folder of a rosbag2, as `phalanx deploy` records it; or a table, .npz or .csv.
+        bag: Folder of a rosbag2, as `phalanx deploy` records it, in MCAP or SQLite; a ULog of PX4, .ulg (extra `ulog`);
+            or a table, .npz or .csv.
         robot: Kind of robot, see `phalanx robots`.
         name: Of the robot in the bag; the only one of its kind when not given.
         out_file: File to write; ROBOT@lab.yaml when not given.

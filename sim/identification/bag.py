@@ -20,7 +20,7 @@ def read_bag(path: Path, spec: RobotSpec, name: str) -> tuple[np.ndarray, np.nda
     from rosbags.highlevel import AnyReader, AnyReaderError
     from rosbags.typesys import Stores, get_typestore
 
-    folder = path.parent if path.suffix == ".mcap" and (path.parent / "metadata.yaml").exists() else path
+    folder = path.parent if path.suffix in (".mcap", ".db3") and (path.parent / "metadata.yaml").exists() else path
     try:
         with AnyReader([folder], default_typestore=get_typestore(Stores.ROS2_JAZZY)) as reader:
             name = _robot(reader, spec, name, path)

@@ -46,13 +46,17 @@ def row_names(spec: RobotSpec) -> list[str]:
 def read_recording(path: Path, spec: RobotSpec, name: str = "", step_s: float = 0.002) -> Recording:
     """The recording of the robot called `name` there, which need not be given where there is only one.
 
-    `path` is a rosbag2, or a table as .npz or .csv with columns `time_s`, those of `row_names` and the channels'. Its
-    moments are a whole number of `step_s` apart. ValueError in one line for what cannot be read.
+    `path` is a rosbag2, a ULog of PX4 (.ulg), or a table as .npz or .csv with columns `time_s`, those of `row_names`
+    and the channels'. Its moments are a whole number of `step_s` apart. ValueError in one line for what cannot be read.
     """
     if not path.exists():
         raise ValueError(f"{path}: no such recording{nearest_path(path)}")
     if path.suffix in (".npz", ".csv"):
         time_s, rows, command_s, command = _read_table(path, spec)
+    elif path.suffix == ".ulg":
+        from sim.identification.ulog import read_ulog
+
+        time_s, rows, command_s, command = read_ulog(path, spec)
     else:
         from sim.identification.bag import read_bag
 

@@ -27,14 +27,21 @@ A = np.array([0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35])
 B = np.array([12.0, 5.17, 7.0, 8.0, 34.0, 11.0, 34.0])
 HIGH = np.array([2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196])
 LOW = np.array([-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196])
+# What else the control unit stops at, with a reflex: ends of the ranges and torques of
+# https://frankarobotics.github.io/docs/robot_specifications.html, kMaxTorqueRate of libfranka's rate_limiting.h.
+END_HIGH = np.array([2.7437, 1.7837, 2.9007, -0.1518, 2.8065, 4.5169, 3.0159])
+END_LOW = np.array([-2.7437, -1.7837, -2.9007, -3.0421, -2.8065, 0.5445, -3.0159])
+TORQUE = np.array([87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0])
+TORQUE_RATE = 1000.0  # N m/s
 
 
 class Watch:
-    """Counts steps in which the arm was faster than its limits allow."""
+    """Counts steps in which the arm was faster than its limits allow, and those that would have been a reflex."""
 
     def __init__(self, robot):
-        self.user_stop = False
-        self.robot, self.violations, self.fastest, self.steps = robot, 0, 0.0, 0
+        self.user_stop, self.moves = False, False
+        self.robot, self.violations, self.reflexes, self.fastest, self.steps = robot, 0, 0, 0.0, 0
+        self._torque = None  # of the step before, in motion
 
     def __call__(self, _) -> None:
         state = self.robot.inner_state
@@ -44,6 +51,11 @@ class Watch:
         self.steps += 1
         self.violations += bool((dq > high).any() or (-dq > low).any())
         self.fastest = max(self.fastest, float(np.abs(dq).max()))
+        torque, before = np.array(state.tau_j), self._torque
+        jumps = before is not None and (np.abs(torque - before) > 1.001 * TORQUE_RATE * STEP_S).any()
+        stops = (q > END_HIGH).any() or (q < END_LOW).any() or (np.abs(torque) >= TORQUE).any() or jumps
+        self.reflexes += bool(self.moves and stops)
+        self._torque = torque if self.moves else None
 
 
 def run(server, watch) -> None:
@@ -61,6 +73,7 @@ def run(server, watch) -> None:
             select.select([answers], [], [], ANSWER_S)
         if watch.user_stop and robot.current_motion_id:
             robot.stop_motion()
+        watch.moves = robot.current_motion_id > 0
         server.run_once(realtime=False)
 
 
@@ -88,7 +101,8 @@ def main() -> None:
                 watch.user_stop = json.loads(line).get("user_stop", watch.user_stop)
                 state = robot.inner_state
                 said = {"q": list(state.q), "dq": list(state.dq), "width": robot.hand_width, "steps": watch.steps}
-                print(json.dumps({**said, "violations": watch.violations, "fastest": watch.fastest}), flush=True)
+                said |= {name: getattr(watch, name) for name in ("violations", "reflexes", "fastest")}
+                print(json.dumps(said), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+"""A Franka Research 3 of franky-sim brings its tool to poses: policy, shield and driver in ROS 2, franky to the arm.
+
+franky-sim speaks the Franka Control Interface and has an environment of its own, see `tests/franka_sim.py`. Time is the
+arm's own clock: its simulation is slower than time where the processor is busy.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardware import load_robot
+from hardware.kinematics import load_chain
+
+ROOT = Path(__file__).parents[1]
+BUNDLE = ROOT / "zoo" / "reach-fr3.onnx"
+ARM = "fr3_1"
+EPISODE_STEPS = 3000  # of 1 ms, as long as the task gives it
+THERE_M = 0.01
+
+
+def bench_franka(worlds: int, repeats: int, on_progress: Callable[..., None]) -> dict[str, Any]:
+    """How many of `worlds` poses it is within 1 cm of after an episode, and what the arm's side counted meanwhile.
+
+    Poses are drawn as the task draws them, one after the other, each from where the one before ended. One line that
+    says why where franky-sim is not installed.
+    """
+    if str(ROOT / "tests") not in sys.path:
+        sys.path.append(str(ROOT / "tests"))
+    franka_sim = import_module("franka_sim")
+    if not franka_sim.PYTHON.is_file():
+        return {"skipped": f"no franky-sim at {franka_sim.PYTHON}: {franka_sim.HOW}"}
+    with tempfile.TemporaryDirectory() as folder, franka_sim.simulated() as device, rig(folder, device) as team:
+        missed_m, interrupted = [], 0
+        for missed in reached(team, device, worlds):
+            missed_m.append(missed)
+            on_progress(worlds)
+            if team.authority(ARM) != "POLICY":
+                interrupted += 1
+                print(f"benchmarks: {team.node.shields[0].reason}", file=sys.stderr)
+                team.restart(ARM)
+        said = device.order()
+    there = np.array(missed_m) < THERE_M
+    return {
+        "poses": worlds,
+        "within_1_cm": int(there.sum()),
+        "missed_mm": {f"p{p}": round(1e3 * float(np.percentile(missed_m, p)), 1) for p in (50, 95, 100)},
+        "taken_from_the_policy": interrupted,
+        "arm": {name: said[name] for name in ("violations", "reflexes", "fastest")},
+    }
+
+
+def rig(folder: str | Path, device: Any) -> Any:
+    """Nodes for the arm at a device's address, a context manager; not started yet."""
+    ros_rig = import_module("ros_rig")
+    spec = load_robot("fr3")
+    parameters = {
+        "/**/driver": {"driver": "franka", "options": json.dumps({"host": device.address, "realtime": False})}
+    }
+    mission = ros_rig.standing([[0.0, 0.0, 0.0, 0.0]], spec)
+    commands = ["goal_pos", "goal_quat"]
+    return ros_rig.Rig(Path(folder), bundle=BUNDLE, parameters=parameters, mission=mission, commands=commands)
+
+
+def reached(team: Any, device: Any, count: int) -> Iterator[float]:
+    """Bring the arm up, under its policy; then of `count` poses as the task draws them how far its tool is off, m."""
+    from sim.tasks.reach_fr3 import REACH_FR3
+
+    chain = load_chain(load_robot("fr3"), "tool")
+    goals = import_module("ros_rig").drawn_poses(REACH_FR3, count)
+    team.node.send(ARM, goals[0])
+    team.start(f"{ARM}/driver", f"{ARM}/policy", f"{ARM}/shield")
+    team.watch_until(ARM, lambda: team.authority(ARM) == "POLICY", 15.0)
+    for goal in goals:
+        team.node.send(ARM, goal)
+        until = device.order()["steps"] + EPISODE_STEPS
+        team.watch_until(ARM, lambda until=until: device.order()["steps"] >= until, 30.0)
+        tool, _ = chain.forward(np.array([*device.order()["q"], 0.04]))
+        yield float(np.linalg.norm(tool - goal["goal_pos"]))
