@@ -62,7 +62,9 @@ def _read(path: Path) -> Any:
 
 def _table(log: Any, path: Path, topic: str, fields: tuple[str, ...]) -> Table:
     """Times (N,) s and rows (N, F) of the first instance of a topic; a row with a NaN is none."""
-    data = next((each.data for each in log.data_list if each.name == topic and each.multi_id == 0), {})
+    data: dict[str, np.ndarray] = next(
+        (each.data for each in log.data_list if each.name == topic and each.multi_id == 0), {}
+    )
     if lacks := [field for field in fields if field not in data]:
         raise ValueError(f"{path}: has no {topic} with {lacks[0]!r}, as PX4 logs it since v1.12")
     sampled = data.get("timestamp_sample", data["timestamp"])  # 0 where it is not known
