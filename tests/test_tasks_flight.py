@@ -104,6 +104,7 @@ def test_an_x500_hovers_that_is_at_its_goal_and_hardly_moves(off_m, speed_m_s, w
     assert (there == wanted).all()
 
 
+@pytest.mark.slow
 def test_hover_can_be_done_by_a_controller_that_sums_up_its_error():
     assert flown("hover").success_rate > 0.7
 
