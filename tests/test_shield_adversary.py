@@ -10,6 +10,8 @@ import pytest
 from shield_team import SPEC, attacked, filtered_with, unguarded
 
 from deploy.shield import Mode, make_shield_params
+from hardware import load_robot
+from sim.attack import drones
 from sim.attack.attackers import ATTACKERS, Request, View, request_of, steer
 from sim.attack.drones import Shields, flight, fly, free_starts
 from sim.attack.faults import FAULTS
@@ -25,6 +27,20 @@ def test_with_all_bounds_at_their_corner_no_robot_touches_another_the_fence_or_t
     result = attacked(PARAMS, REQUESTS, "corner", robots, seconds)
     assert result.violations == 0 and result.least_margin > 0.0
     assert result.steps == robots * len(REQUESTS) * round(50 * seconds) and result.changed > 0.5 * result.steps
+
+
+@pytest.mark.parametrize(
+    ("attacker", "fault", "robots", "seed", "seconds"),
+    [  # each began at full tilt: towards each other, and into a corner with another one behind
+        ("dead", "corner, strong", 2, 235506123825992, 3.0),
+        ("squeezer", "corner, biased", 4, 74945825733944, 1.8),
+    ],
+)
+def test_robots_that_turn_slowly_lean_over_in_time(attacker, fault, robots, seed, seconds, monkeypatch):
+    monkeypatch.setattr(drones, "SECONDS", seconds)
+    spec = load_robot("x500")
+    result = flight(spec, make_shield_params(spec), fault, attacker, robots, seed)
+    assert result.violations == 0 and result.margins["distance"] > 0.0
 
 
 def test_without_the_shield_the_same_adversaries_do_touch():

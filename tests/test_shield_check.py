@@ -44,8 +44,8 @@ def test_it_fails_where_the_buffer_is_too_small_for_the_errors(monkeypatch):
     assert command.main() == 1
 
 
-def test_what_it_calls_are_the_rows_and_speeds_count_by_their_sum():
-    """Half of dh/dt >= -5 h for a peer that shares, all of it with half the braking for one that does not."""
+def test_what_it_calls_are_the_rows_of_two_that_close_in_alike():
+    """Half of the barrier's duty for a peer that shares, all of it with half the braking for one that does not."""
     gap, closing = np.array([0.9, 1.7]), np.array([0.4, 1.9])
     seen = gap - closing * (PARAMS.latency_s + FRESH_S)  # what is left when a command takes effect
     room = seen - PARAMS.separation_m - PARAMS.buffer_m - 3.0 * FRESH_S**2
@@ -53,7 +53,9 @@ def test_what_it_calls_are_the_rows_and_speeds_count_by_their_sum():
         brake = 2.0 / duty
         root = np.sqrt(2.0 * brake * np.maximum(room - brake / 18.0, brake / 18.0))
         allowed = np.minimum(3.0 * room, root)
-        expected = duty * (5.0 * (allowed - closing) - brake / root * closing)
+        barrier, turn = allowed - closing, 9.81 * PARAMS.max_rate / duty
+        used_up = 2.0 * barrier / (0.2 + np.sqrt(0.04 + 2.0 * np.maximum(barrier, 0.0) / turn))
+        expected = duty * (used_up - brake / root * closing)
         assert rows_bound(PARAMS, gap, closing, FRESH_S, shares=shares) == pytest.approx(expected, rel=1e-6)
 
 

@@ -17,7 +17,7 @@ from hardware import Peers, RobotState, load_robot
 
 SPEC = load_robot("crazyflie")
 PARAMS = make_shield_params(SPEC)
-WIDE = make_shield_params(SPEC, geofence_low=(-2.0, -2.5, 0.2), max_speed=0.7, downwash_ratio=3.0)
+WIDE = make_shield_params(SPEC, geofence_low=(-2.0, -2.5, 0.2), max_speed=0.7, downwash_ratio=3.0, stops_alone=True)
 ASK = compiled.ask_core
 ODD = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1e8, -1e8, 1e160, 1e-300])
 

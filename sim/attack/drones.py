@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from deploy.shield import Context, Mode, Shield, ShieldParams, safe_margin
+from deploy.shield.types import Sharing
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Peers, RobotState
 from sim.attack.attackers import ATTACKERS, Request, View, request_of
@@ -87,16 +88,21 @@ class Shields:
     def __init__(self, spec: RobotSpec, params: ShieldParams, shape: tuple[int, ...]):
         self.modes = np.full(shape, Mode.OFF.value)
         self._shields = {index: Shield(params, spec) for index in np.ndindex(shape)}
+        self._filtered = np.zeros(shape, dtype=bool)  # the last command, so that it does its half of keeping distances
 
     def __call__(self, t_s: float, state: RobotState, peers: Peers, asked: Request) -> tuple[np.ndarray, np.ndarray]:
         """Commands (W, N, 4) that the shields send, and the values of their modes (W, N)."""
-        sent = np.empty(asked.target.shape)
+        sent, says = np.empty(asked.target.shape), self._filtered.copy()
         for index, shield in self._shields.items():
             own = RobotState(*(getattr(state, name)[index] for name in RobotState.__slots__))
             mates = Peers(*(getattr(peers, name)[index] for name in Peers.__slots__))
+            shares = np.delete(says[index[:-1]], index[-1])
+            sharing = Sharing(shares, np.zeros(len(shares)))  # they keep no more than this one
             wanted = ActuatorCommand(asked.target[index].astype(np.float32)) if asked.there[index] else None
-            command, report = shield.step(BEGAN_S + t_s, Context(own, mates), wanted, float(asked.age_s[index]))
+            context = Context(own, mates, sharing=sharing)
+            command, report = shield.step(BEGAN_S + t_s, context, wanted, float(asked.age_s[index]))
             sent[index], self.modes[index] = command.target, report.mode.value
+            self._filtered[index] = report.filtered
         return sent, self.modes
 
 

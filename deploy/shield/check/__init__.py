@@ -1,9 +1,10 @@
 """Whether shields that know nothing of each other keep drones apart together: `python -m deploy.shield.check`.
 
 Two drones on one line: the gap g m between their centres, their closing speed p m/s (the rows see the two speeds by
-their sum only), dg/dt = -p, dp/dt = a + b, with a and b m/s^2 what each does towards the other. Above each other all
-lengths are divided by `downwash_ratio`, as in `peer_rows`. The line is cut into cells of g and
-h = braking_curve(g - reach) - p, the barrier of those rows; once for each mode of the peer and age of its message.
+their sum, and may be stricter where one has more of it), dg/dt = -p, dp/dt = a + b, with a and b m/s^2 what each does
+towards the other. Above each other all lengths are divided by `downwash_ratio`, as in `peer_rows`. The line is cut into
+cells of g and h = braking_curve(g - reach) - p, the barrier of those rows; once for each mode of the peer and age of
+its message.
 
 The deployed rows, called at the corners of a cell and rounded outward, say what a robot may do: anything up to their
 bound; none is counted on to brake harder than its limits of tilt, climb and descent. A robot assumes of the other one

@@ -54,7 +54,8 @@ def rows_bound(
 ) -> np.ndarray:
     """The bound (...) that the deployed row sets for a peer at `gap` (...) and `closing` (...), far from any fence.
 
-    All of the closing speed is the robot's own; rows ask for more only of a peer that flies away, in an old message.
+    Of two that share and close in each has half of the speed, in all else it is the robot's own: rows may ask for more
+    of one that has more than its share of it, and do of a peer that flies away, in an old message.
     """
     shape, count, axis = gap.shape, gap.size, 2 if above else 0
     stretch = params.downwash_ratio if above else 1.0
@@ -66,7 +67,8 @@ def rows_bound(
         return rows
 
     none, level, each = np.zeros((count, 0)), np.tile([1.0, 0.0, 0.0, 0.0], (count, 1)), np.ones((count, 1))
-    state = RobotState(none, none, along(0.0), level, along(closing), along(0.0), age_s * each[:, 0])
-    peers = Peers(along(gap)[:, None], along(0.0)[:, None], age_s * each, each > 0.0)
+    own = np.where((closing > 0.0) & shares, 0.5 * closing, closing)
+    state = RobotState(none, none, along(0.0), level, along(own), along(0.0), age_s * each[:, 0])
+    peers = Peers(along(gap)[:, None], along(own - closing)[:, None], age_s * each, each > 0.0)
     sharing = Sharing(np.full((count, 1), shares), params.separation_m * each)
     return constraint_rows(params, Context(state, peers, sharing=sharing))[1][:, 0].reshape(shape) / stretch

@@ -73,6 +73,17 @@ def braking_curve(
     return xp.minimum(gain * distance, root), brake / root
 
 
+def used_up(xp: Any, params: ShieldParams, barrier: Array, duty: Array) -> Array:
+    """How fast, m/s^2, a `barrier` h, m/s, may be used up where this robot does the share `duty` of the braking.
+
+    It solves h = rate / barrier_gain + rate^2 / (2 turn): what closes in any more while commands take effect, and while
+    all who brake lean over to the other side. Their accelerations turn at gravity times `max_rate`, m/s^3, each; on
+    that way they gain the speed of the second term. A gain alone asks slow turners to lean over in no time.
+    """
+    lag, turn = 1.0 / params.barrier_gain, GRAVITY * params.max_rate / duty
+    return 2.0 * barrier / (lag + xp.sqrt(lag * lag + 2.0 * at_least(barrier, 0.0) / turn))
+
+
 def knee_of(brake: Array, gain: float) -> Array:
     """Half of the distance, m, up to which a `braking_curve` is linear."""
     return 0.5 * brake / gain**2

@@ -1,7 +1,7 @@
 """Rows that keep a robot off others: its peers, people and obstacles."""
 
 from deploy.shield.arrays import NEVER_ZERO, at_least, at_most, constant, dot, double, every, greatest, some
-from deploy.shield.drone.ahead import Ahead, braking_curve, predict_peers
+from deploy.shield.drone.ahead import Ahead, braking_curve, predict_peers, used_up
 from deploy.shield.drone.distance import scale_of
 from deploy.shield.drone.limits import BOTH_WAYS, fence_push, of_fence
 from deploy.shield.drone.params import FRESH_S
@@ -77,9 +77,11 @@ def _apart(
     """Rows (..., P, 3) and bounds (..., P) that keep `separation_m` from each of P bodies.
 
     h = opening speed + braking_curve(distance - reach) on coordinates whose z is divided by `downwash_ratio`; a row is
-    the share `duty` of dh/dt >= -barrier_gain h (Wang, Ames, Egerstedt, 2017), where `together` (..., P, 3) m/s^2 is
-    what both do anyway. Circling opens the distance too, but earns no credit: estimated from noisy velocities of
-    different ages it is what adversaries spiral in on. A body that flew away when it was heard may have stopped since.
+    the share `duty` of dh/dt >= -used_up(h) (after Wang, Ames, Egerstedt, 2017), where `together` (..., P, 3) m/s^2 is
+    what both do anyway. With `stops_alone` the opening speed is no larger than if each closed in by its share of it as
+    this robot does: who flies at one that stands, or flees, stops by itself. Circling opens the distance too,
+    but earns no credit: estimated from noisy velocities of different ages it is what adversaries spiral in on. A body
+    that flew away when it was heard may have stopped since.
     """
     xp, params = ahead.xp, ahead.params
     scale = scale_of(xp, params, ahead.pos)
@@ -93,7 +95,10 @@ def _apart(
         opening = opening - doubt * at_least(-dot(away, vel), 0.0) / distance
     reach = (separation_m + params.buffer_m) + (0.5 * params.peer_accel) * age * age
     allowed, slope = braking_curve(xp, distance - reach, params.brake_accel / duty, params.approach_gain)
-    part = duty * (params.barrier_gain * (opening + allowed) + slope * opening)
+    barrier = opening + allowed
+    if params.stops_alone:
+        barrier = xp.minimum(barrier, dot(away, ahead.vel[..., None, :]) / (duty * distance) + allowed)
+    part = duty * (used_up(xp, params, barrier, duty) + slope * opening)
     bound = part * distance if together is None else part * distance - dot(away, together)
     rows, bound = away / -length[..., None], bound / length
     if not every(valid):

@@ -92,6 +92,7 @@ def _numbers(params: ShieldParams, spec: RobotSpec) -> np.ndarray:
     numbers += [GRAVITY, spec.mass_kg, ROW_TOL, CLEAR_ACCEL, params.tie_break_accel, SWINGS_ON, params.lookahead_s]
     numbers += [rate_authority_s(params, spec.flight), params.max_rate, params.kept_rate, UPRIGHT, OVERTURNED_RATE]
     numbers += [spec.mass_kg * (GRAVITY + params.max_climb_accel), exponent == 1.0]
-    numbers += [full_n, offset, 1.0 / exponent, signal_s, MIN_LIFT]
+    numbers += [full_n, offset, 1.0 / exponent, signal_s, MIN_LIFT, GRAVITY * params.max_rate]
+    numbers += [params.stops_alone]
     channels = np.array([spec.command_low, spec.command_high], dtype=np.float32).ravel()
     return np.concatenate([numbers, channels, *of_fence(params), bounds, FENCE.ravel(), np.zeros(3), planes.ravel()])

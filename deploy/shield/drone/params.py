@@ -39,6 +39,7 @@ class ShieldParams(SupervisionParams):
     brake_accel: Positive = 2.0  # m/s^2, each robot's share of the braking that the barrier counts on
     approach_gain: Positive = 3.0  # 1/s, allowed closing speed per metre where the braking curve is steeper
     barrier_gain: Positive = 5.0  # 1/s, how fast a used-up barrier is restored
+    stops_alone: bool = False  # it closes in no faster than its share of the braking stops: no other has to make way
     tie_break_accel: NotNegative = 1.5  # m/s^2, largest push to the right of a blocking peer, which ends deadlocks
     peer_accel: Positive = 6.0  # m/s^2, what a peer may do between two of its messages
     peer_age_cap_s: AboveFresh = 0.3  # s, a peer silent for longer is taken to have stopped where it was by then
@@ -116,6 +117,7 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
     least = 1.0 - THRUST_ERROR
     climb = min(4.0, GRAVITY * (least * lift * cos(tilt) - 1.0))
     keep_off_m = spec.radius_m + 0.02
+    rate = min(MAX_RATE, rate_room(spec, flight.hover_thrust_n))
     lag = flight.rotor_time_constant_s + 2 * flight.rate_time_constant_s
     values = {
         "control_dt_s": 1.0 / spec.control_hz,
@@ -129,7 +131,9 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         "lookahead_s": COMMAND_DELAY_S + flight.turn_lag_s + 0.115,
         "max_tilt_rad": tilt,
         # More would take thrust at hover: an X500 that shook fell short of it near its floor.
-        "max_rate": min(MAX_RATE, rate_room(spec, flight.hover_thrust_n)),
+        "max_rate": rate,
+        # One between two cannot lean over for both in time.
+        "stops_alone": rate < MAX_RATE,
         "max_climb_accel": climb,
         "fence_brake_accel": climb,
         "sure_brake_accel": least * (GRAVITY + climb) - GRAVITY,

@@ -9,7 +9,7 @@ struct flight {
     double latency, age_cap, fresh, act, separation, buffer, half_peer_accel, brake, gain, barrier, flat, flat_squared;
     double max_speed, speed_brake, no_limit, never_zero, gravity, mass, row_tol, clear, tie_break, swings_on, lookahead;
     double authority, max_rate, kept_rate, upright, overturned, max_thrust, even, full, offset, per_exponent, signal;
-    double least_lift, low[4], high[4];
+    double least_lift, turn, stops_alone, low[4], high[4];
     double faces[FACES], least[FACES], planned[FACES], knee[FACES], cone[CONE], planes[PLANES][3];
 };
 enum { NUMBERS = sizeof(struct flight) / sizeof(double) };

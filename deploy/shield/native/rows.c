@@ -9,6 +9,12 @@ static double braking_curve(double distance, double brake, double gain, double k
     return smaller(gain * distance, root);
 }
 
+static double used_up(const struct flight *n, double barrier, double duty)
+{
+    double lag = 1.0 / n->barrier, turn = n->turn / duty;
+    return 2.0 * barrier / (lag + sqrt(lag * lag + 2.0 * larger(barrier, 0.0) / turn));
+}
+
 static void fence_bound(const struct flight *n, const double *pos, const double *vel, double *bound)
 {
     for (int face = 0; face < FACES; face++) {
@@ -46,7 +52,10 @@ static void peer_row(const struct flight *n, const double *pos, const double *ve
     double duty = shares != 0.0 && age <= n->act ? 0.5 : 1.0, brake = n->brake / duty;
     double reach = (larger(separation, n->separation) + n->buffer) + n->half_peer_accel * age * age;
     double allowed = braking_curve(distance - reach, brake, n->gain, 0.5 * brake / (n->gain * n->gain), &slope);
-    *bound = duty * (n->barrier * (opening + allowed) + slope * opening) * distance;
+    double barrier = opening + allowed;
+    if (n->stops_alone != 0.0)
+        barrier = smaller(barrier, dot(away, vel) / (duty * distance) + allowed);
+    *bound = duty * (used_up(n, barrier, duty) + slope * opening) * distance;
     if (duty < 1.0) {
         fence_bound(n, there, peer_vel, other);
         for (int i = 0; i < 3; i++) {
