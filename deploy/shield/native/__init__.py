@@ -27,7 +27,10 @@ def _load() -> ModuleType | None:
 
 
 def _is_whole(library: Path) -> bool:
-    """Whether a library is as long as it says: to load a part of one can end the process by SIGBUS."""
+    """Whether a library is as long as it says: to load a part of one can end the process by SIGBUS.
+
+    Bytes that a disk has changed inside it are not noticed, and can end the process too: install phalanx again then.
+    """
     with library.open("rb") as file:
         head = file.read(64)
     if len(head) < 64 or not head.startswith(b"\x7fELF\x02\x01"):
