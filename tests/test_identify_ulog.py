@@ -17,9 +17,7 @@ from sim.noise import Noise
 
 X500 = load_robot("x500")
 HOVER_N = X500.flight.hover_thrust_n
-NOISE = Noise(
-    pos_m=0.001, angle_rad=0.002, lin_vel_m_s=0.02, ang_vel_rad_s=0.005
-)  # of an estimate, and a filtered gyro
+NOISE = Noise(pos_m=0.001, angle_rad=0.002, lin_vel_m_s=0.02, ang_vel_rad_s=0.05)
 HIDDEN = {"thrust": 0.88, "drag": 1.6, "actuator_delay_s": 0.012, "rate_loop.lag": 0.8, "rate_loop.gain": 1.25}
 HOVER = {"MPC_THR_HOVER": 0.6, "THR_MDL_FAC": 0.0}
 HALF_TURN = 0.5**0.5

@@ -12,7 +12,7 @@ from mujoco.rollout import Rollout
 from hardware.overlay import DELAY, TOOL_MASS, overlaid, quantities
 from hardware.rotation import rotate
 from hardware.spec import RobotSpec
-from sim.envs.rate_loop import RateLoops, take_over
+from sim.envs.rate_loop import Fixed, RateLoops, take_over
 from sim.identification.windows import Windows
 from sim.physics.mujoco.mujoco_threads import CTRL, CTRL_AND_FORCE, FULL
 from sim.scenes.scene import Members, Scene, close_loops, compose_scene
@@ -92,6 +92,17 @@ class Replay:
         ctrl[..., self._scene.group.ctrl_index[0]] = set_points.clip(self._spec.command_low, self._spec.command_high)
         return ctrl
 
+    def _old_and_new(
+        self, candidates: Sequence[Candidate], windows: Windows, first: int, steps: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Commands (C B, steps, U) at the begin and at the end of each step, the latter's share of it (C B, steps)."""
+        delays = [candidate.values.get(DELAY, 0.0) for candidate in candidates]
+        known = {delay: windows.old_and_new(delay, first, steps) for delay in set(delays)}
+        old, new, share = (np.concatenate(parts) for parts in zip(*[known[delay] for delay in delays], strict=True))
+        low, high = self._spec.command_low, self._spec.command_high
+        sent = [torch.from_numpy(each.clip(low, high)).float() for each in (old, new)]
+        return sent[0], sent[1], torch.from_numpy(share).float()
+
     def _run_firmware(
         self, candidates: Sequence[Candidate], models: list[mujoco.MjModel], start: np.ndarray, windows: Windows
     ) -> np.ndarray:
@@ -104,7 +115,7 @@ class Replay:
         loops.start(torch.arange(len(models)))
         fixed = loops.fixed(*[torch.ones(len(models), 1, 1)] * 2)  # no rotor is weak or bent
         lead, steps = windows.steps_before, windows.steps
-        ctrl = torch.from_numpy(self._ctrl(candidates, windows, -lead, lead + steps)[..., index.ctrl_index[0]]).float()
+        old, new, shares = self._old_and_new(candidates, windows, -lead, lead + steps)
         found = np.zeros((len(models), lead + steps, self._size))
         rates, pushed = 1 + model.nq + self._qvel[3:6], model.nu + self._qvel[:6]
         control = np.zeros((len(models), 1, model.nu + model.nv))
@@ -115,7 +126,7 @@ class Replay:
                 _go_on_from(loops, begins[:, rates] - state[:, rates], start[:, -len(AXES) :])
                 state = begins
             turning = torch.from_numpy(state[:, rates]).float().unsqueeze(1)
-            wrench = loops.step_fixed(ctrl[:, step, None], turning, fixed)[:, 0].double().numpy()
+            wrench = _step(loops, old[:, step, None], new[:, step, None], shares[:, step], turning, fixed)
             lift = np.concatenate([np.zeros((len(models), 2)), wrench[:, :1]], axis=1)
             control[:, 0, pushed] = np.concatenate([rotate(state[:, 1 + self._qpos[3:7]], lift), wrench[:, 1:]], axis=1)
             state = self._steps(models, state, control, CTRL_AND_FORCE)[:, 0]
@@ -154,6 +165,26 @@ class Replay:
         if self.firmware:
             self._own = take_over(scene.model, scene.group)
         return scene
+
+
+def _step(
+    loops: RateLoops, old: torch.Tensor, new: torch.Tensor, share: torch.Tensor, rates: torch.Tensor, fixed: Fixed
+) -> np.ndarray:
+    """(N, 4) N and N m of a step under commands `old` (N, 1, 4), and for `share` (N,) of it under `new`.
+
+    What the loop makes of both is averaged, not they: mixers saturate.
+    """
+    before = loops.state
+    wrench = loops.step_fixed(new, rates, fixed)
+    if (old != new).any():
+        after, loops.state = loops.state, before
+        share = share.view(-1, 1, 1)
+        wrench = torch.lerp(loops.step_fixed(old, rates, fixed), wrench, share)
+        loops.state = {
+            name: torch.lerp(held, after[name], share) if held.is_floating_point() else held
+            for name, held in loops.state.items()
+        }
+    return wrench[:, 0].double().numpy()
 
 
 def _go_on_from(loops: RateLoops, change: np.ndarray, summed: np.ndarray) -> None:

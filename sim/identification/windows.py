@@ -44,12 +44,24 @@ class Windows:
 
         Commands hold until the next one, and act `delay_s` after they were sent.
         """
+        edges, last = self._edges(delay_s, first, steps)
         spans = np.append(np.diff(self.command_s), 0.0)
         area = np.vstack([np.zeros(self.command.shape[1]), np.cumsum(spans[:, None] * self.command, axis=0)])[:-1]
-        edges = self.begin_s[:, None] - delay_s + self.step_s * (first + np.arange(steps + 1))
-        last = np.clip(np.searchsorted(self.command_s, edges, side="right") - 1, 0, len(self.command_s) - 1)
         held = area[last] + (edges - self.command_s[last])[..., None] * self.command[last]
         return np.diff(held, axis=1) / self.step_s
+
+    def old_and_new(self, delay_s: float, first: int, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(B, steps, U) set-points at the begin and at the end of steps, and the latter's share of them (B, steps)."""
+        edges, last = self._edges(delay_s, first, steps)
+        share = ((edges - self.command_s[last])[:, 1:] / self.step_s).clip(0.0, 1.0)
+        found = self.command[last]
+        return found[:, :-1], found[:, 1:], share
+
+    def _edges(self, delay_s: float, first: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """(B, steps + 1) when the physics steps begin and end, as a command's time, and the newest command then."""
+        edges = self.begin_s[:, None] - delay_s + self.step_s * (first + np.arange(steps + 1))
+        last = np.searchsorted(self.command_s, edges, side="right") - 1
+        return edges, np.clip(last, 0, len(self.command_s) - 1)
 
 
 def make_windows(
