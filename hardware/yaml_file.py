@@ -9,6 +9,7 @@ import yaml
 
 from hardware.names import nearest_path
 
+DEEPEST = 100  # of what stands in each other: libyaml ends the process where there are too many
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is C, where libyaml is there
 
 
@@ -19,6 +20,7 @@ def read_yaml(file: Path) -> Any:
     """
     try:
         text = file.read_text(encoding="utf-8")
+        _check_depth(file, text)
         if twice := next(_twice(yaml.compose(text, _Loader), set()), None):
             raise ValueError(f"{file}: line {twice.start_mark.line + 1}: {twice.value!r} is there twice")
         return msgspec.yaml.decode(text)
@@ -28,6 +30,15 @@ def read_yaml(file: Path) -> Any:
         raise ValueError(f"{file}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
+
+
+def _check_depth(file: Path, text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            line = event.start_mark.line + 1
+            raise ValueError(f"{file}: line {line}: more than {DEEPEST} lists or mappings inside each other")
 
 
 def _twice(node: yaml.Node | None, seen: set[int]) -> Iterator[yaml.ScalarNode]:

@@ -58,3 +58,13 @@ def test_a_delay_that_changed_no_state_is_an_event():
     _, late = events({"cf1": modes}, 0)
     same = {"from": "POLICY", "to": "POLICY"}
     assert late == {"t_s": 2.0, "robot": "cf1", **same, "reason": "no command for 276 ms: why"}
+
+
+def test_a_delay_that_ends_with_a_change_of_state_is_not_its_reason():
+    """The change is one event, with the shield's reason; else a fault of `result.json` is put down to the delay."""
+    modes = [
+        ShieldMode("LAND", "request 105 ms old", state="LANDING"),
+        ShieldMode("OFF", "link lost", time_ns=2_000_000_000, state="FAULT", delays=1, last_delay="late"),
+    ]
+    changes = [event for event in events({"cf1": modes}, 0) if event["from"] != event["to"]]
+    assert [(event["to"], event["reason"]) for event in changes][1:] == [("FAULT", "link lost")]

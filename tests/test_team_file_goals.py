@@ -25,6 +25,8 @@ def test_goals_of_a_robot_are_its_course_and_each_is_one_that_its_policy_takes(t
         prepare(far, tmp_path / "far", team)
     with pytest.raises(TeamError, match=r"within_m = -1: expected `float` > 0"):
         load_team(write(tmp_path, text.replace("0.2", "-1")))
+    with pytest.raises(TeamError, match=r"within_m = inf: expected `float` <= 5"):
+        load_team(write(tmp_path, text.replace("0.2", ".inf")))
     save_mission(plan_swap(1, 18.0, None, 0), tmp_path / "plan.json")
     with pytest.raises(TeamError, match=r"goals of cf1: the mission plan.json has orders of its own"):
         load_team(write(tmp_path, f"{{{text}, mission: plan.json}}"))

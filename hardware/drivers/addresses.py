@@ -5,8 +5,9 @@ from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from socket import inet_aton, inet_ntoa
+from unicodedata import normalize
 
-LOCAL = ("127.0.0.1", "::1")  # what else is in 127.0.0.0/8 may have a server of its own
+LOCAL = ("127.0.0.1", "::1", "0.0.0.0", "::")  # Linux connects all of them here; others in 127.0.0.0/8 may be apart
 
 
 def host_of(address: str) -> str:
@@ -14,7 +15,7 @@ def host_of(address: str) -> str:
 
     Numbers are read as sockets read them: "192.168.266" is 192.168.1.10. ValueError for one that begins with a zero.
     """
-    host = address.strip().casefold()
+    host = normalize("NFKC", address).strip().casefold()  # as names of hosts are before they are looked up
     if host.startswith("["):
         host = host[1:].partition("]")[0]
     elif host.count(":") == 1:
@@ -32,7 +33,7 @@ def host_of(address: str) -> str:
 
 def mavlink_of(link: str) -> str:
     """A connection string of pymavlink; a device that calls us is known by the port at which it does."""
-    if link.startswith("/"):
+    if "/" in link:
         return str(Path(link).resolve())  # of a serial port's names, such as those below /dev/serial/by-id
     kind, _, place = link.strip().casefold().partition(":")
     if not place:
@@ -57,5 +58,7 @@ def crazyflie_of(uri: str) -> str:
 
 
 def _number(text: str) -> str:
-    """Without zeros before it, where it is one."""
-    return str(int(text)) if text.isdecimal() else text
+    """As programs read it ("014_540" is 14540), where it is one."""
+    with suppress(ValueError):
+        return str(int(text))
+    return text

@@ -53,7 +53,9 @@ def demo(
     failed = [gate["name"] for gate in result["gates"] if not gate["passed"]]
     for failure in result["failures"] if failed else ():  # a short training reaches no goals, and need not
         err.print(f"      {failure['robot']} at {failure['t_s']:.1f} s: {failure['why']}", markup=False)
-    err.print(f"\n{'failed: ' + '; '.join(failed) if failed else 'all gates passed'}  ({result['wall_s']:.0f} s)")
+    warned = sum(bool(gate["cause"]) for gate in result["gates"])
+    passed = f"all gates passed{f', {warned} with a warning' if warned else ''}"
+    err.print(f"\n{'failed: ' + '; '.join(failed) if failed else passed}  ({result['wall_s']:.0f} s)")
     if not json:
         out.print(str(out_dir / "report.html"))
     return 1 if failed else 0

@@ -62,10 +62,11 @@ def events(changes: Mapping[str, Sequence[ShieldMode]], start_ns: int) -> list[d
         before, delays = "", 0
         for mode in modes:
             now, t_s = mode.label, round((mode.time_ns - start_ns) * 1e-9, 3)
-            reasons = [mode.last_delay] if mode.delays > delays else []
+            whose = {"t_s": t_s, "robot": robot, "from": before}
+            if mode.delays > delays:  # the reason of a change is the shield's, not the delay that ended then
+                found.append(whose | {"to": before, "reason": mode.last_delay})
             if now != before:
-                reasons.append(mode.reason)
-            found += [{"t_s": t_s, "robot": robot, "from": before, "to": now, "reason": why} for why in reasons]
+                found.append(whose | {"to": now, "reason": mode.reason})
             before, delays = now, mode.delays
     return sorted(found, key=lambda event: event["t_s"])
 

@@ -167,8 +167,8 @@ class RobotMonitor:
         return 0.0 if count == 0 else self._streams[topic].rate_hz(now_ns) if count == 1 else None
 
     def _change(self, time_ns: int, label: str, reason: str, late: str = "") -> list[Change]:
-        reasons = [late] * bool(late) + [reason] * (label != self._label)
-        found = [Change(time_ns * 1e-9, self.name, self._label, label, why) for why in reasons]
+        said = [(self._label, late)] * bool(late) + [(label, reason)] * (label != self._label)
+        found = [Change(time_ns * 1e-9, self.name, self._label, now, why) for now, why in said]
         self._label = label
         self.changes += found
         return found

@@ -81,7 +81,7 @@ class Charges(Struct, forbid_unknown_fields=True, frozen=True):
 class Robot(Struct, forbid_unknown_fields=True, frozen=True):
     """One robot; simulated where it has no driver."""
 
-    name: Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*$", max_length=LONGEST_NAME)]
+    name: Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*\\Z", max_length=LONGEST_NAME)]
     bundle: str
     type: str = ""  # specification by name; by default the one that the policy is for
     driver: str = ""  # module:Class, or a registered name
@@ -92,7 +92,9 @@ class Robot(Struct, forbid_unknown_fields=True, frozen=True):
     battery: Charges = Charges()
     lands_on: str = ""  # another robot, an arm
     goals: tuple[tuple[float, float, float], ...] = ()  # m, world: its course; the next is sent when one is passed
-    within_m: Annotated[float, Meta(gt=0.0)] = WITHIN_M  # of a goal, flown slowly by its policy: then it is passed
+    within_m: Annotated[float, Meta(gt=0.0, le=5.0)] = (
+        WITHIN_M  # of a goal, flown slowly by its policy: then it is passed
+    )
 
 
 class Team(Struct, forbid_unknown_fields=True, frozen=True):
@@ -107,7 +109,7 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
     recorder: bool = True
     trusted_keys: tuple[str, ...] = ()  # base64, or files with them
     requires: str = ""  # of the verification of each policy: one of `deploy.bundle.verification.LEVELS`
-    namespace: Annotated[str, Meta(pattern="^([A-Za-z][A-Za-z0-9_]*)?$", max_length=LONGEST_NAME)] = ""
+    namespace: Annotated[str, Meta(pattern="^([A-Za-z][A-Za-z0-9_]*)?\\Z", max_length=LONGEST_NAME)] = ""
 
     @property
     def simulated(self) -> tuple[str, ...]:

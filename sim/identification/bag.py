@@ -17,7 +17,7 @@ def read_bag(path: Path, spec: RobotSpec, name: str) -> tuple[np.ndarray, np.nda
     Measurements have the time of their stamp, commands that at which they came. What a driver really sent counts before
     what it was asked for.
     """
-    from rosbags.highlevel import AnyReader, AnyReaderError
+    from rosbags.highlevel import AnyReader
     from rosbags.typesys import Stores, get_typestore
 
     folder = path.parent if path.suffix in (".mcap", ".db3") and (path.parent / "metadata.yaml").exists() else path
@@ -31,8 +31,12 @@ def read_bag(path: Path, spec: RobotSpec, name: str) -> tuple[np.ndarray, np.nda
             odometry = [read(raw, c.msgtype) for c, _, raw in base]
             states = [read(raw, c.msgtype) for c, _, raw in joints]
             orders = [(t * 1e-9, read(raw, c.msgtype)) for c, t, raw in (sent or asked)]
-    except (AnyReaderError, OSError) as error:
-        raise ValueError(f"{path}: cannot be read as a bag: {' '.join(str(error).split())}") from error
+    except ValueError:
+        raise
+    except Exception as error:  # its parsers raise whatever they stumble over
+        raise ValueError(
+            f"{path}: cannot be read as a bag: {' '.join(str(error).split()) or type(error).__name__}"
+        ) from error
     commands = [(at, [_set_point(m, c.name, c.unit) for c in spec.channels]) for at, m in orders]
     return *_rows(spec, odometry, states), *_sorted(commands, len(spec.channels)), name
 

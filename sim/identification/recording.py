@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from hardware.names import nearest, nearest_path
 from hardware.rotation import rotate
 from hardware.spec import RobotSpec
 
+LONGEST_S = 6 * 3600.0  # of a recording: a stamp that is wrong makes one of years
 MOST_HZ = 100.0  # of the measurements that are compared
 LONGEST_GAP_S = 0.03  # between measurements; longer ones are not bridged
 BASE = ("pos_x", "pos_y", "pos_z", "quat_w", "quat_x", "quat_y", "quat_z")
@@ -78,7 +80,7 @@ def _read_table(path: Path, spec: RobotSpec) -> tuple[np.ndarray, np.ndarray, np
             with path.open(encoding="utf-8") as file:
                 names = [name.strip() for name in file.readline().split(",")]
                 table = dict(zip(names, np.loadtxt(file, delimiter=",", ndmin=2).T, strict=True))
-    except (ValueError, OSError, UnicodeDecodeError) as error:
+    except (ValueError, OSError, EOFError, BadZipFile, MemoryError) as error:
         raise ValueError(f"{path}: cannot be read as a table: {error}") from error
 
     def columns(wanted: list[str]) -> np.ndarray:
@@ -110,6 +112,8 @@ def _resampled(
         quat *= np.cumprod(np.append(1.0, np.where((quat[1:] * quat[:-1]).sum(1) < 0, -1.0, 1.0)))[:, None]
         rows[:, at : at + 3] = rotate(quat, rows[:, at : at + 3])
     begin = time_s[0]
+    if not time_s[-1] - begin <= LONGEST_S:
+        raise ValueError(f"{source}: from {begin:g} to {time_s[-1]:g} s: at most {LONGEST_S:g} s")
     every = max(1, round(max(float(np.median(np.diff(time_s))), 1.0 / MOST_HZ) / step_s))
     grid = np.arange(0.0, time_s[-1] - begin, every * step_s)
     new = np.stack([np.interp(grid, time_s - begin, column) for column in rows.T], axis=-1)

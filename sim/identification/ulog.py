@@ -65,7 +65,7 @@ def _table(log: Any, path: Path, topic: str, fields: tuple[str, ...]) -> Table:
     data: dict[str, np.ndarray] = next(
         (each.data for each in log.data_list if each.name == topic and each.multi_id == 0), {}
     )
-    if lacks := [field for field in fields if field not in data]:
+    if lacks := [field for field in (*fields, "timestamp") if field not in data]:
         raise ValueError(f"{path}: has no {topic} with {lacks[0]!r}, as PX4 logs it since v1.12")
     sampled = data.get("timestamp_sample", data["timestamp"])  # 0 where it is not known
     stamps = np.where(sampled > 0, sampled, data["timestamp"])
