@@ -13,7 +13,7 @@ import pytest
 from synthetic_run import make_flight
 
 from phalanx.report import Event, check_gates, load_flight, render_flight, render_page
-from phalanx.report.page import histogram, tiles_of
+from phalanx.report.page import histogram, render_failure, tiles_of
 
 TEAM = {"success_rate": 0.9, "shielded_success_rate": 0.98, "collision_rate": 0.02, "shielded_collision_rate": 0.0}
 GOOD = {
@@ -203,6 +203,20 @@ def test_no_label_of_a_figure_lies_on_another(tmp_path, width):
     flight = replace(flight, events=(*flight.events, *events), latency_ms=np.linspace(3.0, 30.0, 1000))
     page = render_page({**GOOD, "success": True, "gates": []}, flight, "swap")
     assert shown_title(page, OVERLAPS, tmp_path, width) == "overlaps: ;"
+
+
+UNREADABLE = """<script>addEventListener("load", () => setTimeout(() => {
+  const hidden = [...document.querySelectorAll(".scroll")].filter((each) => each.scrollWidth > each.clientWidth).length;
+  document.title = `hidden ${hidden} undefined ${document.body.innerText.includes("undefined")}`;
+}, 500))</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
+def test_reasons_of_a_failed_deployment_are_read_without_a_scroll_bar(tmp_path):
+    failures = [{"robot": f"x{n}", "t_s": 16.6, "why": "device: nothing heard for 1642 ms"} for n in range(4)]
+    page = render_failure(failures, [], "team of lab.yaml")
+    assert shown_title(page, UNREADABLE, tmp_path, 900) == "hidden 0 undefined false"
 
 
 LABELS = """<script>addEventListener("load", () => setTimeout(() => {

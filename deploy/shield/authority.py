@@ -251,4 +251,6 @@ class Authority:
             self._on_change(Change(before, state, reason))
 
     def _refuse(self, what: str, why: str = "") -> str:
-        return f"{what}: the robot is {self.state.name}" + (f" ({why or self.reason})" if why or self.reason else "")
+        said = f" ({why or self.reason})" if why or self.reason else ""
+        way_out = "; reset acknowledges it" if self.state in (State.STOPPED, State.FAULT) else ""
+        return f"{what}: the robot is {self.state.name}{said}{way_out}"

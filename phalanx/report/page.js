@@ -24,7 +24,7 @@ function head() {
   const outcome = result.outcome || (result.success ? `All ${result.gates.length} gates passed${warned ? `, ${warned} with a warning` : ""}` : `${failed.length} of ${result.gates.length} gates failed`);
   page.append(html("div", { class: `verdict ${result.success ? "pass" : "fail"}` }, escapeText(outcome)));
   page.append(html("h1", {}, escapeText(title)));
-  if (failed.length) page.append(html("p", { class: "lead" }, `Not reached: ${failed.map((gate) => `${escapeText(gate.name)}${gate.wanted ? ` (${escapeText(gate.value)}, wanted ${escapeText(gate.wanted)})` : ""}`).join("; ")}.`));
+  if (failed.length) page.append(html("p", { class: "lead" }, `Not reached: ${failed.map((gate) => `${escapeText(gate.name)}${gate.wanted ? ` (${escapeText(gate.value)}; wanted ${escapeText(gate.wanted)})` : ""}`).join("; ")}.`));
   else if (result.about) page.append(html("p", { class: "lead" }, escapeText(result.about)));
 }
 
@@ -138,9 +138,10 @@ function attacks() {
 function ending() {
   const gates = card("Gates", "What this run had to reach. The command exits non-zero and names the gate when one is missed.");
   gates.append(html("div", { class: "scroll" }, `<table><tr><th style="width:64px"></th><th>gate</th><th class="num">measured</th><th class="num">wanted</th></tr>${result.gates.map((gate) =>
-    `<tr><td class="${mark(gate)}-mark">${mark(gate)}</td><td>${escapeText(gate.name)}${gate.cause ? `<br><span class="soft">${escapeText(gate.cause)}</span>` : ""}</td><td class="num">${escapeText(gate.value)}</td><td class="num">${escapeText(gate.wanted)}</td></tr>`).join("")}</table>`));
+    `<tr><td class="${mark(gate)}-mark">${mark(gate)}</td><td>${escapeText(gate.name)}${gate.cause ? `<br><span class="soft">${escapeText(gate.cause)}</span>` : ""}</td><td class="num ${gate.value.length > 40 ? "long" : ""}">${escapeText(gate.value)}</td><td class="num">${escapeText(gate.wanted)}</td></tr>`).join("")}</table>`));
+  const facts = { ...(result.seed === undefined ? {} : { seed: result.seed }), ...(result.wall_s ? { "whole run": seconds(result.wall_s) } : {}), ...(result.machine || {}), ...(result.files || {}) };
+  if (!Object.keys(facts).length) return;
   const run = card("This run", "");
-  const facts = { seed: result.seed, ...(result.wall_s ? { "whole run": seconds(result.wall_s) } : {}), ...(result.machine || {}), ...(result.files || {}) };
   const table = (values) => `<div class="scroll"><table>${Object.entries(values).map(([name, value]) => `<tr><td class="soft">${escapeText(name)}</td><td><code>${escapeText(value)}</code></td></tr>`).join("")}</table></div>`;
   run.append(html("div", {}, table(facts)));
   if (result.versions) run.append(html("details", {}, `<summary>Versions</summary>${table(result.versions)}`));
