@@ -2,18 +2,15 @@
 
 import json
 import re
-import shutil
-import subprocess
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from synthetic_run import make_flight
 
-from phalanx.report import Event, check_gates, load_flight, render_flight, render_page
-from phalanx.report.page import histogram, render_failure, tiles_of
+from phalanx.report import check_gates, load_flight, render_flight, render_page
+from phalanx.report.page import histogram, tiles_of
 
 TEAM = {"success_rate": 0.9, "shielded_success_rate": 0.98, "collision_rate": 0.02, "shielded_collision_rate": 0.0}
 GOOD = {
@@ -166,76 +163,6 @@ def test_the_page_carries_everything_and_loads_nothing_else():
     assert not re.search(r"(src|href)\s*=\s*[\"']?https?:", page) and "@import" not in page
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
     assert data and json.loads(data[1])["flight"]["names"] == ["cf1", "cf2", "cf3", "cf4"]
-
-
-OVERLAPS = """<script>addEventListener("load", () => setTimeout(() => {
-  const found = [];
-  for (const svg of document.querySelectorAll("svg")) {
-    const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
-    boxes.forEach(([a, p], i) => boxes.slice(0, i).forEach(([b, q]) => {
-      const apart = p.right <= q.left + 1 || q.right <= p.left + 1 || p.bottom <= q.top + 3 || q.bottom <= p.top + 3;
-      if (!apart) found.push(`${a} / ${b}`);
-    }));
-  }
-  document.title = `overlaps: ${found.join(", ")};`;
-}, 500))</script>"""
-
-
-def shown_title(page: str, script: str, folder: Path, width: int = 1280) -> str:
-    """The title that `script` gives the page in a browser, which on a busy machine may end before it has run."""
-    own = re.search("<title>(.*?)</title>", page)[1]
-    (folder / "page.html").write_text(page.replace("</body>", f"{script}</body>"))
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},3000", "--dump-dom"]
-    command += ["--virtual-time-budget=4000", f"--user-data-dir={folder}", f"file://{folder}/page.html"]
-    for _ in range(3):
-        shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-        if (title := re.search("<title>(.*?)</title>", shown)[1]) != own:
-            break
-    return title
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
-@pytest.mark.parametrize("width", [1280, 500])
-def test_no_label_of_a_figure_lies_on_another(tmp_path, width):
-    flight = make_flight()
-    events = [Event(t, "cf3", "kill", text) for t, text in ((0.0, "new goals"), (10.3, "new goals"), (17.9, "landed"))]
-    flight = replace(flight, events=(*flight.events, *events), latency_ms=np.linspace(3.0, 30.0, 1000))
-    page = render_page({**GOOD, "success": True, "gates": []}, flight, "swap")
-    assert shown_title(page, OVERLAPS, tmp_path, width) == "overlaps: ;"
-
-
-UNREADABLE = """<script>addEventListener("load", () => setTimeout(() => {
-  const hidden = [...document.querySelectorAll(".scroll")].filter((each) => each.scrollWidth > each.clientWidth).length;
-  document.title = `hidden ${hidden} undefined ${document.body.innerText.includes("undefined")}`;
-}, 500))</script>"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
-def test_reasons_of_a_failed_deployment_are_read_without_a_scroll_bar(tmp_path):
-    failures = [{"robot": f"x{n}", "t_s": 16.6, "why": "device: nothing heard for 1642 ms"} for n in range(4)]
-    page = render_failure(failures, [], "team of lab.yaml")
-    assert shown_title(page, UNREADABLE, tmp_path, 900) == "hidden 0 undefined false"
-
-
-LABELS = """<script>addEventListener("load", () => setTimeout(() => {
-  const svg = document.querySelector("svg:has(.mark)");
-  const rows = new Set([...svg.querySelectorAll(".mark-text")].map((text) => text.getAttribute("y")));
-  const grid = [...svg.querySelectorAll(".grid")].map((line) => +line.getAttribute("y1"));
-  const plot = Math.round(Math.max(...grid) - Math.min(...grid));
-  document.title = `rows ${rows.size} marks ${svg.querySelectorAll(".mark").length} plot ${plot}`;
-}, 500))</script>"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
-def test_labels_of_many_holds_leave_room_for_the_curve(tmp_path):
-    flight = make_flight()
-    holds = tuple(Event(5.0 + 0.1 * k, "cf3", "hold", f"cf3 holds: request {k} is late") for k in range(40))
-    page = render_page({**GOOD, "success": True, "gates": []}, replace(flight, events=holds), "swap")
-    rows, marks, plot = map(int, re.findall(r"\d+", shown_title(page, LABELS, tmp_path)))
-    assert rows == 4 and marks == 40 and plot > 80
 
 
 def test_a_flight_survives_its_file(tmp_path):

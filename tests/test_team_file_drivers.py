@@ -54,6 +54,7 @@ DEVICES = {  # driver: a policy, and a device that is another one than all below
         ("px4", "link: 'udpin:0.0.0.0:14540'", "link: 'udpin:0.0.0.0:014540'", "udp port 14540, system 1"),
         ("px4", "link: 'tcp:127.0.0.1'", "link: 'tcp:127.1'", "tcp:localhost"),
         ("px4", "link: /dev/fd/1", "link: /dev/stdout", "system 1"),
+        ("px4", "link: /dev/ttyACM0", f"link: '{'../' * 20}dev/ttyACM0'", "ttyACM0, system 1"),
         ("ur", "host: 127.0.0.1", "host: 'localhost:30004'", "localhost"),
         ("ur", "host: 192.168.1.10", "host: '192.168.266'", "192.168.1.10"),
         ("ur", "host: 127.0.0.1", "host: 0.0.0.0", "localhost"),

@@ -1,4 +1,4 @@
-"""Goals of a team file: the course of a robot, refused at once where nobody could fly it."""
+"""Goals of a team file: the course of a robot, refused at once where it cannot be flown."""
 
 import pytest
 

@@ -47,7 +47,7 @@ class Group:
     network: NetworkCfg
     cfg: Any  # the algorithm's
     terms: Sequence[str] = ()  # of the reward
-    mirror: Flips | None = None  # how what it sees and does mirrors, where networks shall know no left and right
+    mirror: Flips | None = None  # how what it sees and does mirrors, where networks know no left and right
 
     @property
     def dims(self) -> ObsDims:

@@ -28,7 +28,7 @@ class SmoothCfg:
 
 
 def check_chunk(name: str, group: Group) -> None:
-    """ValueError where the group `name` has chunks of actions, which overlap in time, that shall not change in time."""
+    """ValueError where actions of the group `name` are chunks, which overlap in time, and are to be smooth in time."""
     if group.cfg.temporal_smoothness and group.network.chunk > 1:
         chunk = f"network.chunk = {group.network.chunk} of {name!r}"
         raise ValueError(f"temporal_smoothness with {chunk}: chunks overlap; one of the two")
