@@ -143,6 +143,12 @@ def test_humanoids_are_attacked_and_one_without_its_shield_breaks_all_that_is_pr
     assert {"range", "effort", "power", "falls undamped", "takes over"} <= set().union(*broken)
 
 
+def test_a_fall_that_hesitates_while_states_are_lost_is_damped_in_time():
+    spec = load_robot("g1")
+    args = (spec, make_shield_params(spec), "corner", "anything")
+    assert not humanoids.drive_humanoid(*args, 1, 10.0, 260878698015933).broken
+
+
 def test_a_learned_attacker_flies_against_whole_shields(tmp_path, monkeypatch):
     monkeypatch.setattr(drones, "SECONDS", 1.0)
     small = TrainCfg("sim.attack.learned:BREAK", out=tmp_path, collection=CollectionCfg(4, 3, True), total_steps=1)

@@ -66,6 +66,21 @@ def test_what_two_samples_say_counts():
     assert report.mode is Mode.DAMP and report.latched
 
 
+@pytest.mark.parametrize(
+    ("seen", "by"),
+    [
+        (lambda state, error: replace(state, base_ang_vel=np.array([0.0, 4.0 + 0.2 * error, 0.0])), "falling"),
+        (lambda state, error: replace(state, base_pos=np.array([0.0, 0.0, 0.43 + 0.01 * error])), "base"),
+    ],
+    ids=["tilt to come", "height"],
+)
+def test_a_robot_on_its_limit_is_damped_though_every_second_measurement_is_short_of_it(seen, by):
+    stand = Stand(load_robot("g1")).after_ramp()
+    for error in (1, -1, 1, -1):
+        _, report = stand.step(state=seen(stand.state(), error))
+    assert report.mode is Mode.DAMP and by in report.reason
+
+
 def test_upright_is_judged_by_tilt_tilt_to_come_and_height():
     spec = load_robot("g1")
     params = make_shield_params(spec)

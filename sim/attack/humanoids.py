@@ -195,7 +195,7 @@ class Standing:
         quat = data.qpos[3:7] / np.linalg.norm(data.qpos[3:7])
         none = np.zeros(3)
         truth = RobotState(pos, vel, data.qpos[:3].copy(), quat, none, data.qvel[3:6].copy(), np.array(0.0))
-        self.down = self.down + 1 if check_upright(self.params, self.spec, truth) else 0
+        self.down = self.down + 1 if check_upright(self.params, self.spec, truth, exact=True) else 0
         if self.down > SEEN + self.params.act_periods and self.report.mode in (*OBEYS, Mode.HOLD):
             wrong.append("falls undamped")
         return wrong

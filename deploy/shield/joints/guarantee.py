@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import degrees
 
 from deploy.shield.guarantee import Guarantee, Lines
+from deploy.shield.joints.guards import HEIGHT_ERROR_M, TILT_ERROR_RAD
 from deploy.shield.joints.humanoid import BRACE_S
 from deploy.shield.joints.limits import joint_limits, reaction_s
 from deploy.shield.joints.params import JointShieldParams
@@ -63,7 +64,11 @@ ARM_OUTSIDE: Lines = (
 )
 LEGS_ASSUMED: Lines = (
     ("ground", "level, and it stands or goes slowly"),
-    ("the base's attitude, rates and height", "measured, each within the age at which the shield takes over"),
+    (
+        "the base's attitude, rates and height",
+        "measured, each within the age at which the shield takes over; tilt, now and to come, to "
+        f"{degrees(TILT_ERROR_RAD):.1f} degrees, height to {100 * HEIGHT_ERROR_M:g} cm: it acts that much earlier",
+    ),
 )
 WALKS_ON = "a policy that ends while the robot walks"
 LEGS_LEFT_WALKING: Lines = (

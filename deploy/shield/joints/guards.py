@@ -14,6 +14,9 @@ TURN_RAD = 0.2  # noise and delay of an attitude estimate from one measurement t
 MOVED_RAD = 0.3  # over a period of 20 ms, in which 500 rad/s^2 are 0.1 rad and twice that where they turn round
 MOVED_RAD_S2 = 500.0  # over longer ones
 TURN_RAD_S = 10.0  # a robot on legs that falls or is thrown over turns no faster
+# Of what is measured, four standard deviations; a robot that is on its limit is seen beyond it in each measurement.
+TILT_ERROR_RAD = 0.065  # 0.25 s ahead, by an attitude to 0.01 rad and rates to 0.05 rad/s
+HEIGHT_ERROR_M = 0.02  # by a height to 5 mm
 
 
 def check_joint_state(params: JointShieldParams, spec: RobotSpec, limits: Limits, state: RobotState | None) -> str:
@@ -71,8 +74,12 @@ def check_motion(spec: RobotSpec, state: RobotState, last: RobotState, elapsed_s
     return f"{spec.joints[index].name} jumped by {change[index]:.2f} rad more than it moved"
 
 
-def check_upright(params: JointShieldParams, spec: RobotSpec, state: RobotState) -> str:
-    """Why a robot on legs stands no longer, or will not soon: tilt now and `fall_horizon_s` ahead, and height."""
+def check_upright(params: JointShieldParams, spec: RobotSpec, state: RobotState, exact: bool = False) -> str:
+    """Why a robot on legs stands no longer, or will not soon: tilt now and `fall_horizon_s` ahead, and height.
+
+    Unless the state is `exact`, what may be beyond a limit by the error of a measurement is.
+    """
+    most_rad = params.max_tilt_rad - (0.0 if exact else TILT_ERROR_RAD)
     w, x, y, z = state.base_quat.tolist()
     up = 2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)  # the world's z axis in the body
     rate_x, rate_y, rate_z = state.base_ang_vel.tolist()
@@ -84,15 +91,15 @@ def check_upright(params: JointShieldParams, spec: RobotSpec, state: RobotState)
     )
     for (side_x, side_y, rise), verb in ((up, "tilted"), (ahead, "falling: tilt")):
         tilt = atan2(hypot(side_x, side_y), rise)
-        if tilt > params.max_tilt_rad:
-            return f"{verb} {tilt:.2f} rad, more than {params.max_tilt_rad:.2f}"
-    return check_height(params, spec, state)
+        if tilt > most_rad:
+            return f"{verb} {tilt:.2f} rad, more than {most_rad:.2f}"
+    return check_height(params, spec, state, exact)
 
 
-def check_height(params: JointShieldParams, spec: RobotSpec, state: RobotState) -> str:
+def check_height(params: JointShieldParams, spec: RobotSpec, state: RobotState, exact: bool = False) -> str:
     """Why a robot on legs has fallen: the height of its base; or an empty string."""
     height_m = float(state.base_pos[2]) - params.ground_z_m
-    least_m = params.min_height_share * spec.home_height_m
+    least_m = params.min_height_share * spec.home_height_m + (0.0 if exact else HEIGHT_ERROR_M)
     return f"base {height_m:.2f} m above ground, less than {least_m:.2f}" if height_m < least_m else ""
 
 
