@@ -74,7 +74,7 @@ def _raised(task: str, hz: float, folder: Path) -> tuple[str, Fly]:
     import mujoco
 
     from hardware import load_robot
-    from phalanx.mission import plan_mission
+    from phalanx.missions.plan import plan_mission
     from policies.export.export import export_policy
     from policies.training.train import CollectionCfg, TrainCfg, train
     from sim.tasks import load_task

@@ -20,7 +20,7 @@ from benchmarks.defects import defects, save_edited
 from benchmarks.turns import kept
 from deploy.bundle import Bundle, load_bundle
 from deploy.bundle.verification import NOT, REFUSED
-from phalanx.verdict import verification
+from phalanx.verification.verdict import verification
 from policies.evaluation.evaluate import evaluate, load_team, make_policy_runner
 from policies.evaluation.flight_advice import advise
 from policies.evaluation.margins import CORNER, MarginCfg, corners, fly_plants, plan_margins, refuted, trained_numbers

@@ -25,7 +25,7 @@ def shipped_figure(task: str) -> dict[str, Any] | None:
         return None
     figure: dict[str, Any] = {"files": [f"zoo/{file.name}" for file in files]}
     from deploy.bundle import load_bundle
-    from phalanx.verdict import verification
+    from phalanx.verification.verdict import verification
 
     bundles = [load_bundle(file) for file in files]
     measured, *others = (verification(file, bundle) for file, bundle in zip(files, bundles, strict=True))

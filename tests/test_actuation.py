@@ -8,7 +8,7 @@ import torch
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
-from phalanx.verdict import actuators_in_words
+from phalanx.verification.verdict import actuators_in_words
 from policies.evaluation.actuation import ActuatorWatch, measure_steps
 from policies.evaluation.policy_runner import BundleRunner
 

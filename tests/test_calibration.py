@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from phalanx.calibration import hover_thrust, new_scale, write_option
+from phalanx.calibration.thrust import hover_thrust, new_scale, write_option
 
 pytest.importorskip("rclpy")
 from ros_nodes.mission.hover_log import HoverLog

@@ -13,14 +13,15 @@ from command import assert_one_line_error, here, phalanx
 from rich.console import Console
 
 from deploy.bundle import load_bundle
-from phalanx import console, demo
+from phalanx import console
 from phalanx.arguments import _options
 from phalanx.commands import COMMANDS
 from phalanx.commands.demo import demo as run_command
 from phalanx.commands.deploy import fresh_folder, with_room
 from phalanx.commands.train import time_split
+from phalanx.demo import stages
 from phalanx.train_options import FLAGS, VALUED
-from phalanx.verdict import warn_of_size
+from phalanx.verification.verdict import warn_of_size
 
 
 def test_the_version_is_that_of_the_package():
@@ -154,7 +155,7 @@ def test_a_demo_that_is_interrupted_says_how_its_training_goes_on(monkeypatch, t
     def press(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "_train", press)
+    monkeypatch.setattr(stages, "_train", press)
     with pytest.raises(KeyboardInterrupt, match=f"phalanx train --resume {tmp_path}/train"):
         run_command(quick=True, out_dir=tmp_path)
 

@@ -9,8 +9,8 @@ from msgspec.json import schema
 from deploy.bundle import load_bundle
 from deploy.contract import Contract
 from phalanx.commands.inspect import inspect
-from phalanx.contract_document import contract_part
-from phalanx.markdown import with_parts, write_parts
+from phalanx.documents.contract import contract_part
+from phalanx.documents.markdown import with_parts, write_parts
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "contract.md"

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from phalanx.catalogue import describe_task, in_words, when
-from phalanx.documents import write_documents
+from phalanx.documents.catalogue import describe_task, in_words, when
+from phalanx.documents.tasks import write_documents
 from policies.task_data import first_sentence
 from sim import randomisation
 from sim.tasks import load_task, task_names

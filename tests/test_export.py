@@ -15,7 +15,7 @@ from deploy.contract import make_plant
 from deploy.contract.codec import contract_to_json
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
-from phalanx.verdict import gate_in_words, why_no_parity
+from phalanx.verification.verdict import gate_in_words, why_no_parity
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.evaluate import evaluate, wilson
 from policies.evaluation.trained import load_controller

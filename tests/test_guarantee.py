@@ -9,8 +9,8 @@ from deploy.shield import make_shield_params
 from deploy.shield.drone.guarantee import BOUNDS, attitude_loop, used_of_buffer
 from deploy.shield.guarantees import make_guarantee
 from hardware import load_robot, robot_names
-from phalanx.guarantees import guarantee_part
-from phalanx.markdown import with_parts
+from phalanx.documents.guarantees import guarantee_part
+from phalanx.documents.markdown import with_parts
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "shield.md"
 DRONES = [name for name in robot_names() if load_robot(name).flight is not None]

@@ -29,7 +29,7 @@ def test_contracts_of_the_import_linter_hold(monkeypatch):
         "import hardware",
         "import deploy.bundle, deploy.runtime, deploy.shield",
         "import ros_nodes.nodes.policy_node, ros_nodes.nodes.shield_node, ros_nodes.nodes.simulated_robots_node",
-        "import phalanx.mission, ros_nodes.mission.deploy",  # the swap is planned and flown without seconds of imports
+        "import phalanx.missions.plan, ros_nodes.mission.deploy",  # the swap needs no seconds of imports
     ],
 )
 def test_what_runs_on_the_robot_loads_no_trainer_and_no_simulator(code):

@@ -11,7 +11,7 @@ from pd_bundle import PdPolicy
 from deploy.contract import TeamSpec
 from phalanx.commands.verify import verify
 from phalanx.console import out
-from phalanx.margins import show_margins, write_margins
+from phalanx.verification.margins import show_margins, write_margins
 from policies.evaluation import margins
 from policies.evaluation import verify as verification
 from policies.evaluation.flight_advice import advise, name_of

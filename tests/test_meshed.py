@@ -10,8 +10,8 @@ import pytest
 from command import assert_one_line_error, here
 
 from hardware import load_robot
-from phalanx.markdown import MARKED
-from phalanx.model_tables import comparison_part
+from phalanx.documents.markdown import MARKED
+from phalanx.documents.models import comparison_part
 from sim.model_comparison import compare_models
 from sim.model_figures import WHOLE
 from sim.vendor_models import VENDOR_MODELS, vendor_model_path

@@ -12,8 +12,8 @@ from patience import patience
 from hardware import load_robot
 from hardware.rotation import multiply
 from hardware.types import RobotState
+from phalanx.calibration.posture import check_posture
 from phalanx.cli import main
-from phalanx.posture import check_posture
 
 G1 = load_robot("g1")
 HOME = np.array(G1.home)

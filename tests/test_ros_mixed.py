@@ -17,9 +17,9 @@ from deploy.shield import make_shield_params
 from hardware import load_robot
 from hardware.types import ActuatorCommand, ObjectState, RobotState
 from phalanx.commands.deploy import policy_files
-from phalanx.mission import plan_mission
-from phalanx.mission_criterion import task_criterion
-from phalanx.task_mission import plan_task
+from phalanx.missions.criterion import task_criterion
+from phalanx.missions.plan import plan_mission
+from phalanx.missions.task import plan_task
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import empty_state

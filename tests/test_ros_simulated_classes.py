@@ -11,7 +11,7 @@ from test_ros_simulated_team import DT, fly
 
 from hardware import load_robot
 from hardware.spec import SLIDE_LEVER_M
-from phalanx.task_mission import plan_task
+from phalanx.missions.task import plan_task
 from ros_nodes.mission.ground_truth import ground_truth_columns, read_ground_truth
 from ros_nodes.simulation.command_watchdog import DAMP_AFTER_S
 from ros_nodes.simulation.simulated_team import SimulatedTeam

@@ -11,10 +11,10 @@ from msgspec import structs
 pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 from deploy.bundle import load_bundle
-from phalanx.mission import plan_mission
-from phalanx.mission_criterion import task_criterion
-from phalanx.mission_film import load_mission_flight
-from phalanx.task_mission import plan_task
+from phalanx.missions.criterion import task_criterion
+from phalanx.missions.film import load_mission_flight
+from phalanx.missions.plan import plan_mission
+from phalanx.missions.task import plan_task
 from ros_nodes.mission.deploy import run_mission
 from ros_nodes.mission.ground_truth import ground_truth_columns, read_ground_truth
 from ros_nodes.mission.mission import Order, load_mission

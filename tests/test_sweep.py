@@ -15,9 +15,9 @@ import pytest
 from command import assert_one_line_error, here, phalanx
 from patience import patience
 
-from phalanx import sweep_pool
-from phalanx.sweep_points import make_runs, split_options
-from phalanx.sweep_pool import RunState, Sweep
+from phalanx.sweep import pool
+from phalanx.sweep.points import make_runs, split_options
+from phalanx.sweep.pool import RunState, Sweep
 
 TINY = shlex.split(
     "--num-envs 8 --steps 2400 --ppo.num-steps 10 --ppo.epochs 1 --network.hidden 8 --no-onnx "
@@ -98,15 +98,15 @@ def test_a_sweep_that_is_killed_interrupted_and_resumed_has_the_table_of_one_tha
     folder, started = tmp_path / "sweep", []
 
     def start(args, log):
-        process = sweep_pool_start(args, log)
+        process = pool_start(args, log)
         started.append(args)
         act = {1: lambda: process.kill(), 2: lambda: os.kill(os.getpid(), signal.SIGINT)}.get(len(started))
         if act:
             threading.Thread(target=when_farther, args=(folder / "seed=0", act), daemon=True).start()
         return process
 
-    sweep_pool_start = sweep_pool.start_command
-    monkeypatch.setattr(sweep_pool, "start_command", start)
+    pool_start = pool.start_command
+    monkeypatch.setattr(pool, "start_command", start)
     done = here("sweep", "hover", *TINY, "--seeds", "2", "--workers", "1", "--out", str(folder))
     assert done.returncode == 130
     assert (

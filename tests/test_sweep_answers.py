@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from command import assert_one_line_error, here
 
-from phalanx import sweep_pool
-from phalanx.sweep_answers import Row, over_seeds, read_rows
-from phalanx.sweep_pool import RunState, Sweep, has_sweep
+from phalanx.sweep import pool
+from phalanx.sweep.answers import Row, over_seeds, read_rows
+from phalanx.sweep.pool import RunState, Sweep, has_sweep
 
 ZOO = Path(__file__).parents[1] / "zoo"
 
@@ -21,7 +21,7 @@ ZOO = Path(__file__).parents[1] / "zoo"
 @pytest.mark.slow
 @pytest.mark.xdist_group("sweep")
 def test_an_evaluation_that_is_killed_begins_anew_and_the_table_is_that_of_the_evaluations_alone(tmp_path, monkeypatch):
-    started, start = [], sweep_pool.start_command
+    started, start = [], pool.start_command
 
     def start_and_kill_the_first(args, log):
         process = start(args, log)
@@ -30,7 +30,7 @@ def test_an_evaluation_that_is_killed_begins_anew_and_the_table_is_that_of_the_e
             process.kill()
         return process
 
-    monkeypatch.setattr(sweep_pool, "start_command", start_and_kill_the_first)
+    monkeypatch.setattr(pool, "start_command", start_and_kill_the_first)
     asked = ["eval", str(ZOO / "reach.onnx"), "--episodes", "2"]
     folder = tmp_path / "sweep"
     done = here("sweep", *asked, "--seeds", "2", "--workers", "1", "--out", str(folder), "--json")
@@ -115,7 +115,7 @@ def test_a_sweep_of_which_all_failed_gives_up_its_folder(tmp_path: Path):
 
 def test_a_narrow_terminal_keeps_what_tells_rows_apart(capsys, monkeypatch):
     from phalanx import console
-    from phalanx.sweep_answers import show_rows
+    from phalanx.sweep.answers import show_rows
 
     monkeypatch.setattr(console.out, "_width", 80)
     numbers = {name: (0.0946921, 0.0941992, 0.0952099) for name in ("success", "intervened", "return", "episode s")}

@@ -18,7 +18,7 @@ from deploy.bundle.file import add_record
 from deploy.bundle.signature import add_signature, key_text, public_bytes, split_signature
 from deploy.bundle.verification import CARE, FLY, LEVELS, NOT, REFUSED, VERIFIED, check_standing, record_to_bytes
 from deploy.bundle.verification import _tail as tail_of
-from phalanx.records import check_replaced, write_records
+from phalanx.verification.records import check_replaced, write_records
 from policies.evaluation.margins import MarginCfg
 
 MINE = Ed25519PrivateKey.generate()

@@ -11,9 +11,9 @@ from deploy.bundle import load_bundle
 from deploy.bundle.verification import VERIFIED
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
-from phalanx.margins import write_margins
-from phalanx.markdown import with_parts
-from phalanx.records import without_paths
+from phalanx.documents.markdown import with_parts
+from phalanx.verification.margins import write_margins
+from phalanx.verification.records import without_paths
 from policies.evaluation.evaluate import evaluate, group_of, load_team
 from policies.evaluation.flight_advice import advise
 from policies.evaluation.verify import VerifyCfg, measure_team_parity

@@ -65,8 +65,8 @@ def _check(robot: "Robot", seconds: float, domain: int | None, pose: Pose, imu: 
 
     from hardware import load_robot
     from hardware.drivers import Listens, load_driver
+    from phalanx.calibration.posture import check_posture
     from phalanx.commands.doctor import report
-    from phalanx.posture import check_posture
     from ros_nodes.lifecycle.claims import taken_names
     from ros_nodes.lifecycle.context import given_domain
 
@@ -89,7 +89,7 @@ def _check(robot: "Robot", seconds: float, domain: int | None, pose: Pose, imu: 
 def _hover(team: Path, robot: "Robot", seconds: float, write: bool, domain: int | None) -> None:
     """Of a drone, from its messages; ends the process."""
     from hardware import load_robot
-    from phalanx.calibration import hover_thrust, new_scale, write_option
+    from phalanx.calibration.thrust import hover_thrust, new_scale, write_option
     from ros_nodes.lifecycle.processes import end_process
     from ros_nodes.mission.hover_log import listen
 

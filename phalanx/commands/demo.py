@@ -27,8 +27,8 @@ def demo(
         out_dir: Where policy, bag, result.json and report.html go; an earlier demo there is replaced.
         json: Print result.json on stdout as well.
     """
-    from phalanx.demo import DemoCfg, quick_changes, run_demo
-    from phalanx.demo_display import Display
+    from phalanx.demo.display import Display
+    from phalanx.demo.stages import DemoCfg, quick_changes, run_demo
     from ros_nodes.mission.deploy import DeployError
 
     cfg = DemoCfg(out=out_dir, seed=seed)

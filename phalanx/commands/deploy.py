@@ -59,7 +59,7 @@ def deploy(
             raise ValueError("--trusted-keys: a team file names its own, as trusted_keys: [...]")
         return _deploy_team(subjects, out_dir, json)
     from deploy.bundle import load_bundle
-    from phalanx.verdict import warn_of_files, warn_of_size
+    from phalanx.verification.verdict import warn_of_files, warn_of_size
 
     files = policy_files(subjects)
     if twice := [file for file in files if files.count(file) > 1]:
@@ -71,7 +71,7 @@ def deploy(
     warn_of_files(bundles)
     if find_spec("torch") is None:  # for the report; said before anything flies
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
-    from phalanx.mission import plan_mission  # takes seconds: what is wrong with the files is said before
+    from phalanx.missions.plan import plan_mission  # takes seconds: what is wrong with the files is said before
     from ros_nodes.mission.deploy import DeployError, run_mission, unwritten
 
     plan, criterion = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
@@ -92,7 +92,7 @@ def deploy(
             written = _write_failure(folder, [error.failure], error.events)
             err.print(f"phalanx: {error}; logs are in {folder / 'logs'}, report: {written}", markup=False)
             return 1
-    from phalanx.mission_film import load_mission_flight  # seconds more, in which nothing waits on the ground
+    from phalanx.missions.film import load_mission_flight  # seconds more, in which nothing waits on the ground
     from phalanx.report import render_flight
 
     page, task = folder / "report.html", next(iter(policies.values())).task
@@ -113,7 +113,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     """Run a team file until Ctrl-C; 1 where something failed."""
     from deploy.bundle import load_bundle
     from deploy.runtime.compatibility import lacks_firmware
-    from phalanx.verdict import warn_of_files
+    from phalanx.verification.verdict import warn_of_files
     from ros_nodes.mission.run_team import LANDING_S, RESULT, run_team
     from ros_nodes.mission.team_file import load_team
 

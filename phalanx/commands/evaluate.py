@@ -7,7 +7,7 @@ from typing import Any
 from hardware.ranges import check_range
 from phalanx.console import err, out, print_json
 from phalanx.options import Agent, Count, Counts, Device, Engine, Json, Subjects, TaskFlag, check_robots, check_seed
-from phalanx.verdict import team_in_words
+from phalanx.verification.verdict import team_in_words
 
 
 def evaluate(

@@ -43,7 +43,7 @@ def inspect(
         raise ValueError("which policy file? such as zoo/swarm-swap.onnx; see phalanx inspect --help")
     from deploy.bundle import load_bundle, self_test
     from deploy.contract.codec import contract_to_json
-    from phalanx.verdict import verification
+    from phalanx.verification.verdict import verification
 
     bundle = load_bundle(file)
     error, verified = self_test(bundle, str(file)), verification(file, bundle)
@@ -64,8 +64,8 @@ def _explain_contracts(document: Path | None) -> int:
 
         print_json(schema(Contract))
         return 0
-    from phalanx.contract_document import contract_part
-    from phalanx.markdown import write_parts
+    from phalanx.documents.contract import contract_part
+    from phalanx.documents.markdown import write_parts
 
     write_parts(document, contract_part)
     err.print(f"written {document}", markup=False)
@@ -111,7 +111,7 @@ def show_contract(bundle: "Bundle", probe_error: float, path: Path, verified: di
         ("signed", f"by {bundle.signer}" if bundle.signer else "no, see `phalanx sign`"),
     ]
     if verified:
-        from phalanx.verdict import verification_in_words
+        from phalanx.verification.verdict import verification_in_words
 
         origin += verification_in_words(verified)
     print_section("Origin", (), origin)

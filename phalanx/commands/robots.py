@@ -64,7 +64,7 @@ def robots(
         _write(markdown, comparing)
         return 0
     if comparing:
-        from phalanx.model_tables import show_comparison
+        from phalanx.documents.models import show_comparison
 
         show_comparison(name, json)
         return 0
@@ -89,12 +89,12 @@ def robots(
 
 def _write(document: Path, comparing: bool) -> None:
     """What shields guarantee, or models compared, into a document."""
-    from phalanx.markdown import write_parts
+    from phalanx.documents.markdown import write_parts
 
     if comparing:
-        from phalanx.model_tables import comparison_part as part
+        from phalanx.documents.models import comparison_part as part
     else:
-        from phalanx.guarantees import guarantee_part as part
+        from phalanx.documents.guarantees import guarantee_part as part
     write_parts(document, part)
     err.print(f"written {document}", markup=False)
 

@@ -13,10 +13,10 @@ from hardware.ranges import check_range
 from phalanx import interrupt
 from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import Count, Json, OutFolder, RunFlag, check_out
-from phalanx.sweep_points import make_runs, split_options
+from phalanx.sweep.points import make_runs, split_options
 
 if TYPE_CHECKING:
-    from phalanx.sweep_pool import Process, Sweep
+    from phalanx.sweep.pool import Process, Sweep
 
 OWN = ("--seeds", "--samples", "--workers", "--cluster", "--out", "--resume", "--json", "--help")
 CURVES, POINTS = "curves.png", "points.png"
@@ -82,7 +82,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
                 raise ValueError(
                     f"--resume {resume}: a sweep goes on as it was begun; give --workers, --cluster and --json only"
                 )
-            from phalanx.sweep_pool import Sweep
+            from phalanx.sweep.pool import Sweep
 
             return _run(Sweep.load(resume), workers, cluster, json)
         what, *named = subjects if subjects[:1] and subjects[0] in SUBJECT else ("train", *subjects)
@@ -94,7 +94,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         runs = make_runs(about, asked, seeds, samples, _first_seed(what, seeds))
         _check(what, runs)
         _check_subjects(what, [each for words in named for each in words.split(",")])
-        from phalanx.sweep_pool import RunState, Sweep, has_sweep
+        from phalanx.sweep.pool import RunState, Sweep, has_sweep
 
         name = "-".join(["sweep", *([] if what == "train" else [what]), *named])
         folder = out_dir or Path("runs") / re.sub(r"[,:/]", "-", name)
@@ -143,15 +143,15 @@ def _check_subjects(what: str, subjects: Sequence[str]) -> None:
 
 
 def _run(sweep: "Sweep", workers: int | None, cluster: str | None, json: bool) -> int:
-    from phalanx import sweep_pool
-    from phalanx.sweep_answers import CSV, read_rows, write_rows
+    from phalanx.sweep import pool
+    from phalanx.sweep.answers import CSV, read_rows, write_rows
     from policies.training.train import alone_in
 
     folder, total = sweep.folder, len(sweep.runs)
-    start: Callable[[list[str], Path], Process] = sweep_pool.start_command
+    start: Callable[[list[str], Path], Process] = pool.start_command
     cores = len(os.sched_getaffinity(0))
     if cluster is not None:
-        from phalanx.sweep_ray import ClusterCommand, connect
+        from phalanx.sweep.cluster import ClusterCommand, connect
 
         start, cores = ClusterCommand, connect(cluster)
     training = sweep.command == "train"
@@ -210,7 +210,7 @@ def _show(sweep: "Sweep", json: bool) -> None:
 def _show_answers(sweep: "Sweep", json: bool) -> None:
     """What the runs that are done have answered, as a picture and a table over seeds."""
     from phalanx.report.points import draw_points
-    from phalanx.sweep_answers import CSV, over_seeds, read_rows, show_rows
+    from phalanx.sweep.answers import CSV, over_seeds, read_rows, show_rows
 
     table = over_seeds(read_rows(sweep))
     draw_points(sweep.folder / POINTS, table)

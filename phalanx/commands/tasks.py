@@ -26,14 +26,14 @@ def tasks(
     from sim.tasks import load_task, task_names
 
     if markdown is not None:
-        from phalanx.documents import write_documents
+        from phalanx.documents.tasks import write_documents
 
         for path in write_documents(markdown):
             err.print(f"written {path}", markup=False)
         return 0
     if name is not None:
         task = load_task(name)
-        from phalanx.catalogue import describe_task
+        from phalanx.documents.catalogue import describe_task
         from phalanx.zoo import shipped_figure
 
         described = describe_task(task) | {"zoo": shipped_figure(name)}
@@ -55,7 +55,7 @@ def tasks(
 
 def show_task(task: dict[str, Any]) -> None:
     """Print everything about one task."""
-    from phalanx.catalogue import sections_of, team_in_words
+    from phalanx.documents.catalogue import sections_of, team_in_words
     from phalanx.zoo import figure_in_words
 
     out.print(f"\n[bold]{task['name']}[/]   {escape(task['summary'])}")

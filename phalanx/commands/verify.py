@@ -8,8 +8,8 @@ import tyro
 from hardware.ranges import check_range
 from phalanx.console import err, make_progress, out, print_json
 from phalanx.options import Count, Counts, Names, RunFlag, check_robots, check_run
-from phalanx.records import check_replaced, write_records
-from phalanx.verdict import (
+from phalanx.verification.records import check_replaced, write_records
+from phalanx.verification.verdict import (
     actuators_in_words,
     figures_of,
     gate_in_words,
@@ -136,8 +136,8 @@ def _write(document: Path, files: tuple[Path, ...]) -> int:
         raise ValueError("--markdown FILE takes no policy file: it lists the records beside FILE")
     from functools import partial
 
-    from phalanx.margins import write_margins
-    from phalanx.markdown import write_parts
+    from phalanx.documents.markdown import write_parts
+    from phalanx.verification.margins import write_margins
 
     write_parts(document, partial(write_margins, document))
     return 0
@@ -169,7 +169,7 @@ def _show(verdict: dict) -> None:
             file = verdict.get("files", {}).get(gate["name"].removeprefix("parity_"), files[0])
             out.print(f"      {why_no_parity(file['parity'])}")
     if "margins" in verdict:
-        from phalanx.margins import show_advice, show_margins
+        from phalanx.verification.margins import show_advice, show_margins
 
         show_margins(verdict["margins"])
         show_advice(verdict["flight"])

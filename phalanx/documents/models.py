@@ -5,7 +5,7 @@ from typing import Any
 
 from hardware import load_robot
 from phalanx.console import out, print_json, print_section
-from phalanx.markdown import table
+from phalanx.documents.markdown import table
 from sim.model_comparison import QUANTITIES, SHARE, Comparison, Row, compare_models
 from sim.vendor_models import VENDOR_MODELS
 

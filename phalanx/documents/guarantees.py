@@ -3,7 +3,7 @@
 from deploy.shield.guarantee import TITLES
 from deploy.shield.guarantees import make_guarantee
 from hardware import load_robot
-from phalanx.markdown import table
+from phalanx.documents.markdown import table
 
 MARK = "shield of "
 

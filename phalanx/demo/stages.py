@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from phalanx.demo_display import Display
+from phalanx.demo.display import Display
 from phalanx.machine import machine, versions
 from phalanx.report import check_gates, render_page
 
@@ -154,7 +154,7 @@ def _fly(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
 def _write(cfg: DemoCfg, result: dict[str, Any]) -> Path:
     (cfg.out / "result.json").write_text(json.dumps(result, indent=2, allow_nan=False), encoding="utf-8")
     page = cfg.out / "report.html"
-    from phalanx.mission_film import load_mission_flight
+    from phalanx.missions.film import load_mission_flight
 
     flight = load_mission_flight(cfg.out / "ros" / "flight.npz")
     page.write_text(render_page(result, flight, title(result)), encoding="utf-8")

@@ -36,8 +36,8 @@ def plan_mission(
         raise ValueError(f"policies of different tasks cannot be combined: {name!r} and {others[0]!r}")
     if swap or name == SWAP:
         return _plan_swap(policies, robots, SWAP_S if duration_s is None else duration_s, kill_after_s, seed), near_goal
-    from phalanx.mission_criterion import task_criterion  # takes seconds, for which the swap need not wait
-    from phalanx.task_mission import plan_task
+    from phalanx.missions.criterion import task_criterion  # takes seconds, for which the swap need not wait
+    from phalanx.missions.task import plan_task
     from sim.tasks import load_task
 
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from phalanx.mission import SWAP
+from phalanx.missions.plan import SWAP
 from phalanx.report.filming import film_and_charts
 from phalanx.report.flight import Flight, load_flight
 from ros_nodes.mission.mission import Mission, load_mission

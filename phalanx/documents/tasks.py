@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from phalanx.catalogue import describe_task, in_words, sections_of, team_in_words, when
-from phalanx.markdown import table
+from phalanx.documents.catalogue import describe_task, in_words, sections_of, team_in_words, when
+from phalanx.documents.markdown import table
 from policies.task_data import first_sentence
 from sim import randomisation
 from sim.task import TaskCfg

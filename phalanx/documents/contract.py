@@ -8,7 +8,7 @@ from msgspec.json import schema
 from deploy.contract import Contract, TensorSpec
 from deploy.contract.tensor_specs import object_tensor_specs, peer_tensor_specs, state_tensor_specs
 from deploy.contract.types import FRAMES
-from phalanx.markdown import table
+from phalanx.documents.markdown import table
 
 JOINTS, OBJECT = 0, "box"
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from deploy.bundle.verification import FLY, NOT
 from phalanx.console import out, print_table
-from phalanx.markdown import table
+from phalanx.documents.markdown import table
 from policies.evaluation.flight_advice import name_of
 
 COLUMNS = ("pushed", "unit", "trained to", "hardware shows", "holds to", "falls at", "room")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from phalanx.sweep_pool import start_command
+from phalanx.sweep.pool import start_command
 
 LOOK_EVERY_S = 0.2
 ANSWERS_S = 5.0

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phalanx.console import out, print_table
-from phalanx.sweep_points import varied_in
+from phalanx.sweep.points import varied_in
 from policies.checkpoint import replace_file
 
 if TYPE_CHECKING:
-    from phalanx.sweep_pool import Sweep
+    from phalanx.sweep.pool import Sweep
 
 CSV = "table.csv"
 SEED = "seed"

@@ -1,0 +1,1 @@
+"""What `phalanx calibrate` works out of a robot's own measurements."""
