@@ -9,25 +9,26 @@ import torch
 
 pytest.importorskip("imageio")  # which Gymnasium's MuJoCo environments ask for
 pytest.importorskip("stable_baselines3")
-from benchmarks.papers.beside_sb3 import evaluate, main
+from benchmarks.papers.beside_sb3 import main
 from benchmarks.papers.gym_team import GymTeam
-from policies.networks.normaliser import dims_of
+from benchmarks.papers.trainings import evaluate
 from policies.networks.policy import GaussianPolicy
+from policies.networks.trunk import NetworkCfg
 
 
 def test_the_last_observation_of_an_episode_is_kept_and_a_fall_is_no_time_limit():
     torch.manual_seed(0)
     env, generator = GymTeam("InvertedPendulum-v5", 4, seed=0), torch.Generator().manual_seed(0)
-    policy = GaussianPolicy(dims_of(env.obs()), env.actions, hidden=8, init_std=1.0)
+    policy = GaussianPolicy(**env.groups(NetworkCfg(hidden=8), None)["robot"].policy, init_std=1.0)
     fell = 0
     for _ in range(60):
-        step = env.step(policy, generator)
+        step = env.step({"robot": policy}, generator)["robot"]
         ended = step.terminated[:, 0]
         fell += int(ended.sum())
         assert not step.truncated.any() and step.reward.shape == (4, 1)
         assert (step.final_obs.policy[ended, 0, 1].abs() > 0.2).all(), "where it fell, rad, not where it began again"
-        assert (env.obs().policy[ended, 0, 1].abs() < 0.02).all()
-        assert torch.equal(step.final_obs.policy[~ended], env.obs().policy[~ended])
+        assert (env.obs()["robot"].policy[ended, 0, 1].abs() < 0.02).all()
+        assert torch.equal(step.final_obs.policy[~ended], env.obs()["robot"].policy[~ended])
     assert fell > 3
 
 

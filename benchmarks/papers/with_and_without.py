@@ -1,9 +1,11 @@
 """What an option of training changes at equal samples: success, return, and how hard actuators are driven.
 
-`python -m benchmarks.papers.with_and_without hover network.symmetric`; a run that is done is not done again.
+`python -m benchmarks.papers.with_and_without hover network.symmetric`; a run that is done is not done again. HAPPO, of
+which tasks say nothing, learns with what they set for PPO.
 """
 
 import json
+from dataclasses import replace
 from itertools import product
 from math import sqrt
 from pathlib import Path
@@ -15,12 +17,15 @@ import tyro
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from phalanx.console import make_progress, out
+from policies.algorithms import ALGORITHMS
+from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.actuation import ActuatorWatch
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.trained import load_controllers
 from policies.export.export import export_policy
 from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
 from policies.training.train import train
+from sim.task import TaskCfg
 from sim.tasks import load_task
 
 STARTS = 256  # held-out, without the shield
@@ -37,8 +42,8 @@ def run(cfg: TrainCfg, looks: int, actuators: bool) -> dict[str, Any]:
     if not actuators:
         return {"curve": curve}
     watch = ActuatorWatch(PolicyRuntime.load(export_policy(path, cfg.out / "last.onnx")))
-    evaluate({load_task(cfg.task).group_name: watch}, cfg.task, STARTS)
-    return {"curve": curve, **driven(watch.figures(), load_task(cfg.task).group.robot)}
+    evaluate({cfg.task.group_name: watch}, cfg.task, STARTS)
+    return {"curve": curve, **driven(watch.figures(), cfg.task.group.robot)}
 
 
 def driven(figures: dict[str, Any], robot: str) -> dict[str, float]:
@@ -56,6 +61,17 @@ def driven(figures: dict[str, Any], robot: str) -> dict[str, float]:
     return found
 
 
+def settings_of_ppo(task: TaskCfg, algo: str) -> TaskCfg:
+    """The task with what it sets for PPO set for `algo` too, where that has the same settings and the task none."""
+    if not issubclass(ALGORITHMS[algo].Cfg, PPOCfg):
+        return task
+    groups = {
+        name: replace(group, training={algo: group.training.get("ppo", {}), **group.training})
+        for name, group in task.groups.items()
+    }
+    return replace(task, groups=groups)
+
+
 def main(
     task: tyro.conf.Positional[str],
     option: tyro.conf.Positional[str],
@@ -69,7 +85,7 @@ def main(
     start_from: Path | None = None,
     folder: Path = Path("runs/with-and-without"),
 ) -> None:
-    """Train a task of one kind of robot with each value of an option, then print one JSON object a value: means.
+    """Train a task with each value of an option, then print one JSON object a value: means.
 
     Args:
         task: Name of the task.
@@ -80,7 +96,7 @@ def main(
         steps: Agent steps of a training.
         looks: Evaluations on the way.
         worlds: In parallel.
-        actuators: Export each policy and fly the file, to see how hard it drives actuators.
+        actuators: Export each policy and fly the file, to see how hard it drives actuators; not of unlike robots.
         start_from: Run, or checkpoint, to begin with: what the option changes of a policy that can do the task.
         folder: Where runs are kept.
     """
@@ -93,8 +109,8 @@ def main(
             if not (at / "result.json").exists():
                 given: Any = {"network" if part == "network" else "algorithm": {field: json.loads(value)}}
                 cfg = TrainCfg(
-                    task, out=at, algo=algo, seed=seed, total_steps=steps, collection=CollectionCfg(worlds),
-                    machine=MachineCfg(threads=1), start_from=start_from, **given,
+                    settings_of_ppo(load_task(task), algo), out=at, algo=algo, seed=seed, total_steps=steps,
+                    collection=CollectionCfg(worlds), machine=MachineCfg(threads=1), start_from=start_from, **given,
                 )  # fmt: skip
                 (at / "result.json").write_text(json.dumps(run(cfg, looks, actuators)))
             done[value].append(json.loads((at / "result.json").read_text()))
