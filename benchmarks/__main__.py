@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from hardware.ranges import check_range
-from phalanx.console import make_progress, out, print_json, print_section
+from phalanx.console import out, print_json, print_section
 from phalanx.options import Device, OutFolder
+from phalanx.progress import make_progress
 
 # fmt: off
 Benchmark = Literal[

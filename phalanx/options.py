@@ -5,10 +5,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from hardware.names import nearest_path
 from hardware.ranges import check_range
 
-CHECKPOINT = "checkpoint.pt"  # as in `policies.checkpoint`, which takes seconds to import
 LARGEST_TEAM = 64  # robots in one scene; what speed was measured up to
 
 
@@ -61,24 +59,3 @@ def check_robots(*sizes: int | None) -> None:
     """ValueError for a team that is empty, or larger than one scene takes."""
     for size in sizes:
         check_range("robots", size, 1, LARGEST_TEAM)
-
-
-def check_run(path: Path) -> None:
-    """ValueError unless `path` is a checkpoint, or the folder of a training run that has one."""
-    file = path / CHECKPOINT if path.is_dir() else path
-    if not file.is_file():
-        near = "" if path.exists() else nearest_path(path)
-        raise ValueError(f"no checkpoint at {file}: give the folder of a training run, or a checkpoint in it{near}")
-
-
-def check_out(path: Path | None, folder: bool = False) -> None:
-    """ValueError unless `path` can become a file, or with `folder` a folder: said before any work is done for it."""
-    if path is None:
-        return
-    if path.exists() and path.is_dir() != folder:
-        raise ValueError(
-            f"out = {path}: is a {'file' if folder else 'folder'}, wanted a {'folder' if folder else 'file'}"
-        )
-    above = next(parent for parent in (path if folder else path.parent, *path.parents) if parent.exists())
-    if not above.is_dir():
-        raise ValueError(f"out = {path}: {above} is a file, not a folder")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.bundle import load_bundle
-from phalanx.options import check_run
+from phalanx.folders import check_run
 from phalanx.zoo import shipped_files
 from sim.tasks import load_task, task_names
 

@@ -13,13 +13,13 @@ from command import assert_one_line_error, here, phalanx
 from rich.console import Console
 
 from deploy.bundle import load_bundle
-from phalanx import console
+from phalanx import progress as progress_
 from phalanx.arguments import _options
 from phalanx.commands import COMMANDS
 from phalanx.commands.demo import demo as run_command
-from phalanx.commands.deploy import fresh_folder, with_room
-from phalanx.commands.train import time_split
 from phalanx.demo import stages
+from phalanx.folders import fresh_folder, with_room
+from phalanx.progress import time_split
 from phalanx.train_options import FLAGS, VALUED
 from phalanx.verification.verdict import warn_of_size
 
@@ -238,9 +238,9 @@ NOTE = "return -12.3  success 50 %  85 k steps/s"
 
 def test_where_there_is_no_terminal_progress_is_a_line_every_few_seconds(monkeypatch):
     log, now = io.StringIO(), [100.0]
-    monkeypatch.setattr(console, "err", Console(file=log, width=60, soft_wrap=True))
-    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
-    with console.make_progress() as progress:
+    monkeypatch.setattr(progress_, "err", Console(file=log, width=60, soft_wrap=True))
+    monkeypatch.setattr(progress_.time, "monotonic", lambda: now[0])
+    with progress_.make_progress() as progress:
         bar = progress.add_task("train velocity-rough", total=1.0, note="")
         for step in range(1, 101):
             now[0] += 0.2
@@ -253,8 +253,8 @@ def test_where_there_is_no_terminal_progress_is_a_line_every_few_seconds(monkeyp
 
 def test_at_80_columns_the_whole_note_is_seen(monkeypatch):
     screen = io.StringIO()
-    monkeypatch.setattr(console, "err", Console(file=screen, width=80, force_terminal=True))
-    with console.make_progress() as progress:
+    monkeypatch.setattr(progress_, "err", Console(file=screen, width=80, force_terminal=True))
+    with progress_.make_progress() as progress:
         progress.update(progress.add_task("train velocity-rough", total=1.0, note=""), completed=0.5, note=NOTE)
     assert NOTE in screen.getvalue()
 
@@ -265,8 +265,8 @@ def test_at_80_columns_where_the_time_goes_stands_in_a_second_line(monkeypatch):
     assert split == "physics 31 terms 24 infer 13 learn 32 %"
     screen, log = io.StringIO(), io.StringIO()
     for console_ in (Console(file=screen, width=80, force_terminal=True), Console(file=log, width=60, soft_wrap=True)):
-        monkeypatch.setattr(console, "err", console_)
-        with console.make_progress() as progress:
+        monkeypatch.setattr(progress_, "err", console_)
+        with progress_.make_progress() as progress:
             bar = progress.add_task("train velocity-rough", total=1.0, note="")
             progress.update(bar, completed=0.5, note=f"{NOTE}\n{split}")
     assert NOTE in screen.getvalue() and split in screen.getvalue()
@@ -275,9 +275,9 @@ def test_at_80_columns_where_the_time_goes_stands_in_a_second_line(monkeypatch):
 
 def test_a_wait_or_a_start_makes_no_nonsense_of_the_time_left(monkeypatch):
     text, now = io.StringIO(), [0.0]
-    monkeypatch.setattr(console, "err", Console(file=text, width=200))
-    monkeypatch.setattr(console, "LINE_EVERY_S", 0.0)
-    progress = console.make_progress()
+    monkeypatch.setattr(progress_, "err", Console(file=text, width=200))
+    monkeypatch.setattr(progress_, "LINE_EVERY_S", 0.0)
+    progress = progress_.make_progress()
     progress.get_time = lambda: now[0]
     bar = progress.add_task("whole way", total=150.0, note="")
     for now[0], done in ((6.0, 1.0), (7.0, 1.001), (126.0, 121.0), (155.0, 121.0005)):

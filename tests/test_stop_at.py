@@ -9,7 +9,7 @@ from command import assert_one_line_error, here
 from scipy.stats import binom
 from small_run import train_cfg
 
-from phalanx.commands.train import note
+from phalanx.progress import training_note
 from policies.checkpoint import BEST, load_checkpoint
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.trained import load_controllers
@@ -58,7 +58,7 @@ def test_a_success_that_is_not_shown_ends_nothing_and_leaves_the_run_as_it_would
     shares = [numbers["held_out"] for numbers in told if "held_out" in numbers]
     assert shares[0] < 0.5 and len(shares) > 5 * shares.count(1.0), "it is said while it flies"
     assert other["progress"]["looks"] == shares.count(1.0) >= 1
-    assert note(told[0] | {"held_out": 0.4}) == "held-out starts are flown, 40 %"
+    assert training_note(told[0] | {"held_out": 0.4}) == "held-out starts are flown, 40 %"
 
 
 def test_all_looks_of_a_training_together_show_too_much_in_one_training_of_twenty_at_most():

@@ -9,7 +9,8 @@ import torch
 import tyro
 from torch import Tensor
 
-from phalanx.console import make_progress, out
+from phalanx.console import out
+from phalanx.progress import make_progress
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import Clock, Experience, Group
 from policies.networks.trunk import NetworkCfg

@@ -13,7 +13,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from benchmarks.papers.gym_team import Act, Look, environment
 from benchmarks.turns import kept
-from phalanx.console import make_progress, out
+from phalanx.console import out
+from phalanx.progress import make_progress
 from policies.evaluation.curves import interval, middle
 from policies.threads import single_threaded_torch
 

@@ -16,7 +16,8 @@ import tyro
 
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
-from phalanx.console import make_progress, out
+from phalanx.console import out
+from phalanx.progress import make_progress
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.actuation import ActuatorWatch

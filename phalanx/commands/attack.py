@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from hardware.ranges import check_range
-from phalanx.commands.deploy import fresh_folder
-from phalanx.commands.train import note
-from phalanx.console import err, make_progress, out, print_json, print_table
-from phalanx.options import CHECKPOINT, Count, Counts, Json, Names, OutFolder, check_out, check_robots, check_seed
+from phalanx.console import err, out, print_json, print_table
+from phalanx.folders import CHECKPOINT, check_out, fresh_folder
+from phalanx.options import Count, Counts, Json, Names, OutFolder, check_robots, check_seed
+from phalanx.progress import make_progress, training_note
 
 if TYPE_CHECKING:
     from sim.attack.campaign import Campaign, Flight
@@ -131,7 +131,7 @@ def _learned(cfg: "Campaign", steps: int, folder: Path) -> "tuple[Campaign, Call
     )
     with make_progress() as progress:
         bar = progress.add_task("train", total=1.0, note="")
-        result = train(learning, lambda n: progress.update(bar, completed=n["fraction"], note=note(n)))
+        result = train(learning, lambda n: progress.update(bar, completed=n["fraction"], note=training_note(n)))
     if not result.finished:
         raise KeyboardInterrupt(f"interrupted; the same command with --out {folder.parent} goes on")
     register(folder)

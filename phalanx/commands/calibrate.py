@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from phalanx import interrupt
-from phalanx.console import err, make_progress, out
+from phalanx.console import err, out
 from phalanx.options import Domain
+from phalanx.progress import make_progress
 
 if TYPE_CHECKING:
     from ros_nodes.mission.team_file import Robot

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from phalanx.console import err, out, print_json, print_table
-from phalanx.options import Json, OutFile, check_out
+from phalanx.folders import check_out
+from phalanx.options import Json, OutFile
 
 if TYPE_CHECKING:
     from policies.evaluation.curves import Curve

@@ -1,6 +1,5 @@
 """`phalanx deploy`: fly policy files in ROS 2."""
 
-import shutil
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.markup import escape
 
-from phalanx.console import err, make_progress, out, outlive_readers, print_json
+from phalanx.console import err, out, outlive_readers, print_json, say_stopping
+from phalanx.folders import fresh_folder, with_room
 from phalanx.options import OutFolder, Policies, TrustedKeys
+from phalanx.progress import make_progress, mission_note
 
 BUSY = 0.3  # of the cores, held by others
-LEAST_FREE = 100e6  # bytes: the bag of a short flight of a large team, with logs
 
 
 def deploy(
@@ -81,7 +81,7 @@ def deploy(
         bar = progress.add_task("starting", total=plan.duration_s, note="")
 
         def follow(state: dict[str, Any]) -> None:
-            progress.update(bar, **shown(state))
+            progress.update(bar, **mission_note(state))
             if state["phase"] == "stopping":
                 say_stopping(state["processes"])
 
@@ -189,42 +189,6 @@ def policy_files(subjects: Sequence[str]) -> list[Path]:
 
 def _folder(given: Path | None) -> Path:
     return with_room(given) if given else fresh_folder(with_room(Path("runs/deploy")))
-
-
-def fresh_folder(parent: Path) -> Path:
-    """The first of parent/1, parent/2, ... that does not exist; made here, so that two of the same moment differ."""
-    number = 1
-    while True:
-        try:
-            (parent / str(number)).mkdir(parents=True)
-        except FileExistsError:
-            number += 1
-        else:
-            return parent / str(number)
-
-
-def with_room(folder: Path) -> Path:
-    """`folder`, which need not be there yet; ValueError where its disk is nearly full: no node could begin its log."""
-    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-    if (free := shutil.disk_usage(there).free) < LEAST_FREE:
-        raise ValueError(
-            f"--out {folder}: {free / 1e6:.0f} MB are free on its disk; logs and bag need {LEAST_FREE / 1e6:.0f}"
-        )
-    return folder
-
-
-def shown(state: dict) -> dict:
-    """What a progress display shows of a mission's `on_progress` state."""
-    if state["phase"] != "mission":
-        domain = {"note": f"ROS domain {state['domain_id']}"} if "domain_id" in state else {}
-        return {"description": state["phase"]} | domain
-    modes = " ".join(str(getattr(mode, "name", mode)).lower() for mode in state["modes"])
-    return {"description": "mission", "completed": state["t_s"], "note": state["event"] or modes}
-
-
-def say_stopping(processes: int, hint: str = "") -> None:
-    """At Ctrl-C, what is waited for, at once."""
-    err.print(f"stopping: waiting for {processes} processes{hint}", markup=False, soft_wrap=True)
 
 
 def _summary(result: dict, page: Path) -> None:

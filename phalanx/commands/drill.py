@@ -4,9 +4,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from phalanx.commands.deploy import fresh_folder
-from phalanx.console import err, make_progress, out, print_json
+from phalanx.console import err, out, print_json
+from phalanx.folders import fresh_folder
 from phalanx.options import Json, OutFolder, PolicyFile
+from phalanx.progress import make_progress
 
 
 def drill(

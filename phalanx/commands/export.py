@@ -6,8 +6,10 @@ from typing import Annotated
 import tyro
 
 from phalanx.commands.sign import load_key, sign_files
-from phalanx.console import make_progress, out, print_json
-from phalanx.options import Json, KeyFile, OutFile, RunFolder, check_run
+from phalanx.console import out, print_json
+from phalanx.folders import check_run
+from phalanx.options import Json, KeyFile, OutFile, RunFolder
+from phalanx.progress import make_progress
 
 
 def export(

@@ -5,8 +5,10 @@ from typing import Annotated, Any
 
 import tyro
 
-from phalanx.console import make_progress, out, print_json, print_section
-from phalanx.options import Json, OutFile, Seconds, check_out
+from phalanx.console import out, print_json, print_section
+from phalanx.folders import check_out
+from phalanx.options import Json, OutFile, Seconds
+from phalanx.progress import make_progress
 
 Recorded = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="BAG")]
 RobotName = Annotated[str, tyro.conf.arg(metavar="ROBOT")]

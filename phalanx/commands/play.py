@@ -8,7 +8,8 @@ import tyro
 
 from hardware.ranges import check_range
 from phalanx.console import err, out, print_json
-from phalanx.options import Agent, Count, Json, OutFile, Subjects, TaskFlag, check_out, check_robots, check_seed
+from phalanx.folders import check_out
+from phalanx.options import Agent, Count, Json, OutFile, Subjects, TaskFlag, check_robots, check_seed
 
 PICTURES = (".png", ".gif", ".mp4")
 WHO = {

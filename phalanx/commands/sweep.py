@@ -11,8 +11,10 @@ import tyro
 
 from hardware.ranges import check_range
 from phalanx import interrupt
-from phalanx.console import err, make_progress, out, print_json
-from phalanx.options import Count, Json, OutFolder, RunFlag, check_out
+from phalanx.console import err, out, print_json
+from phalanx.folders import check_out
+from phalanx.options import Count, Json, OutFolder, RunFlag
+from phalanx.progress import make_progress
 from phalanx.sweep.points import make_runs, split_options
 
 if TYPE_CHECKING:

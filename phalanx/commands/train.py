@@ -8,20 +8,10 @@ from typing import Annotated, Any
 import tyro
 
 from phalanx import interrupt
-from phalanx.console import err, make_progress, out, print_json
-from phalanx.options import (
-    CHECKPOINT,
-    Count,
-    Device,
-    Engine,
-    OutFolder,
-    RunFlag,
-    Seconds,
-    TaskToTrain,
-    check_out,
-    check_robots,
-    check_seed,
-)
+from phalanx.console import err, out, print_json
+from phalanx.folders import CHECKPOINT, check_out
+from phalanx.options import Count, Device, Engine, OutFolder, RunFlag, Seconds, TaskToTrain, check_robots, check_seed
+from phalanx.progress import make_progress, time_split, training_note
 from phalanx.train_options import asked, check_is_run, check_limits, check_spelling, fields_of_task, given
 
 
@@ -160,7 +150,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         with make_progress() as progress:
             bar = progress.add_task(f"train {spec.name}", total=1.0, note="")
             result = learn(
-                cfg, lambda n: progress.update(bar, completed=n["fraction"], note=f"{note(n)}\n{time_split(n)}")
+                cfg,
+                lambda n: progress.update(bar, completed=n["fraction"], note=f"{training_note(n)}\n{time_split(n)}"),
             )
         first = not started_by_torchrun()[0]
         files = _write_best(folder, accept_task_change) if onnx and result.finished and first else []
@@ -211,26 +202,3 @@ def _write_film(run: Path, robots: int | None, seed: int) -> Path | None:
         err.print(f"no film of the best policies: {' '.join(str(error).split())}", markup=False)
         return None
     return page
-
-
-def note(numbers: dict[str, float]) -> str:
-    """The few numbers of an iteration that a person watches; while held-out starts are flown, how far they are."""
-    if "held_out" in numbers:
-        return f"held-out starts are flown, {100 * numbers['held_out']:.0f} %"
-    parts = [f"{numbers['steps_per_s'] / 1e3:.0f} k steps/s"]
-    if "success_rate" in numbers:
-        parts.insert(0, f"success {100 * numbers['success_rate']:.0f} %")
-    if "mean_return" in numbers:
-        parts.insert(0, f"return {numbers['mean_return']:.1f}")
-    return "  ".join(parts)
-
-
-def time_split(numbers: dict[str, float]) -> str:
-    """Where the time of an iteration went, in percent: physics, all else of the environment, inference, learning."""
-    whole = numbers["time/rollout_s"] + numbers["time/update_s"]
-    named = {"physics": "physics", "terms": "terms", "infer": "inference"}  # short, to be whole at 80 columns
-    if "time/physics_s" not in numbers:  # one program does all of it
-        named = {"rollout": "rollout"}
-    shares = {name: numbers[f"time/{part}_s"] / whole for name, part in named.items()}
-    shares["learn"] = 1.0 - sum(shares.values())
-    return " ".join(f"{name} {100 * share:.0f}" for name, share in shares.items()) + " %"

@@ -6,8 +6,10 @@ from typing import Annotated
 import tyro
 
 from hardware.ranges import check_range
-from phalanx.console import err, make_progress, out, print_json
-from phalanx.options import Count, Counts, Names, RunFlag, check_robots, check_run
+from phalanx.console import err, out, print_json
+from phalanx.folders import check_run
+from phalanx.options import Count, Counts, Names, RunFlag, check_robots
+from phalanx.progress import make_progress
 from phalanx.verification.records import check_replaced, write_records
 from phalanx.verification.verdict import (
     actuators_in_words,

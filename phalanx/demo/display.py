@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from rich.progress import TaskID
 
-from phalanx.console import make_progress
+from phalanx.progress import make_progress
 
 STAGES = {
     "train": ("1 train", "in parallel simulation"),

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from phalanx.console import say_stopping
 from phalanx.demo.display import Display
 from phalanx.machine import machine, versions
+from phalanx.progress import mission_note, training_note
 from phalanx.report import check_gates, render_page
 
 LEFT_BY_A_RUN = ("train", "ros", "policy.onnx", "result.json", "report.html")
@@ -93,7 +95,6 @@ def _make_room(out: Path) -> None:
 
 
 def _train(cfg: DemoCfg, update: Update) -> dict[str, Any]:
-    from phalanx.commands.train import note
     from policies.training.train import CollectionCfg, TrainCfg, train
 
     result = train(
@@ -105,7 +106,7 @@ def _train(cfg: DemoCfg, update: Update) -> dict[str, Any]:
             wall_budget_s=cfg.train_s,
             seed=cfg.seed,
         ),
-        on_progress=lambda numbers: update(numbers["fraction"], note(numbers)),
+        on_progress=lambda numbers: update(numbers["fraction"], training_note(numbers)),
     )
     if not result.finished:
         raise KeyboardInterrupt(result.message)
@@ -134,14 +135,13 @@ def _verify(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
 
 
 def _fly(cfg: DemoCfg, policy: Path, update: Update) -> dict[str, Any]:
-    from phalanx.commands.deploy import say_stopping, shown
     from ros_nodes.mission.deploy import run_swap
 
     done_s = 0.0
 
     def on_progress(state: dict[str, Any]) -> None:
         nonlocal done_s
-        display = shown(state)
+        display = mission_note(state)
         done_s = max(done_s, display.get("completed", 0.0))  # a landing goes on where the mission ended
         update(done_s / cfg.mission_s, display.get("note") or display["description"])
         if state["phase"] == "stopping":

@@ -1,0 +1,52 @@
+"""Where results go and runs lie: looked at before any work is done for them."""
+
+import shutil
+from pathlib import Path
+
+from hardware.names import nearest_path
+
+CHECKPOINT = "checkpoint.pt"  # as in `policies.checkpoint`, which takes seconds to import
+LEAST_FREE = 100e6  # bytes: the bag of a short flight of a large team, with logs
+
+
+def check_run(path: Path) -> None:
+    """ValueError unless `path` is a checkpoint, or the folder of a training run that has one."""
+    file = path / CHECKPOINT if path.is_dir() else path
+    if not file.is_file():
+        near = "" if path.exists() else nearest_path(path)
+        raise ValueError(f"no checkpoint at {file}: give the folder of a training run, or a checkpoint in it{near}")
+
+
+def check_out(path: Path | None, folder: bool = False) -> None:
+    """ValueError unless `path` can become a file, or with `folder` a folder: said before any work is done for it."""
+    if path is None:
+        return
+    if path.exists() and path.is_dir() != folder:
+        raise ValueError(
+            f"out = {path}: is a {'file' if folder else 'folder'}, wanted a {'folder' if folder else 'file'}"
+        )
+    above = next(parent for parent in (path if folder else path.parent, *path.parents) if parent.exists())
+    if not above.is_dir():
+        raise ValueError(f"out = {path}: {above} is a file, not a folder")
+
+
+def fresh_folder(parent: Path) -> Path:
+    """The first of parent/1, parent/2, ... that does not exist; made here, so that two of the same moment differ."""
+    number = 1
+    while True:
+        try:
+            (parent / str(number)).mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return parent / str(number)
+
+
+def with_room(folder: Path) -> Path:
+    """`folder`, which need not be there yet; ValueError where its disk is nearly full: no node could begin its log."""
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if (free := shutil.disk_usage(there).free) < LEAST_FREE:
+        raise ValueError(
+            f"--out {folder}: {free / 1e6:.0f} MB are free on its disk; logs and bag need {LEAST_FREE / 1e6:.0f}"
+        )
+    return folder
