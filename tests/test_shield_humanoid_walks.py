@@ -53,6 +53,20 @@ def test_when_its_policy_dies_as_it_walks_it_slows_down_and_stands(m_s, hz):
     assert walk.stand.shield.at_rest(Mode.HOLD)
 
 
+def test_who_takes_over_goes_on_as_the_policy_would_have():
+    """Its first targets beside those of a policy that is heard."""
+    sent = []
+    for silent in (False, True):
+        walk = Walk(0.3, phase=0.65)
+        walk.run(1.9)
+        walk.run(0.08, silent)
+        for _ in range(3):
+            walk.run(walk.stand.dt_s, silent)
+            sent.append(walk.stand.data.ctrl[walk.stand.ctrl].copy())
+    assert walk.stand.modes[-4:] == [Mode.FILTERED, Mode.HOLD, Mode.HOLD, Mode.HOLD]
+    assert np.abs(np.subtract(sent[:3], sent[3:])).max() < 0.08  # rad; they move by up to twice that in a period
+
+
 def test_without_a_fallback_policy_it_falls_as_it_walks():
     walk = Walk(0.6, fallback_policy=None)
     walk.run(1.8)

@@ -35,6 +35,7 @@ class HumanoidFallback(JointFallback):
     _before: RobotState | None = None  # the measurement before the last one, where it is known
     _guessed_s = 0.0  # for which the state has been dead-reckoned
     _joint_vel: np.ndarray | None = None  # (J,) rad/s, measured last before that
+    _beside: np.ndarray | None = None  # (U,) rad, targets of the fallback policy beside what was sent last
 
     def __init__(self, params: JointShieldParams, spec: RobotSpec):
         self._standby = Standby.load(spec) if spec.fallback_policy else None
@@ -48,6 +49,7 @@ class HumanoidFallback(JointFallback):
     def reset(self) -> None:
         super().reset()
         self._way.reset()
+        self._beside = None
         if self._standby:
             self._standby.sets_out = 0
         self.trip()
@@ -55,7 +57,7 @@ class HumanoidFallback(JointFallback):
     def keep(self, sent: np.ndarray | None) -> None:
         super().keep(sent)
         if sent is None:  # it was not commanded for a while
-            self._has_robot = False
+            self._has_robot, self._beside = False, None
             if self._standby:
                 self._standby.reset()
 
@@ -127,7 +129,8 @@ class HumanoidFallback(JointFallback):
         self._standby.observe(state, elapsed_s)
         if is_new:
             self._standby.compare(request)
-        target = None if is_new or not self._standby.is_near else self._standby.target
+        self._beside = self._standby.target
+        target = None if is_new or not self._standby.is_near else self._beside
         return request if target is None else self._clip(target)
 
     def wait(self, state: RobotState) -> FallbackCommand:
@@ -142,11 +145,12 @@ class HumanoidFallback(JointFallback):
     def _stand(self, state: RobotState, sent: np.ndarray | None, elapsed_s: float) -> np.ndarray | None:
         """Targets (U,) of the fallback policy on its way to a stand; None where there is none, or it has not run.
 
-        What was `sent` before it had the robot fades within `stand_s`: nothing, if it walks as the other policy did.
+        What was `sent` last differed from its own targets beside those, if it has run then, or differs from these: that
+        fades within `stand_s`. It is nothing if it walks as the other policy did.
         """
         if self._standby is None or self._from is not None:
             return None
-        begins = not self._has_robot
+        begins, beside = not self._has_robot, self._beside
         if begins:
             self._standby.take_over()
         self._standby.observe(state, elapsed_s)
@@ -154,7 +158,7 @@ class HumanoidFallback(JointFallback):
             return None
         if begins:
             self._has_robot, self._time_s = True, 0.0
-            self._offset = 0.0 if sent is None else sent - target
+            self._offset = 0.0 if sent is None else sent - (target if beside is None else beside)
         return target + max(1.0 - self._time_s / self.params.stand_s, 0.0) * self._offset
 
     def go_blind(
@@ -166,7 +170,7 @@ class HumanoidFallback(JointFallback):
         """
         if stop or self._pull is not None:
             return self.fall_back(state, sent, since_s, elapsed_s, stop)
-        self._from = None
+        self._from = self._beside = None
         return FallbackCommand(np.array(sent), Mode.HOLD, self.params)
 
     def at_rest(self, state: RobotState, mode: Mode) -> bool:
