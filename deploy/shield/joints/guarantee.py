@@ -74,7 +74,8 @@ WALKS_ON = "a policy that ends while the robot walks"
 LEGS_LEFT_WALKING: Lines = (
     (
         WALKS_ON,
-        "the robot's own policy goes on in the same phase of the gait, slows down and stands: most stay on their feet",
+        "the robot's own policy goes on in the same phase of the gait, slows down and stands: up to 1 m/s ahead "
+        "98 % or more stay on their feet",
     ),
     ("drones, and the robot's own body", "not looked at; drones keep off it"),
 )
