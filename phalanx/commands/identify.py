@@ -1,5 +1,6 @@
 """`phalanx identify`: what this one robot is like, from a recording of it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,6 +86,8 @@ def _show(found: dict[str, Any]) -> None:
         f"{found['window_s']:g} s fitted, {windows['held_out']} held out",
         markup=False,
     )
+    for line in _recorded(found["rhythm"]):
+        out.print(line, markup=False)
     rows = (
         (name, f"{n['value']:.4g}", f"{n['low']:.4g} to {n['high']:.4g}", f"{n['nominal']:.4g}", n["unit"])
         for name, n in found["numbers"].items()
@@ -97,6 +100,29 @@ def _show(found: dict[str, Any]) -> None:
     )
     columns = ("RMS of model against recording", "as specified", "as fitted", "unit", "smaller by")
     print_section("the part that was held out", columns, gap, whole=(0,))
+
+
+def _recorded(rhythm: dict[str, Any]) -> Iterator[str]:
+    """What was odd about the recording, in words."""
+    for name in ("measurements", "commands"):
+        said = rhythm[name]
+        if said["late"]:
+            pauses = f"{said['late']} pauses of more than {1.5e3 * said['period_s']:.0f} ms"
+            longest = f"{1e3 * said['longest_s']:.0f} ms at most, {said['share']:.0%} of the time"
+            yield f"{name}: {pauses}, {said['missed']} missed, {longest}"
+        if said["back"]:
+            back = f"{said['back']} times, by up to {said['back_s']:.3g} s"
+            yield f"{name}: the clock was set back {back}; the longest part between is read"
+    late, unsure = rhythm["commands_heard_late"], rhythm["commands_left_out"]
+    if late["share"]:
+        yield (
+            f"commands: {late['share']:.0%} were recorded up to {1e3 * late['longest_s']:.0f} ms late; "
+            "replayed as they were sent"
+        )
+    if unsure["share"]:
+        late_ms = 1e3 * unsure["longest_s"]
+        yield f"commands: {unsure['share']:.0%} came or were recorded up to {late_ms:.0f} ms late; left out"
+    yield from rhythm["notes"]
 
 
 def _times(before: float, after: float) -> str:

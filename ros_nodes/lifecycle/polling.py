@@ -43,6 +43,7 @@ class Mailbox:
         self.message_type = message_type
         self.qos = qos
         self.number: int | None = None  # of the message taken last: its publisher counts, where the middleware does
+        self.sent_ns = 0  # when the message taken last was published, by its publisher's system clock
         self.subscription = self._subscribe(qos)
 
     def take(self) -> tuple[Any, int] | None:
@@ -50,7 +51,7 @@ class Mailbox:
         taken = self._take(self.subscription)
         if taken is None:
             return None
-        self.number = taken[1]["publication_sequence_number"]
+        self.number, self.sent_ns = taken[1]["publication_sequence_number"], taken[1]["source_timestamp"]
         return taken[0], taken[1]["received_timestamp"]
 
     @property
@@ -104,6 +105,7 @@ class DurableMailbox(Mailbox):
                 if sent_ns in self._taken or (subscription is self._past and sent_ns < self._newest_ns):
                     continue
                 self._taken.append(sent_ns)
+                self.sent_ns = sent_ns
                 self._newest_ns = max(self._newest_ns, sent_ns)
                 return taken[0], taken[1]["received_timestamp"]
         return None

@@ -7,11 +7,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from rosbags.interfaces import Connection
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.rosbag2.metadata import dump_qos_v9
 
 LATEST = 9  # version of the format
 MOST_BYTES = 8_000_000  # in memory
+PUBLISHED_BYTES = 8  # of publish_time, which stands before a message's data: https://mcap.dev/spec#message-op0x05
 
 
 class Bag(Writer):
@@ -25,6 +27,15 @@ class Bag(Writer):
     def open(self) -> None:
         super().open()
         self._end = self.storage.bio = _End(self.storage.bio.detach())
+
+    def write(self, connection: Connection, timestamp: int, data: bytes | memoryview, sent_ns: int = 0) -> None:
+        """A message that arrived at `timestamp`, ns, and was published at `sent_ns`; 0 where unknown."""
+        super().write(connection, timestamp, data)
+        chunk = self.storage.chunk.bio
+        if sent_ns > 0 and chunk.tell():  # the one that fills a chunk stays published when it arrived
+            chunk.seek(-len(data) - PUBLISHED_BYTES, os.SEEK_END)
+            chunk.write(sent_ns.to_bytes(PUBLISHED_BYTES, "little"))
+            chunk.seek(0, os.SEEK_END)
 
     def save(self) -> None:
         """OSError, where the disk is full, leaves the bag as it was saved last."""

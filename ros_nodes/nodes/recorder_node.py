@@ -67,7 +67,8 @@ class RecorderNode(ThreadNode):
                     while (taken := mailbox.take()) is not None:
                         if mailbox.topic not in OF_EVERY_NODE:
                             self._received_ns = self.clock.now_ns()
-                        bag.write(connections[mailbox.topic], self.clock.arrived_ns(taken[1]), taken[0])
+                        arrived_ns, sent_ns = (self.clock.arrived_ns(ns) for ns in (taken[1], mailbox.sent_ns))
+                        bag.write(connections[mailbox.topic], arrived_ns, taken[0], sent_ns)
                 if (now_s := time.monotonic()) > save_s or bag.is_large:
                     bag.save()
                     save_s = now_s + max(SAVE_S, SAVE_SHARE * (now_s - begun_s))

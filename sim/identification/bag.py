@@ -1,4 +1,8 @@
-"""A robot's measurements and commands from a rosbag2, as the recorder of `phalanx deploy` writes it."""
+"""A robot's measurements and commands from a rosbag2, as the recorder of `phalanx deploy` writes it.
+
+A busy recorder hears late. MCAP says of each message besides when it was published, which no recorder can delay; of a
+bag without that, a command that came later after its measurement than others do is taken to be uncertain by so much.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -6,17 +10,16 @@ from typing import Any
 import numpy as np
 
 from hardware.spec import RobotSpec
+from sim.identification.rhythm import longest_forward, rhythm
+from sim.identification.streams import Streams
 
 FIELDS = {"N": "effort", "N m": "effort", "rad/s": "velocity", "rad": "position", "m": "position"}
 Arrays = tuple[np.ndarray, np.ndarray]
+Heard = tuple[int, Any]  # when a message arrived, ns, and what it says
 
 
-def read_bag(path: Path, spec: RobotSpec, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, str]:
-    """Times (T,) s, rows (T, R) with the base's velocities in the body, times (K,) and commands (K, U), the name.
-
-    Measurements have the time of their stamp, commands that at which they came. What a driver really sent counts before
-    what it was asked for.
-    """
+def read_bag(path: Path, spec: RobotSpec, name: str) -> Streams:
+    """Of the robot called `name`; what a driver really sent counts before what it was asked for."""
     from rosbags.highlevel import AnyReader
     from rosbags.typesys import Stores, get_typestore
 
@@ -27,18 +30,55 @@ def read_bag(path: Path, spec: RobotSpec, name: str) -> tuple[np.ndarray, np.nda
             base, joints, sent, asked = (
                 _messages(reader, f"/{name}/{topic}") for topic in ("odom", "joint_states", "sent", "command")
             )
-            read = reader.deserialize
-            odometry = [read(raw, c.msgtype) for c, _, raw in base]
-            states = [read(raw, c.msgtype) for c, _, raw in joints]
-            orders = [(t * 1e-9, read(raw, c.msgtype)) for c, t, raw in (sent or asked)]
+            poses, angles, commands = (
+                [(at, reader.deserialize(raw, c.msgtype)) for c, at, raw in each]
+                for each in (base, joints, sent or asked)
+            )
+        published = _published(path, f"/{name}/{'sent' if sent else 'command'}")
     except ValueError:
         raise
     except Exception as error:  # its parsers raise whatever they stumble over
         raise ValueError(
             f"{path}: cannot be read as a bag: {' '.join(str(error).split()) or type(error).__name__}"
         ) from error
-    commands = [(at, [_set_point(m, c.name, c.unit) for c in spec.channels]) for at, m in orders]
-    return *_rows(spec, odometry, states), *_sorted(commands, len(spec.channels)), name
+    return _streams(spec, poses, angles, commands, published, name)
+
+
+def _streams(
+    spec: RobotSpec, base: list[Heard], joints: list[Heard], commands: list[Heard], published: list[int], name: str
+) -> Streams:
+    """`published`: when each command was sent, ns."""
+    came = np.array([at for at, _ in commands], np.int64)
+    sent_s, behind_s = 1e-9 * np.array(published or came.tolist()), np.array([_time(m) for _, m in commands])
+    heard_late_s = 1e-9 * came - sent_s
+    unsure_s = np.zeros(len(came))
+    if not heard_late_s.any() and (behind_s > 0).all() and len(came):
+        unsure_s = np.maximum(0.0, sent_s - behind_s - np.median(sent_s - behind_s))
+    stamps = joints if spec.fixed_base else base
+    stamps_s = np.array([_time(m) for _, m in stamps])
+    rhythms = {"measurements": rhythm(stamps_s), "commands": rhythm(sent_s)}
+    begin, end = 0.0, np.inf
+    if rhythms["measurements"].back:  # two clocks cannot be put onto one
+        begin, *_, end = [at for at, _ in stamps[longest_forward(stamps_s)]]
+    odometry, states = ([m for at, m in each if begin <= at <= end] for each in (base, joints))
+    order = np.flatnonzero((came >= begin) & (came <= end))
+    order = order[np.argsort(sent_s[order], kind="stable")]
+    set_points = [[_set_point(m, c.name, c.unit) for c in spec.channels] for _, m in commands]
+    asked = np.array(set_points).reshape(-1, len(spec.channels))
+    sent = sent_s[order], asked[order], unsure_s[order]
+    return Streams(*_rows(spec, odometry, states), *sent, rhythms, heard_late_s[order], name=name)
+
+
+def _published(path: Path, topic: str) -> list[int]:
+    """When each message of a topic was published, ns, in the order in which they arrived; of MCAP only."""
+    from mcap.reader import make_reader
+
+    times = []
+    for file in sorted(path.glob("*.mcap")) if path.is_dir() else [path] * (path.suffix == ".mcap"):
+        with file.open("rb") as opened:
+            found = make_reader(opened).iter_messages([topic])
+            times += [(message.log_time, message.publish_time) for _, _, message in found]
+    return [sent for _, sent in sorted(times, key=lambda each: each[0])]
 
 
 def _robot(reader: Any, spec: RobotSpec, name: str, path: Path) -> str:

@@ -1,7 +1,7 @@
 """Which numbers of its model fit a recording of a robot, with intervals, a held-out part and what cannot be seen."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from hardware.overlay import DELAY, TOOL_MASS, Number, Overlay, overlaid, quantities
 from hardware.spec import RobotSpec
 from sim.identification.fit import Fit, Prior, Problem, fit, remaining
-from sim.identification.recording import read_recording
+from sim.identification.recording import Recording, read_recording
 from sim.identification.replay import Replay
+from sim.identification.rhythm import SURE_S
 from sim.identification.windows import Windows, error_names, make_windows
 
 STEP_S = 0.002
@@ -51,7 +52,21 @@ def identify(
     numbers = {name: Number(value, value, value) for name, value in cfg.known.items()}
     numbers |= {name: Number(each["value"], each["low"], each["high"]) for name, each in found["numbers"].items()}
     about = {"robot": robot, "recording": recording.source, "recorded_s": float(recording.time_s[-1])}
+    about["rhythm"] = rhythm_of(recording)
     return {**about, "window_s": window_s, **found}, Overlay(robot, numbers, recording.source)
+
+
+def rhythm_of(recording: Recording) -> dict[str, Any]:
+    """Plain data of how evenly it was recorded, and of which share of its commands the time is not known."""
+    late, unsure = (each[each > SURE_S] for each in (recording.heard_late_s, recording.unsure_s))
+    count = len(recording.command_s)
+    return {
+        **{name: asdict(each) for name, each in recording.rhythms.items()},
+        "commands_heard_late": {"share": len(late) / count, "longest_s": float(late.max(initial=0.0))},
+        "commands_left_out": {"share": len(unsure) / count, "longest_s": float(unsure.max(initial=0.0))},
+        "measurements_missing": float(1.0 - recording.measured.mean()),
+        "notes": list(recording.notes),
+    }
 
 
 def _flies_by_firmware(spec: RobotSpec, windows: Windows, cfg: IdentifyCfg) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 from hardware.names import nearest, nearest_path
 from hardware.rotation import rotate
 from hardware.spec import RobotSpec
+from sim.identification.rhythm import Rhythm, rhythm
+from sim.identification.streams import Streams
 
 LONGEST_S = 6 * 3600.0  # of a recording: a stamp that is wrong makes one of years
 MOST_HZ = 100.0  # of the measurements that are compared
@@ -32,6 +34,10 @@ class Recording:
     measured: np.ndarray  # (T,) bool: not where measurements are missing
     command_s: np.ndarray  # (K,) when each command was sent
     command: np.ndarray  # (K, U) set-points in the channels' units
+    unsure_s: np.ndarray  # (K,) by how much sooner each may have been sent
+    rhythms: Mapping[str, Rhythm]  # of "measurements" and "commands"
+    heard_late_s: np.ndarray  # (K,) after it was sent, or empty where that is not known
+    notes: tuple[str, ...]  # what else is odd
 
     @property
     def dt_s(self) -> float:
@@ -53,25 +59,29 @@ def read_recording(path: Path, spec: RobotSpec, name: str = "", step_s: float = 
     """
     if not path.exists():
         raise ValueError(f"{path}: no such recording{nearest_path(path)}")
+    for each in (path, *path.glob("*")):
+        if not (each.is_file() or each.is_dir()):  # a pipe or a device may never end
+            raise ValueError(f"{each}: is neither a file nor a folder")
     if path.suffix in (".npz", ".csv"):
-        time_s, rows, command_s, command = _read_table(path, spec)
+        read = _read_table(path, spec)
     elif path.suffix == ".ulg":
         from sim.identification.ulog import read_ulog
 
-        time_s, rows, command_s, command = read_ulog(path, spec)
+        read = read_ulog(path, spec)
     else:
         from sim.identification.bag import read_bag
 
-        time_s, rows, command_s, command, name = read_bag(path, spec, name)
-    if len(time_s) < 3 or not len(command_s):
-        raise ValueError(f"{path}: {len(time_s)} measurements and {len(command_s)} commands: too few to fit anything")
-    if not (np.isfinite(rows).all() and np.isfinite(command).all()):
+        read = read_bag(path, spec, name)
+    if len(read.time_s) < 3 or not len(read.command_s):
+        few = f"{len(read.time_s)} measurements and {len(read.command_s)} commands"
+        raise ValueError(f"{path}: {few}: too few to fit anything")
+    if not (np.isfinite(read.rows).all() and np.isfinite(read.command).all()):
         raise ValueError(f"{path}: holds measurements or commands that are not finite")
-    return _resampled(f"{path}{f', {name}' if name else ''}", spec, time_s, rows, command_s, command, step_s)
+    return _resampled(f"{path}{f', {read.name}' if read.name else ''}", spec, read, step_s)
 
 
-def _read_table(path: Path, spec: RobotSpec) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Times, rows, and times and set-points of commands: one whenever a set-point changes."""
+def _read_table(path: Path, spec: RobotSpec) -> Streams:
+    """A command is one whenever a set-point changes."""
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as data:
@@ -93,20 +103,13 @@ def _read_table(path: Path, spec: RobotSpec) -> tuple[np.ndarray, np.ndarray, np
     if (np.diff(time_s) <= 0).any():
         raise ValueError(f"{path}: time_s does not increase")
     new = np.append(True, (np.diff(command, axis=0) != 0).any(1))
-    return time_s, rows, time_s[new], command[new]
+    rhythms = {"measurements": rhythm(time_s), "commands": rhythm(time_s[new])}
+    return Streams(time_s, rows, time_s[new], command[new], np.zeros(new.sum()), rhythms)
 
 
-def _resampled(
-    source: str,
-    spec: RobotSpec,
-    time_s: np.ndarray,
-    rows: np.ndarray,
-    command_s: np.ndarray,
-    command: np.ndarray,
-    step_s: float,
-) -> Recording:
+def _resampled(source: str, spec: RobotSpec, read: Streams, step_s: float) -> Recording:
     """Moments evenly apart, between measurements linear; velocities of the base turned into the world."""
-    rows = rows.copy()
+    time_s, rows = read.time_s, read.rows.copy()
     if not spec.fixed_base:
         quat, at = rows[:, 3:7], 7 + len(spec.joints)
         quat *= np.cumprod(np.append(1.0, np.where((quat[1:] * quat[:-1]).sum(1) < 0, -1.0, 1.0)))[:, None]
@@ -121,4 +124,6 @@ def _resampled(
         new[:, 3:7] /= np.linalg.norm(new[:, 3:7], axis=1, keepdims=True)
     after = np.clip(np.searchsorted(time_s - begin, grid), 1, len(time_s) - 1)
     gap = time_s[after] - time_s[after - 1]
-    return Recording(source, grid, new, gap < max(LONGEST_GAP_S, 2.5 * every * step_s), command_s - begin, command)
+    measured = gap < max(LONGEST_GAP_S, 2.5 * every * step_s)
+    about = read.rhythms, read.heard_late_s, read.notes
+    return Recording(source, grid, new, measured, read.command_s - begin, read.command, read.unsure_s, *about)

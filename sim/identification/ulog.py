@@ -4,7 +4,7 @@ Format: https://docs.px4.io/main/en/dev_log/ulog_file_format. What the vehicle i
 in every mode in which PX4 flies a multicopter: what goes to the motors is what its rate loop makes of that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import numpy as np
 from hardware.drivers.px4_messages import ThrustCurve, enu, flu, quat_enu
 from hardware.rotation import rotate_inverse
 from hardware.spec import RobotSpec
+from sim.identification.rhythm import rhythm
+from sim.identification.streams import Streams
 
 TOPICS = {
     "vehicle_local_position": ("x", "y", "z", "vx", "vy", "vz"),  # m and m/s, north, east, down
@@ -20,11 +22,13 @@ TOPICS = {
     "vehicle_angular_velocity": ("xyz[0]", "xyz[1]", "xyz[2]"),  # rad/s, forward, right, down
     "vehicle_rates_setpoint": ("thrust_body[2]", "roll", "pitch", "yaw"),  # -1 to 0, rad/s forward, right, down
 }
+PARAMETERS = ("MPC_THR_HOVER", "THR_MDL_FAC")
+GAINS = {"P": "proportional", "I": "integral", "D": "derivative"}  # of MC_ROLLRATE_P ...
 Table = tuple[np.ndarray, np.ndarray]
 
 
-def read_ulog(path: Path, spec: RobotSpec) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Times (T,) s, rows (T, 13) with velocities in the body, times (K,) and commands (K, 4) in N and rad/s.
+def read_ulog(path: Path, spec: RobotSpec) -> Streams:
+    """Rows are (T, 13), commands (K, 4) in N and rad/s.
 
     Measurements have the time of their sample; moments are those of the topic that was logged least often. Thrust is by
     PX4's parameters in N as the driver `px4` counts it: at `MPC_THR_HOVER` what the specification hovers at. ValueError
@@ -46,7 +50,9 @@ def read_ulog(path: Path, spec: RobotSpec) -> tuple[np.ndarray, np.ndarray, np.n
     rows = np.concatenate([_each(enu, moving[:, :3]), quat, velocity, _each(flu, turning)], axis=1)
     curve = _curve(log, path, spec)
     thrust_n = [curve.thrust_n(max(0.0, -signal)) for signal in asked[1][:, 0]]
-    return time_s, rows, asked[0], np.column_stack([thrust_n, _each(flu, asked[1][:, 1:])])
+    commands = np.column_stack([thrust_n, _each(flu, asked[1][:, 1:])])
+    rhythms = {"measurements": rhythm(time_s), "commands": rhythm(asked[0])}
+    return Streams(time_s, rows, asked[0], commands, np.zeros(len(commands)), rhythms, notes=tuple(_notes(log, spec)))
 
 
 def _read(path: Path) -> Any:
@@ -79,13 +85,34 @@ def _table(log: Any, path: Path, topic: str, fields: tuple[str, ...]) -> Table:
 
 def _curve(log: Any, path: Path, spec: RobotSpec) -> ThrustCurve:
     assert spec.flight is not None
-    numbers = {name: log.initial_parameters.get(name) for name in ("MPC_THR_HOVER", "THR_MDL_FAC")}
+    numbers = {name: log.initial_parameters.get(name) for name in PARAMETERS}
     if lacks := [name for name, value in numbers.items() if value is None]:
         raise ValueError(f"{path}: does not say the parameter {lacks[0]}")
     hover, factor = map(float, numbers.values())
     if not 0.05 <= hover <= 0.95:
         raise ValueError(f"{path}: MPC_THR_HOVER is {hover:g}: expected 0.05 to 0.95")
+    if not 0.0 <= factor <= 1.0:
+        raise ValueError(f"{path}: THR_MDL_FAC is {factor:g}: expected 0 to 1")
     return ThrustCurve(hover, factor, spec.flight.hover_thrust_n, float(spec.command_low[0]))
+
+
+def _notes(log: Any, spec: RobotSpec) -> Iterator[str]:
+    """What PX4 was set to that a replay by the specification's rate loop does not know, and what is not in the log."""
+    for _, name, value in log.changed_parameters:
+        if name in PARAMETERS:
+            yield f"{name} was set to {value:g} on the way: read as {log.initial_parameters[name]:g}, as at first"
+    assert spec.flight is not None
+    for axis, name in enumerate(("ROLL", "PITCH", "YAW")):
+        factor = float(log.initial_parameters.get(f"MC_{name}RATE_K", 1.0))
+        for letter, term in GAINS.items():
+            given = log.initial_parameters.get(key := f"MC_{name}RATE_{letter}")
+            if given is not None and spec.flight.rate_loop is not None:
+                specified, found = getattr(spec.flight.rate_loop, term)[axis], factor * float(given)
+                if abs(found - specified) > 1e-3 * max(specified, 1e-3):
+                    yield f"{key} is {found:g}, specified {specified:g}: only one factor for all is fitted"
+    if log.dropouts:
+        lost_s = [1e-3 * each.duration for each in log.dropouts]
+        yield f"{len(lost_s)} times it could not be written, for {sum(lost_s):.2f} s in all"
 
 
 def _each(convert: Callable[[Any], np.ndarray], rows: np.ndarray) -> np.ndarray:

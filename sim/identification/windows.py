@@ -7,6 +7,7 @@ import numpy as np
 from hardware.rotation import multiply
 from hardware.spec import RobotSpec
 from sim.identification.recording import Recording
+from sim.identification.rhythm import SURE_S
 
 FRESH_S = 0.2  # a command older than this is none: a watchdog may have taken over
 BEGUN_S = 0.1  # longer than a delay
@@ -69,18 +70,20 @@ def make_windows(
 ) -> Windows:
     """Windows side by side, of which at most `most` evenly over the recording, wherever the robot was under command.
 
-    ValueError where there are too few for a fit and for a part to be held out.
+    None around a gap between measurements, nor around a command of which it is not known when it was sent. ValueError
+    where there are too few for a fit and for a part to be held out.
     """
     dt = recording.dt_s
     moments, lead = max(2, round(length_s / dt)), round(before_s / dt)
-    good = recording.measured & _commanded(recording)
+    good = recording.measured & _commanded(recording) & ~_doubtful(recording)
     if spec.flight is not None:
         good &= recording.rows[:, 2] > CLEAR_M
     starts = [i for i in range(lead, len(good) - moments, moments) if good[i - lead : i + moments + 1].all()]
     if len(starts) < 8:
+        above = f", more than {CLEAR_M:g} m above the floor" if spec.flight is not None else ""
         raise ValueError(
-            f"{recording.source}: {len(starts)} windows of {length_s:g} s in which it was measured and commanded"
-            f"{f', more than {CLEAR_M:g} m above the floor' if spec.flight is not None else ''}; at least 8 are needed"
+            f"{recording.source}: {len(starts)} windows of {length_s:g} s in which it was measured and commanded{above}"
+            f"; at least 8 are needed{_why_few(recording)}"
         )
     if len(starts) > most:
         starts = [starts[i] for i in np.linspace(0, len(starts) - 1, most).round().astype(int)]
@@ -101,6 +104,26 @@ def _commanded(recording: Recording) -> np.ndarray:
     last = np.searchsorted(recording.command_s, recording.time_s, side="right") - 1
     begun = recording.time_s - recording.command_s[0] > BEGUN_S
     return begun & (recording.time_s - recording.command_s[np.maximum(last, 0)] < FRESH_S)
+
+
+def _doubtful(recording: Recording) -> np.ndarray:
+    """(T,) whether a command acted then that may have come up to more than `SURE_S` sooner than it was heard."""
+    found, dt = np.zeros(len(recording.time_s), bool), recording.dt_s
+    for number in np.flatnonzero(recording.unsure_s > SURE_S):
+        last = recording.command_s[number]
+        found |= (recording.time_s > last - recording.unsure_s[number] - dt) & (recording.time_s < last + dt)
+    return found
+
+
+def _why_few(recording: Recording) -> str:
+    """What share of a recording its machine spoilt, if it did."""
+    late, missing = (recording.unsure_s > SURE_S).mean(), 1.0 - recording.measured.mean()
+    if max(late, missing) < 0.02:
+        return ""
+    return (
+        f"; {late:.0%} of its commands were recorded late and {missing:.0%} of its measurements are missing: "
+        "record it again on a machine with less to do"
+    )
 
 
 def row_errors(spec: RobotSpec, rows: np.ndarray, measured: np.ndarray) -> np.ndarray:
