@@ -18,7 +18,7 @@ from phalanx.cli import main
 from phalanx.commands.identify import _recorded
 from ros_nodes.messages.bag import Bag
 from sim.identification.identify import BEFORE_S, STEP_S, WINDOW_S, rhythm_of
-from sim.identification.recording import read_recording
+from sim.identification.recording import read_recording, row_names
 from sim.identification.windows import make_windows
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
@@ -131,6 +131,16 @@ def test_gaps_and_a_clock_that_steps_back_are_said_and_not_bridged(tmp_path, fli
     assert "measurements: the clock was set back 1 times, by up to 1.99 s" in said(stepped)
     assert stepped.time_s[-1] == pytest.approx(flight["time_s"][-1] / 2, abs=0.05)
     assert stepped.command_s.max() < stepped.time_s[-1] + 0.05
+
+
+def test_a_drone_that_stands_on_its_legs_is_not_in_the_air(tmp_path):
+    spec, time_s = load_robot("x500"), np.arange(0.0, 8.0, 0.01)
+    rows = {name: np.zeros(len(time_s)) for name in row_names(spec)}
+    rows |= {"quat_w": np.ones(len(time_s)), "pos_z": np.where(time_s < 4.0, spec.home_height_m, 1.5)}
+    commands = {name: 0.001 * np.sin(time_s) for name in spec.channel_names}
+    np.savez(tmp_path / "it.npz", time_s=time_s, **rows, **commands)
+    begins = make_windows(read_recording(tmp_path / "it.npz", spec), spec, 0.4, BEFORE_S, STEP_S, 60).begin_s
+    assert len(begins) >= 8 and begins.min() - BEFORE_S >= 3.99
 
 
 @pytest.mark.slow

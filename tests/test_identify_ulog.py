@@ -55,6 +55,12 @@ def test_thrust_is_what_the_parameters_make_of_it(tmp_path):
         assert read.command[0, 0] == pytest.approx(share * HOVER_N)
 
 
+def test_what_else_a_vehicle_was_set_to_is_said(tmp_path):
+    parameters = HOVER | {"MC_ROLLRATE_P": 0.3, "MC_PITCHRATE_P": 0.15, "MC_YAWRATE_P": 0.1, "MC_YAWRATE_K": 2.0}
+    (said,) = read_recording(written(tmp_path / "it.ulg", LEVEL, parameters), X500).notes
+    assert said == "MC_ROLLRATE_P is 0.3, specified 0.15: only one factor for all is fitted"
+
+
 @pytest.mark.slow
 def test_the_hidden_numbers_of_an_x500_are_found_in_its_log(tmp_path, capsys):
     flown = record("x500", HIDDEN, partial(fly_about, robot="x500"), 7.0, NOISE, FLIGHT, firmware=True)
@@ -78,6 +84,7 @@ def test_the_hidden_numbers_of_an_x500_are_found_in_its_log(tmp_path, capsys):
         ),
         (lambda file: written(file, LEVEL, {}), "does not say the parameter MPC_THR_HOVER"),
         (lambda file: written(file, LEVEL, HOVER | {"MPC_THR_HOVER": 0.0}), "MPC_THR_HOVER is 0: expected 0.05 to"),
+        (lambda file: written(file, LEVEL, HOVER | {"THR_MDL_FAC": 3.0}), "THR_MDL_FAC is 3: expected 0 to 1"),
         (lambda file: written(file, LEVEL | {"vehicle_attitude": [np.nan] * 4}), "0 measurements of vehicle_attitude"),
     ],
 )

@@ -11,7 +11,7 @@ from sim.identification.rhythm import SURE_S
 
 FRESH_S = 0.2  # a command older than this is none: a watchdog may have taken over
 BEGUN_S = 0.1  # longer than a delay
-CLEAR_M = 0.15  # of the floor, which is in the way of a drone's air
+CLEAR_M = 0.15  # of where a drone stands: the floor bears it, and is in the way of its air
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ def make_windows(
     moments, lead = max(2, round(length_s / dt)), round(before_s / dt)
     good = recording.measured & _commanded(recording) & ~_doubtful(recording)
     if spec.flight is not None:
-        good &= recording.rows[:, 2] > CLEAR_M
+        good &= recording.rows[:, 2] > spec.home_height_m + CLEAR_M
     starts = [i for i in range(lead, len(good) - moments, moments) if good[i - lead : i + moments + 1].all()]
     if len(starts) < 8:
-        above = f", more than {CLEAR_M:g} m above the floor" if spec.flight is not None else ""
+        above = f", more than {CLEAR_M:g} m above where it stands" if spec.flight is not None else ""
         raise ValueError(
             f"{recording.source}: {len(starts)} windows of {length_s:g} s in which it was measured and commanded{above}"
             f"; at least 8 are needed{_why_few(recording)}"
