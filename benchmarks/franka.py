@@ -89,7 +89,7 @@ def begin(team: Any, goal: dict[str, np.ndarray]) -> None:
             team.ask(ARM, "start")
         else:
             team.restart(ARM)
-        team.node.send(ARM, goal)  # a policy that starts anew waits for one
+        team.node.send(ARM, goal)  # a policy that begins waits for one
         team.watch_until(ARM, lambda: team.authority(ARM) not in ("ARMED", "STARTING"), 30.0)
         if team.authority(ARM) == "POLICY":
             return
