@@ -87,7 +87,7 @@ LEGS_OUTSIDE: Lines = (
     ("falling", "not prevented: it is foreseen, and damped"),
     (
         "limbs that throw each other about in the air",
-        "short-ranged joints reach their stops; light ones run 1.9 times their limit",
+        "short-ranged joints reach their stops; light ones run 2.0 times their limit",
     ),
     (
         "a measurement that is taken for none",
