@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 
 from deploy.shield import Context, Mode, Shield, make_shield_params
+from deploy.shield.joints.bounds import BOUNDS
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import ActuatorCommand, Peers, RobotSpec, RobotState
 
@@ -26,6 +27,7 @@ class Bounds:
     vel_rad_s: float = 0.0
     gains: tuple[float, float] = (1.0, 1.0)  # of stiffness and damping, of every other joint one and the other
     payload_kg: float = 0.0
+    off: float = 0.0  # constant error of every joint's position and speed, over one sigma
 
 
 CORNER = Bounds(delay_s=0.012, age_s=0.004, pos_rad=2e-4, vel_rad_s=5e-3, gains=(0.9, 1.1))
@@ -97,6 +99,7 @@ class Cell:
         pos, vel = self.data.qpos[self.qpos], self.data.qvel[self.qvel]
         pos = pos + self.rng.normal(0.0, bounds.pos_rad, pos.shape) if bounds.pos_rad else pos.copy()
         vel = vel + self.rng.normal(0.0, bounds.vel_rad_s, vel.shape) if bounds.vel_rad_s else vel.copy()
+        pos, vel = pos + bounds.off * BOUNDS.pos, vel + bounds.off * BOUNDS.vel
         return RobotState(pos, vel, none, LEVEL, none, none, np.array(bounds.age_s))
 
     def run(self, policy: np.ndarray | Callable[[float], np.ndarray], seconds: float, shielded: bool = True) -> "Cell":

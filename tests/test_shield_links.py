@@ -58,6 +58,19 @@ def test_an_arm_asked_to_go_into_something_stops_before_it(name, what):
         np.testing.assert_allclose(cell.pos, cell.home, atol=0.03)
 
 
+@pytest.mark.parametrize("off", [1.0, -1.0])
+@pytest.mark.parametrize("name", ROBOTS)
+def test_an_arm_that_is_blocked_does_not_creep_by_the_error_of_its_sensors(name, off):
+    """A Panda's targets followed what was measured: it crept on by 3 mm/s, through the margin and into a shelf."""
+    cell = Cell(load_robot(name), Bounds(0.012, 0.004, off=off), [BOX[name]]).settled()
+    into = asked(name, "box", cell.home)
+    cell.run(into, 3.0)
+    assert "links: obstacle" in cell.active
+    stopped = cell.pos
+    cell.run(into, 2.0)
+    assert np.abs(cell.pos - stopped).max() < 1e-3
+
+
 @pytest.mark.parametrize("name", ROBOTS)
 def test_adversaries_at_the_corner_of_all_bounds_hit_nothing(name):
     spec = load_robot(name)
@@ -239,14 +252,16 @@ def test_a_batch_in_torch_is_slowed_down_as_each_robot_in_numpy(name):
     things, people = obstacles([BOX[name], ((-0.5, 0.0, 0.3), (0.1, 0.3, 0.3))]), person(1.8, 0.5)
     each = {field: torch.as_tensor(getattr(things, field)) for field in Obstacles.__slots__}
     everyone = {field: torch.as_tensor(getattr(people, field)) for field in Peers.__slots__}
-    batch = Context(RobotState(*map(torch.as_tensor, fields)), NO_PEERS)
+    before = pos + rng.normal(0.0, 1e-3, pos.shape)  # near enough to rest there, and not
+    batch = Context(RobotState(*map(torch.as_tensor, fields)), NO_PEERS, sent=torch.as_tensor(before))
     batch.obstacles = Obstacles(**{k: v.expand(count, *v.shape) for k, v in each.items()})
     batch.people = Peers(**{k: v.expand(count, *v.shape) for k, v in everyone.items()})
     sent, info = filter_command(params, spec, batch, torch.as_tensor(target))
     slowed = 0
     for i in range(count):
         state = RobotState(*(field[i] for field in fields))
-        one, single = filter_command(params, spec, Context(state, NO_PEERS, people=people, obstacles=things), target[i])
+        context = Context(state, NO_PEERS, people=people, obstacles=things, sent=before[i])
+        one, single = filter_command(params, spec, context, target[i])
         np.testing.assert_allclose(sent[i].numpy(), one, atol=1e-9)
         np.testing.assert_array_equal(info.active[i].numpy(), single.active)
         slowed += single.active[-4:].any()

@@ -42,6 +42,29 @@ THROWN = np.array(
         [0, 0, 0, 0, 0, 1, 1, 0],
     ]
 )
+# With its whole payload: behind the shield of then it went 81 mm into the floor, and its second joint onto its stop.
+SUNK = np.array(
+    [
+        [0.33, 0.5, 0.41, 0.64, 0.86, 0.63, 0.36, 0.88],
+        [0.4, 0.86, 0.39, 0.64, 0.75, 0.63, 0.95, 0.86],
+        [1.0, 0.5, 1.0, 1.0, 0.2, 0.05, 0.2, 1.0],
+        [11, 6, 32, 38, 10, 30, 23, 36],
+        [9, 67, 17, 9, 34, 2, 44, 29],
+        [0.3, 0.7, 0.66, 0.43, 0.65, 0.67, 0.46, 0.22],
+        [0, 0, 0, 0, 0, 0, 1, 0],
+    ]
+)
+LEANT = np.array(
+    [
+        [0.78, 0.71, 0.38, 0.35, 0.7, 0.22, 0.59, 0.47],
+        [0.86, 0.56, 0.23, 0.32, 0.59, 0.55, 0.96, 0.8],
+        [1.0, 1.0, 0.5, 1.0, 1.0, 0.2, 0.5, 0.05],
+        [14, 10, 24, 10, 22, 28, 20, 7],
+        [61, 38, 17, 39, 52, 76, 43, 35],
+        [0.46, 0.22, 0.52, 0.79, 0.59, 0.76, 0.67, 0.26],
+        [0, 0, 0, 0, 0, 1, 0, 0],
+    ]
+)
 DENSE = np.linspace(0.0, 1.0, 129)
 
 
@@ -67,6 +90,12 @@ def test_an_arm_with_half_of_its_payload_stays_out_of_a_shelf_in_the_worst_rhyth
 def test_a_joint_that_brakes_with_its_whole_effort_is_not_thrown_out_of_its_range_by_others(monkeypatch):
     outcome = flown(monkeypatch, "panda", THROWN, 0.41, 8.7)
     assert not outcome.violations and outcome.margins["range"] > 0.01, outcome
+
+
+@pytest.mark.parametrize(("rhythm", "seconds"), [(SUNK, 4.4), (LEANT, 5.5)])
+def test_a_panda_with_its_whole_payload_brakes_what_its_own_weight_and_the_load_leave_it(rhythm, seconds, monkeypatch):
+    outcome = flown(monkeypatch, "panda", rhythm, 1.0, seconds)
+    assert not outcome.violations and outcome.margins["range"] > 0.01 and outcome.margins["contact"] > 0.5, outcome
 
 
 @pytest.mark.parametrize("name", ["fr3", "ur5e"])

@@ -8,7 +8,8 @@ import mujoco
 import numpy as np
 
 from deploy.shield import Context, JointShieldParams, Mode, Shield
-from deploy.shield.joints.guarantee import BOUNDS, OVERSPEED
+from deploy.shield.joints.bounds import BOUNDS
+from deploy.shield.joints.guarantee import OVERSPEED
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState

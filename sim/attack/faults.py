@@ -78,6 +78,9 @@ JOINT_FAULTS: dict[str, Fault] = {  # of arms, whose states come from their own 
         LATE, about="the latest commands, any part of the payload at the tool", load_kg=1.0, in_part=True
     ),
     "late, biased": replace(LATE, about="the latest commands, constant errors instead of noise", noise=0.0, bias=1.0),
+    "corner": replace(
+        LATE, about="the latest commands, constant errors, the whole payload", noise=0.0, bias=1.0, load_kg=1.0
+    ),
     **{name: FAULTS[name] for name in ("noise x 3", "bias x 10", "delay x 2")},
 }
 HUMANOID_FAULTS: dict[str, Fault] = {  # of robots on legs; pushes, loads and slippery ground fell them, as may be

@@ -81,7 +81,9 @@ class ArmFallback(JointFallback):
                 if self._rest_s > SETTLED_S:  # else what speeds it up would be weighed too
                     self._shown += weight * (shown - self._shown)
                 if self._shown[1] > LEAST_LEVER:
-                    self._kg = max(float(self._shown[0] / self._shown[1]), 0.0)
+                    kg = max(float(self._shown[0] / self._shown[1]), 0.0)
+                    # What slows the arm down may look like less mass; that is believed after a longer rest.
+                    self._kg = kg if self._rest_s >= WEIGHED_S else max(kg, self._kg)
                 most = REST_SHARE * rows.max_effort
                 self._rest = np.clip(self._rest + weight * (pull - self._kg * per_kg - self._rest), -most, most)
             else:

@@ -68,7 +68,7 @@ from deploy.shield.joints.compiled import targets_of_core
 from deploy.shield.joints.limits import Limits, Rows, joint_limits, reaction_s
 from deploy.shield.joints.links import KINDS as LINK_KINDS
 from deploy.shield.joints.links import free_share
-from deploy.shield.joints.load import loaded
+from deploy.shield.joints.load import braking_left, loaded
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import Context, FilterInfo
 from hardware.spec import RobotSpec
@@ -98,10 +98,14 @@ def filter_joints(
         found = _bounded(xp, params, limits, context, target)
     pos, rows, sent, blocked = found.pos, found.rows, found.sent, None
     if links := link_rows(spec):
-        turning = constant(xp, limits.turns, pos)
-        way = turning * (sent - pos)
+        turning, rests, left = constant(xp, limits.turns, pos), pos, None
+        if context.load is not None:
+            left, *_ = braking_left(xp, rows.max_effort, double(context.load))
+        if context.sent is not None:
+            rests = _resting(xp, constant(xp, limits.rests, pos), double(context.sent), found.ahead, pos)
+        way = turning * (sent - rests)
         ways = side_by_side(xp, way / constant(xp, limits.lead_s, pos), turning * found.vel)
-        share, blocked = free_share(params, links, context, pos, ways)
+        share, blocked = free_share(params, links, context, pos, ways, left)
         if some(share < 1.0):
             slow = xp.minimum(xp.maximum(sent + (share - 1.0) * way, found.low), found.high)
             sent = xp.where(share < 1.0, xp.minimum(xp.maximum(slow, rows.box_low), rows.box_high), sent)
@@ -116,6 +120,15 @@ def filter_joints(
         active = xp.concat([active, blocked & moved[..., None]], axis=-1)
     info = FilterInfo(found.margin, active, found.finite | ~found.finite, intervention)
     return sent.astype(target.dtype) if xp is np else sent.to(target.dtype), info
+
+
+def _resting(xp: Any, near: Array, before: Array, ahead: Array | None, pos: Array) -> Array:
+    """Targets (..., U) rad that leave joints where they are: those `before`, where joints are as `near` as is known.
+
+    A target that is where its joint was measured moves on by the error of that again in each period, for ever.
+    """
+    before = before if ahead is None else before - ahead
+    return xp.where(xp.abs(before - pos) <= near, before, pos)
 
 
 class _Bounded(NamedTuple):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deploy.shield.joints.bounds import BOUNDS
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.kept import kept
 from hardware.spec import RobotSpec
@@ -12,6 +13,7 @@ from hardware.types import Array
 
 RANGE_TOL = 0.1  # of a joint's range: what is measured or asked for that far beyond it is not that joint's
 NO_LIMIT = 1e3  # rad/s, or m/s
+SIGMAS = 3.0  # of errors of measurement that are counted with
 LEAST_DAMPING = 1e-6  # N m s/rad
 YIELDS = 0.2  # of a drive's effort, that an arm's joint is left while another one brakes with its whole effort
 
@@ -60,6 +62,7 @@ class Limits:
     turning: np.ndarray | slice  # channels that the margin is taken over
     sliding: np.ndarray  # bool, channels in m
     turns: np.ndarray  # 1.0 of the others, 0.0 of these
+    rests: np.ndarray  # rad, from its target, within which a joint that stands is measured
     rows: Rows
     span: np.float64  # rad, the longest range of a joint
     lead_s: np.ndarray  # s, by which the target of a joint that moves evenly runs ahead of it
@@ -96,6 +99,7 @@ def joint_limits(params: JointShieldParams, spec: RobotSpec) -> Limits:
         turning=slice(None) if turning.all() or not turning.any() else np.flatnonzero(turning),
         sliding=~turning,
         turns=turning.astype(np.float64),
+        rests=SIGMAS * (BOUNDS.pos + BOUNDS.vel * damping / stiffness),
         rows=_rows(params, turning, low, high, max_velocity, brake, stiffness, damping, yields),
         span=(high - low).max(),
         lead_s=damping / stiffness,

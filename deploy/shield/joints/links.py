@@ -34,16 +34,20 @@ _ALL, _NONE = np.ones(1), np.zeros(len(KINDS), dtype=bool)
 
 
 def free_share(
-    params: JointShieldParams, rows: LinkRows, context: Context, pos: Array, ways: Array
+    params: JointShieldParams, rows: LinkRows, context: Context, pos: Array, ways: Array, left: Array | None = None
 ) -> tuple[Array, Array]:
     """Share (..., 1) of its speed that an arm may go on with, and which of the `KINDS` (..., 4) bool say so.
 
-    `pos` (..., U) rad, and `ways` (..., 2, U) rad/s: the velocity that it is sent on with, and its own.
+    `pos` (..., U) rad, and `ways` (..., 2, U) rad/s: the velocity that it is sent on with, and its own. A load leaves
+    it `left` (..., U) of its braking; links count on no more than joints do.
     """
     xp = namespace(ways)
     numbers = _numbers(params, rows)
     delay_s = numbers.delay_s
-    stop_s = greatest(xp.abs(ways) * constant(xp, numbers.per_brake, ways))  # (..., 2)
+    per_brake = constant(xp, numbers.per_brake, ways)
+    if left is not None:
+        per_brake = per_brake * at_least(params.link_brake_share / params.brake_share / left, 1.0)[..., None, :]
+    stop_s = greatest(xp.abs(ways) * per_brake)  # (..., 2)
     most_s = delay_s + 0.5 * stop_s
     way_s = most_s[..., None] * constant(xp, SHARES, ways)  # (..., 2, n) at full speed
     lone, far = pos.ndim == 1, (False, False)

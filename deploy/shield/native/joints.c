@@ -23,7 +23,8 @@ static void bend(const struct servo *n, struct joint *j, double load, double mos
 {
     double taken = fabs(load) / j->max_effort;
     double left = larger(1.0 - taken, n->least_effort);
-    double brake = larger(smaller(1.0 - taken / n->free_share, 1.0 - n->heavy * most), n->least_brake);
+    double free = larger(1.0 - taken / n->free_share, 0.0) * larger(1.0 - n->heavy * most, 0.0);
+    double brake = larger(free, n->least_brake);
     j->max_effort *= left;
     j->effort *= left;
     j->max_speed *= 1.0 - n->slowed * smaller(most, 1.0);
