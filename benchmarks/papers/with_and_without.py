@@ -38,7 +38,7 @@ def run(cfg: TrainCfg, looks: int, actuators: bool) -> dict[str, Any]:
     for look in range(1, looks + 1):
         steps = cfg.total_steps * look // looks
         path = train(TrainCfg(**{**vars(cfg), "total_steps": steps, "resume": look > 1})).path
-        flown = evaluate(load_controllers(path), cfg.task, STARTS)
+        flown = evaluate(load_controllers(path, cfg.task), cfg.task, STARTS)
         curve.append([steps, flown.success_rate, flown.mean_return])
     if not actuators:
         return {"curve": curve}
