@@ -10,8 +10,10 @@ import threading
 import traceback
 from collections.abc import Sequence
 from types import FrameType
+from typing import Any
 
 from phalanx import interrupt
+from phalanx.order import read_order
 
 BAD_INPUT = 2
 EXTRAS = {
@@ -31,9 +33,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         from phalanx.names import put_own_packages_first
 
         put_own_packages_first()
-        from phalanx.arguments import dispatch
+        if order := read_order(args):
+            code = order()
+        else:
+            from phalanx.arguments import dispatch
 
-        code = dispatch(args)
+            code = dispatch(args)
         sys.stdout.flush()
     except KeyboardInterrupt as pressed:
         _end_at_the_next_signal()
@@ -83,6 +88,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
         if frame.f_code.co_filename.startswith(IMPORT_SYSTEM):
             interrupt.end()
         frame = frame.f_back
+    polling: Any = sys.modules.get("ros_nodes.lifecycle.polling")
+    if polling is not None:
+        polling.interrupts += 1
     raise KeyboardInterrupt
 
 

@@ -1,5 +1,6 @@
 """What a node has heard grows old, whatever the clocks of those who said it."""
 
+import signal
 import time
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ from deploy.shield import Mode, ShieldReport
 from deploy.shield.authority import State
 from hardware import load_robot
 from hardware.types import ObjectState
+from phalanx import cli
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
@@ -63,16 +65,19 @@ def heard(say, stamp_ns: int, update, found) -> None:
         time.sleep(0.01)
 
 
-def test_a_ctrl_c_while_a_message_is_made_is_one(monkeypatch):
+@pytest.mark.parametrize(("is_pressed", "error"), [(True, KeyboardInterrupt), (False, RuntimeError)])
+def test_a_ctrl_c_while_a_message_is_made_is_one_and_another_error_is_none(monkeypatch, is_pressed, error):
     def interrupted(*_args, **_fields):
-        raise KeyboardInterrupt
+        if is_pressed:
+            cli._interrupt(signal.SIGINT, None)
+        raise TypeError
 
     with said_on(object_topic("cube"), monkeypatch) as (node, say):
         mailbox = Mailbox(node, Odometry, object_topic("cube"), qos.SENSOR)
         heard(say, 1, mailbox.take, lambda taken: taken is not None)
         say(2)
         monkeypatch.setattr("geometry_msgs.msg.Point.__init__", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(error):
             heard(lambda _: None, 1, mailbox.take, lambda taken: False)
 
 

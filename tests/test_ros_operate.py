@@ -18,7 +18,8 @@ from std_srvs.srv import Trigger
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
-from ros_nodes.mission.operate import ANSWER_S, _takes_goal
+from ros_nodes.mission.ask import ANSWER_S
+from ros_nodes.mission.operate import _takes_goal
 
 pytestmark = pytest.mark.ros
 HOVER = Path(__file__).parents[1] / "zoo" / "hover.onnx"
@@ -129,7 +130,8 @@ def test_what_cannot_be_asked_is_refused_in_one_line(arguments, message, capsys)
 def test_ctrl_c_while_robots_are_looked_for_is_one_line(order):
     """Also where the middleware is up: what it leaves open would add a traceback of its destructors."""
     press = (
-        "import os, signal\nfrom ros_nodes.mission import operate\nfrom phalanx.cli import main\n"
+        f"import os, signal\nfrom ros_nodes.mission import {'operate' if 'goal' in order else 'ask'} as operate\n"
+        "from phalanx.cli import main\n"
         "begin = operate._node\n"
         "def node(*given):\n    begin(*given)\n    os.kill(os.getpid(), signal.SIGINT)\n"
         f"operate._node = node\nmain(['operate', *{order!r}])"

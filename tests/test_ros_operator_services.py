@@ -12,7 +12,8 @@ from std_srvs.srv import Trigger
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.lifecycle.stop_file import StopFile
-from ros_nodes.messages.operator_services import OperatorServices, Outcome
+from ros_nodes.messages.local_orders import Outcome, ask_here
+from ros_nodes.messages.operator_services import OperatorServices
 
 
 @pytest.fixture
@@ -53,6 +54,16 @@ def test_a_stop_is_kept_also_where_no_node_serves_and_the_caller_hears_so(node):
     thread = call(services, "estop")
     thread.join()
     assert kept and not thread.response.success and "not active" in thread.response.message
+
+
+def test_a_stop_by_the_kernel_does_what_the_service_does_until_the_node_is_closed(node):
+    kept, domain_id = [], node.context.get_domain_id()
+    services = OperatorServices(node, lambda: False, kept.append)
+    (outcome,) = ask_here("estop", [""], domain_id, 5.0).values()
+    assert kept and not outcome.done and "not active" in outcome.said
+    assert "halt: not one of arm," in ask_here("halt", [""], domain_id, 5.0)[""].said
+    services.close()
+    assert ask_here("estop", [""], domain_id, 5.0) == {}
 
 
 def test_who_is_not_served_in_time_hears_of_it_and_it_is_not_done_later_but_for_a_stop(node):

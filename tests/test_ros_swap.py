@@ -16,7 +16,8 @@ from std_srvs.srv import Trigger
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.series import read_series
 from ros_nodes.messages import qos
-from ros_nodes.messages.diagnostics import FINGERPRINT, POLICY_STATUS, DiagnosticArray
+from ros_nodes.messages.diagnostics import FINGERPRINT, DiagnosticArray
+from ros_nodes.messages.names import POLICY_STATUS
 
 pytestmark = pytest.mark.ros
 SWAP_S = 3.5  # probe, blend and trial

@@ -69,7 +69,7 @@ def _check(robot: "Robot", seconds: float, domain: int | None, pose: Pose, imu: 
     from phalanx.calibration.posture import check_posture
     from phalanx.commands.doctor import report
     from ros_nodes.lifecycle.claims import taken_names
-    from ros_nodes.lifecycle.context import given_domain
+    from ros_nodes.lifecycle.domain import given_domain
 
     if imu is not None and not np.isfinite(imu).all():
         raise ValueError(f"--imu {imu[0]:g} {imu[1]:g}: every number must be finite")
@@ -91,7 +91,7 @@ def _hover(team: Path, robot: "Robot", seconds: float, write: bool, domain: int 
     """Of a drone, from its messages; ends the process."""
     from hardware import load_robot
     from phalanx.calibration.thrust import hover_thrust, new_scale, write_option
-    from ros_nodes.lifecycle.processes import end_process
+    from ros_nodes.lifecycle.context import end_process
     from ros_nodes.mission.hover_log import listen
 
     spec, before = load_robot(robot.type), float(robot.options.get(OPTION, 1.0))

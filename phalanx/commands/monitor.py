@@ -50,7 +50,7 @@ def monitor(
         once: Print once all are heard that are there or named, and end; after --wait-s say who is not, and exit 1.
         wait_s: How long to wait for them.
     """
-    from ros_nodes.mission.mission import check_name
+    from ros_nodes.messages.names import check_name
     from ros_nodes.mission.monitor import monitoring
 
     for name in robots:

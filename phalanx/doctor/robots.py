@@ -17,7 +17,7 @@ from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from phalanx.doctor.check import Check, Status
 from ros_nodes.lifecycle.claims import taken_names
-from ros_nodes.lifecycle.context import given_domain
+from ros_nodes.lifecycle.domain import given_domain
 from ros_nodes.messages.battery import LEAST_CHARGE
 from ros_nodes.mission.team_file import Robot, Team
 

@@ -17,9 +17,10 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from ros_nodes.lifecycle.context import end_process
 from ros_nodes.lifecycle.health import PERIOD_S
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode, TurnNode
-from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent, end_process
+from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.lifecycle.turns import Turns
 

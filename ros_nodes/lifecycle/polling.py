@@ -18,6 +18,8 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 
 from ros_nodes.lifecycle.clock import machine_clock
 
+interrupts = 0  # how often this program was interrupted: its handler counts, where it raises KeyboardInterrupt
+
 
 class PolledGroup(CallbackGroup):
     """Keeps its entities out of every executor."""
@@ -64,10 +66,11 @@ class Mailbox:
         self._node.destroy_subscription(self.subscription)
 
     def _take(self, subscription: Any) -> Any:
+        before = interrupts
         try:
             return subscription.handle.take_message(self.message_type, self._raw)
-        except RuntimeError as error:
-            if "Unable to convert" in str(error):  # what rclpy makes of a Ctrl-C while it makes the message
+        except RuntimeError as error:  # what rclpy makes of a Ctrl-C while it makes the message, and of other errors
+            if interrupts != before:
                 raise KeyboardInterrupt from error
             raise
 

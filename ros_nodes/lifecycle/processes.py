@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import NoReturn
 
 from hardware.parent import end_with_parent
 from ros_nodes.lifecycle.clock import machine_clock
@@ -31,13 +30,6 @@ def die_with_parent() -> None:
     """In a child that `Processes` started: be sent a signal when the parent is gone, however it went."""
     if parent := int(os.environ.get(PARENT, "0")):
         end_with_parent(parent, int(os.environ.get(WHEN_GONE, signal.SIGTERM)))
-
-
-def end_process(code: int) -> NoReturn:
-    """End without the middleware's destructors: that of Fast DDS 2.14 can wait for ever, on a whole core."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 def free_domain_id() -> int:

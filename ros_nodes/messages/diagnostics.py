@@ -24,7 +24,6 @@ SHARES, SEPARATION = "keeps its distance", "separation [m]"
 SHARING = "peers that share"  # "cf2": that keep their distance too, and hear this robot
 DELAYS, LAST_DELAY = "delays", "last delay"
 PEERS = "age of peers [ms]"  # "cf2 12, cf3 -": a dash for one that was never heard
-POLICY_STATUS = "policy/status"
 WAITS, REFUSED = "requests nothing", "refused"  # keys of it: why, and which commands and why
 
 

@@ -1,28 +1,21 @@
-"""What a person may ask a robot's shield for: one service each, answered by the shield's own thread."""
+"""What a person may ask a robot's shield for: one service each, or here; answered by the shield's own thread."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
 from functools import partial
 from queue import SimpleQueue
-from typing import NamedTuple
 
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_srvs.srv import Trigger
 
-ESTOP = "estop"
+from ros_nodes.messages.local_orders import ESTOP, LocalOrders, Outcome
+
 SERVICES = ("arm", "disarm", "start", "land", "hold", ESTOP, "reset")
 # A call is answered within a cycle. Others wait: one that a full queue has pushed out would never be answered.
 CALLS = QoSProfile(depth=500, reliability=ReliabilityPolicy.RELIABLE)
 ANSWER_WITHIN_S = 1.0  # the shield's thread serves once a cycle
-
-
-class Outcome(NamedTuple):
-    """What came of an order."""
-
-    done: bool
-    said: str = ""  # why it was refused, or that there was nothing to do
 
 
 class OperatorServices:
@@ -44,6 +37,11 @@ class OperatorServices:
         self._asked: SimpleQueue[tuple[str, Future[Outcome]]] = SimpleQueue()
         for name in SERVICES:
             node.create_service(Trigger, f"shield/{name}", partial(self._serve, name), qos_profile=CALLS)
+        self._here = LocalOrders(node.context.get_domain_id(), node.get_namespace().strip("/"), self._answer)
+
+    def close(self) -> None:
+        """Receive no more orders of this computer; the services end with their node."""
+        self._here.close()
 
     def ask(self, name: str) -> None:
         """Ask as a service call would, without waiting for the answer."""
@@ -69,6 +67,13 @@ class OperatorServices:
         self.serve(lambda name: Outcome(False, f"{name}: the shield is not active"))
 
     def _serve(self, name: str, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success, response.message = self._answer(name)
+        return response
+
+    def _answer(self, name: str) -> Outcome:
+        """Have the shield's thread do it; from any other thread."""
+        if name not in SERVICES:
+            return Outcome(False, f"{name}: not one of {', '.join(SERVICES)}")
         answer: Future[Outcome] = Future()
         is_active = self._is_active()
         if is_active:
@@ -78,15 +83,12 @@ class OperatorServices:
         if not is_active:
             # Nothing holds the robot now, and a person has to know.
             kept = "; it will be stopped when it is activated" if name == ESTOP else ""
-            response.message = f"{name}: the shield is not active{kept}"
-            return response
+            return Outcome(False, f"{name}: the shield is not active{kept}")
         if not self._waits():
-            response.success, response.message = True, "asked; the outcome is on `status`"
-            return response
+            return Outcome(True, "asked; the outcome is on `status`")
         try:
-            response.success, response.message = answer.result(ANSWER_WITHIN_S)
+            return answer.result(ANSWER_WITHIN_S)
         except NoAnswer:
             if name != ESTOP:
                 answer.cancel()
-            response.message = f"{name}: the shield did not answer within {ANSWER_WITHIN_S:g} s"
-        return response
+            return Outcome(False, f"{name}: the shield did not answer within {ANSWER_WITHIN_S:g} s")

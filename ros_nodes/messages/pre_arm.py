@@ -10,7 +10,8 @@ from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import TOPIC as BATTERY
 from ros_nodes.messages.device import TOPIC as DEVICE
-from ros_nodes.messages.diagnostics import FINGERPRINT, POLICY_STATUS, WAITS, value_of
+from ros_nodes.messages.diagnostics import FINGERPRINT, WAITS, value_of
+from ros_nodes.messages.names import POLICY_STATUS
 
 
 class PreArm:

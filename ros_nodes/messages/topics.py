@@ -10,7 +10,7 @@ from sensor_msgs.msg import BatteryState, JointState
 from std_msgs.msg import Float64MultiArray
 
 from ros_nodes.messages import battery, course, device
-from ros_nodes.messages.diagnostics import POLICY_STATUS
+from ros_nodes.messages.names import POLICY_STATUS
 
 GROUND_TRUTH = "/ground_truth"
 GOAL = "goal"

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from deploy.bundle import load_bundle
-from ros_nodes.mission.mission import CRAZYFLIE, LARGEST_TEAM, Mission, is_name, load_mission, plan_swap
+from ros_nodes.messages.names import is_name
+from ros_nodes.mission.mission import CRAZYFLIE, LARGEST_TEAM, Mission, load_mission, plan_swap
 
 SWAP_S = 18.0
 

@@ -5,7 +5,6 @@ planned: a team swaps places through one middle, and back. Units: m, rad, s; qua
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from hardware import load_robot
+from ros_nodes.messages.names import check_name
 from ros_nodes.mission.course import Course
 
 FORMAT, OLDER_FORMAT = "phalanx-mission/3", "phalanx-mission/2"
 CRAZYFLIE = "crazyflie"
 LEAST_RADIUS_M = 0.7
 LARGEST_TEAM = 16  # on the widest circle, 2.2 m: the shield's fence is at 2.4 m
-LONGEST_NAME = 100  # of a robot or namespace: with what follows it a topic of ROS has 247 characters at most
 NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
 HEIGHT_M = (0.9, 1.5)
 HOLD_S = 1.0  # for this long a robot has to be at its goal before a leg of the swap ends
@@ -201,18 +200,6 @@ def _course(goals: Sequence[Sequence[float]], **limits: float) -> Course:
 
 def _arrays(data: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.array(value, float) for name, value in data.items()}
-
-
-def is_name(name: str) -> bool:
-    """Whether a robot can be called so: its topics and files are; ROS takes letters, digits and _ only."""
-    return len(name) <= LONGEST_NAME and re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) is not None
-
-
-def check_name(name: str) -> None:
-    """ValueError for what is no name."""
-    if not is_name(name):
-        allowed = f"letters, digits and _, a letter first, {LONGEST_NAME} at most"
-        raise ValueError(f"robot {name[:60]!r}: a name is {allowed}")
 
 
 def team_names(robots: Sequence[str]) -> list[str]:

@@ -24,7 +24,8 @@ from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.messages import battery, course, device, qos
-from ros_nodes.messages.diagnostics import POLICY_STATUS, REFUSED, ShieldMode, read_status, value_of
+from ros_nodes.messages.diagnostics import REFUSED, ShieldMode, read_status, value_of
+from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.peers_say import SAID_S
 from ros_nodes.mission.stream import Stream
 

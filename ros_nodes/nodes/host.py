@@ -10,7 +10,7 @@ from importlib import import_module
 
 from ros_nodes.lifecycle.host import run_nodes
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
-from ros_nodes.mission.mission import is_name
+from ros_nodes.messages.names import is_name
 
 KINDS = {"policy": "policy_node.PolicyNode", "shield": "shield_node.ShieldNode", "driver": "driver_node.DriverNode"}
 

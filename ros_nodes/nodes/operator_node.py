@@ -13,8 +13,9 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, NotUp, node_names
+from ros_nodes.lifecycle.context import end_process
 from ros_nodes.lifecycle.parameters import declare
-from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent, end_process
+from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent
 from ros_nodes.lifecycle.transport import avoid_shared_memory
 from ros_nodes.mission.arming import ArmError, Orders, StoppedError, arm, first_orders
 from ros_nodes.mission.mission import load_mission

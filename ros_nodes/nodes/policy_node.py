@@ -27,8 +27,9 @@ from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import Command, CommandInbox
 from ros_nodes.messages.conversion import base_frame
-from ros_nodes.messages.diagnostics import FINGERPRINT, POLICY_STATUS, REFUSED, policy_status
+from ros_nodes.messages.diagnostics import FINGERPRINT, REFUSED, policy_status
 from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.policy_swap import declare_next_bundle, serve_swaps
 from ros_nodes.messages.shield_says import ShieldSays
 from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable

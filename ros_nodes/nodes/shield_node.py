@@ -27,7 +27,8 @@ from ros_nodes.messages.conversion import MessageError, base_frame
 from ros_nodes.messages.delays import Delays
 from ros_nodes.messages.diagnostics import ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
-from ros_nodes.messages.operator_services import ESTOP, OperatorServices, Outcome
+from ros_nodes.messages.local_orders import ESTOP, Outcome
+from ros_nodes.messages.operator_services import OperatorServices
 from ros_nodes.messages.shield_inputs import ShieldInputs, declare_inputs
 from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
 
@@ -122,6 +123,10 @@ class ShieldNode(TurnNode):
     def stop_robot(self) -> None:
         self._keep_stop("emergency stop by a second signal")
         self._asks.ask(ESTOP)
+
+    def destroy_node(self) -> None:
+        self._asks.close()
+        super().destroy_node()
 
     def cycles(self) -> Cycles:
         assert self._inputs is not None

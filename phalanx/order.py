@@ -1,0 +1,75 @@
+"""One order of a person to robots. A stop must not wait for imports, such as that of the argument library."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import isfinite
+from typing import Literal, get_args
+
+from phalanx import interrupt
+
+What = Literal["arm", "start", "land", "hold", "disarm", "estop", "reset", "goal"]
+TO_ALL = ("land", "hold", "estop")  # of which none should miss a robot that was forgotten
+ORDERS = get_args(What)
+HERE_S = 2.0  # a shield on this computer answers within one, also that it did not do it in time
+
+
+def read_order(args: list[str]) -> Callable[[], int] | None:
+    """The order of `args` where they are just operate WHAT [ROBOT...] [--domain N]; None for all others."""
+    robots, domain = list(args[2:]), None
+    if "--domain" in robots[-2:-1] and robots[-1].isdecimal():
+        *robots, _, number = robots
+        domain = int(number)
+    is_order = args[:1] == ["operate"] and len(args) > 1 and args[1] in ORDERS
+    is_plain = not any(name.startswith("-") for name in robots)
+    return partial(give_order, args[1], robots, domain=domain) if is_order and is_plain else None
+
+
+def give_order(
+    what: str, robots: Sequence[str], at: tuple[float, float, float] | None = None, domain: int | None = None
+) -> int:
+    """Ask `robots` and print what came of it; the exit code. `at`: a goal, m in the world. See `phalanx operate`."""
+    from ros_nodes.lifecycle.domain import chosen_domain
+    from ros_nodes.messages.local_orders import ask_here, robots_here
+    from ros_nodes.messages.names import check_name
+
+    for name in robots:
+        check_name(name)
+    if (what == "goal") is not (at is not None):
+        raise ValueError("a goal needs --at X Y Z, and nothing else takes it")
+    if at is not None and not all(map(isfinite, at)):
+        raise ValueError(f"--at {at}: every number must be finite")
+    where = chosen_domain(domain)
+    asks = at is None and bool(robots or what in TO_ALL)
+    here = ask_here(what, robots or robots_here(where), where, HERE_S) if asks else {}
+    done = _print(what, here)
+    left = [robot for robot in robots if robot not in here]
+    if here and robots and not left:
+        return 0 if done else 1
+
+    from ros_nodes.lifecycle.context import end_process
+    from ros_nodes.mission.ask import ask, find_robots
+
+    answers, names = {}, ""
+    with interrupt.leaving_all_open():
+        if at is not None and robots:
+            from ros_nodes.mission.operate import send_goal
+
+            answers = send_goal(robots, at, domain)
+        elif asks:
+            answers = ask(what, left, domain, answered=list(here))
+        if not (answers or here):
+            names = ", ".join(find_robots(domain))
+    if not (answers or here):
+        there = f"there are {names}" if names else "no robot is there"
+        print(f"phalanx: {what} to whom: {there}", file=sys.stderr)
+        end_process(2)
+    end_process(0 if _print(what, answers) and done else 1)
+
+
+def _print(what: str, answers: Mapping[str, tuple[bool, str]]) -> bool:
+    """Whether all `answers`, (done, said) by robot, are that it is done."""
+    for robot, (done, said) in sorted(answers.items()):
+        text = f"{what}: {said}" if done and said else said or what
+        print(f"{robot}: {text}", file=sys.stdout if done else sys.stderr, flush=True)
+    return all(done for done, _ in answers.values())

@@ -1,0 +1,103 @@
+"""One order of a person to robots of a ROS domain: those of this computer at once, the others by their services.
+
+For a process that does nothing else, and ends by `end_process`. Where the machine is busy each import counts.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from ros_nodes.lifecycle.context import domain_context
+from ros_nodes.messages.local_orders import Outcome
+from ros_nodes.messages.names import POLICY_STATUS
+
+ARM = "/shield/arm"  # a service of every robot
+FIND_S = 4.0  # a participant that was not heard at first announces itself again after three seconds
+LOOK_S = 0.02
+ANSWER_S = 5.0
+_LEFT_OPEN = ExitStack()
+
+
+def find_robots(domain: int | None) -> list[str]:
+    """Names of the robots of `domain` that can be asked; takes `FIND_S`."""
+    node, executor = _node(domain)
+    until_s = time.monotonic() + FIND_S
+    while time.monotonic() < until_s:
+        executor.spin_once(timeout_sec=LOOK_S)
+    return _robots_heard(node)
+
+
+def ask(
+    what: str, robots: Sequence[str] = (), domain: int | None = None, answered: Sequence[str] = ()
+) -> dict[str, Outcome]:
+    """Ask the shields of `robots` to `arm`, `start`, `land` ...; what came of it, of each by name.
+
+    Without names every robot is asked that is found within `FIND_S` and has not `answered` yet, at once: none waits for
+    the answer of another.
+    One whose policy is heard and whose shield is not, such as that of a process which hangs, is in the answer too.
+    """
+    node, executor = _node(domain)
+    find_until_s = time.monotonic() + (0.0 if robots else FIND_S)
+    orders = {robot: _Order(node, robot, what) for robot in robots}
+    while time.monotonic() < find_until_s or not all(order.is_over() for order in orders.values()):
+        if not robots:
+            new = set(_robots_heard(node)) - {*orders, *answered}
+            orders |= {robot: _Order(node, robot, what) for robot in new}
+        for order in orders.values():
+            order.send_once()
+        executor.spin_once(timeout_sec=LOOK_S)
+    outcomes = {robot: order.outcome() for robot, order in orders.items()}
+    if not robots:
+        silent = _policies_heard(node) - {*orders, *answered}
+        outcomes |= {robot: Outcome(False, "its shield is not heard") for robot in silent}
+    return outcomes
+
+
+def _node(domain: int | None) -> tuple[Node, SingleThreadedExecutor]:
+    """They live until `end_process`: a person who asked for a stop does not wait for the middleware's destructors."""
+    context = _LEFT_OPEN.enter_context(domain_context(domain))
+    executor = SingleThreadedExecutor(context=context)
+    node = Node("operate", context=context, enable_rosout=False, start_parameter_services=False)
+    executor.add_node(node)
+    return node, executor
+
+
+class _Order:
+    """One call of a service that may not be there yet."""
+
+    def __init__(self, node: Node, robot: str, what: str):
+        self._client = node.create_client(Trigger, f"/{robot}/shield/{what}")
+        self._answer: Future | None = None
+        self._until_s = time.monotonic() + ANSWER_S
+
+    def send_once(self) -> None:
+        if self._answer is None and self._client.service_is_ready():
+            self._answer = self._client.call_async(Trigger.Request())
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self._until_s or (self._answer is not None and self._answer.done())
+
+    def outcome(self) -> Outcome:
+        """What came of it, as far as it has been answered."""
+        if self._answer is None:
+            return Outcome(False, "there is no such robot, or its shield does not answer")
+        response = self._answer.result() if self._answer.done() else None
+        return Outcome(False, "no answer") if response is None else Outcome(response.success, response.message)
+
+
+def _robots_heard(node: Node) -> list[str]:
+    """Those that answer: a service of which there are only clients is known by its name too."""
+    names = {name for name, _ in node.get_service_names_and_types() if name.endswith(ARM)}
+    return sorted(name.removesuffix(ARM)[1:] for name in names if node.count_services(name))
+
+
+def _policies_heard(node: Node) -> set[str]:
+    """Robots whose policy, which lives in another process than their shield, is there."""
+    ending = f"/{POLICY_STATUS}"
+    names = {name for name, _ in node.get_topic_names_and_types() if name.endswith(ending)}
+    return {name.removesuffix(ending)[1:] for name in names if node.count_publishers(name)}

@@ -1,0 +1,92 @@
+"""Orders to shields of this computer: a stop waits neither for the middleware nor for imports."""
+
+import json
+import random
+import socket
+import sys
+import time
+
+import pytest
+from test_imports import loaded_after
+
+from phalanx.order import read_order
+from ros_nodes.messages.local_orders import LocalOrders, Outcome, ask_here, robots_here
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names of sockets that the kernel keeps")
+
+
+@pytest.fixture
+def domain():
+    return random.randrange(10**6, 10**7)  # none that any robot of this computer is in
+
+
+def test_a_stop_reaches_the_robots_that_are_here_and_each_answers_for_itself(domain):
+    asked = []
+    cf1 = LocalOrders(domain, "cf1", lambda what: asked.append(("cf1", what)) or Outcome(True))
+    cf2 = LocalOrders(domain, "cf2", lambda what: asked.append(("cf2", what)) or Outcome(False, "estop: not active"))
+    other = LocalOrders(domain + 1, "cf3", lambda what: asked.append(("cf3", what)) or Outcome(True))
+    assert robots_here(domain) == ["cf1", "cf2"]
+    answers = ask_here("estop", ["cf1", "cf2", "cf3"], domain, 5.0)
+    assert answers == {"cf1": Outcome(True), "cf2": Outcome(False, "estop: not active")}
+    assert sorted(asked) == [("cf1", "estop"), ("cf2", "estop")]
+    for orders in (cf1, cf2, other):
+        orders.close()
+    assert robots_here(domain) == [] and ask_here("estop", ["cf1"], domain, 5.0) == {}
+    LocalOrders(domain, "cf1", lambda what: Outcome(True)).close()  # the name is free
+
+
+def test_who_waits_no_longer_gets_nothing_done_but_a_stop(domain):
+    asked = []
+    orders = LocalOrders(domain, "cf1", lambda what: asked.append(what) or Outcome(True))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as late:
+        late.bind("")
+        late.settimeout(5.0)
+        for rubbish in (b"\xff", b"[]", b'{"what": "arm"}'):
+            late.sendto(rubbish, f"\0ph/{domain}/cf1")
+        for what in ("arm", "estop"):
+            late.sendto(json.dumps({"what": what, "until_s": time.monotonic() - 1.0}).encode(), f"\0ph/{domain}/cf1")
+        assert json.loads(late.recv(4096)) == ["estop", True, ""]
+    assert asked == ["estop"]
+    orders.close()
+
+
+def test_a_robot_that_does_not_answer_costs_its_time_and_not_that_of_others(domain):
+    silent = LocalOrders(domain, "cf1", lambda what: time.sleep(1.0) or Outcome(True))
+    quick = LocalOrders(domain, "cf2", lambda what: Outcome(True))
+    assert ask_here("estop", ["cf1", "cf2"], domain, 0.5) == {"cf2": Outcome(True)}
+    silent.close()
+    quick.close()
+
+
+def test_an_order_to_a_robot_that_is_here_imports_neither_middleware_nor_numbers_nor_argument_library():
+    code = """
+import os
+from phalanx.cli import main
+from ros_nodes.messages.local_orders import LocalOrders, Outcome
+os.environ["ROS_DOMAIN_ID"] = "232"
+orders = LocalOrders(232, f"cf{os.getpid()}", lambda what: Outcome(what == "estop"))
+try:
+    main(["operate", "estop", f"cf{os.getpid()}"])
+except SystemExit as end:
+    assert not end.code
+"""
+    said = loaded_after(code, ("rclpy", "numpy", "tyro", "rich"))
+    assert said[1:] == ["estop"], "the answer, and no module"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_plain"),
+    [
+        (["operate", "estop"], True),
+        (["operate", "land", "cf1", "cf2", "--domain", "7"], True),
+        (["operate", "estop", "--domain", "-7"], False),
+        (["operate", "estop", "--domain"], False),
+        (["operate", "estop", "--domain", "7", "cf1"], False),
+        (["operate", "estop", "--help"], False),
+        (["operate", "goal", "cf1", "--at", "0", "0", "1"], False),
+        (["operate", "halt"], False),
+        (["monitor", "estop"], False),
+    ],
+)
+def test_what_is_not_plain_is_left_to_the_argument_library(arguments, is_plain):
+    assert (read_order(arguments) is not None) is is_plain
