@@ -24,7 +24,7 @@ demo: $(VENV)/.installed
 
 # Robots in real time wait more than they compute. What needs no wall clock takes what they leave of the cores: it runs in
 # the kernel's class for idle time, which robots do not feel, and its report comes last. Then, one after the other, what
-# measures how punctual robots are. The quick demo is among these (tests/test_demo.py): the whole way cannot break unseen.
+# measures how punctual robots are. The quick demo is among these (tests/command/test_demo.py): the whole way cannot break unseen.
 # Tests share the machine with whatever else it does: those that fail are tried once more, one at a time. What failed
 # first is printed; what fails again has failed.
 test: $(VENV)/.installed-dev

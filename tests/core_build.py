@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from places import ROOT
 
 
 def build(out: Path, **env: str) -> list[Path]:

@@ -1,9 +1,9 @@
 """What the oldest ONNX Runtime that pyproject.toml allows can open."""
 
 import re
-from pathlib import Path
 
 import onnx
+from places import ROOT
 
 # Newest IR version and opset that a release opens, see docs/Versioning.md of onnxruntime; each was tried.
 OPENS = {"1.17": (9, 20)}
@@ -11,7 +11,7 @@ OPENS = {"1.17": (9, 20)}
 
 def check_oldest_opens(model: bytes) -> None:
     """AssertionError for a model that is too new for it."""
-    text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (oldest,) = set(re.findall(r'"onnxruntime>=([0-9.]+)"', text))
     ir_version, opset = OPENS[oldest]
     proto = onnx.load_from_string(model)

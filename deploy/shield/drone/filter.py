@@ -3,7 +3,7 @@
 It keeps two robots' centres `separation_m` apart across and `downwash_ratio` times that up and down, and one robot
 inside its geofence, whatever commands are requested, while the bounds of `drone.guarantee` hold. docs/shield.md has
 them, what is outside, and what attacks found. This is an engineering margin, shown by simulation against adversaries
-(tests/test_shield_adversary.py, `phalanx attack`); it is not a certificate.
+(tests/shield/test_shield_adversary.py, `phalanx attack`); it is not a certificate.
 """
 
 from collections.abc import Sequence

@@ -27,7 +27,7 @@ class FlightBounds:
     thrust: float = THRUST_ERROR  # share by which thrust over mass may differ from the nominal one
 
 
-BOUNDS = FlightBounds()  # at this corner adversaries fly (tests/test_shield_adversary.py)
+BOUNDS = FlightBounds()  # at this corner adversaries fly (tests/shield/test_shield_adversary.py)
 
 
 @dataclass(frozen=True, slots=True)

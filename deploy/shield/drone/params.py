@@ -127,7 +127,7 @@ def make_flight_params(spec: RobotSpec, **overrides: Any) -> ShieldParams:
         "geofence_low": (-3.0, -3.0, max(0.1, ceil(100.0 * keep_off_m) / 100.0)),
         "latency_s": lag + 0.03,
         # It decides the attitude gain, 8.7 1/s: a shorter one circles at the delays of `guarantee`, see
-        # tests/test_shield_attitude.py.
+        # tests/shield/test_shield_attitude.py.
         "lookahead_s": COMMAND_DELAY_S + flight.turn_lag_s + 0.115,
         "max_tilt_rad": tilt,
         # More would take thrust at hover: an X500 that shook fell short of it near its floor.

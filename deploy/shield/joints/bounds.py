@@ -13,4 +13,4 @@ class JointBounds:
     delay_s: float = 0.01  # from the shield's answer to the drive
 
 
-BOUNDS = JointBounds()  # so adversaries move arms (tests/test_shield_joints.py)
+BOUNDS = JointBounds()  # so adversaries move arms (tests/shield/test_shield_joints.py)

@@ -40,7 +40,7 @@ it only range without margin, effort and, in the supervisor, the speed of its ta
 
 Rates of change are the supervisor's (`JointFallback.pace`), because they need the target before: no target moves faster
 than `target_speed_share` of the joint's speed limit, which bounds the steps of effort and so the jerk. This is an
-engineering margin, shown by simulation against adversaries (tests/test_shield_joints.py); it is not a certificate.
+engineering margin, shown by simulation against adversaries (tests/shield/test_shield_joints.py), and no certificate.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The compiled core of the filters: one robot's in C, where a compiler was there when phalanx was installed.
 
 NumPy's are the definition, and what runs without it. Where it has no answer to what it is given it says so, and NumPy's
-are asked. `tests/test_shield_core.py` holds both together.
+are asked. `tests/shield/test_shield_core.py` holds both together.
 """
 
 import struct

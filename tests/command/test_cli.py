@@ -1,0 +1,137 @@
+"""The command as a person types it, judged by what it prints and how it exits."""
+
+import json
+import resource
+import subprocess
+import sys
+
+import pytest
+from command import assert_one_line_error, here, phalanx
+from places import ZOO
+
+from phalanx.commands import COMMANDS
+
+
+def cpu_s() -> float:
+    """Computing time of the processes that have ended: what waiting there was is this machine's."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def test_help_is_quick_and_names_every_command():
+    phalanx("--help")  # bytecode is written once
+    times = []
+    for _ in range(3):
+        start = cpu_s()
+        done = phalanx("--help")
+        times.append(cpu_s() - start)
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in COMMANDS)
+    assert min(times) < 0.5
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_explains_itself_and_its_arguments(name):
+    done = here(name, "--help")
+    assert done.returncode == 0
+    assert "usage: phalanx" in done.stdout
+    for line in done.stdout.splitlines():  # every option has a sentence, not only a default
+        assert not line.strip().startswith("(default"), line
+
+
+def test_help_loads_no_heavy_library():
+    heavy = ("torch", "mujoco", "rclpy", "onnxruntime")
+    code = f"import sys, phalanx.arguments; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_unknown_command_task_and_robot_name_the_nearest():
+    assert_one_line_error(phalanx("trian"), "'trian'", "did you mean 'train'")
+    assert_one_line_error(here("train", "swarm-swop"), "'swarm-swop'", "did you mean 'swarm-swap'")
+    assert_one_line_error(here("play", "--agent", "zero", "--task", "swap"), "'swap'", "swarm-swap")
+    assert_one_line_error(here("tasks", "hovver"), "'hovver'", "did you mean 'hover'")
+    assert_one_line_error(here("robots", "pandas"), "'pandas'", "did you mean 'panda'")
+
+
+def test_bad_policy_files_are_refused_with_the_reason(policy_file, tmp_path):
+    assert_one_line_error(here("inspect", str(tmp_path / "none.onnx")), "none.onnx")
+    whole = policy_file.read_bytes()
+    cut = tmp_path / "cut.onnx"
+    cut.write_bytes(whole[: len(whole) // 2])
+    assert_one_line_error(here("inspect", str(cut)), "cut.onnx")
+    touched = bytearray(whole)
+    touched[len(whole) // 3] ^= 1
+    tampered = tmp_path / "tampered.onnx"
+    tampered.write_bytes(touched)
+    for command in ("inspect", "verify", "deploy"):
+        assert_one_line_error(here(command, str(tampered)), "tampered.onnx")
+
+
+def test_a_task_without_a_policy_and_a_file_given_twice_are_named(policy_file):
+    assert_one_line_error(here("deploy", "co-carry"), "no policy ships for 'co-carry'")
+    assert_one_line_error(here("deploy", str(policy_file), str(policy_file)), "given twice")
+
+
+def test_export_of_a_folder_without_checkpoint_says_so(tmp_path):
+    assert_one_line_error(here("export", str(tmp_path)), "checkpoint")
+
+
+@pytest.mark.slow
+def test_json_on_stdout_is_json_and_nothing_else(policy_file):
+    lists = (["tasks"], ["tasks", "reach"], ["robots"], ["robots", "g1"], ["inspect", str(policy_file)])
+    played = ["play", "--agent", "zero", "--robots", "2", "--no-shield"]  # they fall, which is soon over
+    for args in (*lists, played, ["eval", "--agent", "zero", "--episodes", "2", "--no-shield"]):
+        done = (phalanx if args is played else here)(*args, "--json")
+        assert done.returncode == 0, done.stderr
+        json.loads(done.stdout)
+
+
+def test_inspect_tells_a_person_what_the_policy_needs_and_does(policy_file):
+    text = here("inspect", str(policy_file)).stdout
+    for word in (
+        "swarm-swap",
+        "crazyflie",
+        "50 Hz",
+        "base_lin_vel",
+        "m/s",
+        "goal_pos",
+        "-3..3",
+        "thrust",
+        "last_action",
+    ):
+        assert word in text, word
+
+
+def test_a_policy_that_its_verification_refused_is_called_so(tmp_path):
+    zoo = ZOO
+    for name in ("velocity.onnx", "velocity.json"):
+        (tmp_path / name).write_bytes((zoo / name).read_bytes())
+    why = "refused by success of one robot with shield: 0.841, at least 0.9"
+    assert why in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
+    done = here("deploy", "velocity.onnx", "--kill-after-s", "3", cwd=tmp_path)  # no flight, but a warning before
+    assert done.returncode == 2 and "kill_after_s = 3" in done.stderr
+    record = json.loads(here("inspect", "velocity.onnx", "--json", cwd=tmp_path).stdout)["verification"]
+    assert record["verdict"] == "refused"
+    (tmp_path / "velocity.json").write_bytes((zoo / "hover.json").read_bytes())  # of another file
+    assert "verification" not in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
+    (tmp_path / "velocity.json").write_text(json.dumps({"fingerprint": record["fingerprint"]}))  # of its flight
+    assert "verification" not in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
+
+
+def test_tasks_and_robots_tell_a_person_what_they_are_made_of():
+    reach = " ".join(here("tasks", "reach").stdout.split())
+    for word in ("goal_pos", "wxyz", "joint_vel", "joint_friction", "scale 0.5 to 1.5", "Held for the last 0.5 s"):
+        assert word in reach, word
+    panda = here("robots", "panda").stdout
+    for word in ("joint4", "-3.072", "libfranka", "tool"):
+        assert word in panda, word
+    for name in json.loads(here("robots", "--json").stdout)["robots"]:
+        done = here("robots", name["name"])
+        assert done.returncode == 0, done.stderr
+    assert "rotors_xy_m" in here("robots", "crazyflie").stdout
+
+
+def test_a_missing_library_names_the_extra_to_install():
+    code = "import sys; sys.modules['torch'] = None; from phalanx.cli import main; main(['train', 'swarm-swap'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert_one_line_error(done, "torch", "phalanx[train]")

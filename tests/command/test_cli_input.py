@@ -1,0 +1,289 @@
+"""What a person types wrongly, and where they type it: said in one line, before any work starts."""
+
+import io
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from command import assert_one_line_error, here, phalanx
+from places import ZOO
+from rich.console import Console
+
+from deploy.bundle import load_bundle
+from phalanx import progress as progress_
+from phalanx.arguments import _options
+from phalanx.commands import COMMANDS
+from phalanx.commands.demo import demo as run_command
+from phalanx.demo import stages
+from phalanx.folders import fresh_folder, with_room
+from phalanx.progress import time_split
+from phalanx.train_options import FLAGS, VALUED
+from phalanx.verification.verdict import warn_of_size
+
+
+def test_the_version_is_that_of_the_package():
+    done = here("--version")
+    assert done.returncode == 0 and done.stdout.startswith("phalanx 0.")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["train", "hover", "--total-steps", "5"], "did you mean '--steps'"),
+        (["play", "--robts", "3"], "did you mean '--robots'"),
+        (["play", "hover", "--seed", "abc"], "--seed: cannot read 'abc', wanted INT"),
+        (["operate", "goal", "cf1", "--at", "0", "0"], "--at 0 0: 2 values given, wanted 3 numbers: X Y Z; see"),
+        (["operate", "goal", "cf1", "--at", "0", "0", "x"], "--at 0 0 x: 3 values given, wanted 3 numbers: X Y Z; see"),
+        (["operate", "goal", "cf1", "--at"], "--at: 0 values given, wanted 3 numbers: X Y Z; see"),
+        (["play", "hover", "--agent", "pilot"], "'pilot'"),
+        (["tasks", "hover", "reach"], "too many arguments: 'reach'"),
+        (["train"], "TASK is missing"),
+        (["export"], "RUN is missing"),
+        (["verify"], "which policy file?"),
+        (["verify", "some.onnx", "--only", "mass"], "--only mass: chooses what --margins pushes; give that too"),
+        (["verify", "some.onnx", "--margin-episodes", "8"], "--margin-episodes 8: chooses what --margins pushes"),
+        (["verify", "some.onnx", "--replace"], "--replace: says what --record may replace; give that too"),
+    ],
+)
+def test_wrong_arguments_are_one_line_with_the_nearest_option(args, said):
+    assert_one_line_error(here(*args), said, f"phalanx {args[0]} --help")
+
+
+def test_a_misspelt_name_is_answered_before_torch_is_loaded(tmp_path):
+    wrong = [[command, "hoverr"] for command in ("train", "eval", "play", "tasks", "deploy")]
+    wrong += [[command, "none.onnx"] for command in ("eval", "play", "verify", "inspect", "deploy")]
+    wrong += [["train", "hover", "--nmu-envs", "8"]]
+    wrong += [["export", "norun"], ["eval", "runs/none.pt"], ["verify", "none.onnx", "--run", "norun"]]
+    code = (
+        f"import sys\nfrom phalanx.cli import main\nfor args in {wrong!r}:\n    try:\n        main(args)\n"
+        "    except SystemExit as end:\n        print(args, end.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.splitlines() == [f"{args} 2 False" for args in wrong]
+    assert done.stderr.count("did you mean 'hover'") == 5 and not list(tmp_path.iterdir())
+
+
+def test_options_of_every_training_are_known_without_its_task():
+    shown = {option for option in _options("train", []) if "." not in option}
+    assert shown == {*FLAGS, *(f"--{name}" for name in VALUED.split())} - {"--help"}
+
+
+def test_a_misspelt_file_or_run_is_answered_with_the_one_that_is_there(tmp_path):
+    (tmp_path / "zoo").mkdir()
+    for name in ("zoo/reach.onnx", "zoo/stand.onnx", "team.yaml"):
+        (tmp_path / name).touch()
+    (tmp_path / "runs" / "hover").mkdir(parents=True)
+    for command in ("inspect", "deploy", "drill", "play", "verify"):
+        assert_one_line_error(here(command, "zoo/raech.onnx", cwd=tmp_path), "did you mean 'zoo/reach.onnx'")
+    for command in ("deploy", "drill"):
+        assert_one_line_error(here(command, "tem.yaml", cwd=tmp_path), "no such file; did you mean 'team.yaml'")
+    assert_one_line_error(here("export", "runs/hovver", cwd=tmp_path), "did you mean 'runs/hover'")
+    for file in ("nowhere/else.onnx", "zoo/nix.onnx"):  # a suffix alone makes no likeness
+        assert "did you mean" not in here("inspect", file, cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_says_nothing_of_none(name):
+    text = here(name, "--help").stdout
+    assert "None}" not in text and "default: None" not in text and "default: False" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--seed", "-1"], "seed = -1: 0 to"),
+        (["--robots", "300"], "robots = 300: 1 to 64"),
+        (["--robots", "0"], "robots = 0: 1 to 64"),
+        (["--out", "afile/page.html"], "afile is a file, not a folder"),
+        (["--out", "afolder.html"], "afolder.html: is a folder, wanted a file"),
+        (["--out", "film.avi"], "known: .html, .png, .gif, .mp4"),
+        (["--size", "wide"], "size = wide: WIDTHxHEIGHT"),
+    ],
+)
+def test_values_are_checked_before_an_episode_is_played(options, said, tmp_path):
+    (tmp_path / "afile").touch()
+    (tmp_path / "afolder.html").mkdir()
+    assert_one_line_error(here("play", "hover", "--agent", "zero", *options, cwd=tmp_path), said)
+
+
+def test_the_number_of_robots_and_the_shield_are_named_alike_everywhere(tmp_path):
+    for name in ("train", "eval", "play", "verify", "deploy"):
+        text = here(name, "--help").stdout
+        assert "--robots" in text and "--num-agents" not in text and "--teams" not in text, name
+    for name in ("eval", "play"):  # as on the robot, unless it is taken away
+        assert "--no-shield" in here(name, "--help").stdout
+    (tmp_path / "afile").touch()
+    assert_one_line_error(here("train", "hover", "--out", "afile", cwd=tmp_path), "afile: is a file, wanted a folder")
+    (tmp_path / "flown").mkdir()
+    (tmp_path / "flown" / "report.html").touch()
+    assert_one_line_error(here("deploy", "hover", "--out", "flown", cwd=tmp_path), "--out flown: exists already")
+    assert_one_line_error(here("train", "hover", "--robots", "0"), "robots = 0")
+    for command in ("eval", "play"):  # by the name that was typed
+        assert_one_line_error(here(command, "hover", "--episodes", "0"), "episodes = 0: at least 1")
+    for episodes in ("0", "2000000"):  # more than a record may hold
+        assert_one_line_error(here("verify", "hover", "--episodes", episodes), f"episodes = {episodes}: 1 to 1e+06")
+    assert_one_line_error(here("verify", "flown", cwd=tmp_path), "no checkpoint at flown/checkpoint.pt")
+    assert_one_line_error(here("eval", "hover", "--agent", "zero", "--seed", "-3"), "seed = -3")
+
+
+def test_what_keeps_a_flight_from_its_folder_is_said_without_numbers_of_errors(monkeypatch, capsys):
+    assert_one_line_error(here("demo", "--out", "/proc/x"), "/proc/x: No such file or directory")
+    assert "Errno" not in here("demo", "--out", "/proc/x").stderr
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=3e6))
+    with pytest.raises(ValueError, match="--out runs/new: 3 MB are free on its disk; logs and bag need 100"):
+        with_room(Path("runs/new"))
+    zoo = ZOO
+    for file, robots, warns in (("payload-lift", 2, True), ("payload-lift", 3, False), ("swarm-swap", 8, False)):
+        bundle = load_bundle(zoo / f"{file}.onnx")
+        warn_of_size({zoo / f"{file}.onnx": bundle}, robots)
+        says = " ".join(capsys.readouterr().err.split())
+        assert says.endswith("was trained with 3 robots, not verified with 2") if warns else says == ""
+
+
+def test_two_runs_of_the_same_moment_have_folders_of_their_own(tmp_path):
+    (tmp_path / "deploy" / "2").mkdir(parents=True)
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: fresh_folder(tmp_path / "deploy"), range(32)))
+    assert sorted(int(folder.name) for folder in found) == [1, *range(3, 34)]
+    assert all(folder.is_dir() for folder in found)
+
+
+def test_a_demo_that_is_interrupted_says_how_its_training_goes_on(monkeypatch, tmp_path):
+    def press(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "_train", press)
+    with pytest.raises(KeyboardInterrupt, match=f"phalanx train --resume {tmp_path}/train"):
+        run_command(quick=True, out_dir=tmp_path)
+
+
+@pytest.mark.slow
+def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
+    run = tmp_path / "run"
+    options = ("--num-envs", "8", "--steps", "600", "--task.episode-s", "1", "--keep-every", "1")
+    assert here("train", "hover", "--out", str(run), *options).returncode == 0
+    assert (run / "iteration-000001.pt").exists()
+    assert '"duration_s":1.0,' in (run / "best.html").read_text(), (
+        "an episode of the best, as long as it was in training"
+    )
+    for subject in (run, run / "checkpoint.pt"):
+        done = here("play", str(subject), "--json")
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["task"] == "hover" and found["episodes"][0]["duration_s"] <= 1.0, "the task as it was trained"
+    done = here("eval", str(run), "--episodes", "4", "--json")
+    assert done.returncode == 0, done.stderr
+    written = (run / "best.onnx").stat().st_mtime_ns
+    done = here("verify", str(run), "--episodes", "4", "--json")
+    verdict = json.loads(done.stdout)
+    assert (
+        verdict["bundle"] == str(run / "best.onnx")
+        and verdict["parity"]["between"] == "torch controller and policy file"
+    )
+    assert (run / "best.onnx").stat().st_mtime_ns == written, "the file that training wrote is taken"
+    (run / "best.html").unlink()
+    assert here("train", "--resume", str(run), "--no-film").returncode == 0 and not (run / "best.html").exists()
+    (run / "best.html").mkdir()
+    done = here("train", "--resume", str(run))
+    assert done.returncode == 0 and "no film of the best policies: " in done.stderr, "training is over all the same"
+    assert_one_line_error(here("play", str(run), str(ZOO / "hover.onnx")), "give it alone")
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A folder of a user's that has a `sim` and a `policies` of its own."""
+    for name in ("sim", "policies"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    (tmp_path / "deploy").mkdir()  # hides nothing: Python passes by a folder without __init__.py
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_project_with_a_sim_of_its_own_does_not_get_in_the_way(project):
+    done = phalanx("play", "hover", "--agent", "zero", "--no-shield", cwd=project)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_doctor_sees_and_explains_the_clash(project):
+    found = json.loads(phalanx("doctor", "--json", cwd=project).stdout)["checks"]
+    clash = {check["name"]: check for check in found if check["group"] == "names" and check["status"] != "ok"}
+    assert set(clash) == {"sim", "policies"}
+    assert str(project / "sim") in clash["sim"]["found"] and "rename" in clash["sim"]["hint"]
+
+
+@pytest.mark.slow
+def test_processes_that_are_started_from_such_a_project_find_the_package_too(project):
+    """As the nodes of a mission are: `python -m` puts the working directory first."""
+    code = (
+        "import subprocess, sys; from phalanx.names import put_own_packages_first; put_own_packages_first(); "
+        "subprocess.run([sys.executable, '-c', 'import sim.task, own; print(sim.__file__, own.__file__)'], check=True)"
+    )
+    (project / "own.py").touch()
+    script = project / "start.py"
+    script.write_text(code)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=project)
+    assert done.returncode == 0, done.stderr
+    package, own = done.stdout.split()
+    assert not package.startswith(str(project)) and own.startswith(str(project))
+
+
+NOTE = "return -12.3  success 50 %  85 k steps/s"
+
+
+def test_where_there_is_no_terminal_progress_is_a_line_every_few_seconds(monkeypatch):
+    log, now = io.StringIO(), [100.0]
+    monkeypatch.setattr(progress_, "err", Console(file=log, width=60, soft_wrap=True))
+    monkeypatch.setattr(progress_.time, "monotonic", lambda: now[0])
+    with progress_.make_progress() as progress:
+        bar = progress.add_task("train velocity-rough", total=1.0, note="")
+        for step in range(1, 101):
+            now[0] += 0.2
+            progress.update(bar, completed=step / 100, note=NOTE)
+    lines = log.getvalue().splitlines()
+    assert 4 <= len(lines) <= 6  # of 20 s
+    assert all(line.startswith("train velocity-rough") and line.endswith("steps/s") for line in lines)
+    assert "100 %" in lines[-1]
+
+
+def test_at_80_columns_the_whole_note_is_seen(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(progress_, "err", Console(file=screen, width=80, force_terminal=True))
+    with progress_.make_progress() as progress:
+        progress.update(progress.add_task("train velocity-rough", total=1.0, note=""), completed=0.5, note=NOTE)
+    assert NOTE in screen.getvalue()
+
+
+def test_at_80_columns_where_the_time_goes_stands_in_a_second_line(monkeypatch):
+    times = {"rollout": 0.8, "update": 0.2, "physics": 0.31, "terms": 0.24, "inference": 0.13}
+    split = time_split({f"time/{part}_s": seconds for part, seconds in times.items()})
+    assert split == "physics 31 terms 24 infer 13 learn 32 %"
+    screen, log = io.StringIO(), io.StringIO()
+    for console_ in (Console(file=screen, width=80, force_terminal=True), Console(file=log, width=60, soft_wrap=True)):
+        monkeypatch.setattr(progress_, "err", console_)
+        with progress_.make_progress() as progress:
+            bar = progress.add_task("train velocity-rough", total=1.0, note="")
+            progress.update(bar, completed=0.5, note=f"{NOTE}\n{split}")
+    assert NOTE in screen.getvalue() and split in screen.getvalue()
+    assert log.getvalue().endswith(f"{NOTE}  {split}\n")
+
+
+def test_a_wait_or_a_start_makes_no_nonsense_of_the_time_left(monkeypatch):
+    text, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(progress_, "err", Console(file=text, width=200))
+    monkeypatch.setattr(progress_, "LINE_EVERY_S", 0.0)
+    progress = progress_.make_progress()
+    progress.get_time = lambda: now[0]
+    bar = progress.add_task("whole way", total=150.0, note="")
+    for now[0], done in ((6.0, 1.0), (7.0, 1.001), (126.0, 121.0), (155.0, 121.0005)):
+        progress.update(bar, completed=done)
+    assert [line.split("eta ")[1] for line in text.getvalue().splitlines()] == [
+        "-:--:--",
+        "-:--:--",
+        "0:00:29",
+        "0:00:37",
+    ]

@@ -1,0 +1,68 @@
+"""What `verify` says of actuators: figures of a command that is known, and of a policy that holds still."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from places import ZOO
+
+from deploy.bundle import load_bundle
+from hardware import load_robot
+from phalanx.verification.verdict import actuators_in_words
+from policies.evaluation.actuation import ActuatorWatch, measure_steps
+from policies.evaluation.policy_runner import BundleRunner
+
+REACH = ZOO / "reach.onnx"
+
+
+def test_the_figures_are_those_of_the_sine_that_was_commanded(monkeypatch):
+    """Joint 2 is given 0.1 sin(2 pi 2 t) rad, joint 4 a target far beyond its end, and no joint moves."""
+    spec, dt = load_robot("panda"), 0.02
+    at = [channel.name for channel in spec.channels].index("joint2")
+    beyond = [channel.name for channel in spec.channels].index("joint4")
+    rest = torch.tensor(spec.home).expand(1, 1, -1)
+    state = SimpleNamespace(joint_pos=rest, joint_vel=torch.full_like(rest, 0.5))
+    env = SimpleNamespace(robot=spec, control_dt=dt, last_action=torch.ones(1, 1, 8), now=SimpleNamespace(state=state))
+    time_s = [0.0]
+
+    def act(self, env):
+        target = torch.tensor([channel.low + 0.3 for channel in spec.channels]).expand(1, 1, -1).clone()
+        target[..., at] = 0.1 * torch.sin(torch.tensor(2 * torch.pi * 2.0 * time_s[0]))
+        target[..., beyond] = 100.0
+        time_s[0] += dt
+        return torch.ones(1, 1, 8), target
+
+    monkeypatch.setattr(BundleRunner, "start", lambda self, env: None)
+    monkeypatch.setattr(BundleRunner, "act", act)
+    watch = ActuatorWatch(None)
+    watch.start(env)
+    for _ in range(500):
+        watch.act(env)
+    figures = watch.figures()
+    sine, stuck = figures["channels"]["joint2"], figures["channels"]["joint4"]
+    assert sine["rms"] == pytest.approx(0.1 / 2**0.5, rel=1e-2)
+    assert sine["frequency_hz"] == pytest.approx(2.0, rel=0.02) and sine["at_limit"] == 0.0
+    assert sine["change_rms_per_s"] == pytest.approx(2 * torch.pi * 2.0 * 0.1 / 2**0.5, rel=0.02)
+    assert sine["jerk_rms_per_s3"] == pytest.approx((2 * torch.pi * 2.0) ** 3 * 0.1 / 2**0.5, rel=0.02)
+    assert stuck["at_limit"] == 1.0 and stuck["change_rms_per_s"] == stuck["jerk_rms_per_s3"] == 0.0
+    assert figures["effort_share"]["joint4"] == pytest.approx(1.0)  # its drive gives what it can
+    index = [joint.name for joint in spec.joints].index("joint4")
+    assert figures["power_w"] >= 0.5 * spec.joints[index].max_effort
+
+
+def test_words_name_the_worst_actuator_and_the_share_of_the_period():
+    channel = {"unit": "rad", "rms": 1.0, "change_rms_per_s": 1.0, "frequency_hz": 1.0, "at_limit": 0.0}
+    channels = {"knee": channel | {"at_limit": 0.25}, "hip": channel | {"frequency_hz": 9.0}}
+    channels["finger"] = channel | {"at_limit": 1.0, "change_rms_per_s": 0.0}  # which the task does not drive
+    file = {"actuators": {"channels": channels, "effort_share": {"hip": 0.4}, "power_w": 37.71}}
+    said = actuators_in_words(file | {"step_us": {"p50": 20.0, "p99": 100.0, "period": 20_000.0}})
+    assert said == [
+        "actuators  at an end of its range 25.0 % of the time (knee), targets change at 9.0 Hz (hip), "
+        "effort 40 % RMS of its limit (hip), 37.7 W put in",
+        "one step   20 us median, 100 us p99 here: 0.5 % of its period",
+    ]
+
+
+def test_a_step_is_timed_on_the_graph_that_flies():
+    found = measure_steps(load_bundle(REACH))
+    assert 0 < found["p50"] <= found["p99"] and found["period"] == pytest.approx(20_000)

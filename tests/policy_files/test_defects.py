@@ -1,0 +1,72 @@
+"""Files with planted defects are rejected, each for what is wrong with it."""
+
+import pytest
+from calm_hover import TASK
+from msgspec.structs import replace
+from pd_bundle import save_pd_bundle
+from places import ZOO
+from test_margins import contract_of_calm_hover
+
+from benchmarks.defects import drop_normaliser, save_edited, swap_joints, turn_frames
+from deploy.bundle import load_bundle
+from deploy.bundle.probes import replay_empty_slots
+from deploy.bundle.session import run_session
+from deploy.runtime import RobotMismatchError
+from policies.evaluation.flight_advice import advise
+from policies.evaluation.verify import VerifyCfg, verify
+
+FEW = VerifyCfg(num_worlds=16, parity_worlds=1, min_success=0.7)
+MARGINS = {"held": True, "complete": True, "rows": [], "only": [], "corner": None}
+
+
+def of_calm_hover():
+    return replace(load_bundle(ZOO / "hover.onnx").contract, task=TASK.name)
+
+
+@pytest.mark.slow
+def test_the_file_that_is_spoilt_here_is_verified_by_these_gates(tmp_path):
+    path = save_edited(ZOO / "hover.onnx", tmp_path / "hover.onnx", lambda graph: None, of_calm_hover())
+    assert verify(path, FEW)["failed"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "defect"),
+    [("reach", swap_joints), ("hover", drop_normaliser), ("hover", turn_frames)],
+    ids=["joint order swapped", "normaliser dropped", "wrong frame"],
+)
+def test_a_file_that_takes_its_inputs_for_others_flies_badly_and_is_refused_for_that(source, defect, tmp_path):
+    contract = of_calm_hover() if source == "hover" else None
+    found = verify(save_edited(ZOO / f"{source}.onnx", tmp_path / "spoilt.onnx", defect, contract), FEW)
+    assert found["verdict"] == "refused" and found["failed"] == ["shielded_success_1"], found["gates"]
+    advised = advise(found["gates"], MARGINS)
+    assert advised["advice"] == "do not fly"
+    assert [reason["name"] for reason in advised["reasons"]] == ["shielded_success_1"]
+
+
+def test_a_file_that_says_another_order_of_joints_or_other_gains_is_refused_by_their_names(tmp_path):
+    contract = load_bundle(ZOO / "reach.onnx").contract
+    assert contract.plant is not None
+    joints, plant = list(contract.robot.joint_names), contract.plant
+    joints[1], joints[3] = joints[3], joints[1]
+    other = replace(contract, robot=replace(contract.robot, joint_names=tuple(joints)))
+    stiff = tuple(replace(joint, stiffness=1.5 * joint.stiffness) for joint in plant.joints)
+    strong = replace(contract, plant=replace(plant, joints=stiff))
+    for spoilt, says in ((other, "joint"), (strong, r"joint1\.stiffness from .* this robot has")):
+        with pytest.raises(ValueError, match=says) as refused:
+            verify(save_edited(ZOO / "reach.onnx", tmp_path / "spoilt.onnx", lambda graph: None, spoilt), FEW)
+        if spoilt is strong:
+            assert isinstance(refused.value, RobotMismatchError)
+
+
+@pytest.mark.slow
+def test_a_file_that_looks_into_slots_without_a_peer_is_refused_for_that(tmp_path):
+    save_pd_bundle(tmp_path / "pd.onnx", contract_of_calm_hover())  # it weighs every slot, empty ones by zero
+    found = verify(tmp_path / "pd.onnx", FEW)
+    assert found["failed"] == ["slots"], found["gates"]
+
+
+@pytest.mark.parametrize("file", ["swarm-swap", "perch-arm"])
+def test_a_shipped_file_looks_into_no_slot_without_a_peer(file):
+    bundle = load_bundle(ZOO / f"{file}.onnx")
+    assert replay_empty_slots(lambda inputs: run_session(bundle.session, inputs), bundle.probes) <= FEW.tolerance

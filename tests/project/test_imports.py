@@ -1,0 +1,61 @@
+"""Imports point one way, and the robot carries no trainer."""
+
+import subprocess
+import sys
+
+import pytest
+from importlinter.cli import lint_imports
+from places import ROOT
+
+TRAINERS = ("torch", "jax", "mujoco", "brax", "onnx", "tensorboard", "gymnasium")
+
+
+def loaded_after(code: str, names: tuple[str, ...]) -> list[str]:
+    ask = f"import sys\n{code}\nprint(*[n for n in {names!r} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_contracts_of_the_import_linter_hold(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert lint_imports() == 0
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import hardware",
+        "import deploy.bundle, deploy.runtime, deploy.shield",
+        "import ros_nodes.nodes.policy_node, ros_nodes.nodes.shield_node, ros_nodes.nodes.simulated_robots_node",
+        "import phalanx.missions.plan, ros_nodes.mission.deploy",  # the swap needs no seconds of imports
+    ],
+)
+def test_what_runs_on_the_robot_loads_no_trainer_and_no_simulator(code):
+    assert loaded_after(code, TRAINERS) == []
+
+
+def test_a_policy_flies_without_trainer_and_simulator(tmp_path):
+    from bundle_fixture import save_policy
+
+    save_policy(tmp_path / "policy.onnx")
+    code = f"""
+from hardware import load_robot
+from deploy.runtime import PolicyRuntime
+PolicyRuntime.load({str(tmp_path / "policy.onnx")!r}, load_robot("crazyflie"))
+"""
+    assert loaded_after(code, (*TRAINERS, "rclpy", "scipy")) == []
+
+
+@pytest.mark.slow
+def test_training_needs_no_ros():
+    assert (
+        loaded_after("import policies.training.train, policies.export.export, policies.evaluation.verify", ("rclpy",))
+        == []
+    )
+
+
+def test_no_package_is_a_junk_drawer():
+    packages = ("hardware", "deploy", "sim", "policies", "ros_nodes", "phalanx")
+    names = {path.stem for package in packages for path in (ROOT / package).rglob("*")}
+    assert not names & {"utils", "util", "common", "helpers", "core", "base", "misc"}

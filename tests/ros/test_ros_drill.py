@@ -1,0 +1,110 @@
+"""One row of the drill for real: its table tells what happened."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from places import ZOO
+
+pytest.importorskip("rclpy")
+from nav_msgs.msg import Odometry
+from rclpy.serialization import deserialize_message, serialize_message
+from ros_rig import HOVER, SPEC, Rig
+
+from hardware.types import ActuatorCommand
+from ros_nodes.messages import qos
+from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.mission.drill import drill, plan_drill, rows_for
+from ros_nodes.mission.faults import ROWS
+from ros_nodes.mission.relay import changed, delay, duplicates, loss, reordering, silence, unchanged
+
+STARTS = (("left", 0.0), ("right", 1.4))
+pytestmark = pytest.mark.ros
+
+
+class Driver:
+    """Of a robot that is not there: a drill needs none."""
+
+
+def test_a_killed_policy_is_held_landed_and_a_fault_and_its_neighbour_flies_on(tmp_path):
+    """Robots of a team file, one of them behind a driver on the day: here both are simulated."""
+    team = tmp_path / "team.yaml"
+    robots = [f"  - {{name: {name}, bundle: {ZOO / 'swarm-swap.onnx'}, base_pose: [{x}, 0, 1, 0]" for name, x in STARTS]
+    team.write_text("robots:\n" + robots[0] + "}\n" + robots[1] + ', driver: "test_ros_drill:Driver"}\n')
+    (outcome,) = drill(team, tmp_path / "out", rows=["policy killed"])
+    assert (outcome.state, outcome.other_state, outcome.cut_in_air) == ("FAULT", "POLICY", 0), outcome
+    assert 2.0 < outcome.reaction_periods < 12.0 and 1.0 < outcome.least_distance_m < 1.5
+    assert "request" in outcome.reason
+
+
+def test_where_two_say_where_a_robot_is_no_request_is_obeyed_for_its_policy_hears_both(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as team:
+        team.start("simulated_robots", "cf1/shield")
+        publisher, converter = team.publisher("cf1"), CommandConverter(SPEC.channels)
+
+        def request(_: float) -> None:
+            publisher.publish(converter.write(ActuatorCommand(HOVER), team.state("cf1")[1]))
+
+        team.fly("cf1", 1.0, request)
+        stranger = team.node.create_publisher(Odometry, "/cf1/odom", qos.MEASURED)
+        team.watch("cf1", 2.0, request)
+        assert team.authority("cf1") in ("LANDING", "FAULT")
+        assert "/cf1/odom has 2 publishers where one is due" in team.processes.log_of("cf1_shield").read_text()
+        team.node.destroy_publisher(stranger)
+
+
+def test_an_unknown_row_is_named(tmp_path):
+    with pytest.raises(ValueError, match="unknown row 'fire'; known: policy killed, ARMED; "):
+        drill(ZOO / "swarm-swap.onnx", tmp_path, rows=["fire"])
+
+
+def test_a_lost_shield_is_told_as_it_is_and_its_neighbour_flies_on(tmp_path):
+    """No node says that it is a fault: the shield is silent, and the robot's own watchdog stops its motors."""
+    (outcome,) = drill(ZOO / "swarm-swap.onnx", tmp_path, rows=["shield killed"])
+    assert (outcome.state, outcome.other_state, outcome.passed) == ("SILENT", "POLICY", True), outcome
+    # With the thrust of its last command, which may be a little more or less than its weight; after 2.3 s it falls.
+    assert 0.5 < outcome.down_s < 4.0 and outcome.down_m_s > 0.3, outcome
+
+
+def test_every_fault_has_a_name_of_its_own():
+    titles = [row.title for row in ROWS]
+    assert len({*titles}) == len(titles)
+
+
+def test_an_arm_has_no_faults_that_only_drones_can_have(tmp_path):
+    team = tmp_path / "team.yaml"
+    team.write_text(f"robots: [{{name: arm, bundle: {ZOO / 'reach.onnx'}}}]")
+    titles = [row.title for row in rows_for(plan_drill(team)[1])]
+    assert "policy killed" in titles and not {"policy killed, STARTING", "late peer"} & {*titles}
+    with pytest.raises(ValueError, match="row 'late peer' is for drones"):
+        drill(team, tmp_path / "out", rows=["late peer"])
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [("reach", "is for 'panda'"), ("payload-lift", "observes 'load'"), ("perch-drone", "group 'drone'")],
+)
+def test_a_policy_file_that_two_crazyflies_cannot_fly_is_refused_by_its_name_before_anything_is_written(
+    file, why, tmp_path
+):
+    with pytest.raises(ValueError, match=f"^{ZOO / file}.onnx: .*{why}"):
+        drill(ZOO / f"{file}.onnx", tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_ways_lose_delay_double_and_overtake_as_many_as_they_say():
+    random, sent = Random(0), [bytes([number]) for number in range(200)]
+
+    def arrived(way):
+        due = [(0.02 * at + late_s, message) for at, m in enumerate(sent) for late_s, message in way(m, random)]
+        return [message for _, message in sorted(due)]
+
+    assert arrived(unchanged) == arrived(delay(0.2)) == sent and arrived(silence) == []
+    assert 40 < len(sent) - len(arrived(loss(0.3))) < 80
+    assert arrived(duplicates)[::2] == arrived(duplicates)[1::2] == sent
+    mixed = arrived(reordering(0.3, 0.05))
+    assert sorted(mixed) == sent and 20 < sum(np.diff([m[0] for m in mixed]) < 0) < 80
+    ((late_s, message),) = changed(Odometry, lambda m: setattr(m, "child_frame_id", "x"))(
+        serialize_message(Odometry()), random
+    )
+    assert (late_s, deserialize_message(message, Odometry).child_frame_id) == (0.0, "x")

@@ -1,0 +1,220 @@
+"""The driver node as a real process: a shield flies a robot through its driver, and dies."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from patience import patience
+from places import TESTS
+
+pytest.importorskip("rclpy")
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from pd_bundle import pd_contract, save_pd_bundle
+from ros_rig import HOVER, SPEC, Rig, standing
+from sensor_msgs.msg import JointState
+
+from deploy.contract import make_plant
+from hardware import load_robot
+from hardware.drivers import DriverError, load_driver
+from hardware.types import ActuatorCommand
+from ros_nodes.lifecycle.bring_up import CONFIGURE, DEACTIVATE, BringUpError
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import empty_state
+from ros_nodes.messages.joints import CommandConverter, JointConverter
+
+pytestmark = pytest.mark.ros
+
+
+def rig(folder, driver: str, **options) -> Rig:
+    """A rig whose only robot is behind a driver node."""
+    parameters = {"/**/driver": {"driver": driver, "options": json.dumps(options)}}
+    return Rig(folder, starts=[[0.0, 0.0, 1.0, 0.0]], parameters=parameters)
+
+
+def test_a_shield_flies_a_robot_through_its_driver_and_silence_stops_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    log = tmp_path / "stopped"
+    with rig(tmp_path, "mujoco_driver:MujocoDriver", log=str(log)) as team:
+        team.start("cf1/driver", "cf1/shield")
+        publisher, converter = team.publisher("cf1"), CommandConverter(SPEC.channels)
+
+        def request(_: float) -> None:
+            publisher.publish(converter.write(ActuatorCommand(HOVER), team.state("cf1")[1]))
+
+        team.watch("cf1", 2.0, request)
+        assert team.mode("cf1") in ("NOMINAL", "FILTERED")
+        assert abs(team.state("cf1")[0].base_pos[2] - 1.0) < 0.1
+        team.processes.kill("cf1_shield")
+        until = time.monotonic() + patience(3.0)
+        while not log.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert log.exists(), "the driver went on flying the last command"
+
+
+def test_a_device_is_armed_with_its_shield_and_a_disarmed_one_is_not_stopped_for_silence(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    log = tmp_path / "stopped"
+    with rig(tmp_path, "mujoco_driver:MujocoDriver", log=str(log)) as team:
+        team.start("cf1/driver", "cf1/shield")
+        team.watch("cf1", 0.5)
+        team.ask("cf1", "land")
+        until = time.monotonic() + patience(8.0)
+        while team.authority("cf1") != "DISARMED":
+            team.watch("cf1", 0.1)
+            assert time.monotonic() < until
+        team.watch("cf1", 2.5)
+        assert not log.exists() and team.state("cf1")[0].base_pos[2] < 0.05
+        team.ask("cf1", "arm")
+        # Its device hears of it on `status`, and of nothing any more once there are two who speak there.
+        team.watch_until("cf1", lambda: log.with_suffix(".acts").read_text().endswith("disarmed, armed"), 2.0)
+        stranger = team.node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
+        message = DiagnosticArray(status=[DiagnosticStatus(values=[KeyValue(key="state", value="DISARMED")])])
+        team.watch("cf1", 0.3)
+        team.watch("cf1", 0.7, lambda _: stranger.publish(message))
+        team.node.destroy_publisher(stranger)
+        team.watch("cf1", 0.3)
+        team.processes.end("cf1_shield")  # SIGTERM: it ends at once
+        team.processes.end("cf1_driver")
+        assert log.read_text().startswith("disarmed, armed, disarmed, armed; stopped at 0.0")
+
+
+def test_what_was_really_sent_is_published_and_recorded(tmp_path, monkeypatch):
+    """The device has limits of its own: a thrust of 5 N that was not cut before is cut there."""
+    from rosbags.highlevel import AnyReader
+
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    options = {"driver": "mujoco_driver:MujocoDriver", "options": json.dumps({"log": str(tmp_path / "stopped")})}
+    parameters = {"/**/driver": options, "/recorder": {"team": ["cf1"], "bag": str(tmp_path / "bag")}}
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], parameters=parameters) as team:
+        team.start("recorder", "cf1/driver")
+        publisher = team.node.create_publisher(JointState, "/cf1/command", qos.COMMAND_IN)
+        sent, converter = (
+            Mailbox(team.node, JointState, "/cf1/sent", qos.SENSOR, raw=True),
+            CommandConverter(SPEC.channels),
+        )
+        asked, stamp_ns = np.float32([5.0, 0.1, 0.2, 0.3]), time.time_ns()
+        until, taken = time.monotonic() + patience(5.0), None
+        while time.monotonic() < until:
+            publisher.publish(converter.write(ActuatorCommand(np.float32([np.nan, 0.0, 0.0, 0.0])), stamp_ns))
+            publisher.publish(converter.write(ActuatorCommand(asked), stamp_ns))
+            time.sleep(0.02)
+            if taken is None and (taken := sent.take()) is not None:
+                until = time.monotonic() + patience(1.0)  # the recorder may find the driver later than we
+        command, stamp = converter.read(taken[0])
+        assert stamp == stamp_ns
+        np.testing.assert_array_equal(command.target, np.float32([SPEC.command_high[0], 0.1, 0.2, 0.3]))
+        team.processes.end("cf1_driver")  # it would end by itself, without commands
+        team.transition(DEACTIVATE, "recorder")
+    with AnyReader([tmp_path / "bag"]) as bag:
+        counts = {connection.topic: connection.msgcount for connection in bag.connections}
+    assert counts["/cf1/sent"] > 0
+
+
+def test_a_stranger_that_commands_the_robot_of_a_shield_is_not_obeyed_and_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    with rig(tmp_path, "mujoco_driver:MujocoDriver", log=str(tmp_path / "stopped")) as team:
+        team.start("cf1/driver", "cf1/shield")
+        requests, converter = team.publisher("cf1"), CommandConverter(SPEC.channels)
+        stranger = team.node.create_publisher(JointState, "/cf1/command", qos.COMMAND_IN)
+        sent, thrusts = Mailbox(team.node, JointState, "/cf1/sent", qos.recording(500, latched=False), raw=True), []
+        full = np.float32([SPEC.command_high[0], 0.0, 0.0, 0.0])
+
+        def ask(_: float) -> None:
+            requests.publish(converter.write(ActuatorCommand(HOVER), team.state("cf1")[1]))
+            for _ in range(5):  # more often than the shield, with the time of now as anybody would
+                stranger.publish(converter.write(ActuatorCommand(full), time.time_ns()))
+
+        team.watch("cf1", 2.0, ask)
+        while (taken := sent.take()) is not None:
+            thrusts.append(converter.read(taken[0])[0].target[0])
+        assert len(thrusts) > 50 and max(thrusts) < 0.9 * full[0], "it was obeyed"
+        assert team.mode("cf1") in ("NOMINAL", "FILTERED") and abs(team.state("cf1")[0].base_pos[2] - 1.0) < 0.1
+        assert "command has 2 publishers" in team.processes.log_of("cf1_driver").read_text()
+        team.ask("cf1", "land")
+        until = time.monotonic() + patience(8.0)
+        while team.authority("cf1") != "DISARMED" and time.monotonic() < until:
+            team.watch("cf1", 0.1)
+        assert "command has 2 publishers where one is due" in team.asked("cf1", "arm")
+
+
+def test_an_arm_behind_its_driver_tells_its_joints_and_is_stopped_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    log, panda = tmp_path / "stopped", load_robot("panda")
+    options = {"driver": "mujoco_driver:MujocoDriver", "options": json.dumps({"log": str(log)})}
+    mission = standing([[0.5, -0.3, 0.1, 0.8]], panda)  # where its driver, which has it at the origin, does not know it
+    with Rig(tmp_path, mission=mission, parameters={"/**/driver": options}) as team:
+        team.start("panda_1/driver", "panda_1/shield")
+        base = team.state("panda_1")[0]
+        np.testing.assert_allclose(base.base_pos, [0.5, -0.3, 0.1], atol=1e-6)
+        np.testing.assert_allclose(base.base_quat, [np.cos(0.4), 0.0, 0.0, np.sin(0.4)], atol=1e-6)
+        publisher, converter = team.publisher("panda_1"), CommandConverter(panda.channels)
+        joints, state = JointConverter(panda.joint_names), empty_state(len(panda.joints))
+        mailbox = Mailbox(team.node, JointState, "/panda_1/joint_states", qos.SENSOR, raw=True)
+        target = np.array(panda.home, np.float32)
+        target[0] += 0.4
+
+        def request(_: float) -> None:
+            if (taken := mailbox.take()) is not None:
+                publisher.publish(converter.write(ActuatorCommand(target), joints.read(taken[0], state)))
+
+        team.fly("panda_1", 2.5, request)
+        assert state.joint_pos[0] == pytest.approx(0.4, abs=0.02)
+        team.processes.kill("panda_1_shield")
+        until = time.monotonic() + patience(3.0)
+        while not log.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert log.exists(), "the driver went on with the last command"
+
+
+def test_a_fault_of_a_device_is_forgotten_with_who_said_it(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 0.02, 0.0]]) as team:
+        team.start("simulated_robots", "cf1/shield", armed=False)
+        stranger = team.node.create_publisher(DiagnosticArray, "/cf1/device", qos.LATCHED)
+        fault = KeyValue(key="fault", value="mine " * 1000)
+        stranger.publish(DiagnosticArray(status=[DiagnosticStatus(values=[fault])]))
+        team.watch("cf1", 0.5)
+        refused = team.asked("cf1", "arm")
+        assert "device: mine" in refused and len(refused) < 500
+        team.node.destroy_publisher(stranger)
+        team.ask("cf1", "arm")
+
+
+def test_a_driver_that_is_not_there_is_refused_in_one_line(tmp_path):
+    with rig(tmp_path, "no_such_module:Driver") as team:
+        team.processes.start("cf1_driver", "driver_node", namespace="cf1")
+        with pytest.raises(BringUpError, match="/cf1/driver refused to configure"):
+            team.transition(CONFIGURE, "cf1/driver")
+        assert "no_such_module" in team.processes.last_line("cf1_driver")
+
+
+def test_a_device_that_reports_another_plant_than_the_policy_was_trained_for_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    save_pd_bundle(tmp_path / "hover.onnx", pd_contract(plant=make_plant(SPEC, {})))
+    options = {"log": str(tmp_path / "stopped"), "changed": {"mass_kg": 0.08}}
+    parameters = {"driver": "mujoco_driver:PlantDriver", "bundle": str(tmp_path / "hover.onnx")}
+    for heavy in (options, options | {"changed": {}}):
+        values = {"/**/driver": parameters | {"options": json.dumps(heavy)}}
+        with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], parameters=values) as team:
+            team.processes.start("cf1_driver", "driver_node", namespace="cf1")
+            if not heavy["changed"]:
+                team.transition(CONFIGURE, "cf1/driver")
+                continue
+            with pytest.raises(BringUpError, match="/cf1/driver refused to configure"):
+                team.transition(CONFIGURE, "cf1/driver")
+            assert "is for mass_kg from 0.04294" in (line := team.processes.last_line("cf1_driver"))
+            assert line.endswith("its driver has 0.08")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nonsense", "unknown driver 'nonsense'.* or module:NAME"),
+        ("hardware.drivers:Nothing", "has no 'Nothing'"),
+        ("mujoco_driver:MujocoDriver", "option log is missing; it takes log"),
+    ],
+)
+def test_errors_name_the_driver(path, message):
+    with pytest.raises(DriverError, match=message):
+        load_driver(path, SPEC)

@@ -1,0 +1,140 @@
+"""`phalanx operate`: what a person asks of robots, from a terminal of their own."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from patience import patience
+from places import ZOO
+
+pytest.importorskip("rclpy")
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.executors import SingleThreadedExecutor
+from ros_rig import Rig
+from std_srvs.srv import Trigger
+
+from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.mission.ask import ANSWER_S
+from ros_nodes.mission.operate import _takes_goal
+
+pytestmark = pytest.mark.ros
+HOVER = ZOO / "hover.onnx"
+
+
+def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 0.02, 0.0], [2.0, 0.0, 0.02, 0.0]], bundle=HOVER) as rig:
+        rig.start("simulated_robots", "cf1/policy", "cf1/shield", "cf2/shield", armed=False)
+        domain = ("--domain", str(rig.node.context.get_domain_id()))
+
+        def operate(*arguments: str) -> tuple[int, str]:
+            command = [sys.executable, "-m", "phalanx", "operate", *arguments, *domain]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=patience(30))
+            return done.returncode, done.stdout + done.stderr
+
+        assert operate("start", "cf1") == (1, "cf1: start: the robot is DISARMED\n")
+        rig.node.create_client(Trigger, "/cf7/shield/arm")  # of a robot that is gone
+        assert operate("arm") == (2, "phalanx: arm to whom: there are cf1, cf2\n")
+        rig.ask("cf1", "arm")
+        rig.ask("cf1", "land")
+        rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 10.0)
+        already = "cf1: disarm: already DISARMED\ncf2: disarm: already DISARMED\n"
+        assert operate("disarm", "cf1", "cf2") == (0, already)
+        assert operate("reset", "cf1") == (0, "cf1: reset: nothing to reset: the robot is DISARMED\n")
+        assert operate("arm", "cf1", "cf2") == (0, "cf1: arm\ncf2: arm\n")
+        code, said = operate("goal", "cf1", "--at", "9", "0", "1")
+        assert code == 1 and said.startswith("cf1: goal refused: ") and "goal_pos" in said
+        kept = "cf1: goal: kept for its start: the robot is ARMED\n"
+        assert operate("goal", "cf1", "--at", "0.2", "0", "1.3") == (0, kept)
+        assert operate("goal", "cf2", "--at", "0", "0", "1") == (1, "cf2: no policy listens for a goal\n")
+        assert operate("start", "cf1", "cf9") == (
+            1,
+            "cf1: start\ncf9: there is no such robot, or its shield does not answer\n",
+        )
+        rig.watch_until("cf1", lambda: rig.state("cf1")[0].base_pos[2] > 1.2, 15.0)
+        assert operate("goal", "cf1", "--at", "0.3", "0", "1.3") == (0, "cf1: goal\n")
+        assert operate("land") == (0, "cf1: land\ncf2: land\n")
+        rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 15.0)
+        assert operate("estop") == (0, "cf1: estop\ncf2: estop\n")
+        assert rig.authority("cf1") == rig.authority("cf2") == "STOPPED"
+        stopped = "cf1: goal: the robot is STOPPED (emergency stop)\n"
+        assert operate("goal", "cf1", "--at", "0.3", "0", "1.3") == (1, stopped)
+
+
+@pytest.mark.parametrize(
+    ("state", "comes_of_it"),
+    [
+        ("DISARMED", (True, "kept for its start: the robot is DISARMED")),
+        ("POLICY", (True, "")),
+        ("LANDING", (False, "goal: the robot is LANDING (battery at 5 %)")),
+        ("FAULT", (False, "goal: the robot is FAULT (battery at 5 %)")),
+        ("?", (False, "its shield is not heard")),
+    ],
+)
+def test_what_comes_of_a_goal_is_said_by_the_state_of_the_robot(state, comes_of_it):
+    assert _takes_goal(True, ShieldMode("LAND", "battery at 5 %", state=state)) == comes_of_it
+
+
+def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
+    domain_id, asked_s = free_domain_id(), []
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        executor = SingleThreadedExecutor(context=context)
+        dead, alive = (rclpy.create_node(name, context=context) for name in ("dead", "alive"))
+        executor.add_node(alive)  # the other one has no server
+
+        def stop(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+            asked_s.append(time.monotonic())
+            response.success = True
+            return response
+
+        for node, robot in ((dead, "cf1"), (alive, "cf2")):
+            for what in ("arm", "estop"):
+                node.create_service(Trigger, f"/{robot}/shield/{what}", stop)
+        dead.create_publisher(DiagnosticArray, "/cf3/policy/status", 1)  # the process of its shield hangs
+        command = [sys.executable, "-m", "phalanx", "operate", "estop", "--domain", str(domain_id)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            until_s = time.monotonic() + patience(30)
+            while process.poll() is None and time.monotonic() < until_s:
+                executor.spin_once(timeout_sec=0.1)
+            end_s, said = time.monotonic(), process.stdout.read()
+        for node in (dead, alive):
+            node.destroy_node()
+    assert said == "cf1: no answer\ncf2: estop\ncf3: its shield is not heard\n"
+    assert len(asked_s) == 1 and end_s - asked_s[0] > 0.5 * ANSWER_S, "it waited for the one that does not answer"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("goal", "cf1"), "a goal needs --at X Y Z"),
+        (("arm", "cf1", "--at", "0", "0", "1"), "a goal needs --at X Y Z"),
+        (("goal", "cf1", "--at", "nan", "0", "1"), "every number must be finite"),
+        (("arm", "1cf"), "a name is letters, digits and _"),
+        (("arm", "a" * 250), "a name is letters, digits and _, a letter first, 100 at most"),
+        (("land", "--domain", "500"), "ROS domain 500: expected 0 to"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_line(arguments, message, capsys):
+    from phalanx.cli import main
+
+    with pytest.raises(SystemExit, match="2"):
+        main(["operate", *arguments])
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("order", [["arm", "ghost"], ["goal", "ghost", "--at", "0", "0", "1"], ["estop"]])
+def test_ctrl_c_while_robots_are_looked_for_is_one_line(order):
+    """Also where the middleware is up: what it leaves open would add a traceback of its destructors."""
+    press = (
+        f"import os, signal\nfrom ros_nodes.mission import {'operate' if 'goal' in order else 'ask'} as operate\n"
+        "from phalanx.cli import main\n"
+        "begin = operate._node\n"
+        "def node(*given):\n    begin(*given)\n    os.kill(os.getpid(), signal.SIGINT)\n"
+        f"operate._node = node\nmain(['operate', *{order!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", press], capture_output=True, text=True, timeout=patience(30.0))
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "phalanx: interrupted\n")

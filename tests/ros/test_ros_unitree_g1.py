@@ -1,0 +1,90 @@
+"""A Unitree G1 in ROS 2, from its policy file to its motors: the nodes speak Fast DDS, its driver Cyclone DDS."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from places import ZOO
+
+pytest.importorskip("rclpy")
+pytest.importorskip("cyclonedds")
+from emulated import Emulated
+from ros_rig import Rig, standing
+
+from hardware import load_robot
+from ros_nodes.lifecycle.processes import free_domain_id
+
+pytestmark = [pytest.mark.ros, pytest.mark.alone]
+G1 = load_robot("g1")
+STAND, WALK = (ZOO / f"{name}.onnx" for name in ("stand", "velocity"))
+
+
+def rig(folder: Path, domain: int, bundle: Path = STAND) -> Rig:
+    options = json.dumps({"interface": "lo", "domain": domain})
+    parameters = {"/**/driver": {"driver": "unitree_g1", "options": options, "bundle": str(bundle)}}
+    mission = standing([[0.0, 0.0, G1.home_height_m, 0.0]], G1)
+    return Rig(folder, bundle=bundle, parameters=parameters, mission=mission, commands=["velocity"])
+
+
+def stands(team: Rig, device: Emulated, seconds: float, act=lambda t: None) -> None:
+    """By its policy, let go by the gantry; again where this machine was too busy and it was damped."""
+    for _ in range(4):
+        team.watch_until("g1_1", lambda: team.authority("g1_1") in ("POLICY", "FAULT"), 20.0, act)
+        if team.authority("g1_1") == "POLICY":
+            device.order(held=False)
+            team.watch("g1_1", seconds, act)
+            if team.authority("g1_1") == "POLICY":
+                return
+        device.order(held=True)
+        team.restart("g1_1", act)
+    raise AssertionError(team.node.shields)
+
+
+def test_a_g1_stands_by_its_policy_behind_the_shield_until_the_remote_damps_it(tmp_path):
+    domain = free_domain_id()
+    with Emulated("unitree_g1", "--domain", str(domain)) as device, rig(tmp_path, domain) as team:
+        team.start("g1_1/driver", "g1_1/policy", "g1_1/shield")
+        stands(team, device, 4.0)
+        said = device.order()
+        assert said["position"][2] > 0.93 * G1.home_height_m and said["tilt"] < 0.15, said
+        assert said["stiff"] and said["out_of_range"] == 0 and said["dropped"] == 0
+        state, _ = team.state("g1_1")
+        assert state.base_pos[2] == pytest.approx(said["position"][2], abs=0.02)
+        device.order(held=True)  # with straight legs: who sits in the gantry is not armed
+        device.order(remote="L2+B")
+        team.watch_until("g1_1", lambda: team.authority("g1_1") == "FAULT", 3.0)
+        team.watch_until("g1_1", lambda: device.order()["damped"], 1.0)
+        assert "L2+B pressed on the remote" in team.node.shields[0].reason
+        assert "FAULT" in team.asked("g1_1", "arm")
+        device.order(remote="")
+        assert team.asked("g1_1", "reset", 5.0) == "" and team.asked("g1_1", "arm", 5.0) == ""
+        team.watch_until("g1_1", lambda: device.order()["stiff"], 3.0)
+        team.processes.kill("g1_1_driver")
+        team.watch("g1_1", 0.3)
+        assert device.order()["damped"] and device.order()["silent_s"] < 0.2, "its guard goes on"
+
+
+def test_a_g1_walks_as_it_is_commanded_and_knows_how_far(tmp_path):
+    """Its place comes from its legs."""
+    domain = free_domain_id()
+    with Emulated("unitree_g1", "--domain", str(domain)) as device, rig(tmp_path, domain, WALK) as team:
+        team.start("g1_1/driver", "g1_1/policy", "g1_1/shield")
+
+        def walk(m_s: float):
+            return lambda _: team.node.send("g1_1", {"velocity": np.array([m_s, 0.0, 0.0])})
+
+        for _ in range(3):
+            stands(team, device, 1.0, walk(0.0))
+            began, (state, _) = device.order()["position"][0], team.state("g1_1")
+            from_m = float(state.base_pos[0])
+            team.watch("g1_1", 3.5, walk(0.5))
+            if team.authority("g1_1") == "POLICY":
+                break
+            device.order(held=True)
+            team.restart("g1_1", walk(0.0))
+        said, (state, _) = device.order(), team.state("g1_1")
+        walked = said["position"][0] - began
+        print(f"walked {walked:.3f} m, by its legs {state.base_pos[0] - from_m:.3f} m")
+        assert 1.0 < walked < 2.0 and said["tilt"] < 0.2 and said["out_of_range"] == 0, said
+        assert state.base_pos[0] - from_m == pytest.approx(walked, abs=0.1)
