@@ -48,12 +48,12 @@ def give_order(
         return 0 if done else 1
 
     from ros_nodes.lifecycle.context import end_process
-    from ros_nodes.mission.ask import ask, find_robots
+    from ros_nodes.operation.ask import ask, find_robots
 
     answers, names = {}, ""
     with interrupt.leaving_all_open():
         if at is not None and robots:
-            from ros_nodes.mission.operate import send_goal
+            from ros_nodes.operation.operate import send_goal
 
             answers = send_goal(robots, at, domain)
         elif asks:

@@ -25,8 +25,8 @@ from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import empty_state, read_motion, read_odometry
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.mission.deploy import CONFIG, operator
-from ros_nodes.mission.mission import Member, Mission, save_mission, team_names, yaw_of
-from ros_nodes.mission.operator import MissionNode
+from ros_nodes.operation.operator import MissionNode
+from ros_nodes.plans.mission import Member, Mission, save_mission, team_names, yaw_of
 
 if TYPE_CHECKING:
     from sim.task import TaskCfg

@@ -10,7 +10,7 @@ import numpy as np
 from hardware.spec import GRAVITY
 
 if TYPE_CHECKING:
-    from ros_nodes.mission.hover_log import HoverLog
+    from ros_nodes.operation.hover_log import HoverLog
 
 SCALE = (0.5, 1.5)  # that the driver takes
 MOST = 0.35  # of a change: beyond, the robot or its battery is another one

@@ -12,7 +12,7 @@ from phalanx.options import Domain
 from phalanx.progress import make_progress
 
 if TYPE_CHECKING:
-    from ros_nodes.mission.team_file import Robot
+    from ros_nodes.plans.team_file import Robot
 
 OPTION = "thrust_scale"
 Pose = Literal["hanging", "standing"]
@@ -42,7 +42,7 @@ def calibrate(
         imu: Degrees by which its IMU is tilted, as was found when it hung; needed standing.
     """
     from hardware.drivers import Listens, driver_class
-    from ros_nodes.mission.team_file import load_team
+    from ros_nodes.plans.team_file import load_team
 
     if not 2.0 <= seconds <= 60.0:
         raise ValueError(f"--seconds {seconds:g}: expected 2 to 60")
@@ -92,7 +92,7 @@ def _hover(team: Path, robot: "Robot", seconds: float, write: bool, domain: int 
     from hardware import load_robot
     from phalanx.calibration.thrust import hover_thrust, new_scale, write_option
     from ros_nodes.lifecycle.context import end_process
-    from ros_nodes.mission.hover_log import listen
+    from ros_nodes.operation.hover_log import listen
 
     spec, before = load_robot(robot.type), float(robot.options.get(OPTION, 1.0))
     with interrupt.leaving_all_open(), make_progress() as progress:

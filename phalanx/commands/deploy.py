@@ -115,7 +115,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from deploy.runtime.compatibility import lacks_firmware
     from phalanx.verification.verdict import warn_of_files
     from ros_nodes.mission.run_team import LANDING_S, RESULT, run_team
-    from ros_nodes.mission.team_file import load_team
+    from ros_nodes.plans.team_file import load_team
 
     if len(subjects) > 1:
         raise ValueError(f"{' '.join(subjects)}: a team file is given alone")

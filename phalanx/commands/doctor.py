@@ -35,7 +35,7 @@ def doctor(team: TeamFile = None, robots: Names = (), json: Json = False) -> int
         with err.status("examining (three seconds) ..."):
             return report(examine(), json)
     from phalanx.doctor.robots import robot_checks
-    from ros_nodes.mission.team_file import load_team
+    from ros_nodes.plans.team_file import load_team
 
     with err.status("reading the team file ...") as status:
         return report(

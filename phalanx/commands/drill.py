@@ -28,8 +28,8 @@ def drill(
         rows: Only these faults, by name; all when none is given.
         out_dir: New folder for logs and series; a fresh one under runs/drill when not given.
     """
-    from ros_nodes.mission.drill import as_json, plan_drill, rows_for
-    from ros_nodes.mission.drill import drill as fly
+    from ros_nodes.drill.drill import as_json, plan_drill, rows_for
+    from ros_nodes.drill.drill import drill as fly
 
     total = len(rows or rows_for(plan_drill(path)[1]))
     folder = (out_dir or fresh_folder(Path("runs/drill"))).resolve()

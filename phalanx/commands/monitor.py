@@ -15,7 +15,7 @@ from phalanx.console import err, out
 from phalanx.options import Domain
 
 if TYPE_CHECKING:
-    from ros_nodes.mission.monitor import Change, Monitor
+    from ros_nodes.operation.monitor import Change, Monitor
 
 POLL_S = 0.25
 SHOW_S = 0.5
@@ -51,7 +51,7 @@ def monitor(
         wait_s: How long to wait for them.
     """
     from ros_nodes.messages.names import check_name
-    from ros_nodes.mission.monitor import monitoring
+    from ros_nodes.operation.monitor import monitoring
 
     for name in robots:
         check_name(name)
@@ -88,7 +88,7 @@ def _repeat(watched: "Monitor", every_s: float, show: "Callable[[Sequence[Change
 
 def _once(watched: "Monitor", json: bool, wait_s: float, settle_s: float) -> int:
     """Print what is there once all are heard and no robot has come for `settle_s`, or `wait_s` are over."""
-    from ros_nodes.mission.monitor import slowness
+    from ros_nodes.operation.monitor import slowness
 
     begin_s = settled_s = time.monotonic()
     settle_s, known = settle_s * min(slowness(), 3.0), tuple[list[str], list[str]](([], []))

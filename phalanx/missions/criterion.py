@@ -8,8 +8,8 @@ import torch
 from hardware import load_robot
 from hardware.types import ObjectState, RobotState
 from ros_nodes.mission.ground_truth import GroundTruth
-from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_success import Criterion, MissionSuccess
+from ros_nodes.plans.mission import Mission
 from sim.task import GroupCfg, TaskCfg
 from sim.terms import Term
 from sim.transition import Transition, windowed_mean

@@ -8,7 +8,7 @@ import numpy as np
 from phalanx.missions.plan import SWAP
 from phalanx.report.filming import film_and_charts
 from phalanx.report.flight import Flight, load_flight
-from ros_nodes.mission.mission import Mission, load_mission
+from ros_nodes.plans.mission import Mission, load_mission
 from sim.tasks import load_task
 
 

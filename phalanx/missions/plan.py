@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from deploy.contract import Contract
-from ros_nodes.mission.mission import CRAZYFLIE, FIRST_KILL_S, Mission, check_times, plan_swap
 from ros_nodes.mission.mission_success import Criterion, near_goal
+from ros_nodes.plans.mission import CRAZYFLIE, FIRST_KILL_S, Mission, check_times, plan_swap
 
 SWAP = "swarm-swap"
 SWAP_ROBOTS, SWAP_S, SWAP_KILL_S = 4, 18.0, 11.0

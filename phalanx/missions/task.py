@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from hardware import load_robot
-from ros_nodes.mission.course import Course
-from ros_nodes.mission.mission import LONGEST_S, Commands, Member, Mission, Order, check_times, team_names
+from ros_nodes.plans.course import Course
+from ros_nodes.plans.mission import LONGEST_S, Commands, Member, Mission, Order, check_times, team_names
 from sim.randomisation import terrain
 from sim.task import Draw, GroupCfg, Start, TaskCfg
 

@@ -1,1 +1,1 @@
-"""A mission: its plan, how it is carried out, and what came of it."""
+"""A mission as it is flown, and what came of it."""

@@ -19,16 +19,16 @@ from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
-from ros_nodes.mission.arming import ArmError, arm, first_orders, land
 from ros_nodes.mission.bare_echo import bare_echo
 from ros_nodes.mission.failures import events
 from ros_nodes.mission.flight_file import save_flight
-from ros_nodes.mission.mission import CRAZYFLIE, Mission, Order, plan_swap
 from ros_nodes.mission.mission_metrics import load_recording, mission_metrics
 from ros_nodes.mission.mission_success import Criterion, near_goal
-from ros_nodes.mission.operator import MissionNode, OrderSender
-from ros_nodes.mission.placement import place_team
-from ros_nodes.mission.prepare import PARAMETERS, prepare
+from ros_nodes.operation.arming import ArmError, arm, first_orders, land
+from ros_nodes.operation.operator import MissionNode, OrderSender
+from ros_nodes.plans.mission import CRAZYFLIE, Mission, Order, plan_swap
+from ros_nodes.plans.placement import place_team
+from ros_nodes.plans.prepare import PARAMETERS, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "team.yaml"
 BRING_UP_S = 30.0

@@ -8,8 +8,8 @@ import numpy as np
 
 from ros_nodes.messages.diagnostics import ShieldMode
 from ros_nodes.mission.ground_truth import GroundTruth
-from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_success import MissionSuccess, checked
+from ros_nodes.plans.mission import Mission
 
 Time = float | None
 Failure = dict[str, Any]  # robot, t_s of the mission, and the reason

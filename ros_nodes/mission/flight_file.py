@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from hardware import load_robot
-from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_metrics import FALLBACK, MODES, Recording
+from ros_nodes.plans.mission import Mission
 
 
 def save_flight(path: Path, recording: Recording) -> None:

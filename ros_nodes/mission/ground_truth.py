@@ -7,7 +7,7 @@ import numpy as np
 
 from hardware import load_robot
 from hardware.types import ObjectState, RobotState
-from ros_nodes.mission.mission import Member, Mission
+from ros_nodes.plans.mission import Member, Mission
 
 BASE = 13  # numbers of a base or an object: position, quaternion, linear and angular velocity in the body
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deploy.bundle import load_bundle
 from ros_nodes.messages.names import is_name
-from ros_nodes.mission.mission import CRAZYFLIE, LARGEST_TEAM, Mission, load_mission, plan_swap
+from ros_nodes.plans.mission import CRAZYFLIE, LARGEST_TEAM, Mission, load_mission, plan_swap
 
 SWAP_S = 18.0
 

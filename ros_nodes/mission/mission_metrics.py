@@ -15,8 +15,8 @@ from ros_nodes.lifecycle.series import read_series
 from ros_nodes.messages.diagnostics import UNDER_POLICY, ShieldMode
 from ros_nodes.mission.failures import Failure, Takeover, lost_robots, missed_goals, takeovers, terminated_robots
 from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
-from ros_nodes.mission.mission import Mission
 from ros_nodes.mission.mission_success import Criterion, legs_done
+from ros_nodes.plans.mission import Mission
 
 MODES = tuple(mode.name for mode in Mode)
 FALLBACK = tuple(index for index, name in enumerate(MODES) if name not in UNDER_POLICY)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ros_nodes.mission.ground_truth import GroundTruth
-from ros_nodes.mission.mission import Mission
+from ros_nodes.plans.mission import Mission
 
 SETTLED_M = 0.3  # a robot within this of its goal is there
 

@@ -16,12 +16,12 @@ from ros_nodes.lifecycle.bring_up import NotUp
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.lifecycle.transport import transport_settings
-from ros_nodes.mission.arming import ARM_S
 from ros_nodes.mission.deploy import CONFIG, unwritten
 from ros_nodes.mission.launch_plan import NOT_UP, Node, plan
-from ros_nodes.mission.monitor import SILENT, Change, Monitor, monitoring
-from ros_nodes.mission.prepare import PARAMETERS
-from ros_nodes.mission.team_file import load_team
+from ros_nodes.operation.arming import ARM_S
+from ros_nodes.operation.monitor import SILENT, Change, Monitor, monitoring
+from ros_nodes.plans.prepare import PARAMETERS
+from ros_nodes.plans.team_file import load_team
 
 RESULT = "result.json"
 WATCH_S = 0.1

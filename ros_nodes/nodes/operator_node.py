@@ -17,9 +17,9 @@ from ros_nodes.lifecycle.context import end_process
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent
 from ros_nodes.lifecycle.transport import avoid_shared_memory
-from ros_nodes.mission.arming import ArmError, Orders, StoppedError, arm, first_orders
-from ros_nodes.mission.mission import load_mission
-from ros_nodes.mission.operator import MissionNode, OrderSender
+from ros_nodes.operation.arming import ArmError, Orders, StoppedError, arm, first_orders
+from ros_nodes.operation.operator import MissionNode, OrderSender
+from ros_nodes.plans.mission import load_mission
 
 WATCH_S = 0.02
 ONCE = ("/recorder", "/simulated_robots")  # what they did before is lost with them

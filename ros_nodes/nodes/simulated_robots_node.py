@@ -30,7 +30,7 @@ from ros_nodes.messages.scene import read_surroundings
 from ros_nodes.messages.topics import GROUND_TRUTH, object_topic
 from ros_nodes.messages.transforms import declare_tf_hz, make_transforms
 from ros_nodes.mission.ground_truth import ground_truth_columns
-from ros_nodes.mission.mission import Mission, load_mission
+from ros_nodes.plans.mission import Mission, load_mission
 from sim.noise import Noise
 
 OBJECT_HZ = 100.0

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardware.types import RobotState
 from ros_nodes.mission.ground_truth import split_base
-from ros_nodes.mission.mission import Member
+from ros_nodes.plans.mission import Member
 from ros_nodes.simulation.command_watchdog import make_command_watchdog
 from sim.noise import Noise, error_scale
 from sim.scenes.scene import GroupIndex, rest_command

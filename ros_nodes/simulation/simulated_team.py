@@ -7,7 +7,7 @@ from deploy.shield.types import Obstacles
 from hardware import load_robot
 from hardware.types import ObjectState
 from ros_nodes.mission.ground_truth import split_base
-from ros_nodes.mission.mission import Mission, yaw_of
+from ros_nodes.plans.mission import Mission, yaw_of
 from ros_nodes.simulation.simulated_robot import SimulatedRobot, body_row
 from ros_nodes.simulation.solids import add_solids
 from sim.noise import Noise, add_error

@@ -8,7 +8,7 @@ import pytest
 from phalanx.calibration.thrust import hover_thrust, new_scale, write_option
 
 pytest.importorskip("rclpy")
-from ros_nodes.mission.hover_log import HoverLog
+from ros_nodes.operation.hover_log import HoverLog
 
 MASS_KG = 0.0434
 LOG = HoverLog(

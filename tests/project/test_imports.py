@@ -1,20 +1,11 @@
 """Imports point one way, and the robot carries no trainer."""
 
-import subprocess
-import sys
-
 import pytest
 from importlinter.cli import lint_imports
+from loaded import loaded_after
 from places import ROOT
 
 TRAINERS = ("torch", "jax", "mujoco", "brax", "onnx", "tensorboard", "gymnasium")
-
-
-def loaded_after(code: str, names: tuple[str, ...]) -> list[str]:
-    ask = f"import sys\n{code}\nprint(*[n for n in {names!r} if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
 
 
 def test_contracts_of_the_import_linter_hold(monkeypatch):

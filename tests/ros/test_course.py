@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ros_nodes.mission.course import Course, CourseProgress
+from ros_nodes.plans.course import Course, CourseProgress
 
 GOALS = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
 FAR = np.array([0.0, 0.0, 5.0])

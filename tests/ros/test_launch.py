@@ -22,8 +22,8 @@ from ros_nodes.lifecycle.bring_up import CONFIGURE, BringUp
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.mission.deploy import CONFIG, operator
 from ros_nodes.mission.launch_arguments import mission_for, names_in, seed_in
-from ros_nodes.mission.mission import Order, load_mission, save_mission
-from ros_nodes.mission.prepare import PARAMETERS, PLAN, prepare
+from ros_nodes.plans.mission import Order, load_mission, save_mission
+from ros_nodes.plans.prepare import PARAMETERS, PLAN, prepare
 
 HOVER, REACH = str(ZOO / "hover.onnx"), str(ZOO / "reach.onnx")
 GOAL = np.array([0.4, 0.2, 1.2])

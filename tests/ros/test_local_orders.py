@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from test_imports import loaded_after
+from loaded import loaded_after
 
 from phalanx.order import read_order
 from ros_nodes.messages.local_orders import LocalOrders, Outcome, ask_here, robots_here

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from ros_nodes.mission.placement import join_links, place_team
+from ros_nodes.plans.placement import join_links, place_team
 
 TEAM = [f"cf{number}" for number in range(1, 10)]
 

@@ -19,7 +19,7 @@ from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import OdometryWriter, empty_state, set_stamp
 from ros_nodes.messages.joints import JointConverter
 from ros_nodes.messages.topics import object_topic
-from ros_nodes.mission.monitor import monitoring
+from ros_nodes.operation.monitor import monitoring
 
 pytestmark = pytest.mark.ros
 SPEC = load_robot("panda")

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("rclpy")
 from ros_nodes.messages.diagnostics import ShieldMode
-from ros_nodes.mission import arming
-from ros_nodes.mission.arming import STEADY_S, arm
 from ros_nodes.nodes.operator_node import _arm
+from ros_nodes.operation import arming
+from ros_nodes.operation.arming import STEADY_S, arm
 
 
 class Asked:

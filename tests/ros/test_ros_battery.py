@@ -17,7 +17,7 @@ from hardware.types import ActuatorCommand
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import BatteryTopic, check_charges, too_empty
 from ros_nodes.messages.joints import CommandConverter
-from ros_nodes.mission.monitor import monitoring
+from ros_nodes.operation.monitor import monitoring
 
 STANDS = [[0.0, 0.0, 1.0, 0.0]]
 

@@ -29,7 +29,7 @@ from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.fork_server import NODE_ENVIRONMENT
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.mission.deploy import DeployError, run_swap
-from ros_nodes.mission.mission import plan_swap, save_mission
+from ros_nodes.plans.mission import plan_swap, save_mission
 
 SWAP = ZOO / "swarm-swap.onnx"
 SLOW_S = 0.6

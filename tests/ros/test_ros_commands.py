@@ -22,7 +22,7 @@ from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import CommandInbox
 from ros_nodes.messages.conversion import empty_state
-from ros_nodes.mission.operator import MissionNode
+from ros_nodes.operation.operator import MissionNode
 
 pytestmark = pytest.mark.ros
 PANDA, CRAZYFLIE = load_robot("panda"), load_robot("crazyflie")

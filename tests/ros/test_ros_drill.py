@@ -12,11 +12,11 @@ from rclpy.serialization import deserialize_message, serialize_message
 from ros_rig import HOVER, SPEC, Rig
 
 from hardware.types import ActuatorCommand
+from ros_nodes.drill.drill import drill, plan_drill, rows_for
+from ros_nodes.drill.faults import ROWS
+from ros_nodes.drill.relay import changed, delay, duplicates, loss, reordering, silence, unchanged
 from ros_nodes.messages import qos
 from ros_nodes.messages.joints import CommandConverter
-from ros_nodes.mission.drill import drill, plan_drill, rows_for
-from ros_nodes.mission.faults import ROWS
-from ros_nodes.mission.relay import changed, delay, duplicates, loss, reordering, silence, unchanged
 
 STARTS = (("left", 0.0), ("right", 1.4))
 pytestmark = pytest.mark.ros

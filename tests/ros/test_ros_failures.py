@@ -19,9 +19,9 @@ from ros_nodes.messages.diagnostics import ShieldMode, ShieldStatus, read_status
 from ros_nodes.mission.deploy import unwritten
 from ros_nodes.mission.failures import events, lost_robots, missed_goals, takeovers, terminated_robots
 from ros_nodes.mission.ground_truth import GroundTruth
-from ros_nodes.mission.mission import plan_swap
 from ros_nodes.mission.mission_metrics import MODES, _kill_to_fallback_ms
 from ros_nodes.mission.mission_success import MissionSuccess
+from ros_nodes.plans.mission import plan_swap
 
 MS = 1_000_000
 MISSION = plan_swap(2, 10.0, None, seed=0)

@@ -24,7 +24,7 @@ from hardware.types import ActuatorCommand
 from policies.export.save import save_bundle
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.scene import Obstacle, Scene
-from ros_nodes.mission.prepare import surroundings_of
+from ros_nodes.plans.prepare import surroundings_of
 
 pytestmark = pytest.mark.ros
 SPEC = load_robot("g1")

@@ -21,8 +21,8 @@ from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.lifecycle.series import SeriesWriter, read_series
 from ros_nodes.lifecycle.turns import Cycles, Turns, Wait
 from ros_nodes.messages import qos
-from ros_nodes.mission.placement import place_team
 from ros_nodes.nodes.policy_node import control_phase
+from ros_nodes.plans.placement import place_team
 
 RUNNING = threading.Event()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
-from ros_nodes.mission.mission import (
+from ros_nodes.plans.mission import (
     HEIGHT_M,
     Member,
     MissionError,

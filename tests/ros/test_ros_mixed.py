@@ -26,7 +26,7 @@ from ros_nodes.messages.conversion import empty_state
 from ros_nodes.messages.joints import CommandConverter, JointConverter
 from ros_nodes.mission.deploy import run_mission
 from ros_nodes.mission.ground_truth import GroundTruth
-from ros_nodes.mission.prepare import team_parameters
+from ros_nodes.plans.prepare import team_parameters
 from sim.tasks.perch import PERCH, SEAT
 
 FILES = [str(ZOO / f"perch-{role}.onnx") for role in ("drone", "arm")]

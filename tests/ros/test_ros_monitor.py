@@ -30,7 +30,7 @@ from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import ShieldStatus
-from ros_nodes.mission.monitor import RobotMonitor
+from ros_nodes.operation.monitor import RobotMonitor
 
 pytestmark = pytest.mark.ros
 
@@ -232,8 +232,8 @@ def test_once_does_not_end_before_a_robot_that_was_not_heard_at_first_announces_
 ):
     watched = Passing(robots, 1.0 if robots["cf2"] > 30.0 else inf)
     monkeypatch.setattr(sys.modules["phalanx.commands.monitor"], "time", watched)
-    monkeypatch.setattr("ros_nodes.mission.monitor.slowness", lambda: 1.0)
-    monkeypatch.setattr("ros_nodes.mission.monitor.monitoring", lambda *_: nullcontext(watched))
+    monkeypatch.setattr("ros_nodes.operation.monitor.slowness", lambda: 1.0)
+    monkeypatch.setattr("ros_nodes.operation.monitor.monitoring", lambda *_: nullcontext(watched))
     assert monitor(json=True, once=True, wait_s=40.0) == 0
     assert json.loads(capsys.readouterr().out) == {"robots": ["cf1", "cf2"]}
     assert watched.now_s < robots["cf2"] + 8.0

@@ -18,8 +18,8 @@ from std_srvs.srv import Trigger
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
-from ros_nodes.mission.ask import ANSWER_S
-from ros_nodes.mission.operate import _takes_goal
+from ros_nodes.operation.ask import ANSWER_S
+from ros_nodes.operation.operate import _takes_goal
 
 pytestmark = pytest.mark.ros
 HOVER = ZOO / "hover.onnx"
@@ -130,7 +130,7 @@ def test_what_cannot_be_asked_is_refused_in_one_line(arguments, message, capsys)
 def test_ctrl_c_while_robots_are_looked_for_is_one_line(order):
     """Also where the middleware is up: what it leaves open would add a traceback of its destructors."""
     press = (
-        f"import os, signal\nfrom ros_nodes.mission import {'operate' if 'goal' in order else 'ask'} as operate\n"
+        f"import os, signal\nfrom ros_nodes.operation import {'operate' if 'goal' in order else 'ask'} as operate\n"
         "from phalanx.cli import main\n"
         "begin = operate._node\n"
         "def node(*given):\n    begin(*given)\n    os.kill(os.getpid(), signal.SIGINT)\n"

@@ -25,8 +25,8 @@ from hardware import load_robot
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import course, qos
-from ros_nodes.mission.arming import ArmError, arm
 from ros_nodes.mission.deploy import operator
+from ros_nodes.operation.arming import ArmError, arm
 
 pytestmark = pytest.mark.ros
 X500 = load_robot("x500")

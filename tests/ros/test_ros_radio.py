@@ -20,8 +20,8 @@ from emulated import Emulated
 
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
-from ros_nodes.mission.arming import ArmError, arm, land
 from ros_nodes.mission.deploy import operator
+from ros_nodes.operation.arming import ArmError, arm, land
 
 pytestmark = [pytest.mark.ros, pytest.mark.alone]
 SWAP = ROOT / "zoo" / "swarm-swap-firmware.onnx"

@@ -26,7 +26,7 @@ from ros_nodes.messages.joints import CommandConverter, JointConverter
 from ros_nodes.messages.people import nearest_people, read_people, velocities
 from ros_nodes.messages.scene import Obstacle, Scene
 from ros_nodes.messages.subscriptions import place
-from ros_nodes.mission.prepare import surroundings_of
+from ros_nodes.plans.prepare import surroundings_of
 
 pytestmark = pytest.mark.ros
 PANDA, G1 = load_robot("panda"), load_robot("g1")

@@ -17,7 +17,7 @@ from phalanx.missions.plan import plan_mission
 from phalanx.missions.task import plan_task
 from ros_nodes.mission.deploy import run_mission
 from ros_nodes.mission.ground_truth import ground_truth_columns, read_ground_truth
-from ros_nodes.mission.mission import Order, load_mission
+from ros_nodes.plans.mission import Order, load_mission
 from sim.tasks import load_task, task_names
 
 pytestmark = pytest.mark.ros

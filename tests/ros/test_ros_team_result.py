@@ -23,8 +23,8 @@ from phalanx.commands.deploy import deploy
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
 from ros_nodes.mission import run_team
-from ros_nodes.mission.monitor import SILENT, Change
 from ros_nodes.mission.run_team import TeamLog
+from ros_nodes.operation.monitor import SILENT, Change
 
 pytestmark = pytest.mark.ros
 

@@ -15,10 +15,10 @@ from deploy.bundle import load_bundle
 from deploy.bundle.file import add_record
 from deploy.bundle.signature import add_signature, key_text, public_bytes
 from ros_nodes.messages.scene import read_surroundings
-from ros_nodes.mission.mission import plan_swap, save_mission
-from ros_nodes.mission.prepare import prepare
-from ros_nodes.mission.team_file import TeamError, load_team
-from ros_nodes.mission.team_mission import team_mission
+from ros_nodes.plans.mission import plan_swap, save_mission
+from ros_nodes.plans.prepare import prepare
+from ros_nodes.plans.team_file import TeamError, load_team
+from ros_nodes.plans.team_mission import team_mission
 
 HOVER = ZOO / "hover.onnx"
 CF1 = "robots: [{name: cf1, bundle: HOVER}]"

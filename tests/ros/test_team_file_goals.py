@@ -5,10 +5,10 @@ import pytest
 pytest.importorskip("rclpy")
 from test_team_file import write
 
-from ros_nodes.mission.mission import load_mission, plan_swap, save_mission
-from ros_nodes.mission.prepare import prepare
-from ros_nodes.mission.team_file import TeamError, load_team
-from ros_nodes.mission.team_mission import team_mission
+from ros_nodes.plans.mission import load_mission, plan_swap, save_mission
+from ros_nodes.plans.prepare import prepare
+from ros_nodes.plans.team_file import TeamError, load_team
+from ros_nodes.plans.team_mission import team_mission
 
 
 def test_goals_of_a_robot_are_its_course_and_each_is_one_that_its_policy_takes(tmp_path):

@@ -225,8 +225,8 @@ def test_a_policy_that_was_not_trained_for_this_robot_is_refused(tmp_path, capsy
     (tmp_path / "cf2@lab.yaml").write_text(IDENTIFIED)
     team = tmp_path / "team.yaml"
     pytest.importorskip("rclpy")
-    from ros_nodes.mission.team_file import load_team
-    from ros_nodes.mission.team_mission import team_mission
+    from ros_nodes.plans.team_file import load_team
+    from ros_nodes.plans.team_mission import team_mission
 
     team.write_text(f"robots: [{{name: cf1, bundle: {ZOO / 'hover.onnx'}, type: cf2@lab.yaml}}]")
     (member,) = team_mission(load_team(team)).team

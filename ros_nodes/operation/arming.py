@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from rclpy.executors import SingleThreadedExecutor
 
 from deploy.shield.authority import ASKED, HELD, PUT_DOWN
-from ros_nodes.mission.mission import Mission
-from ros_nodes.mission.operator import MissionNode, OrderSender
+from ros_nodes.operation.operator import MissionNode, OrderSender
+from ros_nodes.plans.mission import Mission
 
 ARM_S = 30.0  # a busy machine needs most of it
 LAND_S = 20.0

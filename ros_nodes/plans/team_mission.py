@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from hardware import load_robot
-from ros_nodes.mission.course import Course
-from ros_nodes.mission.mission import Member, Mission, Order, load_mission
-from ros_nodes.mission.team_file import Robot, Team, TeamError
+from ros_nodes.plans.course import Course
+from ros_nodes.plans.mission import Member, Mission, Order, load_mission
+from ros_nodes.plans.team_file import Robot, Team, TeamError
 
 STANDS_S = 600.0  # how long a mission without orders is said to last
 

@@ -10,9 +10,7 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
 from hardware import load_robot
-from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import WORLD_FRAME, base_frame
-from ros_nodes.mission.drill_flight import (
+from ros_nodes.drill.flight import (
     ARMED,
     GROUND,
     LANDING,
@@ -26,8 +24,10 @@ from ros_nodes.mission.drill_flight import (
     Flight,
     Parameters,
 )
-from ros_nodes.mission.mission import Mission
-from ros_nodes.mission.relay import Way, changed, delay, duplicates, loss, reordering, silence, unchanged
+from ros_nodes.drill.relay import Way, changed, delay, duplicates, loss, reordering, silence, unchanged
+from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import WORLD_FRAME, base_frame
+from ros_nodes.plans.mission import Mission
 
 WITHIN_PERIODS = 8  # five until the shield acts, one of its own, and two for the machine
 LASTING_S = 2.0

@@ -13,19 +13,19 @@ import numpy as np
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from hardware.spec import RobotSpec
+from ros_nodes.drill.faults import POLICY_FILE, ROWS, Row
+from ros_nodes.drill.flight import GROUND, OTHER, POLICY, STRUCK, simulated, team_in_flight
 from ros_nodes.lifecycle.bring_up import BringUpError
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.processes import ProcessError
 from ros_nodes.lifecycle.series import read_series
-from ros_nodes.mission.arming import ArmError, land
-from ros_nodes.mission.drill_flight import GROUND, OTHER, POLICY, STRUCK, simulated, team_in_flight
 from ros_nodes.mission.failures import events
-from ros_nodes.mission.faults import POLICY_FILE, ROWS, Row
 from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
-from ros_nodes.mission.mission import CRAZYFLIE, Mission, plan_swap
-from ros_nodes.mission.prepare import check_policy
-from ros_nodes.mission.team_file import Team, load_team
-from ros_nodes.mission.team_mission import team_mission
+from ros_nodes.operation.arming import ArmError, land
+from ros_nodes.plans.mission import CRAZYFLIE, Mission, plan_swap
+from ros_nodes.plans.prepare import check_policy
+from ros_nodes.plans.team_file import Team, load_team
+from ros_nodes.plans.team_mission import team_mission
 
 AFTER_S, DOWN_S = 2.5, 2.0
 FALL_ROWS = 10  # of the ground truth before the touch-down

@@ -15,18 +15,18 @@ from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
 
 from hardware import load_robot
+from ros_nodes.drill.relay import Relay, Way
 from ros_nodes.lifecycle.bring_up import BringUp, node_names
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.processes import Processes, free_domain_id, ros_environment
 from ros_nodes.messages import qos
-from ros_nodes.mission.arming import ASK_AGAIN_S, arm, first_orders
 from ros_nodes.mission.deploy import BRING_UP_S, CONFIG, operator
-from ros_nodes.mission.mission import Member, Mission
-from ros_nodes.mission.operator import MissionNode
-from ros_nodes.mission.placement import place_team
-from ros_nodes.mission.prepare import PARAMETERS, prepare
-from ros_nodes.mission.relay import Relay, Way
-from ros_nodes.mission.team_file import Team
+from ros_nodes.operation.arming import ASK_AGAIN_S, arm, first_orders
+from ros_nodes.operation.operator import MissionNode
+from ros_nodes.plans.mission import Member, Mission
+from ros_nodes.plans.placement import place_team
+from ros_nodes.plans.prepare import PARAMETERS, prepare
+from ros_nodes.plans.team_file import Team
 
 STRUCK, OTHER = 0, 1  # rows of the robot that the fault is for, and of its neighbour
 GROUND, ARMED, STARTING, POLICY, LANDING = "GROUND", "ARMED", "STARTING", "POLICY", "LANDING"  # phases

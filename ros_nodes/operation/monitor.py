@@ -27,7 +27,7 @@ from ros_nodes.messages import battery, course, device, qos
 from ros_nodes.messages.diagnostics import REFUSED, ShieldMode, read_status, value_of
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.peers_say import SAID_S
-from ros_nodes.mission.stream import Stream
+from ros_nodes.operation.stream import Stream
 
 SILENT, SILENT_S = "SILENT", 5.0  # a shield says its status twice a second; one that was lost comes again within 3 s
 DEVICE_SILENT_S = 3.0  # a driver says once a second what its device says

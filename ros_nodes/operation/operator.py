@@ -25,8 +25,8 @@ from ros_nodes.messages.conversion import WORLD_FRAME, base_frame, set_stamp
 from ros_nodes.messages.diagnostics import ShieldMode, read_status
 from ros_nodes.messages.operator_services import SERVICES
 from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
-from ros_nodes.mission.course import Course, CourseProgress
-from ros_nodes.mission.mission import Mission, Order
+from ros_nodes.plans.course import Course, CourseProgress
+from ros_nodes.plans.mission import Mission, Order
 
 REPEAT_S = 0.1  # velocities are repeated: without one a robot stops
 

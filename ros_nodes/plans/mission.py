@@ -16,7 +16,7 @@ import numpy as np
 
 from hardware import load_robot
 from ros_nodes.messages.names import check_name
-from ros_nodes.mission.course import Course
+from ros_nodes.plans.course import Course
 
 FORMAT, OLDER_FORMAT = "phalanx-mission/3", "phalanx-mission/2"
 CRAZYFLIE = "crazyflie"

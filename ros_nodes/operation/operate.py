@@ -18,8 +18,8 @@ from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import REFUSED, ShieldMode, value_of
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
-from ros_nodes.mission.ask import ANSWER_S, LOOK_S
-from ros_nodes.mission.operator import MissionNode
+from ros_nodes.operation.ask import ANSWER_S, LOOK_S
+from ros_nodes.operation.operator import MissionNode
 
 NEWEST_S = 0.2  # after what a shield said before, which comes first
 KEEP_S = 0.5  # a goal is on its way, and what the policy says to it

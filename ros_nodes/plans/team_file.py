@@ -48,8 +48,8 @@ from hardware.yaml_file import read_yaml
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.names import LONGEST_NAME
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
-from ros_nodes.mission.course import WITHIN_M, check_goals
-from ros_nodes.mission.mission import load_mission
+from ros_nodes.plans.course import WITHIN_M, check_goals
+from ros_nodes.plans.mission import load_mission
 
 LEAST_HEIGHT = 0.5  # of that in its home pose, below which a robot on legs would begin in the ground
 Count = Annotated[int, Meta(ge=1)]

@@ -1,0 +1,1 @@
+"""Faults on a simulated team in flight: what must happen, and what did."""
