@@ -3,12 +3,14 @@
 import json
 import re
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 from synthetic_run import make_flight
 
+from phalanx.commands.demo import demo
+from phalanx.demo import stages
 from phalanx.report import check_gates, load_flight, render_flight, render_page
 from phalanx.report.page import histogram, tiles_of
 
@@ -115,6 +117,17 @@ def test_a_machine_of_which_nothing_is_known_excuses_nothing():
     result = deepcopy(GOOD)
     result["ros"] |= {"sensor_to_command_ms": {"p50": 9.0, "p99": 21.0}, **unknown}
     assert failed(result) == ["sensor to command in ROS 2, p99"]
+
+
+@pytest.mark.parametrize(("others", "says"), [(0.1, ""), (1.0, ", 1 with a warning")])
+def test_a_demo_counts_what_the_machine_alone_made_late(others, says, tmp_path, monkeypatch, capsys):
+    gates = check_gates(GOOD, True) if others < 0.5 else late(others=others)
+    result = {"gates": [asdict(gate) for gate in gates], "failures": [], "wall_s": 61.0}
+    monkeypatch.setattr(stages, "run_demo", lambda cfg, display: result)
+    assert demo(out_dir=tmp_path) == 0
+    shown = capsys.readouterr().err
+    assert f"all gates passed{says}  (61 s)" in shown
+    assert ("warn" in shown and "other programs held 1.0 of 2 cores" in shown) == bool(says)
 
 
 def test_a_short_training_is_not_judged_by_its_skill_but_by_its_safety():

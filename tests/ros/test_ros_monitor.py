@@ -205,6 +205,33 @@ def test_what_a_shield_measured_ages_on_when_it_is_not_heard_any_more():
     assert fresh == pytest.approx(0.25) and stopped == pytest.approx(0.25 + shown[1]["status_age_s"])
 
 
+def test_a_delay_that_ended_with_a_change_of_state_is_not_given_as_its_reason():
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node = Node("shields", context=context)
+        robot, status = RobotMonitor(node, "cf1"), ShieldStatus("cf1", 0.5)
+        publisher = node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
+        nothing, found = ShieldReport(Mode.OFF, "", 1.0, (), 0.0), []
+        for now_s, state, why, late in (
+            (0.0, State.ARMED, "asked for", "before the monitor was there"),
+            (0.1, State.FAULT, "link lost", "no measurement for 300 ms"),
+            (0.2, State.FAULT, "link lost", "no measurement for 400 ms"),
+        ):
+            status.delay(late)
+            status.update(now_s, state, why, nothing, 0.0)
+            publisher.publish(status.message(time.time_ns()))
+        until = time.monotonic() + patience(20.0)
+        while len(found) < 4 and time.monotonic() < until:
+            found += robot.poll(time.time_ns())
+        node.destroy_node()
+    assert [(change.before, change.after, change.reason) for change in found] == [
+        ("", "ARMED", "asked for"),
+        ("ARMED", "ARMED", "no measurement for 300 ms"),
+        ("ARMED", "FAULT", "link lost"),
+        ("FAULT", "FAULT", "no measurement for 400 ms"),
+    ]
+
+
 class Passing:
     """Time that passes by itself, robots that are heard when it is theirs, and a process that stalls at `stalls_s`."""
 
