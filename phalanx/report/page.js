@@ -126,7 +126,7 @@ function incidents() {
   card("Incidents", "Failures, and times at which a robot changed hands.").append(html("div", { class: "scroll" }, `<table><tr><th>robot</th><th class="num">when</th><th>what</th><th>reason</th></tr>${
     failures.map((f) => row(f.robot, f.t_s, "failure", f.why)).join("")}${
     takeovers.map((hold) => row(hold.robot, hold.t_s, `${hold.from_mode} to ${hold.to_mode}, ${ended(hold)}`, hold.reason)).join("")}${
-    events.map((e) => row(e.robot, e.t_s, e.from === e.to ? "delay" : `${e.from || "start"} to ${e.to}`, e.reason)).join("")}</table>`));
+    events.map((e) => row(e.robot, e.t_s, e.what, e.why)).join("")}</table>`));
 }
 
 function attacks() {

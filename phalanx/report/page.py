@@ -15,6 +15,7 @@ from phalanx.report.film import Film
 from phalanx.report.flight import Flight
 from phalanx.report.framing import framing
 from phalanx.report.gates import Gate
+from phalanx.report.incidents import incident_rows
 
 HERE = Path(__file__).parent
 SCRIPTS = ("svg.js", "charts.js", "film.js", "replay.js", "page.js")
@@ -28,7 +29,8 @@ ABOUT = (
 
 def render_page(result: Mapping[str, Any], flight: Flight | None, title: str) -> str:
     """HTML of the report on `result` (the content of result.json) and the recorded `flight`."""
-    content = {"about": ABOUT, **result, "tiles": tiles_of(result)}
+    rows = {"events": incident_rows(result.get("events", ()))}
+    content = {"about": ABOUT, **result, **rows, "tiles": tiles_of(result)}
     data = {"title": title, "result": content, "flight": None if flight is None else flight_data(flight)}
     page = (HERE / "page.html").read_text(encoding="utf-8")
     parts = {

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from deploy.bundle import Bundle
 
 SIGNS = {">=": "at least", "<=": "at most"}
+WAITED = 0.1  # of the time, from which on others make a step slow
 
 
 def verification(file: Path, bundle: "Bundle") -> dict[str, Any] | None:
@@ -107,9 +108,11 @@ def actuators_in_words(file: Mapping[str, Any]) -> list[str]:
         asked.append(f"{file['actuators']['power_w']:.3g} W put in")
     step = file["step_us"]
     share = 100 * step["p99"] / step["period"]
+    waited = step.get("waited", 0.0)  # which older results do not have
+    others = f"; other programs had the processor for {100 * waited:.0f} % of the time" if waited > WAITED else ""
     return [
         f"actuators  {', '.join(asked)}",
-        f"one step   {step['p50']:.0f} us median, {step['p99']:.0f} us p99 here: {share:.1f} % of its period",
+        f"one step   {step['p50']:.0f} us median, {step['p99']:.0f} us p99 here: {share:.1f} % of its period{others}",
     ]
 
 

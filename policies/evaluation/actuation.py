@@ -98,14 +98,20 @@ class ActuatorWatch(BundleRunner):
 
 
 def measure_steps(bundle: Bundle) -> dict[str, float]:
-    """Microseconds of a step of one robot's graph on this machine, p50 and p99, and of its control period."""
+    """Microseconds of a step of one robot's graph on this machine, p50 and p99, and of its control period.
+
+    `waited`: share of the time in which other programs had the processor instead; p99 is theirs then.
+    """
     first = bundle.probes.sequences[0]
     inputs = {name: value[:1] for name, value in first.memory.items()}
     inputs |= {name: value[0, :1] for name, value in first.inputs.items()}
     taken = []
+    began_s, own_s = time.perf_counter(), time.process_time()
     for _ in range(STEPS):
         began = time.perf_counter_ns()
         run_session(bundle.session, inputs)
         taken.append(1e-3 * (time.perf_counter_ns() - began))
+    own_s, took_s = time.process_time() - own_s, time.perf_counter() - began_s
     p50, p99 = np.percentile(taken, [50, 99]).tolist()
-    return {"p50": p50, "p99": p99, "period": 1e6 * bundle.contract.control_dt_s}
+    waited = max(0.0, 1.0 - own_s / took_s)
+    return {"p50": p50, "p99": p99, "period": 1e6 * bundle.contract.control_dt_s, "waited": waited}

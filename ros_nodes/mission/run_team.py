@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deploy.shield.authority import ASKED, State
+from deploy.shield.authority import ASKED, AT_REST, State
 from ros_nodes.lifecycle.bring_up import NotUp
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
@@ -27,6 +27,7 @@ RESULT = "result.json"
 WATCH_S = 0.1
 SILENCE_S = 10.0  # after the end of a process in which its robots are found to be silent
 RATES_S = 1.0  # between two looks at the rates
+ON_GROUND = (*(state.name for state in AT_REST), SILENT, "")
 LANDING_S = 30.0  # for a shield that brings its robot down before it ends
 
 
@@ -109,6 +110,7 @@ class TeamLog:
             before, now, robot, reason = (event[key] for key in ("from", "to", "robot", "reason"))
             ended = self._ended_s is not None and event["t_s"] >= self._ended_s  # as it was asked to
             landed = now == State.LANDING.name != before and reason != ASKED
+            fell = ended and now == State.STOPPED.name and before not in ON_GROUND  # a second Ctrl-C
             if now.startswith((State.ARMED.name, State.STARTING.name, State.POLICY.name)):
                 landing.pop(robot, None)
             if now == State.FAULT.name and robot in landing:
@@ -118,7 +120,12 @@ class TeamLog:
                     continue
             if landed:
                 landing[robot] = len(found)
-            if now == State.FAULT.name or landed or (now == SILENT and before != State.DISARMED.name and not ended):
+            if (
+                now == State.FAULT.name
+                or landed
+                or fell
+                or (now == SILENT and before != State.DISARMED.name and not ended)
+            ):
                 found.append((event, f"{now}: {reason}"))
             if self._ended_s is not None and event is last.get(robot) and now == State.LANDING.name:
                 found.append((event, f"not down {LANDING_S:g} s after it was asked to land"))

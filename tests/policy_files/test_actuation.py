@@ -63,6 +63,16 @@ def test_words_name_the_worst_actuator_and_the_share_of_the_period():
     ]
 
 
+def test_the_time_of_a_step_says_when_other_programs_had_the_processor():
+    channels = {"hip": {"unit": "rad", "rms": 1.0, "change_rms_per_s": 1.0, "frequency_hz": 1.0, "at_limit": 0.0}}
+    file = {"actuators": {"channels": channels, "effort_share": {}, "power_w": 0.0}}
+    step = {"p50": 20.0, "p99": 9000.0, "period": 20_000.0}
+    said = {w: actuators_in_words(file | {"step_us": step | {"waited": w}})[1] for w in (0.01, 0.62)}
+    assert said[0.01].endswith("of its period")
+    assert said[0.62].endswith("of its period; other programs had the processor for 62 % of the time")
+
+
 def test_a_step_is_timed_on_the_graph_that_flies():
     found = measure_steps(load_bundle(REACH))
     assert 0 < found["p50"] <= found["p99"] and found["period"] == pytest.approx(20_000)
+    assert 0 <= found["waited"] < 1

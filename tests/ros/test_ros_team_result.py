@@ -280,6 +280,22 @@ def test_a_landing_that_ends_in_a_fault_is_one_failure_with_all_that_it_was_for(
     ]
 
 
+def test_a_robot_that_a_second_ctrl_c_stopped_on_its_way_down_is_a_failure_and_one_that_was_down_is_none():
+    said = Said()
+    log = TeamLog(said)
+    now_s = time.time()
+    said += [Change(now_s, "cf3", "POLICY", "STOPPED", "emergency stop")]  # by a person, who flies on with the others
+    log.listen()
+    time.sleep(0.01)
+    log.end()
+    now_s = time.time() + 0.01
+    said += [Change(now_s, "cf1", "POLICY", "LANDING", ASKED), Change(now_s, "cf2", "DISARMED", "STOPPED", "stop")]
+    said += [Change(now_s + 1, "cf1", "LANDING", "STOPPED", "emergency stop")]
+    log.listen()
+    failures = {failure["robot"]: failure["why"] for failure in log.result()["failures"]}
+    assert failures == {"cf1": "STOPPED: emergency stop"}
+
+
 def test_a_shield_that_ended_as_asked_is_no_failure_and_a_robot_that_did_not_come_down_is():
     said = Said()
     log = TeamLog(said)

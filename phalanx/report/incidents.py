@@ -1,0 +1,30 @@
+"""What happened to robots, in few rows: on a busy machine there are a hundred delays to each change of state."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+DELAY = re.compile(r"(no .+?) for (\d+) ms: (.+)")  # as `ros_nodes.messages.delays` words it
+
+
+def incident_rows(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows (robot, t_s, what, why) of `events` as of `ros_nodes`: every change of state, then the delays.
+
+    Delays of one robot and one kind are one row, at the time of the first.
+    """
+    changes, delays = [], dict[tuple[str, str, str], list[tuple[float, int]]]()
+    for event in events:
+        if event["from"] == event["to"] and (found := DELAY.fullmatch(event["reason"])):
+            delays.setdefault((event["robot"], found[1], found[3]), []).append((event["t_s"], int(found[2])))
+        else:
+            what = "delay" if event["from"] == event["to"] else f"{event['from'] or 'start'} to {event['to']}"
+            changes.append({"robot": event["robot"], "t_s": event["t_s"], "what": what, "why": event["reason"]})
+    return changes + [
+        {
+            "robot": robot,
+            "t_s": times[0][0],
+            "what": f"{len(times)} delays until {times[-1][0]:.1f} s" if len(times) > 1 else "delay",
+            "why": f"{missing} for {'up to ' * (len(times) > 1)}{max(ms for _, ms in times)} ms: {who}",
+        }
+        for (robot, missing, who), times in sorted(delays.items())
+    ]
