@@ -9,7 +9,10 @@ import yaml
 
 from hardware.names import nearest_path
 
+TAG = "tag:yaml.org,2002:"
+KINDS = ("map", "seq", "str", "null", "bool", "int", "float")  # the core schema: https://yaml.org/spec/1.2.2/
 DEEPEST = 100  # of what stands in each other: libyaml ends the process where there are too many
+SHOWN = 60  # characters of a wrong value
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is C, where libyaml is there
 
 
@@ -20,7 +23,7 @@ def read_yaml(file: Path) -> Any:
     """
     try:
         text = file.read_text(encoding="utf-8")
-        _check_depth(file, text)
+        _check_events(file, text)
         if twice := next(_twice(yaml.compose(text, _Loader), set()), None):
             raise ValueError(f"{file}: line {twice.start_mark.line + 1}: {twice.value!r} is there twice")
         return msgspec.yaml.decode(text)
@@ -32,13 +35,19 @@ def read_yaml(file: Path) -> Any:
         raise ValueError(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
 
 
-def _check_depth(file: Path, text: str) -> None:
+def _check_events(file: Path, text: str) -> None:
+    """ValueError for what reads as YAML and is in no file of ours: too much depth, NUL, tags beyond the core schema."""
     depth = 0
     for event in yaml.parse(text, _Loader):
+        where = f"{file}: line {event.start_mark.line + 1}:"
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
-            line = event.start_mark.line + 1
-            raise ValueError(f"{file}: line {line}: more than {DEEPEST} lists or mappings inside each other")
+            raise ValueError(f"{where} more than {DEEPEST} lists or mappings inside each other")
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag.removeprefix(TAG) not in KINDS:
+            raise ValueError(f"{where} tag {tag.replace(TAG, '!!')}: choose from !!{', !!'.join(KINDS)}, or give none")
+        if "\0" in (value := getattr(event, "value", "")):
+            raise ValueError(f"{where} {value[:SHOWN]!r}: every character but NUL is allowed")
 
 
 def _twice(node: yaml.Node | None, seen: set[int]) -> Iterator[yaml.ScalarNode]:

@@ -24,6 +24,7 @@ namespace: fleet                    # of the nodes that serve the whole team
 ```
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -44,7 +45,8 @@ from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
 from hardware.drivers import check_options, device_of, driver_class, shared_link, unmeasured_by
 from hardware.overlay import SUFFIX
-from hardware.yaml_file import read_yaml
+from hardware.ranges import check_range
+from hardware.yaml_file import SHOWN, read_yaml
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.names import LONGEST_NAME
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
@@ -52,6 +54,7 @@ from ros_nodes.plans.course import WITHIN_M, check_goals
 from ros_nodes.plans.mission import load_mission
 
 LEAST_HEIGHT = 0.5  # of that in its home pose, below which a robot on legs would begin in the ground
+PathText = Annotated[str, Meta(max_length=1000)]
 Count = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
@@ -65,6 +68,11 @@ class Hosts(Struct, forbid_unknown_fields=True, frozen=True):
 
     policies: Count | None = None
     shields: Count | None = None
+
+    def check(self, robots: int) -> None:
+        """ValueError for more of either than there are robots."""
+        for what in self.__struct_fields__:
+            check_range(f"hosts.{what}", getattr(self, what), 1, robots)
 
 
 class Charges(Struct, forbid_unknown_fields=True, frozen=True):
@@ -83,8 +91,8 @@ class Robot(Struct, forbid_unknown_fields=True, frozen=True):
     """One robot; simulated where it has no driver."""
 
     name: Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*\\Z", max_length=LONGEST_NAME)]
-    bundle: str
-    type: str = ""  # specification by name; by default the one that the policy is for
+    bundle: PathText
+    type: PathText = ""  # specification by name; by default the one that the policy is for
     driver: str = ""  # module:Class, or a registered name
     options: dict[str, Any] = {}
     group: str = ""  # of the task of its policy; by default that of the policy file
@@ -106,9 +114,9 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
     battery: Charges = Charges()
     hosts: Hosts = Hosts()
     scene: Scene = Scene()
-    mission: str = ""
+    mission: PathText = ""
     recorder: bool = True
-    trusted_keys: tuple[str, ...] = ()  # base64, or files with them
+    trusted_keys: tuple[PathText, ...] = ()  # base64, or files with them
     requires: str = ""  # of the verification of each policy: one of `deploy.bundle.verification.LEVELS`
     namespace: Annotated[str, Meta(pattern="^([A-Za-z][A-Za-z0-9_]*)?\\Z", max_length=LONGEST_NAME)] = ""
 
@@ -164,6 +172,7 @@ def load_team(path: Path | str) -> Team:
         raise TeamError(f"{file}: trusted_keys: {error}") from error
     team = msgspec.structs.replace(team, trusted_keys=keys)
     try:
+        team.hosts.check(len(team.robots))
         check_level(team.requires)
     except ValueError as error:
         raise TeamError(f"{file}: {error}") from error
@@ -181,15 +190,18 @@ def load_team(path: Path | str) -> Team:
     mission = str((file.parent / team.mission).resolve()) if team.mission else ""
     team = msgspec.structs.replace(team, robots=robots, mission=mission)
     if mission:
-        named, planned = [robot.name for robot in robots], load_mission(mission).names
+        try:
+            named, planned = [robot.name for robot in robots], load_mission(mission).names
+        except ValueError as error:
+            raise TeamError(f"{file}: mission: {error}") from error
         if different := sorted({*named} ^ {*planned}):
             raise TeamError(f"{file}: mission: is for {', '.join(planned)}; {different[0]!r} differs")
     return team
 
 
 def _key(text: str, folder: Path) -> str:
-    path = folder / Path(text).expanduser()
-    return key_text(read_public_key(str(path) if path.is_file() else text))
+    path = os.path.join(folder, os.path.expanduser(text))  # unlike pathlib's these take any text
+    return key_text(read_public_key(path if os.path.isfile(path) else text))
 
 
 def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
@@ -279,4 +291,4 @@ def _explain(error: str, data: Any) -> str:
         kind = next((kind for name, kind in kinds.items() if start.startswith(name)), Team)
         allowed = ", ".join(kind.__struct_fields__)
         return f"{key}{'.' if key else ''}{unknown[1]}: unknown; choose from {allowed}"
-    return f"{key or 'the file'} = {str(data)[:60]}: {reason[0].lower()}{reason[1:]}"
+    return f"{key or 'the file'} = {str(data)[:SHOWN]}: {reason[0].lower()}{reason[1:]}"

@@ -237,6 +237,26 @@ def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
             f"{CF1}\nscene: {{keep_out: [{{name: a, low: [0, 0, 0], high: [1, 1, 1], robots: [cf7]}}]}}",
             "scene: keep_out[0] a: robot 'cf7' is not in the team: choose from cf1",
         ),
+        (f'{CF1}\nmission: "a\\0b"', "line 2: 'a\\x00b': every character but NUL is allowed"),
+        ('robots: [{name: cf1, bundle: "a\\0b"}]', "line 1: 'a\\x00b': every character but NUL is allowed"),
+        ("robots: !!set {a}", "line 1: tag !!set: choose from !!map, !!seq, !!str"),
+        (f"{CF1}\ntrusted_keys: !!set {{me.pub}}", "line 2: tag !!set: choose from"),
+        (
+            f"{CF1}\ntrusted_keys: [~nouser/me.pub]",
+            "trusted_keys: trusted key '~nouser/me.pub': neither a public key in",
+        ),
+        (f"{CF1}\nmission: ~nouser/plan.json", "mission: "),
+        pytest.param(
+            f"{CF1}\ntrusted_keys: [{'a' * 5000}]",
+            f"trusted_keys[0] = {'a' * 60}: expected `str` of length <= 1000",
+            id="key of 5000 characters",
+        ),
+        pytest.param(
+            f"{CF1}\ntrusted_keys: [{'a' * 900}]",
+            "aaa': neither a public key in base64 nor a file with one",
+            id="key of 900 characters",
+        ),
+        (f"{CF1}\nhosts: {{policies: 1000000000}}", "hosts.policies = 1000000000: 1 to 1"),
         (
             "robots: [{name: cf1, bundle: HOVER, lands_on: cf1}]",
             "lands_on of cf1: 'cf1' is no arm of the team: choose from none",
