@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import reduce
 from importlib.metadata import version
+from itertools import pairwise
 from operator import or_
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ SAYS_NOTHING = re.compile(r"\{None\}\||\(default: (None|False|True)?\)")  # in h
 def dispatch(args: list[str]) -> int:
     """Run the subcommand that `args` begin with, or explain what there is."""
     if args and args[0] in COMMANDS:
-        return _parse(args[0], args[1:])()
+        return parse_command(args[0], args[1:])()
     if args in (["--version"], ["-V"]):
         print(f"phalanx {version('phalanx')}")
         return 0
@@ -45,7 +46,7 @@ def dispatch(args: list[str]) -> int:
     return 0
 
 
-def _parse(name: str, args: list[str]) -> Callable[[], int]:
+def parse_command(name: str, args: list[str]) -> Callable[[], int]:
     """The command with its arguments, to be called; ValueError in one line where they cannot be understood."""
 
     command = _command(name, args)
@@ -103,10 +104,12 @@ def _explained(said: str, name: str, args: Sequence[str]) -> str:
     if match := re.match(r"Unrecognized options: (.*)", text):
         unknown = next((word for word in match[1].split(", ") if word.startswith("-")), match[1].split(", ")[0])
         if not unknown.startswith("-"):
+            if flag := _flag_before(unknown, name, args):
+                return f"{flag} {unknown}: takes no value; give {flag} alone, or leave it out{usage}"
             return f"too many arguments: {unknown!r}{usage}"
         from hardware.names import nearest
 
-        return f"unknown option {unknown}{usage}{nearest(unknown, _options(name, args))}"
+        return f"unknown option {unknown}{usage}{nearest(unknown, options_of(name, args))}"
     several = re.search(r"Argument helptext:[ │\n]+(--\S+) ([A-Z]+(?: [A-Z]+)+) ", said)
     if several and (match := re.search(r" from \[(.*?)\]", text)):
         given, wanted = re.findall("'(.*?)'", match[1]), several[2].split()
@@ -114,14 +117,21 @@ def _explained(said: str, name: str, args: Sequence[str]) -> str:
         return f"{' '.join([several[1], *given])}: {values} given, wanted {len(wanted)} numbers: {several[2]}{usage}"
     if match := re.match(r"Error parsing (\S+): .*?('.*?')", text):
         return (
-            f"{match[1]}: cannot read {match[2]}, wanted {_options(name, args).get(match[1], 'another value')}{usage}"
+            f"{match[1]}: cannot read {match[2]}, wanted {options_of(name, args).get(match[1], 'another value')}{usage}"
         )
     if match := re.match(r"Missing from phalanx \w+: (\S+) (.*)", text):
         return f"{match[1]} is missing: {match[2].replace(' (required)', '').rstrip('. ')}{usage}"
     return text.replace(" (required)", "") + usage
 
 
-def _options(name: str, args: Sequence[str]) -> dict[str, str]:
+def _flag_before(word: str, name: str, args: Sequence[str]) -> str:
+    """The option without a value that `word` was given to; empty for none."""
+    words = [part for arg in args for part in (arg.split("=", 1) if arg.startswith("--") else [arg])]
+    before = {option.replace("_", "-") for option, value in pairwise(words) if value == word}
+    return next((option for option, takes in options_of(name, args).items() if option in before and not takes), "")
+
+
+def options_of(name: str, args: Sequence[str]) -> dict[str, str]:
     """Options of a command, with what each takes."""
     shown = _Text()
     try:

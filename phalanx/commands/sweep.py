@@ -102,6 +102,9 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         folder = out_dir or Path("runs") / re.sub(r"[,:/]", "-", name)
         if has_sweep(folder):
             raise ValueError(f"{folder} has a sweep: phalanx sweep --resume {folder}, or give another folder")
+        if len(runs) == 1 and seeds is samples is None:
+            ways = "an option with several values, --NAME 1,2,3" + ", or --seeds 3" * (what != "verify")
+            err.print(f"a sweep of one run; for more: {ways}")
         return _run(Sweep(folder, {name: RunState(args) for name, args in runs.items()}, what), workers, cluster, json)
 
     command.arguments = own  # type: ignore[attr-defined]
@@ -119,12 +122,12 @@ def _first_seed(what: str, seeds: int | None) -> int:
 
 def _check(what: str, runs: dict[str, list[str]]) -> None:
     """ValueError for arguments that the command would refuse; each value is looked at once."""
-    from phalanx.arguments import _parse
+    from phalanx.arguments import parse_command
 
     seen: set[tuple[str, str]] = set()
     for args in runs.values():
         if new := set(pairwise(["", *args])) - seen:
-            _parse(what, args)
+            parse_command(what, args)
             seen |= new
 
 

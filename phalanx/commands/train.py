@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from hardware.ranges import check_range
 from phalanx import interrupt
 from phalanx.console import err, out, print_json
 from phalanx.folders import CHECKPOINT, check_out
@@ -113,6 +114,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         """
         check_seed(seed)
         check_robots(robots)
+        check_range("--steps", steps, 1)
         check_out(out_dir, folder=True)
         from policies.shards import started_by_torchrun
         from policies.training.config import CollectionCfg, MachineCfg

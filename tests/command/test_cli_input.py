@@ -15,7 +15,7 @@ from rich.console import Console
 
 from deploy.bundle import load_bundle
 from phalanx import progress as progress_
-from phalanx.arguments import _options
+from phalanx.arguments import options_of
 from phalanx.commands import COMMANDS
 from phalanx.commands.demo import demo as run_command
 from phalanx.demo import stages
@@ -68,7 +68,7 @@ def test_a_misspelt_name_is_answered_before_torch_is_loaded(tmp_path):
 
 
 def test_options_of_every_training_are_known_without_its_task():
-    shown = {option for option in _options("train", []) if "." not in option}
+    shown = {option for option in options_of("train", []) if "." not in option}
     assert shown == {*FLAGS, *(f"--{name}" for name in VALUED.split())} - {"--help"}
 
 

@@ -158,6 +158,18 @@ def when_farther(run: Path, act) -> None:
     act()
 
 
+@pytest.mark.parametrize(("more", "said"), [([], True), (["--seeds", "2"], False), (["--seed", "3,4"], False)])
+def test_a_sweep_without_any_values_says_that_it_is_one_run_and_how_to_give_them(more, said, tmp_path, monkeypatch):
+    def start(args, log):
+        log.write_text("phalanx: no such thing")
+        return subprocess.Popen(["false"])
+
+    monkeypatch.setattr(pool, "start_command", start)
+    done = here("sweep", "hover", *more, "--out", str(tmp_path / "sweep"))
+    one = "a sweep of one run; for more: an option with several values, --NAME 1,2,3, or --seeds 3\n"
+    assert (one in done.stderr) == said and done.stderr.count(" failed: ") == (1 if said else 2)
+
+
 def test_a_run_that_fails_or_dies_again_and_again_ends_no_other(tmp_path):
     ends = {"bad": "sys.exit('phalanx: no such thing')", "dies": "os.kill(os.getpid(), 9)", "good": "0"}
 

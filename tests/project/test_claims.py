@@ -6,7 +6,7 @@ import shlex
 import pytest
 from places import ROOT
 
-from phalanx.arguments import _parse
+from phalanx.arguments import parse_command
 from phalanx.commands import COMMANDS
 
 PAGES = sorted(
@@ -41,7 +41,7 @@ def test_a_command_of_the_documents_can_be_typed(page, line, monkeypatch):
         line = line.replace(word, value)
     name, *args = shlex.split(line)
     if args:
-        _parse(name, args)  # ValueError for an option or value that there is not
+        parse_command(name, args)  # ValueError for an option or value that there is not
 
 
 @pytest.mark.parametrize("page", TEXTS)
