@@ -1,9 +1,9 @@
 """PPO, SAC, TD3 and DSAC-T beside stable-baselines3's on Gymnasium's MuJoCo tasks: same steps, settings and machine.
 
 `python -m benchmarks.papers.beside_sb3 --tasks Hopper-v5 --algos ppo --seeds 0 1 2 --steps 1000000`; a run that is
-done is a file in `--out` and is not done again. Settings are stable-baselines3's defaults for both, with observations
-and rewards normalised for its PPO as ours does; its PPO and ours run in 8 worlds, the others in one. Their SAC stands
-beside our DSAC-T.
+done is a file in `--folder` and is not done again. Settings are stable-baselines3's defaults for both, with
+observations and rewards normalised for its PPO as ours does; its PPO and ours run in 8 worlds, the others in one.
+Their SAC stands beside our DSAC-T.
 """
 
 from itertools import product

@@ -42,7 +42,7 @@ def run(cfg: TrainCfg, looks: int, actuators: bool) -> dict[str, Any]:
         curve.append([steps, flown.success_rate, flown.mean_return])
     if not actuators:
         return {"curve": curve}
-    watch = ActuatorWatch(PolicyRuntime.load(export_policy(path, cfg.out / "last.onnx")))
+    watch = ActuatorWatch(PolicyRuntime.load(export_policy(path, cfg.out / "last.onnx", cfg.task)))
     evaluate({cfg.task.group_name: watch}, cfg.task, STARTS)
     return {"curve": curve, **driven(watch.figures(), cfg.task.group.robot)}
 
