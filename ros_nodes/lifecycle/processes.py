@@ -220,11 +220,12 @@ class Processes:
 
     def end_all(
         self, names: Sequence[str], timeout_s: float, number: int, watch: Callable[[], None] = lambda: None
-    ) -> None:
+    ) -> bool:
         """Send `names` the signal `number`, and once more at each Ctrl-C; kill what has not ended after `timeout_s`.
 
-        `watch` is called again and again meanwhile.
+        `watch` is called again and again meanwhile. Returns whether there was a Ctrl-C.
         """
+        interrupted = False
         ending = [self._running.pop(name) for name in names if name in self._running]
         for process in ending:
             process.send_signal(number)
@@ -234,10 +235,12 @@ class Processes:
                 watch()
                 time.sleep(0.05)
             except KeyboardInterrupt:
+                interrupted = True
                 for process in ending:
                     process.send_signal(number)
         for process in ending:
             _reap(process, 0.0)
+        return interrupted
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End all, the last one started first to be asked."""

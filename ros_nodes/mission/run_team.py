@@ -205,11 +205,15 @@ def run_team(
             busy = load.blame(sum(processes.cpu_s().values()))
             failures += [{**each, "t_s": round(took_s, 3), "why": each["why"] + busy} for each in log.idle()]
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
-        processes.end_all([name for name in names if "shield" in name], LANDING_S, signal.SIGINT, log.listen)
+        shields = [name for name in names if "shield" in name]
+        twice = processes.end_all(shields, LANDING_S, signal.SIGINT, log.listen)
         time.sleep(WATCH_S)
         log.listen()  # to what shields said last
         result = {"team": list(team), **log.result(), "armable_after_s": armable_s, "cores": cores}
         seen = [each for each in result["failures"] if not _is_of_one(each, failures)]
+        for each in seen:
+            if twice and each["why"].startswith(State.STOPPED.name):
+                each["why"] += "; Ctrl-C was pressed a second time"
         result["failures"] = sorted([*seen, *failures], key=lambda failure: failure["t_s"])
     result["unwritten"] = []
     result["unwritten"] += unwritten(out / RESULT, lambda: (out / RESULT).write_text(json.dumps(result, indent=1)))

@@ -109,6 +109,16 @@ def test_what_ends_it_lands_the_team_and_the_result_tells_who_had_which_robot(fl
     assert any("shield" in name and 0.0 < share < 1.0 for name, share in result["cores"].items())
 
 
+def test_a_second_ctrl_c_is_a_failure_of_the_result(flying):
+    team, out, _ = flying
+    team.send_signal(signal.SIGINT)
+    time.sleep(0.5)  # into the landing
+    team.send_signal(signal.SIGINT)
+    failures = {failure["robot"]: failure["why"] for failure in printed_and_kept(team, out)["failures"]}
+    why = "STOPPED: emergency stop; Ctrl-C was pressed a second time"
+    assert team.returncode == 1 and failures == {"cf1": why, "cf2": why}
+
+
 def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_that_was_killed_is_in_no_ones_way(flying):
     team, out, environment = flying
     command = [sys.executable, "-m", "phalanx", "deploy", str(out.parent / "team.yaml"), "--out"]
