@@ -11,15 +11,16 @@ MOST = 1000  # names of a folder that are compared
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """ "; did you mean ...?" with the one of `known` that contains `name` or is in it, or is spelled alike; else ""."""
+    """ "; did you mean ...?" with the one of `known` that contains `name`, or is in it or spelled alike; else ""."""
     known, bare = list(known), name.strip("-")
     inside = [
         k
         for k in known
         if (len(k.strip("-")) >= SHORTEST and k.strip("-") in bare) or (len(bare) >= SHORTEST and bare in k)
     ]
+    if not any(bare in k for k in inside):  # a short name that is in a mistyped long one says less than its spelling
+        inside += get_close_matches(name, known, n=1)
     near = max(inside, key=lambda k: SequenceMatcher(None, k, name).ratio(), default=None)
-    near = near or next(iter(get_close_matches(name, known, n=1)), None)
     return f"; did you mean {near!r}?" if near else ""
 
 

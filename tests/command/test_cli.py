@@ -53,6 +53,14 @@ def test_unknown_command_task_and_robot_name_the_nearest():
     assert_one_line_error(here("robots", "pandas"), "'pandas'", "did you mean 'panda'")
 
 
+@pytest.mark.parametrize(
+    "name, meant",
+    [("swarm-swap-firmwre", "swarm-swap-firmware"), ("reach-rf3", "reach-fr3"), ("velocity-ruff", "velocity-rough")],
+)
+def test_a_mistyped_long_name_is_not_taken_for_a_short_one_that_is_in_it(name, meant):
+    assert f"did you mean {meant!r}" in here("tasks", name).stderr
+
+
 def test_bad_policy_files_are_refused_with_the_reason(policy_file, tmp_path):
     assert_one_line_error(here("inspect", str(tmp_path / "none.onnx")), "none.onnx")
     whole = policy_file.read_bytes()

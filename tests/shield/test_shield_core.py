@@ -1,5 +1,8 @@
 """The compiled core of the shield: the numbers of NumPy."""
 
+from pathlib import Path
+from types import ModuleType
+
 import numpy as np
 import pytest
 
@@ -237,6 +240,16 @@ def test_a_constraint_that_was_added_is_not_left_out(both, monkeypatch):
     constraints._layout.cache_clear()
     numpy, core = both(PARAMS, SPEC, context, target)
     assert core[0][0] < 0.8 * target[0] and (core[0] == numpy[0]).all()
+
+
+def test_a_constraint_written_into_the_list_is_not_left_out():
+    """As CONTRIBUTING says that one is added: the core, which does not know it, must not answer without it."""
+    last = "    Constraint(envelope_rows,"
+    source = Path(constraints.__file__).read_text()
+    edited = ModuleType("edited")
+    exec(source.replace(last, f"    Constraint(fence_rows, _FENCE),\n{last}"), vars(edited))
+    assert len(edited.CONSTRAINTS) == len(constraints.CONSTRAINTS) + 1
+    assert constraints.are_shipped() and not edited.are_shipped()
 
 
 def test_wrong_arguments_are_refused_and_nothing_is_written(core):
