@@ -1,12 +1,15 @@
 """Orders of a person at the computer of a robot's shield, by the kernel instead of the network.
 
 A stop by a service waits for the start of the middleware and for its discovery: seconds where the machine is busy.
-These sockets have names of the kernel's own, as in `lifecycle.claims`, and need few imports. Linux only: elsewhere, and
-from other computers, the services do the same.
+These sockets have names of the kernel's own, as in `lifecycle.claims`, and need few imports. Orders and answers of
+other users' processes do not count. Linux only: elsewhere, from other computers and for other users, the services do
+the same.
 """
 
 import json
+import os
 import socket
+import struct
 import sys
 import threading
 import time
@@ -20,6 +23,7 @@ PREFIX = "ph"  # with domain and robot 107 bytes at most, which is all that such
 LONGEST = 4096  # bytes of an order or an answer
 ENDS_WITHIN_S = 2.0
 ON_LINUX = sys.platform == "linux"
+CREDENTIALS = struct.Struct("3i")  # of a sender, by the kernel: process, user, group
 
 
 class Outcome(NamedTuple):
@@ -34,17 +38,21 @@ class LocalOrders:
 
     def __init__(self, domain: int, robot: str, serve: Callable[[str], Outcome]):
         """`serve(what)` does what is asked and says what came of it. The first shield of a name has the orders."""
+        self.is_open, self._closed = False, False
         self._serve, self._socket = serve, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._thread = threading.Thread(target=self._receive, name="orders", daemon=True)
         try:
+            _ask_for_senders(self._socket)
             self._socket.bind(_address(domain, robot))
         except OSError:  # another one's, or a name that is too long
             self._socket.close()
             return
+        self.is_open = True
         self._thread.start()
 
     def close(self) -> None:
         """Receive no more; the name is free at once."""
+        self._closed = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # ends the wait of the thread, which keeps the name
             self._thread.join(ENDS_WITHIN_S)
@@ -52,16 +60,15 @@ class LocalOrders:
 
     def _receive(self) -> None:
         with suppress(OSError):  # closed
-            while received := self._socket.recvfrom(LONGEST):
-                if not received[0]:
-                    return
-                with suppress(ValueError, KeyError, TypeError):
-                    order = json.loads(received[0])
+            while not self._closed:  # an empty datagram is rubbish as any other
+                said, sender, is_trusted = _receive(self._socket)
+                with suppress(ValueError, KeyError, TypeError, RecursionError):
+                    order = json.loads(said) if is_trusted else {}
                     # Who asked has given up then; but a stop is never too late.
                     if order["what"] == ESTOP or time.monotonic() < order["until_s"]:
-                        outcome = self._serve(order["what"])
-                        with suppress(OSError):  # who asked waits no more
-                            self._socket.sendto(json.dumps([order["what"], *outcome]).encode(), received[1])
+                        answer = json.dumps([order["what"], *self._serve(order["what"])]).encode()
+                        with suppress(OSError):  # who asked waits no more, or does not read
+                            self._socket.sendto(answer, socket.MSG_DONTWAIT, sender)
 
 
 def robots_here(domain: int) -> list[str]:
@@ -78,6 +85,7 @@ def ask_here(what: str, robots: Sequence[str], domain: int, within_s: float) -> 
     until_s = time.monotonic() + within_s
     order = json.dumps({"what": what, "until_s": until_s}).encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+        _ask_for_senders(own)
         own.bind("")  # the kernel chooses a name, to answer to
         own.setblocking(False)
         asked: dict[Any, str] = {}
@@ -87,12 +95,28 @@ def ask_here(what: str, robots: Sequence[str], domain: int, within_s: float) -> 
                 asked[_address(domain, robot).encode()] = robot
         while len(answers) < len(asked) and (left_s := until_s - time.monotonic()) > 0:
             own.settimeout(left_s)
-            with suppress(TimeoutError, ValueError, TypeError):
-                said, sender = own.recvfrom(LONGEST)
+            with suppress(TimeoutError, ValueError, TypeError, RecursionError):
+                said, sender, is_trusted = _receive(own)
                 answered, *outcome = json.loads(said)
-                if sender in asked and answered == what:
+                if is_trusted and sender in asked and answered == what:
                     answers[asked[sender]] = Outcome(*outcome)
     return answers
+
+
+def _ask_for_senders(own: socket.socket) -> None:
+    """A name may be taken by anybody: the kernel is to say with each datagram whose it is."""
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+
+def _receive(own: socket.socket) -> tuple[bytes, Any, bool]:
+    """A datagram, where it came from, and whether a process of this user, or of root, has sent it."""
+    said, extras, _, sender = own.recvmsg(LONGEST, socket.CMSG_SPACE(CREDENTIALS.size))
+    users = [
+        CREDENTIALS.unpack(data)[1]
+        for level, kind, data in extras
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS) and len(data) == CREDENTIALS.size
+    ]
+    return said, sender, any(user in (0, os.getuid()) for user in users)
 
 
 def _address(domain: int, robot: str) -> str:
@@ -101,5 +125,5 @@ def _address(domain: int, robot: str) -> str:
 
 def _sockets() -> list[str]:
     with suppress(OSError):
-        return Path("/proc/net/unix").read_text().splitlines()
+        return Path("/proc/net/unix").read_text(errors="replace").splitlines()
     return []

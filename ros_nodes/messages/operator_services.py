@@ -10,7 +10,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_srvs.srv import Trigger
 
-from ros_nodes.messages.local_orders import ESTOP, LocalOrders, Outcome
+from ros_nodes.messages.local_orders import ESTOP, ON_LINUX, LocalOrders, Outcome
 
 SERVICES = ("arm", "disarm", "start", "land", "hold", ESTOP, "reset")
 # A call is answered within a cycle. Others wait: one that a full queue has pushed out would never be answered.
@@ -38,6 +38,8 @@ class OperatorServices:
         for name in SERVICES:
             node.create_service(Trigger, f"shield/{name}", partial(self._serve, name), qos_profile=CALLS)
         self._here = LocalOrders(node.context.get_domain_id(), node.get_namespace().strip("/"), self._answer)
+        if ON_LINUX and not self._here.is_open:
+            node.get_logger().warning("orders of this computer are taken by another program, and come by services only")
 
     def close(self) -> None:
         """Receive no more orders of this computer; the services end with their node."""

@@ -1,9 +1,11 @@
 """Orders to shields of this computer: a stop waits neither for the middleware nor for imports."""
 
 import json
+import os
 import random
 import socket
 import sys
+import threading
 import time
 
 import pytest
@@ -56,6 +58,71 @@ def test_a_robot_that_does_not_answer_costs_its_time_and_not_that_of_others(doma
     assert ask_here("estop", ["cf1", "cf2"], domain, 0.5) == {"cf2": Outcome(True)}
     silent.close()
     quick.close()
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"[" * 4000], ids=["empty", "nested"])
+def test_no_datagram_ends_the_receiving_of_orders(domain, rubbish):
+    orders = LocalOrders(domain, "cf1", lambda what: Outcome(True))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
+        stranger.sendto(rubbish, f"\0ph/{domain}/cf1")
+        assert ask_here("estop", ["cf1"], domain, 5.0) == {"cf1": Outcome(True)}
+    orders.close()
+
+
+def as_another_user(act):
+    """Run `act` in a process of a user who has nothing to say here."""
+    if os.getuid() != 0:
+        pytest.skip("only root may be somebody else")
+    if (child := os.fork()) == 0:
+        os.setuid(65534)
+        act()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def test_another_user_of_the_computer_gives_no_orders(domain):
+    asked = []
+    orders = LocalOrders(domain, "cf1", lambda what: asked.append(what) or Outcome(True))
+    as_another_user(lambda: ask_here("arm", ["cf1"], domain, 0.2))
+    assert ask_here("land", ["cf1"], domain, 5.0) == {"cf1": Outcome(True)} and asked == ["land"]
+    orders.close()
+
+
+def test_another_user_who_took_a_robots_name_answers_no_stop_in_its_place(domain):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as taken:
+        taken.bind(f"\0ph/{domain}/cf1")
+        assert not LocalOrders(domain, "cf1", lambda what: Outcome(True)).is_open
+
+        def answer():
+            _, asker = taken.recvfrom(4096)
+            taken.sendto(json.dumps(["estop", True, ""]).encode(), asker)
+
+        stranger = threading.Thread(target=as_another_user, args=(answer,))
+        stranger.start()
+        assert ask_here("estop", ["cf1"], domain, 1.0) == {}
+        stranger.join()
+
+
+def test_who_does_not_read_his_answers_keeps_no_stop_of_others_waiting(domain):
+    orders = LocalOrders(domain, "cf1", lambda what: Outcome(True))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as silent:
+        silent.bind("")
+        silent.settimeout(1.0)
+        for _ in range(1000):  # more answers than any queue has
+            try:
+                silent.sendto(b'{"what": "estop"}', f"\0ph/{domain}/cf1")
+            except TimeoutError:
+                break
+        assert ask_here("estop", ["cf1"], domain, 5.0) == {"cf1": Outcome(True)}
+    orders.close()
+
+
+def test_a_socket_of_another_program_whose_name_is_no_text_hides_no_robot(domain):
+    orders = LocalOrders(domain, "cf1", lambda what: Outcome(True))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(f"\0{domain}".encode() + b"\xe9")
+        assert robots_here(domain) == ["cf1"]
+    orders.close()
 
 
 def test_an_order_to_a_robot_that_is_here_imports_neither_middleware_nor_numbers_nor_argument_library():
