@@ -16,6 +16,7 @@ SPEAKS_WITHIN_S = 0.5  # a policy that was asked for requests has said by then w
 IDLE_S = 1.0  # for so long a drone that has come down is sent idle commands: one message may be lost
 ASKED = "on request"  # why a robot lands that is not in trouble
 HELD, PUT_DOWN = "held on request", "disarmed on request"
+LANDED = "at rest"  # after a landing that a person asked for: one in trouble ends in FAULT
 
 
 class State(Enum):
@@ -59,6 +60,7 @@ class Authority:
         self._was_armed = False  # since then an arm is held also while it is disarmed
         self._trouble = ""  # why it lands, where no person asked for it
         self._starting_since_s = 0.0
+        self._waited_s = -inf  # when it was last there, and its policy waited for an operator
         self._last_s = -inf
         self._mode = Mode.OFF
         self._asks: dict[str, Callable[[float], str]] = {
@@ -158,7 +160,7 @@ class Authority:
     ) -> tuple[ActuatorCommand | None, float]:
         """The request of a start, until the robot is there and the policy's own is good: then that."""
         started = self.shield.start(elapsed_s, self._start)
-        overdue = now_s - self._starting_since_s > START_WITHIN_S
+        overdue = now_s - max(self._starting_since_s, self._waited_s) > START_WITHIN_S
         if started is None or context.state is None:
             if overdue:
                 self.come_down(now_s, f"not started within {START_WITHIN_S:g} s: no state")
@@ -171,6 +173,7 @@ class Authority:
             self._become(State.POLICY, "started")
             return requested, age_s
         held_on = there and self.policy_waits and self.shield.fallback.held_disarmed  # an arm may wait for its operator
+        self._waited_s = now_s if held_on else self._waited_s
         if overdue and not held_on:
             self.come_down(now_s, f"not started within {START_WITHIN_S:g} s: {silent if there else 'not there'}")
             return None, age_s
@@ -188,7 +191,7 @@ class Authority:
             self.shield.release()
             self._become(State.ARMED, "standing")
         else:
-            self._disarm_now("at rest")
+            self._disarm_now(LANDED)
 
     def _disarm(self, now_s: float) -> str:
         if self.state is State.DISARMED:

@@ -3,8 +3,10 @@
 import time
 
 import pytest
+from operated import OperatedStand
 
 pytest.importorskip("rclpy")
+from hardware import load_robot
 from ros_nodes.messages.diagnostics import ShieldMode
 from ros_nodes.nodes.operator_node import _arm
 from ros_nodes.operation import arming
@@ -97,3 +99,13 @@ def test_a_robot_that_falls_again_and_again_is_left_to_a_person(monkeypatch):
     assert orders.count("reset") == arming.RESETS
     assert asked.said[-1] == "cf2 lost its policy 11 times: tilted by 1.4 rad; a person arms and starts it again"
     assert len(asked.said) > 1, "it never began again"
+
+
+def test_an_arm_that_a_person_parked_is_not_armed_again_by_itself():
+    """It is parked within two control periods: an operator's node sees no more than that it is DISARMED."""
+    arm = OperatedStand(load_robot("ur5e")).run(0.1)
+    arm.authority.arm()
+    arm.run(0.3)
+    arm.authority.ask("land", arm.now_s)
+    arm.run(1.0)
+    assert (arm.authority.state.name, arm.authority.reason) in arming.BY_A_PERSON

@@ -3,9 +3,10 @@
 import numpy as np
 from operated import OperatedStand
 
-from deploy.shield import Mode, make_shield_params
+from deploy.shield import Context, Mode, make_shield_params
 from deploy.shield.authority import State
 from deploy.shield.fallback import StartCfg
+from deploy.shield.types import NO_PEERS
 from hardware import load_robot
 
 
@@ -25,6 +26,19 @@ def test_an_arm_waits_for_its_operator_for_as_long_as_its_policy_does():
     arm.authority.policy_waits = ""
     arm.run(0.2, request=home)
     assert arm.authority.state is State.POLICY
+
+
+def test_an_arm_that_waits_for_its_operator_may_miss_a_measurement():
+    spec = load_robot("ur5e")
+    arm = OperatedStand(spec).run(0.1)
+    arm.authority.arm()
+    arm.authority.ask("start", arm.now_s)
+    arm.authority.policy_waits = "waiting for operator command on goal"
+    arm.run(17.0)
+    arm.now_s += 0.02
+    arm.authority.step(arm.now_s, Context(None, NO_PEERS), None, 0.01)
+    arm.run(1.0)
+    assert arm.authority.state is State.STARTING
 
 
 def test_an_arm_goes_home_if_asked_parks_and_is_held_on_when_it_is_disarmed():
