@@ -131,6 +131,8 @@ def save_mission(mission: Mission, path: Path) -> None:
 def load_mission(path: Path | str) -> Mission:
     """Read what `save_mission` wrote; MissionError for anything else."""
     try:
+        if not Path(path).is_file() and Path(path).exists():
+            raise MissionError(f"{path}: is no file")
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         if (found := data.pop("format", None)) not in (FORMAT, OLDER_FORMAT):
             raise MissionError(f"{path}: format {found!r} is not {FORMAT!r}")

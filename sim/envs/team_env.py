@@ -8,6 +8,7 @@ import torch
 
 from hardware import load_robot
 from sim.envs.agents import AgentGroup
+from sim.envs.faulty_term import check_terms, check_values, in_term
 from sim.envs.links_near import links_near
 from sim.envs.observation import Observation
 from sim.envs.state import EnvState, EnvStep, read_env, write_env
@@ -48,6 +49,7 @@ class TeamEnv:
         physics `engine` runs it, and on which `device`, is for `sim.physics.make_physics`; tensors live there.
         """
         self.task = task = load_task(task) if isinstance(task, str) else task
+        check_terms(task)
         self.num_envs = num_envs
         rates = {load_robot(cfg.robot).control_hz for cfg in task.groups.values()}
         if len(rates) > 1:
@@ -67,7 +69,16 @@ class TeamEnv:
         self.max_steps = round(task.episode_s / self.control_dt)
         self.hold_steps = round(task.success_hold_s / self.control_dt)
         self.unstable: dict[str, Any] | None = None
-        self.reset(seed)
+        try:
+            self.reset(seed)
+            for name, group in self.groups.items():
+                check_values(task, name, group)
+        except ValueError:
+            raise
+        except Exception as error:
+            if said := in_term(error, task):
+                raise ValueError(said) from error
+            raise
 
     @property
     def group(self) -> AgentGroup:

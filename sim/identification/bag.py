@@ -34,7 +34,8 @@ def read_bag(path: Path, spec: RobotSpec, name: str) -> Streams:
                 [(at, reader.deserialize(raw, c.msgtype)) for c, at, raw in each]
                 for each in (base, joints, sent or asked)
             )
-        published = _published(path, f"/{name}/{'sent' if sent else 'command'}")
+        # A recorder may have written more by now.
+        published = _published(path, f"/{name}/{'sent' if sent else 'command'}")[: len(commands)]
     except ValueError:
         raise
     except Exception as error:  # its parsers raise whatever they stumble over

@@ -11,11 +11,12 @@ from one_group import make_env, start_of, starts_at
 from one_scene import build_scene
 
 from hardware import load_robot
+from sim.envs.team_env import TeamEnv
 from sim.noise import Noise
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.task import Draw
 from sim.tasks import load_task
-from sim.terms import EventTerm
+from sim.terms import EventTerm, RewardTerm
 
 HOVER = torch.zeros(4)
 
@@ -250,3 +251,25 @@ def test_a_number_of_a_task_that_makes_no_sense_is_refused_by_name(field, value)
         load_task("hover").changed(**{field: value})
     with pytest.raises(ValueError, match="noise pos_m = -1: 0 to 100"):
         Noise(pos_m=-1.0)
+
+
+def slow(t, least):
+    return t.state.base_lin_vell
+
+
+@pytest.mark.parametrize(
+    ("term", "said"),
+    [
+        (slow, "reward 'slow' is a function, wanted RewardTerm"),
+        (RewardTerm(slow, {"most": 1.0}), "reward 'slow': test_env.slow: got an unexpected keyword argument 'most'"),
+        (RewardTerm(slow, {"least": 1.0}), "reward 'slow': .*test_env.py:[0-9]+: AttributeError: .*base_lin_vell"),
+        (RewardTerm(lambda t: t.state.base_pos), r"reward 'slow': .* returns \(2, 4, 3\), wanted a tensor \(2, 4\)"),
+    ],
+    ids=["function", "parameter", "attribute", "shape"],
+)
+def test_a_mistake_in_a_term_is_one_line_that_names_the_term(term, said):
+    group = load_task("swarm-swap").group
+    task = load_task("swarm-swap").changed(rewards={**group.rewards, "slow": term})
+    with pytest.raises(ValueError, match=said) as refused:
+        TeamEnv(task, 2, seed=0)
+    assert str(refused.value).startswith("task 'swarm-swap': crazyflie: ") and "\n" not in str(refused.value)

@@ -17,6 +17,7 @@ from hardware import load_robot
 from phalanx.cli import main
 from phalanx.commands.identify import _recorded
 from ros_nodes.messages.bag import Bag
+from sim.identification import bag
 from sim.identification.identify import BEFORE_S, STEP_S, WINDOW_S, rhythm_of
 from sim.identification.recording import read_recording, row_names
 from sim.identification.windows import make_windows
@@ -119,6 +120,13 @@ def test_a_recording_of_which_too_little_is_left_is_refused_with_what_its_machin
     refused = capsys.readouterr().err
     assert end.value.code == 2 and refused.count("\n") == 1
     assert re.search(r"\d+% of its commands were recorded late .* on a machine with less to do", refused), refused
+
+
+def test_a_bag_that_grows_while_it_is_read_is_read(tmp_path, flight, monkeypatch):
+    written = write_bag(tmp_path / "a", flight, np.zeros((len(flight["time_s"]) + 1) // 2))
+    whole, read = read_recording(written, SPEC), bag._published
+    monkeypatch.setattr(bag, "_published", lambda *args: [*read(*args), 10**12, 10**12])
+    np.testing.assert_array_equal(read_recording(written, SPEC).command_s, whole.command_s)
 
 
 def test_gaps_and_a_clock_that_steps_back_are_said_and_not_bridged(tmp_path, flight):

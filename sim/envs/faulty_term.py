@@ -1,0 +1,71 @@
+"""A mistake in a term of a task is said in one line that names the term, before anything is learned."""
+
+import traceback
+from collections.abc import Iterator
+from inspect import signature
+from typing import Any
+
+from torch import Tensor
+
+from sim.envs.agents import AgentGroup
+from sim.task import GroupCfg, TaskCfg
+from sim.terms import EventTerm, RewardTerm, Term
+
+
+def check_terms(task: TaskCfg) -> None:
+    """ValueError for a term that is none, or whose function does not take its parameters."""
+    for group, cfg in task.groups.items():
+        for kind, name, term in _terms(cfg):
+            where = f"task {task.name!r}: {group}: {kind} {name!r}"
+            wanted: Any = {"reward": RewardTerm, "randomisation": EventTerm}.get(kind, Term)
+            if not isinstance(term, wanted):
+                raise ValueError(f"{where} is a {type(term).__name__}, wanted {wanted.__name__}(function, parameters)")
+            try:
+                signature(term.func).bind_partial(**term.params)
+            except TypeError as error:
+                raise ValueError(f"{where}: {_called(term)}: {error}") from error
+
+
+def check_values(task: TaskCfg, group_name: str, group: AgentGroup) -> None:
+    """ValueError for a reward or termination that is not (W, N)."""
+    wanted = (group.num_envs, group.num_agents)
+    for kind, name, term in _terms(group.cfg):
+        if kind in ("reward", "termination"):
+            found = term.func(group.now, **term.params)
+            if getattr(found, "shape", None) != wanted:
+                found = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+                raise ValueError(
+                    f"task {task.name!r}: {group_name}: {kind} {name!r}: {_called(term)} returns {found}, "
+                    f"wanted a tensor {wanted}: (worlds, robots)"
+                )
+
+
+def in_term(error: Exception, task: TaskCfg) -> str:
+    """Which term has raised `error`, and where; "" where none has."""
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    for group, cfg in task.groups.items():
+        for kind, name, term in _terms(cfg):
+            code = getattr(term.func, "__code__", None)
+            if lines := [f"{found.co_filename}:{line}" for found, line in frames if found is code]:
+                what = " ".join(f"{type(error).__name__}: {error}".split())
+                return f"task {task.name!r}: {group}: {kind} {name!r}: {lines[-1]}: {what}"
+    return ""
+
+
+def _terms(cfg: GroupCfg) -> Iterator[tuple[str, str, Any]]:
+    """Kind, name and term of all terms of a group."""
+    seen = cfg.observation
+    for kind, terms in (
+        ("reward", cfg.rewards),
+        ("termination", cfg.terminations),
+        ("success", {"success": cfg.success}),
+        ("mean", cfg.means),
+        ("observation", {**seen.own, **seen.peer, **seen.privileged, **seen.memory}),
+        ("randomisation", cfg.randomisation),
+    ):
+        for name, term in terms.items():
+            yield kind, name, term
+
+
+def _called(term: Any) -> str:
+    return f"{getattr(term.func, '__module__', '')}.{getattr(term.func, '__qualname__', term.func)}"
