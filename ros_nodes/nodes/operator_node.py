@@ -80,16 +80,18 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
         raise
     _write(not_up, ())
     kept = KeepUp(node, [name for stage in stages for name in stage if not name.endswith(ONCE)])
+    sender = OrderSender(mission, node)
     if not drivers and simulated:  # a real robot is for a person to arm
 
         def keep_up_and_watch() -> None:
             kept.step()
             send_and_watch()
+            if not mission.task and not any(order.t_s for order in mission.orders):  # courses wait for no other robot
+                sender.step(0.0)
 
         _arm(node, executor, keep_up_and_watch)
     node.get_logger().info(f"{', '.join(node.team)}: the mission begins, {mission.duration_s:g} s")
-    sender, begin = OrderSender(mission, node), time.monotonic()
-    over = False
+    over, begin = False, time.monotonic()
     while True:  # after the mission too, for nodes that subscribe late
         watch()
         executor.spin_once(timeout_sec=WATCH_S)

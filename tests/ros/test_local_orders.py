@@ -4,12 +4,13 @@ import json
 import os
 import random
 import socket
+import subprocess
 import sys
-import threading
 import time
 
 import pytest
 from loaded import loaded_after
+from places import ROOT
 
 from phalanx.order import read_order
 from ros_nodes.messages.local_orders import LocalOrders, Outcome, ask_here, robots_here
@@ -69,38 +70,33 @@ def test_no_datagram_ends_the_receiving_of_orders(domain, rubbish):
     orders.close()
 
 
-def as_another_user(act):
-    """Run `act` in a process of a user who has nothing to say here."""
+def as_another_user(code, *values, keep=()):
+    """Start `code`, which has `values`, in a process of a user who has nothing to say here; `keep`: open files."""
     if os.getuid() != 0:
         pytest.skip("only root may be somebody else")
-    if (child := os.fork()) == 0:
-        os.setuid(65534)
-        act()
-        os._exit(0)
-    os.waitpid(child, 0)
+    begin = "import json, os, socket, sys\nfrom ros_nodes.messages.local_orders import ask_here\nos.setuid(65534)\n"
+    return subprocess.Popen([sys.executable, "-c", begin + code, *map(str, values)], cwd=ROOT, pass_fds=keep)
 
 
 def test_another_user_of_the_computer_gives_no_orders(domain):
     asked = []
     orders = LocalOrders(domain, "cf1", lambda what: asked.append(what) or Outcome(True))
-    as_another_user(lambda: ask_here("arm", ["cf1"], domain, 0.2))
+    assert as_another_user("assert not ask_here('arm', ['cf1'], int(sys.argv[1]), 0.2)", domain).wait() == 0
     assert ask_here("land", ["cf1"], domain, 5.0) == {"cf1": Outcome(True)} and asked == ["land"]
     orders.close()
 
 
 def test_another_user_who_took_a_robots_name_answers_no_stop_in_its_place(domain):
+    answer = (
+        "taken = socket.socket(fileno=int(sys.argv[1]))\n_, asker = taken.recvfrom(4096)\n"
+        "taken.sendto(json.dumps(['estop', True, '']).encode(), asker)"
+    )
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as taken:
         taken.bind(f"\0ph/{domain}/cf1")
         assert not LocalOrders(domain, "cf1", lambda what: Outcome(True)).is_open
-
-        def answer():
-            _, asker = taken.recvfrom(4096)
-            taken.sendto(json.dumps(["estop", True, ""]).encode(), asker)
-
-        stranger = threading.Thread(target=as_another_user, args=(answer,))
-        stranger.start()
+        stranger = as_another_user(answer, taken.fileno(), keep=(taken.fileno(),))
         assert ask_here("estop", ["cf1"], domain, 1.0) == {}
-        stranger.join()
+        assert stranger.wait() == 0
 
 
 def test_who_does_not_read_his_answers_keeps_no_stop_of_others_waiting(domain):

@@ -66,6 +66,7 @@ def printed_and_kept(team: subprocess.Popen, out: Path) -> dict:
 
 
 def test_the_goals_of_a_robot_are_passed_in_order_and_the_result_says_when(tmp_path):
+    """Also while another robot of its team waits for a goal of a person."""
     goals = [[1.2, 0.8, 1.4], [1.0, -1.2, 2.0], [-1.2, -0.6, 1.6]]
     robot = {
         "name": "x1",
@@ -73,7 +74,8 @@ def test_the_goals_of_a_robot_are_passed_in_order_and_the_result_says_when(tmp_p
         "base_pose": [0, 0, 0.2289, 0],
         "goals": goals,
     }
-    (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot], "recorder": False}))
+    arm = {"name": "arm", "bundle": str(ZOO / "reach-ur5e.onnx"), "base_pose": [4, 4, 0, 0]}
+    (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot, arm], "recorder": False}))
     command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
     environment = os.environ | ros_environment(free_domain_id())
     team = subprocess.Popen([*command, "--json"], env=environment, stdout=subprocess.PIPE, text=True)
