@@ -35,6 +35,7 @@ class Transition:
     plan: Mapping[str, Tensor] = field(default_factory=dict)  # (W, N, ...) what is to come of the commands
     others: Mapping[str, RobotState] = field(default_factory=dict)  # role -> (W, its N, ...), in a mixed team
     means: Mapping[str, Tensor] = field(default_factory=dict)  # (W, N, k) of the group's `MeanTerm`s
+    correction: Tensor | None = None  # (W, N) by which the shield moved the command, see `FilterInfo`; None without
     ground: Ground | None = None  # None for a plain floor at height 0
     # Frames that a term asked for: kinematics is most of what terms of legs and arms cost.
     frames: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)

@@ -59,6 +59,7 @@ class AgentGroup:
         self._no_peer = ~torch.tensor(flies).unsqueeze(-1)  # (M, 1) of the team
         self.num_shield_peers = sum(flies) - 1 if shield and self.robot.flight is not None else 0
         self.shield_peers = _no_peers(self.num_envs, self.num_agents)
+        self.correction: Tensor | None = None  # (W, N) of the last command by the shield
 
     @property
     def policy_input(self) -> PolicyInput:
@@ -119,6 +120,7 @@ class AgentGroup:
             untraceable("the safety shield")
             context = Context(state, self.shield_peers, obstacles=obstacles, sent=self.robots.sent)
             command.target, report = filter_command(self.shield, self.robot, context, command.target)
+            self.correction = report.intervention
             self.shielded += report.intervention > 0
         return command
 
@@ -132,6 +134,7 @@ class AgentGroup:
             plan=self.plan,
             dt_s=self.control_dt,
             ground=self.robots.ground,
+            correction=self.correction,
             **situation,
         )
         return self.now

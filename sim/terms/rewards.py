@@ -41,6 +41,13 @@ def action_change(t: Transition, channels: tuple[int, ...] | None = None) -> Ten
     return (change if channels is None else change[..., list(channels)]).square().sum(-1)
 
 
+def correction(t: Transition, scale: float) -> Tensor:
+    """How far the shield moved the command, in units of `scale` (drones m/s^2, joints rad), at most 1; 0 without one."""
+    if t.correction is None:
+        return torch.zeros_like(t.action[..., 0])
+    return (t.correction / scale).clamp(max=1.0)
+
+
 def joint_speed(t: Transition) -> Tensor:
     """Squared joint velocities, summed, (rad/s)^2."""
     return t.state.joint_vel.square().sum(-1)

@@ -16,6 +16,7 @@ from sim.envs import agents
 from sim.envs.links_near import links_near
 from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task
+from sim.terms import RewardTerm, rewards
 
 SWAP = load_task("swarm-swap")
 
@@ -117,3 +118,19 @@ def test_a_robots_shield_sends_what_the_simulation_sent_until_its_policy_is_late
         assert report.mode in (Mode.NOMINAL, Mode.FILTERED)
     assert held >= 8 * env.group.num_agents
     assert compared > 0.6 * env.group.num_agents * (len(flight) - 70) and held_back > 10
+
+
+def test_a_reward_term_sees_how_far_the_shield_moved_a_command():
+    """Where a drone asks to climb through its ceiling it is held back, and only where there is a shield."""
+    costly = SWAP.changed(rewards={"correction": RewardTerm(rewards.correction, {"scale": 20.0}, weight=-2.0)})
+    for shield in (True, False):
+        env = TeamEnv(costly, 3, 0, 2, shield)
+        name = costly.group_name
+        for _ in range(40):
+            before = env.group.shielded.clone()
+            step = env.step({name: torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(3, 2, 4)})
+            cost = -step.reward_terms[name]["correction"]
+            going = ~step.ended
+            assert torch.equal(cost[going] > 0, (env.group.shielded > before)[going])
+            assert (cost <= 2.0).all()
+        assert bool(env.group.shielded.any()) is shield
