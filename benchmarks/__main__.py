@@ -16,7 +16,7 @@ from phalanx.progress import make_progress
 # fmt: off
 Benchmark = Literal[
     "sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer", "verdicts", "devices", "learners",
-    "franka",
+    "franka", "demo", "flights",
 ]
 # fmt: on
 MOST_FIGURES = 24  # of one thing in a table that it shares with others; where there are more, it has its own
@@ -59,7 +59,8 @@ def bench(
     `verdicts`: whether what `verify` says of policies, sound and spoilt, is what they do on other plants.
     `devices`: what drivers report of emulated devices that fail, and after how many ms. `learners`: time and samples
     that our PPO and stable-baselines3's (extra `bench`) take until a policy succeeds. `franka`: how near to its poses a
-    Franka Research 3 of franky-sim comes in ROS 2, behind its shield.
+    Franka Research 3 of franky-sim comes in ROS 2, behind its shield. `demo`: how often `phalanx demo` passes all its
+    gates. `flights`: how often robots on the other emulated devices reach their goals in ROS 2, behind their shields.
 
     Args:
         what: What to measure.
@@ -75,14 +76,15 @@ def bench(
         device: Of `engines`; an accelerator where there is one, when not given.
         policy: Policy file of `control` and `ros`.
         policies: Policy files of `transfer`, of drones; of `verdicts` files beside those of the zoo.
-        worlds: Episodes of each policy under each plant, in `transfer` and `verdicts`; poses of `franka`.
-        out_dir: In `verdicts` and `learners`, folder that keeps what was found of each policy or training: what it
-            holds is not done again.
-        drivers: Of `devices`; all when not given.
+        worlds: Episodes of each policy under each plant, in `transfer` and `verdicts`; poses of `franka`, goals of
+            each robot in `flights`.
+        out_dir: In `verdicts`, `learners` and `demo`, folder that keeps what was found of each policy, training or run:
+            what it holds is not done again.
+        drivers: Of `devices` and `flights`; all when not given.
         neighbours: Robots around the one that `control` flies.
         hz: In `ros`, fly untrained policies of `tasks` at this control rate, or the next that their models allow.
-        held: In `ros`, while another program holds a core and the system refuses niceness.
-        repeats: Measurements, of `learners` seeds; the median counts.
+        held: In `ros` and `demo`, while another program holds a core and the system refuses niceness.
+        repeats: Measurements, of `learners` and `demo` seeds; the median counts.
         json: Print one JSON object on stdout.
     """
     teams = teams or ((1, 4, 8) if what == "ros" else (1, 2, 4, 8, 16, 32, 64))
@@ -94,7 +96,7 @@ def bench(
     if hz is not None:
         check_range("hz", hz, 1.0)
     each = {"sim": repeats, "peers": repeats, "engines": len(batches)}
-    if what in ("transfer", "verdicts", "franka"):
+    if what in ("transfer", "verdicts", "franka", "flights"):
         repeats = 1
     turns = each[what] * len(chosen) if what in each else repeats
     with make_progress() as progress:
@@ -108,9 +110,11 @@ def bench(
             "shield": {},
             "devices": {"drivers": drivers},
             "franka": {"worlds": worlds},
+            "flights": {"drivers": drivers, "worlds": worlds},
             "transfer": {"policies": policies, "worlds": worlds},
             "verdicts": {"policies": policies, "worlds": worlds, "out": out_dir},
             "learners": {"tasks": chosen, "out": out_dir},
+            "demo": {"held": held, "out": out_dir},
             "ros": {"policy": policy, "teams": teams, "tasks": chosen, "hz": hz, "held": held},
         }
 

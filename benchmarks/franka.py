@@ -81,15 +81,15 @@ def reached(team: Any, device: Any, count: int) -> Iterator[float]:
         yield float(np.linalg.norm(tool - goal["goal_pos"]))
 
 
-def begin(team: Any, goal: dict[str, np.ndarray]) -> None:
+def begin(team: Any, goal: dict[str, np.ndarray], arm: str = ARM) -> None:
     """Have the arm go home and its policy bring it to `goal` from there; again where a busy machine was late."""
     for _ in range(3):
-        if team.authority(ARM) == "POLICY":
-            team.ask(ARM, "hold")
-            team.ask(ARM, "start")
+        if team.authority(arm) == "POLICY":
+            team.ask(arm, "hold")
+            team.ask(arm, "start")
         else:
-            team.restart(ARM)
-        team.node.send(ARM, goal)  # a policy that begins waits for one
-        team.watch_until(ARM, lambda: team.authority(ARM) not in ("ARMED", "STARTING"), 30.0)
-        if team.authority(ARM) == "POLICY":
+            team.restart(arm)
+        team.node.send(arm, goal)  # a policy that begins waits for one
+        team.watch_until(arm, lambda: team.authority(arm) not in ("ARMED", "STARTING"), 30.0)
+        if team.authority(arm) == "POLICY":
             return

@@ -8,10 +8,9 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from hardware.kinematics import UNREAD, check_file, numbers, unit
-from hardware.rotation import as_like, rotate
+from hardware.rotation import as_like, namespace_of, rotate
 from hardware.spec import RobotSpec
 from hardware.types import Array
 
@@ -45,7 +44,7 @@ class Links:
         `pos` (N, U) rad is in the order of the spec's channels. Poses come last: one call of NumPy takes about as long
         for ten short rows as for a long one.
         """
-        xp = np if isinstance(pos, np.ndarray) else array_namespace(pos)
+        xp = namespace_of(pos)
         turn = xp.sin(pos @ as_like(self.angles, pos) + as_like(self.phase, pos))
         turn = turn.reshape(-1, len(self.parent), 3).swapaxes(0, 1)
         steps = (turn @ as_like(self.turning, pos)).reshape(len(self.parent), -1, 4, 4)
@@ -132,7 +131,7 @@ def load_links(spec: RobotSpec) -> Links | None:
 
 def as_index(values: np.ndarray, like: Array) -> Array:
     """Indices for arrays of the kind and device of `like`."""
-    return values if isinstance(like, np.ndarray) else array_namespace(like).asarray(values, device=like.device)
+    return values if isinstance(like, np.ndarray) else namespace_of(like).asarray(values, device=like.device)
 
 
 class _Found:

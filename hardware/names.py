@@ -29,6 +29,8 @@ def nearest_path(path: Path | str) -> str:
     path = Path(path)
     with suppress(OSError):
         found = [k for k in islice(path.parent.iterdir(), MOST) if not k.name.startswith(".")]
+        if path.suffix:  # a file is wanted: a folder like "policies" is not nearly "policy.onnx"
+            found = [k for k in found if k.suffix or not k.is_dir()]
         # Without their suffixes, for these make any two files alike.
         near = [k for k in found if get_close_matches(path.stem, [k.stem])]
         best = max(near, key=lambda k: SequenceMatcher(None, k.name, path.name).ratio(), default=None)

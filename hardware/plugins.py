@@ -11,6 +11,8 @@ from typing import Any
 
 from hardware.names import nearest
 
+LONGEST, SHOWN = 300, 60  # characters of a name, and of one that is wrong
+
 
 class PluginError(ValueError):
     """What was named cannot be loaded; one line says what and why."""
@@ -28,6 +30,8 @@ def load_plugin(kind: str, name: str, built_in: Iterable[str] = ()) -> Any:
     A module is looked for where Python looks, then in the working directory. Raises PluginError; where there is nothing
     of that name it lists the `built_in` and the registered ones, and the nearest.
     """
+    if len(name) > LONGEST:
+        raise PluginError(f"{kind} {name[:SHOWN]!r}...: a name has {LONGEST} characters at most, not {len(name)}")
     reference = registered(kind)[name].value if ":" not in name and name in registered(kind) else name
     module, _, attribute = reference.partition(":")
     if not (module and attribute):

@@ -12,10 +12,14 @@ _NAMESPACES: dict[type, Any] = {}
 
 
 def namespace_of(array: Array) -> Any:
-    """The functions for arrays of this kind; as `array_namespace`, which takes longer than a small operation."""
+    """The module of functions for arrays of this kind; as `array_namespace`, which takes longer than a small operation.
+
+    Of NumPy it is NumPy itself: what `array_namespace` puts around it loads all of NumPy, a tenth of a second.
+    """
     found = _NAMESPACES.get(type(array))
     if found is None:
-        found = _NAMESPACES[type(array)] = array_namespace(array)
+        is_numpy = isinstance(array, np.ndarray | np.generic)
+        found = _NAMESPACES[type(array)] = np if is_numpy else array_namespace(array)
     return found
 
 

@@ -26,13 +26,20 @@ def read_yaml(file: Path) -> Any:
         _check_events(file, text)
         if twice := next(_twice(yaml.compose(text, _Loader), set()), None):
             raise ValueError(f"{file}: line {twice.start_mark.line + 1}: {twice.value!r} is there twice")
-        return msgspec.yaml.decode(text)
     except FileNotFoundError as error:
         raise ValueError(f"{file}: no such file{nearest_path(file)}") from error
     except OSError as error:
         raise ValueError(f"{file}: cannot be read: {error.strerror}") from error
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise _no_yaml(file, error) from error
+    try:
+        return msgspec.yaml.decode(text)
+    except Exception as error:  # Python's own types raise whatever they like for a date or a number that cannot be
+        raise _no_yaml(file, error) from error
+
+
+def _no_yaml(file: Path, error: Exception) -> ValueError:
+    return ValueError(f"{file}: is not YAML: {' '.join(str(error).split())}")
 
 
 def _check_events(file: Path, text: str) -> None:

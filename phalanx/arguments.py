@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import reduce
 from importlib.metadata import version
@@ -22,6 +22,7 @@ from phalanx.commands import COMMANDS
 DESCRIPTION = "Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."
 
 SAYS_NOTHING = re.compile(r"\{None\}\||\(default: (None|False|True)?\)")  # in help
+OVER_TWO_LINES = re.compile(r"\(default:(\s*│\n│\s*)(None|False|True)?\)")
 
 
 def dispatch(args: list[str]) -> int:
@@ -68,6 +69,9 @@ def parse_command(name: str, args: list[str]) -> Callable[[], int]:
     except SystemExit as end:
         if not end.code:  # help
             print(_readable(shown.getvalue()))
+            if runs := getattr(command, "runs", None):
+                print("What it runs; each of these options may have several values:\n")
+                parse_command(runs[0], [*runs[1:], "--help"])
             raise
     raise ValueError(_explained(said.getvalue(), name, args))
 
@@ -75,7 +79,7 @@ def parse_command(name: str, args: list[str]) -> Callable[[], int]:
 def _readable(text: str) -> str:
     """Help without defaults that say nothing and lines that are empty because of it; long sentences wrapped."""
     lines = []
-    for line in text.splitlines():
+    for line in OVER_TWO_LINES.sub(r"\1", text).splitlines():
         if line.startswith("│"):
             kept = SAYS_NOTHING.sub("", line[:-1]).rstrip()
             if kept != "│":
@@ -109,7 +113,15 @@ def _explained(said: str, name: str, args: Sequence[str]) -> str:
             return f"too many arguments: {unknown!r}{usage}"
         from hardware.names import nearest
 
-        return f"unknown option {unknown}{usage}{nearest(unknown, options_of(name, args))}"
+        known = options_of(name, args)
+        if algorithm := _algorithm_of(unknown, name, known):
+            return f"unknown option {unknown}: it is one of --algo {algorithm}, which is not given{usage}"
+        return f"unknown option {unknown}{usage}{nearest(unknown, known)}"
+    if match := re.match(r"[Ii]nvalid choice '(.*?)' for argument '(.*?)'\. Expected one of \((.*?),?\)", text):
+        from hardware.names import nearest
+
+        choices = re.findall("'(.*?)'", match[3])
+        return f"{match[2]} {match[1]!r}: choose from {', '.join(choices)}{usage}{nearest(match[1], choices)}"
     several = re.search(r"Argument helptext:[ │\n]+(--\S+) ([A-Z]+(?: [A-Z]+)+) ", said)
     if several and (match := re.search(r" from \[(.*?)\]", text)):
         given, wanted = re.findall("'(.*?)'", match[1]), several[2].split()
@@ -122,6 +134,16 @@ def _explained(said: str, name: str, args: Sequence[str]) -> str:
     if match := re.match(r"Missing from phalanx \w+: (\S+) (.*)", text):
         return f"{match[1]} is missing: {match[2].replace(' (required)', '').rstrip('. ')}{usage}"
     return text.replace(" (required)", "") + usage
+
+
+def _algorithm_of(option: str, name: str, known: Iterable[str]) -> str:
+    """The algorithm to give for an option such as --td3.gamma; empty where that would not help."""
+    prefix, dot, _ = option.removeprefix("--").partition(".")
+    if name != "train" or not dot or any(each.startswith(f"--{prefix}.") for each in known):
+        return ""
+    from policies.algorithms import ALGORITHMS
+
+    return prefix if prefix in ALGORITHMS else ""
 
 
 def _flag_before(word: str, name: str, args: Sequence[str]) -> str:

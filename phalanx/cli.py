@@ -72,7 +72,8 @@ def _look_after_signals() -> None:
         signal.signal(signal.SIGINT, _interrupt)
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
-            signal.signal(signal.SIGHUP, _hang_up)
+            terminals = [stream for stream in (1, 2) if os.isatty(stream)]  # once hung up they are none to isatty
+            signal.signal(signal.SIGHUP, lambda *_: _hang_up(terminals))
 
 
 def _end_at_the_next_signal() -> None:
@@ -94,20 +95,23 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _hang_up(*_: object) -> None:
-    """The terminal is gone: what is printed now would fail."""
+def _hang_up(terminals: Sequence[int]) -> None:
+    """The terminal is gone: what is printed to these streams now would fail."""
     null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        if os.isatty(stream):
-            os.dup2(null, stream)
+    for stream in terminals:
+        os.dup2(null, stream)
     signal.raise_signal(signal.SIGINT)
 
 
 def _complain(message: str, code: int) -> int:
-    """Say what is wrong in one line; the traceback stays one environment variable away."""
+    """Say what is wrong in one line; the traceback stays one environment variable away.
+
+    What a terminal would obey, such as an escape code in a key of a file, is shown as its number.
+    """
     if os.environ.get("PHALANX_TRACEBACK") and sys.exc_info()[0] is not None:
         raise
-    print(f"phalanx: {' '.join(message.split())}", file=sys.stderr)
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(message.split()))
+    print(f"phalanx: {shown}", file=sys.stderr)
     return code
 
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import isfinite
+from math import hypot, isfinite
 from typing import Literal, get_args
 
 from phalanx import interrupt
@@ -11,6 +11,7 @@ from phalanx import interrupt
 What = Literal["arm", "start", "land", "hold", "disarm", "estop", "reset", "goal"]
 TO_ALL = ("land", "hold", "estop")  # of which none should miss a robot that was forgotten
 ORDERS = get_args(What)
+UNIT_WITHIN = 1e-2  # by which the length of a quaternion may be off, as for who receives it
 HERE_S = 2.0  # a shield on this computer answers within one, also that it did not do it in time
 
 
@@ -26,9 +27,16 @@ def read_order(args: list[str]) -> Callable[[], int] | None:
 
 
 def give_order(
-    what: str, robots: Sequence[str], at: tuple[float, float, float] | None = None, domain: int | None = None
+    what: str,
+    robots: Sequence[str],
+    at: tuple[float, float, float] | None = None,
+    domain: int | None = None,
+    quat: tuple[float, float, float, float] | None = None,
 ) -> int:
-    """Ask `robots` and print what came of it; the exit code. `at`: a goal, m in the world. See `phalanx operate`."""
+    """Ask `robots` and print what came of it; the exit code. See `phalanx operate`.
+
+    `at`: a goal, m in the world; `quat`: its orientation wxyz there.
+    """
     from ros_nodes.lifecycle.domain import chosen_domain
     from ros_nodes.messages.local_orders import ask_here, robots_here
     from ros_nodes.messages.names import check_name
@@ -39,6 +47,9 @@ def give_order(
         raise ValueError("a goal needs --at X Y Z, and nothing else takes it")
     if at is not None and not all(map(isfinite, at)):
         raise ValueError(f"--at {at}: every number must be finite")
+    if quat is not None and (at is None or not abs(hypot(*quat) - 1.0) < UNIT_WITHIN):
+        given = " ".join(f"{number:g}" for number in quat)
+        raise ValueError(f"--quat {given}: wanted with --at, and of length 1, not {hypot(*quat):.3g}")
     where = chosen_domain(domain)
     asks = at is None and bool(robots or what in TO_ALL)
     here = ask_here(what, robots or robots_here(where), where, HERE_S) if asks else {}
@@ -55,7 +66,7 @@ def give_order(
         if at is not None and robots:
             from ros_nodes.operation.operate import send_goal
 
-            answers = send_goal(robots, at, domain)
+            answers = send_goal(robots, at, quat, domain)
         elif asks:
             answers = ask(what, left, domain, answered=list(here))
         if not (answers or here):

@@ -168,7 +168,7 @@ class TaskCfg:
 
     name: str
     summary: str
-    episode_s: float
+    episode_s: float  # see `lasts_s`
     success_hold_s: float
     groups: Mapping[str, GroupCfg]
     starts: Callable[[Draw], Mapping[str, Start]]  # group -> where it begins
@@ -179,11 +179,16 @@ class TaskCfg:
     num_envs: int = 512  # worlds to train in
     train_steps: int = 2_000_000  # agent steps to train for: control periods x worlds x robots
     verify_teams: tuple[int, ...] = ()  # team sizes that `phalanx verify` flies beside the one of training
+    episode_robots: int = 0  # more robots than these get more time, in proportion: they wait for one another; 0: none
 
     def __post_init__(self) -> None:
         period_s = max(1.0 / load_robot(group.robot).control_hz for group in self.groups.values())
         lasts = {"episode_s": (period_s, LONGEST_EPISODE_S), "success_hold_s": (0.0, LONGEST_EPISODE_S)}
         check_fields(f"task {self.name!r}: ", self, **lasts, min_success=(0.0, 1.0), max_collisions=(0.0, 1.0))
+
+    def lasts_s(self, robots: int) -> float:
+        """How long an episode of a team of `robots` lasts."""
+        return self.episode_s * max(1.0, robots / (self.episode_robots or robots))
 
     @property
     def group_name(self) -> str:

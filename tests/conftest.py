@@ -16,6 +16,19 @@ from phalanx.report.render import choose_opengl
 with suppress(ValueError):  # tests of pictures are skipped without; MuJoCo, once imported, does not ask again
     choose_opengl()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["PHALANX_DRIVERS"] = ",".join(
+    (
+        "mujoco_driver:MujocoDriver",
+        "mujoco_driver:BatteryDriver",
+        "mujoco_driver:PlantDriver",
+        "test_ros_drill:Driver",
+        "test_posture:Hears",
+        "shop_arm:Driver",
+        "no_such_module:Driver",
+        "none:Such",
+        "hardware.drivers:Nothing",
+    )
+)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that Ctrl-C is ignored
 
 
@@ -79,6 +92,14 @@ def quickly_compiled():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def quickly_exported(monkeypatch):
+    """Policy files whose graph is made in a tenth of the time: see `quick_onnx`."""
+    from quick_onnx import quick_onnx
+
+    monkeypatch.setattr("policies.export.export.to_onnx", quick_onnx)
 
 
 def pytest_collection_finish() -> None:

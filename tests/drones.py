@@ -1,5 +1,8 @@
 """What tests of drones' drivers share: a plain controller, and a device that is emulated once for several tests."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +19,27 @@ from hardware.types import ActuatorCommand, DeviceStatus
 
 SPECS = {"crazyflie": load_robot("crazyflie"), "px4": load_robot("x500")}  # of each driver
 ADDRESSES = {"crazyflie": ("uri", "udp://127.0.0.1:{}"), "px4": ("link", "udpout:127.0.0.1:{}")}
+
+FLIES = """
+import sys
+from drones import SPECS, arm, connected, fly
+name = sys.argv[1]
+driver = connected(name, int(sys.argv[2]))
+input()
+arm(driver)
+fly(driver, SPECS[name], (0.0, 0.0, 0.8), 60.0, lambda: driver.read().base_pos[2] > 0.6)
+print("flies", flush=True)
+fly(driver, SPECS[name], (0.0, 0.0, 0.8), 60.0)
+"""
+
+
+def flier(name: str, port: int) -> subprocess.Popen[str]:
+    """A process with a driver of the device at `port`, which flies as soon as it has a line to read, and says so."""
+    return subprocess.Popen(
+        [sys.executable, "-c", FLIES, name, str(port)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
 
 
 def connected(name: str, port: int, **options) -> Driver:

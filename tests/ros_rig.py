@@ -104,7 +104,7 @@ class Rig:
         file = folder / "params.yaml"
         file.write_text(json.dumps({node: {"ros__parameters": v} for node, v in values.items()}))
         domain_id = free_domain_id()
-        environment = ros_environment(domain_id)
+        environment = self.environment = ros_environment(domain_id)
         self.processes = Processes([CONFIG, file], folder / "logs", environment)
         self._operator = operator(team, domain_id, environment, commands or ["goal_pos"])
         self.series = folder / "series"
@@ -200,6 +200,11 @@ class Rig:
             assert time.monotonic() < until, f"{robot}: {self.node.shields}"
             self.watch(robot, 0.1, act)
 
+    def kept_from(self, what: str, robot: str) -> bool:
+        """Whether the shield of `robot` has given `what`, an obstacle or a person, as the reason of what it does."""
+        self.node.update()
+        return any(said.reason.startswith(what) for said in self.node.changes[robot])
+
     def fly(
         self, robot: str, duration_s: float, act: Callable[[float], None] = lambda t: None
     ) -> list[ActuatorCommand]:
@@ -211,16 +216,15 @@ class Rig:
             self.restart(robot, act)
         raise AssertionError(f"{robot}: {self.node.modes}, {self.node.shields}")
 
-    def hold_policy(self, robot: str, seconds: float) -> None:
-        """Until its policy has had `robot` for so long; again where this machine was too busy and it was landed."""
-        for _ in range(4):
-            self.watch_until(robot, lambda: self.authority(robot) in ("POLICY", "FAULT"), 30.0)
-            self.watch(robot, seconds)
-            if self.authority(robot) == "POLICY":
-                return
-            self.watch_until(robot, lambda: self.authority(robot) != "LANDING", 15.0)
-            self.restart(robot)
-        raise AssertionError(f"{robot}: {self.node.shields}")
+    def arrive(self, robot: str, is_there: Callable[[], bool]) -> None:
+        """Until its policy has brought `robot` there; again where this machine was too busy and it was landed."""
+        until = time.monotonic() + patience(60.0)
+        while not (self.authority(robot) == "POLICY" and is_there()):
+            assert time.monotonic() < until, self.node.shields
+            if self.authority(robot) in ("DISARMED", "ARMED", "FAULT"):
+                print(self.node.shields)
+                self.restart(robot)
+            self.watch(robot, 0.2)
 
     def sent_ages_ms(self, robot: str, duration_s: float) -> np.ndarray:
         """How old what `robot` measured was when what follows from it had been sent, ms, for so long."""
@@ -232,7 +236,6 @@ class Rig:
                 ages_ms.append((self.node.get_clock().now().nanoseconds - stamp.sec * 10**9 - stamp.nanosec) * 1e-6)
             time.sleep(0.001)
         sent.close()
-        print("sensor to what was sent, ms, median and p99:", *np.percentile(ages_ms, [50, 99]).round(1))
         return np.array(ages_ms)
 
     def restart(self, robot: str, act: Callable[[float], None] = lambda t: None) -> None:

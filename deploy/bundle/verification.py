@@ -148,7 +148,7 @@ def reasons_of(record: Record) -> list[str]:
 def check_level(requires: str) -> str:
     """`requires`, where it is one of LEVELS or empty; ValueError else."""
     if requires and requires not in LEVELS:
-        raise ValueError(f"requires {requires!r}: choose from {', '.join(LEVELS)}; nothing for any file")
+        raise ValueError(f"requires {requires[:60]!r}: choose from {', '.join(LEVELS)}; nothing for any file")
     return requires
 
 

@@ -86,14 +86,15 @@ def check_plant(contract: Contract, found: Mapping[str, float], name: str = "pol
 
 def check_driver(
     file: str, plant: Mapping[str, float], trusted: Iterable[str] = (), unmeasured: Collection[str] = ()
-) -> None:
-    """BundleError where the policy in `file` was not trained for the `plant` that a driver reports.
+) -> str:
+    """The fingerprint of `file`; BundleError where its policy was not trained for the `plant` that a driver reports.
 
     And where it needs one of the fields of RobotState that are `unmeasured`.
     """
-    contract = load_bundle(file, trusted).contract
-    check_measured(contract, unmeasured, file)
-    check_plant(contract, plant, file, "its driver")
+    bundle = load_bundle(file, trusted)
+    check_measured(bundle.contract, unmeasured, file)
+    check_plant(bundle.contract, plant, file, "its driver")
+    return bundle.fingerprint
 
 
 def lacks_firmware(contract: Contract) -> str:

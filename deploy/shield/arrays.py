@@ -1,4 +1,4 @@
-"""The few operations that NumPy and torch name differently, or that array_api_compat makes slow on small arrays.
+"""The few operations that NumPy and torch name differently, or that the array API makes slow on small arrays.
 
 One robot's own vectors are calculated with as columns of Python floats, which take a tenth of the time of NumPy arrays
 of length three; a batch's columns are arrays. The same formula serves both.
@@ -9,17 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
+from hardware.rotation import namespace_of
 from hardware.types import Array
 
 NEVER_ZERO = 1e-12  # m^2 or the like, under a root that one divides by
 _NUMPY = (np.ndarray, np.generic)
-
-
-def namespace(x: Array) -> Any:
-    """The module of `x`'s functions; of NumPy itself without the search, which takes as long as ten of them."""
-    return np if isinstance(x, np.ndarray) else array_namespace(x)
 
 
 def swapped(x: Array) -> Array:
@@ -42,12 +37,12 @@ def columns(x: Array) -> Sequence[Array]:
 def join(entries: Sequence[Array]) -> Array:
     """The array whose `columns` are `entries`."""
     first = entries[0]
-    return np.array(entries) if isinstance(first, float) else array_namespace(first).stack(list(entries), -1)
+    return np.array(entries) if isinstance(first, float) else namespace_of(first).stack(list(entries), -1)
 
 
 def functions(x: Array) -> Any:
     """The module with sqrt, sin, isfinite ... for `x`, a float or an array."""
-    return math if isinstance(x, float) else array_namespace(x)
+    return math if isinstance(x, float) else namespace_of(x)
 
 
 def at_least(x: Array, low: float) -> Array:
@@ -68,7 +63,7 @@ def choose(condition: Array, x: Array, otherwise: float) -> Array:
     """`x` where the condition holds, elementwise."""
     if isinstance(x, float):
         return x if condition else otherwise
-    return array_namespace(x).where(condition, x, otherwise)
+    return namespace_of(x).where(condition, x, otherwise)
 
 
 def choose_each(xp: Any, condition: Array, x: Array, otherwise: Array) -> Array:

@@ -16,7 +16,7 @@ SPEAKS_WITHIN_S = 0.5  # a policy that was asked for requests has said by then w
 IDLE_S = 1.0  # for so long a drone that has come down is sent idle commands: one message may be lost
 ASKED = "on request"  # why a robot lands that is not in trouble
 HELD, PUT_DOWN = "held on request", "disarmed on request"
-LANDED = "at rest"  # after a landing that a person asked for: one in trouble ends in FAULT
+LANDED, STANDING = "at rest", "standing"  # after a landing that a person asked for: one in trouble ends in FAULT
 
 
 class State(Enum):
@@ -101,6 +101,8 @@ class Authority:
 
     def ask(self, what: str, now_s: float) -> str:
         """A person asks to `disarm`, `start`, `land`, `hold` or `reset`; why it is refused, or an empty string."""
+        if what in ("hold", "reset") and self.state is State.LANDING and (blind := self.shield.blind()):
+            return f"{what}: {blind}"  # it could not be held: the landing would only begin again, later
         return self._asks[what](now_s)
 
     def step(
@@ -189,7 +191,7 @@ class Authority:
             self._become(State.FAULT, trouble)
         elif self._falls_disarmed:
             self.shield.release()
-            self._become(State.ARMED, "standing")
+            self._become(State.ARMED, STANDING)
         else:
             self._disarm_now(LANDED)
 

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from math import isfinite
+from numbers import Real
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+import numpy as np
 from msgspec import Meta
 
 OLDEST_S = 0.5  # no input that old is acted on, whatever the parameters say
@@ -50,8 +52,11 @@ class SupervisionParams:
         for name, kind in _kinds(own).items():
             value = getattr(self, name)
             if get_origin(kind) is tuple:
+                _require(_are_numbers(value), name, value, "a list of numbers")
                 value = tuple(float(number) for number in value)
                 object.__setattr__(self, name, value)
+            else:
+                _require(_are_numbers([value]), name, value, "a number")
             check_number(name, value, kind)
         check_at_most("act_periods", self.act_periods, max(OLDEST_S / self.control_dt_s, 3.0))
 
@@ -114,9 +119,13 @@ def check_at_most(name: str, value: float, most: float) -> None:
         raise ShieldParamsError(f"shield parameter {name} = {value:g}: must be at most {most:g}")
 
 
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, (list, tuple, np.ndarray)) and all(isinstance(each, Real) for each in values)
+
+
 def _require(holds: bool, name: str, value: Any, what: str) -> None:
     if not holds:
-        raise ShieldParamsError(f"shield parameter {name} = {value!r}: must be {what}")
+        raise ShieldParamsError(f"shield parameter {name} = {repr(value)[:60]}: must be {what}")
 
 
 @cache

@@ -1,11 +1,12 @@
 """Drivers: the last few lines before a real robot. One file a vendor; its SDK is imported in `connect` alone."""
 
+import os
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from typing import Any, Protocol, runtime_checkable
 
 from hardware.names import nearest
-from hardware.plugins import PluginError, load_plugin
+from hardware.plugins import SHOWN, PluginError, load_plugin
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
@@ -17,6 +18,7 @@ DRIVERS = {
     "unitree_g1": "hardware.drivers.unitree_g1:UnitreeG1Driver",
     "ur": "hardware.drivers.ur:UrDriver",
 }
+ALLOWED = "PHALANX_DRIVERS"  # environment variable: "module:NAME" of drivers of the user's own, with commas between
 KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -36,7 +38,8 @@ class Driver(Protocol):
     def disarm(self) -> None:
         """The robot is at rest and no commands come: motors off, or brakes on. May be called again.
 
-        A fault that is over has led to that, and is forgotten: a person may arm the robot again.
+        A fault that is over has led to that, and is forgotten: a person may arm the robot again. Called at an emergency
+        stop too where the driver's attribute `stops_disarmed` is true, as that of a robot which its device damps.
         """
 
     def read(self) -> RobotState:
@@ -63,6 +66,14 @@ class HasStatus(Protocol):
 
     def read_status(self) -> DeviceStatus:
         """The newest that is known. Never waits for news; called as often as `read`."""
+
+
+@runtime_checkable
+class HasFirmware(Protocol):
+    """What a driver has too whose device says which program it runs."""
+
+    def read_firmware(self) -> str:
+        """Its name and version, such as "PX4 1.15.0", known once it is connected."""
 
 
 @runtime_checkable
@@ -113,7 +124,12 @@ def device_of(name: str, options: Mapping[str, Any]) -> str:
 
 
 def driver_class(name: str) -> Any:
-    """The driver class "module:NAME", or the one that ships or is registered as `name`; DriverError without one."""
+    """The driver class "module:NAME", or the one that ships or is registered as `name`; DriverError without one.
+
+    A file from elsewhere may name any module of this computer: it is imported only if the user has it in `ALLOWED`.
+    """
+    if ":" in name and name not in (*DRIVERS.values(), *os.environ.get(ALLOWED, "").split(",")):
+        raise DriverError(f"driver {name[:SHOWN]!r}: is run only where you name it: export {ALLOWED}=module:NAME")
     try:
         return load_plugin("driver", DRIVERS.get(name, name), DRIVERS)
     except PluginError as error:

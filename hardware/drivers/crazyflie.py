@@ -32,7 +32,8 @@ LONGEST_LANDING_S = 10.0
 ARM_WITHIN_S = 1.0
 SURE_M = 0.1  # standard deviation of each axis beyond which the estimated position is not one
 PREFLIGHT_MS = 60_000  # the firmware disarms what is armed and does not fly for so long; the most that it takes is 65 s
-CLOCK_S = 1e-3 * (1 << 24)  # after which the device's clock begins again
+CLOCK_MS = 1 << 24  # after which the device's clock begins again
+OVERTAKEN_MS = 1000  # a state that is older than the one before by more is one of a device that has restarted
 LAND_M_S = 0.4
 CAN_BE_ARMED, IS_ARMED, IS_FLYING = 1 << 0, 1 << 1, 1 << 4  # bits of supervisor.info, supervisor.c
 TUMBLED, LOCKED, CRASHED, DECK_FAULT = 1 << 5, 1 << 6, 1 << 7, 1 << 11
@@ -79,7 +80,8 @@ class CrazyflieDriver:
         self._said_s = 0.0  # when that came (monotonic, s)
         self._asked_s: float | None = None  # when arming was asked for
         self._has_armed = False  # whether it ever was; what another program flies is not ours to land
-        self._clock = DeviceClock(CLOCK_S)
+        self._device_ms = 0  # of the newest state
+        self._clock = DeviceClock(1e-3 * CLOCK_MS)
         self._outbox = _Newest()
 
     @staticmethod
@@ -150,6 +152,9 @@ class CrazyflieDriver:
 
     def read_battery(self) -> Battery:
         return Battery(self._health["pm.batteryLevel"] / 100.0, self._health["pm.vbat"])
+
+    def read_firmware(self) -> str:
+        return f"protocol version {self._cf.platform.get_protocol_version()}"
 
     def read_status(self) -> DeviceStatus:
         """What its supervisor says, and whether it knows where it is."""
@@ -223,6 +228,9 @@ class CrazyflieDriver:
         """A state has arrived, measured when the device's clock of 24 bits said `device_ms`."""
         from cflib.utils.encoding import decompress_quaternion
 
+        if 0 < (self._device_ms - device_ms) % CLOCK_MS < OVERTAKEN_MS:
+            return  # newer ones have overtaken it
+        self._device_ms = device_ms
         sent_s = self._clock.packet(device_ms * 1e-3, time.monotonic())
         quat = decompress_quaternion(values["stateEstimateZ.quat"])
         trip_s = self._ping.quickest_s if self._ping is not None else 0.0

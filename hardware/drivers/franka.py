@@ -21,6 +21,13 @@ HAND_S = 0.02  # between two looks at the hand
 LONGEST_STEP_S = 0.02  # of the reference, however long this thread did not run
 SILENT_S = 0.1  # without a target for so long the reference comes to rest
 ACCELERATION = 10.0  # rad/s^2, of the reference: the limit of every joint of an FR3 in Franka's documentation
+# A joint that is faster than its limit is a reflex. Near the ends of its range that is sqrt(b (end - q)) - a, see
+# computeUpperLimitsJointVelocity in rate_limiting.h of libfranka; the arm overshoots its reference.
+SPEED_SHARE = 0.8
+SPEED_A = np.array([0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35])  # rad/s
+SPEED_B = np.array([12.0, 5.17, 7.0, 8.0, 34.0, 11.0, 34.0])  # rad/s^2
+SPEED_LOW = np.array([-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196])  # rad
+SPEED_HIGH = np.array([2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196])  # rad
 # Of Franka's example joint_impedance_control of libfranka: stable with the delay of its loop, as the specification's
 # gains, those of the robot's internal controller, are not.
 STIFFNESS = (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0)  # N m/rad
@@ -34,6 +41,13 @@ MODES = {
     "UserStopped": "the user stop is pressed",
     "AutomaticErrorRecovery": "recovers from an error",
 }
+
+
+def speed_limits(q: np.ndarray, most: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest speed (7,) rad/s of the reference at `q` (7,) rad, for joints with a limit of `most`."""
+    down = np.sqrt(np.maximum(0.0, SPEED_B * (q - SPEED_LOW))) - SPEED_A
+    up = np.sqrt(np.maximum(0.0, SPEED_B * (SPEED_HIGH - q))) - SPEED_A
+    return -SPEED_SHARE * np.clip(down, 0.0, most), SPEED_SHARE * np.clip(up, 0.0, most)
 
 
 class FrankaDriver:
@@ -222,7 +236,8 @@ class FrankaDriver:
             if not self._robot.is_in_control:
                 self._motion, self._fault = None, f"control has ended: {self._why()}"
                 return
-            asked = np.clip(self._rate * (self._target - self._reference), -self._max_velocity, self._max_velocity)
+            slowest, fastest = speed_limits(self._reference, self._max_velocity)
+            asked = np.clip(self._rate * (self._target - self._reference), slowest, fastest)
             if time.monotonic() > self._heard_s + SILENT_S:
                 asked = np.zeros(7)
             step = ACCELERATION * self._passed_s

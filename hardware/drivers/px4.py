@@ -35,6 +35,7 @@ ON_GROUND = 1  # MAV_LANDED_STATE
 ERROR = 3  # severity of a STATUSTEXT up to which it is one
 RETURNS, LANDS, HOLDS = 3, 4, 5  # of COM_OBL_RC_ACT: what needs no sticks, and does not let it fall
 LONGEST_LOSS_S = 2.0
+OLDEST = (1, 14, 0)  # of PX4; the emulated one is 1.15
 STREAM_S = 1.0  # of set-points before PX4 is asked into OFFBOARD: https://docs.px4.io/main/en/flight_modes/offboard
 STREAM_HZ, BEAT_S, TIMESYNC_S = 50.0, 0.5, 0.2
 ARM_WITHIN_S = 4.0
@@ -65,7 +66,7 @@ class Px4Driver:
         self._link: Px4Link | None = None
         self._curve: ThrustCurve
         self._state: tuple[float, RobotState, float] | None = None  # device's clock s, what, and how well known, m
-        self._battery = Battery(nan)
+        self._battery, self._version = Battery(nan), (0, 0, 0)
         self._mode, self._is_armed, self._in_failsafe, self._landed = "", False, False, 0
         self._beat_s = 0.0  # when the last HEARTBEAT came (monotonic, s)
         self._heard = 0.0, 0.0  # when ODOMETRY or HEARTBEAT came (monotonic, and of the day; s)
@@ -92,6 +93,9 @@ class Px4Driver:
         self._link = link = Px4Link(self._address, self._baud, self._system, hears)
         try:
             link.wait_for_vehicle(self._connect_s)
+            self._version = link.version(self._connect_s)
+            if (0, 0, 0) < self._version < OLDEST:
+                raise link.error(f"{self.read_firmware()} is too old: expected {OLDEST[0]}.{OLDEST[1]} or newer")
             self._check_watchdog(link)
             hover, factor = (link.parameter(name, self._connect_s) for name in ("MPC_THR_HOVER", "THR_MDL_FAC"))
             if not 0.1 <= hover <= 0.8:
@@ -131,6 +135,9 @@ class Px4Driver:
 
     def read_battery(self) -> Battery:
         return self._battery
+
+    def read_firmware(self) -> str:
+        return "PX4 " + ".".join(map(str, self._version)) if any(self._version) else ""
 
     def read_status(self) -> DeviceStatus:
         """Whether it obeys; what PX4 says of itself, and whether it knows where it is."""
@@ -216,8 +223,11 @@ class Px4Driver:
 
     def _hear_odometry(self, message: Any) -> None:
         self._heard = time.monotonic(), time.time()
+        measured_s = message.time_usec * 1e-6
+        if self._state is not None and measured_s < self._state[0]:
+            return  # overtaken on its way; a PX4 that restarts is a fault, found by its clock
         try:
-            self._state = message.time_usec * 1e-6, state_of(message, 0.0), known_to_m(message)
+            self._state = measured_s, state_of(message, 0.0), known_to_m(message)
             self._bad_frames = ""
         except ValueError as error:
             self._bad_frames = str(error)

@@ -15,6 +15,7 @@ AUTOPILOT = 1  # MAV_COMP_ID_AUTOPILOT1
 COMPANION = 191  # MAV_COMP_ID_ONBOARD_COMPUTER, and its type and autopilot in a HEARTBEAT
 ONBOARD_CONTROLLER, NO_AUTOPILOT, ACTIVE = 18, 8, 4
 PX4 = 12  # MAV_AUTOPILOT_PX4
+REQUEST_MESSAGE, AUTOPILOT_VERSION = 512, 148  # MAV_CMD_REQUEST_MESSAGE, and a message
 ACCEPTED, IN_PROGRESS = 0, 5  # MAV_RESULT
 AGAIN_S = 0.3  # after which a request without an answer is repeated
 HEARS_S = 3.0  # without a HEARTBEAT, of which a PX4 sends one a second at least, there is none
@@ -111,6 +112,12 @@ class Px4Link:
             self._wait(("ack", number), lambda: self.command(number, *parameters), within_s, f"command {number}")
         )
 
+    def version(self, within_s: float) -> tuple[int, int, int]:
+        """PX4's; zeros where it does not know. DriverError without an answer."""
+        ask = ("version", lambda: self.command(REQUEST_MESSAGE, AUTOPILOT_VERSION), within_s, "its version")
+        number = int(self._wait(*ask))
+        return number >> 24 & 0xFF, number >> 16 & 0xFF, number >> 8 & 0xFF
+
     def parameter(self, name: str, within_s: float) -> float:
         """A parameter of the vehicle's; DriverError where it has none of that `name`."""
         return float(
@@ -161,6 +168,8 @@ class Px4Link:
             self._answer(("ack", message.command), message.result)
         elif kind == "PARAM_VALUE":
             self._answer(("parameter", message.param_id), parameter_of(message))
+        elif kind == "AUTOPILOT_VERSION":
+            self._answer("version", message.flight_sw_version)
         elif kind == "HEARTBEAT":
             self.autopilot = message.autopilot
         if kind in self._handlers:

@@ -48,6 +48,7 @@ class UnitreeG1Driver:
     """
 
     unmeasured = ("base_pos", "base_lin_vel")
+    stops_disarmed = True  # by its own damping, without the stiffness that targets of a stopped shield still have
 
     def __init__(self, spec: RobotSpec, interface: str, domain: int = 0, connect_s: float = 10.0):
         """`interface`: the network interface to the robot, such as eth0; DDS `domain` 0 is that of a real one.
@@ -181,6 +182,9 @@ class UnitreeG1Driver:
 
     def read_battery(self) -> Battery:
         return Battery(self._charge)
+
+    def read_firmware(self) -> str:
+        return f"mode_machine {self._mode_machine}"
 
     def read_status(self) -> DeviceStatus:
         """What took the robot from us, until its shield has heard of it, and what it says of itself."""

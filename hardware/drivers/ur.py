@@ -146,6 +146,9 @@ class UrDriver:
         state.joint_pos[self._order], state.joint_vel[self._order] = said.q, said.qd
         return state
 
+    def read_firmware(self) -> str:
+        return f"PolyScope {self._link.version}" if self._link is not None else ""
+
     def read_status(self) -> DeviceStatus:
         """What hinders the arm now; or else what took it from us, until its shield has heard of that."""
         mode = hindrance(self._said) if self._said is not None else ""

@@ -29,8 +29,9 @@ class Rtde:
             if self._ask("V", struct.pack(">H", 2)) != b"\1":
                 raise DriverError("its controller does not speak version 2 of RTDE")
             major, minor, fix, _ = struct.unpack(">4I", self._ask("v"))
+            self.version = f"{major}.{minor}.{fix}"  # of PolyScope
             if not OLDEST <= (major, minor) <= NEWEST:
-                raise DriverError(f"PolyScope is {major}.{minor}.{fix}: allowed is 5.6 or later, below 10")
+                raise DriverError(f"PolyScope is {self.version}: allowed is 5.6 or later, below 10")
             self._set_up("O", struct.pack(">d", 500.0), OUTPUTS)
             self._recipe = self._set_up("I", b"", INPUTS)
             if self._ask("S") != b"\1":

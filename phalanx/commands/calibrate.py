@@ -20,8 +20,8 @@ Degrees = tuple[float, float]
 
 
 def calibrate(
-    team: Annotated[Path, tyro.conf.Positional],
-    robot: Annotated[str, tyro.conf.Positional],
+    team: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="TEAM_FILE")],
+    robot: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ROBOT")],
     seconds: float = 5.0,
     write: bool = False,
     domain: Domain = None,
@@ -34,8 +34,8 @@ def calibrate(
     not deployed, and its joints are limp; exits 1 where something of it is out of bounds, and 2 for what cannot be.
 
     Args:
-        team: The team file that it is deployed from.
-        robot: Its name.
+        team: The team file that the robot is deployed from.
+        robot: Its name in that file.
         seconds: How long it is listened to, from 2 to 60.
         write: Write a drone's option into the team file, for the next deployment.
         pose: Of a G1, in its gantry: hanging with its pelvis level, or with both feet flat on the ground, side by side.

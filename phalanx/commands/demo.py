@@ -29,6 +29,7 @@ def demo(
     """
     from phalanx.demo.display import Display
     from phalanx.demo.stages import DemoCfg, quick_changes, run_demo
+    from phalanx.report.incidents import failure_lines
     from ros_nodes.mission.deploy import DeployError
 
     cfg = DemoCfg(out=out_dir, seed=seed)
@@ -51,8 +52,8 @@ def demo(
         because = f" ({gate['cause']})" if gate["cause"] else ""
         err.print(f"{mark}  {gate['name']:<62} {gate['value']:>22}   wanted {gate['wanted']}{because}")
     failed = [gate["name"] for gate in result["gates"] if not gate["passed"]]
-    for failure in result["failures"] if failed else ():  # a short training reaches no goals, and need not
-        err.print(f"      {failure['robot']} at {failure['t_s']:.1f} s: {failure['why']}", markup=False)
+    for line in failure_lines(result["failures"]) if failed else ():  # a short training reaches no goals, need not
+        err.print(f"      {line}", markup=False)
     warned = sum(bool(gate["cause"]) for gate in result["gates"])
     passed = f"all gates passed{f', {warned} with a warning' if warned else ''}"
     err.print(f"\n{'failed: ' + '; '.join(failed) if failed else passed}  ({result['wall_s']:.0f} s)")

@@ -38,7 +38,8 @@ def deploy(
             for the policies that ship for it; or a team file (.yaml) with real robots, simulated ones, or both, which
             is run until Ctrl-C.
         robots: Size of the team; need not be that of training. By default that of the task.
-        duration_s: How long the mission lasts, in whole episodes of the task; 18 s for the swap.
+        duration_s: How long the mission lasts, in whole episodes of the task; for the swap 18 s, or
+            2.25 s for each robot where that is more.
         kill_after_s: When the first robot's policy process is killed; None for never. auto kills in the swap only.
         seed: Decides starts, goals and sensor noise.
         mission: That of the policy's own task; or swap, in which Crazyflies swap places, for a policy of another task.
@@ -154,8 +155,9 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
             who = failure["robot"] or "a process"
             out.print(f"[red]failed[/]             {escape(who)} at {failure['t_s']:.1f} s: {escape(failure['why'])}")
         for robot, rates in result["rates_hz"].items():
-            shown = ", ".join(f"{topic} {rate['median']:.0f} Hz" for topic, rate in rates.items())
-            out.print(f"rates              {robot}: {shown}", markup=False)
+            shown = ", ".join(f"{topic} {rate['median']:.0f} Hz" for topic, rate in rates.items() if rate)
+            why = "" if shown else "not measured: its policy did not have it for a second"
+            out.print(f"rates              {robot}: {shown or why}", markup=False)
         for lost in result["unwritten"]:
             out.print(f"[red]not written[/]        {escape(lost)}")
         if not result["unwritten"]:
@@ -192,14 +194,16 @@ def _folder(given: Path | None) -> Path:
 
 
 def _summary(result: dict, page: Path) -> None:
+    from phalanx.report.incidents import failure_lines
+
     latency, landed, stopped = (result[name] for name in ("sensor_to_command_ms", "landed_safely", "stopped_safely"))
     legs = ", ".join(
         f"leg {number} {'at the goals' if reached else '[red]goals not reached[/]'}"
         for number, reached in enumerate(result["legs"], start=1)
     )
     out.print(f"mission            {'flown' if result['mission_success'] else '[red]not flown[/]'}: {legs}")
-    for failure in result["failures"]:
-        out.print(f"                   {failure['robot']} at {failure['t_s']:.1f} s: {failure['why']}", markup=False)
+    for line in failure_lines(result["failures"]):
+        out.print(f"                   {line}", markup=False)
     for reason in result["lost"]:
         out.print(f"[yellow]lost[/]               {escape(reason)}")
     for hold in result["shield"]["takeovers"]:

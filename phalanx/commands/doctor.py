@@ -20,8 +20,9 @@ def doctor(team: TeamFile = None, robots: Names = (), json: Json = False) -> int
     """Check this installation and this machine, or the real robots of a team file.
 
     Versions, package names, ROS 2 over real DDS, how punctual the machine is. Of robots, three seconds each: link,
-    permissions, rate and age of measurements, estimate, battery, what the device says of itself, and whether it is what
-    its policy was trained for. No robot is armed; none may be deployed meanwhile. Exits 1 when something is broken.
+    permissions, firmware, rate and age of measurements, estimate, battery, what the device says of itself, and whether
+    it is what its policy was trained for. No robot is armed; none may be deployed meanwhile. Exits 1 when something is
+    broken.
 
     Args:
         team: Team file (.yaml).

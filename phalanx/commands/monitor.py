@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 POLL_S = 0.25
 SHOW_S = 0.5
 JSON_S = 1.0
-SETTLE_S = 2.0  # without anybody new: rates and ages are measured, and all robots that were named are found
-FIND_S = 4.0  # ... or not named: a robot that was not heard at first announces itself again after three seconds
+SETTLE_S = 2.0  # without anybody new: rates and ages are measured
+FIND_S = 4.0  # ... where it is not known who else there is: a robot that was not heard announces itself again after 3 s
+FIRST_S = 2.0  # who is heard by then is shown, also where others are waited for
 SETTLE_POLLS = 20  # as well: a process that stood still meanwhile has not looked
 CHANGES = 8  # shown below the table
 OLD = "!"
@@ -48,6 +49,7 @@ def monitor(
         robots: Names; by default all that have a topic <name>/status.
         json: Print one JSON line every second.
         once: Print once all are heard that are there or named, and end; after --wait-s say who is not, and exit 1.
+            Where others are waited for, who is heard so far is shown after 2 s; as JSON it is one line, at the end.
         wait_s: How long to wait for them.
     """
     from ros_nodes.messages.names import check_name
@@ -57,7 +59,7 @@ def monitor(
         check_name(name)
     with suppress(KeyboardInterrupt), monitoring(robots, domain) as watched:
         if once:
-            return _once(watched, json, wait_s, SETTLE_S if robots else FIND_S)
+            return _once(watched, json, wait_s)
         if json:
             _repeat(watched, JSON_S, lambda changes: print_line(watched.snapshot()))
         elif not out.is_terminal:
@@ -86,31 +88,41 @@ def _repeat(watched: "Monitor", every_s: float, show: "Callable[[Sequence[Change
         time.sleep(POLL_S)
 
 
-def _once(watched: "Monitor", json: bool, wait_s: float, settle_s: float) -> int:
-    """Print what is there once all are heard and no robot has come for `settle_s`, or `wait_s` are over."""
+def _once(watched: "Monitor", json: bool, wait_s: float) -> int:
+    """Print what is there once all are heard and no robot has come for a while, or `wait_s` are over."""
     from ros_nodes.operation.monitor import slowness
 
-    begin_s = settled_s = time.monotonic()
-    settle_s, known = settle_s * min(slowness(), 3.0), tuple[list[str], list[str]](([], []))
-    polls = 0
-    while (now_s := time.monotonic()) < settled_s or polls < SETTLE_POLLS or not watched.heard or watched.missing:
+    begin_s = changed_s = time.monotonic()
+    find_s, known = FIND_S * min(slowness(), 3.0), tuple[list[str], list[str]](([], []))
+    polls, shown = 0, list[str]()
+    while True:
+        now_s, settled_s = time.monotonic(), changed_s + (SETTLE_S if watched.is_whole else find_s)
+        if now_s >= settled_s and polls >= SETTLE_POLLS and watched.heard and not watched.missing:
+            break
         if now_s > max(begin_s + wait_s, settled_s if watched.heard else 0.0):
             break
         watched.poll()
         polls += 1
         if known != (found := ([robot.name for robot in watched.heard], watched.missing)):
-            known, settled_s, polls = found, now_s + settle_s, 0
+            known, changed_s, polls = found, now_s, 0
+        if not shown and watched.heard and now_s > begin_s + FIRST_S and not watched.is_whole:
+            shown = known[0]
+            if not json:
+                out.print(render(watched.snapshot()))
+            others = ", ".join(watched.missing) or "others, if there are any"
+            err.print(f"heard {', '.join(shown)}; waiting for {others}", markup=False)
         time.sleep(POLL_S / 5)
-    snapshot = watched.snapshot()
     if json:
-        print_line(snapshot)
-    elif watched.heard:
-        out.print(render(snapshot))
+        print_line(watched.snapshot())
+    elif watched.heard and [robot.name for robot in watched.heard] != shown:
+        out.print(render(watched.snapshot()))
     if watched.heard and not watched.missing:
         return 0
     who = ", ".join(watched.missing) or "any robot"
     still = ", ".join(watched.standing_still)
-    why = f"the process of {still} stands still" if still else "is ROS_DOMAIN_ID right?"
+    heard, all_there = len(watched.heard), len(watched.heard) + len(watched.missing)
+    why = f"{heard} of {all_there} were heard: do the others run?" if heard else "is ROS_DOMAIN_ID right?"
+    why = f"the process of {still} stands still" if still else why
     err.print(f"phalanx: nothing was heard of {who} within {wait_s:g} s; {why}", markup=False)
     return 1
 

@@ -12,6 +12,9 @@ def operate(
     what: Annotated[What, tyro.conf.Positional],
     robots: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[ROBOT...]")] = (),
     at: Annotated[tuple[float, float, float] | None, tyro.conf.arg(metavar="X Y Z", help_behavior_hint="")] = None,
+    quat: Annotated[
+        tuple[float, float, float, float] | None, tyro.conf.arg(metavar="W X Y Z", help_behavior_hint="")
+    ] = None,
     domain: Domain = None,
 ) -> int:
     """Ask robots to arm, start, land, hold, disarm, estop or reset, or give them a goal; exits 1 where one refuses.
@@ -21,5 +24,6 @@ def operate(
     Args:
         robots: Names.
         at: The goal, m in the world.
+        quat: How an arm's tool is to be turned there, a quaternion in the world.
     """
-    return give_order(what, robots, at, domain)
+    return give_order(what, robots, at, domain, quat)

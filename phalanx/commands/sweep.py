@@ -3,7 +3,8 @@
 import os
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from difflib import get_close_matches
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,6 +88,9 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             from phalanx.sweep.pool import Sweep
 
             return _run(Sweep.load(resume), workers, cluster, json)
+        if len(subjects) > 1 and (near := get_close_matches(subjects[0], SUBJECT, n=1)) and near[0] != subjects[0]:
+            known = f"choose from {', '.join(SUBJECT)}; see phalanx sweep --help"
+            raise ValueError(f"unknown command {subjects[0]!r}: {known}; did you mean {near[0]!r}?")
         what, *named = subjects if subjects[:1] and subjects[0] in SUBJECT else ("train", *subjects)
         if not named:
             raise ValueError(f"{MISSING[what]}, or a sweep after --resume; see phalanx sweep --help")
@@ -94,7 +98,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         asked = options if not alone or alone in dict(options) else [*options, (alone, ("1",))]
         about = {SUBJECT[what] + (f"-{i}" if i else ""): words for i, words in enumerate(named)}
         runs = make_runs(about, asked, seeds, samples, _first_seed(what, seeds))
-        _check(what, runs)
+        _check(what, runs, [name for name, _ in options])
         _check_subjects(what, [each for words in named for each in words.split(",")])
         from phalanx.sweep.pool import RunState, Sweep, has_sweep
 
@@ -108,6 +112,9 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         return _run(Sweep(folder, {name: RunState(args) for name, args in runs.items()}, what), workers, cluster, json)
 
     command.arguments = own  # type: ignore[attr-defined]
+    if subjects := [*takewhile(lambda word: not word.startswith("-"), own)]:
+        what, *named = subjects if subjects[0] in SUBJECT else ("train", *subjects)
+        command.runs = [what, *(named[0].split(",")[:1] if named and what == "train" else [])]  # type: ignore[attr-defined]
     return command
 
 
@@ -120,15 +127,30 @@ def _first_seed(what: str, seeds: int | None) -> int:
     return HELD_OUT_SEED
 
 
-def _check(what: str, runs: dict[str, list[str]]) -> None:
-    """ValueError for arguments that the command would refuse; each value is looked at once."""
+def _check(what: str, runs: dict[str, list[str]], options: Sequence[str]) -> None:
+    """ValueError for arguments that the command would refuse; each value is looked at once; `options`: as typed."""
     from phalanx.arguments import parse_command
 
     seen: set[tuple[str, str]] = set()
     for args in runs.values():
         if new := set(pairwise(["", *args])) - seen:
-            parse_command(what, args)
+            try:
+                parse_command(what, args)
+            except ValueError:
+                _check_spelling(what, options)
+                raise
             seen |= new
+
+
+def _check_spelling(what: str, options: Sequence[str]) -> None:
+    """ValueError for an option that neither has and that is nearly one of the sweep's own."""
+    from phalanx.arguments import options_of
+
+    known = [*OWN, *options_of(what, [])]
+    for option in (each for each in options if each not in known):
+        near = get_close_matches(option, known, n=1)
+        if near and near[0] in OWN:
+            raise ValueError(f"unknown option {option}; see phalanx sweep --help; did you mean {near[0]!r}?")
 
 
 def _check_subjects(what: str, subjects: Sequence[str]) -> None:
@@ -171,7 +193,8 @@ def _run(sweep: "Sweep", workers: int | None, cluster: str | None, json: bool) -
 
                 def show(done: float) -> None:
                     counts = [f"{sweep.count(state)} {state}" for state in ("done", "running", "failed")]
-                    progress.update(bar, completed=done, note=f"of {total}: " + ", ".join(counts))
+                    ends = f" ({writing} writing policy and film)" if (writing := sweep.trained()) else ""
+                    progress.update(bar, completed=done, note=f"of {total}: {', '.join(counts)}{ends}")
                     if not training:
                         write_rows(folder / CSV, read_rows(sweep))
 

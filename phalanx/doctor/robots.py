@@ -12,10 +12,11 @@ from deploy.bundle import load_bundle
 from deploy.runtime.compatibility import check_driver, lacks_firmware
 from deploy.shield import make_shield_params
 from hardware import load_robot
-from hardware.drivers import Driver, HasBattery, HasStatus, ReportsPlant, load_driver, unmeasured_by
+from hardware.drivers import Driver, HasBattery, HasFirmware, HasStatus, ReportsPlant, load_driver, unmeasured_by
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from phalanx.doctor.check import Check, Status
+from phalanx.doctor.usb import usb_permission
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.domain import given_domain
 from ros_nodes.messages.battery import LEAST_CHARGE
@@ -68,6 +69,9 @@ def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]
         try:
             driver.connect()
             yield "link", "ok", f"{robot.driver}, connected after {time.monotonic() - begun_s:.1f} s", ""
+            if isinstance(driver, HasFirmware):
+                firmware = driver.read_firmware()
+                yield "firmware", "ok" if firmware else "warn", firmware or "the device does not say which it runs", ""
             yield _plant(driver, robot, team)
             seen = look(driver, spec)
             asked_hz = float(robot.options.get("state_hz", spec.sensor_hz))
@@ -82,7 +86,9 @@ def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]
 
 
 def _permissions(robot: Robot) -> Iterator[tuple[str, Status, str, str]]:
-    """Of devices that the options name, such as /dev/ttyACM0."""
+    """Of devices that the options name, such as /dev/ttyACM0, or radio://0."""
+    if robot.driver == "crazyflie" and (found := usb_permission(str(robot.options.get("uri", "")))) is not None:
+        yield ("permissions", *found)
     for value in robot.options.values():
         device = str(value).partition(":")[0]
         if device.startswith("/dev/") and Path(device).exists():

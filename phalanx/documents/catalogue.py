@@ -41,6 +41,7 @@ def describe_task(task: TaskCfg) -> dict[str, Any]:
         "name": task.name,
         "summary": task.summary,
         "episode_s": task.episode_s,
+        "episode_robots": task.episode_robots,
         "control_hz": 1.0 / env.control_dt,
         "start": first_sentence(task.starts),
         "objects": list(task.scene.objects),
@@ -209,5 +210,6 @@ def _rest(task: Mapping[str, Any]) -> Rows:
         ("curriculum", f"difficulty 0 to 1: {in_words(curriculum)}, after a success or failure" if curriculum else ""),
         ("training", f"{training['steps']:,} agent steps in {training['num_envs']} worlds"),
         ("teams that are verified too", ", ".join(map(str, task["verify_teams"]))),
+        ("episode of more robots", f"longer in proportion, from {most} on" if (most := task["episode_robots"]) else ""),
     ]
     return [row for row in rows if row[1]]

@@ -6,10 +6,10 @@ from typing import Literal, cast
 
 from deploy.contract import Contract
 from ros_nodes.mission.mission_success import Criterion, near_goal
-from ros_nodes.plans.mission import CRAZYFLIE, FIRST_KILL_S, Mission, check_times, plan_swap
+from ros_nodes.plans.mission import CRAZYFLIE, FIRST_KILL_S, Mission, check_times, plan_swap, swap_s
 
 SWAP = "swarm-swap"
-SWAP_ROBOTS, SWAP_S, SWAP_KILL_S = 4, 18.0, 11.0
+SWAP_ROBOTS, KILL_SHARE = 4, 11 / 18
 LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it takes to last this long
 
 
@@ -35,7 +35,7 @@ def plan_mission(
     if others:
         raise ValueError(f"policies of different tasks cannot be combined: {name!r} and {others[0]!r}")
     if swap or name == SWAP:
-        return _plan_swap(policies, robots, SWAP_S if duration_s is None else duration_s, kill_after_s, seed), near_goal
+        return _plan_swap(policies, robots or SWAP_ROBOTS, duration_s, kill_after_s, seed), near_goal
     from phalanx.missions.criterion import task_criterion  # takes seconds, for which the swap need not wait
     from phalanx.missions.task import plan_task
     from sim.tasks import load_task
@@ -53,15 +53,16 @@ def plan_mission(
 
 
 def _plan_swap(
-    policies: Mapping[str, Contract], robots: int | None, duration_s: float, kill_after_s: object, seed: int
+    policies: Mapping[str, Contract], robots: int, duration_s: float | None, kill_after_s: object, seed: int
 ) -> Mission:
     """The swap; by default a policy is killed at the same share of its way, whatever its duration."""
     for file, contract in policies.items():
         if (robot := contract.robot.name) != CRAZYFLIE:
             raise ValueError(f"{file}: is for robot {robot!r}; the swap is for {CRAZYFLIE!r}")
-    auto_s = round(min(max(SWAP_KILL_S / SWAP_S * duration_s, FIRST_KILL_S), duration_s - 1.0), 2)
+    duration_s = swap_s(robots) if duration_s is None else duration_s
+    auto_s = round(min(max(KILL_SHARE * duration_s, FIRST_KILL_S), duration_s - 1.0), 2)
     kill_s = auto_s if kill_after_s == "auto" else cast(float | None, kill_after_s)
-    mission = plan_swap(SWAP_ROBOTS if robots is None else robots, duration_s, kill_s, seed)
+    mission = plan_swap(robots, duration_s, kill_s, seed)
     return mission.flown_by(_by_group(policies, SWAP, [CRAZYFLIE]))
 
 

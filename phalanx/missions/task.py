@@ -27,21 +27,22 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
         raise ValueError(f"{task.name} has groups ({', '.join(task.groups)}) with team sizes of their own")
     sizes = {group: cfg.num_agents if robots is None else robots for group, cfg in task.groups.items()}
     size = sum(sizes.values())
+    episode_s = task.lasts_s(size)
     if size > LARGEST_TEAM:
         raise ValueError(f"robots = {size}: a mission on one machine takes at most {LARGEST_TEAM}")
     if any(term.func is terrain for cfg in task.groups.values() for term in cfg.randomisation.values()):
         raise ValueError(f"{task.name}: a mission is on a level floor, not on the ground that this task is about")
     if kill_s is not None:
-        if size == 1 and kill_s < task.episode_s:
-            raise ValueError(f"kill_after_s = {kill_s:g}: must be after the first episode, {task.episode_s:g} s")
+        if size == 1 and kill_s < episode_s:
+            raise ValueError(f"kill_after_s = {kill_s:g}: must be after the first episode, {episode_s:g} s")
         first_group = next(iter(task.groups.values()))
         duration_s = max(duration_s, kill_s + (LANDING_S if load_robot(first_group.robot).flight else AFTERMATH_S))
-    most = max(1, int(LONGEST_S / task.episode_s))
-    legs = min(max(1, int(np.ceil(duration_s / task.episode_s - 1e-6))), most)
+    most = max(1, int(LONGEST_S / episode_s))
+    legs = min(max(1, int(np.ceil(duration_s / episode_s - 1e-6))), most)
     if any(cfg.course for cfg in task.groups.values()):  # a robot that has come to its end stays there
-        legs, duration_s = 1, max(duration_s, task.episode_s)
+        legs, duration_s = 1, max(duration_s, episode_s)
     else:
-        duration_s = legs * task.episode_s
+        duration_s = legs * episode_s
     check_times(duration_s, kill_s)
     generator = torch.Generator().manual_seed(seed)
     starts = [task.starts(Draw(generator, 1, size, torch.ones(1))) for _ in range(legs)]
@@ -58,10 +59,12 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
     noises = [asdict(cfg.noise) for cfg in task.groups.values()]
     return Mission(
         team=team,
-        orders=tuple(o for leg, start in enumerate(starts) for o in _orders(task, team, start, leg * task.episode_s)),
+        orders=tuple(
+            o for leg, start in enumerate(starts) for o in _orders(task, team, start, leg * episode_s, episode_s)
+        ),
         duration_s=duration_s,
         courses=_courses(task, team, starts[0]),
-        checks_s=(*(task.episode_s * (leg + 1) for leg in range(legs - 1)), duration_s),
+        checks_s=(*(episode_s * (leg + 1) for leg in range(legs - 1)), duration_s),
         hold_s=task.success_hold_s,
         task=task.name,
         scene=task.name if task.scene.props is not None or task.scene.objects else "",
@@ -85,11 +88,13 @@ def _courses(task: TaskCfg, team: Sequence[Member], starts: Mapping[str, Start])
     return found
 
 
-def _orders(task: TaskCfg, team: Sequence[Member], starts: Mapping[str, Start], begin_s: float) -> list[Order]:
-    """Commands to all robots in the episode that begins at `begin_s` of the mission; empty where the task has none."""
+def _orders(
+    task: TaskCfg, team: Sequence[Member], starts: Mapping[str, Start], begin_s: float, episode_s: float
+) -> list[Order]:
+    """Commands to all robots in the episode of `episode_s` that begins at `begin_s`; empty where the task has none."""
     moves = any(cfg.update_commands for cfg in task.groups.values())
     orders: list[Order] = []
-    for time_s in np.arange(0.0, task.episode_s if moves else 1e-9, 1.0 / ORDERS_HZ).tolist():
+    for time_s in np.arange(0.0, episode_s if moves else 1e-9, 1.0 / ORDERS_HZ).tolist():
         due: dict[str, dict[str, np.ndarray]] = {}
         for group, cfg in task.groups.items():
             start = starts[group]

@@ -93,6 +93,26 @@ function laneChart(host, flight, clock) {
   });
 }
 
+// One lane a robot: who had it, from its events; also where no flight was recorded.
+function stateChart(host, lanes) {
+  const laneHeight = 24, top = 4, bottom = 34, left = Math.max(MARGIN.left, 12 + Math.max(...lanes.map((lane) => textWidth(lane.robot))));
+  const height = top + lanes.length * laneHeight + bottom;
+  const times = lanes.flatMap((lane) => lane.spans.flatMap(([from, to]) => [from, to]));
+  const xRange = [Math.min(...times), Math.max(...times)];
+  responsive(host, (width) => {
+    const x = scale(xRange[0], xRange[1], left, width - MARGIN.right);
+    let body = "";
+    lanes.forEach(({ robot, spans }, row) => {
+      const low = top + row * laneHeight, size = laneHeight - 6;
+      body += text(left - 8, low + size / 2 + 4, robot, "strong", "end");
+      for (const [from, to, state] of spans) body += `<rect class="state" x="${x(from).toFixed(1)}" y="${low}" width="${Math.max(0.8, x(to) - x(from)).toFixed(1)}" height="${size}" fill="${stateColour(state)}" opacity=".62"><title>${escapeText(`${robot}: ${state}, ${short(from)} to ${short(to)} s`)}</title></rect>`;
+    });
+    for (const tick of ticks(xRange[0], xRange[1], width < 460 ? 4 : 7)) body += text(x(tick), height - bottom + 18, short(tick), "", "middle");
+    body += text(width - MARGIN.right, height - 2, "time, s", "", "end");
+    host.innerHTML = `<svg height="${height}" viewBox="0 0 ${width} ${height}" role="img" aria-label="states of the robots">${body}</svg>`;
+  });
+}
+
 // One row a term, largest sum first, each on a scale of its own: any number of terms can be distinguished.
 function rewardRows(host, terms, times, clock) {
   const rowHeight = 30, bottom = 34, right = 74, left = Math.max(150, 16 + Math.max(...terms.map((term) => textWidth(term.name))));

@@ -28,3 +28,30 @@ def incident_rows(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         }
         for (robot, missing, who), times in sorted(delays.items())
     ]
+
+
+def failure_lines(failures: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of failures of a mission a line each, who, when and why; what several robots failed in at once is one."""
+    robots: dict[tuple[float, str], list[str]] = {}
+    for failure in failures:
+        robots.setdefault((failure["t_s"], failure["why"]), []).append(failure["robot"])
+    return [f"{', '.join(who)} at {t_s:.1f} s: {why}" for (t_s, why), who in robots.items()]
+
+
+def state_lanes(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of each robot of `events` its states over time: `spans` of (from s, to s, state), until the last event of any."""
+    end_s = max((event["t_s"] for event in events), default=0.0)
+    begun: dict[str, list[tuple[float, str]]] = {}
+    for event in sorted(events, key=lambda event: event["t_s"]):
+        if event["from"] != event["to"]:
+            begun.setdefault(event["robot"], []).append((event["t_s"], event["to"]))
+    return [
+        {
+            "robot": robot,
+            "spans": [
+                (t_s, until_s, state)
+                for (t_s, state), (until_s, _) in zip(states, [*states[1:], (end_s, "")], strict=True)
+            ],
+        }
+        for robot, states in sorted(begun.items(), key=lambda lane: (len(lane[0]), lane[0]))  # cf10 after cf9
+    ]

@@ -129,6 +129,14 @@ function incidents() {
     events.map((e) => row(e.robot, e.t_s, e.what, e.why)).join("")}</table>`));
 }
 
+function states() {
+  if (!result.states.length) return;
+  const box = card("States", "One lane a robot: what its shield said of who had it, and where a late process took it from the policy.");
+  const used = [...new Set(result.states.flatMap((lane) => lane.spans.map((span) => span[2])))];
+  box.append(html("div", { class: "legend" }, used.map((name) => `<span style="--c:${stateColour(name)}">${escapeText(name.toLowerCase())}</span>`).join("")));
+  stateChart(within(box), result.states);
+}
+
 function attacks() {
   const { columns, rows } = result.attack;
   const cells = (row, tag) => row.map((cell, k) => `<${tag}${k > 1 && k < 7 ? ' class="num"' : ""}>${escapeText(cell)}</${tag}>`).join("");
@@ -156,6 +164,7 @@ two.className = "two";
 if (result.train) learning(two);
 if (result.verify) heldOut(two);
 if (flight && flight.latency.counts.length) timing();
+states();
 if (result.ros) incidents();
 if (result.attack) attacks();
 if (result.gates.length) ending();

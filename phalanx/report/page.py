@@ -15,7 +15,7 @@ from phalanx.report.film import Film
 from phalanx.report.flight import Flight
 from phalanx.report.framing import framing
 from phalanx.report.gates import Gate
-from phalanx.report.incidents import incident_rows
+from phalanx.report.incidents import failure_lines, incident_rows, state_lanes
 
 HERE = Path(__file__).parent
 SCRIPTS = ("svg.js", "charts.js", "film.js", "replay.js", "page.js")
@@ -29,7 +29,8 @@ ABOUT = (
 
 def render_page(result: Mapping[str, Any], flight: Flight | None, title: str) -> str:
     """HTML of the report on `result` (the content of result.json) and the recorded `flight`."""
-    rows = {"events": incident_rows(result.get("events", ()))}
+    events = result.get("events", ())
+    rows = {"events": incident_rows(events), "states": state_lanes(events or result.get("ros", {}).get("events", ()))}
     content = {"about": ABOUT, **result, **rows, "tiles": tiles_of(result)}
     data = {"title": title, "result": content, "flight": None if flight is None else flight_data(flight)}
     page = (HERE / "page.html").read_text(encoding="utf-8")
@@ -114,7 +115,7 @@ def _without_nan(value: Any) -> Any:
 def render_flight(figures: Mapping[str, Any], flight: Flight, task: str, robots: Sequence[str]) -> str:
     """HTML of a mission of `task` in ROS 2; `figures` as `run_mission` returns them, `robots` by specification."""
     good = figures["mission_success"] and figures["landed_safely"] is not False
-    why = "; ".join(f"{f['robot']} at {f['t_s']:.1f} s: {f['why']}" for f in figures["failures"])
+    why = "; ".join(failure_lines(figures["failures"]))
     gates = [
         Gate("mission flown: every robot at its goals, no contact", figures["mission_success"], why or "yes", "yes"),
         Gate("separation violations", figures["shield"]["violations"] == 0, str(figures["shield"]["violations"]), "0"),

@@ -3,7 +3,9 @@
 
 const ROBOT_COLOURS = ["#4f8cff", "#f2a33a", "#2fbf8f", "#ea5f9a", "#9b7bff", "#2bb8c9", "#f0684f", "#93b83a"];
 const MODE_COLOURS = { NOMINAL: "#2fbf8f", FILTERED: "#f2a33a", HOLD: "#4f8cff", LAND: "#ea5f9a", OFF: "#8d94a0", ESTOP: "#e5484d" };
+const STATE_COLOURS = { POLICY: "#2fbf8f", "POLICY (HOLD)": "#f2a33a", ARMED: "#4f8cff", STARTING: "#9b7bff", LANDING: "#ea5f9a", STOPPED: "#e5484d", FAULT: "#e5484d", SILENT: "#e5484d" };
 const robotColour = (index) => ROBOT_COLOURS[index % ROBOT_COLOURS.length];
+const stateColour = (name) => STATE_COLOURS[name] || STATE_COLOURS[name.split(" ")[0]] || "#8d94a0";
 const modeColour = (name) => MODE_COLOURS[name] || "#8d94a0";
 
 const escapeText = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" }[c]));

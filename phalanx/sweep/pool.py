@@ -25,6 +25,7 @@ RESTARTS = 3  # of a run that is killed
 KILLED = (130, 137, 143)  # exit statuses of what was ended from outside; below zero, too
 LOOK_EVERY_S = 0.2
 READ_EVERY_S = 2.0  # how far runs have come
+TRAINED = 0.99  # of a run, which has its files still to write
 GOES_ON = "attack"  # the command that goes on in the folder that it is given
 GATE = 1  # exit status of a command that has answered that something fell short
 KEPT_FLAGS = ("--no-onnx", "--no-film", "--wandb")  # of `phalanx train`, which a run does not remember
@@ -83,6 +84,10 @@ class Sweep:
 
     def count(self, state: str) -> int:
         return sum(run.state == state for run in self.runs.values())
+
+    def trained(self) -> int:
+        """How many runs have trained, and write their files."""
+        return sum(run.state == "running" and self._share(name) >= TRAINED for name, run in self.runs.items())
 
     def run(
         self, workers: int, on_progress: Callable[[float], None], start: Callable[[list[str], Path], Process]
@@ -170,7 +175,7 @@ class Sweep:
             return 0.0
         record: dict[str, Any] = json.loads((folder / RECORD).read_text())
         by_time = rows[0]["wall_s"] / (record["wall_budget_s"] or float("inf"))
-        return min(0.99, max(by_time, rows[0]["agent_steps"] / record["total_steps"]))
+        return min(TRAINED, max(by_time, rows[0]["agent_steps"] / record["total_steps"]))
 
 
 def start_command(args: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from hardware.ranges import check_fields
+from policies.algorithms.adam import Adam
 from policies.algorithms.algorithm import Clock, Experience, Group, common, labelled, mean, weights
 from policies.algorithms.replay import Replay
 from policies.algorithms.smooth import SmoothCfg, check_chunk, roughness
@@ -94,9 +95,7 @@ class Learner(ABC):
         )
         self.take_targets()
         rate = self.cfg.learning_rate
-        self.optimisers = {
-            part: torch.optim.Adam(getattr(self, part).parameters(), lr=rate) for part in ("policy", "critic")
-        }
+        self.optimisers = {part: Adam(getattr(self, part).parameters(), lr=rate) for part in ("policy", "critic")}
 
     def make_policy(self, group: Group) -> Any:
         """A new policy of the kind that this learns."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from policies.algorithms.adam import Adam
 from policies.algorithms.algorithm import mean
 from policies.algorithms.smooth import change, nearby, noise
 from policies.networks.critic import Critic
@@ -54,7 +55,7 @@ def make_optimiser(policy: GaussianPolicy, critic: Critic, cfg: Any) -> torch.op
     params = [*policy.parameters(), *critic.parameters()]
     if cfg.optimiser == "sgd":
         return torch.optim.SGD(params, lr=cfg.learning_rate)
-    return torch.optim.Adam(params, lr=cfg.learning_rate, eps=1e-5, fused=True)
+    return Adam(params, lr=cfg.learning_rate, eps=1e-5, fused=True)
 
 
 def loss(policy: GaussianPolicy, critic: Critic, batch: Samples, cfg: Any) -> tuple[Tensor, dict[str, Tensor]]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import numpy as np
+import onnx
 import torch
 from torch import Tensor, nn
 
@@ -170,7 +171,11 @@ def to_onnx(graph: GraphController) -> bytes:
             verbose=False,
         )
     assert program is not None
-    model = program.model_proto  # a new one each time that it is asked for
+    return without_unused_inputs(graph, program.model_proto)  # a new one each time that it is asked for
+
+
+def without_unused_inputs(graph: GraphController, model: onnx.ModelProto) -> bytes:
+    """The file of the exported `model` without measurements that nothing depends on; `graph.inputs` loses them too."""
     graph.keep({name for node in model.graph.node for name in node.input})
     names = {tensor.name for tensor in graph.inputs}
     for unused in [tensor for tensor in model.graph.input if tensor.name not in names]:

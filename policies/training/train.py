@@ -1,4 +1,4 @@
-"""Training: rollouts, PPO updates, logs and checkpoints, until the steps or the time are used up."""
+"""Training: rollouts, updates, logs and checkpoints, until the steps or the time are used up."""
 
 import fcntl
 import signal

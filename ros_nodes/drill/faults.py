@@ -2,10 +2,11 @@
 
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import nan
 from resource import RLIMIT_FSIZE, prlimit
 
+from diagnostic_msgs.msg import DiagnosticArray
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
@@ -27,6 +28,8 @@ from ros_nodes.drill.flight import (
 from ros_nodes.drill.relay import Way, changed, delay, duplicates, loss, reordering, silence, unchanged
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import WORLD_FRAME, base_frame
+from ros_nodes.messages.diagnostics import driver_status
+from ros_nodes.messages.names import DRIVER_STATUS
 from ros_nodes.plans.mission import Mission
 
 WITHIN_PERIODS = 8  # five until the shield acts, one of its own, and two for the machine
@@ -150,6 +153,16 @@ def _ask_to_arm(flight: Flight) -> None:
     flight.ask_in_vain("arm", LASTING_S)
 
 
+def _another_version(flight: Flight) -> None:
+    """A driver says what it would of a robot type that has grown since."""
+    spec = load_robot(flight.mission.team[STRUCK].robot)
+    publisher = flight.node.create_publisher(DiagnosticArray, f"/{flight.name}/{DRIVER_STATUS}", qos.LATCHED)
+    grown, now_ns = replace(spec, radius_m=2 * spec.radius_m), flight.node.get_clock().now().nanoseconds
+    publisher.publish(driver_status(flight.name, grown, "", now_ns))
+    _ask_to_arm(flight)
+    flight.node.destroy_publisher(publisher)
+
+
 def _hear_late(flight: Flight) -> None:
     """Its neighbour flies; it must not be armed before it has heard of it."""
     _ask_to_arm(flight)
@@ -225,6 +238,12 @@ def _at_each_phase() -> tuple[Row, ...]:
     )
 
 
+def _dead_recorder() -> tuple[Row, ...]:
+    ends = {ARMED: "ARMED", STARTING: "POLICY", POLICY: "POLICY", LANDING: "DISARMED"}
+    strike, says = _kill("recorder"), "recorder ended"
+    return tuple(Row("recorder killed", strike, (end,), None, phase, START_S, says) for phase, end in ends.items())
+
+
 ROWS = (
     *_at_each_phase(),
     Row("shield interrupted", _signal("shield", signal.SIGINT), ("DISARMED", "SILENT")),
@@ -247,7 +266,8 @@ ROWS = (
         edit=_another_file,
     ),
     Row("policy file replaced", _replace_bundle, ("POLICY",), None),
-    Row("recorder killed", _kill("recorder"), ("POLICY",), None, says="recorder ended"),
+    Row("driver of another version", _another_version, ("DISARMED",), None, GROUND, says="the driver's robot type is"),
+    *_dead_recorder(),
     Row("recorder frozen for 2 s", _freeze("recorder", LASTING_S), ("POLICY",), None),
     Row("disk full", _fill_disk, ("POLICY",), None, patience_s=START_S, says="recorder ended"),
 )

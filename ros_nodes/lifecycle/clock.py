@@ -205,12 +205,15 @@ class RobotClock:
             time.sleep(remaining_s)
         return not stopped.is_set()
 
-    def until_s(self, time_ns: int) -> float:
+    def until_s(self, time_ns: int, machine_ns: int | None = None) -> float:
         """How long to wait for a time before the next look at it, s; 0 or less when it has come.
 
+        `machine_ns`: what the machine's clock shows, for one who has just looked and asks of several times.
         With `use_sim_time` also where it is far: then `/clock` has begun again.
         """
-        remaining_ns = time_ns - self.now_ns()
+        if machine_ns is None or self.is_simulated:
+            machine_ns = self.now_ns()
+        remaining_ns = time_ns - machine_ns
         if not self.is_simulated:
             return remaining_ns * 1e-9
         return SLICE_S if 0 < remaining_ns <= FAR_NS else 0.0

@@ -15,6 +15,7 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import deserialize_message
 
 from ros_nodes.lifecycle.clock import machine_clock
 
@@ -50,7 +51,7 @@ class Mailbox:
 
     def take(self) -> tuple[Any, int] | None:
         """The oldest message of the queue and when it arrived (ns, the system's clock); None when it is empty."""
-        taken = self._take(self.subscription)
+        taken = self._take(self.subscription, self._raw)
         if taken is None:
             return None
         self.number, self.sent_ns = taken[1]["publication_sequence_number"], taken[1]["source_timestamp"]
@@ -65,10 +66,10 @@ class Mailbox:
         """Leave the topic."""
         self._node.destroy_subscription(self.subscription)
 
-    def _take(self, subscription: Any) -> Any:
+    def _take(self, subscription: Any, raw: bool) -> Any:
         before = interrupts
         try:
-            return subscription.handle.take_message(self.message_type, self._raw)
+            return subscription.handle.take_message(self.message_type, raw)
         except RuntimeError as error:  # what rclpy makes of a Ctrl-C while it makes the message, and of other errors
             if interrupts != before:
                 raise KeyboardInterrupt from error
@@ -102,7 +103,7 @@ class DurableMailbox(Mailbox):
 
     def take(self) -> tuple[Any, int] | None:
         for subscription in (self.subscription, self._past):
-            while (taken := self._take(subscription)) is not None:
+            while (taken := self._take(subscription, raw=True)) is not None:  # what comes twice is decoded once
                 sent_ns = taken[1]["source_timestamp"]
                 # What is past must not undo what was said since.
                 if sent_ns in self._taken or (subscription is self._past and sent_ns < self._newest_ns):
@@ -110,7 +111,8 @@ class DurableMailbox(Mailbox):
                 self._taken.append(sent_ns)
                 self.sent_ns = sent_ns
                 self._newest_ns = max(self._newest_ns, sent_ns)
-                return taken[0], taken[1]["received_timestamp"]
+                message = taken[0] if self._raw else deserialize_message(taken[0], self.message_type)
+                return message, taken[1]["received_timestamp"]
         return None
 
     def close(self) -> None:

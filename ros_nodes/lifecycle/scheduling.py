@@ -11,6 +11,7 @@ import os
 import platform
 import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 SLICE_NS = 100_000  # the shortest that Linux grants: the shorter the slice, the sooner a thread runs that wakes
@@ -27,7 +28,8 @@ def schedule_process(niceness: int) -> str:
     refused = ""
     try:
         for thread in os.listdir("/proc/self/task"):
-            os.setpriority(os.PRIO_PROCESS, int(thread), niceness)
+            with suppress(ProcessLookupError):  # it has ended since
+                os.setpriority(os.PRIO_PROCESS, int(thread), niceness)
         # Where sessions are scheduled as groups, niceness counts only inside one, and the group has its own.
         group = Path("/proc/self/autogroup")
         if group.exists():
@@ -36,7 +38,8 @@ def schedule_process(niceness: int) -> str:
         refused = f": niceness {niceness} not granted ({error.strerror})"
     if niceness < 0:  # who has to be on time; short slices need no privilege
         for thread in os.listdir("/proc/self/task"):
-            _shorten_slice(int(thread))
+            with suppress(ProcessLookupError):
+                _shorten_slice(int(thread))
     return f"ordinary scheduling{refused}" if refused else f"niceness {niceness}"
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rclpy.context import Context
 
-from ros_nodes.lifecycle.clock import RobotClock
+from ros_nodes.lifecycle.clock import RobotClock, machine_clock
 from ros_nodes.lifecycle.loop import reduce_timer_slack
 from ros_nodes.lifecycle.polling import Mailbox, Waiter
 
@@ -33,7 +33,7 @@ class Turns:
     """Runs loops in turns, in a thread that lives as long as there are any."""
 
     def __init__(self, context: Context):
-        self._waiter = Waiter(context)
+        self._waiter, self._machine = Waiter(context), machine_clock()
         self._loops: list[TurnLoop] = []
         self._lock = threading.Lock()
 
@@ -56,8 +56,10 @@ class Turns:
                 for loop in loops:
                     loop.fail(error)
                 continue
+            now_ns = self._machine.now_ns()
             for loop in loops:
-                loop.turn(ready)
+                if loop.turn(ready, now_ns):  # which takes its time
+                    now_ns = self._machine.now_ns()
 
     def _living(self) -> list["TurnLoop"]:
         with self._lock:
@@ -65,7 +67,8 @@ class Turns:
             return list(self._loops)
 
     def _wait(self, loops: Sequence["TurnLoop"]) -> set[Mailbox]:
-        timeout_s = min(loop.clock.until_s(loop.wait.until_ns) for loop in loops)
+        now_ns = self._machine.now_ns()
+        timeout_s = min(loop.clock.until_s(loop.wait.until_ns, now_ns) for loop in loops)
         return self._waiter.wait([box for loop in loops for box in loop.wait.mailboxes], min(timeout_s, LONGEST_S))
 
 
@@ -92,20 +95,24 @@ class TurnLoop:
         if not self.ended.wait(timeout_s):
             raise TimeoutError(f"loop {self._name!r} did not end within {timeout_s} s")
 
-    def turn(self, ready: set[Mailbox]) -> None:
-        """Go on to the next wait, where what is waited for is there."""
+    def turn(self, ready: set[Mailbox], now_ns: int) -> bool:
+        """Go on to the next wait, where what is waited for is there at `now_ns` of the machine; whether it was."""
         try:
             if self._stopped:
                 self._cycles.close()
                 self.ended.set()
             elif not self._begun:
                 self.wait, self._begun = next(self._cycles), True
-            elif (arrived := not ready.isdisjoint(self.wait.mailboxes)) or self.clock.until_s(self.wait.until_ns) <= 0:
+            else:
+                arrived = not ready.isdisjoint(self.wait.mailboxes)
+                if not arrived and self.clock.until_s(self.wait.until_ns, now_ns) > 0:
+                    return False
                 self.wait = self._cycles.send(arrived)
         except StopIteration:
             self.ended.set()
         except Exception as error:
             self.fail(error)
+        return True
 
     def fail(self, error: Exception) -> None:
         """End, and say why."""

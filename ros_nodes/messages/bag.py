@@ -13,7 +13,8 @@ from rosbags.rosbag2.metadata import dump_qos_v9
 
 LATEST = 9  # version of the format
 MOST_BYTES = 8_000_000  # in memory
-PUBLISHED_BYTES = 8  # of publish_time, which stands before a message's data: https://mcap.dev/spec#message-op0x05
+# Of a message's record, behind opcode, length, channel and sequence: https://mcap.dev/spec#message-op0x05
+LOG_TIME, PUBLISH_TIME, DATA = 15, 23, 31
 
 
 class Bag(Writer):
@@ -30,12 +31,14 @@ class Bag(Writer):
 
     def write(self, connection: Connection, timestamp: int, data: bytes | memoryview, sent_ns: int = 0) -> None:
         """A message that arrived at `timestamp`, ns, and was published at `sent_ns`; 0 where unknown."""
-        super().write(connection, timestamp, data)
         chunk = self.storage.chunk.bio
-        if sent_ns > 0 and chunk.tell():  # the one that fills a chunk stays published when it arrived
-            chunk.seek(-len(data) - PUBLISHED_BYTES, os.SEEK_END)
-            chunk.write(sent_ns.to_bytes(PUBLISHED_BYTES, "little"))
-            chunk.seek(0, os.SEEK_END)
+        begin = chunk.tell()
+        super().write(connection, timestamp, data)
+        if sent_ns > 0 and chunk is self.storage.chunk.bio:  # the one that fills a chunk has left it
+            with chunk.getbuffer()[begin:] as record:  # rosbags knows of one time, and writes it as both
+                if record[LOG_TIME:DATA] != 2 * timestamp.to_bytes(8, "little"):
+                    raise RuntimeError("rosbags writes messages otherwise than MCAP's specification says")
+                record[PUBLISH_TIME:DATA] = sent_ns.to_bytes(8, "little")
 
     def save(self) -> None:
         """OSError, where the disk is full, leaves the bag as it was saved last."""

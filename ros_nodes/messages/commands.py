@@ -35,6 +35,7 @@ Command = Mapping[str, np.ndarray]
 NEVER = 2**63  # ns
 MOST_LOST = 20  # velocities in a row
 DOUBLED_NS = 1_000_000_000  # after two have spoken
+NO_ORIENTATION = "it has no orientation, and this policy needs one"
 UNIT_WITHIN = 1e-2  # a quaternion whose norm is off by more is a mistake, not rounding
 
 
@@ -207,6 +208,8 @@ def _array(name: str, message: Float64MultiArray) -> dict[str, np.ndarray]:
 def _unit(quat: np.ndarray) -> np.ndarray:
     """A unit quaternion with w >= 0; MessageError when `quat` is far from one."""
     norm = float(np.linalg.norm(quat))
+    if norm == 0.0:
+        raise MessageError(NO_ORIENTATION)
     if not abs(norm - 1.0) < UNIT_WITHIN:
         raise MessageError(f"orientation has norm {norm:g}; expected 1")
     return upper_half((quat / norm).astype(np.float32))

@@ -10,6 +10,8 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from deploy.shield.authority import State
 from deploy.shield.supervisor import Mode, ShieldReport
+from hardware.digest import digest_of
+from hardware.spec import RobotSpec
 from ros_nodes.messages.conversion import base_frame, set_stamp, stamp_ns
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
@@ -24,7 +26,8 @@ SHARES, SEPARATION = "keeps its distance", "separation [m]"
 SHARING = "peers that share"  # "cf2": that keep their distance too, and hear this robot
 DELAYS, LAST_DELAY = "delays", "last delay"
 PEERS = "age of peers [ms]"  # "cf2 12, cf3 -": a dash for one that was never heard
-WAITS, REFUSED = "requests nothing", "refused"  # keys of it: why, and which commands and why
+WAITS, REFUSED = "requests nothing", "refused"  # keys of a policy's: why, and which commands and why
+ROBOT_TYPE, SPEC_DIGEST = "robot type", "specification"  # keys of a driver's, the second as of `hardware.digest`
 
 
 class ShieldStatus:
@@ -193,7 +196,21 @@ def policy_status(robot: str, waits: str, values: Mapping[str, str], time_ns: in
     """What a policy node says of the file that it flies, and why it requests nothing; `waits` is empty where it may."""
     status = DiagnosticStatus(name=f"{robot}: policy", hardware_id=robot, message=waits or "loaded")
     status.level = WARN if waits else OK
-    status.values = [KeyValue(key=key, value=value) for key, value in {WAITS: waits, **values}.items()]
+    return _array(status, {WAITS: waits, **values}, time_ns)
+
+
+def driver_status(robot: str, spec: RobotSpec, fingerprint: str, time_ns: int) -> DiagnosticArray:
+    """What a driver node says of the robot that it takes its device for, and of the policy file that it was set up for.
+
+    `fingerprint` is empty where it was set up for none.
+    """
+    status = DiagnosticStatus(name=f"{robot}: driver", hardware_id=robot, message="connected")
+    values = {ROBOT_TYPE: spec.name, SPEC_DIGEST: digest_of(spec), FINGERPRINT: fingerprint}
+    return _array(status, values, time_ns)
+
+
+def _array(status: DiagnosticStatus, values: Mapping[str, str], time_ns: int) -> DiagnosticArray:
+    status.values = [KeyValue(key=key, value=value) for key, value in values.items()]
     message = DiagnosticArray(status=[status])
     set_stamp(message.header.stamp, time_ns)
     return message

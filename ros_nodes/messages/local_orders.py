@@ -41,14 +41,15 @@ class LocalOrders:
         self.is_open, self._closed = False, False
         self._serve, self._socket = serve, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._thread = threading.Thread(target=self._receive, name="orders", daemon=True)
-        try:
-            _ask_for_senders(self._socket)
-            self._socket.bind(_address(domain, robot))
-        except OSError:  # another one's, or a name that is too long
+        if ON_LINUX:
+            with suppress(OSError):  # another one's, or a name that is too long
+                _ask_for_senders(self._socket)
+                self._socket.bind(_address(domain, robot))
+                self.is_open = True
+        if self.is_open:
+            self._thread.start()
+        else:
             self._socket.close()
-            return
-        self.is_open = True
-        self._thread.start()
 
     def close(self) -> None:
         """Receive no more; the name is free at once."""

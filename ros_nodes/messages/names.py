@@ -4,6 +4,7 @@ import re
 
 LONGEST_NAME = 100  # of a robot or namespace: with what follows it a topic of ROS has 247 characters at most
 POLICY_STATUS = "policy/status"
+DRIVER_STATUS = "driver/status"
 
 
 def is_name(name: str) -> bool:

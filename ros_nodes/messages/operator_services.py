@@ -11,6 +11,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from std_srvs.srv import Trigger
 
 from ros_nodes.messages.local_orders import ESTOP, ON_LINUX, LocalOrders, Outcome
+from ros_nodes.messages.operate_action import OperateAction, Standing
 
 SERVICES = ("arm", "disarm", "start", "land", "hold", ESTOP, "reset")
 # A call is answered within a cycle. Others wait: one that a full queue has pushed out would never be answered.
@@ -27,16 +28,18 @@ class OperatorServices:
         is_active: Callable[[], bool],
         keep_stop: Callable[[str], None],
         waits: Callable[[], bool] = lambda: True,
+        standing: Callable[[], Standing | None] = lambda: None,
     ):
         """`keep_stop` is called with the reason of a stop, in the executor's thread.
 
         Where `waits` says no, as under simulated time, whose clock that thread moves, an answer says nothing but that
-        the shield will look at it.
+        the shield will look at it. `standing` is who has the robot and why, for the action of the same orders.
         """
         self._is_active, self._keep_stop, self._waits = is_active, keep_stop, waits
         self._asked: SimpleQueue[tuple[str, Future[Outcome]]] = SimpleQueue()
         for name in SERVICES:
             node.create_service(Trigger, f"shield/{name}", partial(self._serve, name), qos_profile=CALLS)
+        self._action = OperateAction(node, self.order, standing)
         self._here = LocalOrders(node.context.get_domain_id(), node.get_namespace().strip("/"), self._answer)
         if ON_LINUX and not self._here.is_open:
             node.get_logger().warning("orders of this computer are taken by another program, and come by services only")
@@ -44,6 +47,7 @@ class OperatorServices:
     def close(self) -> None:
         """Receive no more orders of this computer; the services end with their node."""
         self._here.close()
+        self._action.close()
 
     def ask(self, name: str) -> None:
         """Ask as a service call would, without waiting for the answer."""
@@ -72,11 +76,12 @@ class OperatorServices:
         response.success, response.message = self._answer(name)
         return response
 
-    def _answer(self, name: str) -> Outcome:
-        """Have the shield's thread do it; from any other thread."""
-        if name not in SERVICES:
-            return Outcome(False, f"{name}: not one of {', '.join(SERVICES)}")
+    def order(self, name: str) -> Future[Outcome]:
+        """Have the shield's thread do it, from any other thread; what will have come of it."""
         answer: Future[Outcome] = Future()
+        if name not in SERVICES:
+            answer.set_result(Outcome(False, f"{name}: not one of {', '.join(SERVICES)}"))
+            return answer
         is_active = self._is_active()
         if is_active:
             self._asked.put((name, answer))
@@ -85,8 +90,12 @@ class OperatorServices:
         if not is_active:
             # Nothing holds the robot now, and a person has to know.
             kept = "; it will be stopped when it is activated" if name == ESTOP else ""
-            return Outcome(False, f"{name}: the shield is not active{kept}")
-        if not self._waits():
+            answer.set_result(Outcome(False, f"{name}: the shield is not active{kept}"))
+        return answer
+
+    def _answer(self, name: str) -> Outcome:
+        answer = self.order(name)
+        if not answer.done() and not self._waits():
             return Outcome(True, "asked; the outcome is on `status`")
         try:
             return answer.result(ANSWER_WITHIN_S)

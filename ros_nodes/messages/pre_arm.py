@@ -4,14 +4,16 @@ from collections.abc import Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray
 
+from hardware.digest import digest_of
+from hardware.spec import RobotSpec
 from hardware.types import Peers
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import TOPIC as BATTERY
 from ros_nodes.messages.device import TOPIC as DEVICE
-from ros_nodes.messages.diagnostics import FINGERPRINT, WAITS, value_of
-from ros_nodes.messages.names import POLICY_STATUS
+from ros_nodes.messages.diagnostics import FINGERPRINT, ROBOT_TYPE, SPEC_DIGEST, WAITS, value_of
+from ros_nodes.messages.names import DRIVER_STATUS, POLICY_STATUS
 
 
 class PreArm:
@@ -20,23 +22,31 @@ class PreArm:
     def __init__(
         self,
         node: ManagedNode,
+        spec: RobotSpec,
         fingerprint: str,
         peers: Sequence[str],
         silent_s: float,
         sources: Sequence[str],
         alone: Sequence[Mailbox],
     ):
-        """`fingerprint` of the policy file that the shield was set up for, empty for any; `silent_s`: for how long a
-        peer may be silent; `sources`: the robot's topics that must have one publisher each; `alone`: at most one."""
+        """`spec`, and `fingerprint` of the policy file, that the shield was set up for, the latter empty for any.
+
+        `silent_s`: for how long a peer may be silent; `sources`: the robot's topics that must have one publisher each;
+        `alone`: at most one.
+        """
         self._node, self._fingerprint = node, fingerprint
         self._peers, self._silent_s, self._sources = list(peers), silent_s, list(sources)
         self._alone = alone
+        self._robot, self._digest = spec.name, digest_of(spec)
         self._policy_topic = node.subscribe(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._policy_status: DiagnosticArray | None = None
+        self._driver_topic = node.subscribe(DiagnosticArray, DRIVER_STATUS, qos.LATCHED)
+        self._driver_status: DiagnosticArray | None = None
 
     def hear(self) -> None:
-        """Take what the policy said."""
+        """Take what the policy and the driver said."""
         self._policy_status = (self._policy_topic.take() or (self._policy_status,))[0]
+        self._driver_status = (self._driver_topic.take() or (self._driver_status,))[0]
 
     def policy_waits(self) -> str:
         """What the policy waits for, or an empty string."""
@@ -46,13 +56,13 @@ class PreArm:
         """What keeps the robot from being armed now."""
         self.hear()
         found = [self._publishers(topic, 1) for topic in self._sources]
-        found += [self._publishers(topic, 0) for topic in ("requested", DEVICE, BATTERY)]
+        found += [self._publishers(topic, 0) for topic in ("requested", DEVICE, BATTERY, DRIVER_STATUS)]
         found += [self._publishers(topic, 1) for topic in ("command", "status")]  # its own shield
         never = [name for name, heard in zip(self._peers, peers.valid, strict=True) if not heard]
         silent = [n for n, age in zip(self._peers, peers.age, strict=True) if n not in never and age > self._silent_s]
         found.append(f"never heard of {', '.join(never)}" if never else "")
         found.append(f"no word from {', '.join(silent)} for over {self._silent_s:g} s" if silent else "")
-        found.append(self._policy())
+        found += [self._policy(), self._driver()]
         return [reason for reason in found if reason]
 
     def strangers(self) -> str:
@@ -76,6 +86,20 @@ class PreArm:
         given = value_of(FINGERPRINT, self._policy_status) or "?"
         if given != self._fingerprint:
             return f"the policy flies file {given[:12]}, the shield was set up for {self._fingerprint[:12]}"
+        return ""
+
+    def _driver(self) -> str:
+        """In what a driver of ours differs; nothing for a simulated robot, and for a driver node of the user's."""
+        if self._driver_status is None or not self._driver_topic.publishers:
+            return ""
+        robot, digest, file = (value_of(key, self._driver_status) for key in (ROBOT_TYPE, SPEC_DIGEST, FINGERPRINT))
+        if digest != self._digest:
+            given, own = (
+                f"{name or '?'} {short[:12]}" for name, short in ((robot, digest), (self._robot, self._digest))
+            )
+            return f"the driver's robot type is {given}, the shield's {own}"
+        if file and self._fingerprint and file != self._fingerprint:
+            return f"the driver was set up for file {file[:12]}, the shield for {self._fingerprint[:12]}"
         return ""
 
 

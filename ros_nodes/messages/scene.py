@@ -20,10 +20,11 @@ from msgspec import Meta, Struct
 
 from deploy.shield.types import Obstacles
 from ros_nodes.messages.conversion import MOST_M
+from ros_nodes.messages.names import LONGEST_NAME
 
 MOST_THINGS = 256  # obstacles and zones of one team file: each of them costs time in every period
 NotNegative = Annotated[float, Meta(ge=0)]
-Name = Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*$")]
+Name = Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*\\Z", max_length=LONGEST_NAME)]
 Pose = tuple[float, float, float, float]  # x, y, z m and yaw rad, world
 
 

@@ -65,7 +65,7 @@ class ShieldInputs:
         self._device = DeviceTopic(node)
         self._clocks = peer_clocks(node.hub, node.clock, robot)
         alone = [requested, self._device.mailbox, *self._state.mailboxes]
-        self._pre_arm = PreArm(node, fingerprint, self._names, silent_s, self._state.topics, alone)
+        self._pre_arm = PreArm(node, spec, fingerprint, self._names, silent_s, self._state.topics, alone)
 
     @property
     def measured_ns(self) -> int:

@@ -10,7 +10,7 @@ from sensor_msgs.msg import BatteryState, JointState
 from std_msgs.msg import Float64MultiArray
 
 from ros_nodes.messages import battery, course, device
-from ros_nodes.messages.names import POLICY_STATUS
+from ros_nodes.messages.names import DRIVER_STATUS, POLICY_STATUS
 
 GROUND_TRUTH = "/ground_truth"
 GOAL = "goal"
@@ -49,6 +49,7 @@ def team_topics(
         topics[f"/{robot}/sent"] = (JointState, False)
         topics[f"/{robot}/status"] = (DiagnosticArray, True)
         topics[f"/{robot}/{POLICY_STATUS}"] = (DiagnosticArray, True)
+        topics[f"/{robot}/{DRIVER_STATUS}"] = (DiagnosticArray, True)
         topics[f"/{robot}/{battery.TOPIC}"] = (BatteryState, True)
         topics[f"/{robot}/{device.TOPIC}"] = (DiagnosticArray, True)
         topics[f"/{robot}/{course.TOPIC}"] = (DiagnosticArray, True)

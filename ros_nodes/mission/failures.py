@@ -81,6 +81,14 @@ def lost_robots(mission: Mission, found: Sequence[Takeover], killed_s: float | N
     ]
 
 
+def mission_failures(
+    mission: Mission, truth: GroundTruth, outcome: MissionSuccess, killed_s: Time, causes: Sequence[Failure]
+) -> list[Failure]:
+    """All by time, but those goals that were missed last, for these follow from the others; `causes`: known already."""
+    causes = [*causes, *terminated_robots(mission, truth, outcome, killed_s)]
+    return [*sorted(causes, key=lambda cause: cause["t_s"]), *missed_goals(mission, truth, outcome, killed_s)]
+
+
 def missed_goals(mission: Mission, truth: GroundTruth, outcome: MissionSuccess, killed_s: Time) -> list[Failure]:
     """Robots that were not where they were asked to be at a check."""
     return [

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from deploy.bundle import load_bundle
 from ros_nodes.messages.names import is_name
-from ros_nodes.plans.mission import CRAZYFLIE, LARGEST_TEAM, Mission, load_mission, plan_swap
-
-SWAP_S = 18.0
+from ros_nodes.plans.mission import CRAZYFLIE, LARGEST_TEAM, Mission, load_mission, plan_swap, swap_s
 
 
 def names_in(text: str) -> list[str]:
@@ -37,7 +35,7 @@ def robots_in(text: str) -> int:
 
 def mission_for(bundle: str, path: str, robots: int, seed: int) -> Mission:
     """The mission in the file `path`, or the swap; `bundle`, where it is not empty, flies all of its robots."""
-    mission = load_mission(path) if path else plan_swap(robots, SWAP_S, None, seed)
+    mission = load_mission(path) if path else plan_swap(robots, swap_s(robots), None, seed)
     if bundle and not path and (robot := load_bundle(bundle).contract.robot.name) != CRAZYFLIE:
         raise ValueError(f"{bundle}: is for {robot!r}, only drones swap places: give mission:=<file>")
     if bundle:

@@ -13,7 +13,7 @@ from hardware import load_robot
 from hardware.spec import RobotSpec
 from ros_nodes.lifecycle.series import read_series
 from ros_nodes.messages.diagnostics import UNDER_POLICY, ShieldMode
-from ros_nodes.mission.failures import Failure, Takeover, lost_robots, missed_goals, takeovers, terminated_robots
+from ros_nodes.mission.failures import Failure, Takeover, lost_robots, mission_failures, takeovers
 from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
 from ros_nodes.mission.mission_success import Criterion, legs_done
 from ros_nodes.plans.mission import Mission
@@ -92,12 +92,8 @@ def mission_metrics(
     filtered = [series["mode"] == MODES.index("FILTERED") for series in recording.shields]
     outcome = criterion(mission, recording.truth)
     legs = legs_done(mission, recording.truth, outcome, killed_s)
-    failures = [
-        *lost_robots(mission, recording.takeovers, killed_s),
-        *missed_goals(mission, recording.truth, outcome, killed_s),
-        *terminated_robots(mission, recording.truth, outcome, killed_s),
-        *violations,
-    ]
+    causes = [*lost_robots(mission, recording.takeovers, killed_s), *violations]
+    failures = mission_failures(mission, recording.truth, outcome, killed_s, causes)
     return {
         "task": mission.task,
         "robot": ", ".join(dict.fromkeys(member.robot for member in mission.team)),
@@ -105,7 +101,7 @@ def mission_metrics(
         "control_hz": round(_rate_hz(recording), 2),
         "mission_success": bool(legs) and not failures,
         "legs": legs,
-        "failures": sorted(failures, key=lambda failure: failure["t_s"]),
+        "failures": failures,
         "min_separation_m": min(least, default=None),
         "sensor_to_command_ms": _percentiles(latency),
         "period_error_us": _percentiles(period_error),

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -19,7 +19,7 @@ from ros_nodes.lifecycle.transport import transport_settings
 from ros_nodes.mission.deploy import CONFIG, unwritten
 from ros_nodes.mission.launch_plan import NOT_UP, Node, plan
 from ros_nodes.operation.arming import ARM_S
-from ros_nodes.operation.monitor import SILENT, Change, Monitor, monitoring
+from ros_nodes.operation.monitor import SILENT, STREAMS, Change, Monitor, monitoring
 from ros_nodes.plans.prepare import PARAMETERS
 from ros_nodes.plans.team_file import load_team
 
@@ -34,8 +34,9 @@ LANDING_S = 30.0  # for a shield that brings its robot down before it ends
 class TeamLog:
     """What robots do, as the monitor hears it: who had each of them when, and how often topics were sent."""
 
-    def __init__(self, monitor: Monitor):
-        self._monitor = monitor
+    def __init__(self, monitor: Monitor, team: Sequence[str]):
+        """`team`: its robots by name."""
+        self._monitor, self._team = monitor, team
         self._began_s, self._began_ns = time.monotonic(), time.time_ns()
         self._changes: list[Change] = []
         self._rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -62,7 +63,10 @@ class TeamLog:
                         self._rates[robot["robot"]][topic].append(rate_hz)
 
     def result(self) -> dict[str, Any]:
-        """`events` and `failures` as of `phalanx deploy`, `rates_hz` while policies had their robots, and `courses`."""
+        """`events` and `failures` as of `phalanx deploy`, `rates_hz` while policies had their robots, and `courses`.
+
+        Of every robot there are rates; None where a topic's was not measured, as its policy did not have it so long.
+        """
         events = [
             {
                 "t_s": round(change.time_s - self._began_ns * 1e-9, 3),
@@ -82,8 +86,11 @@ class TeamLog:
             "events": events,
             "courses": {robot: self._course(said) for robot, said in self._courses.items()},
             "rates_hz": {
-                robot: {topic: {"median": round(median(r), 1), "min": round(min(r), 1)} for topic, r in topics.items()}
-                for robot, topics in self._rates.items()
+                robot: {
+                    topic: {"median": round(median(r), 1), "min": round(min(r), 1)} if (r := rates.get(topic)) else None
+                    for topic in STREAMS
+                }
+                for robot, rates in ((name, self._rates.get(name, {})) for name in self._team)
             },
         }
 
@@ -165,7 +172,7 @@ def run_team(
         processes = stack.enter_context(Processes([CONFIG, out / PARAMETERS], out / "logs", settings, lands=True))
         on_start()
         load, is_up = MachineLoad(), True
-        names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor), time.monotonic()
+        names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor, team), time.monotonic()
         operators = [name for name in names if name.endswith("operator")]
         simulated, armable_s = list(given.simulated) == team, None
         again = {name: node for name, node in zip(names, nodes, strict=True) if node.get("respawn")}

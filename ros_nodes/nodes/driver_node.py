@@ -8,6 +8,7 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
 from sensor_msgs.msg import JointState
 
 from deploy.shield.authority import State
@@ -17,13 +18,15 @@ from hardware.types import RobotState
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.loop import Deadlines
-from ros_nodes.lifecycle.parameters import declare, declare_base_pose, declare_trusted_keys
+from ros_nodes.lifecycle.parameters import NEVER, declare, declare_base_pose, declare_trusted_keys
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import BatteryPublisher
 from ros_nodes.messages.conversion import MessageError, base_frame, empty_state
 from ros_nodes.messages.device import DevicePublisher
+from ros_nodes.messages.diagnostics import driver_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
+from ros_nodes.messages.names import DRIVER_STATUS
 from ros_nodes.messages.shield_says import ShieldSays
 from ros_nodes.messages.subscriptions import place
 from ros_nodes.messages.transforms import declare_tf_hz, make_transforms
@@ -48,9 +51,9 @@ class DriverNode(ThreadNode):
     def read_parameters(self) -> None:
         own = self.get_namespace().strip("/")
         self._name = declare(self, "robot_name", own, "Name of this robot: its namespace and tf prefix.")
-        self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
-        self._path = declare(self, "driver", "", "Class of the driver: package.module:Class.")
-        text = "Policy file (.onnx) for whose plant the robot has to be, where its driver reports one; empty for any."
+        self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.", may_be_set=NEVER)
+        self._path = declare(self, "driver", "", "Class of the driver: package.module:Class.", may_be_set=NEVER)
+        text = "Policy file (.onnx) that is flown: for whose plant the robot has to be, where its driver reports one."
         self._bundle = declare(self, "bundle", "", text)
         self._trusted_keys = declare_trusted_keys(self)
         self._options = declare(self, "options", "{}", "Options of the driver, a JSON object.")
@@ -67,13 +70,14 @@ class DriverNode(ThreadNode):
             raise ValueError(f"parameter 'options' is {self._options!r}: expected a JSON object")
         self._driver = load_driver(self._path, spec, **options)
         self._driver.connect()
-        unmeasured, plant = unmeasured_by(self._driver), {}
-        if isinstance(self._driver, ReportsPlant):
-            plant = dict(self._driver.read_plant())
-        if self._bundle and (plant or unmeasured):
+        plant = dict(self._driver.read_plant()) if isinstance(self._driver, ReportsPlant) else {}
+        fingerprint = ""
+        if self._bundle:
             from deploy.runtime.compatibility import check_driver  # onnxruntime: only where needed
 
-            check_driver(self._bundle, plant, self._trusted_keys, unmeasured)
+            fingerprint = check_driver(self._bundle, plant, self._trusted_keys, unmeasured_by(self._driver))
+        self._about = driver_status(self._name, spec, fingerprint, self.clock.now_ns())
+        self._own_status = self.advertise(DiagnosticArray, DRIVER_STATUS, qos.LATCHED)
         self._period_s = 1 / spec.sensor_hz
         self._bolted: RobotState | None = None
         if spec.fixed_base:
@@ -91,6 +95,7 @@ class DriverNode(ThreadNode):
     def run(self, stopped: threading.Event) -> None:
         driver = self._driver
         assert driver is not None
+        self._own_status.publish(self._about)
         deadlines = Deadlines(self._period_s, self.clock)
         self._is_armed: bool | None = None  # as the shield said last
         heard_ns: int | None = None
@@ -118,9 +123,10 @@ class DriverNode(ThreadNode):
         A person arms it: never a stop, nor a driver that began while its shield had the robot.
         """
         said = self._shield.take()
-        if said is None or said.state not in (*SILENT, *OBEYED):
+        silent = (*SILENT, State.STOPPED.name) if getattr(driver, "stops_disarmed", False) else SILENT
+        if said is None or said.state not in (*silent, *OBEYED):
             return False
-        before, self._is_armed = self._is_armed, said.state not in SILENT
+        before, self._is_armed = self._is_armed, said.state not in silent
         if self._is_armed is before:
             return False
         if not self._is_armed:

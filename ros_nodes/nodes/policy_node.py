@@ -15,6 +15,7 @@ from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import TurnNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import (
+    NEVER,
     declare,
     declare_base_pose,
     declare_requires,
@@ -54,7 +55,7 @@ class PolicyNode(TurnNode):
 
     def read_parameters(self) -> None:
         self.robot_name, self._peer_names = declare_team(self)
-        self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.")
+        self._robot_type = declare(self, "robot_type", "crazyflie", "Robot specification by name.", may_be_set=NEVER)
         self._bundle = declare(self, "bundle", "", "Policy file (.onnx) to fly.")
         self._trusted_keys, self._requires = declare_trusted_keys(self), declare_requires(self)
         self._series_dir = declare_series_dir(self)
@@ -191,8 +192,10 @@ class PolicyNode(TurnNode):
         """Say why it requests nothing; an empty string where it may."""
         if what:
             self.get_logger().warning(what, throttle_duration_sec=5.0)
+        if what == self._waits:
+            return
         now_ns = self.clock.now_ns()
-        if what != self._waits and (not (what and self._waits) or abs(now_ns - self._said_ns) > SAY_NS):
+        if not (what and self._waits) or abs(now_ns - self._said_ns) > SAY_NS:
             self._waits, self._said_ns = what, now_ns
             self._tell()
 

@@ -28,6 +28,7 @@ from ros_nodes.messages.delays import Delays
 from ros_nodes.messages.diagnostics import ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.local_orders import ESTOP, Outcome
+from ros_nodes.messages.operate_action import Standing
 from ros_nodes.messages.operator_services import OperatorServices
 from ros_nodes.messages.shield_inputs import ShieldInputs, declare_inputs
 from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
@@ -52,12 +53,16 @@ class ShieldNode(TurnNode):
     def __init__(self, namespace: str = "") -> None:
         super().__init__("shield", namespace)
         self._asks = OperatorServices(
-            self, lambda: self.is_active, self._keep_stop, lambda: not self.clock.is_simulated
+            self, lambda: self.is_active, self._keep_stop, lambda: not self.clock.is_simulated, self._standing
         )
         self._stop_file = StopFile(self._stop_dir, self.robot_name)
         self._authority: Authority | None = None
         self._inputs: ShieldInputs | None = None
         self._winds_down = False
+
+    def _standing(self) -> Standing | None:
+        authority = self._authority
+        return None if authority is None else (authority.state, authority.reason)
 
     def read_parameters(self) -> None:
         self._given = declare_inputs(self)

@@ -197,6 +197,12 @@ class Monitor:
         return [robot.name for robot in self._missing()]
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all are heard that were named, or of whom the shields of a team speak."""
+        heard = self.heard
+        return bool(heard) and not self.missing and (self._named or all(robot.shield.peers for robot in heard))
+
+    @property
     def standing_still(self) -> list[str]:
         """Those of `missing` whose process is on this computer."""
         return [robot.name for robot in self._missing() if robot.stands_still]

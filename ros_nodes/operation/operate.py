@@ -15,6 +15,7 @@ from deploy.shield.authority import ASKS_THE_POLICY, State
 from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
+from ros_nodes.messages.commands import NO_ORIENTATION
 from ros_nodes.messages.diagnostics import REFUSED, ShieldMode, value_of
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
@@ -28,8 +29,10 @@ ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 _LEFT_OPEN = ExitStack()
 
 
-def send_goal(robots: Sequence[str], goal_m: Sequence[float], domain: int | None = None) -> dict[str, Outcome]:
-    """Give each of `robots` the goal `goal_m` (3,) m, world; what came of it, of each by name.
+def send_goal(
+    robots: Sequence[str], goal_m: Sequence[float], quat: Sequence[float] | None = None, domain: int | None = None
+) -> dict[str, Outcome]:
+    """Give each of `robots` the goal `goal_m` (3,) m, world, turned as `quat` wxyz; what came of it, of each by name.
 
     Before a start it is kept for that. A robot that a fault, a stop or a landing has is given none.
     """
@@ -46,15 +49,20 @@ def send_goal(robots: Sequence[str], goal_m: Sequence[float], domain: int | None
     shields = dict(zip(robots, node.shields, strict=True))
     outcomes = {robot: _takes_goal(robot in listens, shields[robot]) for robot in robots}
     for robot in (robot for robot in robots if outcomes[robot].done):
-        node.send(robot, {"goal_pos": np.array(goal_m)})
+        node.send(robot, goal_command(goal_m, quat))
     time.sleep(KEEP_S)
     for robot, policy in policies.items():
         refused = ""
         while (said := policy.take()) is not None:
             refused = value_of(REFUSED, said[0])
         if outcomes[robot].done and refused:
-            outcomes[robot] = Outcome(False, refused)
+            outcomes[robot] = Outcome(False, refused + "; give it by --quat W X Y Z" * (NO_ORIENTATION in refused))
     return outcomes
+
+
+def goal_command(goal_m: Sequence[float], quat: Sequence[float] | None) -> dict[str, np.ndarray]:
+    """As `MissionNode.send` takes it: without `quat` its orientation is none, which only who needs one refuses."""
+    return {"goal_pos": np.array(goal_m), "goal_quat": np.array(quat or np.zeros(4))}
 
 
 def _takes_goal(listens: bool, shield: ShieldMode) -> Outcome:
@@ -72,6 +80,6 @@ def _node(robots: Sequence[str], domain: int | None) -> tuple[MissionNode, Singl
     """They live until `end_process`: a person who asked for a stop does not wait for the middleware's destructors."""
     context = _LEFT_OPEN.enter_context(domain_context(domain))
     executor = SingleThreadedExecutor(context=context)
-    node = MissionNode(robots, context=context, enable_rosout=False)
+    node = MissionNode(robots, node_name="operate", context=context, enable_rosout=False)
     executor.add_node(node)
     return node, executor

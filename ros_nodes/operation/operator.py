@@ -34,9 +34,15 @@ REPEAT_S = 0.1  # velocities are repeated: without one a robot stops
 class MissionNode(Node):
     """Publishes commands to robots; keeps each robot's last position and the modes of its shield."""
 
-    def __init__(self, team: Sequence[str] | None = None, commands: Sequence[str] = ("goal_pos",), **node_options: Any):
+    def __init__(
+        self,
+        team: Sequence[str] | None = None,
+        commands: Sequence[str] = ("goal_pos",),
+        node_name: str = "mission",
+        **node_options: Any,
+    ):
         """`team` by default from the parameter of that name; `node_options` as for rclpy's Node."""
-        super().__init__("mission", **node_options)
+        super().__init__(node_name, **node_options)
         self._robot_clock = RobotClock(self)
         self.team = list(team) if team is not None else declare(self, "team", [""], "Names of the robots.")
         self._publishers_of: dict[str, dict[str, Publisher]] = {}

@@ -24,6 +24,7 @@ LEAST_RADIUS_M = 0.7
 LARGEST_TEAM = 16  # on the widest circle, 2.2 m: the shield's fence is at 2.4 m
 NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least
 HEIGHT_M = (0.9, 1.5)
+SWAP_S, SWAP_ROBOT_S = 18.0, 2.25  # a swap there and back, and the least for each robot: many wait for one another
 HOLD_S = 1.0  # for this long a robot has to be at its goal before a leg of the swap ends
 KILL_INTO_LEG_S = 0.8  # the policy dies this long after the way back has begun
 SHORTEST_S, LONGEST_S = 4.0, 600.0
@@ -211,6 +212,11 @@ def team_names(robots: Sequence[str]) -> list[str]:
         count[robot] += 1
         names.append(f"cf{count[robot]}" if robot == CRAZYFLIE else f"{robot}_{count[robot]}")
     return names
+
+
+def swap_s(robots: int) -> float:
+    """How long a swap of so many robots lasts by default."""
+    return max(SWAP_S, SWAP_ROBOT_S * robots)
 
 
 def plan_swap(robots: int, duration_s: float, kill_s: float | None, seed: int) -> Mission:

@@ -4,7 +4,7 @@
 robots:
   - name: cf1
     bundle: policy.onnx             # paths are relative to the file
-    driver: my_robot.driver:MyDriver  # without one the robot is simulated
+    driver: my_robot.driver:MyDriver  # as PHALANX_DRIVERS allows; without one the robot is simulated
     options: {uri: radio://0}
   - {name: cf2, bundle: policy.onnx, base_pose: [0.5, 0, 0, 1.57]}  # m, yaw rad: start, place of a base
   - {name: cf4, bundle: policy.onnx, type: cf4@lab.yaml}  # as `phalanx identify` found it; by default as specified
@@ -50,11 +50,12 @@ from hardware.yaml_file import SHOWN, read_yaml
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.names import LONGEST_NAME
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
-from ros_nodes.plans.course import WITHIN_M, check_goals
+from ros_nodes.plans.course import check_goals
 from ros_nodes.plans.mission import load_mission
 
 LEAST_HEIGHT = 0.5  # of that in its home pose, below which a robot on legs would begin in the ground
 PathText = Annotated[str, Meta(max_length=1000)]
+NameText = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Count = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
@@ -93,17 +94,15 @@ class Robot(Struct, forbid_unknown_fields=True, frozen=True):
     name: Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*\\Z", max_length=LONGEST_NAME)]
     bundle: PathText
     type: PathText = ""  # specification by name; by default the one that the policy is for
-    driver: str = ""  # module:Class, or a registered name
+    driver: PathText = ""  # a registered name, or module:Class of `hardware.drivers.ALLOWED`
     options: dict[str, Any] = {}
-    group: str = ""  # of the task of its policy; by default that of the policy file
+    group: NameText = ""  # of the task of its policy; by default that of the policy file
     base_pose: tuple[float, float, float, float] | None = None
     shield: dict[str, Any] = {}
     battery: Charges = Charges()
-    lands_on: str = ""  # another robot, an arm
+    lands_on: NameText = ""  # another robot, an arm
     goals: tuple[tuple[float, float, float], ...] = ()  # m, world: its course; the next is sent when one is passed
-    within_m: Annotated[float, Meta(gt=0.0, le=5.0)] = (
-        WITHIN_M  # of a goal, flown slowly by its policy: then it is passed
-    )
+    within_m: Annotated[float, Meta(gt=0.0, le=5.0)] | None = None  # of a goal, flown slowly by its policy: passed
 
 
 class Team(Struct, forbid_unknown_fields=True, frozen=True):
@@ -187,7 +186,7 @@ def load_team(path: Path | str) -> Team:
         raise TeamError(f"{file}: robots: {error}") from error
     if team.mission and (course := [robot.name for robot in robots if robot.goals]):
         raise TeamError(f"{file}: goals of {course[0]}: the mission {team.mission} has orders of its own")
-    mission = str((file.parent / team.mission).resolve()) if team.mission else ""
+    mission = _path(team.mission, file.parent) if team.mission else ""
     team = msgspec.structs.replace(team, robots=robots, mission=mission)
     if mission:
         try:
@@ -199,6 +198,11 @@ def load_team(path: Path | str) -> Team:
     return team
 
 
+def _path(text: str, folder: Path) -> str:
+    """An absolute path, from one that is relative to the file, or begins with the home of a user."""
+    return str((folder / os.path.expanduser(text)).resolve())
+
+
 def _key(text: str, folder: Path) -> str:
     path = os.path.join(folder, os.path.expanduser(text))  # unlike pathlib's these take any text
     return key_text(read_public_key(path if os.path.isfile(path) else text))
@@ -206,11 +210,11 @@ def _key(text: str, folder: Path) -> str:
 
 def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
     """`robot` with its type and the path of its bundle; TeamError for what its nodes would refuse."""
-    bundle, key = str((folder / robot.bundle).resolve()), "bundle"
+    bundle, key = _path(robot.bundle, folder), "bundle"
     try:
         contract = load_bundle(bundle, team.trusted_keys, team.requires).contract
         key = "type"
-        kind = str((folder / robot.type).resolve()) if robot.type.endswith(SUFFIX) else robot.type
+        kind = _path(robot.type, folder) if robot.type.endswith(SUFFIX) else robot.type
         spec = load_robot(kind or contract.robot.name)
         check_robot(contract, spec, bundle)
         key = "group"
@@ -220,6 +224,8 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         limits = {**narrowed_limits(spec, contract.shield)[0], **team.shield, **robot.shield}
         params = make_shield_params(spec, **limits)
         key = "goals"
+        if robot.within_m is not None and not robot.goals:
+            raise ValueError(f"none, so within_m = {robot.within_m:g} is of no goal: give goals, or leave it out")
         check_goals(robot.goals, params, team.scene.of(robot.name))
         key = "battery"
         check_charges(**team.charges(robot))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from hardware import load_robot
-from ros_nodes.plans.course import Course
+from ros_nodes.plans.course import WITHIN_M, Course
 from ros_nodes.plans.mission import Member, Mission, Order, load_mission
 from ros_nodes.plans.team_file import Robot, Team, TeamError
 
@@ -20,7 +20,7 @@ def team_mission(team: Team) -> Mission:
         planned = (m for m in mission.team if m.name in robots)
         return replace(mission, team=tuple(_member(robots[m.name], m) for m in planned))
     members = tuple(_member(robot, None) for robot in team.robots)
-    courses = {robot.name: Course(np.array(robot.goals), robot.within_m) for robot in team.robots if robot.goals}
+    courses = {r.name: Course(np.array(r.goals), r.within_m or WITHIN_M) for r in team.robots if r.goals}
     first = Order(0.0, {name: {"goal_pos": course.goals[0]} for name, course in courses.items()})
     orders = (first,) if courses else ()
     return Mission(members, orders, STANDS_S, checks_s=(STANDS_S,), hold_s=1.0, courses=courses)

@@ -5,10 +5,9 @@ IEEE Transactions on Systems, Man, and Cybernetics 16(1), 1986.
 """
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from hardware.kinematics import Chain
-from hardware.rotation import as_like, multiply
+from hardware.rotation import as_like, multiply, namespace_of
 from hardware.types import Array
 
 CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
@@ -21,7 +20,7 @@ def joint_velocity(chain: Chain, joint_pos: Array, twist: Array, damping: float)
     accuracy wherever the Jacobian's singular values are not much larger. It looks one step ahead and sees no joint
     limits: to a pose far away it may get stuck on the way.
     """
-    xp = array_namespace(joint_pos)
+    xp = namespace_of(joint_pos)
     jacobian = chain.jacobian(joint_pos)
     transposed = xp.matrix_transpose(jacobian)
     damped = as_like(damping**2 * np.eye(6), joint_pos)
@@ -33,7 +32,7 @@ def pose_error(pos: Array, quat: Array, goal_pos: Array, goal_quat: Array) -> Ar
 
     All in the axes in which the poses are given: `pos` (..., 3) m, `quat` (..., 4) wxyz. Over 1 s it is a twist.
     """
-    xp = array_namespace(quat)
+    xp = namespace_of(quat)
     turn = multiply(goal_quat, quat * as_like(CONJUGATE, quat))
     turn = xp.where(turn[..., :1] < 0.0, -turn, turn)
     sine = xp.linalg.vector_norm(turn[..., 1:], axis=-1, keepdims=True)

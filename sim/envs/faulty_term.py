@@ -60,7 +60,7 @@ def _terms(cfg: GroupCfg) -> Iterator[tuple[str, str, Any]]:
         ("termination", cfg.terminations),
         ("success", {"success": cfg.success}),
         ("mean", cfg.means),
-        ("observation", {**seen.own, **seen.peer, **seen.privileged, **seen.memory}),
+        *(("observation", terms) for terms in (seen.own, seen.peer, seen.privileged, seen.memory)),
         ("randomisation", cfg.randomisation),
     ):
         for name, term in terms.items():

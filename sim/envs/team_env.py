@@ -66,7 +66,7 @@ class TeamEnv:
             }
         self.curriculum = task.curriculum if curriculum else None
         self.generator = torch.Generator(self.device)
-        self.max_steps = round(task.episode_s / self.control_dt)
+        self.max_steps = round(task.lasts_s(sum(g.num_agents for g in self.groups.values())) / self.control_dt)
         self.hold_steps = round(task.success_hold_s / self.control_dt)
         self.unstable: dict[str, Any] | None = None
         try:

@@ -13,7 +13,9 @@ from hardware.spec import RobotSpec
 from sim.identification.rhythm import longest_forward, rhythm
 from sim.identification.streams import Streams
 
+STORED = (".mcap", ".db3")
 FIELDS = {"N": "effort", "N m": "effort", "rad/s": "velocity", "rad": "position", "m": "position"}
+SHOWN = 200  # characters of what a parser says
 Arrays = tuple[np.ndarray, np.ndarray]
 Heard = tuple[int, Any]  # when a message arrived, ns, and what it says
 
@@ -23,10 +25,17 @@ def read_bag(path: Path, spec: RobotSpec, name: str) -> Streams:
     from rosbags.highlevel import AnyReader
     from rosbags.typesys import Stores, get_typestore
 
-    folder = path.parent if path.suffix in (".mcap", ".db3") and (path.parent / "metadata.yaml").exists() else path
+    is_part = path.suffix in STORED and (path.parent / "metadata.yaml").exists()
+    folder = path.parent if is_part else path
+    if folder.is_dir() and not (folder / "metadata.yaml").exists():
+        raise ValueError(
+            f"{path}: has no metadata.yaml, so it is no bag; give one of {', '.join(STORED)} in it by name"
+        )
+    if not folder.is_dir() and path.suffix not in STORED:
+        raise ValueError(f"{path}: expected the folder of a rosbag2, {', '.join(STORED)}, .ulg, .npz or .csv")
     try:
         with AnyReader([folder], default_typestore=get_typestore(Stores.ROS2_JAZZY)) as reader:
-            name = _robot(reader, spec, name, path)
+            name = _robot(reader, spec, name)
             base, joints, sent, asked = (
                 _messages(reader, f"/{name}/{topic}") for topic in ("odom", "joint_states", "sent", "command")
             )
@@ -36,13 +45,23 @@ def read_bag(path: Path, spec: RobotSpec, name: str) -> Streams:
             )
         # A recorder may have written more by now.
         published = _published(path, f"/{name}/{'sent' if sent else 'command'}")[: len(commands)]
-    except ValueError:
-        raise
+        return _streams(spec, poses, angles, commands, published, name)
+    except NotInBag as error:
+        raise ValueError(f"{path}: {error}") from error
     except Exception as error:  # its parsers raise whatever they stumble over
-        raise ValueError(
-            f"{path}: cannot be read as a bag: {' '.join(str(error).split()) or type(error).__name__}"
-        ) from error
-    return _streams(spec, poses, angles, commands, published, name)
+        file = next((each for end in STORED for each in sorted(path.glob(f"*{end}"))), path)
+        raise ValueError(f"{file}: cannot be read as a bag: {_why(error)}") from error
+
+
+class NotInBag(ValueError):
+    """What a bag that can be read does not hold."""
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, (KeyError, StopIteration)):  # a topic or message that its index leaves out
+        return "its index is not whole; `mcap recover` rebuilds it"
+    why = " ".join(str(error).split()) or type(error).__name__
+    return why if len(why) <= SHOWN else f"{why[:SHOWN]} ..."  # some repeat a whole definition
 
 
 def _streams(
@@ -82,8 +101,8 @@ def _published(path: Path, topic: str) -> list[int]:
     return [sent for _, sent in sorted(times, key=lambda each: each[0])]
 
 
-def _robot(reader: Any, spec: RobotSpec, name: str, path: Path) -> str:
-    """The robot whose commands have the channels of `spec`; ValueError where it is none or several."""
+def _robot(reader: Any, spec: RobotSpec, name: str) -> str:
+    """The robot whose commands have the channels of `spec`; NotInBag where it is none or several."""
     found = []
     for connection in reader.connections:
         robot, _, topic = connection.topic.strip("/").rpartition("/")
@@ -92,11 +111,11 @@ def _robot(reader: Any, spec: RobotSpec, name: str, path: Path) -> str:
             if set(reader.deserialize(raw, connection.msgtype).name) == set(spec.channel_names):
                 found.append(robot)
     if name and name not in found:
-        raise ValueError(f"{path}: has no {spec.name} called {name!r}; it has {', '.join(found) or 'none at all'}")
+        raise NotInBag(f"has no {spec.name} called {name!r}; it has {', '.join(found) or 'none at all'}")
     if not found:
-        raise ValueError(f"{path}: has no commands to a {spec.name}")
+        raise NotInBag(f"has no commands to a {spec.name}")
     if not name and len(found) > 1:
-        raise ValueError(f"{path}: has {', '.join(found)}: say which one with --name")
+        raise NotInBag(f"has {', '.join(found)}: say which one with --name")
     return name or found[0]
 
 

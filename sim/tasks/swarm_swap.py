@@ -88,6 +88,7 @@ SWARM_SWAP = TaskCfg(
     name="swarm-swap",
     summary="Crazyflies on a circle fly through the same middle to the opposite point and hover there",
     episode_s=8.0,
+    episode_robots=8,  # more have a longer way, and queue before the middle
     success_hold_s=1.0,
     groups={ROBOT.name: GROUP},
     starts=starts,

@@ -203,11 +203,16 @@ def standing(t: Transition, height_m: float, tilt_rad: float, distance_m: float)
     return ~fallen(t, height_m, tilt_rad) & (away < distance_m)
 
 
+def velocity_error(t: Transition) -> Tensor:
+    """By how much it is faster than commanded forward, to the left (m/s) and turning left (rad/s): (W, N, 3)."""
+    planar = _in_heading(t.state, t.lin_vel_w)[..., :2]
+    return torch.cat([planar, _turn_rate(t).unsqueeze(-1)], dim=-1) - t.command["velocity"]
+
+
 def tracks(t: Transition, speed_m_s: float, turn_rad_s: float) -> Tensor:
-    """Within `speed_m_s` of the commanded horizontal velocity and within `turn_rad_s` of the turn rate."""
-    error = _in_heading(t.state, t.lin_vel_w)[..., :2] - t.command["velocity"][..., :2]
-    turn = (_turn_rate(t) - t.command["velocity"][..., 2]).abs()
-    return (torch.linalg.vector_norm(error, dim=-1) < speed_m_s) & (turn < turn_rad_s)
+    """The mean of `velocity_error` is less than `speed_m_s` in any direction and `turn_rad_s`: (W, N) bool."""
+    error = t.means["velocity_error"]
+    return (torch.linalg.vector_norm(error[..., :2], dim=-1) < speed_m_s) & (error[..., 2].abs() < turn_rad_s)
 
 
 def foot_pos(t: Transition) -> Tensor:

@@ -35,6 +35,11 @@ def test_the_version_is_that_of_the_package():
     [
         (["train", "hover", "--total-steps", "5"], "did you mean '--steps'"),
         (["play", "--robts", "3"], "did you mean '--robots'"),
+        (["calibrate", "g1"], "ROBOT is missing: Its name in that file; see phalanx calibrate --help"),
+        (["operate", "lnad"], "what 'lnad': choose from arm, start, land, hold, disarm, estop, reset, goal; see"),
+        (["operate", "lnad"], "did you mean 'land'?"),
+        (["train", "hover", "--td3.gamma", "0.9"], "unknown option --td3.gamma: it is one of --algo td3, which is not"),
+        (["train", "hover", "--algo", "td3", "--td3.gama", "0.9"], "did you mean '--td3.gamma'"),
         (["play", "hover", "--seed", "abc"], "--seed: cannot read 'abc', wanted INT"),
         (["operate", "goal", "cf1", "--at", "0", "0"], "--at 0 0: 2 values given, wanted 3 numbers: X Y Z; see"),
         (["operate", "goal", "cf1", "--at", "0", "0", "x"], "--at 0 0 x: 3 values given, wanted 3 numbers: X Y Z; see"),
@@ -51,6 +56,13 @@ def test_the_version_is_that_of_the_package():
 )
 def test_wrong_arguments_are_one_line_with_the_nearest_option(args, said):
     assert_one_line_error(here(*args), said, f"phalanx {args[0]} --help")
+
+
+def test_an_error_shows_what_a_terminal_would_obey_as_its_number(tmp_path):
+    (tmp_path / "team.yaml").write_text('"\\e[31mrobots\\u200b\\x07": []')
+    done = here("deploy", str(tmp_path / "team.yaml"))
+    assert_one_line_error(done, r"\x1b[31mrobots\u200b\x07: unknown")
+    assert done.stderr.rstrip("\n").isprintable()
 
 
 def test_a_misspelt_name_is_answered_before_torch_is_loaded(tmp_path):
@@ -82,14 +94,17 @@ def test_a_misspelt_file_or_run_is_answered_with_the_one_that_is_there(tmp_path)
     for command in ("deploy", "drill"):
         assert_one_line_error(here(command, "tem.yaml", cwd=tmp_path), "no such file; did you mean 'team.yaml'")
     assert_one_line_error(here("export", "runs/hovver", cwd=tmp_path), "did you mean 'runs/hover'")
-    for file in ("nowhere/else.onnx", "zoo/nix.onnx"):  # a suffix alone makes no likeness
+    (tmp_path / "policies").mkdir()
+    for file in ("nowhere/else.onnx", "zoo/nix.onnx", "policy.onnx"):  # neither a suffix alone nor a folder is alike
         assert "did you mean" not in here("inspect", file, cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_help_says_nothing_of_none(name):
-    text = here(name, "--help").stdout
-    assert "None}" not in text and "default: None" not in text and "default: False" not in text
+def test_help_says_nothing_of_none(name, monkeypatch):
+    for columns in ("80", "160"):  # lines end elsewhere
+        monkeypatch.setenv("COLUMNS", columns)
+        text = " ".join(here(name, "--help").stdout.replace("│", " ").split())
+        assert "None}" not in text and "default: None" not in text and "default: False" not in text
 
 
 @pytest.mark.parametrize(
@@ -162,6 +177,7 @@ def test_a_demo_that_is_interrupted_says_how_its_training_goes_on(monkeypatch, t
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quickly_exported")
 def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
     run = tmp_path / "run"
     options = ("--num-envs", "8", "--steps", "600", "--task.episode-s", "1", "--keep-every", "1")

@@ -31,6 +31,7 @@ def test_play_draws_a_page_a_picture_and_a_video(tmp_path):
     assert_one_line_error(here("play", "--agent", "zero", "--out", str(tmp_path / "flight.mp3")), ".html")
 
 
+@pytest.mark.slow
 def test_a_task_is_named_in_front_or_by_a_flag():
     figures = []
     for args in (["hover"], ["--task", "hover"], ["hover", "--task", "hover"]):
@@ -47,6 +48,7 @@ def test_a_task_without_a_shipped_policy_says_what_can_play_it(tmp_path):
     assert_one_line_error(done, "'pick-place'", "--agent zero|random|baseline")
 
 
+@pytest.mark.slow
 def test_a_policy_file_is_played_in_its_own_task_only(tmp_path):
     zoo = ZOO / "hover.onnx"
     assert_one_line_error(here("play", str(zoo), "--task", "push"), "'hover', not for 'push'")

@@ -48,7 +48,17 @@ def test_what_is_wrong_with_a_robot_is_found_without_arming_it(tmp_path):
             if code == 0:
                 break
         assert code == 0 and {well["cf1", name]["status"] for name in ("link", "battery", "device")} == {"ok"}, well
-        assert {name for _, name in well} == {"link", "plant", "rate", "age", "estimate", "battery", "device"}
+        assert well["cf1", "firmware"]["found"] == "protocol version 12"
+        assert {name for _, name in well} == {
+            "link",
+            "firmware",
+            "plant",
+            "rate",
+            "age",
+            "estimate",
+            "battery",
+            "device",
+        }
         assert well["cf1", "battery"]["found"].startswith("90 %") and well["cf1", "rate"]["found"].endswith("Hz of 100")
         device.order(charge=0.1, sigma_m=0.5, delay_s=0.12)
         code, ill = examined(file)

@@ -64,6 +64,24 @@ def test_reasons_of_a_failed_deployment_are_read_without_a_scroll_bar(tmp_path):
     assert shown_title(page, UNREADABLE, tmp_path, 900) == "hidden 0 undefined false"
 
 
+STATES = """<script>addEventListener("load", () => setTimeout(() => {
+  const shown = [...document.querySelectorAll("rect.state")].map((lane) => lane.textContent);
+  document.title = `${shown.length} states: ${shown.join("; ")};`;
+}, 500))</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
+def test_a_deployment_that_failed_shows_the_states_of_its_robots_over_time(tmp_path):
+    """It has no recorded flight to show them with."""
+    changes = [("cf1", 0.0, "", "DISARMED"), ("cf2", 0.1, "", "DISARMED"), ("cf1", 1.0, "DISARMED", "ARMED")]
+    late = {"t_s": 2.0, "robot": "cf1", "from": "ARMED", "to": "ARMED", "reason": "no measurement for 300 ms: late"}
+    events = [{"robot": r, "t_s": t, "from": a, "to": b, "reason": ""} for r, t, a, b in changes]
+    page = render_failure([{"robot": "cf2", "t_s": 4.0, "why": "never armed"}], [*events, late], "busy")
+    title = shown_title(page, STATES, tmp_path)
+    assert title == "3 states: cf1: DISARMED, 0 to 1 s; cf1: ARMED, 1 to 2 s; cf2: DISARMED, 0.1 to 2 s;"
+
+
 LABELS = """<script>addEventListener("load", () => setTimeout(() => {
   const svg = document.querySelector("svg:has(.mark)");
   const rows = new Set([...svg.querySelectorAll(".mark-text")].map((text) => text.getAttribute("y")));

@@ -18,6 +18,7 @@ from patience import patience
 from phalanx.sweep import pool
 from phalanx.sweep.points import make_runs, split_options
 from phalanx.sweep.pool import RunState, Sweep
+from policies.training.progress import PROGRESS
 
 TINY = shlex.split(
     "--num-envs 8 --steps 2400 --ppo.num-steps 10 --ppo.epochs 1 --network.hidden 8 --no-onnx "
@@ -64,6 +65,9 @@ def test_what_training_would_refuse_is_refused_before_any_work(tmp_path: Path):
         (["hover", "--ppo.learning-rat", "1e-4,1e-3"], "did you mean '--ppo.learning-rate'"),
         (["hover", "--ppo.gamma", "0.9,3"], "ppo.gamma = 3.0: 0 to 1"),
         (["hover", "--ppo.gamma", "0.5,3", "--ppo.clip", "3,0.5"], "ppo.gamma = 3.0: 0 to 1"),
+        (["hover", "--sedes", "3"], "unknown option --sedes; see phalanx sweep --help; did you mean '--seeds'?"),
+        (["hover", "--nmu-envs", "3"], "see phalanx train --help; did you mean '--num-envs'?"),
+        (["trian", "hover"], "unknown command 'trian': choose from train, eval, verify, attack; see phalanx sweep"),
         (["hoverr", "--seeds", "2"], "did you mean 'hover'"),
         (["--seeds", "2"], "TASK is missing"),
         (["hover", "--samples", "2"], "there is no range"),
@@ -72,6 +76,22 @@ def test_what_training_would_refuse_is_refused_before_any_work(tmp_path: Path):
     ):
         assert_one_line_error(here("sweep", *args, cwd=tmp_path), said)
     assert not list(tmp_path.iterdir())
+
+
+def test_help_of_a_sweep_shows_the_options_of_what_it_runs():
+    for args, shown in ((["eval"], "--episodes"), (["hover"], "--ppo.learning-rate"), ([], "--samples")):
+        said = here("sweep", *args, "--help").stdout
+        assert "--samples" in said and shown in said
+        assert ("usage: phalanx eval" in said, "usage: phalanx train" in said) == (args == ["eval"], args == ["hover"])
+
+
+def test_a_run_that_has_trained_and_writes_its_files_is_counted(tmp_path: Path):
+    sweep = Sweep(tmp_path, {"seed=0": RunState([], "running"), "seed=1": RunState([], "running")})
+    for name, steps in (("seed=0", 100), ("seed=1", 60)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / pool.RECORD).write_text(json.dumps({"wall_budget_s": None, "total_steps": 100}))
+        (tmp_path / name / PROGRESS).write_text(f"wall_s,agent_steps\n1.0,{steps}\n")
+    assert sweep.trained() == 1
 
 
 def table(*folders: Path) -> list[dict]:

@@ -86,7 +86,8 @@ def test_what_the_command_would_refuse_is_refused_before_any_work(tmp_path: Path
     for args, said in (
         (["eval", "zoo/reach.onnx", "--episode", "4,8"], "did you mean '--episodes'"),
         (["attack", "crazyflie", "--steps", "many,1"], "--steps: cannot read 'many'"),
-        (["verify", "a.onnx", "--seeds", "2"], "unknown option --seed"),
+        (["verify", "a.onnx", "--seeds", "2"], "unknown option --seed; see phalanx verify --help"),
+        (["atack", "crazyflie"], "unknown command 'atack': choose from train, eval, verify, attack; see phalanx sweep"),
         (["eval"], "a policy is missing"),
         (["eval", "none.onnx"], "none.onnx: no such file"),
         (["verify", "hover"], "not for 'hover'"),

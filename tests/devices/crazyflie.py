@@ -40,7 +40,9 @@ class CrazyflieDevice(UdpDevice):
         self._answers |= {SUPERVISOR: self._supervisor, PLATFORM: self._platform}
 
     def say(self, orders: dict[str, Any]) -> dict[str, Any]:
-        return {"position": self.firmware.position.tolist(), "info": self.firmware.info} | self.heard
+        firmware = self.firmware
+        state = {"position": firmware.position.tolist(), "info": firmware.info, "tilt": firmware.tilt}
+        return state | {"stopped_after_s": firmware.stopped_after_s} | self.heard
 
     def step(self) -> None:
         self.firmware.step()

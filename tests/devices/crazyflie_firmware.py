@@ -70,6 +70,7 @@ class Firmware:
         self.now_s, self.rotors_n = 0.0, np.zeros(4)
         self.is_armed = self.is_locked = self.is_crashed = False
         self._armed_at_s = self._tumbled_for_s = 0.0
+        self.stopped_after_s = 0.0  # since the last set-point, when its motors were stopped in flight
         self._thrust_at_s = -10.0
         self._landed_at_s: float | None = None
         self._integral, self._last_rate = [0.0] * 3, [0.0] * 3
@@ -158,6 +159,11 @@ class Firmware:
         return self._data.qpos[:3].copy()
 
     @property
+    def tilt(self) -> float:
+        """Rad."""
+        return float(np.arccos(np.clip(self._data.xmat[self._body][8], -1.0, 1.0)))
+
+    @property
     def _can_be_armed(self) -> bool:
         return not (self.is_locked or self.is_crashed or self._is_tumbled)
 
@@ -173,6 +179,7 @@ class Firmware:
             if self._is_tumbled or silent_s > OFF_AFTER_S:
                 self.is_armed, self.is_crashed = False, self._is_tumbled
                 self.is_locked = not self._is_tumbled  # supervisorStateExceptFreeFall
+                self.stopped_after_s = silent_s
             self._landed_at_s = self.now_s
         elif self.is_armed:
             idle_since_s, limit_s = self._armed_at_s, self.preflight_s

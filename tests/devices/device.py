@@ -1,5 +1,6 @@
 """What emulated devices share: orders as lines of JSON on stdin, and a client behind a poor UDP link in real time."""
 
+import bisect
 import json
 import random
 import select
@@ -8,6 +9,8 @@ import sys
 import time
 from collections import deque
 from typing import Any
+
+OVERTAKEN_S = 0.035  # by which a packet that is overtaken is late
 
 
 class Device:
@@ -53,7 +56,7 @@ class UdpDevice(Device):
     def _clear(self) -> None:
         """A good link over which nothing has come yet; `without`: variables or parameters that its firmware lacks."""
         self.without: list[str] = []
-        self.loss = self.delay_s = self.jitter_s = 0.0
+        self.loss = self.delay_s = self.jitter_s = self.overtaken = 0.0
         self.heard: dict[str, Any] = {"setpoints": 0, "longest_gap_s": 0.0, "largest_thrust": 0.0}
 
     def step(self) -> None:
@@ -85,10 +88,18 @@ class UdpDevice(Device):
             time.sleep(max(0.0, next_s - time.monotonic()))
 
     def write(self, packet: bytes) -> None:
-        """Sent after `jitter_s` more than the delay at most, in its order, or lost."""
-        if random.random() >= self.loss:
-            due_s = time.monotonic() + self.delay_s + random.random() * self.jitter_s
-            self._leaving.append((max(due_s, self._leaving[-1][0] if self._leaving else 0.0), bytes(packet)))
+        """Sent after `jitter_s` more than the delay at most, in its order, or lost.
+
+        A share of `overtaken` is sent `OVERTAKEN_S` later still, and later ones overtake them.
+        """
+        if random.random() < self.loss:
+            return
+        due_s = time.monotonic() + self.delay_s + random.random() * self.jitter_s
+        if random.random() < self.overtaken:
+            due_s += OVERTAKEN_S
+        elif self._leaving and not self.overtaken:
+            due_s = max(due_s, self._leaving[-1][0])
+        bisect.insort(self._leaving, (due_s, bytes(packet)), key=lambda each: each[0])
 
     def _deliver(self) -> None:
         while self._leaving and self._leaving[0][0] <= time.monotonic():

@@ -40,7 +40,8 @@ class Watch:
 
     def __init__(self, robot):
         self.user_stop, self.moves = False, False
-        self.robot, self.violations, self.reflexes, self.fastest, self.steps = robot, 0, 0, 0.0, 0
+        self.robot, self.violations, self.reflexes, self.steps = robot, 0, 0, 0
+        self.fastest = self.steepest = 0.0  # rad/s; N m/s, of a torque in motion
         self._torque = None  # of the step before, in motion
 
     def __call__(self, _) -> None:
@@ -52,7 +53,8 @@ class Watch:
         self.violations += bool((dq > high).any() or (-dq > low).any())
         self.fastest = max(self.fastest, float(np.abs(dq).max()))
         torque, before = np.array(state.tau_j), self._torque
-        jumps = before is not None and (np.abs(torque - before) > 1.001 * TORQUE_RATE * STEP_S).any()
+        rate = 0.0 if before is None else float(np.abs(torque - before).max()) / STEP_S
+        jumps, self.steepest = rate > 1.001 * TORQUE_RATE, max(self.steepest, rate)
         stops = (q > END_HIGH).any() or (q < END_LOW).any() or (np.abs(torque) >= TORQUE).any() or jumps
         self.reflexes += bool(self.moves and stops)
         self._torque = torque if self.moves else None
@@ -101,7 +103,7 @@ def main() -> None:
                 watch.user_stop = json.loads(line).get("user_stop", watch.user_stop)
                 state = robot.inner_state
                 said = {"q": list(state.q), "dq": list(state.dq), "width": robot.hand_width, "steps": watch.steps}
-                said |= {name: getattr(watch, name) for name in ("violations", "reflexes", "fastest")}
+                said |= {name: getattr(watch, name) for name in ("violations", "reflexes", "fastest", "steepest")}
                 print(json.dumps(said), flush=True)
 
 

@@ -43,7 +43,7 @@ class Px4Device(UdpDevice):
     def _clear(self) -> None:
         super()._clear()
         self.heard |= {"masks": [], "beyond": 0, "low": [np.inf] * 3, "high": [-np.inf] * 3}
-        self.system, self.frame = 1, common.MAV_FRAME_LOCAL_NED
+        self.system, self.frame, self.version = 1, common.MAV_FRAME_LOCAL_NED, (1, 15)
 
     def _boot(self) -> None:
         self._due = {message: (self.firmware.now_s, 1.0 / hz) for message, hz in RATES_HZ.items()}  # next, every s
@@ -148,7 +148,8 @@ class Px4Device(UdpDevice):
 
     def _tell_version(self) -> None:
         able = common.MAV_PROTOCOL_CAPABILITY_MAVLINK2 | common.MAV_PROTOCOL_CAPABILITY_SET_ATTITUDE_TARGET
-        version = 1 << 24 | 15 << 16 | 255  # 1.15.0, a release
+        major, minor = self.version
+        version = major << 24 | minor << 16 | 255  # the last byte: a release
         self._mavlink.autopilot_version_send(able, version, version, version, 0, [0] * 8, [0] * 8, [0] * 8, 0, 0, 1)
 
     def _tell_parameter(self, m: Any) -> None:

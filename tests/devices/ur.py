@@ -178,6 +178,7 @@ class Controller:
             "answer_ms": list(percentiles),
             "stopped_for": self.stop,
             "log": self.log[-3:],
+            "inputs": self.inputs,
         }
 
 

@@ -1,13 +1,16 @@
 """The driver of a Crazyflie, through Bitcraze's own client, against an emulated one: what other drones do not do."""
 
+import time
+
 import pytest
 
 pytest.importorskip("cflib")
-from drones import SPECS, arm, bench, connected, rest, wait_until
+from drones import SPECS, arm, bench, connected, flier, rest, wait_until
 from emulated import Emulated
 
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
+from hardware.drivers.crazyflie import IS_ARMED
 
 pytestmark = pytest.mark.real_time
 
@@ -49,6 +52,26 @@ def test_a_device_that_takes_itself_back_says_why(vehicle, order, fault):
         driver.disarm()
     device.order(**order)
     wait_until(lambda: fault in driver.read_status().fault, driver.read_status, 6.0)
+
+
+@pytest.mark.slow
+def test_a_crazyflie_levels_and_stops_its_motors_when_the_driver_dies():
+    """By the firmware's own times after its last set-point, 0.5 and 2 s; a killed driver sends none."""
+    with Emulated("crazyflie") as device:
+        process = flier("crazyflie", device.port)
+        process.stdin.write("fly\n")
+        process.stdin.flush()
+        assert process.stdout.readline().strip() == "flies"
+        process.kill()
+        process.wait()
+        last = device.order()["setpoints"]
+        tilts = []
+        while (said := device.order())["info"] & IS_ARMED:
+            tilts.append(said["tilt"])
+            time.sleep(0.01)
+        assert len(tilts) > 20, "it was not in flight"
+    print(f"motors stopped {said['stopped_after_s']:.3f} s after the last set-point")
+    assert 2.0 <= said["stopped_after_s"] < 2.05 and said["setpoints"] <= last + 1 and tilts[-1] < 0.1
 
 
 @pytest.mark.slow

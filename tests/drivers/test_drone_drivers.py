@@ -135,3 +135,16 @@ def test_late_packets_are_as_old_as_they_are(pair):
     ages = [(time.sleep(0.005), float(driver.read().age))[1] for _ in range(100)]
     assert 0.02 < np.median(ages) < patience(0.1)
     driver.stop()
+
+
+def test_a_state_that_is_overtaken_by_newer_ones_is_not_read_after_them(pair):
+    driver = connected(pair.name, pair.device.port)
+    pair.device.order(overtaken=0.3)
+    measured_s, end_s = [], time.monotonic() + 1.5
+    while time.monotonic() < end_s:
+        measured_s.append(time.monotonic() - float(driver.read().age))
+        time.sleep(0.004)
+    pair.device.order(overtaken=0.0)
+    driver.stop()
+    assert np.diff(measured_s).min() > -0.005, "it went back in time"
+    assert measured_s[-1] - measured_s[0] > 1.0, "no newer one came"

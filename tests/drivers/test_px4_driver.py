@@ -1,14 +1,11 @@
 """The driver of a drone with PX4, through pymavlink, against an emulated X500: what other drones do not do."""
 
-import os
-import subprocess
-import sys
 import time
 
 import pytest
 
 pytest.importorskip("pymavlink")
-from drones import SPECS, arm, bench, connected, fly, rest, wait_until
+from drones import SPECS, arm, bench, connected, flier, fly, rest, wait_until
 from emulated import Emulated
 from patience import patience
 
@@ -21,28 +18,12 @@ SPEC = SPECS["px4"]
 ABOVE = (0.0, 0.0, 0.8)  # m
 
 
-FLIES = """
-import sys
-from drones import SPECS, arm, connected, fly
-driver = connected("px4", int(sys.argv[1]))
-input()
-arm(driver)
-fly(driver, SPECS["px4"], (0.0, 0.0, 0.8), 60.0, lambda: driver.read().base_pos[2] > 0.6)
-print("flies", flush=True)
-fly(driver, SPECS["px4"], (0.0, 0.0, 0.8), 60.0)
-"""
-
-
 @pytest.fixture(scope="module")
 def other():
     """A device, and a process with a driver of it that flies as soon as it has a line to read."""
     with Emulated("px4") as device:
         device.order(parameters={"COM_OF_LOSS_T": 0.5, "COM_DISARM_LAND": 0.5})
-        path = os.pathsep.join(sys.path)
-        process = subprocess.Popen(
-            [sys.executable, "-c", FLIES, str(device.port)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path},
-        )  # fmt: skip
+        process = flier("px4", device.port)
         yield device, process
         process.kill()
 
@@ -155,6 +136,7 @@ def test_px4_lands_it_when_the_driver_dies(other):
         ({"parameters": {"COM_OBL_RC_ACT": 0}}, "COM_OBL_RC_ACT is 0: expected 4 (land), 3 (return) or 5 (hold)"),
         ({"parameters": {"MPC_THR_HOVER": 0.9}}, "MPC_THR_HOVER is 0.9: expected 0.1 to 0.8"),
         ({"without": ["COM_OBL_RC_ACT"]}, "no answer about parameter COM_OBL_RC_ACT: its firmware may be too old"),
+        ({"version": [1, 13]}, "PX4 1.13.0 is too old: expected 1.14 or newer"),
         ({"system": 7}, "no HEARTBEAT of system 1 but only of systems [7]"),
     ],
 )

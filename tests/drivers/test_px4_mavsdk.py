@@ -1,14 +1,16 @@
-"""The emulated X500 under another client: MAVSDK, which knows nothing of ours, finds a PX4 as it expects one."""
+"""MAVSDK, which knows nothing of ours, on either side: a client of the emulated X500, and the vehicle that we fly."""
 
 import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from places import TESTS
 
 pytest.importorskip("pymavlink")
 pytest.importorskip("mavsdk")
+from drones import SPECS, arm, connected, fly
 from emulated import Emulated
 from patience import patience
 
@@ -35,3 +37,24 @@ def test_mavsdk_arms_flies_and_lands_it_and_reads_its_telemetry():
     assert w * w < z * z and w * z > 0.0 and abs(x) + abs(y) < 0.05
     assert said["masks"] == [128], "MAVSDK flies by the same set-points as our driver"
     assert said["position"][2] < 0.24 and not said["armed"]
+
+
+@pytest.mark.slow
+def test_our_driver_arms_flies_and_lands_a_vehicle_whose_mavlink_is_mavsdks():
+    goal = np.array([0.3, -0.2, 0.8])
+    with Emulated("px4_mavsdk") as device:
+        driver = connected("px4", device.port)
+        assert driver.read_battery().charge == pytest.approx(0.9, abs=0.011)  # MAVSDK cuts it to a whole percent
+        assert driver.read_battery().voltage_v == pytest.approx(16.52, abs=0.01)
+        arm(driver)
+        assert device.order()["mode"] == "OFFBOARD"
+        fly(driver, SPECS["px4"], goal, patience(5.0), lambda: np.abs(device.order()["position"] - goal).max() < 0.04)
+        np.testing.assert_allclose(device.order()["position"], goal, atol=0.05)
+        np.testing.assert_allclose(driver.read().base_pos, goal, atol=0.1)
+        fly(driver, SPECS["px4"], goal, 0.7, yaw_rate=0.8)
+        w, _, _, z = driver.read().base_quat
+        assert 0.2 < 2.0 * np.arctan2(z, w) < 0.8, "it turns to its left"
+        driver.stop()
+        said = device.order()
+    assert said["masks"] == [128] and said["mode"] == "AUTO.LAND"
+    assert said["landed"] and not said["armed"] and said["position"][2] < 0.24

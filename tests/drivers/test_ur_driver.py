@@ -219,6 +219,27 @@ def test_another_client_understands_the_emulated_arm(device):
     receiver.disconnect()
 
 
+def test_universal_robots_own_client_understands_the_emulated_arm(device):
+    """pip install git+https://github.com/UniversalRobots/RTDE_Python_Client_Library: it is on no package index."""
+    rtde = pytest.importorskip("rtde.rtde")
+    client = rtde.RTDE(device.address, 30004)
+    client.connect()
+    try:
+        assert client.get_controller_version()[:2] == (5, 11)
+        names, kinds = ["timestamp", "actual_q", "payload"], ["DOUBLE", "VECTOR6D", "DOUBLE"]
+        assert client.send_output_setup(names, kinds, frequency=125.0)
+        inputs = client.send_input_setup(["input_double_register_47"], ["DOUBLE"])
+        assert inputs is not None and client.send_start()
+        states = [client.receive() for _ in range(5)]
+        np.testing.assert_allclose(states[-1].actual_q, device.order()["q"], atol=1e-3)
+        assert np.diff([state.timestamp for state in states]).min() > 0.005
+        inputs.input_double_register_47 = 0.25
+        assert client.send(inputs)
+        wait_for(lambda: device.order()["inputs"].get("input_double_register_47") == 0.25)
+    finally:
+        client.disconnect()
+
+
 @pytest.mark.parametrize(
     "wrong",
     [0.06, None, "0 0 1", "123", ["a", "b", "c"], [0, 0], [0, 0, 60], [0, 0, [1]], [[0, 0, 0]], [0, 0, float("nan")]],

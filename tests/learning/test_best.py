@@ -52,6 +52,7 @@ def test_the_best_policies_are_kept_although_the_last_are_worse(tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quickly_exported")
 def test_export_takes_the_best_when_asked_and_says_when_there_is_none(tmp_path: Path, capsys):
     run = tmp_path / "run"
     train(train_cfg(task="hover", out=run, num_envs=8, total_steps=8 * 8 * 2, **HOVER))

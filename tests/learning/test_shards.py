@@ -148,6 +148,7 @@ def test_what_learns_stays_equal_in_all_shards_though_they_see_other_worlds(tmp_
 REPLAY = dict(num_steps=2, hidden=8, peer_embed=4, batch=24, updates=3, warm_up=60, replay=3000, delay=1)
 
 
+@pytest.mark.slow
 def test_shards_that_learn_from_replays_resume_to_the_last_bit(tmp_path: Path):
     def go(folder: str, iterations: int, resume: bool = False) -> dict:
         steps = iterations * 2 * 4 * 3 * 2

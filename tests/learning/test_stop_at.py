@@ -32,6 +32,7 @@ def trained(out: Path, distance_m: float, on_progress=None, **options):
     return train(train_cfg(task=near_enough(distance_m), out=out, total_steps=STEPS, **small, **options), on_progress)
 
 
+@pytest.mark.slow
 def test_it_ends_at_the_first_checkpoint_that_shows_the_success_and_keeps_those_policies_as_the_best(tmp_path):
     result = trained(tmp_path, 2.0, stop_at=0.95)
     assert result.finished and result.agent_steps < STEPS
@@ -45,6 +46,7 @@ def test_it_ends_at_the_first_checkpoint_that_shows_the_success_and_keeps_those_
     assert again.finished and again.agent_steps == result.agent_steps and again.message == result.message
 
 
+@pytest.mark.slow
 def test_a_success_that_is_not_shown_ends_nothing_and_leaves_the_run_as_it_would_have_been(tmp_path):
     plain, looked, told = tmp_path / "plain", tmp_path / "looked", []
     assert trained(plain, 0.6).agent_steps == trained(looked, 0.6, told.append, stop_at=0.97).agent_steps == STEPS

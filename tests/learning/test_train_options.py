@@ -33,6 +33,7 @@ def refused(capsys, *args: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quickly_exported")
 def test_options_reach_the_run_and_the_hint_to_resume_can_be_pasted(tmp_path: Path, capsys):
     out = str(tmp_path / "run")
     options = ["--seed", "5", "--ppo.learning-rate", "3e-4", "--task.episode-s", "2.5"]
@@ -143,6 +144,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quickly_exported")
 def test_a_task_of_ones_own_works_from_the_folder_it_is_in(tmp_path: Path, monkeypatch, capsys):
     (tmp_path / "my_tasks.py").write_text(
         "from sim.tasks import load_task\nYAW = load_task('hover').changed(name='hover-yaw', episode_s=1.0)\n"
@@ -158,6 +160,7 @@ def test_a_task_of_ones_own_works_from_the_folder_it_is_in(tmp_path: Path, monke
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quickly_exported")
 def test_a_task_that_has_changed_is_refused_by_name_of_its_fields(tmp_path: Path, monkeypatch, capsys):
     source = (
         "from sim.tasks import load_task\nfrom sim.task import Term\n"

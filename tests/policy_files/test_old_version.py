@@ -71,7 +71,7 @@ def test_an_old_checkpoint_does_what_its_old_file_does():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("old_task")
+@pytest.mark.usefixtures("old_task", "quickly_exported")
 def test_an_old_checkpoint_is_exported(tmp_path):
     new, old = load_bundle(export_policy(OLD / "hover.pt", tmp_path / "hover.onnx")), load_bundle(OLD / "hover.onnx")
     new_inputs, old_inputs = (

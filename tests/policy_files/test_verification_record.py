@@ -216,6 +216,7 @@ def test_a_record_is_not_replaced_by_one_that_rests_on_less(bundle, tmp_path, ma
         check_replaced(bundles, starts, pushed)
 
 
+@pytest.mark.slow
 def test_the_command_records_what_it_finds_and_inspect_shows_it(tmp_path):
     path = tmp_path / "pd.onnx"
     save_pd_bundle(path, contract_of_calm_hover())

@@ -50,6 +50,12 @@ def test_a_shipped_policy_keeps_its_promises_behind_the_shield(task):
     assert figures.success_interval[1] >= demands.min_success, figures
 
 
+@pytest.mark.slow
+def test_sixteen_drones_swap_in_the_time_that_so_many_have():
+    figures = evaluate(ZOO / "swarm-swap.onnx", "swarm-swap", num_worlds=6, num_agents=16, shield=True)
+    assert figures.success_rate >= 0.8 and figures.collision_rate == 0.0, figures
+
+
 @pytest.mark.parametrize("record", sorted(ZOO.glob("*.json")), ids=lambda path: path.stem)
 def test_the_record_of_a_shipped_policy_is_of_these_files_and_says_what_they_are(record):
     measured = json.loads(record.read_text(encoding="utf-8"))

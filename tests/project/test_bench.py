@@ -126,7 +126,7 @@ def test_a_rate_that_a_model_cannot_have_is_refused_before_anything_is_trained()
 def test_memory_is_that_of_the_worlds_alone():
     ballast = bytearray(300_000_000)
     ballast[::4096] = b"x" * len(ballast[::4096])  # what the parent holds must not count
-    few, many = footprint("hover", 16), footprint("hover", 2064)
+    few, many = footprint("hover", 16), footprint("hover", 528)
     assert few["peak_rss_bytes"] < 600e6 and few["import_s"] > few["first_step_s"] > 0.0
     assert 20e3 < per_world([few, many]) < 500e3
     assert len(ballast) == 300_000_000
@@ -247,3 +247,12 @@ def _children() -> set[str]:
     """Ids of the processes that this one has started and that still run."""
     with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children") as listing:
         return set(listing.read().split())
+
+
+def test_demos_that_are_kept_are_counted_and_not_run_again(tmp_path):
+    for seed, gate in enumerate(("", "kill to fallback: 140 ms, wanted < 120 ms")):
+        found = {"passed": not gate, "missed": [gate] * bool(gate), "warnings": [], "figures": {"wall_s": 120.0 + seed}}
+        (tmp_path / f"free_{seed}.json").write_text(json.dumps(found))
+    result = json.loads(bench("demo", "--repeats", "2", "--out", str(tmp_path), "--json").stdout)
+    assert (result["runs"], result["passed"], result["medians"]["wall_s"]) == (2, 1, 120.5)
+    assert result["missed"] == {"seed 1": ["kill to fallback: 140 ms, wanted < 120 ms"]}

@@ -39,11 +39,22 @@ PolicyRuntime.load({str(tmp_path / "policy.onnx")!r}, load_robot("crazyflie"))
 
 
 @pytest.mark.slow
-def test_training_needs_no_ros():
-    assert (
-        loaded_after("import policies.training.train, policies.export.export, policies.evaluation.verify", ("rclpy",))
-        == []
-    )
+def test_training_needs_no_ros_and_does_not_load_a_compiler_that_it_does_not_use():
+    code = """
+import policies.training.train, policies.export.export, policies.evaluation.verify
+from torch import ones
+from torch.nn import Linear
+from policies.algorithms.ppo import PPOCfg
+from policies.algorithms.ppo_update import make_optimiser
+network = Linear(3, 1)
+optimiser = make_optimiser(network, Linear(3, 1), PPOCfg())
+optimiser.load_state_dict(optimiser.state_dict())
+for _ in range(2):
+    optimiser.zero_grad()
+    network(ones(3)).backward()
+    optimiser.step()
+"""
+    assert loaded_after(code, ("rclpy", "torch._dynamo")) == []
 
 
 def test_no_package_is_a_junk_drawer():

@@ -90,6 +90,16 @@ def test_a_folder_called_like_one_of_our_packages_does_not_hide_it(shop):
     assert done.stdout == "shop_arm\n", done.stderr
 
 
+def test_a_driver_that_a_file_names_is_not_imported_unless_the_user_allows_it(shop, monkeypatch):
+    for allowed in ("", "shop_arm:Other,shop_arm"):
+        monkeypatch.setenv("PHALANX_DRIVERS", allowed)
+        with pytest.raises(DriverError, match=r"^driver 'shop_arm:Driver': .* export PHALANX_DRIVERS=module:NAME$"):
+            load_driver("shop_arm:Driver", load_robot("panda"), port="usb0")
+        assert "shop_arm" not in sys.modules
+    monkeypatch.setenv("PHALANX_DRIVERS", "other:Driver,shop_arm:Driver")
+    assert load_driver("shop_arm:Driver", load_robot("panda"), port="usb0").name == "panda on usb0"
+
+
 def test_a_driver_needs_a_name_that_exists():
     with pytest.raises(DriverError, match=r"unknown driver 'nonsense'.* or module:NAME"):
         load_driver("nonsense", load_robot("panda"))

@@ -28,8 +28,8 @@ def messages(folder):
     return found
 
 
-def write(bag, topic, time_ns, text):
-    bag.write(topic, time_ns, STORE.serialize_cdr(STRING(data=text), STRING.__msgtype__))
+def write(bag, topic, time_ns, text, sent_ns=0):
+    bag.write(topic, time_ns, STORE.serialize_cdr(STRING(data=text), STRING.__msgtype__), sent_ns)
 
 
 def test_a_bag_is_whole_after_each_save_and_at_its_end(tmp_path):
@@ -45,6 +45,21 @@ def test_a_bag_is_whole_after_each_save_and_at_its_end(tmp_path):
             assert [time_ns for time_ns, _ in messages(tmp_path / str(number) / "bag")] == sorted(said)
         write(bag, topic, 99, "last")
     assert [time_ns for time_ns, _ in messages(tmp_path / "bag")] == [*sorted(said), 99]
+
+
+def test_a_message_keeps_when_it_was_published_and_one_of_another_layout_is_not_damaged(tmp_path, monkeypatch):
+    with Bag(tmp_path / "bag") as bag:
+        topic = bag.add_connection("/log", STRING.__msgtype__, typestore=STORE)
+        for number in range(4):
+            write(bag, topic, 100 + number, "said" * number, sent_ns=90 * (number != 2))  # 0 where it is not known
+            bag.save()
+        monkeypatch.setattr(bag_file, "LOG_TIME", 14)
+        with pytest.raises(RuntimeError, match="otherwise than MCAP"):
+            write(bag, topic, 110, "last", sent_ns=90)
+    with (tmp_path / "bag" / "bag.mcap").open("rb") as file:
+        times = [(m.log_time, m.publish_time) for _, _, m in make_reader(file, validate_crcs=True).iter_messages()]
+    assert times == [(100, 90), (101, 90), (102, 102), (103, 90), (110, 110)]
+    assert [text for _, text in messages(tmp_path / "bag")] == ["", "said", "saidsaid", "saidsaidsaid", "last"]
 
 
 def test_a_save_says_of_the_bag_what_rosbags_says_at_its_end(tmp_path):

@@ -81,6 +81,7 @@ def run(*command):
     )
 
 
+@pytest.mark.slow
 def test_a_launch_file_learns_from_the_install_what_to_start(installed, tmp_path):
     """The Python of `ros2 launch` need not have phalanx, so it asks an executable."""
     done = plan(installed, tmp_path, bundle=HOVER, robots="2")
@@ -190,6 +191,15 @@ def end_of(processes, timeout_s):
     raise AssertionError("all of them go on")
 
 
+def wait_until_said(processes, words):
+    """Until the operator has logged `words`."""
+    until = time.monotonic() + patience(30.0)
+    while words not in (said := processes.log_of("operator").read_text()):
+        processes.check()
+        assert time.monotonic() < until, said
+        time.sleep(0.1)
+
+
 @pytest.mark.ros
 def test_a_launched_team_comes_up_goes_where_its_mission_says_and_ends_on_ctrl_c(flight):
     processes, environment = flight
@@ -205,14 +215,10 @@ def test_a_launched_team_comes_up_goes_where_its_mission_says_and_ends_on_ctrl_c
             executor.spin_once(timeout_sec=0.02)
             node.update()
             assert time.monotonic() < until, node.modes
-    assert "the mission begins" in processes.log_of("operator").read_text()
+    wait_until_said(processes, "the mission begins")  # a goal is sent before that
     processes.kill("policy")
     processes.start("policy", "policy_node", namespace="cf1")  # as a launch file does
-    until = time.monotonic() + patience(30.0)
-    while "/cf1/policy has restarted: it is up again" not in processes.log_of("operator").read_text():
-        processes.check()
-        assert time.monotonic() < until, processes.log_of("operator").read_text()
-        time.sleep(0.1)
+    wait_until_said(processes, "/cf1/policy has restarted: it is up again")
     for _ in range(2):  # a terminal and a launcher may both say it
         os.kill(processes.pid("operator"), signal.SIGINT)
     assert end_of(processes, 5.0).startswith("operator ended with code 0")

@@ -13,6 +13,7 @@ from loaded import loaded_after
 from places import ROOT
 
 from phalanx.order import read_order
+from ros_nodes.messages import local_orders
 from ros_nodes.messages.local_orders import LocalOrders, Outcome, ask_here, robots_here
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names of sockets that the kernel keeps")
@@ -36,6 +37,14 @@ def test_a_stop_reaches_the_robots_that_are_here_and_each_answers_for_itself(dom
         orders.close()
     assert robots_here(domain) == [] and ask_here("estop", ["cf1"], domain, 5.0) == {}
     LocalOrders(domain, "cf1", lambda what: Outcome(True)).close()  # the name is free
+
+
+def test_where_the_kernel_keeps_no_such_names_a_shield_serves_by_its_services_alone(domain, monkeypatch):
+    monkeypatch.setattr(local_orders, "ON_LINUX", False)
+    monkeypatch.delattr(socket, "SO_PASSCRED")  # Linux only
+    orders = LocalOrders(domain, "cf1", lambda what: Outcome(True))
+    assert not orders.is_open and ask_here("estop", ["cf1"], domain, 5.0) == {}
+    orders.close()
 
 
 def test_who_waits_no_longer_gets_nothing_done_but_a_stop(domain):

@@ -14,7 +14,7 @@ from emulated import Emulated
 from test_ros_crazyflie import HOVER, rig
 
 pytestmark = pytest.mark.ros
-GAIN = 0.9
+GAIN, HOVERS = 0.9, (0.0, 0.0, 1.0)  # m
 
 
 def test_the_thrust_of_an_airframe_is_found_in_its_hover_and_written(tmp_path):
@@ -36,8 +36,8 @@ def test_the_thrust_of_an_airframe_is_found_in_its_hover_and_written(tmp_path):
         team.ask("cf1", "arm")
         team.ask("cf1", "start")
         for _ in range(3):  # it may be landed meanwhile
-            team.node.send("cf1", {"goal_pos": np.array([0.0, 0.0, 1.0])})
-            team.hold_policy("cf1", 4.0)
+            team.node.send("cf1", {"goal_pos": np.array(HOVERS)})
+            team.arrive("cf1", lambda: np.abs(np.subtract(device.order()["position"], HOVERS)).max() < 0.05)
             code, said = calibrate("--write")
             if code == 0:
                 break

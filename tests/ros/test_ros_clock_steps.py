@@ -41,7 +41,7 @@ def test_a_team_flies_through_steps_of_the_systems_clock_and_each_process_logs_o
     processes = ("simulated_robots", "cf1/shield", "cf2/shield", "cf1/policy", "cf2/policy")
     rig.start(*processes)
     for name in rig.names:
-        rig.fly(name, 2.0)
+        rig.fly(name, 1.0)
     for name in rig.names:
         rig.node.changes[name].clear()
     for step_s in STEPS_S:

@@ -22,6 +22,7 @@ from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import CommandInbox
 from ros_nodes.messages.conversion import empty_state
+from ros_nodes.operation.operate import goal_command
 from ros_nodes.operation.operator import MissionNode
 
 pytestmark = pytest.mark.ros
@@ -141,6 +142,15 @@ def test_a_goal_is_a_pose_in_the_world_and_nonsense_leaves_the_last_one(monkeypa
         asked = receive(inbox, lambda command: command["goal_pos"][0] == np.float32(0.4))
         np.testing.assert_allclose(asked["goal_pos"], [0.4, 0.1, 0.5])
         np.testing.assert_allclose(asked["goal_quat"], -quat)  # the same turn, with w >= 0
+        for turned, x in (
+            ([0.0, 1.0, 0.0, 0.0], 0.5),
+            (None, 0.6),
+        ):  # as `phalanx operate goal` with --quat, and without
+            operator.send("r1", goal_command([x, 0.1, 0.5], turned))
+            receive(inbox, lambda command, turned=turned: inbox.refused or (turned and command["goal_quat"][1] == 1.0))
+        assert inbox.refused == "goal refused: it has no orientation, and this policy needs one"
+        operator.send("r1", {"goal_pos": np.array([0.4, 0.1, 0.5]), "goal_quat": quat})
+        receive(inbox, lambda command: not inbox.refused)
         raw = operator.create_publisher(PoseStamped, "/r1/goal", qos.LATCHED)
         for change in ("frame", "orientation", "range", "nan"):
             message = PoseStamped()

@@ -13,6 +13,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from pd_bundle import pd_contract, save_pd_bundle
 from ros_rig import HOVER, SPEC, Rig, standing
 from sensor_msgs.msg import JointState
+from test_ros_shield_limits import give
 
 from deploy.contract import make_plant
 from hardware import load_robot
@@ -181,12 +182,35 @@ def test_a_fault_of_a_device_is_forgotten_with_who_said_it(tmp_path):
         team.ask("cf1", "arm")
 
 
+def test_a_shield_is_not_armed_with_a_driver_for_another_file_or_another_robot(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    fingerprint = save_pd_bundle(tmp_path / "hover.onnx", pd_contract())
+    heavy = tmp_path / "crazyflie@heavy.yaml"
+    heavy.write_text("robot: crazyflie\nnumbers: {mass_kg: {value: 0.05, low: 0.04, high: 0.06}}\n")
+    options = {"driver": "mujoco_driver:MujocoDriver", "options": json.dumps({"log": str(tmp_path / "stopped")})}
+    for own, file, wanted in (
+        (
+            "crazyflie",
+            str(tmp_path / "hover.onnx"),
+            f"the driver was set up for file {fingerprint[:12]}, the shield for 000",
+        ),
+        (str(heavy), "", "the driver's robot type is crazyflie "),
+    ):
+        driver = {"/cf1/driver": options | {"bundle": file, "robot_type": own}}
+        with Rig(tmp_path, starts=[[0.0] * 4], parameters=driver | {"/**/shield": {"fingerprint": "0" * 64}}) as team:
+            team.start("cf1/driver", "cf1/shield", armed=False)
+            team.watch("cf1", 0.5)
+            assert wanted in team.asked("cf1", "arm")
+
+
 def test_a_driver_that_is_not_there_is_refused_in_one_line(tmp_path):
     with rig(tmp_path, "no_such_module:Driver") as team:
         team.processes.start("cf1_driver", "driver_node", namespace="cf1")
         with pytest.raises(BringUpError, match="/cf1/driver refused to configure"):
             team.transition(CONFIGURE, "cf1/driver")
         assert "no_such_module" in team.processes.last_line("cf1_driver")
+        for name in ("driver", "robot_type"):  # no program of the network chooses what is imported here
+            assert "read-only" in give(team, "cf1/driver", name, "this:s").reason
 
 
 def test_a_device_that_reports_another_plant_than_the_policy_was_trained_for_is_refused(tmp_path, monkeypatch):

@@ -14,10 +14,11 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from deploy.shield import Mode, ShieldReport
 from deploy.shield.authority import State
 from hardware.types import RobotState
+from phalanx.report.incidents import failure_lines
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.messages.diagnostics import ShieldMode, ShieldStatus, read_status
 from ros_nodes.mission.deploy import unwritten
-from ros_nodes.mission.failures import events, lost_robots, missed_goals, takeovers, terminated_robots
+from ros_nodes.mission.failures import events, lost_robots, missed_goals, mission_failures, takeovers, terminated_robots
 from ros_nodes.mission.ground_truth import GroundTruth
 from ros_nodes.mission.mission_metrics import MODES, _kill_to_fallback_ms
 from ros_nodes.mission.mission_success import MissionSuccess
@@ -114,6 +115,18 @@ def test_a_missed_goal_and_a_failed_term_name_their_robot():
     (failure,) = terminated_robots(MISSION, truth(), outcome, None)
     assert failure == {"robot": "cf1", "t_s": 2.0, "why": "tipped, 3 moments"}
     assert terminated_robots(MISSION, truth(), outcome, 1.0) == []  # cf1's policy was dead by then
+
+
+def test_what_went_wrong_is_told_before_the_goals_that_were_missed_for_it_and_these_in_a_line_for_each_leg():
+    success, none = np.zeros((len(TIME_S), 2), bool), np.zeros((len(TIME_S), 2), bool)
+    late, early = ({"robot": "cf1", "t_s": t_s, "why": f"why {t_s:g}"} for t_s in (11.0, 3.0))
+    told = mission_failures(MISSION, truth(), MissionSuccess(success, {"tipped": none}), None, [late, early])
+    assert failure_lines(told) == [
+        "cf1 at 3.0 s: why 3",
+        "cf1 at 11.0 s: why 11",
+        "cf1, cf2 at 5.0 s: goal not held for 1 s",
+        "cf1, cf2 at 10.0 s: goal not held for 1 s",
+    ]
 
 
 def test_a_mode_travels_as_a_key_whatever_its_reason_says():

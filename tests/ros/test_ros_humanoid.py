@@ -90,16 +90,17 @@ def test_a_walking_humanoid_stands_before_a_wall_of_its_team_file_and_before_a_p
             places.append(rig.state("g1_1")[0].base_pos.copy())
 
         rig.fly("g1_1", 1.0, lambda _: walk(0.0))
-        rig.watch("g1_1", 4.5, lambda _: walk(0.6))
+        rig.watch_until("g1_1", lambda: rig.kept_from("wall is ", "g1_1"), 8.0, lambda _: walk(0.6))
+        rig.watch("g1_1", 1.5, lambda _: walk(0.6))
         assert 0.3 < places[-1][0] < 1.6 - BODY_M and places[-1][2] > 0.9 * SPEC.home_height_m
-        rig.node.update()
-        assert any(said.reason.startswith("wall is ") for said in rig.node.changes["g1_1"])
-        rig.node.changes["g1_1"].clear()
         behind = places[-1][0] - 2.0
         rig.restart("g1_1", lambda _: walk(0.0))
-        rig.watch("g1_1", 4.5, lambda _: walk(-0.4, (behind, 0.0, 1.2)))
-        rig.node.update()
-        assert any(said.reason.startswith("person_0 is ") for said in rig.node.changes["g1_1"])
+
+        def walk_back(_: float) -> None:
+            walk(-0.4, (behind, 0.0, 1.2))
+
+        rig.watch_until("g1_1", lambda: rig.kept_from("person_0 is ", "g1_1"), 8.0, walk_back)
+        rig.watch("g1_1", 1.5, walk_back)
         assert behind + BODY_M + 0.4 < places[-1][0] < behind + 1.95 and places[-1][2] > 0.9 * SPEC.home_height_m
 
 

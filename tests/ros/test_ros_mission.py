@@ -1,6 +1,7 @@
 """Mission files: what is written is read, and bad ones are named."""
 
 import json
+import os
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -75,6 +76,13 @@ def test_a_bad_file_is_named_in_one_line(tmp_path, change, complaint):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(MissionError, match=r"none\.json: cannot be read: No such file"):
         load_mission(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_regular_file_is_no_mission_and_is_not_waited_for(make, tmp_path):
+    make(tmp_path / "plan.json")
+    with pytest.raises(MissionError, match=r"plan\.json: is no file"):
+        load_mission(tmp_path / "plan.json")
 
 
 def test_the_command_in_force_is_the_last_one_said_to_that_robot():

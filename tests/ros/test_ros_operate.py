@@ -18,6 +18,7 @@ from std_srvs.srv import Trigger
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.operation import operate
 from ros_nodes.operation.ask import ANSWER_S
 from ros_nodes.operation.operate import _takes_goal
 
@@ -30,31 +31,37 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         rig.start("simulated_robots", "cf1/policy", "cf1/shield", "cf2/shield", armed=False)
         domain = ("--domain", str(rig.node.context.get_domain_id()))
 
-        def operate(*arguments: str) -> tuple[int, str]:
+        def begin(*arguments: str) -> subprocess.Popen:
             command = [sys.executable, "-m", "phalanx", "operate", *arguments, *domain]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=patience(30))
-            return done.returncode, done.stdout + done.stderr
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-        assert operate("start", "cf1") == (1, "cf1: start: the robot is DISARMED\n")
+        def answer(process: subprocess.Popen) -> tuple[int, str]:
+            said = process.communicate(timeout=patience(30))[0]
+            return process.returncode, said
+
+        def operate(*arguments: str) -> tuple[int, str]:
+            return answer(begin(*arguments))
+
         rig.node.create_client(Trigger, "/cf7/shield/arm")  # of a robot that is gone
-        assert operate("arm") == (2, "phalanx: arm to whom: there are cf1, cf2\n")
+        to_nobody, no_policy = begin("arm"), begin("goal", "cf2", "--at", "0", "0", "1")  # they wait for seconds
+        assert operate("start", "cf1") == (1, "cf1: start: the robot is DISARMED\n")
+        assert answer(to_nobody) == (2, "phalanx: arm to whom: there are cf1, cf2\n")
+        assert answer(no_policy) == (1, "cf2: no policy listens for a goal\n")
         rig.ask("cf1", "arm")
         rig.ask("cf1", "land")
         rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 10.0)
         already = "cf1: disarm: already DISARMED\ncf2: disarm: already DISARMED\n"
+        reset = begin("reset", "cf1")
         assert operate("disarm", "cf1", "cf2") == (0, already)
-        assert operate("reset", "cf1") == (0, "cf1: reset: nothing to reset: the robot is DISARMED\n")
+        assert answer(reset) == (0, "cf1: reset: nothing to reset: the robot is DISARMED\n")
         assert operate("arm", "cf1", "cf2") == (0, "cf1: arm\ncf2: arm\n")
         code, said = operate("goal", "cf1", "--at", "9", "0", "1")
         assert code == 1 and said.startswith("cf1: goal refused: ") and "goal_pos" in said
         kept = "cf1: goal: kept for its start: the robot is ARMED\n"
         assert operate("goal", "cf1", "--at", "0.2", "0", "1.3") == (0, kept)
-        assert operate("goal", "cf2", "--at", "0", "0", "1") == (1, "cf2: no policy listens for a goal\n")
-        assert operate("start", "cf1", "cf9") == (
-            1,
-            "cf1: start\ncf9: there is no such robot, or its shield does not answer\n",
-        )
+        start = begin("start", "cf1", "cf9")
         rig.watch_until("cf1", lambda: rig.state("cf1")[0].base_pos[2] > 1.2, 15.0)
+        assert answer(start) == (1, "cf1: start\ncf9: there is no such robot, or its shield does not answer\n")
         assert operate("goal", "cf1", "--at", "0.3", "0", "1.3") == (0, "cf1: goal\n")
         assert operate("land") == (0, "cf1: land\ncf2: land\n")
         rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 15.0)
@@ -112,6 +119,8 @@ def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
         (("goal", "cf1"), "a goal needs --at X Y Z"),
         (("arm", "cf1", "--at", "0", "0", "1"), "a goal needs --at X Y Z"),
         (("goal", "cf1", "--at", "nan", "0", "1"), "every number must be finite"),
+        (("goal", "arm", "--at", "0", "0", "1", "--quat", "1", "1", "0", "0"), "of length 1, not 1.41"),
+        (("arm", "cf1", "--quat", "1", "0", "0", "0"), "--quat 1 0 0 0: wanted with --at"),
         (("arm", "1cf"), "a name is letters, digits and _"),
         (("arm", "a" * 250), "a name is letters, digits and _, a letter first, 100 at most"),
         (("land", "--domain", "500"), "ROS domain 500: expected 0 to"),
@@ -124,6 +133,12 @@ def test_what_cannot_be_asked_is_refused_in_one_line(arguments, message, capsys)
         main(["operate", *arguments])
     said = capsys.readouterr().err
     assert message in said and said.count("\n") == 1
+
+
+def test_in_the_graph_who_gives_a_goal_is_called_as_the_command():
+    node, _ = operate._node(["cf1"], free_domain_id())
+    assert node.get_fully_qualified_name() == "/operate"
+    operate._LEFT_OPEN.close()
 
 
 @pytest.mark.parametrize("order", [["arm", "ghost"], ["goal", "ghost", "--at", "0", "0", "1"], ["estop"]])

@@ -6,6 +6,7 @@ import time
 import pytest
 
 pytest.importorskip("rclpy")
+from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
@@ -64,6 +65,22 @@ def test_a_stop_by_the_kernel_does_what_the_service_does_until_the_node_is_close
     assert "halt: not one of arm," in ask_here("halt", [""], domain_id, 5.0)[""].said
     services.close()
     assert ask_here("estop", [""], domain_id, 5.0) == {}
+
+
+def test_a_shield_whose_name_is_taken_says_that_its_orders_come_by_services_only(node, monkeypatch):
+    first, said = OperatorServices(node, lambda: False, print), []
+    other = Node("shield", namespace="cf1", context=node.context)
+    monkeypatch.setattr(RcutilsLogger, "warning", lambda self, text: said.append((self.name, text)))
+    OperatorServices(other, lambda: False, print).close()
+    assert not said
+    second = Node("shield", context=node.context)
+    services = OperatorServices(second, lambda: False, print)
+    ((who, what),) = said
+    assert who == "shield" and "taken by another program, and come by services only" in what
+    for each in (services, first):
+        each.close()
+    for each in (other, second):
+        each.destroy_node()
 
 
 def test_who_is_not_served_in_time_hears_of_it_and_it_is_not_done_later_but_for_a_stop(node):

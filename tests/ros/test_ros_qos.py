@@ -138,18 +138,21 @@ def test_sensors_are_heard_by_who_asks_for_reliable_ones(tmp_path):
             time.sleep(0.01)
 
 
-def test_a_bag_holds_every_goal_once(tmp_path):
+def test_a_bag_holds_every_goal_once_and_when_it_was_published(tmp_path):
+    from mcap.reader import make_reader
     from rosbags.highlevel import AnyReader
 
     parameters = {"/recorder": {"team": ["cf1"], "bag": str(tmp_path / "bag")}}
     with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], parameters=parameters) as team:
         team.start("recorder")
+        begun_ns: list[int] = []
         for durability in (DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL):
             publisher = team.node.create_publisher(PoseStamped, "/cf1/goal", QoSProfile(depth=1, durability=durability))
             end = time.monotonic() + patience(5.0)
             while publisher.get_subscription_count() < 1:
                 assert time.monotonic() < end
                 time.sleep(0.01)
+            begun_ns.append(time.time_ns())
             publisher.publish(goal(1.0))
         time.sleep(2.5)
         shutil.copytree(tmp_path / "bag", tmp_path / "killed" / "bag")  # as it is left by who is killed now
@@ -158,6 +161,10 @@ def test_a_bag_holds_every_goal_once(tmp_path):
         with AnyReader([folder / "bag"]) as bag:
             assert {c.topic: c.msgcount for c in bag.connections}["/cf1/goal"] == 2
             assert [c.topic for c, _, _ in bag.messages()].count("/cf1/goal") == 2
+        with (folder / "bag" / "bag.mcap").open("rb") as file:
+            heard = [(m.publish_time, m.log_time) for _, _, m in make_reader(file).iter_messages(["/cf1/goal"])]
+        for asked_ns, (sent_ns, came_ns) in zip(begun_ns, sorted(heard), strict=True):
+            assert asked_ns <= sent_ns < came_ns  # when it was published, and when it arrived
 
 
 def test_every_node_says_once_a_second_how_it_is(tmp_path):

@@ -130,7 +130,7 @@ def test_what_is_read_at_configure_is_set_while_unconfigured_and_says_so(bundle,
         rig.transition(CLEAN_UP, shield)
         for node in nodes:
             assert give(rig, node, "bundle", str(bundle)).successful
-            for name in ("robot_name", "trusted_keys"):
+            for name in ("robot_name", "robot_type", "trusted_keys"):
                 assert "read-only" in give(rig, node, name, ["x"] if name == "trusted_keys" else "x").reason
         assert give(rig, shield, "shield.effort_share", 0.5).successful
         rig.transition(CONFIGURE, *nodes)

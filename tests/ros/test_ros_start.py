@@ -9,34 +9,43 @@ import time
 from pathlib import Path
 
 import pytest
+from loaded import loaded_after
 from patience import patience
 from places import ZOO
 
 from ros_nodes.lifecycle import fork_server
+from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.mission.deploy import CONFIG
 
 pytestmark = pytest.mark.ros
 SWAP = ZOO / "swarm-swap.onnx"
 ARMED_S, ARMED_CPU_S = 5.0, 4.5
+WAITING_CORES = 0.5  # that nodes of four robots use while they wait for the last one
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def test_four_robots_are_armed_within_five_seconds_of_the_command(tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "phalanx", "deploy", str(SWAP), "--robots", "4", "--out", str(out)]
-    began_s = time.time()
+    machine, began_s = MachineLoad(), time.time()
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as deploy:
         try:
             while len(armed := armed_at(out / "logs")) < 4:
                 assert deploy.poll() is None and time.time() < began_s + patience(60.0)
                 time.sleep(0.01)
             cpu_s = used_cpu_s(deploy.pid)
+            left = os.cpu_count() - machine.others(cpu_s) - machine.stolen()  # cores, for the robots
         finally:
             deploy.send_signal(signal.SIGINT)
             deploy.wait()
-    assert max(armed) - began_s < ARMED_S * max(1.0, os.getloadavg()[0] / os.cpu_count())
-    assert cpu_s < ARMED_CPU_S, "imports are paid once"
+    armed_s, busy = max(armed) - began_s, max(os.getloadavg()[0] / os.cpu_count(), os.cpu_count() / max(left, 0.1))
+    assert armed_s < ARMED_S * max(1.0, busy)
+    assert cpu_s < ARMED_CPU_S + WAITING_CORES * max(0.0, armed_s - ARMED_S), "imports are paid once"
+
+
+def test_a_node_does_not_load_the_rarer_half_of_numpy():
+    assert loaded_after("import ros_nodes.nodes.shield_node", ("numpy.f2py", "numpy.ma", "numpy.testing")) == []
 
 
 def armed_at(logs: Path) -> list[float]:

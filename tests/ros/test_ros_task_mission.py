@@ -106,6 +106,13 @@ def test_figures_that_no_mission_has_are_refused_and_only_missing_ones_are_the_t
     assert (len(mission.names), mission.duration_s) == ((1, 6.0) if task == "reach" else (4, 18.0))
 
 
+@pytest.mark.parametrize(("robots", "duration_s"), [(8, 18.0), (16, 36.0)])
+def test_a_large_team_has_time_to_pass_the_middle(robots, duration_s):
+    mission, _ = plan_mission({"swap.onnx": flyer()}, robots, None, "auto", seed=0)
+    assert mission.duration_s == duration_s and mission.kill_s == 11 / 18 * duration_s
+    assert mission.checks_s[0] > duration_s / 2, "the way there takes as long as a swap in simulation, and a take-off"
+
+
 def test_the_report_shows_the_arm_and_where_its_tool_was_sent(conducted):
     _, out, mission = conducted
     flight = load_mission_flight(out / "flight.npz", mission)

@@ -65,6 +65,19 @@ def test_a_g1_stands_by_its_policy_behind_the_shield_until_the_remote_damps_it(t
         assert device.order()["damped"] and device.order()["silent_s"] < 0.2, "its guard goes on"
 
 
+def test_an_emergency_stop_damps_a_g1_until_a_person_arms_it_again(tmp_path):
+    domain = free_domain_id()
+    with Emulated("unitree_g1", "--domain", str(domain)) as device, rig(tmp_path, domain) as team:
+        team.start("g1_1/driver", "g1_1/shield")  # armed, and held by its shield
+        team.watch_until("g1_1", lambda: device.order()["stiff"], 5.0)
+        team.ask("g1_1", "estop")
+        team.watch_until("g1_1", lambda: device.order()["damped"], 3.0)
+        team.watch("g1_1", 0.5)
+        assert team.authority("g1_1") == "STOPPED" and device.order()["damped"], "targets of its shield made it stiff"
+        assert team.asked("g1_1", "reset", 5.0) == "" and team.asked("g1_1", "arm", 5.0) == ""
+        team.watch_until("g1_1", lambda: device.order()["stiff"], 3.0)
+
+
 def test_a_g1_walks_as_it_is_commanded_and_knows_how_far(tmp_path):
     """Its place comes from its legs."""
     domain = free_domain_id()

@@ -15,13 +15,25 @@ from ros_nodes.lifecycle.scheduling import SLICE_NS
 PR_CAPBSET_DROP = 24  # of linux/prctl.h
 SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}.get(platform.machine())
 ASKED = f"""
-import ctypes, struct
+import ctypes, os, struct
+os.setpriority(os.PRIO_PROCESS, 0, 0)
 from ros_nodes.lifecycle.scheduling import schedule_process
 print(schedule_process(-1))
 attributes = ctypes.create_string_buffer(48)
 ctypes.CDLL(None).syscall({SCHED_GETATTR}, 0, attributes, 48, 0)
 print(struct.unpack("=IIQiIQQQ", attributes.raw)[5])
 """
+
+
+def test_a_thread_that_ends_meanwhile_keeps_no_process_from_starting():
+    ended = (
+        "import os; seen = os.listdir; os.listdir = lambda path: ['4194305', *seen(path)]"  # above all that Linux gives
+    )
+    code = f"{ended}\nfrom ros_nodes.lifecycle.scheduling import schedule_process\nprint(schedule_process(5))"
+    below = code.replace("schedule_process(5)", "schedule_process(-1)")
+    said = [subprocess.run([sys.executable, "-c", c], capture_output=True, text=True) for c in (code, below)]
+    assert [done.returncode for done in said] == [0, 0], said[1].stderr
+    assert said[0].stdout == "niceness 5\n"
 
 
 @pytest.mark.real_time  # slices are of ordinary scheduling

@@ -100,6 +100,7 @@ def test_rotors_that_are_slow_under_the_firmwares_loop_are_flown(tmp_path):
     assert own["inside"]["margins"] != slow["inside"]["margins"] and slow["inside"]["steps"] == 2000
 
 
+@pytest.mark.slow
 def test_arms_are_driven_behind_whole_shields(tmp_path):
     args = ["ur5e", "--workers", "1", "--steps", "1000", "--faults", "late", "--attackers", "whip", "--json"]
     result = json.loads(here("attack", *args, "--out", str(tmp_path)).stdout)

@@ -100,6 +100,20 @@ def test_a_short_silence_is_held_and_a_lasting_one_lands_and_is_a_fault_until_ac
     assert not drone.ask("arm"), "the first cycle after a reset knows the robot's state"
 
 
+@pytest.mark.parametrize("asked_to_land", [False, True], ids=["it lands for it", "a person let it land"])
+def test_a_landing_is_not_ended_while_where_the_robot_is_is_not_known(asked_to_land):
+    drone = Operated().started()
+    assert not asked_to_land or not drone.ask("land")
+    drone.trouble("late", 1.0)
+    assert drone.authority.state is State.LANDING
+    assert drone.ask("reset") == "reset: state 1000 ms old" and drone.ask("hold").startswith("hold: ")
+    assert drone.authority.state is State.LANDING
+    drone.fly(0.1, request="hover")
+    assert not drone.ask("reset") and drone.authority.state is State.ARMED
+    drone.fly(1.0)
+    assert drone.authority.state is State.ARMED and drone.height > 0.1
+
+
 def test_after_a_pause_of_the_shield_the_first_measurement_counts_though_it_is_older_than_the_end_of_the_pause():
     drone = Operated()
     drone.fly(0.1)

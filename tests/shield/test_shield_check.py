@@ -17,6 +17,7 @@ PARAMS = make_flight_params(load_robot("crazyflie"))
 DEPLOYED = Robot(PARAMS)
 
 
+@pytest.mark.slow
 def test_the_deployed_rows_keep_two_apart_and_every_mutant_is_rejected_with_a_trace(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["check", "--json"])
     assert command.main() == 0

@@ -11,7 +11,7 @@ from deploy.shield import native as shield_core
 from deploy.shield.drone import compiled, constraints
 from deploy.shield.drone import filter as drone_filter
 from deploy.shield.drone.apart import NO_LIMIT
-from deploy.shield.drone.constraints import envelope_row
+from deploy.shield.drone.constraints import climb_row, row_counts
 from deploy.shield.joints import compiled as joint_compiled
 from deploy.shield.joints import filter as joint_filter
 from deploy.shield.joints.capsules import between, link_rows
@@ -91,8 +91,9 @@ def test_rows_are_those_of_numpy_to_the_last_digits(core, monkeypatch):
         found = compiled.ask_core(params, SPEC, context, request(rng))
         rows, bound = constraint_rows(params, context)
         np.testing.assert_allclose(found.rows, rows, rtol=1e-12, atol=1e-13)
-        if found.bound[envelope_row("climb")] == NO_LIMIT:  # the filter takes it away where nothing is near
-            bound[envelope_row("climb")] = NO_LIMIT
+        climb = climb_row(row_counts(context))
+        if found.bound[climb] == NO_LIMIT:  # the filter takes it away where nothing is near
+            bound[climb] = NO_LIMIT
         np.testing.assert_allclose(
             found.bound, bound, rtol=1e-12, atol=1e-12 * (1.0 + np.abs(bound[bound < 1e6]).max())
         )

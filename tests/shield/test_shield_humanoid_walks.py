@@ -113,6 +113,7 @@ def walkers_at_walls(speed: float, steps: int, ahead_m: tuple[float, float]) -> 
     return walkers
 
 
+@pytest.mark.slow
 @single_threaded_torch()
 def test_a_robot_that_walks_towards_a_wall_stands_before_it_and_one_that_walks_away_goes_on():
     walkers = walkers_at_walls(0.6, 100, (1.8, -0.5))  # behind one: nearer, and not in its way

@@ -174,6 +174,7 @@ def test_gaps_that_are_not_measured_again_change_no_command(name, monkeypatch):
     assert blocked > 20 and 600 < len(measured) < 1150  # of 1200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
 def test_a_gap_is_measured_again_before_it_is_used_up(name):
     """One joint leaps to where links come too near, from ever further off: what is known from there is not enough."""

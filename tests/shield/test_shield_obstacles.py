@@ -17,6 +17,7 @@ from sim.attack.team import Team
 NAMES = ("shelf", "ball", "pipe", "plate")
 LEVEL = [1.0, 0.0, 0.0, 0.0]
 TURNED = [np.cos(0.4), *(np.sin(0.4) * np.array([0.6, 0.0, 0.8]))]
+LOWEST_M = {"crazyflie": 0.1, "x500": 0.42}  # as shipped: on the ground no shield helps
 THINGS = Obstacles(  # a box, a sphere, a lying capsule, a turned plate
     pos=np.array([[1.2, 0.0, 1.0], [-1.0, 1.0, 1.5], [0.0, -1.3, 1.2], [-1.2, -1.0, 1.4]]),
     quat=np.array([LEVEL, LEVEL, [np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0], TURNED]),
@@ -53,11 +54,13 @@ def test_distances_and_directions_are_those_of_points_on_the_surface():
             assert outward(np, place + h * away[0], one)[1][0] - gap[0] == pytest.approx(h, rel=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "fault"), [("crazyflie", "corner"), ("x500", "corner, biased")])
 def test_who_flies_at_an_obstacle_with_all_it_has_stays_off_it(name, fault):
     """One robot in each of 12 worlds flies at each of the things in turn; every state and command as late as stated."""
     spec, worlds = load_robot(name), 12
-    params, rng = make_shield_params(spec, geofence_low=(-9, -9, -9), geofence_high=(9, 9, 9)), np.random.default_rng(1)
+    params = make_shield_params(spec, geofence_low=(-9, -9, LOWEST_M[name]), geofence_high=(9, 9, 9))
+    rng = np.random.default_rng(1)
     angle = rng.uniform(-np.pi, np.pi, worlds)
     starts = np.stack([3.0 * np.cos(angle), 3.0 * np.sin(angle), rng.uniform(0.5, 2.0, worlds)], -1)[:, None]
     team = Team(spec, starts, FAULTS[fault], rng)
@@ -74,6 +77,7 @@ def test_who_flies_at_an_obstacle_with_all_it_has_stays_off_it(name, fault):
     assert least_m > params.obstacle_m
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["crazyflie", "x500"])
 def test_where_two_walls_meet_it_keeps_off_both_and_a_dive_ends_above_the_floor(name):
     """Walls of obstacles and of the fence, with constant errors: its filter circled there, and let it through."""

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from shield_links import Bounds, Cell
 
-from deploy.shield import Mode
-from hardware import load_robot
+from deploy.shield import Mode, Shield, make_shield_params
+from hardware import RobotState, load_robot
 
 TABLE = ((0.75, 0.0, 0.05), (0.3, 1.0, 0.1))  # its top is 15 cm high
 # From there all weight falls on the second joint, up and down onto the table; what the old shield did is behind it.
@@ -45,6 +45,36 @@ def test_a_payload_is_weighed_at_rest_and_held_in_other_poses_from_the_start(nam
     turning = np.array([channel.unit == "rad" for channel in cell.spec.channels])
     assert np.abs(carried).max() > 5.0
     np.testing.assert_allclose(known[turning], carried[turning], atol=0.25 * np.abs(carried).max())
+
+
+def test_a_mass_that_becomes_less_is_believed_after_a_longer_rest_and_one_that_becomes_more_at_once():
+    """What slows an arm down looks like less mass; its way to a stop would count on torque that the load takes."""
+    spec, dt_s = load_robot("ur5e"), 0.01
+    fallback = Shield(make_shield_params(spec), spec).fallback
+    home, still, none = np.array(spec.home, np.float32), np.zeros(len(spec.joints), np.float32), np.zeros(3)
+    elsewhere = home + np.float32([0, 0.6, 0, 0, 0, 0])
+
+    def state(pos, vel=still):
+        return RobotState(pos, vel, none, np.array([1.0, 0, 0, 0]), none, none, np.zeros(()))
+
+    def rest(seconds, kg):
+        """Hold `kg` at home; the torque at the shoulder that it counts on for the load elsewhere."""
+        per_kg = fallback._per_kg(state(home))
+        sent = home + kg * per_kg / fallback._limits.rows.stiffness
+        for _ in range(round(seconds / dt_s)):
+            fallback.load(state(home), sent, dt_s)
+        fallback._rest[:] = 0.0  # what is no mass stays in this pose
+        return fallback.load(state(elsewhere), sent, 0.0)[1] / fallback._per_kg(state(elsewhere))[1]
+
+    def move():
+        fallback.load(state(home, still + np.float32(0.05)), home, dt_s)
+
+    assert rest(1.0, 2.0) == pytest.approx(2.0, abs=0.05)
+    move()
+    assert rest(0.25, 0.5) == pytest.approx(2.0, abs=0.1)
+    assert rest(0.75, 0.5) == pytest.approx(0.5, abs=0.1)
+    move()
+    assert rest(0.25, 2.0) > 1.5
 
 
 def test_an_arm_that_is_blocked_on_its_way_does_not_sag_into_the_floor():

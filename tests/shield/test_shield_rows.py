@@ -18,6 +18,7 @@ from deploy.shield import (
 from deploy.shield.drone import constraints
 from deploy.shield.drone.ahead import braking_curve
 from deploy.shield.drone.limits import fence_bound
+from deploy.shield.types import Obstacles
 from hardware import Peers, RobotState, load_robot
 from hardware.types import ObjectState
 
@@ -204,3 +205,52 @@ def test_a_constraint_on_new_data_is_one_function(monkeypatch):
         sent, info = filter_command(WIDE, SPEC, context, request)
         assert [row_names(context)[i] for i in np.flatnonzero(info.active)] == active
         assert bool(sent[2] < request[2]) is bool(active)
+
+
+def test_a_robot_that_is_in_the_way_is_called_by_its_name():
+    state, request = robot([0, 0, 1], [0.8, 0, 0]), np.float32([SPEC.flight.hover_thrust_n, 0, 0.6, 0])
+    met = peers(np.array([[9.0, 9.0, 1.0], [0.6, 0.05, 1.0]]))
+    _, info = filter_command(WIDE, SPEC, Context(state, met), request)
+    for names, called in ((["cf2", "cf7"], ("cf7",)), ([], ("peer_1",))):
+        assert constraints.active_names(Context(state, met, peer_names=names), info.active) == called
+
+
+@pytest.mark.parametrize("place", range(len(constraints.CONSTRAINTS) + 1))
+def test_a_constraint_that_never_acts_changes_no_answer_wherever_it_is_written(place, monkeypatch):
+    """The rows of the envelope, of peers and of obstacles are found by what they are: a climb stayed limited."""
+
+    def idle(ahead):
+        return np.array([[0.6, 0.0, 0.8]]), np.array([1e5])
+
+    climb = np.float32([2.0 * SPEC.flight.hover_thrust_n, 0, 0, 0])
+    forward = np.float32([SPEC.flight.hover_thrust_n, 0, 0.6, 0])
+    of_box = ([0.7, 0.05, 1.0], LEVEL, [0.1, 0.1, 0.1], 0.0, 0.0, True)
+    box = Obstacles(*(np.array([value]) for value in of_box))
+    state, alone, met = robot([0, 0, 1], [0.8, 0, 0]), peers(np.zeros((0, 3))), peers(np.array([[0.6, 0.05, 1.0]]))
+    cases = [
+        (Context(robot([0, 0, 1], [0, 0, 0]), alone), climb),
+        (Context(state, met), forward),
+        (Context(state, alone, obstacles=box, obstacle_names=["box"]), forward),
+    ]
+
+    def forget():
+        constraints._layout.cache_clear()
+        constraints.rows_of.cache_clear()
+
+    def answers():
+        forget()
+        for context, request in cases:
+            sent, info = filter_command(WIDE, SPEC, context, request)
+            yield sent.tolist(), constraints.active_names(context, info.active)
+
+    before = list(answers())
+    assert [names for _, names in before] == [(), ("peer_0",), ("box",)]
+    added = [*constraints.CONSTRAINTS]
+    added.insert(place, constraints.Constraint(idle, {"idle": constraints.Priority.LIMIT}))
+    monkeypatch.setattr(constraints, "CONSTRAINTS", added)
+    after = list(answers())
+    monkeypatch.undo()
+    forget()
+    for (sent, names), (expected, called) in zip(after, before, strict=True):
+        np.testing.assert_allclose(sent, expected, rtol=1e-5, atol=1e-5)
+        assert names == called

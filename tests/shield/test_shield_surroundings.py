@@ -1,12 +1,16 @@
 """A shield knows all that is around its robot, names it, and holds the robot where it does not know any more."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 from test_shield_obstacles import LEVEL, THINGS, state_at
 
-from deploy.shield import Context, Mode, Shield, make_shield_params
+from deploy.shield import Context, Mode, Shield, known, make_shield_params, types
+from deploy.shield.fallbacks import make_fallback
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import ActuatorCommand, Peers, load_robot
 
@@ -99,3 +103,21 @@ def test_a_shield_that_has_lost_sight_of_what_is_around_holds_its_robot_and_goes
     assert modes[49][0] is modes[53][0] is Mode.NOMINAL
     assert modes[58] == (Mode.HOLD, "no word of people")
     assert modes[99][0] is Mode.NOMINAL
+
+
+def test_new_data_about_the_surroundings_reaches_the_filter_with_one_field(monkeypatch):
+    """As CONTRIBUTING says: a field of `Context`, and nothing else, is edited."""
+    edited, keeper = ModuleType("deploy.shield.types"), ModuleType("keeper")
+    last = "    load: Array | None"
+    monkeypatch.setitem(sys.modules, edited.__name__, edited)
+    exec(Path(types.__file__).read_text().replace(last, f"    wind: float = 0.0\n{last}"), vars(edited))
+    exec(Path(known.__file__).read_text(), vars(keeper))
+    spec = load_robot("crazyflie")
+    params, sent = make_shield_params(spec), np.zeros(4)
+    keeps = keeper.Known(params, make_fallback(params, spec))
+    keeps.take_time(0.0)
+    keeps.take_state(state_at([0.0, 0.0, 1.0]), sent, False)
+    keeps.take_peers(NO_PEERS)
+    keeps.take_around(edited.Context(None, NO_PEERS, wind=7.0))
+    context = keeps.context(None, sent)
+    assert context.wind == 7.0 and context.sent is sent and context.state.base_pos[2] == 1.0

@@ -91,6 +91,7 @@ def test_a_run_goes_on_on_another_engine(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quickly_exported")
 def test_a_run_stays_on_its_engine_and_its_file_says_which(tmp_path, capfd):
     train(cfg(tmp_path, engine="warp", total_steps=16 * 4 * 2))
     train(cfg(tmp_path, resume=True, total_steps=16 * 4 * 3))

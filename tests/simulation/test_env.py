@@ -16,7 +16,7 @@ from sim.noise import Noise
 from sim.physics.mujoco.mujoco_threads import MujocoPhysics
 from sim.task import Draw
 from sim.tasks import load_task
-from sim.terms import EventTerm, RewardTerm
+from sim.terms import EventTerm, RewardTerm, Term
 
 HOVER = torch.zeros(4)
 
@@ -273,3 +273,14 @@ def test_a_mistake_in_a_term_is_one_line_that_names_the_term(term, said):
     with pytest.raises(ValueError, match=said) as refused:
         TeamEnv(task, 2, seed=0)
     assert str(refused.value).startswith("task 'swarm-swap': crazyflie: ") and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["own", "peer", "privileged"])
+def test_of_two_terms_with_one_name_both_are_checked(kind):
+    seen = load_task("swarm-swap").group.observation
+    every = {name: Term(lambda inputs: inputs.state.base_pos) for name in ("own", "peer", "privileged")}
+    every[kind] = Term(every[kind].func, {"most": 1.0})
+    added = {name: {**getattr(seen, name), "seen": term} for name, term in every.items()}
+    task = load_task("swarm-swap").changed(observation=dataclasses.replace(seen, **added))
+    with pytest.raises(ValueError, match=r"observation 'seen': .*unexpected keyword argument 'most'"):
+        TeamEnv(task, 2, seed=0)

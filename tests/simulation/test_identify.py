@@ -54,7 +54,7 @@ def assert_found(found, hidden, spec, least=0.8):
 @pytest.mark.slow
 @pytest.mark.parametrize(("loop", "hidden", "known"), [("firmware", FIRMWARE, ()), ("model", OWN, ("mass_kg=0.047",))])
 def test_the_numbers_of_a_crazyflie_are_found_in_a_flight(tmp_path, capsys, loop, hidden, known):
-    flight = record("crazyflie", hidden, fly_about, 7.0, NOISE, FLIGHT, firmware=loop == "firmware")
+    flight = record("crazyflie", hidden, fly_about, 4.5, NOISE, FLIGHT, firmware=loop == "firmware")
     args = ("--known", *known) if known else ()
     found, spec = identified(tmp_path, capsys, flight, "--robot", "crazyflie", *args)
     assert found["rate_loop"] == loop
@@ -129,7 +129,7 @@ def test_a_file_that_is_no_overlay_is_refused_in_one_line(tmp_path, text, why):
         (["short.npz", "--known", "mass=1"], "no 'mass'"),
         (["short.npz", "--known", "mass_kg=heavy"], "wanted NUMBER=VALUE"),
         (["short.npz", "--window-s", "0"], "window_s = 0"),
-        ([".", "--name", "cf1"], "cannot be read as a bag"),
+        ([".", "--name", "cf1"], ".: has no metadata.yaml, so it is no bag"),
     ],
 )
 def test_a_recording_that_cannot_be_used_is_refused_in_one_line(tmp_path, capsys, monkeypatch, args, why):

@@ -78,6 +78,7 @@ def after_a_death(worlds: int) -> TeamEnv:
     return env
 
 
+@pytest.mark.slow
 @TASKS
 def test_doing_nothing_is_no_success(task: TaskCfg):
     assert flight_of(IdlePilot(), task, 16, 2).success_rate < 0.1

@@ -144,7 +144,7 @@ def moving(t: Transition, forward: float, left: float, turn: float) -> Transitio
     return changed(t, base_quat=quat, base_lin_vel=lin, base_ang_vel=ang)
 
 
-def test_walking_as_told_is_rewarded_and_counts_as_success_and_sideways_does_not():
+def test_walking_as_commanded_is_rewarded_and_counts_as_success_and_sideways_does_not():
     env = make_env(calm(VELOCITY), 2, seed=0)
     command = {"velocity": torch.tensor([0.6, 0.0, 0.2]).expand(2, 1, 3)}
     t = dataclasses.replace(env.now, command=command)
@@ -152,9 +152,24 @@ def test_walking_as_told_is_rewarded_and_counts_as_success_and_sideways_does_not
     torch.testing.assert_close(humanoids.velocity_tracking(right, scale_m_s=0.4), torch.ones(2, 1))
     torch.testing.assert_close(humanoids.turn_tracking(right, scale_rad_s=0.5), torch.ones(2, 1))
     assert (humanoids.velocity_tracking(wrong, scale_m_s=0.4) < 0.05).all()
-    assert VELOCITY.group.success.func(right, **VELOCITY.group.success.params).all()
-    assert not VELOCITY.group.success.func(wrong, **VELOCITY.group.success.params).any()
-    assert not VELOCITY.group.success.func(moving(t, 0.6, 0.0, -1.1), **VELOCITY.group.success.params).any()
+    straight = moving(t, 0.6, 0.0, -0.2)
+    for moment, good in ((right, True), (wrong, False), (straight, False)):
+        assert (succeeds(moment) == good).all()
+
+
+def succeeds(t: Transition) -> torch.Tensor:
+    """(W, N) bool, of a robot that has moved like this for a while."""
+    success, means = VELOCITY.group.success, VELOCITY.group.means.items()
+    return success.func(dataclasses.replace(t, means={name: mean.func(t) for name, mean in means}), **success.params)
+
+
+def test_standing_does_what_few_commands_to_walk_ask_for():
+    """Where nothing is commanded it is right; no other robot may succeed by doing nothing."""
+    env = make_env(VELOCITY, 512, seed=0)
+    command = env.group.plan["second"]
+    stands = succeeds(moving(dataclasses.replace(env.now, command={"velocity": command}), 0.0, 0.0, 0.0))
+    walks = (command != 0.0).any(-1)
+    assert stands[~walks].all() and 0.0 < stands[walks].float().mean() < 0.06
 
 
 def test_frames_are_kept_only_for_the_moment_that_they_belong_to():

@@ -57,9 +57,9 @@ def obstacle_rows(ahead: Ahead) -> tuple[Array, Array]:
     away, gap = outward(xp, ahead.pos, things)
     speed = double(things.speed)
     opening = dot(away, ahead.vel[..., None, :]) - speed
-    reach = params.obstacle_m + params.fence_buffer_m + params.latency_s * speed
+    reach = params.obstacle_m + params.obstacle_buffer_m + params.latency_s * speed
     allowed, slope = braking_curve(xp, gap - reach, params.sure_brake_accel, params.approach_gain)
-    bound = params.barrier_gain * (opening + allowed) + slope * opening
+    bound = used_up(xp, params, opening + allowed, 1.0) + slope * opening
     there = xp.where(things.valid, at_least(bound, -params.fence_most_accel), NO_LIMIT)
     return xp.where(things.valid[..., None], -away, 0.0), there
 

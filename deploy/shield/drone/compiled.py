@@ -8,7 +8,7 @@ from deploy.shield import native
 from deploy.shield.arrays import NEVER_ZERO
 from deploy.shield.drone.ahead import SWINGS_ON
 from deploy.shield.drone.apart import NO_LIMIT
-from deploy.shield.drone.attitude import MIN_LIFT, OVERTURNED_RATE, UPRIGHT, rate_authority_s
+from deploy.shield.drone.attitude import CALM_RATE, MIN_LIFT, OVERTURNED_RATE, UPRIGHT, rate_authority_s
 from deploy.shield.drone.constraints import CLEAR_ACCEL, ROW_TOL
 from deploy.shield.drone.distance import scale_of
 from deploy.shield.drone.limits import FENCE, envelope, of_fence
@@ -93,6 +93,6 @@ def _numbers(params: ShieldParams, spec: RobotSpec) -> np.ndarray:
     numbers += [rate_authority_s(params, spec.flight), params.max_rate, params.kept_rate, UPRIGHT, OVERTURNED_RATE]
     numbers += [spec.mass_kg * (GRAVITY + params.max_climb_accel), exponent == 1.0]
     numbers += [full_n, offset, 1.0 / exponent, signal_s, MIN_LIFT, GRAVITY * params.max_rate]
-    numbers += [params.stops_alone]
+    numbers += [params.stops_alone, params.max_climb_accel, params.max_descent_accel, CALM_RATE]
     channels = np.array([spec.command_low, spec.command_high], dtype=np.float32).ravel()
     return np.concatenate([numbers, channels, *of_fence(params), bounds, FENCE.ravel(), np.zeros(3), planes.ravel()])

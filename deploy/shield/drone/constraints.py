@@ -11,15 +11,15 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from deploy.shield.arrays import columns
+from deploy.shield.arrays import at_least, at_most, columns, least
 from deploy.shield.drone.ahead import Ahead, predict_peers, predict_state
 from deploy.shield.drone.apart import NO_LIMIT, obstacle_rows, peer_rows, people_rows
 from deploy.shield.drone.attitude import rotation_matrix
 from deploy.shield.drone.limits import envelope_rows, fence_bound, fence_rows, speed_rows
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.types import Context
+from hardware.rotation import namespace_of
 from hardware.types import Array
 
 
@@ -49,7 +49,7 @@ ROW_TOL = 1e-6  # m/s^2, by which a request may exceed a row and still count as 
 CLEAR_ACCEL = 4.0
 _FENCE = {f"fence_{side}_{axis}": Priority.SOFT for side in ("high", "low") for axis in "xyz"}
 _ENVELOPE = (*(f"tilt_{45 * k}" for k in range(8)), "climb", "descent")
-CONSTRAINTS = [  # in the order of their rows; what is about peers comes first, the envelope last
+CONSTRAINTS = [  # in the order of their rows
     Constraint(peer_rows, {"peer": Priority.COLLISION}, each="peers"),
     Constraint(people_rows, {"person": Priority.PERSON}, each="people"),
     Constraint(obstacle_rows, {"obstacle": Priority.COLLISION}, each="obstacles"),
@@ -59,15 +59,28 @@ CONSTRAINTS = [  # in the order of their rows; what is about peers comes first, 
 ]
 
 
-def envelope_row(name: str = _ENVELOPE[0]) -> int:
-    """Where a row of the envelope, which comes last, stands from the end."""
-    return _ENVELOPE.index(name) - len(_ENVELOPE)
+@lru_cache(maxsize=256)
+def rows_of(kind: Callable[[Ahead], tuple[Array, Array]], counts: tuple[int, ...]) -> slice:
+    """Which rows those of one constraint are; `counts` are the `row_counts`."""
+    place = [rows for rows, _, _ in CONSTRAINTS].index(kind)
+    sizes = [count * len(each.priorities) for count, each in zip(counts, CONSTRAINTS, strict=True)]
+    first = sum(sizes[:place])
+    return slice(first, first + sizes[place])
+
+
+def knows_people(counts: tuple[int, ...]) -> bool:
+    """Whether there are rows about people."""
+    people = rows_of(people_rows, counts)
+    return people.start < people.stop
+
+
+def climb_row(counts: tuple[int, ...]) -> int:
+    """Which row limits how fast it may climb."""
+    return rows_of(envelope_rows, counts).start + _ENVELOPE.index("climb")
 
 
 # Not taken from `CONSTRAINTS`: an entry that is written there is not in the core until it is written there too.
 _IN_CORE = [peer_rows, people_rows, obstacle_rows, fence_rows, speed_rows, envelope_rows]
-_PLACES = {each: place for place, (_, _, each) in enumerate(CONSTRAINTS) if each}
-PEERS, PEOPLE, OBSTACLES = (_PLACES[each] for each in ("peers", "people", "obstacles"))  # in `CONSTRAINTS`
 
 
 def are_shipped() -> bool:
@@ -86,19 +99,20 @@ def row_names(context: Context) -> tuple[str, ...]:
 
 
 def active_names(context: Context, active: np.ndarray) -> tuple[str, ...]:
-    """Names of the rows of one robot that `active` (M,) bool marks; obstacles are called by their own names."""
-    counts = row_counts(context)
-    names, first = _layout(counts)[0], sum(counts[:OBSTACLES])
-    last = first + counts[OBSTACLES]
-    rows = active.nonzero()[0].tolist()
-    return tuple(context.name_of_obstacle(row - first) if first <= row < last else names[row] for row in rows)
+    """Names of the rows of one robot that `active` (M,) bool marks; peers and obstacles are called by their own."""
+    counts, rows = row_counts(context), active.nonzero()[0].tolist()
+    found = dict(zip(rows, [_layout(counts)[0][row] for row in rows], strict=True))
+    for kind, name_of in ((peer_rows, context.name_of), (obstacle_rows, context.name_of_obstacle)):
+        of_kind = rows_of(kind, counts)
+        found |= {row: name_of(row - of_kind.start) for row in rows if of_kind.start <= row < of_kind.stop}
+    return tuple(found.values())
 
 
 def constraint_rows(params: ShieldParams, context: Context) -> tuple[Array, Array]:
     """All rows for one robot or a batch: (A (..., M, 3), b (..., M)), A a <= b with a in m/s^2, world."""
     state = context.state
     assert state is not None
-    xp = array_namespace(state.base_pos)
+    xp = namespace_of(state.base_pos)
     ahead = predict_state(params, state, rotation_matrix(columns(state.base_quat)))
     return rows_ahead(xp, params, *ahead, context, row_counts(context))
 
@@ -130,6 +144,19 @@ def split_bounds(xp: Any, bound: Array, counts: tuple[int, ...]) -> tuple[Array,
     is_other, is_soft, is_person = masks
     firm = xp.where(is_soft, NO_LIMIT, bound)
     return xp.where(is_other, NO_LIMIT, bound), firm, xp.where(is_person, NO_LIMIT, firm)
+
+
+def free_height(xp: Any, params: ShieldParams, bound: Array, counts: tuple[int, ...]) -> Array:
+    """Share (...), 0 to 1, of climb and of descent that ceiling and floor leave to a robot; 1 where another is near.
+
+    There it has to lean away, and what it keeps of a request counts for more than how punctual its thrust is.
+    """
+    fence, names = bound[..., rows_of(fence_rows, counts)], list(_FENCE)
+    up = fence[..., names.index("fence_high_z")] / params.max_climb_accel
+    down = fence[..., names.index("fence_low_z")] / params.max_descent_accel
+    share = at_most(at_least(xp.minimum(up, down), 0.0), 1.0)
+    others = xp.concat([bound[..., rows_of(kind, counts)] for kind in (peer_rows, people_rows, obstacle_rows)], axis=-1)
+    return xp.where(least(others) < CLEAR_ACCEL, 1.0, share) if others.shape[-1] else share
 
 
 def _entries(field: Any) -> int:

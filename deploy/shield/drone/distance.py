@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from deploy.shield.arrays import NEVER_ZERO, at_least, constant, dot, double, every, functions, least
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
 from deploy.shield.obstacles import Body, check_clear
 from deploy.shield.types import Context
+from hardware.rotation import namespace_of
 from hardware.types import Array, Peers
 
 
@@ -18,7 +18,7 @@ def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
 
     Dimensionless; negative inside the ellipsoid (separation_m, separation_m, downwash_ratio * separation_m).
     """
-    xp = array_namespace(pos)
+    xp = namespace_of(pos)
     return xp.sqrt(_scaled_square(xp, params, pos, peers_pos) + NEVER_ZERO) / params.separation_m - 1.0
 
 

@@ -23,11 +23,10 @@ from deploy.shield.arrays import (
     greatest,
     join,
     length,
-    namespace,
     norm,
 )
 from deploy.shield.drone.ahead import predict_state
-from deploy.shield.drone.apart import NO_LIMIT
+from deploy.shield.drone.apart import NO_LIMIT, peer_rows
 from deploy.shield.drone.attitude import (
     OVERTURNED_RATE,
     UPRIGHT,
@@ -48,21 +47,24 @@ from deploy.shield.drone.attitude import (
 from deploy.shield.drone.compiled import ask_core, command_of_core
 from deploy.shield.drone.constraints import (
     CLEAR_ACCEL,
-    PEERS,
-    PEOPLE,
     ROW_TOL,
     are_shipped,
-    envelope_row,
+    climb_row,
+    free_height,
+    knows_people,
     row_counts,
     rows_ahead,
+    rows_of,
     split_bounds,
 )
 from deploy.shield.drone.distance import least_margin
+from deploy.shield.drone.limits import envelope_rows
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.kept import kept
 from deploy.shield.qp.batched import solve_batch
 from deploy.shield.qp.single import solve_one
 from deploy.shield.types import Context, FilterInfo
+from hardware.rotation import namespace_of
 from hardware.spec import GRAVITY, RobotSpec
 from hardware.types import Array
 
@@ -82,7 +84,7 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     assert flight is not None and state is not None
     if isinstance(target, np.ndarray) and target.ndim == 1 and (answer := _by_core(params, spec, context, target)):
         return answer
-    xp = namespace(target)
+    xp = namespace_of(target)
     clamped = clamp(xp, spec, target)
     total = sum(columns(target), 0.0)  # of finite numbers it is finite, of others not
     finite = functions(total).isfinite(total)
@@ -96,8 +98,9 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     axis = _axis_ahead(params, spec, rot, rate, age, request[1:])
     wanted = join(acceleration_of(spec.mass_kg, request[0], axis))
     excess = dot(rows, wanted[..., None, :]) - bound
-    climb = envelope_row("climb")
-    clear = greatest(excess[..., : envelope_row()]) <= -CLEAR_ACCEL
+    climb, own = climb_row(counts), rows_of(envelope_rows, counts)
+    others = xp.concat([excess[..., : own.start], excess[..., own.stop :]], axis=-1)
+    clear = greatest(others) <= -CLEAR_ACCEL
     bound[..., climb] = xp.where(clear, NO_LIMIT, bound[..., climb])
     excess[..., climb] = xp.where(clear, -NO_LIMIT, excess[..., climb])
     allowed = finite & (greatest(excess) <= ROW_TOL)
@@ -105,11 +108,11 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     if allowed.ndim == 0:
         if allowed:
             return clamped, FilterInfo(margin, np.zeros(bound.shape, dtype=bool), np.True_, np.float64(0.0))
-        asked, request = request[1:], _flyable(params, spec, request)
+        asked, request = request[1:], _flyable(params, spec, request, free_height(xp, params, bound, counts))
         if request[1:] != asked:  # else the axis is the same
             axis = _axis_ahead(params, spec, rot, rate, age, request[1:])
         aim = join(acceleration_of(spec.mass_kg, request[0], axis))
-        push = tie_break(xp, params, rows, excess, counts[PEERS])
+        push = tie_break(xp, params, rows, excess, rows_of(peer_rows, counts))
         accel, feasible, active = _solve_one(params, vel, rows, bound, aim + push, counts)
         sent = _command(xp, params, spec, rot, rate, age, request, accel).astype(target.dtype)
         return sent, FilterInfo(margin, active, feasible, np.float64(length(columns(accel - wanted))))
@@ -118,10 +121,11 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
         return clamped, info
     part = ~allowed
     rot, rate, request = ([column[part] for column in value] for value in (rot, rate, request))
-    request, age = _flyable(params, spec, request), age[part]
+    free = free_height(xp, params, bound, counts)[part]
+    request, age = _flyable(params, spec, request, free), age[part]
     axis = _axis_ahead(params, spec, rot, rate, age, request[1:])
     aim = join(acceleration_of(spec.mass_kg, request[0], axis))
-    push = tie_break(xp, params, rows[part], excess[part], counts[PEERS])
+    push = tie_break(xp, params, rows[part], excess[part], rows_of(peer_rows, counts))
     accel, info.feasible[part], info.active[part] = _solve_many(
         xp, params, vel[part], rows[part], bound[part], aim + push, counts
     )
@@ -170,13 +174,13 @@ def _held(value: Array, limits: Sequence[float]) -> Array:
     return at_most(at_least(value, low), high)
 
 
-def tie_break(xp: Any, params: ShieldParams, rows: Array, excess: Array, num_peers: int) -> Array:
+def tie_break(xp: Any, params: ShieldParams, rows: Array, excess: Array, of_peers: slice) -> Array:
     """Push (..., 3) m/s^2 to the right of every peer that stands in the way, so that equals pass instead of waiting.
 
     It moves the request, never the rows, so it costs no safety; keeping right is consistent without communication.
     """
-    weight = params.tie_break_accel * at_most(at_least(excess[..., :num_peers], 0.0), 1.0)
-    return (weight[..., None, :] @ rows[..., :num_peers, :])[..., 0, :] @ constant(xp, _TO_THE_RIGHT, rows)
+    weight = params.tie_break_accel * at_most(at_least(excess[..., of_peers], 0.0), 1.0)
+    return (weight[..., None, :] @ rows[..., of_peers, :])[..., 0, :] @ constant(xp, _TO_THE_RIGHT, rows)
 
 
 def fallback_acceleration(xp: Any, params: ShieldParams, rows: Array, bound: Array, vel: Array) -> Array:
@@ -197,13 +201,13 @@ def _axis_ahead(
     return rotated(rot, turned_axis(predicted_turn(params, spec.flight, rate, asked, age)))
 
 
-def _flyable(params: ShieldParams, spec: RobotSpec, request: Columns) -> list[Array]:
+def _flyable(params: ShieldParams, spec: RobotSpec, request: Columns, free: Array) -> list[Array]:
     """A request that has to be changed: with rates that its thrust leaves room for, and no more thrust than may be.
 
-    Rates that change sides would take the thrust that a climb needs.
+    Rates that change sides would take the thrust that a climb needs, or add to it: see `spared_rate` for `free`.
     """
     thrust, *asked = request
-    rates = shortened(asked, spared_rate(params, spec, thrust))
+    rates = shortened(asked, spared_rate(params, spec, thrust, free))
     return [at_most(thrust, spec.mass_kg * (GRAVITY + params.max_climb_accel)), *rates]
 
 
@@ -258,7 +262,7 @@ def _solve_many(
     if not bool(feasible.all()):
         wild, lost = ~feasible[lost], ~feasible
         accel[lost] = fallback_acceleration(xp, params, rows[lost], bound[lost], vel[lost])
-        if counts[PEOPLE]:
+        if knows_people(counts):
             settled, calm, held = solve_batch(rows[lost], last[wild], accel[lost])
             accel[lost] = xp.where(calm[:, None], settled, accel[lost])
             feasible[lost], multipliers[lost] = calm, held
@@ -283,7 +287,7 @@ def _solve_one(
         accel, feasible, multipliers = solve_one(rows, firm, settled)
     if not feasible:
         accel = fallback_acceleration(np, params, rows, bound, vel)
-        if counts[PEOPLE]:
+        if knows_people(counts):
             settled, feasible, multipliers = solve_one(rows, last, accel)
             accel = settled if feasible else accel
     return accel, np.bool_(feasible), multipliers > 0.0 if feasible else np.zeros(bound.shape, dtype=bool)

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from deploy.shield.arrays import constant, double, namespace, norm
+from deploy.shield.arrays import constant, double, norm
 from deploy.shield.joints.capsules import TINY, link_rows
 from deploy.shield.obstacles import Body
 from deploy.shield.types import Obstacles
 from hardware.links import as_index
-from hardware.rotation import rotate
+from hardware.rotation import namespace_of, rotate
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
 
@@ -23,7 +23,7 @@ def arm_obstacles(spec: RobotSpec, state: RobotState, lands_on: bool = False) ->
     """
     if (rows := link_rows(spec)) is None:
         return None
-    links, xp = rows.links, namespace(state.joint_pos)
+    links, xp = rows.links, namespace_of(state.joint_pos)
     channel = as_index(np.array(spec.joint_of_channel), state.joint_pos)
     pos, vel = (double(xp.take(each, channel, axis=-1)) for each in (state.joint_pos, state.joint_vel))
     poses = xp.stack([pos, pos + SOON_S * vel], axis=-2)

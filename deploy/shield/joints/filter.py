@@ -57,7 +57,6 @@ from deploy.shield.arrays import (
     double,
     greatest,
     least,
-    namespace,
     side_by_side,
     some,
     swapped,
@@ -71,6 +70,7 @@ from deploy.shield.joints.links import free_share
 from deploy.shield.joints.load import braking_left, loaded
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import Context, FilterInfo
+from hardware.rotation import namespace_of
 from hardware.spec import RobotSpec
 from hardware.types import Array
 
@@ -92,7 +92,7 @@ def filter_joints(
     request with an entry that is not finite counts as the measured position of all joints, which damps. Only a state
     that is not finite gives an answer that means nothing: check it before. Peers are not looked at.
     """
-    xp, limits = namespace(target), joint_limits(params, spec)
+    xp, limits = namespace_of(target), joint_limits(params, spec)
     found = _by_core(params, limits, context, target) if xp is np and target.ndim == 1 else None
     if found is None:
         found = _bounded(xp, params, limits, context, target)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deploy.shield.arrays import at_least, columns, constant, double, every, greatest, least, namespace
+from deploy.shield.arrays import at_least, at_most, columns, constant, double, every, greatest, least
 from deploy.shield.drone.attitude import rotation_matrix
 from deploy.shield.joints.capsules import TINY, LinkRows, between, share_of
 from deploy.shield.joints.compiled import gaps_of_core, heights_of_core, place_of_core
@@ -23,7 +23,7 @@ from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.kept import kept
 from deploy.shield.obstacles import off_boxes
 from deploy.shield.types import Context
-from hardware.rotation import rotate, rotate_inverse_each
+from hardware.rotation import namespace_of, rotate, rotate_inverse_each
 from hardware.types import Array
 
 KINDS = ("self", "floor", "obstacle", "person")
@@ -41,7 +41,7 @@ def free_share(
     `pos` (..., U) rad, and `ways` (..., 2, U) rad/s: the velocity that it is sent on with, and its own. A load leaves
     it `left` (..., U) of its braking; links count on no more than joints do.
     """
-    xp = namespace(ways)
+    xp = namespace_of(ways)
     numbers = _numbers(params, rows)
     delay_s = numbers.delay_s
     per_brake = constant(xp, numbers.per_brake, ways)
@@ -179,9 +179,14 @@ class _Room:
         return values if len(self.shape) == 2 else self.xp.moveaxis(values, 0, -3)
 
     def _kept(self, gap: Array, margin: np.ndarray) -> Array:
-        """What is too near already may stay where it is, or go away."""
+        """What is too near already may stay where it is, or go away.
+
+        What noise needs is left to it only down to where it touches: left in each period, it would add up.
+        """
         closer, margin = constant(self.xp, self.numbers.closer, gap), constant(self.xp, margin, gap)
-        return gap - self.xp.minimum(margin, gap[..., :1] - closer)
+        begin = gap[..., :1]
+        closer = at_least(closer * at_most(begin / at_least(margin, TINY), 1.0), NO_MORE_M[0])
+        return gap - self.xp.minimum(margin, begin - closer)
 
     def _own(self) -> Array | None:
         if not len(self.rows.reach):

@@ -77,11 +77,12 @@ static void shorten(double *rates, double most)
     rates[1] *= share;
 }
 
-static void make_flyable(const struct flight *n, double *request)
+static void make_flyable(const struct flight *n, double *request, double free)
 {
     double thrust = n->even != 0.0 ? smaller(request[0], n->max_thrust) : request[0];
     double signal = (pow(within(thrust / n->full, 0.0, 1.0), n->per_exponent) - n->offset) / (1.0 - n->offset);
-    shorten(request + 1, smaller(larger(1.0 - signal, 0.0) / n->signal, n->kept_rate));
+    shorten(request + 1, smaller(larger(1.0 - signal, 0.0) / n->signal,
+                                 n->even != 0.0 ? n->kept_rate : n->calm_rate + free * (n->kept_rate - n->calm_rate)));
     request[0] = smaller(request[0], n->max_thrust);
 }
 
@@ -141,17 +142,19 @@ PyObject *flight_request(PyObject *self, PyObject *const *args, Py_ssize_t given
     memcpy(out + 6, vel, sizeof vel);
     out[13] = least_margin(&n, &p, at, kind);
     most = -INFINITY;
-    double right[3] = {0.0, 0.0, 0.0};
+    double nearest = INFINITY, right[3] = {0.0, 0.0, 0.0};
     for (Py_ssize_t k = 0; k < count + PLANES; k++) {
         if (k == count + PLANES - CONE && most <= -n.clear) /* nothing is near: it may climb as fast as it likes */
             bound[k + CLIMB] = n.no_limit;
         most = larger(most, excess = dot(rows + 3 * k, out) - bound[k]);
+        nearest = k < count ? smaller(nearest, bound[k]) : nearest;
         for (int i = 0; i < 3 && k < count; i++) /* as `tie_break` */
             right[i] += n.tie_break * within(excess, 0.0, 1.0) * rows[3 * k + i];
     }
     answer = most <= n.row_tol ? Py_True : Py_False;
     if (answer == Py_False) {
-        make_flyable(&n, request);
+        double free = smaller(bound[count + CEILING] / n.max_climb, bound[count + FLOOR] / n.max_descent);
+        make_flyable(&n, request, nearest < n.clear ? 1.0 : within(free, 0.0, 1.0)); /* as `free_height` */
         acceleration(&n, rot, rate, age, request, out + 3);
         out[3] += right[1];
         out[4] -= right[0];

@@ -2,14 +2,14 @@
 
 #include "native.h"
 
-enum { MOST_PEERS = 64, FACES = 6, CONE = 10, PLANES = FACES + 1 + CONE, CLIMB = 8 };
+enum { MOST_PEERS = 64, FACES = 6, CONE = 10, PLANES = FACES + 1 + CONE, CLIMB = 8, CEILING = 2, FLOOR = 5 };
 
 /* What `drone.compiled._numbers` makes of a robot and its parameters, in this order. */
 struct flight {
     double latency, age_cap, fresh, act, separation, buffer, half_peer_accel, brake, gain, barrier, flat, flat_squared;
     double max_speed, speed_brake, no_limit, never_zero, gravity, mass, row_tol, clear, tie_break, swings_on, lookahead;
     double authority, max_rate, kept_rate, upright, overturned, max_thrust, even, full, offset, per_exponent, signal;
-    double least_lift, turn, stops_alone, low[4], high[4];
+    double least_lift, turn, stops_alone, max_climb, max_descent, calm_rate, low[4], high[4];
     double faces[FACES], least[FACES], planned[FACES], knee[FACES], cone[CONE], planes[PLANES][3];
 };
 enum { NUMBERS = sizeof(struct flight) / sizeof(double) };

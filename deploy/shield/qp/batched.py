@@ -8,9 +8,8 @@ together under masks. Array-API arithmetic in float64: torch tensors in simulati
 
 from typing import Any
 
-from array_api_compat import array_namespace
-
 from deploy.shield.arrays import at_least, double
+from hardware.rotation import namespace_of
 from hardware.types import Array
 
 VIOLATION_TOL = 1e-9  # m/s^2, on rows of unit length
@@ -24,7 +23,7 @@ def solve_batch(rows: Array, bound: Array, request: Array) -> tuple[Array, Array
 
     Where no acceleration meets the rows, feasible is False and `a` means nothing.
     """
-    xp = array_namespace(rows, bound, request)
+    xp = namespace_of(rows)
     rows, bound, request = (double(x) for x in (rows, bound, request))
     length = xp.sqrt((rows * rows).sum(-1))
     empty = length < 1e-12

@@ -1,0 +1,65 @@
+"""How often `phalanx demo` passes all its gates, each time with another seed of training, starts and flight."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.ros import held_core
+from benchmarks.turns import kept
+
+
+def bench_demo(held: bool, out: Path | None, repeats: int, on_progress: Callable[[], None]) -> dict[str, Any]:
+    """Run `phalanx demo` with seeds 0, 1, ...: how many passed, medians of their figures, and gates that were missed.
+
+    `held`: see `held_core`. `out`: folder that keeps what was found of each; what it holds is not run again.
+    """
+    with tempfile.TemporaryDirectory() as folder, held_core() if held else nullcontext():
+        found = []
+        for seed in range(repeats):
+            run = partial(_run, Path(folder) / "demo", seed)
+            found.append(kept((out or Path(folder)) / f"{'held' if held else 'free'}_{seed}.json", run))
+            on_progress()
+    figures = [row["figures"] for row in found if "figures" in row]
+    return {
+        "held": held,
+        "runs": repeats,
+        "passed": sum(row["passed"] for row in found),
+        "medians": {name: median(row[name] for row in figures) for name in (figures[0] if figures else ())},
+        "missed": {f"seed {seed}": row["missed"] for seed, row in enumerate(found) if row["missed"]},
+        "warnings": {f"seed {seed}": row["warnings"] for seed, row in enumerate(found) if row["warnings"]},
+    }
+
+
+def _run(folder: Path, seed: int) -> dict[str, Any]:
+    """One demo; KeyboardInterrupt where it was ended by a person, so that it is not kept."""
+    command = [sys.executable, "-m", "phalanx", "demo", "--seed", str(seed), "--out", str(folder), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 130:
+        raise KeyboardInterrupt
+    if not done.stdout:
+        return {"passed": False, "missed": done.stderr.strip().splitlines()[-1:], "warnings": []}
+    result = json.loads(done.stdout)
+    gates, flight = result["gates"], result["ros"]
+    return {
+        "passed": result["success"] and not done.returncode,
+        "missed": [f"{gate['name']}: {gate['value']}, wanted {gate['wanted']}" for gate in gates if not gate["passed"]],
+        "failures": result["failures"],
+        "warnings": [f"{gate['name']}: {gate['value']}, {gate['cause']}" for gate in gates if gate["cause"]],
+        "figures": {
+            "wall_s": result["wall_s"],
+            "missed_cycles": flight["missed_cycles"],
+            "cycles": flight["cycles"],
+            "sensor_to_command_p50_ms": flight["sensor_to_command_ms"]["p50"],
+            "sensor_to_command_p99_ms": flight["sensor_to_command_ms"]["p99"],
+            "kill_to_fallback_ms": flight["kill_to_fallback_ms"],
+            "armed_after_s": flight["armed_after_s"],
+            "other_programs_cores": flight["other_programs_cores"],
+        },
+    }

@@ -1,0 +1,46 @@
+"""Values of a team file that cannot be: one line names key and value, cut where it is long, and what is allowed."""
+
+import pytest
+
+pytest.importorskip("rclpy")
+from test_team_file import write
+
+from ros_nodes.plans.team_file import TeamError, load_team
+
+ROBOT, LONG = "robots: [{name: cf1, bundle: HOVER, %s}]", "d" * 5000
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (ROBOT % "shield: {ramp_s: a}", "robots[0].shield of cf1: shield parameter ramp_s = 'a': must be a number"),
+        (ROBOT % "shield: {max_speed: }", "shield parameter max_speed = None: must be a number"),
+        (
+            ROBOT % "shield: {geofence_low: [1, a, 2]}",
+            "shield parameter geofence_low = [1, 'a', 2]: must be a list of numbers",
+        ),
+        (ROBOT % f"driver: {LONG}", f"robots[0].driver = {LONG[:60]}: expected `str` of length <= 1000"),
+        (ROBOT % f"driver: {LONG[:900]}", f"driver of cf1: driver '{LONG[:60]}'...: a name has 300 characters at most"),
+        (ROBOT % f"group: {LONG}", f"robots[0].group = {LONG[:60]}: expected `str` of length <= 100"),
+        (
+            f"{ROBOT % ''}\nscene: {{obstacles: [{{name: {LONG}}}]}}",
+            f"name = {LONG[:60]}: expected `str` of length <= 100",
+        ),
+        (ROBOT % "within_m: 0.2", "robots[0].goals of cf1: none, so within_m = 0.2 is of no goal"),
+        (f"requires: {LONG}\nrobots: [{{name: cf1, bundle: HOVER}}]", f"requires '{LONG[:60]}': choose from verified"),
+    ],
+    ids=["text", "nothing", "list", "driver", "module", "group", "obstacle", "no goals", "level"],
+)
+def test_a_value_that_cannot_be_is_one_short_line_that_names_it(tmp_path, text, says):
+    with pytest.raises(TeamError) as refused:
+        load_team(write(tmp_path, text))
+    assert says in str(refused.value) and len(str(refused.value).removeprefix(str(tmp_path))) < 200
+
+
+def test_paths_of_a_team_file_may_begin_with_the_home_of_its_user(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for text, key in (("bundle: ~/none.onnx", "bundle"), ("bundle: HOVER, type: ~/cf1.yaml", "type")):
+        with pytest.raises(TeamError, match=rf"{key} of cf1: {tmp_path}/home/.*: no such file"):
+            load_team(write(tmp_path, f"robots: [{{name: cf1, {text}}}]"))
+    with pytest.raises(TeamError, match=f"mission: {tmp_path}/home/plan.json: cannot be read"):
+        load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], mission: ~/plan.json}"))
