@@ -19,6 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["PHALANX_DRIVERS"] = ",".join(
     (
         "mujoco_driver:MujocoDriver",
+        "radio_dongle:CrazyflieByRadio",
         "mujoco_driver:BatteryDriver",
         "mujoco_driver:PlantDriver",
         "test_ros_drill:Driver",
