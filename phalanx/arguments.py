@@ -1,15 +1,14 @@
 """From the arguments of the command line to a subcommand's call; what is wrong with them in one line."""
 
-import functools
 import inspect
 import io
 import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from functools import reduce
+from functools import partial, reduce, wraps
 from importlib.metadata import version
 from itertools import pairwise
 from operator import or_
@@ -17,18 +16,19 @@ from typing import Annotated, Any
 
 import tyro
 
-from phalanx.commands import COMMANDS
-
 DESCRIPTION = "Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."
 
 SAYS_NOTHING = re.compile(r"\{None\}\||\(default: (None|False|True)?\)")  # in help
 OVER_TWO_LINES = re.compile(r"\(default:(\s*│\n│\s*)(None|False|True)?\)")
 
 
-def dispatch(args: list[str]) -> int:
-    """Run the subcommand that `args` begin with, or explain what there is."""
-    if args and args[0] in COMMANDS:
-        return parse_command(args[0], args[1:])()
+Commands = Mapping[str, Callable[..., int]]  # by the name that is typed
+
+
+def dispatch(commands: Commands, args: list[str]) -> int:
+    """Run the one of the `commands` that `args` begin with, or explain what there is."""
+    if args and args[0] in commands:
+        return parse_command(commands, args[0], args[1:])()
     if args in (["--version"], ["-V"]):
         print(f"phalanx {version('phalanx')}")
         return 0
@@ -36,26 +36,26 @@ def dispatch(args: list[str]) -> int:
         from hardware.names import nearest
 
         options = args[0].startswith("-")
-        near = "" if options else nearest(args[0], COMMANDS)
+        near = "" if options else nearest(args[0], commands)
         kind = "option" if options else "command"
-        raise ValueError(f"unknown {kind} {args[0]!r}; known commands: {', '.join(COMMANDS)}{near}")
+        raise ValueError(f"unknown {kind} {args[0]!r}; known commands: {', '.join(commands)}{near}")
     summaries: list[Any] = [
         Annotated[Any, tyro.conf.subcommand(name, constructor=call, description=(call.__doc__ or "").splitlines()[0])]
-        for name, call in COMMANDS.items()
+        for name, call in commands.items()
     ]
     tyro.cli(reduce(or_, summaries), prog="phalanx", description=DESCRIPTION, args=["--help"])
     return 0
 
 
-def parse_command(name: str, args: list[str]) -> Callable[[], int]:
+def parse_command(commands: Commands, name: str, args: list[str]) -> Callable[[], int]:
     """The command with its arguments, to be called; ValueError in one line where they cannot be understood."""
 
-    command = _command(name, args)
+    command = _command(commands[name], args)
     args = getattr(command, "arguments", args)  # its own; it has taken the others
 
-    @functools.wraps(command)
+    @wraps(command)
     def prepared(*values: Any, **named: Any) -> Callable[[], int]:
-        return functools.partial(command, *values, **named)
+        return partial(command, *values, **named)
 
     # tyro keeps the line breaks of a docstring; here every argument becomes one line.
     prepared.__doc__ = re.sub(r"\n {8,}(?=\S)", " ", inspect.cleandoc(command.__doc__ or ""))
@@ -71,9 +71,9 @@ def parse_command(name: str, args: list[str]) -> Callable[[], int]:
             print(_readable(shown.getvalue()))
             if runs := getattr(command, "runs", None):
                 print("What it runs; each of these options may have several values:\n")
-                parse_command(runs[0], [*runs[1:], "--help"])
+                parse_command(commands, runs[0], [*runs[1:], "--help"])
             raise
-    raise ValueError(_explained(said.getvalue(), name, args))
+    raise ValueError(_explained(said.getvalue(), name, args, partial(options_of, commands, name, args)))
 
 
 def _readable(text: str) -> str:
@@ -89,10 +89,10 @@ def _readable(text: str) -> str:
     return "\n".join(lines)
 
 
-def _command(name: str, args: list[str]) -> Callable[..., int]:
+def _command(command: Callable[..., int], args: list[str]) -> Callable[..., int]:
     """The command; where its options depend on the arguments, with those that there are for these."""
-    for_arguments = getattr(sys.modules[COMMANDS[name].__module__], "for_arguments", None)
-    return for_arguments(args) if for_arguments is not None else COMMANDS[name]
+    for_arguments = getattr(sys.modules[command.__module__], "for_arguments", None)
+    return for_arguments(args) if for_arguments is not None else command
 
 
 class _Text(io.StringIO):
@@ -101,19 +101,19 @@ class _Text(io.StringIO):
     encoding = "utf-8"
 
 
-def _explained(said: str, name: str, args: Sequence[str]) -> str:
-    """What tyro says of wrong arguments in a box, in one line, with the nearest option for an unknown one."""
+def _explained(said: str, name: str, args: Sequence[str], options: Callable[[], dict[str, str]]) -> str:
+    """What tyro says of wrong arguments in a box, in one line, with the nearest of the `options` for an unknown one."""
     text = " ".join(re.sub(r"[╭╮╰╯│]", " ", re.split(r"\n│? *─{8,}", said.split("\n", 1)[-1])[0]).split())
     usage = f"; see phalanx {name} --help"
     if match := re.match(r"Unrecognized options: (.*)", text):
         unknown = next((word for word in match[1].split(", ") if word.startswith("-")), match[1].split(", ")[0])
         if not unknown.startswith("-"):
-            if flag := _flag_before(unknown, name, args):
+            if flag := _flag_before(unknown, args, options()):
                 return f"{flag} {unknown}: takes no value; give {flag} alone, or leave it out{usage}"
             return f"too many arguments: {unknown!r}{usage}"
         from hardware.names import nearest
 
-        known = options_of(name, args)
+        known = options()
         if algorithm := _algorithm_of(unknown, name, known):
             return f"unknown option {unknown}: it is one of --algo {algorithm}, which is not given{usage}"
         return f"unknown option {unknown}{usage}{nearest(unknown, known)}"
@@ -128,9 +128,7 @@ def _explained(said: str, name: str, args: Sequence[str]) -> str:
         values = f"{len(given)} value{'s' * (len(given) != 1)}"
         return f"{' '.join([several[1], *given])}: {values} given, wanted {len(wanted)} numbers: {several[2]}{usage}"
     if match := re.match(r"Error parsing (\S+): .*?('.*?')", text):
-        return (
-            f"{match[1]}: cannot read {match[2]}, wanted {options_of(name, args).get(match[1], 'another value')}{usage}"
-        )
+        return f"{match[1]}: cannot read {match[2]}, wanted {options().get(match[1], 'another value')}{usage}"
     if match := re.match(r"Missing from phalanx \w+: (\S+) (.*)", text):
         return f"{match[1]} is missing: {match[2].replace(' (required)', '').rstrip('. ')}{usage}"
     return text.replace(" (required)", "") + usage
@@ -146,19 +144,20 @@ def _algorithm_of(option: str, name: str, known: Iterable[str]) -> str:
     return prefix if prefix in ALGORITHMS else ""
 
 
-def _flag_before(word: str, name: str, args: Sequence[str]) -> str:
-    """The option without a value that `word` was given to; empty for none."""
+def _flag_before(word: str, args: Sequence[str], options: Mapping[str, str]) -> str:
+    """The one of the `options` without a value that `word` was given to; empty for none."""
     words = [part for arg in args for part in (arg.split("=", 1) if arg.startswith("--") else [arg])]
     before = {option.replace("_", "-") for option, value in pairwise(words) if value == word}
-    return next((option for option, takes in options_of(name, args).items() if option in before and not takes), "")
+    return next((option for option, takes in options.items() if option in before and not takes), "")
 
 
-def options_of(name: str, args: Sequence[str]) -> dict[str, str]:
+def options_of(commands: Commands, name: str, args: Sequence[str]) -> dict[str, str]:
     """Options of a command, with what each takes."""
     shown = _Text()
     try:
         with redirect_stdout(shown):
-            tyro.cli(_command(name, list(args)), prog=name, args=["--help"], config=(tyro.conf.FlagCreatePairsOff,))
+            command = _command(commands[name], list(args))
+            tyro.cli(command, prog=name, args=["--help"], config=(tyro.conf.FlagCreatePairsOff,))
     except SystemExit:
         pass
     return dict(re.findall(r"│ (--[\w.-]+)(?: (?:\{None\}\|)?([^\s│]+))?", shown.getvalue()))

@@ -37,8 +37,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             code = order()
         else:
             from phalanx.arguments import dispatch
+            from phalanx.commands import COMMANDS
 
-            code = dispatch(args)
+            code = dispatch(COMMANDS, args)
         sys.stdout.flush()
     except KeyboardInterrupt as pressed:
         _end_at_the_next_signal()

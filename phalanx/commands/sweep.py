@@ -12,6 +12,10 @@ import tyro
 
 from hardware.ranges import check_range
 from phalanx import interrupt
+from phalanx.commands.attack import attack, robot_of
+from phalanx.commands.evaluate import evaluate
+from phalanx.commands.train import train
+from phalanx.commands.verify import verify
 from phalanx.console import err, out, print_json
 from phalanx.folders import check_out
 from phalanx.options import Count, Json, OutFolder, RunFlag
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 OWN = ("--seeds", "--samples", "--workers", "--cluster", "--out", "--resume", "--json", "--help")
 CURVES, POINTS = "curves.png", "points.png"
+SWEPT = {"train": train, "eval": evaluate, "verify": verify, "attack": attack}
 SUBJECT = {"train": "task", "eval": "policy", "verify": "policy", "attack": "target"}  # what each is about, by name
 MISSING = {
     "train": "TASK is missing: such as hover",
@@ -135,7 +140,7 @@ def _check(what: str, runs: dict[str, list[str]], options: Sequence[str]) -> Non
     for args in runs.values():
         if new := set(pairwise(["", *args])) - seen:
             try:
-                parse_command(what, args)
+                parse_command(SWEPT, what, args)
             except ValueError:
                 _check_spelling(what, options)
                 raise
@@ -146,7 +151,7 @@ def _check_spelling(what: str, options: Sequence[str]) -> None:
     """ValueError for an option that neither has and that is nearly one of the sweep's own."""
     from phalanx.arguments import options_of
 
-    known = [*OWN, *options_of(what, [])]
+    known = [*OWN, *options_of(SWEPT, what, [])]
     for option in (each for each in options if each not in known):
         near = get_close_matches(option, known, n=1)
         if near and near[0] in OWN:
@@ -157,7 +162,6 @@ def _check_subjects(what: str, subjects: Sequence[str]) -> None:
     """An error for what the command cannot be about, before it is started for any of them."""
     if what == "train":
         return
-    from phalanx.commands.attack import robot_of
     from phalanx.subjects import check_subjects, is_file
 
     for subject in subjects:

@@ -1,7 +1,7 @@
 """What comes out of a step, and all that an environment is between two steps, as values."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,8 +13,6 @@ from sim.tree import on_tensors
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-    from sim.envs.team_env import TeamEnv
 
     Kind = TypeVar("Kind", bound=DataclassInstance)
 
@@ -90,10 +88,22 @@ class EnvState:
     generator: Tensor | None  # None where a program has generators of its own
 
 
+class Environment(Protocol):
+    """What a state is read from and written to: these attributes of a `TeamEnv`, besides its groups' own."""
+
+    groups: dict[str, Any]
+    world: Any
+    steps: Tensor
+    min_separation: Tensor
+    difficulty: Tensor
+    generator: torch.Generator
+    device: torch.device
+
+
 STATE_TYPES = (EnvState, GroupState, RobotsState, Observation, Ground, RobotState, Peers, ObjectState)
 
 
-def read_env(env: "TeamEnv", traced: bool) -> EnvState:
+def read_env(env: Environment, traced: bool) -> EnvState:
     """All that changes of an environment from step to step, nothing copied.
 
     `traced` is for programs that thread a `TraceablePhysics` through: generators are theirs, and frames follow.
@@ -111,7 +121,7 @@ def read_env(env: "TeamEnv", traced: bool) -> EnvState:
     )
 
 
-def write_env(env: "TeamEnv", state: EnvState) -> None:
+def write_env(env: Environment, state: EnvState) -> None:
     """Put a state that `read_env` gave in place of the one that is there: as a copy, unless it was traced."""
     physics: Any = env.world.physics
     if state.generator is not None:

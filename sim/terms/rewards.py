@@ -42,7 +42,7 @@ def action_change(t: Transition, channels: tuple[int, ...] | None = None) -> Ten
 
 
 def correction(t: Transition, scale: float) -> Tensor:
-    """How far the shield moved the command, in units of `scale` (drones m/s^2, joints rad), at most 1; 0 without one."""
+    """How far the shield moved the command, in `scale` (drones m/s^2, joints rad), at most 1; 0 without a shield."""
     if t.correction is None:
         return torch.zeros_like(t.action[..., 0])
     return (t.correction / scale).clamp(max=1.0)

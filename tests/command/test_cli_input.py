@@ -80,7 +80,7 @@ def test_a_misspelt_name_is_answered_before_torch_is_loaded(tmp_path):
 
 
 def test_options_of_every_training_are_known_without_its_task():
-    shown = {option for option in options_of("train", []) if "." not in option}
+    shown = {option for option in options_of(COMMANDS, "train", []) if "." not in option}
     assert shown == {*FLAGS, *(f"--{name}" for name in VALUED.split())} - {"--help"}
 
 

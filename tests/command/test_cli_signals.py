@@ -61,7 +61,7 @@ def test_a_second_signal_at_the_end_is_no_traceback():
         "    def write(self, text): os.write(2, text.encode()); os.kill(os.getpid(), signal.SIGTERM)\n"
         "    def flush(self): pass\n"
         "sys.stderr = Stderr()\n"
-        "phalanx.arguments.dispatch = lambda _: signal.raise_signal(signal.SIGINT)\n"
+        "phalanx.arguments.dispatch = lambda *_: signal.raise_signal(signal.SIGINT)\n"
         "main(['tasks'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -41,7 +41,7 @@ def test_a_command_of_the_documents_can_be_typed(page, line, monkeypatch):
         line = line.replace(word, value)
     name, *args = shlex.split(line)
     if args:
-        parse_command(name, args)  # ValueError for an option or value that there is not
+        parse_command(COMMANDS, name, args)  # ValueError for an option or value that there is not
 
 
 @pytest.mark.parametrize("page", TEXTS)

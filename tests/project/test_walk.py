@@ -9,6 +9,7 @@ import pytest
 from places import ROOT
 
 from phalanx.arguments import dispatch
+from phalanx.commands import COMMANDS
 
 WALK = re.compile(r"^(\d+)\. (`[^\n]+)", re.M)
 
@@ -43,7 +44,7 @@ def test_a_training_run_passes_the_files_of_its_walk_in_order(tmp_path):
 
     sys.setprofile(look)
     try:
-        dispatch(["train", "hover", "--steps", "64", "--num-envs", "4", "--out", str(tmp_path / "run")])
+        dispatch(COMMANDS, ["train", "hover", "--steps", "64", "--num-envs", "4", "--out", str(tmp_path / "run")])
     finally:
         sys.setprofile(None)
     assert [file for file in dict.fromkeys(passed) if file in walk[:4]] == walk[:4]
