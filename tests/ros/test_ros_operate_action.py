@@ -57,7 +57,6 @@ def interfaces(tmp_path_factory) -> Path:
     own = os.environ | {"AMENT_PREFIX_PATH": str(prefix), "CMAKE_PREFIX_PATH": str(prefix), "PYTHONPATH": ""}
     own |= {"PATH": f"{prefix / 'bin'}:{own['PATH']}", "LD_LIBRARY_PATH": str(prefix / "lib")}
     options = ["-DBUILD_TESTING=OFF", f"-DCMAKE_INSTALL_PREFIX={installed}", f"-DPython3_EXECUTABLE={sys.executable}"]
-    options += [f"-DCMAKE_INSTALL_RPATH={installed / 'lib'}"]  # a forked process has the loader's path of its parent
     # The wheels name a folder of the machine that built them, over which CMake complains after it has written all.
     subprocess.run(["cmake", "-S", ROOT / "interfaces", "-B", folder, *options], capture_output=True, env=own)
     for command in (["--build", folder, "-j2"], ["--install", folder]):
