@@ -86,8 +86,6 @@ def fork(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> F
     if list(command[:2]) != [sys.executable, "-m"] or "LD_PRELOAD" in environment:  # read as a program starts
         return None
     warm()
-    if _server and _server.libraries != environment.get("LD_LIBRARY_PATH"):  # read then too
-        return None
     try:
         return _server.fork(command, log, environment) if _server else None
     except (OSError, ValueError):  # it has been killed, or stopped: the next one may live
@@ -102,7 +100,6 @@ class _Server:
     """The process that forks, as the program sees it."""
 
     def __init__(self) -> None:
-        self.libraries = os.environ.get("LD_LIBRARY_PATH")  # where libraries are looked for
         ours, its = socket.socketpair()
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))

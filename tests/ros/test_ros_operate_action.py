@@ -16,6 +16,7 @@ from ros_rig import SPEC, Rig
 from test_ros_shield import Requests
 
 from deploy.shield.authority import STANDING, State
+from ros_nodes.lifecycle import fork_server
 from ros_nodes.messages.operate_action import how_it_ended
 
 pytestmark = pytest.mark.ros
@@ -67,7 +68,8 @@ def interfaces(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def finds_type(interfaces, monkeypatch):
-    """Processes find it, as in a shell that has sourced its workspace's setup."""
+    """Processes find it, as in a shell that has sourced its workspace's setup: also those that are forked."""
+    monkeypatch.setattr(fork_server, "_server", None)  # one that began before has looked for it in vain
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     places = {"PYTHONPATH": f"lib/{python}/site-packages", "LD_LIBRARY_PATH": "lib", "AMENT_PREFIX_PATH": ""}
     for name, place in places.items():
