@@ -13,8 +13,10 @@ import struct
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +24,9 @@ ESTOP = "estop"
 PREFIX = "ph"  # with domain and robot 107 bytes at most, which is all that such a name has
 LONGEST = 4096  # bytes of an order or an answer
 ENDS_WITHIN_S = 2.0
+MOST_WAITING = 1000  # orders of one robot; more are dropped
 ON_LINUX = sys.platform == "linux"
+SEND_WITHIN = struct.pack("ll", 0, 200_000)  # s and us: others may have filled its queue, which holds ten or so
 CREDENTIALS = struct.Struct("3i")  # of a sender, by the kernel: process, user, group
 
 
@@ -60,16 +64,54 @@ class LocalOrders:
         self._socket.close()
 
     def _receive(self) -> None:
+        waiting: deque[_Order] = deque()
         with suppress(OSError):  # closed
-            while not self._closed:  # an empty datagram is rubbish as any other
-                said, sender, is_trusted = _receive(self._socket)
-                with suppress(ValueError, KeyError, TypeError, RecursionError):
-                    order = json.loads(said) if is_trusted else {}
-                    # Who asked has given up then; but a stop is never too late.
-                    if order["what"] == ESTOP or time.monotonic() < order["until_s"]:
-                        answer = json.dumps([order["what"], *self._serve(order["what"])]).encode()
-                        with suppress(OSError):  # who asked waits no more, or does not read
-                            self._socket.sendto(answer, socket.MSG_DONTWAIT, sender)
+            while not self._closed:
+                self._collect(waiting)
+                if waiting:
+                    self._say(waiting.popleft(), self._serve)
+
+    def _collect(self, waiting: deque["_Order"]) -> None:
+        """Take what has come, and wait where nothing is waiting. A stop is first, and nothing from before it is done.
+
+        Each order takes a cycle of the shield: who sends many must not keep a stop of others waiting.
+        """
+        for _ in range(MOST_WAITING):
+            try:
+                said, sender, is_trusted = _receive(self._socket, socket.MSG_DONTWAIT if waiting else 0)
+            except BlockingIOError:
+                return
+            if (order := _read(said, sender) if is_trusted else None) is None:
+                continue
+            if order.what == ESTOP:
+                while waiting and waiting[-1].what != ESTOP:
+                    before = waiting.pop()
+                    self._say(before, lambda what: Outcome(False, f"{what}: stopped"))
+                waiting.append(order)
+                return
+            if len(waiting) < MOST_WAITING:
+                waiting.append(order)
+
+    def _say(self, order: "_Order", serve: Callable[[str], Outcome]) -> None:
+        if time.monotonic() > order.until_s:
+            return
+        answer = json.dumps([order.what, *serve(order.what)]).encode()
+        with suppress(OSError, TypeError):  # who asked waits no more, does not read, or has no name to answer to
+            self._socket.sendto(answer, socket.MSG_DONTWAIT, order.sender)
+
+
+class _Order(NamedTuple):
+    what: str
+    until_s: float  # monotonic; who asked has given up then. But a stop is never too late
+    sender: Any
+
+
+def _read(said: bytes, sender: Any) -> _Order | None:
+    """The order of a datagram; None for rubbish, which an empty one is too."""
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        order = json.loads(said)
+        return _Order(str(order["what"]), inf if order["what"] == ESTOP else float(order["until_s"]), sender)
+    return None
 
 
 def robots_here(domain: int) -> list[str]:
@@ -88,10 +130,10 @@ def ask_here(what: str, robots: Sequence[str], domain: int, within_s: float) -> 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
         _ask_for_senders(own)
         own.bind("")  # the kernel chooses a name, to answer to
-        own.setblocking(False)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, SEND_WITHIN)
         asked: dict[Any, str] = {}
         for robot in robots:
-            with suppress(OSError):  # not here, or its queue is full
+            with suppress(OSError):  # not here, or its queue stays full
                 own.sendto(order, _address(domain, robot))
                 asked[_address(domain, robot).encode()] = robot
         while len(answers) < len(asked) and (left_s := until_s - time.monotonic()) > 0:
@@ -109,9 +151,9 @@ def _ask_for_senders(own: socket.socket) -> None:
     own.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
 
-def _receive(own: socket.socket) -> tuple[bytes, Any, bool]:
+def _receive(own: socket.socket, flags: int = 0) -> tuple[bytes, Any, bool]:
     """A datagram, where it came from, and whether a process of this user, or of root, has sent it."""
-    said, extras, _, sender = own.recvmsg(LONGEST, socket.CMSG_SPACE(CREDENTIALS.size))
+    said, extras, _, sender = own.recvmsg(LONGEST, socket.CMSG_SPACE(CREDENTIALS.size), flags)
     users = [
         CREDENTIALS.unpack(data)[1]
         for level, kind, data in extras

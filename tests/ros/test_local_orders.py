@@ -6,6 +6,7 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -84,7 +85,8 @@ def as_another_user(code, *values, keep=()):
     if os.getuid() != 0:
         pytest.skip("only root may be somebody else")
     begin = "import json, os, socket, sys\nfrom ros_nodes.messages.local_orders import ask_here\nos.setuid(65534)\n"
-    return subprocess.Popen([sys.executable, "-c", begin + code, *map(str, values)], cwd=ROOT, pass_fds=keep)
+    command = [sys.executable, "-c", begin + code, *map(str, values)]
+    return subprocess.Popen(command, cwd=ROOT, pass_fds=keep, stdout=subprocess.PIPE)
 
 
 def test_another_user_of_the_computer_gives_no_orders(domain):
@@ -97,7 +99,7 @@ def test_another_user_of_the_computer_gives_no_orders(domain):
 
 def test_another_user_who_took_a_robots_name_answers_no_stop_in_its_place(domain):
     answer = (
-        "taken = socket.socket(fileno=int(sys.argv[1]))\n_, asker = taken.recvfrom(4096)\n"
+        "taken = socket.socket(fileno=int(sys.argv[1]))\nprint(flush=True)\n_, asker = taken.recvfrom(4096)\n"
         "taken.sendto(json.dumps(['estop', True, '']).encode(), asker)"
     )
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as taken:
@@ -119,6 +121,54 @@ def test_who_does_not_read_his_answers_keeps_no_stop_of_others_waiting(domain):
             except TimeoutError:
                 break
         assert ask_here("estop", ["cf1"], domain, 5.0) == {"cf1": Outcome(True)}
+    orders.close()
+
+
+def test_who_sends_more_orders_than_a_shield_can_do_keeps_no_stop_waiting_and_none_from_before_it_is_done(domain):
+    asked: list[str] = []
+    orders = LocalOrders(domain, "cf1", lambda what: time.sleep(0.02) or asked.append(what) or Outcome(True))
+    flood = (
+        "import json, socket, sys, time\nown = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+        "order = json.dumps({'what': 'hold', 'until_s': time.monotonic() + 60}).encode()\n"
+        "while True:\n    own.sendto(order, f'\\0ph/{sys.argv[1]}/cf1')"
+    )
+    sender = subprocess.Popen([sys.executable, "-c", flood, str(domain)], stderr=subprocess.DEVNULL)
+    try:
+        give_up_s = time.monotonic() + 30.0
+        while len(asked) < 5:
+            assert time.monotonic() < give_up_s
+            time.sleep(0.01)
+        begun_s = time.monotonic()
+        assert ask_here("estop", ["cf1"], domain, 5.0) == {"cf1": Outcome(True)}
+        assert time.monotonic() - begun_s < 1.0 and asked.count("estop") == 1
+    finally:
+        sender.kill()
+        sender.wait()
+        orders.close()
+
+
+def test_what_was_asked_before_a_stop_is_refused_after_it(domain):
+    asked, begun, go_on = [], threading.Event(), threading.Event()
+
+    def serve(what: str) -> Outcome:
+        asked.append(what)
+        begun.set()
+        go_on.wait(5.0)
+        return Outcome(True)
+
+    orders = LocalOrders(domain, "cf1", serve)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as person:
+        person.bind("")
+        person.settimeout(5.0)
+        for what in ("land", "reset", "arm", "estop"):
+            order = {"what": what, "until_s": time.monotonic() + 5.0}
+            person.sendto(json.dumps(order).encode(), f"\0ph/{domain}/cf1")
+            assert begun.wait(5.0)
+        go_on.set()
+        answers = [json.loads(person.recv(4096)) for _ in range(4)]
+    assert asked == ["land", "estop"]
+    refused = {what: said for what, done, said in answers if not done}
+    assert refused == {"reset": "reset: stopped", "arm": "arm: stopped"}
     orders.close()
 
 
