@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+NICENESS = -15
 
 
 class Emulated:
@@ -19,8 +22,15 @@ class Emulated:
         command = [python, "-m", f"devices.{name}", *options]
         here = Path(__file__).parent
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=here, env=_environment(here)
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=here,
+            env=_environment(here),
+            start_new_session=True,
         )
+        _put_first(self._process.pid)
 
     @cached_property
     def address(self) -> str:
@@ -50,6 +60,13 @@ class Emulated:
 
     def __exit__(self, *error: object) -> None:
         self.kill()
+
+
+def _put_first(process: int) -> None:
+    """As simulated robots, where that is granted: a device stands for hardware, which waits for no program here."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, process, NICENESS)
+        Path(f"/proc/{process}/autogroup").write_text(str(NICENESS))  # it has a session of its own
 
 
 def _environment(tests: Path) -> dict[str, str]:

@@ -58,6 +58,7 @@ class UdpDevice(Device):
         self.without: list[str] = []
         self.loss = self.delay_s = self.jitter_s = self.overtaken = 0.0
         self.heard: dict[str, Any] = {"setpoints": 0, "longest_gap_s": 0.0, "largest_thrust": 0.0}
+        self.heard["longest_pause_s"] = 0.0  # of this process, which a busy machine did not let run
 
     def step(self) -> None:
         """One period of the firmware, and what it sends of itself."""
@@ -81,6 +82,7 @@ class UdpDevice(Device):
         next_s = time.monotonic()
         while self.obey():
             self._receive()
+            self.heard["longest_pause_s"] = max(self.heard["longest_pause_s"], time.monotonic() - next_s)
             while next_s <= time.monotonic():
                 self.step()
                 next_s += self._step_s
