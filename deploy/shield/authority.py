@@ -171,7 +171,7 @@ class Authority:
         silent = self.shield.fallback.check_request(requested, age_s)
         silent = silent and (self.policy_waits or f"waiting for the policy: {silent}")
         if there and not silent:
-            self.shield.release()
+            self.shield.hand_over()
             self._become(State.POLICY, "started")
             return requested, age_s
         held_on = there and self.policy_waits and self.shield.fallback.held_disarmed  # an arm may wait for its operator

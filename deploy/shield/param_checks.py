@@ -36,8 +36,8 @@ class SupervisionParams:
     warn_periods: Whole = 2  # age of an input, in control periods, that is reported
     act_periods: Whole = 5  # ... and that trips the fallback
     recover_periods: Whole = 5  # new good requests in a row that end a hold, while it is not latched
-    latch_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.5  # s of hold in all that latch it until a reset; the policy's
-    # time wears off a tenth
+    latch_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.5  # s of hold without good inputs that in all latch it until a
+    # reset; the policy's time wears off a twentieth
     clock_jump_s: Positive = 0.5  # s, a longer step of the clock trips the fallback
     ramp_s: Positive = 0.5  # s, from holding to the policy's command after activation
     ground_z_m: float = 0.0  # m, world

@@ -19,7 +19,7 @@ from deploy.shield.types import Context
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 
-FORGIVEN = 0.1  # s of earlier holds that wear off in each second under the policy
+FORGIVEN = 0.05  # s of earlier holds that wear off in each second under the policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Shield:
     Before the first good request it holds the robot where it is. A request or a state that fails its check is not used;
     the last good one is, until it is `act_periods` control periods old: then the robot falls back as its class does.
     `recover_periods` new good requests in a row end such a hold. It is latched, so that only `reset` gives the robot
-    back to the policy, once holds add up to `latch_s`; at once after a jump of the clock or of the measured position,
-    a fall, a landing, and an emergency stop.
+    back to the policy, once the time in holds without good inputs adds up to `latch_s`; at once after a jump of the
+    clock or of the measured position, a fall, a landing, and an emergency stop.
     """
 
     def __init__(self, params: ShieldParams | JointShieldParams, spec: RobotSpec):
@@ -70,7 +70,7 @@ class Shield:
         self._reason = ""
         self._tripped_s: float | None = None
         self._latched = self._stopped = False
-        self._held_s = 0.0  # time without the policy, as far as it has not worn off
+        self._held_s = 0.0  # time in holds without good inputs, as far as it has not worn off
         self._good_requests = 0  # new ones in a row since the trip
         self._load: np.ndarray | None = None  # what the drives hold
         self._was_upright = False  # since the reset
@@ -101,6 +101,12 @@ class Shield:
         self._held_s, self._good_requests = 0.0, 0
         self._starting = False
         self._known.forget_request()
+
+    def hand_over(self) -> None:
+        """Give the robot to its policy at the end of a start: as `release`, but earlier holds count on."""
+        held_s = self._held_s
+        self.release()
+        self._held_s = held_s
 
     def observe(self, now_s: float, context: Context) -> ShieldReport:
         """Follow the robot's state without commanding it; the report is that of a robot that is off."""
@@ -236,11 +242,14 @@ class Shield:
         self._reason, self._latched = reason, latched
 
     def _count_hold(self, elapsed_s: float, good: bool, new: bool) -> None:
-        """End a hold after enough `good` inputs with `new` requests; latch it when holds have lasted too long."""
+        """End a hold after enough `good` inputs with `new` requests; latch it when they were missing for too long.
+
+        Periods with good inputs, which a hold waits for before it ends, do not count: nothing is unknown in them.
+        """
         if self._tripped_s is None:
             self._held_s = max(0.0, self._held_s - FORGIVEN * elapsed_s)
             return
-        self._held_s += elapsed_s
+        self._held_s += 0.0 if good else elapsed_s
         self._good_requests = self._good_requests + new if good else 0
         self._latched |= self._held_s > self.params.latch_s
         if not self._latched and self._good_requests >= self.params.recover_periods:

@@ -165,7 +165,7 @@ def shield_in_words(contract: "Contract") -> list[tuple[str, ...]]:
             f"takes over when state or policy is silent for {s['act_periods']} periods "
             f"({s['act_periods'] * dt_ms:g} ms), sends NaN, or jumps by more than {s['max_jump_m']:g} m",
             f"then hovers, and gives the robot back after {s.get('recover_periods', 5)} good requests in a row, unless "
-            f"hovers last longer than {s.get('latch_s', 0.5):g} s in all",
+            f"they were missing for longer than {s.get('latch_s', 0.5):g} s of hovers in all",
             f"after a hover of {s['hold_s']:g} s it lands at {s['land_speed']:g} m/s, still avoiding the others "
             f"(fallback {contract.robot.fallback!r}); an operator resets it",
         ]

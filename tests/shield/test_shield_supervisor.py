@@ -99,7 +99,7 @@ def test_requests_of_before_a_gap_do_not_end_a_hold():
 
 
 def test_holds_that_add_up_are_latched_and_those_long_ago_are_forgotten():
-    held_s = 0.1 + PARAMS.recover_periods * DT  # of each gap of 0.2 s
+    held_s = 0.2 - PARAMS.act_s  # without good inputs, of each gap of 0.2 s
     often = Flight().after_ramp()
     for _ in range(int(PARAMS.latch_s / held_s) + 2):
         report = gap(often, 0.2)[-1]
@@ -108,6 +108,15 @@ def test_holds_that_add_up_are_latched_and_those_long_ago_are_forgotten():
     for _ in range(int(PARAMS.latch_s / held_s) + 2):
         assert gap(seldom, 0.2)[-1].mode is Mode.NOMINAL
         seldom.fly(3.0)
+
+
+@pytest.mark.parametrize("trouble", [{"request": None}, {"request": HOVER, "state": None}], ids=["silent", "blind"])
+def test_short_troubles_of_a_busy_machine_do_not_land_a_robot_for_what_a_hold_waits_before_it_ends(trouble):
+    """Three within two seconds: inputs that are good again, and are only counted, are no trouble."""
+    flight = Flight().after_ramp()
+    for _ in range(3):
+        report = gap(flight, 0.22, **trouble)[-1]
+        assert report.mode is Mode.NOMINAL and not report.latched
 
 
 def test_the_longest_hold_that_ends_by_itself_is_bounded():

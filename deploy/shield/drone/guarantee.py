@@ -7,6 +7,7 @@ import numpy as np
 
 from deploy.shield.drone.attitude import rate_authority_s
 from deploy.shield.drone.fallback import BLIND_S, FLIPPED_RAD
+from deploy.shield.drone.flight import BLIND_LIFT
 from deploy.shield.drone.params import THRUST_ERROR, ShieldParams
 from deploy.shield.guarantee import Guarantee, Lines
 from hardware.spec import GRAVITY, FlightModel, RobotSpec
@@ -142,7 +143,10 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
         (f"a tilt of more than {degrees(FLIPPED_RAD):.0f} degrees", "the shield levels and lands the robot"),
         (
             f"no state for {silent_ms:.0f} ms",
-            f"it sinks level, away from peers by what it remembers; after {BLIND_S:g} s its motors idle",
+            f"it sinks level, away from peers by what it remembers, and goes back to its policy after "
+            f"{params.recover_periods} good requests; where that lasts {params.act_s + params.latch_s:g} s it lands "
+            f"for good, with the weakest rotors {_sunk_m(params):.2f} m lower by then; after {BLIND_S:g} s its motors "
+            "idle",
         ),
         ("a person's emergency stop", "motors idle at once: the robot falls on what is below it"),
         ("a shield that is killed", "says nothing any more: the robot is left to its firmware"),
@@ -152,6 +156,12 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
             "([figures](figures.md))",
         ),
     )
+
+
+def _sunk_m(params: ShieldParams) -> float:
+    """By how much a hovering robot that is blind has sunk when its landing begins."""
+    pull = GRAVITY * (1.0 - BLIND_LIFT * (1.0 - THRUST_ERROR))
+    return 0.5 * pull * params.latch_s**2
 
 
 def _holds(params: ShieldParams) -> Lines:
