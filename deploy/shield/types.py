@@ -44,7 +44,7 @@ class Context:
     obstacle_names: Sequence[str] = ()  # by which reasons call them
     lost: str = ""  # what around the robot is not known any more, in words; a shield holds its robot while it is so
     load: Array | None = None  # (..., U) N m, what each drive holds besides the robot itself; None where unknown
-    sent: Array | None = None  # (..., U) rad, the targets that drives follow, or will when they arrive; None if unknown
+    sent: Array | None = None  # (..., U) the command before, which drives follow or will; None if unknown
 
     def name_of(self, slot: int) -> str:
         """What the peer in `slot` is called."""

@@ -9,7 +9,7 @@ from deploy.shield.drone.distance import check_start
 from deploy.shield.obstacles import outward
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import ActuatorCommand, Peers, RobotState, load_robot
-from hardware.rotation import rotate
+from hardware.rotation import multiply, rotate
 from sim.attack.attackers import View, steer, toward
 from sim.attack.faults import FAULTS
 from sim.attack.team import Team
@@ -107,6 +107,47 @@ def test_where_two_walls_meet_it_keeps_off_both_and_a_dive_ends_above_the_floor(
             gap_m = min(gap_m, outward(np, seen, things)[1].min()) if things else gap_m
             out_m = max(out_m, (seen - high).max(), low - seen[..., 2].min())
         assert out_m < 0.0 and gap_m > params.obstacle_m
+
+
+def slanted_walls(rng: np.random.Generator, worlds: int) -> tuple[Obstacles, np.ndarray, np.ndarray]:
+    """Two walls at a right angle, turned as chance has it, 3 m up; a place before them, and the way into their edge."""
+    yaw, slant, axis = rng.uniform(-np.pi, np.pi, worlds), rng.uniform(0.0, 0.7, worlds), rng.normal(size=(worlds, 3))
+    axis /= np.linalg.norm(axis, axis=-1, keepdims=True)
+    upright = np.stack([np.cos(yaw / 2), 0.0 * yaw, 0.0 * yaw, np.sin(yaw / 2)], axis=-1)
+    quat = multiply(np.c_[np.cos(slant / 2), np.sin(slant / 2)[:, None] * axis], upright)
+    up = np.array([0.0, 0.0, 3.0])
+    middle = up + rotate(quat[:, None], np.array([[0.3, -1.9, 0.0], [-2.5, 0.3, 0.0]]))
+    half = np.array([[0.3, 2.5, 2.5], [2.5, 0.3, 2.5]])
+    none, quats = np.zeros((worlds, 1, 2)), np.repeat(quat[:, None, None], 2, axis=2)
+    walls = Obstacles(middle[:, None], quats, batch_of(half, worlds), none, none, none == 0.0)
+    into = rotate(quat, np.array([1.0, 1.0, 0.0]))
+    starts = [0.0, 0.0, 3.0] - rng.uniform(0.7, 1.3, (worlds, 1)) * into + rng.uniform(-0.2, 0.2, (worlds, 3))
+    return walls, np.maximum(starts, [-9.0, -9.0, 0.8])[:, None], into[:, None]
+
+
+@pytest.mark.slow
+def test_who_sinks_along_slanted_walls_keeps_off_them():
+    """It pulls away with less thrust than carries it: taken to pull with that, it came 8 cm too near."""
+    spec, worlds, rng = load_robot("crazyflie"), 12, np.random.default_rng(3)
+    params = make_shield_params(spec, geofence_low=(-9, -9, 0.1), geofence_high=(9, 9, 9))
+    walls, starts, into = slanted_walls(rng, worlds)
+    team = Team(spec, starts, FAULTS["corner"], rng)
+    view, no_peers = View(spec, params, rng, team.now), batched_no_peers(worlds)
+    solid = Obstacles(*(getattr(walls, name)[:, 0] for name in Obstacles.__slots__))
+    sent, least_m = batch_of(np.float32([spec.flight.hover_thrust_n, 0, 0, 0]), worlds), np.full(worlds, np.inf)
+    for step in range(250):
+        view.now, view.t_s = team.now, step * team.dt_s
+        context = Context(team.state(), no_peers, people=no_peers, obstacles=walls, sent=sent)
+        asked = toward(view, np.array([0.0, 0.0, 3.0]) + 0.3 * into)
+        sent, _ = filter_command(params, spec, context, asked.astype(np.float32))
+        for seen in team.step(sent):
+            least_m = np.minimum(least_m, outward(np, seen[:, 0], solid)[1].min(-1))
+    print(f"{least_m.round(3)} m, guaranteed {params.obstacle_m:.3f}")
+    assert (least_m > params.obstacle_m).all()
+
+
+def batch_of(values, worlds):
+    return np.broadcast_to(values, (worlds, 1, *values.shape))
 
 
 def batched_no_peers(worlds):

@@ -24,24 +24,28 @@ class Ahead:
     context: Context
     pos: Array  # (..., 3) m
     vel: Array  # (..., 3) m/s
+    driven: tuple[Array, Array]  # the same two of the thrust that was sent before, where that is known
     peer_pos: Array  # (..., P, 3) m
     peer_vel: Array  # (..., P, 3) m/s
     peer_age: Array  # (..., P) s, capped
     fences: Array  # (..., 1 + P, 6) m/s^2, of the robot and of each peer
 
 
-def predict_state(params: ShieldParams, state: RobotState, rot: Columns) -> tuple[Array, Array]:
+def predict_state(
+    params: ShieldParams, state: RobotState, rot: Columns, lift: Array | None = None
+) -> tuple[Array, Array]:
     """World position (..., 3) m and velocity (..., 3) m/s, `latency_s` + age ahead, turning on from `rot` as measured.
 
     With the tilt kept a robot whose tilt swings is taken to brake when it no longer does: its filter then circles where
-    two walls meet.
+    two walls meet. `lift` (...) m/s^2 is the specific thrust; where it is not known, the one that carries the weight.
     """
     x, y, z = columns(state.base_pos)
     vx, vy, vz = rotated(rot, columns(state.base_lin_vel))
     axis_x, axis_y, axis_z = thrust_axis(rot)
     ahead = double(state.age) + params.latency_s
     # Thrust is not measured; the one that carries the weight at this tilt is the least surprising guess.
-    gain = ahead * GRAVITY / at_least(axis_z, 0.5)
+    gain = ahead * (GRAVITY / at_least(axis_z, 0.5) if lift is None else lift)
+    climb = 0.0 * ahead if lift is None else gain * axis_z - GRAVITY * ahead
     rate_x, rate_y, _ = columns(state.base_ang_vel)
     xx, xy, _, yx, yy = rot[:5]
     swing = SWINGS_ON * ahead
@@ -49,8 +53,8 @@ def predict_state(params: ShieldParams, state: RobotState, rot: Columns) -> tupl
     swing_x, swing_y = xx * to_x + xy * to_y, yx * to_x + yy * to_y
     dx, dy = (axis_x + swing_x / 2.0) * gain, (axis_y + swing_y / 2.0) * gain
     way_x, way_y = (axis_x + swing_x / 3.0) * gain, (axis_y + swing_y / 3.0) * gain
-    pos = join((x + (vx + 0.5 * way_x) * ahead, y + (vy + 0.5 * way_y) * ahead, z + vz * ahead))
-    return pos, join((vx + dx, vy + dy, vz))
+    pos = join((x + (vx + 0.5 * way_x) * ahead, y + (vy + 0.5 * way_y) * ahead, z + (vz + 0.5 * climb) * ahead))
+    return pos, join((vx + dx, vy + dy, vz + climb))
 
 
 def predict_peers(xp: Any, params: ShieldParams, peers: Peers) -> tuple[Array, Array, Array]:

@@ -50,13 +50,15 @@ def people_rows(ahead: Ahead) -> tuple[Array, Array]:
 def obstacle_rows(ahead: Ahead) -> tuple[Array, Array]:
     """One barrier row per obstacle, with all of the braking; one that moves is taken to come straight on.
 
-    Like the fence they never ask for more than the robot has.
+    Like the fence they never ask for more than the robot has. What stands around is slanted: who sinks along it with
+    less thrust than carries it is nearer than if that carried it, and pulls away the less.
     """
     xp, params, things = ahead.xp, ahead.params, ahead.context.obstacles
     assert things is not None
-    away, gap = outward(xp, ahead.pos, things)
+    pos, vel = ahead.driven
+    away, gap = outward(xp, pos, things)
     speed = double(things.speed)
-    opening = dot(away, ahead.vel[..., None, :]) - speed
+    opening = dot(away, vel[..., None, :]) - speed
     reach = params.obstacle_m + params.obstacle_buffer_m + params.latency_s * speed
     allowed, slope = braking_curve(xp, gap - reach, params.sure_brake_accel, params.approach_gain)
     bound = used_up(xp, params, opening + allowed, 1.0) + slope * opening

@@ -90,8 +90,10 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     finite = functions(total).isfinite(total)
     rot = rotation_matrix(columns(state.base_quat))
     pos, vel = predict_state(params, state, rot)
-    counts = row_counts(context)
-    rows, bound = rows_ahead(xp, params, pos, vel, context, counts)
+    counts, driven = row_counts(context), None
+    if context.obstacles is not None and context.sent is not None:
+        driven = predict_state(params, state, rot, double(context.sent)[..., 0] / spec.mass_kg)
+    rows, bound = rows_ahead(xp, params, pos, vel, context, counts, driven)
     level = (flight.hover_thrust_n, 0.0, 0.0, 0.0)
     request: list[Array] = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]
     rate, age = columns(state.base_ang_vel), double(state.age)
