@@ -143,7 +143,7 @@ class GroupCfg:
     rewards: Mapping[str, RewardTerm]
     terminations: Mapping[str, Term]  # (W, N) bool; a robot that fails ends the episode of its world
     success: Term  # (W, N) bool; must hold for the last `success_hold_s` of the episode
-    means: Mapping[str, MeanTerm] = field(default_factory=dict)  # what success along the way is measured by
+    means: Mapping[str, MeanTerm] = field(default_factory=dict)  # what rewards and success look at over time
     noise: Noise
     randomisation: Mapping[str, EventTerm]
     rate_loop: bool = (

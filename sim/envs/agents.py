@@ -83,6 +83,7 @@ class AgentGroup:
         for name, term in self.cfg.means.items():
             value, steps = term.func(self.now, **term.params), round(term.window_s / self.control_dt)
             self.windows[name] = value.new_full((*value.shape[:2], steps, value.shape[-1]), torch.nan)
+        self.now.means = {name: window.mean(2) for name, window in self.windows.items()}
 
     def take_commands(self, worlds: Tensor, start: Start) -> None:
         """The commands of a new start in `worlds` (K,)."""
@@ -143,12 +144,12 @@ class AgentGroup:
     def compute_rewards_and_terminations(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Weighted reward terms and terminations of `now`, each (W, N); success is counted in `held`."""
         now, cfg = self.now, self.cfg
+        now.means = {name: self._mean(name, term) for name, term in cfg.means.items()}
         terminations = {name: t.func(now, **t.params) for name, t in cfg.terminations.items()}
         terms = {
             name: t.weight * (terminations[self._shared[name]] if name in self._shared else t.func(now, **t.params))
             for name, t in cfg.rewards.items()
         }
-        now.means = {name: self._mean(name, term) for name, term in cfg.means.items()}
         self.held = torch.where(cfg.success.func(now, **cfg.success.params), self.held + 1, 0)
         return terms, terminations
 

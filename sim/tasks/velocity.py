@@ -27,6 +27,7 @@ LIFT = tuple(LIFTED[index] for index in LEGS)
 FALLEN = {"height_m": 0.55, "tilt_rad": 0.8}
 FASTEST = (1.0, 0.4, 0.8)  # forward or to the left in m/s, turning left in rad/s
 SLOWEST = (-0.5, -0.4, -0.8)
+TOLERANCE = {"speed_m_s": 0.2, "turn_rad_s": 0.3}
 GAIT_S = 0.72  # of both steps
 SWING_SHARE = 0.4  # of that, each foot
 SWITCH_S = 5.0  # into the episode the command changes
@@ -99,6 +100,7 @@ GROUP = GroupCfg(
     rewards={
         "velocity": RewardTerm(humanoids.velocity_tracking, {"scale_m_s": 0.3}, weight=1.5),
         "turn": RewardTerm(humanoids.turn_tracking, {"scale_rad_s": 0.5}, weight=0.7),
+        "steady": RewardTerm(humanoids.steady_error, TOLERANCE, weight=-0.5),
         "stance": RewardTerm(humanoids.stance_matches, {"swing_share": SWING_SHARE}, weight=1.0),
         "clearance": RewardTerm(humanoids.clearance_error, {"swing_share": SWING_SHARE, "height_m": 0.08}, weight=-1.0),
         "gait_pose": RewardTerm(
@@ -121,7 +123,7 @@ GROUP = GroupCfg(
     terminations={"fallen": Term(humanoids.fallen, FALLEN)},
     # Over whole gaits, since a pelvis sways and turns to and fro with every step: at one moment it is off by more than
     # what separates a robot that turns as commanded from one that does not turn.
-    success=Term(humanoids.tracks, {"speed_m_s": 0.2, "turn_rad_s": 0.3}),
+    success=Term(humanoids.tracks, TOLERANCE),
     means={"velocity_error": MeanTerm(humanoids.velocity_error, window_s=2 * GAIT_S)},
     noise=humanoid.NOISE,
     randomisation={

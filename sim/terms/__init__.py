@@ -31,7 +31,7 @@ class MemoryTerm(Term):
 
 @dataclass(frozen=True)
 class MeanTerm(Term):
-    """A quantity (W, N, k) of a transition whose mean over the last `window_s` success terms find in `t.means`.
+    """A quantity (W, N, k) of a transition whose mean over the last `window_s` rewards and success find in `t.means`.
 
     It is NaN, and so no comparison holds, until an episode has lasted that long.
     """

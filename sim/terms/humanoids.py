@@ -85,6 +85,16 @@ def turn_tracking(t: Transition, scale_rad_s: float) -> Tensor:
     return torch.exp(-((_turn_rate(t) - t.command["velocity"][..., 2]) ** 2) / scale_rad_s**2)
 
 
+def steady_error(t: Transition, speed_m_s: float, turn_rad_s: float) -> Tensor:
+    """`velocity_error` times its mean, in units of `speed_m_s` and `turn_rad_s`; 0 before there is a mean.
+
+    Over whole gaits that is the mean's square. A pelvis that sways to and fro with every step costs nothing, one that
+    turns too slowly does so at once, not when the mean has followed.
+    """
+    scale = torch.tensor([speed_m_s, speed_m_s, turn_rad_s])
+    return (velocity_error(t) * t.means["velocity_error"].nan_to_num() / scale**2).sum(-1)
+
+
 def alive(t: Transition) -> Tensor:
     """1 in every step."""
     return torch.ones_like(t.state.age)

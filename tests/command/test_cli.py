@@ -8,6 +8,7 @@ import sys
 import pytest
 from command import assert_one_line_error, here, phalanx
 from places import ZOO
+from refused_policy import write_refused
 
 from phalanx.commands import COMMANDS
 
@@ -112,17 +113,16 @@ def test_inspect_tells_a_person_what_the_policy_needs_and_does(policy_file):
 
 
 def test_a_policy_that_its_verification_refused_is_called_so(tmp_path):
-    zoo = ZOO
-    for name in ("velocity.onnx", "velocity.json"):
-        (tmp_path / name).write_bytes((zoo / name).read_bytes())
-    (gate,) = (gate for gate in json.loads((zoo / "velocity.json").read_text())["gates"] if not gate["passed"])
-    why = f"refused by success of one robot with shield: {gate['value']:.3g}, at least 0.9"
-    assert why in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
+    write_refused(tmp_path)
+    assert (
+        "refused by success of one robot with shield: 0.842, at least 0.9"
+        in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
+    )
     done = here("deploy", "velocity.onnx", "--kill-after-s", "3", cwd=tmp_path)  # no flight, but a warning before
     assert done.returncode == 2 and "kill_after_s = 3" in done.stderr
     record = json.loads(here("inspect", "velocity.onnx", "--json", cwd=tmp_path).stdout)["verification"]
     assert record["verdict"] == "refused"
-    (tmp_path / "velocity.json").write_bytes((zoo / "hover.json").read_bytes())  # of another file
+    (tmp_path / "velocity.json").write_bytes((ZOO / "hover.json").read_bytes())  # of another file
     assert "verification" not in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
     (tmp_path / "velocity.json").write_text(json.dumps({"fingerprint": record["fingerprint"]}))  # of its flight
     assert "verification" not in here("inspect", "velocity.onnx", cwd=tmp_path).stdout

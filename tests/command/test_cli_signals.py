@@ -13,6 +13,7 @@ import pytest
 from command import here
 from patience import patience
 from places import ROOT, ZOO
+from refused_policy import write_refused
 
 from phalanx.console import err
 
@@ -99,11 +100,10 @@ class Gone(io.StringIO):
         return os.open(os.devnull, os.O_WRONLY)
 
 
-def test_deploy_is_not_ended_by_a_warning_that_has_no_reader(monkeypatch):
+def test_deploy_is_not_ended_by_a_warning_that_has_no_reader(monkeypatch, tmp_path):
     """That its policy was refused is a warning; what it is asked for is an error, which comes later."""
     monkeypatch.delitem(vars(err), "on_broken_pipe", raising=False)
-    zoo = ZOO / "velocity.onnx"
-    done = here("deploy", str(zoo), "--kill-after-s", "3", stderr=Gone())
+    done = here("deploy", str(write_refused(tmp_path)), "--kill-after-s", "3", stderr=Gone())
     assert done.returncode == 2 and "kill_after_s = 3" in done.stderr
 
 

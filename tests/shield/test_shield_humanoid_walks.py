@@ -1,6 +1,7 @@
 """The supervisor of a humanoid that walks: its policy dies, or somebody stands in its way."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,29 +17,28 @@ from deploy.shield.types import NO_PEERS
 from hardware import Peers, load_robot
 from policies.threads import single_threaded_torch
 
+WALKS = ZOO / "velocity.onnx"
+SAME = load_robot("g1").fallback_policy or WALKS  # walks and stands as the shield's own policy, which it is
+
 
 class Walk:
-    """A G1 behind its shield, walking straight on by the zoo's policy, which begins in a `phase` of its gait."""
+    """A G1 behind its shield, walking straight on by the policy of a file, which begins in a `phase` of its gait."""
 
-    def __init__(self, m_s: float, phase: float = 0.4, **changes):
-        spec = load_robot("g1")
-        self.stand = Stand(replace(spec, **changes), **narrowed_limits(spec, POLICY.contract.shield)[0])
-        self.policy, self.command = POLICY, {"velocity": np.array([m_s, 0.0, 0.0])}
+    def __init__(self, m_s: float, phase: float = 0.4, file: Path = WALKS, **changes):
+        spec, self.policy = load_robot("g1"), PolicyRuntime.load(file)
+        self.stand = Stand(replace(spec, **changes), **narrowed_limits(spec, self.policy.contract.shield)[0])
+        self.command = {"velocity": np.array([m_s, 0.0, 0.0])}
         self.policy.reset()
         self.policy._graph.inputs["gait_phase"][...] = phase
 
     def run(self, seconds: float, silent: bool = False) -> set[Mode]:
         """The modes in that time; a `silent` policy works on, and is not heard."""
-        modes, every = set(), round(POLICY.contract.control_dt_s / self.stand.dt_s)
+        modes, every = set(), round(self.policy.contract.control_dt_s / self.stand.dt_s)
         for period in range(round(seconds / self.stand.dt_s)):
             if period % every == 0:
                 asked = self.policy.step(self.stand.state(), NO_PEERS, self.command).requested.target
             modes.add(self.stand.step(request=None if silent else asked)[1].mode)
         return modes
-
-
-WALKS = ZOO / "velocity.onnx"
-POLICY = PolicyRuntime.load(WALKS)
 
 
 @pytest.mark.parametrize(("m_s", "hz"), [(0.0, 50.0), (0.3, 50.0), (0.6, 50.0), (1.0, 50.0), (0.6, 200.0)])
@@ -57,7 +57,7 @@ def test_who_takes_over_goes_on_as_the_policy_would_have():
     """Its first targets beside those of a policy that is heard."""
     sent = []
     for silent in (False, True):
-        walk = Walk(0.3, phase=0.65)
+        walk = Walk(0.3, phase=0.65, file=SAME)
         walk.run(1.9)
         walk.run(0.08, silent)
         for _ in range(3):
@@ -103,9 +103,9 @@ def test_a_damaged_fallback_policy_and_one_for_another_robot_are_refused(tmp_pat
         Shield(make_shield_params(slow), slow)
 
 
-def walkers_at_walls(speed: float, steps: int, ahead_m: tuple[float, float]) -> Walkers:
+def walkers_at_walls(speed: float, steps: int, ahead_m: tuple[float, float], file: Path = WALKS) -> Walkers:
     """Two robots that have gone on for `steps`, each with a wall that far ahead of it now."""
-    walkers = Walkers(speed=speed, worlds=2, policy=WALKS, push=False)
+    walkers = Walkers(speed=speed, worlds=2, policy=file, push=False)
     for _ in range(steps):
         walkers.step()
     for world, far_m in enumerate(ahead_m):
@@ -131,7 +131,7 @@ def around(walkers: Walkers, world: int) -> Context:
 
 @single_threaded_torch()
 def test_a_robot_that_stands_near_a_wall_does_not_set_out_towards_it_but_away_from_it_it_may():
-    walkers = walkers_at_walls(0.0, 60, (0.7, -0.5))
+    walkers = walkers_at_walls(0.0, 60, (0.7, -0.5), SAME)
     walkers.robots.command["velocity"][..., 0] = 1.0
     walkers.step()
     walkers.step()

@@ -157,6 +157,23 @@ def test_walking_as_commanded_is_rewarded_and_counts_as_success_and_sideways_doe
         assert (succeeds(moment) == good).all()
 
 
+def test_turning_too_slowly_for_a_while_costs_at_once_and_swaying_does_not():
+    env = make_env(calm(VELOCITY), 2, seed=0)
+    t = dataclasses.replace(env.now, command={"velocity": torch.tensor([0.5, 0.0, 0.8]).expand(2, 1, 3)})
+    behind, ahead = moving(t, 0.5, 0.0, 0.5), moving(t, 0.5, 0.0, 1.1)
+    term = VELOCITY.group.rewards["steady"]
+
+    def cost(now: Transition, mean_error: float) -> torch.Tensor:
+        error = torch.tensor([0.0, 0.0, mean_error]).expand(2, 1, 3)
+        return term.func(dataclasses.replace(now, means={"velocity_error": error}), **term.params)
+
+    torch.testing.assert_close(cost(behind, -0.3), torch.ones(2, 1), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(cost(ahead, -0.3), -torch.ones(2, 1), atol=1e-4, rtol=1e-4)
+    for sway in (behind, ahead):
+        assert (cost(sway, 0.0).abs() < 1e-6).all() and (cost(sway, torch.nan) == 0.0).all()
+    assert term.weight < 0.0
+
+
 def succeeds(t: Transition) -> torch.Tensor:
     """(W, N) bool, of a robot that has moved like this for a while."""
     success, means = VELOCITY.group.success, VELOCITY.group.means.items()
