@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OWN = ("--seeds", "--samples", "--workers", "--cluster", "--out", "--resume", "--json", "--help")
 CURVES, POINTS = "curves.png", "points.png"
-SWEPT = {"train": train, "eval": evaluate, "verify": verify, "attack": attack}
+SWEPT: Mapping[str, Callable[..., int]] = {"train": train, "eval": evaluate, "verify": verify, "attack": attack}
 SUBJECT = {"train": "task", "eval": "policy", "verify": "policy", "attack": "target"}  # what each is about, by name
 MISSING = {
     "train": "TASK is missing: such as hover",

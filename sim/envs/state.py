@@ -91,6 +91,7 @@ class EnvState:
 class Environment(Protocol):
     """What a state is read from and written to: these attributes of a `TeamEnv`, besides its groups' own."""
 
+    num_envs: int
     groups: dict[str, Any]
     world: Any
     steps: Tensor
