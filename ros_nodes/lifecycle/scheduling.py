@@ -33,7 +33,7 @@ def schedule_process(niceness: int) -> str:
         # Where sessions are scheduled as groups, niceness counts only inside one, and the group has its own.
         group = Path("/proc/self/autogroup")
         if group.exists():
-            group.write_text(str(niceness))
+            _nice_group(group, niceness)
     except OSError as error:
         refused = f": niceness {niceness} not granted ({error.strerror})"
     if niceness < 0:  # who has to be on time; short slices need no privilege
@@ -41,6 +41,14 @@ def schedule_process(niceness: int) -> str:
             with suppress(ProcessLookupError):
                 _shorten_slice(int(thread))
     return f"ordinary scheduling{refused}" if refused else f"niceness {niceness}"
+
+
+def _nice_group(group: Path, niceness: int) -> None:
+    try:
+        group.write_text(str(niceness))
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # the group of what has no session: niceness counts against all there is
+            raise
 
 
 def _shorten_slice(thread: int) -> None:
