@@ -6,6 +6,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ros_nodes.lifecycle.machine_load import usable_cores
+
 LIBRARIES = (
     *("phalanx", "numpy", "mujoco", "torch", "onnxruntime", "daqp", "ros-jazzy-rclpy", "ros-rmw-fastrtps-cpp"),
     *("mujoco-warp", "warp-lang", "mujoco-mjx", "jax", "brax"),
@@ -28,10 +30,9 @@ def installed(package: str) -> str | None:
 
 def machine() -> dict[str, str]:
     """Processor, cores that this process may use, load of the last minute, system; the accelerator that torch sees."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "processor": _processor(),
-        "cores": str(cores),
+        "cores": str(usable_cores()),
         "load_1min": f"{os.getloadavg()[0]:.2f}",
         "system": f"{platform.system()} {platform.release()}",
         **_accelerator(),

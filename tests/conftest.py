@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -48,6 +49,17 @@ def _own_ros_domains():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ros_nodes.lifecycle.processes.Random", Share)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _own_stops(request):
+    """Emergency stops of real robots outlive a run, not a test."""
+    if request.node.get_closest_marker("ros") is None:
+        yield
+        return
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", folder)
         yield
 
 

@@ -90,10 +90,10 @@ class Authority:
     def come_down(self, now_s: float, trouble: str) -> None:
         """A lasting trouble, which a person has to acknowledge: the robot lands from any state in which it may fly.
 
-        What becomes known while it lands for another reason, such as why its state is old, is in the fault's reason.
+        What becomes known while it lands already, on request or for another reason, is in the fault's reason.
         """
-        if self.state is State.LANDING and self._trouble and trouble.partition(":")[0] not in self._trouble:
-            self._trouble = f"{self._trouble}; {trouble}"
+        if self.state is State.LANDING and trouble.partition(":")[0] not in self._trouble:
+            self._trouble = self.reason = "; ".join(filter(None, [self._trouble, trouble]))
         if self.state in FLOWN:
             self._trouble = trouble
             self.shield.land(now_s, trouble)

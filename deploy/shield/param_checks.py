@@ -58,6 +58,8 @@ class SupervisionParams:
             else:
                 _require(_are_numbers([value]), name, value, "a number")
             check_number(name, value, kind)
+            if kind is not bool and get_origin(kind) is not tuple:  # a file may say 1 for 1.0
+                object.__setattr__(self, name, (get_args(kind) or (kind,))[0](value))
         check_at_most("act_periods", self.act_periods, max(OLDEST_S / self.control_dt_s, 3.0))
 
 

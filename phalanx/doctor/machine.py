@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from phalanx.doctor.check import Check, Status
+from ros_nodes.lifecycle.machine_load import usable_cores
 
 CORES = 2
 CAP_SYS_NICE = 23  # of linux/capability.h
@@ -35,7 +36,7 @@ def wake_up_errors_us(duration_s: float = JITTER_S, period_s: float = PERIOD_S) 
 
 
 def _cores() -> Check:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     hint = "training and the demo are made for two cores or more" if cores < CORES else ""
     return _check("cores", f"{cores} cores, {platform.machine()}", hint)
 

@@ -70,7 +70,8 @@ def _on_time(name: str, value: float | None, limit: float, unit: str, ros: Mappi
         return gate
     slowness, found = _slowness(ros)
     passed = value < slowness * limit
-    return replace(gate, passed=passed, cause=f"{'the machine' if passed else 'not the machine'}: {found}")
+    whose = "the machine" if passed else f"not the machine, which explains {slowness * limit:.3g} {unit}"
+    return replace(gate, passed=passed, cause=f"{whose}: {found}")
 
 
 def _slowness(ros: Mapping[str, Any]) -> tuple[float, str]:

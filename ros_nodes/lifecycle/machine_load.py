@@ -8,6 +8,11 @@ from pathlib import Path
 OTHERS, STOLEN = 0.5, 0.2  # of the cores, from which on a program is slow because of them
 
 
+def usable_cores() -> int:
+    """Cores of this machine that this process may use."""
+    return len(_usable()) or os.cpu_count() or 1
+
+
 class MachineLoad:
     """Measures from its construction on."""
 
@@ -24,7 +29,7 @@ class MachineLoad:
             return None
         (busy, own, at_s, _), (busy_end, own_end, end_s, _) = begin, end
         others = max(0.0, (busy_end - busy) - (own_end - own) - children_s) / max(end_s - at_s, 1e-3)
-        return min(others, float(os.cpu_count() or 1))  # in a moment the kernel's ticks count for more than there was
+        return min(others, float(usable_cores()))  # in a moment the kernel's ticks count for more than there was
 
     def stolen(self) -> float | None:
         """Cores that the host of a virtual machine took from it; what it took from this program others do not hold."""
@@ -39,7 +44,7 @@ class MachineLoad:
         The load is a mean over a minute, and knows nothing of a virtual machine's host: so shares of the cores count
         too, `OTHERS` and `STOLEN`.
         """
-        cores, load = os.cpu_count() or 1, os.getloadavg()[0]
+        cores, load = usable_cores(), os.getloadavg()[0]
         others, stolen = self.others(children_s), self.stolen()
         if load <= cores and (others or 0.0) < OTHERS * cores and (stolen or 0.0) < STOLEN * cores:
             return ""
@@ -48,12 +53,20 @@ class MachineLoad:
         return f"; the machine may be too busy: load {load:.1f} on {cores} cores{used}"
 
 
+def _usable() -> set[int]:
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
 def _now() -> tuple[float, float, float, float] | None:
-    """Processor seconds of everything and of this program, the time, and processor seconds that were stolen."""
+    """Processor seconds of everything and of this program, the time, and processor seconds that were stolen.
+
+    Of the cores that this process may use.
+    """
+    names = {f"cpu{number}" for number in _usable()}
     try:
-        user, nice, system, _idle, _wait, irq, softirq, steal, *_ = map(
-            int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-        )
+        rows = [row.split() for row in Path("/proc/stat").read_text().splitlines()]
+        cores = [list(map(int, numbers)) for name, *numbers in filter(None, rows) if name in names]
+        user, nice, system, _idle, _wait, irq, softirq, steal, *_ = map(sum, zip(*cores, strict=True))
     except (OSError, ValueError):
         return None
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

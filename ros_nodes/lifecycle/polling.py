@@ -19,6 +19,7 @@ from rclpy.serialization import deserialize_message
 
 from ros_nodes.lifecycle.clock import machine_clock
 
+SAID_EVERY_S = 5.0
 interrupts = 0  # how often this program was interrupted: its handler counts, where it raises KeyboardInterrupt
 
 
@@ -50,12 +51,15 @@ class Mailbox:
         self.subscription = self._subscribe(qos)
 
     def take(self) -> tuple[Any, int] | None:
-        """The oldest message of the queue and when it arrived (ns, the system's clock); None when it is empty."""
-        taken = self._take(self.subscription, self._raw)
-        if taken is None:
-            return None
-        self.number, self.sent_ns = taken[1]["publication_sequence_number"], taken[1]["source_timestamp"]
-        return taken[0], taken[1]["received_timestamp"]
+        """The oldest message of the queue and when it arrived (ns, the system's clock); None when it is empty.
+
+        One that is no such message counts as none: a log line says so.
+        """
+        while (taken := self._take(self.subscription)) is not None:
+            self.number, self.sent_ns = taken[1]["publication_sequence_number"], taken[1]["source_timestamp"]
+            if (message := self._read(taken[0])) is not None:
+                return message, taken[1]["received_timestamp"]
+        return None
 
     @property
     def publishers(self) -> int:
@@ -66,14 +70,22 @@ class Mailbox:
         """Leave the topic."""
         self._node.destroy_subscription(self.subscription)
 
-    def _take(self, subscription: Any, raw: bool) -> Any:
+    def _take(self, subscription: Any) -> Any:
+        return subscription.handle.take_message(self.message_type, True)
+
+    def _read(self, serialised: bytes) -> Any | None:
+        """The message, serialised where such are wanted; None for what cannot be read, whoever sent it."""
+        if self._raw:
+            return serialised
         before = interrupts
         try:
-            return subscription.handle.take_message(self.message_type, raw)
+            return deserialize_message(serialised, self.message_type)
         except RuntimeError as error:  # what rclpy makes of a Ctrl-C while it makes the message, and of other errors
             if interrupts != before:
                 raise KeyboardInterrupt from error
-            raise
+            what = f"{len(serialised)} bytes that are no {self.message_type.__name__} were ignored"
+            self._node.get_logger().warning(f"{self.topic}: {what}", throttle_duration_sec=SAID_EVERY_S)
+            return None
 
     def _subscribe(self, qos: QoSProfile) -> Any:
         return self._node.create_subscription(
@@ -103,7 +115,7 @@ class DurableMailbox(Mailbox):
 
     def take(self) -> tuple[Any, int] | None:
         for subscription in (self.subscription, self._past):
-            while (taken := self._take(subscription, raw=True)) is not None:  # what comes twice is decoded once
+            while (taken := self._take(subscription)) is not None:  # what comes twice is decoded once
                 sent_ns = taken[1]["source_timestamp"]
                 # What is past must not undo what was said since.
                 if sent_ns in self._taken or (subscription is self._past and sent_ns < self._newest_ns):
@@ -111,8 +123,8 @@ class DurableMailbox(Mailbox):
                 self._taken.append(sent_ns)
                 self.sent_ns = sent_ns
                 self._newest_ns = max(self._newest_ns, sent_ns)
-                message = taken[0] if self._raw else deserialize_message(taken[0], self.message_type)
-                return message, taken[1]["received_timestamp"]
+                if (message := self._read(taken[0])) is not None:
+                    return message, taken[1]["received_timestamp"]
         return None
 
     def close(self) -> None:

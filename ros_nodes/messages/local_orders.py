@@ -108,7 +108,7 @@ class _Order(NamedTuple):
 
 def _read(said: bytes, sender: Any) -> _Order | None:
     """The order of a datagram; None for rubbish, which an empty one is too."""
-    with suppress(ValueError, KeyError, TypeError, RecursionError):
+    with suppress(ValueError, KeyError, TypeError, RecursionError, OverflowError):
         order = json.loads(said)
         return _Order(str(order["what"]), inf if order["what"] == ESTOP else float(order["until_s"]), sender)
     return None

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
 from functools import partial
 from queue import SimpleQueue
+from threading import Event
 
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -37,6 +38,7 @@ class OperatorServices:
         """
         self._is_active, self._keep_stop, self._waits = is_active, keep_stop, waits
         self._asked: SimpleQueue[tuple[str, Future[Outcome]]] = SimpleQueue()
+        self._stop_came = Event()  # since the shield's thread looked last
         for name in SERVICES:
             node.create_service(Trigger, f"shield/{name}", partial(self._serve, name), qos_profile=CALLS)
         self._action = OperateAction(node, self.order, standing)
@@ -59,6 +61,7 @@ class OperatorServices:
         A stop wins over everything that was asked in the same cycle, in either order. What was
         answered with a failure is not done later.
         """
+        self._stop_came.clear()
         waiting: list[tuple[str, Future[Outcome]]] = []
         while not self._asked.empty():
             waiting.append(self._asked.get_nowait())
@@ -67,6 +70,11 @@ class OperatorServices:
             if not answer.set_running_or_notify_cancel():
                 continue
             answer.set_result(Outcome(False, f"{name}: stopped") if stopped and name != ESTOP else act(name))
+
+    @property
+    def stop_waits(self) -> bool:
+        """Whether a stop has come that is not served yet: what it is kept in may have been there already."""
+        return self._stop_came.is_set()
 
     def drop(self) -> None:
         """Refuse what has not been served: the shield's thread has ended."""
@@ -86,6 +94,7 @@ class OperatorServices:
         if is_active:
             self._asked.put((name, answer))
         if name == ESTOP:
+            self._stop_came.set()
             self._keep_stop("emergency stop by service")  # after it is on its way: a disk may be slow
         if not is_active:
             # Nothing holds the robot now, and a person has to know.

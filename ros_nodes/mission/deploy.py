@@ -1,7 +1,6 @@
 """A whole mission in ROS 2 on this machine: simulated robots, policies in some processes, shields in others."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -16,7 +15,7 @@ from hardware import load_robot
 from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, node_names
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.context import quiet_context
-from ros_nodes.lifecycle.machine_load import MachineLoad
+from ros_nodes.lifecycle.machine_load import MachineLoad, usable_cores
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
 from ros_nodes.mission.bare_echo import bare_echo
@@ -115,7 +114,7 @@ def run_mission(
         "hosts": placement,
         "cores": {name: round(share, 4) for name, share in flight.cores.items()},
         **{name: None if cores is None else round(cores, 2) for name, cores in used.items()},
-        "machine_cores": os.cpu_count(),
+        "machine_cores": usable_cores(),
         "bare_echo_ms": {"before": before, "after": after},
         "events": flight.events,
         "armed_after_s": round(flight.armed_after_s, 2),

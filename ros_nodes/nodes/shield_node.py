@@ -39,6 +39,7 @@ MISSING_AFTER = 1.25  # periods after the last request at which the next one cou
 SLOW_S = 0.1  # what is said now and then is heard so often, by all robots of a process at the same moment
 ACKED_S = 0.3
 TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
+MOVES_ON = ("arm", "start", "hold", "reset")  # what would keep a robot up whose process ends
 JUST_NS = 100_000  # later than a bound: ages are floating-point seconds
 SPARE = 0.25  # of a period more that a request may be old which was late itself: holds of a busy machine stay rare
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
@@ -256,6 +257,8 @@ class ShieldNode(TurnNode):
         if what == ESTOP:
             authority.estop()
             return ""
+        if self._winds_down and what in MOVES_ON:
+            return f"{what}: its process is ending, and lands it first"
         if what == "arm":
             return authority.arm(inputs.missing())
         if what == "reset" and authority.state in TROUBLE:
@@ -266,6 +269,9 @@ class ShieldNode(TurnNode):
                     self._stop_file.clear()
                 except OSError as error:
                     return f"reset: {error}"
+                if self._asks.stop_waits:  # it may have been the file of that one
+                    self._keep_stop("emergency stop during a reset")
+                    return "reset: stopped"
         return authority.ask(what, now_s)
 
     def health(self) -> tuple[bytes, str, dict[str, str]]:

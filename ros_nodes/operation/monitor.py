@@ -22,6 +22,7 @@ from sensor_msgs.msg import BatteryState, JointState
 
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.context import domain_context
+from ros_nodes.lifecycle.machine_load import usable_cores
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.messages import battery, course, device, qos
 from ros_nodes.messages.diagnostics import REFUSED, ShieldMode, read_status, value_of
@@ -280,7 +281,7 @@ def monitoring(names: Sequence[str] = (), domain: int | None = None) -> Iterator
 
 def slowness() -> float:
     """How many times as long things take as on a quiet machine."""
-    return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), SLOWEST)
+    return min(max(1.0, os.getloadavg()[0] / usable_cores()), SLOWEST)
 
 
 def _finite(value: float) -> float | None:

@@ -76,6 +76,7 @@ def _apply_team(parameters: dict[str, Any], mission: Mission, team: Team, here: 
         if robot.driver:
             values = {key: parameters[f"/{robot.name}/policy"]["ros__parameters"][key] for key in OF_A_DRIVER}
             values |= {"driver": robot.driver, "options": json.dumps(robot.options)}
+            parameters[f"/{robot.name}/shield"]["ros__parameters"]["stop_dir"] = ""  # it outlives this run, too
             parameters[f"/{robot.name}/driver"] = {"ros__parameters": values}
     if team.namespace:
         for name in mission.names:

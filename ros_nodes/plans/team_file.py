@@ -28,6 +28,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,11 +42,14 @@ from deploy.bundle.verification import check_level
 from deploy.contract import Contract
 from deploy.runtime.compatibility import check_measured, check_robot
 from deploy.shield import make_shield_params, narrowed_limits
+from deploy.shield.drone.distance import least_margin
+from deploy.shield.drone.params import ShieldParams
 from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
 from hardware.drivers import check_options, device_of, driver_class, shared_link, unmeasured_by
 from hardware.overlay import SUFFIX
 from hardware.ranges import check_range
+from hardware.types import Peers
 from hardware.yaml_file import SHOWN, read_yaml
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.names import LONGEST_NAME
@@ -175,9 +179,12 @@ def load_team(path: Path | str) -> Team:
         check_level(team.requires)
     except ValueError as error:
         raise TeamError(f"{file}: {error}") from error
-    robots = tuple(
+    checked = [
         _checked(robot, team, file.parent, f"{file}: robots[{number}]") for number, robot in enumerate(team.robots)
-    )
+    ]
+    robots, limits = (tuple(each) for each in zip(*checked, strict=True))
+    if not team.mission:  # which has starts of its own
+        _check_apart(robots, limits, str(file))
     for number, robot in enumerate(robots):
         _check_landing(robot, robots, f"{file}: robots[{number}].lands_on of {robot.name}")
     try:
@@ -208,8 +215,11 @@ def _key(text: str, folder: Path) -> str:
     return key_text(read_public_key(path if os.path.isfile(path) else text))
 
 
-def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
-    """`robot` with its type and the path of its bundle; TeamError for what its nodes would refuse."""
+def _checked(robot: Robot, team: Team, folder: Path, where: str) -> tuple[Robot, Any]:
+    """`robot` with its type and the path of its bundle, and its shield's parameters.
+
+    TeamError for what its nodes would refuse.
+    """
     bundle, key = _path(robot.bundle, folder), "bundle"
     try:
         contract = load_bundle(bundle, team.trusted_keys, team.requires).contract
@@ -226,6 +236,9 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
         key = "goals"
         if robot.within_m is not None and not robot.goals:
             raise ValueError(f"none, so within_m = {robot.within_m:g} is of no goal: give goals, or leave it out")
+        if robot.goals and (takes := [command.name for command in contract.commands]) != ["goal_pos"]:
+            taken = " and ".join(takes) or "no commands"
+            raise ValueError(f"{bundle} takes {taken}; a course is for a policy that takes goal_pos alone")
         check_goals(robot.goals, params, team.scene.of(robot.name))
         key = "battery"
         check_charges(**team.charges(robot))
@@ -246,7 +259,21 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> Robot:
             f"{where}.base_pose z of {robot.name} = {robot.base_pose[2]:g}: at least {least:.2g} m; {stands}"
         )
     group = robot.group or contract.group or spec.name
-    return msgspec.structs.replace(robot, bundle=bundle, type=kind or spec.name, group=group)
+    return msgspec.structs.replace(robot, bundle=bundle, type=kind or spec.name, group=group), params
+
+
+def _check_apart(robots: Sequence[Robot], limits: Sequence[Any], file: str) -> None:
+    """TeamError for simulated drones that stand where none of them is armed: too near to each other."""
+    drones = [(r, p) for r, p in zip(robots, limits, strict=True) if isinstance(p, ShieldParams) and not r.driver]
+    places = [np.array((r.base_pose or (0.0, 0.0, load_robot(r.type).home_height_m))[:3]) for r, _ in drones]
+    for ((one, params), here), ((other, _), there) in combinations(zip(drones, places, strict=True), 2):
+        peer = Peers(there[None], np.zeros((1, 3)), np.zeros(1), np.ones(1, dtype=bool))
+        if least_margin(np, params, here, peer) < 0.0:
+            apart_m = float(np.linalg.norm(here - there))
+            raise TeamError(
+                f"{file}: base_pose of {one.name} and {other.name}: {apart_m:.2f} m apart, "
+                f"at least {params.separation_m:.2f} needed"
+            )
 
 
 def _check_measured(contract: Contract, unmeasured: Sequence[str], team: Team, bundle: str) -> None:

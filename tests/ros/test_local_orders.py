@@ -71,7 +71,9 @@ def test_a_robot_that_does_not_answer_costs_its_time_and_not_that_of_others(doma
     quick.close()
 
 
-@pytest.mark.parametrize("rubbish", [b"", b"[" * 4000], ids=["empty", "nested"])
+@pytest.mark.parametrize(
+    "rubbish", [b"", b"[" * 4000, b'{"what": "arm", "until_s": 1%s}' % (b"0" * 400)], ids=["empty", "nested", "huge"]
+)
 def test_no_datagram_ends_the_receiving_of_orders(domain, rubbish):
     orders = LocalOrders(domain, "cf1", lambda what: Outcome(True))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:

@@ -49,6 +49,25 @@ def test_a_stop_wins_over_a_reset_of_the_same_cycle_in_either_order(node, order)
     assert answers["estop"].success and not answers["reset"].success
 
 
+def test_a_reset_sees_a_stop_that_comes_while_it_is_done(node):
+    kept, seen = [], []
+    services = OperatorServices(node, lambda: True, kept.append)
+    resets = call(services, "reset")
+    time.sleep(0.1)
+
+    def act(name: str) -> Outcome:
+        seen.append((name, services.stop_waits))
+        if name == "reset":
+            services.order("estop")
+            seen.append((name, services.stop_waits))
+        return Outcome(True)
+
+    services.serve(act)
+    resets.join()
+    services.serve(act)
+    assert kept and seen == [("reset", False), ("reset", True), ("estop", False)]
+
+
 def test_a_stop_is_kept_also_where_no_node_serves_and_the_caller_hears_so(node):
     kept = []
     services = OperatorServices(node, lambda: False, kept.append)

@@ -10,9 +10,11 @@ import pytest
 from patience import patience
 
 pytest.importorskip("rclpy")
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseArray
 from nav_msgs.msg import Odometry
 from ros_rig import HOVER, SPEC, Rig
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import BatteryState, JointState
 
 from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.bring_up import ACTIVATE, DEACTIVATE, BringUpError
@@ -94,6 +96,29 @@ def test_garbage_is_never_forwarded_and_ends_in_a_fallback(rig):
     assert all(is_sane(command) for command in commands)
     assert rig.mode("cf1") in FALLBACK
     assert np.linalg.norm(rig.state("cf1")[0].base_pos - [0, 0, 1]) < 0.4
+
+
+def test_bytes_that_are_no_message_of_their_topic_count_as_silence_also_for_who_joins_late(rig):
+    requests, node = Requests(rig), rig.node
+    rig.watch("cf1", 1.5, lambda t: requests.good())
+    junk = (b"\0\1\0\0", b"\0\1\0\0" + b"\xff" * 40, b"\xff" * 64)
+    for kind, topic, profile in (
+        (BatteryState, "/cf1/battery_state", qos.LATCHED),
+        (DiagnosticArray, "/cf1/device", qos.LATCHED),
+        (DiagnosticArray, "/cf1/policy/status", qos.LATCHED),
+        (PoseArray, "/people", qos.SENSOR),
+        (Odometry, "/cf2/odom", qos.SENSOR),
+    ):
+        publisher = node.create_publisher(kind, topic, profile)
+        rig.watch("cf1", 0.3, lambda t: requests.good())
+        for each in junk:
+            publisher.publish(each)
+        commands = rig.watch("cf1", 0.4, lambda t: requests.good())
+        assert len(commands) > 12 and all(is_sane(command) for command in commands), topic
+        node.destroy_publisher(publisher)
+    rig.watch("cf1", 0.5, lambda t: requests.good())
+    assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
+    assert abs(rig.state("cf1")[0].base_pos[2] - 1.0) < 0.3
 
 
 def test_requests_beyond_the_limits_are_cut_to_them_and_a_flood_is_no_flood_of_commands(rig):

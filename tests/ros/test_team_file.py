@@ -53,6 +53,23 @@ def test_a_team_file_becomes_a_mission_of_its_robots(tmp_path):
         team.pick(["cf9"])
 
 
+def test_a_limit_may_be_a_whole_number(tmp_path):
+    team = load_team(
+        write(tmp_path, "{robots: [{name: cf1, bundle: HOVER, shield: {act_periods: 4.0}}], shield: {ramp_s: 1}}")
+    )
+    prepare(team_mission(team), tmp_path / "out", team)
+    limits = json.loads((tmp_path / "out" / "params.yaml").read_text())["/cf1/shield"]["ros__parameters"]
+    kinds = {name: type(limits[f"shield.{name}"]) for name in ("ramp_s", "act_periods")}
+    assert kinds == {"ramp_s": float, "act_periods": int}
+
+
+def test_drones_that_would_stand_too_near_to_be_armed_are_refused(tmp_path):
+    text = "robots: [{name: cf1, bundle: HOVER}, {name: cf2, bundle: HOVER, base_pose: [%g, 0, 0.02, 0]}]"
+    with pytest.raises(TeamError, match=r"base_pose of cf1 and cf2: 0\.1. m apart, at least 0.25 needed"):
+        load_team(write(tmp_path, text % 0.1))
+    assert len(load_team(write(tmp_path, text % 0.3)).robots) == 2
+
+
 def test_a_robot_on_legs_does_not_begin_in_the_ground(tmp_path):
     text = "robots: [{name: g1, bundle: %s, base_pose: [0.5, 0, HEIGHT, 0]}]" % (ZOO / "velocity.onnx")
     says = r"robots\[0\].base_pose z of g1 = 0: at least 0.39 m; its base is 0.785 m above what it stands on"
@@ -140,7 +157,7 @@ def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
     text = """
         robots:
           - {name: cf1, bundle: HOVER, lands_on: arm}
-          - {name: cf2, bundle: HOVER, battery: {land: 0.15}}
+          - {name: cf2, bundle: HOVER, base_pose: [0.5, 0, 0.02, 0], battery: {land: 0.15}}
           - {name: arm, bundle: REACH, base_pose: [1, 2, 0, 0.5]}
         scene:
           obstacles:

@@ -32,6 +32,14 @@ def test_goals_of_a_robot_are_its_course_and_each_is_one_that_its_policy_takes(t
         load_team(write(tmp_path, f"{{{text}, mission: plan.json}}"))
 
 
+def test_a_course_is_for_a_policy_that_takes_positions_alone(tmp_path):
+    says = (
+        r"goals of arm: .*reach.onnx takes goal_pos and goal_quat; a course is for a policy that takes goal_pos alone"
+    )
+    with pytest.raises(TeamError, match=says):
+        load_team(write(tmp_path, "robots: [{name: arm, bundle: REACH, goals: [[0.5, 0.1, 0.4]]}]"))
+
+
 @pytest.mark.parametrize(
     ("goals", "says"),
     [
@@ -51,7 +59,8 @@ def test_a_goal_that_its_shield_lets_nobody_pass_is_refused_at_once(tmp_path, go
         "scene: {obstacles: [{name: shelf, pose: [1.5, 0, 1, 0], size: [0.4, 1.2, 2]}],"
         " keep_out: [{name: walkway, low: [-2, -1, 0], high: [-0.5, 1, 2], robots: [cf1]}]}"
     )
-    robots = "robots: [{name: cf1, bundle: HOVER, goals: %s}, {name: cf2, bundle: HOVER, goals: [[-1, 0, 1]]}]"
+    other = "{name: cf2, bundle: HOVER, base_pose: [-1, 0, 0.02, 0], goals: [[-1, 0, 1]]}"
+    robots = f"robots: [{{name: cf1, bundle: HOVER, goals: %s}}, {other}]"
     load_team(write(tmp_path, f"{robots % '[[1, 0, 1]]'}\n{scene}"))
     with pytest.raises(TeamError) as caught:
         load_team(write(tmp_path, f"{robots % goals}\n{scene}"))

@@ -38,7 +38,7 @@ def test_a_robot_that_was_never_armed_is_a_failure_of_a_team_without_real_robots
 ):
     shutil.copy(pd_bundle, tmp_path / "pd.onnx")
     options = {"log": "x"} if driver else {}
-    real = {"name": "cf2", "bundle": "pd.onnx", "driver": driver, "options": options}
+    real = {"name": "cf2", "bundle": "pd.onnx", "driver": driver, "options": options, "base_pose": [1, 0, 0, 0]}
     robots = [{"name": "cf1", "bundle": "pd.onnx"}, real]
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
     said = Said()
@@ -56,7 +56,7 @@ def test_a_robot_that_was_never_armed_is_a_failure_of_a_team_without_real_robots
 def busy(monkeypatch, load: float, others: float, stolen: float) -> MachineLoad:
     """A machine of two cores that is used so by others, in cores."""
     monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setattr(MachineLoad, "others", lambda self, children_s=0.0: others)
     monkeypatch.setattr(MachineLoad, "stolen", lambda self: stolen)
     return MachineLoad()

@@ -117,14 +117,22 @@ def test_a_drone_that_stands_and_is_not_measured_any_more_stays_on_the_ground_wh
         assert drone.authority.state in (State.DISARMED, State.FAULT)
 
 
-def test_what_becomes_known_of_a_trouble_while_the_robot_comes_down_is_in_its_reason():
+@pytest.mark.parametrize("asked", [False, True], ids=["for a trouble", "on request"])
+def test_what_becomes_known_of_a_trouble_while_the_robot_comes_down_is_in_its_reason(asked):
     drone = Operated()
     drone.fly(0.2)
     assert not drone.ask("arm") and not drone.ask("start")
     drone.fly(3.0)
-    drone.authority.come_down(drone.now_s, "state 126 ms old")
+    if asked:
+        assert not drone.ask("land")
+    else:
+        drone.authority.come_down(drone.now_s, "state 126 ms old")
+    drone.fly(0.1)
     for trouble in ("device: link lost", "device: link lost for 0.2 s"):
         drone.authority.come_down(drone.now_s, trouble)
+    assert drone.authority.state is State.LANDING and "link lost" in drone.authority.reason
+    assert "link lost" in drone.ask("hold")
     drone.fly(9.0)
     assert drone.authority.state is State.FAULT
-    assert drone.authority.reason == "state 126 ms old; device: link lost"
+    assert drone.authority.reason == f"{'' if asked else 'state 126 ms old; '}device: link lost"
+    assert "FAULT" in drone.ask("arm")
