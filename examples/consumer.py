@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
@@ -41,4 +42,6 @@ def measure(contract: dict) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
+        sys.exit("usage: python examples/consumer.py FILE  (a policy file, .onnx)")
     main(sys.argv[1])

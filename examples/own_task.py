@@ -33,4 +33,6 @@ def main(out: Path, steps: int = 200_000, num_envs: int = 64) -> TrainResult:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: python examples/own_task.py FOLDER  (a new one, for the run)")
     print(main(Path(sys.argv[1])).message)

@@ -27,7 +27,7 @@ from hardware.types import ObjectState, RobotState
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
-from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, base_frame
+from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, base_frame, stamp_ns
 from ros_nodes.messages.hold_command import HoldCommand, upper_half
 from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
 
@@ -88,6 +88,7 @@ class CommandInbox:
         self._command: dict[str, np.ndarray] = {}
         self._given: dict[str, np.ndarray] = {}  # received since `forget`
         self._refused: dict[str, str] = {}  # by topic, why its last message was
+        self.goal_ns = 0  # stamp of the last goal that was taken or refused
 
     def start(self, state: RobotState, objects: Mapping[str, ObjectState] = NO_OBJECTS) -> Command:
         """What has been received, and for the rest: hold the positions of `state` and `objects` (no batch)."""
@@ -176,6 +177,7 @@ class CommandInbox:
 
     def _goal(self, message: PoseStamped) -> dict[str, np.ndarray]:
         p, q = message.pose.position, message.pose.orientation
+        self.goal_ns = stamp_ns(message.header.stamp)
         found: dict[str, np.ndarray] = {}
         if "goal_pos" in self._commands:
             self._check_frame(message.header.frame_id, self._commands["goal_pos"])

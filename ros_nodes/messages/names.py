@@ -5,15 +5,16 @@ import re
 LONGEST_NAME = 100  # of a robot or namespace: with what follows it a topic of ROS has 247 characters at most
 POLICY_STATUS = "policy/status"
 DRIVER_STATUS = "driver/status"
+NAME = "(?!.*__)[A-Za-z][A-Za-z0-9_]*"  # ROS takes no double underscore
 
 
 def is_name(name: str) -> bool:
-    """Whether a robot can be called so: its topics and files are; ROS takes letters, digits and _ only."""
-    return len(name) <= LONGEST_NAME and re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) is not None
+    """Whether a robot can be called so: its topics and files are."""
+    return len(name) <= LONGEST_NAME and re.fullmatch(NAME, name) is not None
 
 
 def check_name(name: str) -> None:
     """ValueError for what is no name."""
     if not is_name(name):
-        allowed = f"letters, digits and _, a letter first, {LONGEST_NAME} at most"
+        allowed = f"letters, digits and single _, a letter first, {LONGEST_NAME} at most"
         raise ValueError(f"robot {name[:60]!r}: a name is {allowed}")

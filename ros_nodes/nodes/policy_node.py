@@ -28,7 +28,7 @@ from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import Command, CommandInbox
 from ros_nodes.messages.conversion import base_frame
-from ros_nodes.messages.diagnostics import FINGERPRINT, REFUSED, policy_status
+from ros_nodes.messages.diagnostics import FINGERPRINT, HEARD, REFUSED, policy_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.policy_swap import declare_next_bundle, serve_swaps
@@ -42,6 +42,7 @@ TOGETHER = 4  # robots at most: what there is to do at one moment must not fill 
 PATIENCE_NS = 100_000_000  # between two looks for the first measurement
 GRACE = 0.4  # of a period: a cycle waits so long for its own measurement, rather than use an older one
 LOOK_NS = 40_000_000  # between two looks at what the shield and operators say
+HEARD_NS = 200_000_000  # between two words that a goal came
 SAY_NS = 500_000_000  # between two reasons why it requests nothing
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 STOPPED = State.STOPPED.name
@@ -97,6 +98,7 @@ class PolicyNode(TurnNode):
         self._shield = ShieldSays(self)
         self._waits, self._swap, self._said_ns = "", "", 0  # why it requests nothing, the last of a swap
         self._refused = ""  # of commands
+        self._goal_ns = self._heard_ns = 0  # stamp of the last goal, and when it was said that it came
         self._looked_ns = 0  # at what others say
         self._command: Command = {}
         self._asked_by = ""  # the state in which the shield asks for requests; empty while it does not
@@ -184,8 +186,9 @@ class PolicyNode(TurnNode):
 
     def _hear_operators(self, now_ns: int) -> None:
         self._command = self._inbox.update(now_ns)
-        if self._refused != self._inbox.refused:
-            self._refused = self._inbox.refused
+        is_new = self._goal_ns != self._inbox.goal_ns and abs(now_ns - self._heard_ns) > HEARD_NS
+        if self._refused != self._inbox.refused or is_new:
+            self._refused, self._goal_ns, self._heard_ns = self._inbox.refused, self._inbox.goal_ns, now_ns
             self._tell()
 
     def _wait_for(self, what: str) -> None:
@@ -211,6 +214,7 @@ class PolicyNode(TurnNode):
             "bundle": runtime.file,
             "swap": self._swap,
             REFUSED: self._refused,
+            HEARD: str(self._goal_ns),
         }
         self._own_status.publish(policy_status(self.robot_name, self._waits, about, self.clock.now_ns()))
 

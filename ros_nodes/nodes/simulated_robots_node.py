@@ -146,6 +146,8 @@ class SimulatedRobotsNode(ThreadNode):
             self._receive()
             steps = self._steps * (1 + tick.skipped)  # physics may not lag: simulated time is real time
             for missing in range(steps - 1, -1, -1):
+                if stopped.is_set():  # catching up may take longer than who ends it waits
+                    return
                 now_ns = tick.deadline_ns - missing * step_ns
                 self._team.step(now_ns / NS)
                 count += 1

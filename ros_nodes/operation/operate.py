@@ -4,7 +4,7 @@ For a process that does nothing else, and ends by `end_process`.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -16,14 +16,14 @@ from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import NO_ORIENTATION
-from ros_nodes.messages.diagnostics import REFUSED, ShieldMode, value_of
+from ros_nodes.messages.diagnostics import HEARD, REFUSED, ShieldMode, value_of
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.operation.ask import ANSWER_S, LOOK_S
 from ros_nodes.operation.operator import MissionNode
 
 NEWEST_S = 0.2  # after what a shield said before, which comes first
-KEEP_S = 0.5  # a goal is on its way, and what the policy says to it
+AGAIN_S = 1.0  # after which a goal is sent again that was not heard
 TAKES_NO_GOAL = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 _LEFT_OPEN = ExitStack()
@@ -48,16 +48,36 @@ def send_goal(
     node.update()
     shields = dict(zip(robots, node.shields, strict=True))
     outcomes = {robot: _takes_goal(robot in listens, shields[robot]) for robot in robots}
-    for robot in (robot for robot in robots if outcomes[robot].done):
-        node.send(robot, goal_command(goal_m, quat))
-    time.sleep(KEEP_S)
-    for robot, policy in policies.items():
-        refused = ""
-        while (said := policy.take()) is not None:
-            refused = value_of(REFUSED, said[0])
-        if outcomes[robot].done and refused:
+    taken = [robot for robot in robots if outcomes[robot].done]
+    said = _send_until_heard(node, {robot: policies[robot] for robot in taken}, goal_command(goal_m, quat))
+    for robot, refused in said.items():
+        if refused:
             outcomes[robot] = Outcome(False, refused + "; give it by --quat W X Y Z" * (NO_ORIENTATION in refused))
     return outcomes
+
+
+def _send_until_heard(
+    node: MissionNode, policies: Mapping[str, Mailbox], commands: Mapping[str, np.ndarray]
+) -> dict[str, str]:
+    """Send it until every policy says that it has heard it, for `ANSWER_S` at most; why it was refused, or empty.
+
+    A goal of a program that ends at once is lost where it was not read before.
+    """
+    refused = dict.fromkeys(policies, f"goal: its policy has not answered within {ANSWER_S:g} s")
+    first_ns, waiting = dict[str, int](), set(policies)
+    begin_s = last_s = time.monotonic()
+    while waiting and (now_s := time.monotonic()) < begin_s + ANSWER_S:
+        if not first_ns or now_s - last_s > AGAIN_S:
+            last_s = now_s
+            for robot in waiting:
+                first_ns.setdefault(robot, node.send(robot, commands))
+        time.sleep(LOOK_S)
+        for robot in tuple(waiting):
+            while (said := policies[robot].take()) is not None:
+                if int(value_of(HEARD, said[0]) or 0) >= first_ns[robot]:
+                    waiting.discard(robot)
+                    refused[robot] = value_of(REFUSED, said[0])
+    return refused
 
 
 def goal_command(goal_m: Sequence[float], quat: Sequence[float] | None) -> dict[str, np.ndarray]:

@@ -64,15 +64,19 @@ class MissionNode(Node):
         """Get ready to send `commands`, once."""
         self._publishers_of = {name: self._advertise(name, commands) for name in self.team}
 
-    def send(self, robot: str, commands: Mapping[str, np.ndarray]) -> None:
-        """Send `robot` `commands` (n,), on the topics of `messages.commands`; goals are in the world."""
-        publishers = self._publishers_of[robot]
+    def send(self, robot: str, commands: Mapping[str, np.ndarray]) -> int:
+        """Send `robot` `commands` (n,), on the topics of `messages.commands`; goals are in the world.
+
+        Returns their stamp, ns of robot time.
+        """
+        publishers, now_ns = self._publishers_of[robot], self.now_ns()
         if commands.keys() & {"goal_pos", "goal_quat"}:
-            publishers[GOAL].publish(_goal(commands, self._robot_clock.now_ns()))
+            publishers[GOAL].publish(_goal(commands, now_ns))
         if "velocity" in commands:
-            publishers[VELOCITY].publish(_velocity(robot, commands["velocity"], self._robot_clock.now_ns()))
+            publishers[VELOCITY].publish(_velocity(robot, commands["velocity"], now_ns))
         for name in own_topics(commands):
             publishers[name].publish(Float64MultiArray(data=np.asarray(commands[name], float).tolist()))
+        return now_ns
 
     def now_ns(self) -> int:
         """Robot time."""

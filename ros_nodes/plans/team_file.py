@@ -52,7 +52,7 @@ from hardware.ranges import check_range
 from hardware.types import Peers
 from hardware.yaml_file import SHOWN, read_yaml
 from ros_nodes.messages.battery import check_charges
-from ros_nodes.messages.names import LONGEST_NAME
+from ros_nodes.messages.names import LONGEST_NAME, NAME
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
 from ros_nodes.plans.course import check_goals
 from ros_nodes.plans.mission import load_mission
@@ -95,7 +95,7 @@ class Charges(Struct, forbid_unknown_fields=True, frozen=True):
 class Robot(Struct, forbid_unknown_fields=True, frozen=True):
     """One robot; simulated where it has no driver."""
 
-    name: Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*\\Z", max_length=LONGEST_NAME)]
+    name: Annotated[str, Meta(pattern=f"^{NAME}\\Z", max_length=LONGEST_NAME)]
     bundle: PathText
     type: PathText = ""  # specification by name; by default the one that the policy is for
     driver: PathText = ""  # a registered name, or module:Class of `hardware.drivers.ALLOWED`
@@ -121,7 +121,7 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
     recorder: bool = True
     trusted_keys: tuple[PathText, ...] = ()  # base64, or files with them
     requires: str = ""  # of the verification of each policy: one of `deploy.bundle.verification.LEVELS`
-    namespace: Annotated[str, Meta(pattern="^([A-Za-z][A-Za-z0-9_]*)?\\Z", max_length=LONGEST_NAME)] = ""
+    namespace: Annotated[str, Meta(pattern=f"^({NAME})?\\Z", max_length=LONGEST_NAME)] = ""
 
     @property
     def simulated(self) -> tuple[str, ...]:
@@ -158,6 +158,8 @@ def load_team(path: Path | str) -> Team:
         data = read_yaml(file)
     except ValueError as error:
         raise TeamError(str(error)) from error
+    if data is None:
+        raise TeamError(f"{file}: is empty; a team file lists its robots")
     try:
         team = msgspec.convert(data, Team)
     except msgspec.ValidationError as error:

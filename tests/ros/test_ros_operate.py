@@ -121,8 +121,9 @@ def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
         (("goal", "cf1", "--at", "nan", "0", "1"), "every number must be finite"),
         (("goal", "arm", "--at", "0", "0", "1", "--quat", "1", "1", "0", "0"), "of length 1, not 1.41"),
         (("arm", "cf1", "--quat", "1", "0", "0", "0"), "--quat 1 0 0 0: wanted with --at"),
-        (("arm", "1cf"), "a name is letters, digits and _"),
-        (("arm", "a" * 250), "a name is letters, digits and _, a letter first, 100 at most"),
+        (("arm", "a__b"), "a name is letters, digits and single _"),
+        (("arm", "1cf"), "a name is letters, digits and single _"),
+        (("arm", "a" * 250), "a name is letters, digits and single _, a letter first, 100 at most"),
         (("land", "--domain", "500"), "ROS domain 500: expected 0 to"),
     ],
 )

@@ -19,6 +19,7 @@ from places import TESTS, ZOO
 pytest.importorskip("rclpy")
 from phalanx.commands.deploy import deploy
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.messages.local_orders import ask_here
 from ros_nodes.operation.monitor import SILENT
 
 pytestmark = pytest.mark.ros
@@ -108,6 +109,10 @@ def test_what_ends_it_lands_the_team_and_the_result_tells_who_had_which_robot(fl
     if number == signal.SIGHUP:
         terminal[0].close()
     team.send_signal(number)
+    if number == signal.SIGINT:
+        wait_until_said(team, out, "shield", "so it lands first")
+        held = ask_here("hold", ["cf1"], int(environment["ROS_DOMAIN_ID"]), patience(1.0))
+        assert "its process is ending" in held["cf1"].said
     result = printed_and_kept(team, out)
     assert team.returncode == 0 and result["failures"] == [] and result["team"] == ["cf1", "cf2"]
     for robot in result["team"]:

@@ -37,6 +37,11 @@ def test_a_value_that_cannot_be_is_one_short_line_that_names_it(tmp_path, text, 
     assert says in str(refused.value) and len(str(refused.value).removeprefix(str(tmp_path))) < 200
 
 
+def test_an_empty_file_is_called_so(tmp_path):
+    with pytest.raises(TeamError, match=r"team.yaml: is empty; a team file lists its robots"):
+        load_team(write(tmp_path, "# nothing yet"))
+
+
 def test_paths_of_a_team_file_may_begin_with_the_home_of_its_user(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for text, key in (("bundle: ~/none.onnx", "bundle"), ("bundle: HOVER, type: ~/cf1.yaml", "type")):
