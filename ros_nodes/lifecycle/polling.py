@@ -74,7 +74,7 @@ class Mailbox:
         return subscription.handle.take_message(self.message_type, True)
 
     def _read(self, serialised: bytes) -> Any | None:
-        """The message, serialised where such are wanted; None for what cannot be read, whoever sent it."""
+        """The message, serialised where such are wanted; None for what cannot be read."""
         if self._raw:
             return serialised
         before = interrupts
