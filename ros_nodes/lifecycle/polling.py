@@ -80,9 +80,14 @@ class Mailbox:
         before = interrupts
         try:
             return deserialize_message(serialised, self.message_type)
-        except RuntimeError as error:  # what rclpy makes of a Ctrl-C while it makes the message, and of other errors
+        except (
+            RuntimeError,
+            TypeError,
+        ) as error:  # the latter is what rclpy makes of any error as it makes the message
             if interrupts != before:
                 raise KeyboardInterrupt from error
+            if not isinstance(error, _rclpy.RMWError):
+                raise
             what = f"{len(serialised)} bytes that are no {self.message_type.__name__} were ignored"
             self._node.get_logger().warning(f"{self.topic}: {what}", throttle_duration_sec=SAID_EVERY_S)
             return None

@@ -63,9 +63,13 @@ def test_joints_go_where_they_are_asked_to_each_by_its_name(monkeypatch, kind):
         move(driver, np.zeros(6), 0.2)
         driver.disarm()
         wait_until(lambda: device.order()["fastest"] < 0.02, "it goes on")
-        count = device.order()["setpoints"]
-        time.sleep(0.2)
-        assert device.order()["setpoints"] == count, "a controller that holds is left alone"
+
+        def is_left_alone() -> bool:
+            count = device.order()["setpoints"]
+            time.sleep(0.2)
+            return device.order()["setpoints"] == count
+
+        wait_until(is_left_alone, "a controller that holds is left alone")
 
 
 @pytest.mark.parametrize(

@@ -183,12 +183,12 @@ def test_ctrl_c_before_anything_is_armed_says_at_once_what_it_waits_for(tmp_path
 def test_a_bring_up_that_fails_on_a_busy_machine_names_the_machine(tmp_path, monkeypatch):
     monkeypatch.setattr("ros_nodes.mission.deploy.BRING_UP_S", 0.05)
     monkeypatch.setattr("os.getloadavg", lambda: (12.34, 9.0, 5.0))
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
     with pytest.raises(
         DeployError, match=r"did not configure within 0\.05 s.*load 12\.3 on 2 cores, others used \d\.\d"
     ):
         run_swap(SWAP, tmp_path / "busy", 2, 8.0, None)
-    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(64)))
     assert deploy([str(SWAP)], 2, 8.0, None, out_dir=tmp_path / "idle") == 1
     page = (tmp_path / "idle" / "report.html").read_text()
     data = json.loads(re.search('<script type="application/json" id="data">(.*?)</script>', page)[1])
