@@ -47,6 +47,7 @@ def test_a_stop_wins_over_a_reset_of_the_same_cycle_in_either_order(node, order)
     assert done == ["estop"] and len(kept) == 1
     answers = {name: thread.response for name, thread in zip(order, calls, strict=True)}
     assert answers["estop"].success and not answers["reset"].success
+    services.close()
 
 
 def test_a_reset_sees_a_stop_that_comes_while_it_is_done(node):
@@ -66,6 +67,7 @@ def test_a_reset_sees_a_stop_that_comes_while_it_is_done(node):
     resets.join()
     services.serve(act)
     assert kept and seen == [("reset", False), ("reset", True), ("estop", False)]
+    services.close()
 
 
 def test_a_stop_is_kept_also_where_no_node_serves_and_the_caller_hears_so(node):
@@ -74,6 +76,7 @@ def test_a_stop_is_kept_also_where_no_node_serves_and_the_caller_hears_so(node):
     thread = call(services, "estop")
     thread.join()
     assert kept and not thread.response.success and "not active" in thread.response.message
+    services.close()
 
 
 def test_a_stop_by_the_kernel_does_what_the_service_does_until_the_node_is_closed(node):
@@ -110,6 +113,7 @@ def test_who_is_not_served_in_time_hears_of_it_and_it_is_not_done_later_but_for_
         assert not thread.response.success and "did not answer" in thread.response.message
         services.serve(lambda name: done.append(name) or Outcome(True))
     assert done == ["estop"]
+    services.close()
 
 
 def test_a_stop_file_outlives_its_process_until_it_is_cleared(tmp_path):
