@@ -80,10 +80,8 @@ class Mailbox:
         before = interrupts
         try:
             return deserialize_message(serialised, self.message_type)
-        except (
-            RuntimeError,
-            TypeError,
-        ) as error:  # the latter is what rclpy makes of any error as it makes the message
+        except (RuntimeError, TypeError) as error:
+            # A TypeError is what rclpy makes of a Ctrl-C, and of any other error, while it makes the message.
             if interrupts != before:
                 raise KeyboardInterrupt from error
             if not isinstance(error, _rclpy.RMWError):

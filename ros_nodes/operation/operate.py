@@ -74,7 +74,8 @@ def _send_until_heard(
         time.sleep(LOOK_S)
         for robot in tuple(waiting):
             while (said := policies[robot].take()) is not None:
-                if int(value_of(HEARD, said[0]) or 0) >= first_ns[robot]:
+                heard = value_of(HEARD, said[0])
+                if heard.isdigit() and int(heard) >= first_ns[robot]:
                     waiting.discard(robot)
                     refused[robot] = value_of(REFUSED, said[0])
     return refused

@@ -45,6 +45,10 @@ def test_a_team_file_becomes_a_mission_of_its_robots(tmp_path):
     assert [robot.type for robot in team.robots] == ["crazyflie", "panda"]
     assert team.robots[0].bundle == str(tmp_path / "policy.onnx")
     assert team.limits() == {"cf1": {"ramp_s": 0.2}, "arm": {"ramp_s": 0.4}}
+    prepare(team_mission(team), tmp_path / "out", team)
+    parameters = json.loads((tmp_path / "out" / "params.yaml").read_text())
+    stops = [parameters[f"/{name}/shield"]["ros__parameters"]["stop_dir"] for name in ("cf1", "arm")]
+    assert stops == [str(tmp_path / "out" / "stops"), ""], "a real robot's stop is for the next run too"
     first, second = team_mission(team).team
     np.testing.assert_allclose(first.base_pose[:3], [0.5, -0.5, 0.1])
     assert (second.robot, len(second.joint_pos)) == ("panda", 8)
