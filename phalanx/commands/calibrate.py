@@ -12,7 +12,7 @@ from phalanx.options import Domain
 from phalanx.progress import make_progress
 
 if TYPE_CHECKING:
-    from ros_nodes.plans.team_file import Robot
+    from ros_nodes.plans.team import Robot
 
 OPTION = "thrust_scale"
 Pose = Literal["hanging", "standing"]

@@ -20,7 +20,7 @@ from phalanx.doctor.usb import usb_permission
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.domain import given_domain
 from ros_nodes.messages.battery import LEAST_CHARGE
-from ros_nodes.plans.team_file import Robot, Team
+from ros_nodes.plans.team import Robot, Team
 
 LOOK_S = 3.0  # how long a robot is looked at
 STEADY = 0.9  # share of a rate that counts as all of it

@@ -24,7 +24,8 @@ from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
 from ros_nodes.operation.arming import ArmError, land
 from ros_nodes.plans.mission import CRAZYFLIE, Mission, plan_swap
 from ros_nodes.plans.prepare import check_policy
-from ros_nodes.plans.team_file import Team, load_team
+from ros_nodes.plans.team import Team
+from ros_nodes.plans.team_file import load_team
 from ros_nodes.plans.team_mission import team_mission
 
 AFTER_S, DOWN_S = 2.5, 2.0

@@ -26,7 +26,7 @@ from ros_nodes.operation.operator import MissionNode
 from ros_nodes.plans.mission import Member, Mission
 from ros_nodes.plans.placement import place_team
 from ros_nodes.plans.prepare import PARAMETERS, prepare
-from ros_nodes.plans.team_file import Team
+from ros_nodes.plans.team import Team
 
 STRUCK, OTHER = 0, 1  # rows of the robot that the fault is for, and of its neighbour
 GROUND, ARMED, STARTING, POLICY, LANDING = "GROUND", "ARMED", "STARTING", "POLICY", "LANDING"  # phases

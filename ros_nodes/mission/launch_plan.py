@@ -15,7 +15,8 @@ from ros_nodes.mission.launch_arguments import mission_for, names_in, robots_in,
 from ros_nodes.operation.monitor import monitoring
 from ros_nodes.plans.placement import join_links, place_team
 from ros_nodes.plans.prepare import PARAMETERS, prepare
-from ros_nodes.plans.team_file import Hosts, load_team
+from ros_nodes.plans.team import Hosts
+from ros_nodes.plans.team_file import load_team
 from ros_nodes.plans.team_mission import team_mission
 
 NOT_UP = "not_up.json"  # of a run: the nodes that are not up when its operator has brought up what it could

@@ -18,7 +18,7 @@ from hardware import load_robot
 from ros_nodes.messages.commands import own_topics
 from ros_nodes.messages.scene import NO_SCENE, Neighbour, Scene, Surroundings
 from ros_nodes.plans.mission import Member, Mission, Order, save_mission, yaw_of
-from ros_nodes.plans.team_file import Team
+from ros_nodes.plans.team import Team
 
 PLAN, PARAMETERS = "plan.json", "params.yaml"
 # Parameters of a robot's policy that its driver has too.

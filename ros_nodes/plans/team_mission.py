@@ -7,7 +7,7 @@ import numpy as np
 from hardware import load_robot
 from ros_nodes.plans.course import WITHIN_M, Course
 from ros_nodes.plans.mission import Member, Mission, Order, load_mission
-from ros_nodes.plans.team_file import Robot, Team, TeamError
+from ros_nodes.plans.team import Robot, Team, TeamError
 
 STANDS_S = 600.0  # how long a mission without orders is said to last
 
@@ -28,7 +28,7 @@ def team_mission(team: Team) -> Mission:
 
 def _member(robot: Robot, planned: Member | None) -> Member:
     spec = load_robot(robot.type)
-    x, y, z, yaw = robot.base_pose or (0.0, 0.0, spec.home_height_m, 0.0)
+    x, y, z, yaw = robot.place
     pose = np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
     joint_pos = np.array(spec.home)
     if planned is not None:

@@ -151,7 +151,8 @@ def test_text_in_place_of_messages_is_refused(tmp_path):
 
 def test_a_name_of_two_lines_is_refused(tmp_path):
     pytest.importorskip("rclpy")
-    from ros_nodes.plans.team_file import TeamError, load_team
+    from ros_nodes.plans.team import TeamError
+    from ros_nodes.plans.team_file import load_team
 
     (tmp_path / "it.yaml").write_text('robots:\n  - {name: "cf1\\n", bundle: none.onnx}\n')
     with pytest.raises(TeamError, match="name = cf1"):

@@ -17,7 +17,8 @@ from deploy.bundle.signature import add_signature, key_text, public_bytes
 from ros_nodes.messages.scene import read_surroundings
 from ros_nodes.plans.mission import plan_swap, save_mission
 from ros_nodes.plans.prepare import prepare
-from ros_nodes.plans.team_file import TeamError, load_team
+from ros_nodes.plans.team import TeamError
+from ros_nodes.plans.team_file import load_team
 from ros_nodes.plans.team_mission import team_mission
 
 HOVER = ZOO / "hover.onnx"
@@ -69,14 +70,35 @@ def test_a_limit_may_be_a_whole_number(tmp_path):
 
 def test_drones_that_would_stand_too_near_to_be_armed_are_refused(tmp_path):
     text = "robots: [{name: cf1, bundle: HOVER}, {name: cf2, bundle: HOVER, base_pose: [%g, 0, 0.02, 0]}]"
-    with pytest.raises(TeamError, match=r"base_pose of cf1 and cf2: 0\.1. m apart, at least 0.25 needed"):
+    with pytest.raises(TeamError, match=r"base_pose of cf1: 0\.1. m from cf2, at least 0.25 needed"):
         load_team(write(tmp_path, text % 0.1))
+    wide = text.replace("bundle: HOVER, base_pose", "bundle: HOVER, shield: {separation_m: 0.5}, base_pose")
+    with pytest.raises(TeamError, match=r"0\.30 m from cf2, at least 0\.50 needed"):  # a pair keeps the larger of both
+        load_team(write(tmp_path, wide % 0.3))
     assert len(load_team(write(tmp_path, text % 0.3)).robots) == 2
+
+
+def test_a_drone_does_not_begin_inside_an_obstacle_nor_outside_its_fence(tmp_path):
+    text = "{robots: [{name: cf1, bundle: HOVER, base_pose: [%g, 0, 0.02, 0]}], scene: {obstacles: [%s]}}"
+    box = "{name: shelf, pose: [1, 0, 0.5, 0], size: [0.4, 0.4, 1]}"
+    with pytest.raises(TeamError, match=r"base_pose of cf1: 0\.\d+ m inside shelf, at least"):
+        load_team(write(tmp_path, text % (1.0, box)))
+    with pytest.raises(TeamError, match=r"base_pose of cf1: outside the geofence: x = 40\.00 m"):
+        load_team(write(tmp_path, text % (40.0, box)))
+    assert load_team(write(tmp_path, text % (0.0, box))).scene.names == ("shelf",)
+
+
+def test_a_yaw_in_degrees_and_a_group_of_no_policy_are_refused(tmp_path):
+    text = "robots: [{name: cf1, bundle: HOVER, %s}]"
+    with pytest.raises(TeamError, match=r"robots\[0\].base_pose of cf1: yaw = 90: in rad, from -6.28 to 6.28"):
+        load_team(write(tmp_path, text % "base_pose: [0, 0, 0.02, 90]"))
+    with pytest.raises(TeamError, match=r"robots\[0\].group of cf1: 'arm'; .* is for 'crazyflie'"):
+        load_team(write(tmp_path, text % "group: arm"))
 
 
 def test_a_robot_on_legs_does_not_begin_in_the_ground(tmp_path):
     text = "robots: [{name: g1, bundle: %s, base_pose: [0.5, 0, HEIGHT, 0]}]" % (ZOO / "velocity.onnx")
-    says = r"robots\[0\].base_pose z of g1 = 0: at least 0.39 m; its base is 0.785 m above what it stands on"
+    says = r"robots\[0\].base_pose of g1: z = 0: at least 0.39 m; its base is 0.785 m above what it stands on"
     with pytest.raises(TeamError, match=says):
         load_team(write(tmp_path, text.replace("HEIGHT", "0")))
     load_team(write(tmp_path, text.replace("HEIGHT", "0.79")))

@@ -7,7 +7,8 @@ from test_team_file import BALL, HOVER, ZOO, write
 
 from deploy.bundle import BundleError
 from deploy.runtime.compatibility import check_driver
-from ros_nodes.plans.team_file import TeamError, load_team
+from ros_nodes.plans.team import TeamError
+from ros_nodes.plans.team_file import load_team
 
 
 @pytest.mark.parametrize(

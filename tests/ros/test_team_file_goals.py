@@ -7,7 +7,8 @@ from test_team_file import write
 
 from ros_nodes.plans.mission import load_mission, plan_swap, save_mission
 from ros_nodes.plans.prepare import prepare
-from ros_nodes.plans.team_file import TeamError, load_team
+from ros_nodes.plans.team import TeamError
+from ros_nodes.plans.team_file import load_team
 from ros_nodes.plans.team_mission import team_mission
 
 

@@ -5,7 +5,8 @@ import pytest
 pytest.importorskip("rclpy")
 from test_team_file import write
 
-from ros_nodes.plans.team_file import TeamError, load_team
+from ros_nodes.plans.team import TeamError
+from ros_nodes.plans.team_file import load_team
 
 ROBOT, LONG = "robots: [{name: cf1, bundle: HOVER, %s}]", "d" * 5000
 
