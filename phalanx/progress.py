@@ -1,5 +1,6 @@
 """Progress of what takes longer than a second: a bar with the time left and a note, or lines in a log."""
 
+import threading
 import time
 from datetime import timedelta
 from math import ceil
@@ -24,6 +25,7 @@ from phalanx.console import err
 
 BASIS = 0.02  # share of the way that a time left is estimated from
 LINE_EVERY_S = 5.0  # of progress where there is no terminal
+STILL_EVERY_S = 10.0  # where there is none either, such as while a file is written
 NARROW = 100  # columns of a terminal below which the bar makes room for the note
 
 
@@ -57,33 +59,51 @@ class _TimeLeft(ProgressColumn):
 
 
 class _Lines(Progress):
-    """Progress in a log: a line every few seconds, and one when a task is done."""
+    """Progress in a log: a line every few seconds, also where nothing moves on, and one when a task is done."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console=console, disable=True)
         self._left = _TimeLeft()
         self._said: dict[TaskID, tuple[float, bool]] = {}
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """As rich's."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def stop(self) -> None:
+        """As rich's."""
+        self._over.set()
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
         """As rich's."""
         super().update(task_id, **changes)
-        self._say(task_id)
+        self._say(task_id, LINE_EVERY_S)
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
         """As rich's."""
         super().advance(task_id, advance)
-        self._say(task_id)
+        self._say(task_id, LINE_EVERY_S)
 
-    def _say(self, task_id: TaskID) -> None:
-        task, now = self._tasks[task_id], time.monotonic()
-        left = self._left.render(task).plain
-        said_at, was_done = self._said.get(task_id, (-LINE_EVERY_S, False))
-        if (task.finished and was_done) or not (task.finished or now - said_at >= LINE_EVERY_S):
-            return
-        self._said[task_id] = now, task.finished
-        parts = [str(task.description), f"{task.percentage:3.0f} %", TimeElapsedColumn().render(task).plain]
-        parts += [] if task.finished else [f"eta {left}"]
-        self.console.print("  ".join([*parts, *task.fields.get("note", "").split("\n")]).rstrip())
+    def _watch(self) -> None:
+        """Say of tasks that nothing was said of for a while that they still run."""
+        while not self._over.wait(1.0):
+            with self._lock:
+                running = [task.id for task in self._tasks.values() if task.started and not task.finished]
+                for task_id in running:
+                    self._say(task_id, STILL_EVERY_S)
+
+    def _say(self, task_id: TaskID, every_s: float) -> None:
+        with self._lock:
+            task, now = self._tasks[task_id], time.monotonic()
+            left = self._left.render(task).plain
+            said_at, was_done = self._said.setdefault(task_id, (now - LINE_EVERY_S, False))
+            if (task.finished and was_done) or not (task.finished or now - said_at >= every_s):
+                return
+            self._said[task_id] = now, task.finished
+            parts = [str(task.description), f"{task.percentage:3.0f} %", TimeElapsedColumn().render(task).plain]
+            parts += [] if task.finished else [f"eta {left}"]
+            self.console.print("  ".join([*parts, *task.fields.get("note", "").split("\n")]).rstrip())
 
 
 def make_progress() -> Progress:

@@ -2,16 +2,12 @@
 
 import json as jsonlib
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import asdict
-from math import degrees
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.markup import escape
 
-from hardware import load_robot
 from phalanx.console import err, out, print_json, print_section
 
 if TYPE_CHECKING:
@@ -74,6 +70,8 @@ def _explain_contracts(document: Path | None) -> int:
 
 def show_contract(bundle: "Bundle", probe_error: float, path: Path, verified: dict[str, Any] | None) -> None:
     """Print the whole contract of the file at `path`; `probe_error` is the largest difference in its self-test."""
+    from phalanx.shield_words import shield_in_words
+
     contract = bundle.contract
     robot, team, dt_s = contract.robot, contract.team, contract.control_dt_s
     group = f", group [bold]{escape(contract.group)}[/]," if contract.group else ""
@@ -102,7 +100,7 @@ def show_contract(bundle: "Bundle", probe_error: float, path: Path, verified: di
     columns = ("input", "fed from", "unit", "frame", "at the start")
     print_section("Memory from one period to the next", columns, memory)
     show_plant(contract)
-    print_section("Shield", (), shield_in_words(contract))
+    print_section("Shield", (), [("-", line) for line in shield_in_words(contract)])
     p = contract.provenance
     origin = [
         ("trained", f"{p.trained_at_utc}, seed {p.seed}, {p.env_steps:,} environment steps"),
@@ -136,42 +134,6 @@ def show_plant(contract: "Contract") -> None:
     print_section(title, ("joint", *JOINT_QUANTITIES), joints, whole=range(1 + len(JOINT_QUANTITIES)))
     ranges = [(r.event, r.parameter, f"{r.low:.4g} .. {r.high:.4g}", r.varies) for r in plant.trained_ranges]
     print_section("Varied in training", ("event", "parameter", "range", "of the plant"), ranges)
-
-
-def shield_in_words(contract: "Contract") -> list[tuple[str, ...]]:
-    """What the shield enforces, as rows; its bare parameters where it is not the shield of a drone.
-
-    Of a robot that is known here, that is what the file narrows of the robot's own limits; else what the file states.
-    """
-    from deploy.shield import make_shield_params, narrowed_limits
-
-    s: dict[str, Any] = dict(contract.shield)
-    held: list[str] = []
-    with suppress(ValueError):
-        spec = load_robot(contract.robot.name)
-        try:
-            limits, held = narrowed_limits(spec, contract.shield)
-            s = asdict(make_shield_params(spec, **limits))
-        except ValueError as error:
-            return [("-", f"refused: {error}")]
-    dt_ms = 1e3 * s.get("control_dt_s", 0.0)
-    try:
-        low, high = s["geofence_low"], s["geofence_high"]
-        lines = [
-            f"keeps {s['separation_m']:.2f} m between robots ({s['separation_m'] * s['downwash_ratio']:.2f} m above "
-            f"one another), each doing half of the braking at {s['brake_accel']:g} m/s2",
-            f"stays in x {low[0]:g}..{high[0]:g}, y {low[1]:g}..{high[1]:g}, z {low[2]:g}..{high[2]:g} m, "
-            f"below {s['max_speed']:g} m/s and {degrees(s['max_tilt_rad']):.0f} deg of tilt",
-            f"takes over when state or policy is silent for {s['act_periods']} periods "
-            f"({s['act_periods'] * dt_ms:g} ms), sends NaN, or jumps by more than {s['max_jump_m']:g} m",
-            f"then hovers, and gives the robot back after {s.get('recover_periods', 5)} good requests in a row, unless "
-            f"they were missing for longer than {s.get('latch_s', 0.5):g} s of hovers in all",
-            f"after a hover of {s['hold_s']:g} s it lands at {s['land_speed']:g} m/s, still avoiding the others "
-            f"(fallback {contract.robot.fallback!r}); an operator resets it",
-        ]
-    except KeyError:
-        return [*((name, str(value)) for name, value in s.items()), *(("-", line) for line in held)]
-    return [("-", line) for line in (*lines, *held)]
 
 
 def _tensor(t: "TensorSpec") -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -264,6 +265,21 @@ def test_where_there_is_no_terminal_progress_is_a_line_every_few_seconds(monkeyp
     assert 4 <= len(lines) <= 6  # of 20 s
     assert all(line.startswith("train velocity-rough") and line.endswith("steps/s") for line in lines)
     assert "100 %" in lines[-1]
+
+
+def test_where_there_is_no_terminal_what_does_not_move_on_is_said_to_run_still(monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(progress_, "err", Console(file=log, width=60, soft_wrap=True))
+    monkeypatch.setattr(progress_, "STILL_EVERY_S", 0.5)
+    with progress_.make_progress() as progress:
+        progress.add_task("later", total=1.0, note="", start=False)
+        bar = progress.add_task("export", total=1.0, note="policy.onnx")
+        time.sleep(2.5)  # a file is written
+        progress.update(bar, completed=1.0)
+    lines = log.getvalue().splitlines()
+    assert len(lines) >= 2 and all(line.startswith("export") and line.endswith("policy.onnx") for line in lines)
+    time.sleep(1.5)
+    assert log.getvalue().splitlines() == lines
 
 
 def test_at_80_columns_the_whole_note_is_seen(monkeypatch):
