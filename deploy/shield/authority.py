@@ -59,6 +59,7 @@ class Authority:
         self._idle_until_s = 0.0
         self._was_armed = False  # since then an arm is held also while it is disarmed
         self._trouble = ""  # why it lands, where no person asked for it
+        self._blind_s = 0.0  # for which its state has been unknown in a landing
         self._starting_since_s = 0.0
         self._waited_s = -inf  # when it was last there, and its policy waited for an operator
         self._last_s = -inf
@@ -127,8 +128,10 @@ class Authority:
         if report.latched and self.state in FLOWN:
             self._trouble = report.reason
             self._become(State.LANDING, report.reason)
-        elif self.state is State.LANDING and self.shield.at_rest(report.mode):
-            self._end_landing()
+        elif self.state is State.LANDING:
+            self._watch_landing(now_s, elapsed_s)
+            if self.shield.at_rest(report.mode):
+                self._end_landing()
         if report.latched is not (lasts := self.state in (State.LANDING, State.STOPPED, State.FAULT)):
             report = replace(report, latched=lasts)
         if self.state is State.STARTING and report.mode in (Mode.NOMINAL, Mode.FILTERED):
@@ -184,6 +187,13 @@ class Authority:
         elif now_s - self._starting_since_s > SPEAKS_WITHIN_S:  # before that it may not have said what it waits for
             self.reason = silent
         return ActuatorCommand(target), float(context.state.age)
+
+    def _watch_landing(self, now_s: float, elapsed_s: float) -> None:
+        """A state that stays unknown is a trouble also in a landing that a person asked for."""
+        blind = self.shield.blind()
+        self._blind_s = self._blind_s + elapsed_s if blind else 0.0
+        if self._blind_s > self.shield.params.latch_s and not self._trouble:
+            self.come_down(now_s, f"blind: {blind}")
 
     def _end_landing(self) -> None:
         trouble, self._trouble = self._trouble, ""

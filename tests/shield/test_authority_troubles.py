@@ -117,6 +117,21 @@ def test_a_drone_that_stands_and_is_not_measured_any_more_stays_on_the_ground_wh
         assert drone.authority.state in (State.DISARMED, State.FAULT)
 
 
+@pytest.mark.parametrize(("blind_cycles", "end"), [(10, State.DISARMED), (60, State.FAULT)])
+def test_a_state_that_stays_unknown_in_a_landing_on_request_is_a_fault(blind_cycles, end):
+    drone = Operated()
+    drone.fly(0.2)
+    assert not drone.ask("arm") and not drone.ask("start")
+    drone.fly(3.0)
+    assert not drone.ask("land")
+    last = drone.state()
+    for cycle in range(blind_cycles):  # of 20 ms
+        drone.step(request=HOVER, state=replace(last, age=np.array(0.02 * cycle)))
+    drone.fly(9.0)
+    assert drone.authority.state is end
+    assert drone.authority.reason.startswith("blind: state") == (end is State.FAULT)
+
+
 @pytest.mark.parametrize("asked", [False, True], ids=["for a trouble", "on request"])
 def test_what_becomes_known_of_a_trouble_while_the_robot_comes_down_is_in_its_reason(asked):
     drone = Operated()
