@@ -14,7 +14,7 @@ import tyro
 from hardware.names import nearest_path
 from policies.records import RECORD
 
-FLAGS = ("--shield", "--json", "--accept-task-change", "--wandb", "--no-onnx", "--no-film", "--help")
+FLAGS = ("--shield", "--no-shield", "--json", "--accept-task-change", "--wandb", "--no-onnx", "--no-film", "--help")
 VALUED = "out seed num-envs robots steps wall-budget-s stop-at resume start-from checkpoint-every keep-every engine"
 VALUED += " device threads shards algo"  # options of every task and algorithm that take a value
 ALIKE = 0.85  # of the letters of two names, from which one is the other mistyped
@@ -31,7 +31,7 @@ class Begun:
     steps: int | None = None
     wall_budget_s: float | None = None
     stop_at: float | None = None
-    shield: bool = False
+    shield: bool | None = None  # as the task says
     checkpoint_every: int = 10
     keep_every: int | None = None
     start_from: str | None = None

@@ -152,7 +152,7 @@ class GroupCfg:
     update_commands: UpdateCommandsFunc | None = None  # moves the commands during an episode
     course: CourseCfg | None = None  # goals that follow one another as they are passed
     baseline: Term | None = None  # func(inputs, **params) -> target (..., U): a controller without training
-    # algorithm -> fields that it overrides, its own or those of the network that it learns
+    # algorithm -> fields that it overrides, its own or those of the network that it learns; "collection" -> `shield`
     training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     shield: Mapping[str, Any] = field(default_factory=dict)  # overrides of the robot's shield parameters
     lands_on: str = ""  # group of an arm on what it holds these robots land: the links that carry that may be near

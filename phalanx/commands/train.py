@@ -36,12 +36,17 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     from policies.algorithms import ALGORITHMS
     from policies.networks.trunk import NetworkCfg
     from policies.task_data import changed
-    from policies.training.config import TrainCfg
+    from policies.training.config import CollectionCfg, TrainCfg
 
     algo, old = wish.algo, wish.begun
-    plain = TrainCfg(algo=algo, algorithm=old.algorithm, network=old.network)
+    plain = TrainCfg(
+        algo=algo, algorithm=old.algorithm, network=old.network, collection=CollectionCfg(shield=old.shield)
+    )
     sizes, hyper = plain.hyperparameters(next(iter(spec.groups.values())) if spec else None, f"task {wish.task!r}")
     kind, paths = fields_of_task(spec and changed(spec, old.task_changes))
+    switches = [word == "--no-shield" for word in args if word in ("--shield", "--no-shield")]
+    # There is the switch that changes what is usual, and either of them where it is given.
+    usual_shield = switches[0] if switches else spec is not None and plain.behind_shield(spec)
     algorithm_type, as_is = ALGORITHMS[algo].Cfg, kind()
     as_is_by_path = {path: getattr(as_is, name) for name, path in paths.items()}
 
@@ -54,7 +59,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         steps: Count = old.steps,
         wall_budget_s: Seconds = old.wall_budget_s,
         stop_at: Annotated[float | None, tyro.conf.arg(metavar="SUCCESS", help_behavior_hint="")] = old.stop_at,
-        shield: bool = old.shield,
+        shield: bool = usual_shield,
         resume: RunFlag = None,
         start_from: RunFlag = Path(old.start_from) if old.start_from else None,
         checkpoint_every: int = old.checkpoint_every,
@@ -90,7 +95,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             stop_at: End earlier, once so much success, such as 0.95, is shown on held-out starts behind the shield:
                 with 95 % confidence over all looks at them, of which the k-th has 5 % / (k (k + 1)) of the error.
                 Policies that are the best so far fly them at a checkpoint.
-            shield: Train behind the safety shield.
+            shield: Whether to train behind the safety shield; as the task says when not given.
             resume: Folder of a run to go on with from its last checkpoint, with the options that it was begun with.
             start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the
                 same.
@@ -117,7 +122,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         check_range("--steps", steps, 1)
         check_out(out_dir, folder=True)
         from policies.shards import started_by_torchrun
-        from policies.training.config import CollectionCfg, MachineCfg
+        from policies.training.config import MachineCfg
         from policies.training.train import train as learn
 
         if wish.resumed is not None:
@@ -128,6 +133,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         begun = wish.resumed is not None and (folder / CHECKPOINT).exists()
         if wish.resumed is not None and not begun:
             err.print(f"{folder}: no checkpoint had been written yet, training begins again", markup=False)
+        asked_shield = shield if switches else old.shield
         numbers = {path: getattr(fields, name) for name, path in paths.items()}
         cfg = TrainCfg(
             task=wish.task,
@@ -136,7 +142,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             algo=algo,
             algorithm={**old.algorithm, **given(args, algo, hyperparameters)},
             network={**old.network, **given(args, "network", network)},
-            collection=CollectionCfg(spec.num_envs if num_envs is None else num_envs, robots, shield),
+            collection=CollectionCfg(spec.num_envs if num_envs is None else num_envs, robots, asked_shield),
             machine=MachineCfg(engine, device, threads, shards),
             total_steps=spec.train_steps if steps is None else steps,
             wall_budget_s=wall_budget_s,

@@ -13,6 +13,8 @@ from policies.algorithms.algorithm import resolve
 from policies.networks.trunk import NetworkCfg
 from policies.training.logs import check_wandb
 
+TRACED = ("mjx", "brax")  # engines
+
 
 @dataclass(frozen=True)
 class CollectionCfg:
@@ -20,7 +22,7 @@ class CollectionCfg:
 
     num_envs: int = 512  # worlds in parallel
     num_agents: int | None = None  # robots in a world; None: as the task says
-    shield: bool = False  # train behind the safety filter
+    shield: bool | None = None  # train behind the safety filter; None: see `TrainCfg.behind_shield`
 
     def __post_init__(self) -> None:
         check_fields("", self, num_envs=(1, 1_000_000), num_agents=(1, inf))
@@ -74,6 +76,17 @@ class TrainCfg:
             raise ValueError(
                 f"unknown algorithm {self.algo!r}; known: {', '.join(ALGORITHMS)}{nearest(self.algo, ALGORITHMS)}"
             )
+
+    def behind_shield(self, task: Any) -> bool:
+        """Whether experience of `task` (a `TaskCfg`) is collected behind the shield: as asked for, or as it says.
+
+        Where nothing is asked for, engines that run a whole rollout as one program, which no shield is part of, do
+        without.
+        """
+        if self.collection.shield is not None:
+            return self.collection.shield
+        asks = any(group.training.get("collection", {}).get("shield", False) for group in task.groups.values())
+        return asks and self.machine.engine not in TRACED
 
     def hyperparameters(self, group: Any, owner: str) -> tuple[NetworkCfg, Any]:
         """Network and algorithm of a `GroupCfg` (or None): defaults, then the task's, then those given here.

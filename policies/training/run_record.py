@@ -33,7 +33,7 @@ def run_record(cfg: TrainCfg, env: Any, groups: Mapping[str, Group], shards: int
         "num_envs": next(iter(groups.values())).shape[0] * shards,
         "shards": shards,
         "num_agents": robots,
-        "shield": cfg.collection.shield,
+        "shield": cfg.behind_shield(task) if task is not None else bool(cfg.collection.shield),
         "machine": asdict(cfg.machine)
         | {"shards": shards, "cpu": platform.processor() or platform.machine(), "system": platform.platform()},
         "seed": cfg.seed,

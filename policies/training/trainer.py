@@ -288,7 +288,7 @@ def _env_of(cfg: TrainCfg, shards: int) -> Any:
     task = changed(load_task(cfg.task) if isinstance(cfg.task, str) else cfg.task, cfg.task_changes)
     collection, machine = cfg.collection, cfg.machine
     options: Any = {
-        "shield": collection.shield,
+        "shield": cfg.behind_shield(task),
         "curriculum": True,
         "engine": machine.engine or "mujoco",
         "device": machine.device,

@@ -70,6 +70,7 @@ GROUP = GroupCfg(
         "speeding": RewardTerm(rewards.speeding, {"limit_m_s": 1.8}, weight=-0.5),
         "action_change": RewardTerm(rewards.action_change, weight=-0.05),
         "spin": RewardTerm(rewards.spin, weight=-0.005),
+        "correction": RewardTerm(rewards.correction, {"scale": 1.0}, weight=-0.5),
         "failed": RewardTerm(rewards.failed, {"separation_m": COLLISION_M, **SPACE}, weight=-10.0),
     },
     terminations={
@@ -79,7 +80,10 @@ GROUP = GroupCfg(
     success=Term(terminations.reached, {"distance_m": 0.2}),
     noise=crazyflie.NOISE,
     randomisation=crazyflie.TEAM_VARIATION,
-    training={"ppo": {"gamma": 0.98, "gae_lambda": 0.9}},  # a second ahead is what a crossing needs
+    training={
+        "collection": {"shield": True},  # what costs a correction is not done without a shield either
+        "ppo": {"gamma": 0.98},  # a second ahead is what a crossing needs
+    },
     baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name}),
     shield=crazyflie.GEOFENCE,
 )

@@ -25,7 +25,7 @@ SWARM_SWAP_FIRMWARE = replace(
                 memory={"frames": FRAMES, "goal_offset_sum": GOAL_OFFSET_SUM},
             ),
             randomisation={**GROUP.randomisation, **firmware(ROBOT)},
-            training={"ppo": {**GROUP.training["ppo"], "minibatch": 2048, "init_std": 0.5}},
+            training={**GROUP.training, "ppo": {**GROUP.training["ppo"], "minibatch": 2048, "init_std": 0.5}},
             rate_loop=True,
         )
     },

@@ -6,14 +6,17 @@ from math import inf, nan
 from pathlib import Path
 
 import pytest
+from small_run import train_cfg
 
 from phalanx.cli import main
 from policies.algorithms.ppo import PPOCfg
 from policies.algorithms.td3 import TD3Cfg
 from policies.checkpoint import load_checkpoint
 from policies.networks.trunk import NetworkCfg
+from policies.records import RECORD
 from policies.training.progress import read_progress
 from policies.training.train import CollectionCfg, TrainCfg, train
+from sim.tasks import load_task
 
 SMALL = ["--num-envs", "8", "--ppo.num-steps", "4", "--ppo.epochs", "1", "--network.hidden", "8"]
 
@@ -181,3 +184,28 @@ def test_a_task_that_has_changed_is_refused_by_name_of_its_fields(tmp_path: Path
         assert "far_tasks.far" in said and "--accept-task-change" in said
     assert phalanx("export", "run", "--accept-task-change") == 0
     assert phalanx("train", "--resume", "run", "--accept-task-change", "--steps", "96") == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "behind"),
+    [
+        (["swarm-swap"], True),
+        (["swarm-swap", "--no-shield"], False),
+        (["swarm-swap", "--shield"], True),
+        (["hover"], False),
+        (["hover", "--shield"], True),
+        (["hover", "--no-shield"], False),
+    ],
+)
+def test_a_task_says_whether_it_is_learned_behind_the_shield_and_a_switch_says_otherwise(tmp_path, asked, behind):
+    out = str(tmp_path)
+    assert phalanx("train", *asked, *SMALL, "--steps", "64", "--no-onnx", "--out", out) == 0
+    assert json.loads((tmp_path / RECORD).read_text())["shield"] is behind
+    assert phalanx("train", "--resume", out, "--steps", "96", "--no-onnx") == 0  # as it was begun, without the switch
+
+
+def test_an_engine_that_runs_rollouts_as_one_program_does_without_the_shield_unless_it_is_asked_for():
+    task = load_task("swarm-swap")
+    assert not train_cfg(task=task, engine="mjx").behind_shield(task)
+    assert train_cfg(task=task, engine="mjx", shield=True).behind_shield(task)
+    assert train_cfg(task=task, engine="warp").behind_shield(task)
