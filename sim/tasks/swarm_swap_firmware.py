@@ -1,6 +1,7 @@
 """swarm-swap-firmware: as swarm-swap, by drones that fly by their firmware's rate loop, as real ones do.
 
-It takes three times as long to learn. A policy that knows the model's own, slower loop only succeeds in 59 % here.
+It takes three times as long to learn. The policy in the zoo that knows the model's own, slower loop succeeds in 92 %
+here, behind the shield.
 """
 
 from dataclasses import replace
