@@ -13,7 +13,7 @@ from policies.algorithms.algorithm import resolve
 from policies.networks.trunk import NetworkCfg
 from policies.training.logs import check_wandb
 
-TRACED = ("mjx", "brax")  # engines
+TRACED = ("mjx", "brax")  # engines that run a whole rollout as one program
 
 
 @dataclass(frozen=True)
