@@ -144,8 +144,11 @@ class Rig:
         """Have the shield of `robot` `arm`, `start`, `land` ...; it may refuse for a while."""
         assert not (refused := self.asked(robot, what, within_s)), refused
 
-    def asked(self, robot: str, what: str, within_s: float = 0.0) -> str:
-        """Why the shield of `robot` refuses `what`, for longer than `within_s`; or an empty string."""
+    def asked(self, robot: str, what: str, within_s: float = 0.0, act: Callable[[float], None] = lambda t: None) -> str:
+        """Why the shield of `robot` refuses `what`, for longer than `within_s`; or an empty string.
+
+        `act(t)` is called meanwhile, once a control period: what a shield listens to may not fall silent.
+        """
         until = time.monotonic() + within_s
         while True:
             self.node.refusals.pop(robot, None)
@@ -153,10 +156,11 @@ class Rig:
             give_up = time.monotonic() + patience(5.0)
             while robot not in self.node.refusals:
                 assert time.monotonic() < give_up, f"{robot}: no answer to {what}"
-                self.executor.spin_once(timeout_sec=0.02)
+                act(0.0)
+                self.executor.spin_once(timeout_sec=PERIOD_S)
             if not self.node.refusals[robot] or time.monotonic() > until:
                 return self.node.refusals[robot]
-            time.sleep(0.05)
+            self.watch(robot, 0.05, act)
 
     def transition(self, transition: int, *names: str) -> None:
         self._driver.transition([f"/{name}" for name in names], transition, 60.0, self.processes.check)
@@ -240,9 +244,9 @@ class Rig:
 
     def restart(self, robot: str, act: Callable[[float], None] = lambda t: None) -> None:
         """Acknowledge whatever happened to `robot`, arm it and start its policy, which one late message may refuse."""
-        self.asked(robot, "reset")
+        self.asked(robot, "reset", act=act)
         for what in ("arm", "start"):
-            self.asked(robot, what, 2.0)
+            self.asked(robot, what, 2.0, act)
         self.watch(robot, 0.2, act)
 
     def authority(self, robot: str) -> str:

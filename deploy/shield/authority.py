@@ -263,6 +263,7 @@ class Authority:
         before, self.state, self.reason = self.state, state, reason
         self._idle_until_s = self._last_s + IDLE_S
         if before is not state:
+            self._blind_s = 0.0
             self._on_change(Change(before, state, reason))
 
     def _refuse(self, what: str, why: str = "") -> str:

@@ -1,6 +1,6 @@
 """What a training run does: the task, and four configurations: network, algorithm, collection and machine."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -12,8 +12,10 @@ from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import resolve
 from policies.networks.trunk import NetworkCfg
 from policies.training.logs import check_wandb
+from sim.physics import is_traceable
 
-TRACED = ("mjx", "brax")  # engines that run a whole rollout as one program
+COLLECTION = "collection"  # beside the algorithms in `GroupCfg.training`: how their experience is collected
+OF_COLLECTION = ("shield",)  # what a task says of it
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,8 @@ class TrainCfg:
         """
         if self.collection.shield is not None:
             return self.collection.shield
-        asks = any(group.training.get("collection", {}).get("shield", False) for group in task.groups.values())
-        return asks and self.machine.engine not in TRACED
+        asks = any(group.training.get(COLLECTION, {}).get("shield", False) for group in task.groups.values())
+        return asks and not is_traceable(self.machine.engine or "mujoco")
 
     def hyperparameters(self, group: Any, owner: str) -> tuple[NetworkCfg, Any]:
         """Network and algorithm of a `GroupCfg` (or None): defaults, then the task's, then those given here.
@@ -94,14 +96,21 @@ class TrainCfg:
         What a task sets for an algorithm are fields of the algorithm, or of the network to be learned by it (`hidden`,
         `init_std`, ...); no algorithm has a field of such a name. ValueError names one of `owner` that neither has.
         """
-        asked = dict(getattr(group, "training", {})).get(self.algo, {})
+        training = getattr(group, "training", {})
+        _check_names(training, [COLLECTION, *ALGORITHMS], f"{owner} sets training of ")
+        _check_names(training.get(COLLECTION, {}), OF_COLLECTION, f"{owner} sets {COLLECTION}.")
+        asked = training.get(self.algo, {})
         cfg, of_network = ALGORITHMS[self.algo].Cfg, NetworkCfg.__dataclass_fields__
-        if unknown := sorted(asked.keys() - cfg.__dataclass_fields__.keys() - of_network.keys()):
-            known = ", ".join(sorted([*cfg.__dataclass_fields__, *of_network]))
-            raise ValueError(f"{owner} sets {self.algo}.{unknown[0]}; there are {known}")
+        _check_names(asked, [*cfg.__dataclass_fields__, *of_network], f"{owner} sets {self.algo}.")
         sizes = {name: value for name, value in asked.items() if name in of_network}
         rest = {name: value for name, value in asked.items() if name not in sizes}
         return (
             resolve(NetworkCfg, "network", {**sizes, **self.network}, "the run"),
             resolve(cfg, self.algo, {**rest, **self.algorithm}, "the run"),
         )
+
+
+def _check_names(asked: Iterable[str], known: Iterable[str], says: str) -> None:
+    """ValueError that begins with what it `says` where `asked` has a name that is not `known`."""
+    if unknown := sorted({*asked} - {*known}):
+        raise ValueError(f"{says}{unknown[0]}; there are {', '.join(sorted(known))}{nearest(unknown[0], known)}")

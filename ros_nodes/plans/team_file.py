@@ -27,6 +27,8 @@ namespace: fleet                    # of the nodes that serve the whole team
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,37 +49,47 @@ def load_team(path: Path | str) -> Team:
     if file.suffix == ".onnx":
         raise TeamError(f"{file}: is a policy file; a team file (.yaml) was expected")
     try:
-        data = read_yaml(file)
+        data = read_yaml(file)  # names the file in its errors
     except ValueError as error:
         raise TeamError(str(error)) from error
-    if data is None:
-        raise TeamError(f"{file}: is empty; a team file lists its robots")
     try:
-        team = msgspec.convert(data, Team)
+        return _checked(_converted(data), file.parent)
+    except ValueError as error:
+        raise TeamError(f"{file}: {error}") from error
+
+
+def _converted(data: Any) -> Team:
+    if data is None:
+        raise ValueError("is empty; a team file lists its robots")
+    try:
+        return msgspec.convert(data, Team)
     except msgspec.ValidationError as error:
-        raise TeamError(f"{file}: {_explain(str(error), data)}") from error
+        raise ValueError(_explain(str(error), data)) from error
+
+
+def _checked(team: Team, folder: Path) -> Team:
+    """With what it names found below `folder`. ValueError."""
     twice = [name for name, count in Counter(robot.name for robot in team.robots).items() if count > 1]
     if twice:
-        raise TeamError(f"{file}: robots: {twice[0]!r} is there twice; every robot has a name of its own")
-    try:
+        raise ValueError(f"robots: {twice[0]!r} is there twice; every robot has a name of its own")
+    with _named("scene"):
         team.scene.check([robot.name for robot in team.robots])
-    except ValueError as error:
-        raise TeamError(f"{file}: scene: {error}") from error
-    try:
-        keys = tuple(_key(text, file.parent) for text in team.trusted_keys)
-    except ValueError as error:
-        raise TeamError(f"{file}: trusted_keys: {error}") from error
+    with _named("trusted_keys"):
+        keys = tuple(_key(text, folder) for text in team.trusted_keys)
+    team.hosts.check(len(team.robots))
+    check_level(team.requires)
     team = msgspec.structs.replace(team, trusted_keys=keys)
+    team = msgspec.structs.replace(team, robots=check_robots(team, folder))
+    return _with_mission(team, folder) if team.mission else team
+
+
+@contextmanager
+def _named(field: str) -> Iterator[None]:
+    """Begin what a ValueError says with the `field` that it is about."""
     try:
-        team.hosts.check(len(team.robots))
-        check_level(team.requires)
+        yield
     except ValueError as error:
-        raise TeamError(f"{file}: {error}") from error
-    try:
-        team = msgspec.structs.replace(team, robots=check_robots(team, file.parent))
-        return _with_mission(team, file.parent) if team.mission else team
-    except ValueError as error:
-        raise TeamError(f"{file}: {error}") from error
+        raise ValueError(f"{field}: {error}") from error
 
 
 def _with_mission(team: Team, folder: Path) -> Team:
@@ -85,10 +97,8 @@ def _with_mission(team: Team, folder: Path) -> Team:
     if course := [robot.name for robot in team.robots if robot.goals]:
         raise ValueError(f"goals of {course[0]}: the mission {team.mission} has orders of its own")
     mission = absolute(team.mission, folder)
-    try:
+    with _named("mission"):
         planned = load_mission(mission).names
-    except ValueError as error:
-        raise ValueError(f"mission: {error}") from error
     if different := sorted({robot.name for robot in team.robots} ^ {*planned}):
         raise ValueError(f"mission: is for {', '.join(planned)}; {different[0]!r} differs")
     return msgspec.structs.replace(team, mission=mission)

@@ -20,14 +20,19 @@ class _Engine(NamedTuple):
     name: str
     packages: tuple[str, ...]  # that have to be installed
     pipelines: tuple[str, ...] = ()  # its argument `pipeline`, as in "brax:spring"
+    traceable: bool = False  # a `TraceablePhysics`: a whole rollout runs as one program
 
 
 _ENGINES = {
     "mujoco": _Engine("sim.physics.mujoco.mujoco_threads", "MujocoPhysics", ("mujoco",)),
     "warp": _Engine("sim.physics.warp.physics", "WarpPhysics", ("mujoco", "mujoco-warp")),
-    "mjx": _Engine("sim.physics.jax.mjx", "MjxPhysics", ("mujoco", "mujoco-mjx", "jax")),
+    "mjx": _Engine("sim.physics.jax.mjx", "MjxPhysics", ("mujoco", "mujoco-mjx", "jax"), traceable=True),
     "brax": _Engine(
-        "sim.physics.jax.brax", "BraxPhysics", ("mujoco", "brax", "jax"), ("generalized", "spring", "positional")
+        "sim.physics.jax.brax",
+        "BraxPhysics",
+        ("mujoco", "brax", "jax"),
+        ("generalized", "spring", "positional"),
+        traceable=True,
     ),
 }
 ENGINES = tuple(_ENGINES)
@@ -66,6 +71,11 @@ def check_engine(engine: str) -> tuple[str, str]:
 def packages_of(engine: str) -> tuple[str, ...]:
     """What has to be installed for an engine, whose versions say what it computed."""
     return _ENGINES[check_engine(engine)[0]].packages
+
+
+def is_traceable(engine: str) -> bool:
+    """Whether an engine runs a whole rollout as one program, see `TraceablePhysics`."""
+    return _ENGINES[check_engine(engine)[0]].traceable
 
 
 def on(device: torch.device) -> AbstractContextManager:

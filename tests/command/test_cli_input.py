@@ -274,10 +274,9 @@ def test_where_there_is_no_terminal_what_does_not_move_on_is_said_to_run_still(m
     monkeypatch.setattr(progress_, "STILL_EVERY_S", 0.5)
     with progress_.make_progress() as progress:
         progress.add_task("later", total=1.0, note="", start=False)
-        bar = progress.add_task("export", total=1.0, note="policy.onnx")
+        progress.add_task("export", total=1.0, note="policy.onnx")
         time.sleep(2.5)  # a file is written
-        progress.update(bar, completed=1.0)
-    lines = log.getvalue().splitlines()
+    lines = log.getvalue().splitlines()  # Ctrl-C: it is not done
     assert len(lines) >= 2 and all(line.startswith("export") and line.endswith("policy.onnx") for line in lines)
     time.sleep(1.5)
     assert log.getvalue().splitlines() == lines

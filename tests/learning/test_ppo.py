@@ -170,6 +170,12 @@ def test_a_task_overrides_hyperparameters_by_name():
         resolved(gama=0.9)
     with pytest.raises(ValueError, match=r"there are .*gamma.*hidden.*init_std"):  # of the network too
         resolved(gama=0.9)
+    for training, says in (
+        ({"collection": {"shields": True}}, "sets collection.shields; there are shield; did you mean"),
+        ({"poo": {}}, "sets training of poo; there are .*collection.*ppo"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            train_cfg().hyperparameters(SimpleNamespace(training=training), "task 't'")
     for algorithm in ALGORITHMS.values():  # so that a name means one thing
         assert not algorithm.Cfg.__dataclass_fields__.keys() & NetworkCfg.__dataclass_fields__.keys()
     with pytest.raises(ValueError, match=r"ppo.gamma = 1.2: 0 to 1"):

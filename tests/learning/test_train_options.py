@@ -206,6 +206,7 @@ def test_a_task_says_whether_it_is_learned_behind_the_shield_and_a_switch_says_o
 
 def test_an_engine_that_runs_rollouts_as_one_program_does_without_the_shield_unless_it_is_asked_for():
     task = load_task("swarm-swap")
-    assert not train_cfg(task=task, engine="mjx").behind_shield(task)
+    for engine in ("mjx", "brax", "brax:spring"):
+        assert not train_cfg(task=task, engine=engine).behind_shield(task)
     assert train_cfg(task=task, engine="mjx", shield=True).behind_shield(task)
     assert train_cfg(task=task, engine="warp").behind_shield(task)
