@@ -100,40 +100,32 @@ def fit(
     bounds = (low - nominal) / widths, (high - nominal) / widths
     z = np.where(bounds[0] < 0.0, 0.0, INSIDE)
     side = np.where(bounds[1] < STEP, -STEP, STEP)
+    evaluated = 0
 
     def values(point: np.ndarray) -> dict[str, float]:
         return dict(zip(names, (nominal + widths * point).tolist(), strict=True))
 
+    def errors_and_slopes(point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(B, n) what no other start explains, in units of the noise, and (B, n, P) how it changes."""
+        nonlocal evaluated
+        evaluated += 1
+        on_progress(min(1.0, evaluated / (passes * EVALUATIONS)))
+        step = np.where(point + side > bounds[1], -side, side)
+        all_errors = problem.errors([values(point), *(values(point + row) for row in np.diag(step))])
+        here, *there = _projected(problem, all_errors, basis)
+        return here, np.moveaxis(np.array(there) - here, 0, -1) / step
+
+    change, errors = problem.start_basis(values(z))
     for number in range(passes):
-        basis = _orthogonal(problem, values(z))
-        counted = 0
-
-        def residuals(point: np.ndarray, basis: np.ndarray = basis) -> np.ndarray:
-            point = point - ORIGIN
-            (errors,) = problem.errors([values(point)])
-            return np.append(_projected(problem, errors[None], basis)[0].ravel(), point)
-
-        def jacobian(point: np.ndarray, basis: np.ndarray = basis, begun: int = number) -> np.ndarray:
-            nonlocal counted
-            point = point - ORIGIN
-            counted += 1
-            on_progress((begun + min(1.0, counted / EVALUATIONS)) / passes)
-            step = np.where(point + side > bounds[1], -side, side)
-            errors = problem.errors([values(point), *(values(point + row) for row in np.diag(step))])
-            found = _projected(problem, errors, basis)
-            return np.vstack([((found[1:] - found[0]).reshape(len(names), -1) / step[:, None]).T, np.eye(len(names))])
-
-        ends = bounds[0] + ORIGIN, bounds[1] + ORIGIN
-        solved = least_squares(residuals, z + ORIGIN, jacobian, bounds=ends, max_nfev=EVALUATIONS, xtol=1e-5, ftol=1e-6)
-        z = solved.x - ORIGIN
-        left = remaining(problem, values(z))
-        problem.noise = np.maximum(np.sqrt((left**2).mean((0, 1))), problem.least_noise)
-    basis = _orthogonal(problem, values(z))
-    step = np.where(z + side > bounds[1], -side, side)
-    errors = problem.errors([values(z), *(values(z + row) for row in np.diag(step))])
-    found = _projected(problem, errors, basis)  # (1 + P, B, n)
-    slopes = np.moveaxis(found[1:] - found[0], 0, -1) / step
-    half = float(ndtri(0.5 + CONFIDENCE / 2)) * _spread(found[0], slopes, len(problem.noise))
+        basis = _orthogonal(problem, change)
+        evaluated = number * EVALUATIONS
+        z = _solve(errors_and_slopes, z, bounds)
+        change, errors = problem.start_basis(values(z))
+        errors = _correct_starts(problem, values(z), change, errors)
+        problem.noise = np.maximum(np.sqrt((errors**2).mean((0, 1))), problem.least_noise)
+    basis = _orthogonal(problem, change)
+    found, slopes = errors_and_slopes(z)
+    half = float(ndtri(0.5 + CONFIDENCE / 2)) * _spread(found, slopes, len(problem.noise))
     covariance = np.linalg.inv(np.einsum("bnp,bnq->pq", slopes, slopes, optimize=True) + np.eye(len(names)))
     spread = np.sqrt(np.diag(covariance))
     on_progress(1.0)
@@ -146,18 +138,48 @@ def fit(
     )
 
 
-def remaining(problem: Problem, values: Mapping[str, float], passes: int = 2) -> np.ndarray:
+def _solve(
+    errors_and_slopes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    start: np.ndarray,
+    bounds: tuple[np.ndarray, np.ndarray],
+) -> np.ndarray:
+    """The point (P,) between `bounds` at which the squares of the errors and of the point itself are least.
+
+    Slopes come with the errors, although some are not asked for: a replay of more candidates takes hardly longer.
+    """
+    newest: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
+
+    def at(point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if (key := point.tobytes()) not in newest:
+            newest.clear()
+            newest[key] = errors_and_slopes(point - ORIGIN)
+        return newest[key]
+
+    solved = least_squares(
+        lambda point: np.append(at(point)[0], point - ORIGIN),
+        start + ORIGIN,
+        lambda point: np.vstack([at(point)[1].reshape(-1, len(point)), np.eye(len(point))]),
+        bounds=(bounds[0] + ORIGIN, bounds[1] + ORIGIN),
+        max_nfev=EVALUATIONS,
+        xtol=1e-5,
+        ftol=1e-6,
+    )
+    return solved.x - ORIGIN
+
+
+def remaining(problem: Problem, values: Mapping[str, float]) -> np.ndarray:
     """(B, M + 1, D) what no other start of each window explains of the errors under `values`, SI; starts are moved."""
-    for _ in range(passes):
-        left = _correct_starts(problem, values)
-    return left
+    return _correct_starts(problem, values, *problem.start_basis(values))
 
 
-def _orthogonal(problem: Problem, values: Mapping[str, float]) -> np.ndarray:
+def _orthogonal(problem: Problem, change: np.ndarray) -> np.ndarray:
     """(B, n, D) an orthonormal basis of what other starts can do to the errors, in units of the noise."""
-    basis, _ = problem.start_basis(values)
-    moments = basis.shape[1] // len(problem.noise)
-    return np.linalg.qr(basis / np.tile(problem.noise, moments)[:, None])[0]
+    return np.linalg.qr(_scaled(problem, change))[0]
+
+
+def _scaled(problem: Problem, change: np.ndarray) -> np.ndarray:
+    """How errors change with starts (B, n, D) from SI to units of the noise."""
+    return change / np.tile(problem.noise, change.shape[1] // len(problem.noise))[:, None]
 
 
 def _projected(problem: Problem, errors: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -167,23 +189,28 @@ def _projected(problem: Problem, errors: np.ndarray, basis: np.ndarray) -> np.nd
     return flat - np.einsum("bnd,cbd->cbn", basis, along)
 
 
-def _correct_starts(problem: Problem, values: Mapping[str, float]) -> np.ndarray:
-    """Move each window's start to where its errors are least, if they are; (B, M + 1, D) what is left of them, SI."""
-    basis, errors = problem.start_basis(values)
-    scaled = basis / np.tile(problem.noise, basis.shape[1] // len(problem.noise))[:, None]
+def _correct_starts(
+    problem: Problem, values: Mapping[str, float], change: np.ndarray, errors: np.ndarray, passes: int = 2
+) -> np.ndarray:
+    """Move each window's start to where its errors are least, if they are; (B, M + 1, D) what is left of them, SI.
+
+    `change` and `errors` are those of `Problem.start_basis`: starts move so little that it serves all passes.
+    """
+    scaled = _scaled(problem, change)
     known = np.diag(1.0 / (START_WIDTH * problem.step))  # what measurements say nothing about stays where it is
     zeros = np.zeros(len(known))
-    flat = (errors / problem.noise).reshape(len(errors), -1)
-    change = -np.stack(
-        [np.linalg.lstsq(np.vstack([b, known]), np.append(e, zeros))[0] for b, e in zip(scaled, flat, strict=True)]
-    )
-    # Friction and limits of the drives are no straight lines: the longest way that makes the errors less.
-    starts = [moved(problem.spec, problem.start, share * change) for share in (0.25, 0.5, 1.0)]
-    before = np.square(errors / problem.noise).sum((1, 2))
-    for start, new in zip(starts, problem.errors_from(values, starts), strict=True):
-        better = np.square(new / problem.noise).sum((1, 2)) < before
-        problem.start = np.where(better[:, None], start, problem.start)
-        errors = np.where(better[:, None, None], new, errors)
+    for _ in range(passes):
+        flat = (errors / problem.noise).reshape(len(errors), -1)
+        move = -np.stack(
+            [np.linalg.lstsq(np.vstack([b, known]), np.append(e, zeros))[0] for b, e in zip(scaled, flat, strict=True)]
+        )
+        # Friction and limits of the drives are no straight lines: the longest way that makes the errors less.
+        starts = [moved(problem.spec, problem.start, share * move) for share in (0.25, 0.5, 1.0)]
+        before = np.square(errors / problem.noise).sum((1, 2))
+        for start, new in zip(starts, problem.errors_from(values, starts), strict=True):
+            better = np.square(new / problem.noise).sum((1, 2)) < before
+            problem.start = np.where(better[:, None], start, problem.start)
+            errors = np.where(better[:, None, None], new, errors)
     return errors
 
 

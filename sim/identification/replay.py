@@ -107,31 +107,53 @@ class Replay:
         self, candidates: Sequence[Candidate], models: list[mujoco.MjModel], start: np.ndarray, windows: Windows
     ) -> np.ndarray:
         """The same with the firmware's loop between physics steps; what it has summed up is part of a start."""
-        index, count, model = self._scene.group, len(windows.begin_s), self._scene.model
-        loops = RateLoops(index, self._own, self._step_s, len(models))
+        count, rates = len(windows.begin_s), 1 + self._scene.model.nq + self._qvel[3:6]
+        # The time before a window is the same for candidates that differ in its start only.
+        firsts = [[other.values for other in candidates].index(candidate.values) for candidate in candidates]
+        apart = sorted(set(firsts))
+        rows = np.concatenate([apart.index(first) * count + np.arange(count) for first in firsts])
+        some = [candidates[first] for first in apart]
+        before = [models[first * count + window] for first in apart for window in range(count)]
+        loops = self._loops(some, count)
+        loops.start(torch.arange(len(before)))
+        ended = self._state(np.concatenate([windows.before[:, 0]] * len(some)))
+        if lead := windows.steps_before:
+            ended = self._fly(loops, before, ended, self._old_and_new(some, windows, -lead, lead))[:, -1]
+        going_on = self._loops(candidates, count)
+        going_on.state |= {name: held[rows] for name, held in loops.state.items()}
+        begins = self._state(start[:, : -len(AXES)])
+        _go_on_from(going_on, begins[:, rates] - ended[rows][:, rates], start[:, -len(AXES) :])
+        return self._fly(going_on, models, begins, self._old_and_new(candidates, windows, 0, windows.steps))
+
+    def _loops(self, candidates: Sequence[Candidate], count: int) -> RateLoops:
+        """Rate loops of `count` windows for each candidate."""
+        loops = RateLoops(self._scene.group, self._own, self._step_s, len(candidates) * count)
         for name, key in (("gain", "rate_loop.gain"), ("lag", "rate_loop.lag"), ("trim", "thrust")):
             factors = np.repeat([candidate.values.get(key, 1.0) for candidate in candidates], count)
             loops.state[name][:] = torch.as_tensor(factors).view(-1, 1, 1)
-        loops.start(torch.arange(len(models)))
-        fixed = loops.fixed(*[torch.ones(len(models), 1, 1)] * 2)  # no rotor is weak or bent
-        lead, steps = windows.steps_before, windows.steps
-        old, new, shares = self._old_and_new(candidates, windows, -lead, lead + steps)
-        found = np.zeros((len(models), lead + steps, self._size))
+        return loops
+
+    def _fly(
+        self,
+        loops: RateLoops,
+        models: list[mujoco.MjModel],
+        state: np.ndarray,
+        commands: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    ) -> np.ndarray:
+        """(N, steps, S) from `state` (N, S) under `_old_and_new` commands; `loops` go on."""
+        model, (old, new, shares) = self._scene.model, commands
         rates, pushed = 1 + model.nq + self._qvel[3:6], model.nu + self._qvel[:6]
+        fixed = loops.fixed(*[torch.ones(len(models), 1, 1)] * 2)  # no rotor is weak or bent
+        found = np.zeros((len(models), shares.shape[1], self._size))
         control = np.zeros((len(models), 1, model.nu + model.nv))
-        state = self._state(np.concatenate([windows.before[:, 0]] * len(candidates)))
-        for step in range(lead + steps):
-            if step == lead:
-                begins = self._state(start[:, : -len(AXES)])
-                _go_on_from(loops, begins[:, rates] - state[:, rates], start[:, -len(AXES) :])
-                state = begins
+        for step in range(shares.shape[1]):
             turning = torch.from_numpy(state[:, rates]).float().unsqueeze(1)
             wrench = _step(loops, old[:, step, None], new[:, step, None], shares[:, step], turning, fixed)
             lift = np.concatenate([np.zeros((len(models), 2)), wrench[:, :1]], axis=1)
             control[:, 0, pushed] = np.concatenate([rotate(state[:, 1 + self._qpos[3:7]], lift), wrench[:, 1:]], axis=1)
             state = self._steps(models, state, control, CTRL_AND_FORCE)[:, 0]
             found[:, step] = state
-        return found[:, lead:]
+        return found
 
     def _state(self, rows: np.ndarray, ctrl: np.ndarray | None = None) -> np.ndarray:
         """(N, S) states of the model at `rows` (N, R), what actuators remember as under `ctrl` (N, nu) for ever."""
