@@ -28,8 +28,6 @@ class DemoCfg:
     seed: int = 0
     task: str = "swarm-swap"
     robots: int = 4
-    num_envs: int = 512
-    agent_steps: int = 2_600_000
     train_s: float = 900.0  # far above what a busy laptop takes: the steps decide, so that a seed gives the same again
     episodes: int = 256
     teams: tuple[int, ...] = (2, 4, 8)
@@ -40,7 +38,7 @@ class DemoCfg:
 
 def quick_changes() -> dict[str, Any]:
     """What `--quick` changes: a training too short to succeed, fewer starts, a shorter flight; the rest is as real."""
-    return {"train_s": 8.0, "num_envs": 256, "episodes": 32, "mission_s": 12.0, "kill_after_s": 6.0, "quick": True}
+    return {"train_s": 8.0, "episodes": 32, "mission_s": 12.0, "kill_after_s": 6.0, "quick": True}
 
 
 def run_demo(cfg: DemoCfg, display: Display) -> dict[str, Any]:
@@ -96,13 +94,15 @@ def _make_room(out: Path) -> None:
 
 def _train(cfg: DemoCfg, update: Update) -> dict[str, Any]:
     from policies.training.train import CollectionCfg, TrainCfg, train
+    from sim.tasks import load_task
 
+    task = load_task(cfg.task)
     result = train(
         TrainCfg(
             task=cfg.task,
             out=cfg.out / "train",
-            collection=CollectionCfg(cfg.num_envs, cfg.robots),
-            total_steps=cfg.agent_steps,
+            collection=CollectionCfg(task.num_envs, cfg.robots),
+            total_steps=task.train_steps,
             wall_budget_s=cfg.train_s,
             seed=cfg.seed,
         ),

@@ -96,5 +96,7 @@ SWARM_SWAP = TaskCfg(
     success_hold_s=1.0,
     groups={ROBOT.name: GROUP},
     starts=starts,
+    num_envs=384,  # of 512 some seeds learn too late, of 256 all need their shields more
+    train_steps=2_600_000,
     verify_teams=(2, 4, 8),
 )

@@ -30,5 +30,6 @@ SWARM_SWAP_FIRMWARE = replace(
             rate_loop=True,
         )
     },
+    num_envs=512,
     train_steps=8_000_000,
 )
