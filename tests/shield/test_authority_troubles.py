@@ -132,6 +132,25 @@ def test_a_state_that_stays_unknown_in_a_landing_on_request_is_a_fault(blind_cyc
     assert drone.authority.reason.startswith("blind: state") == (end is State.FAULT)
 
 
+def test_what_a_landing_did_not_see_is_not_counted_in_the_next_one():
+    drone = Operated()
+    for stopped in (True, False):
+        drone.fly(0.2)
+        assert not drone.ask("arm") and not drone.ask("start")
+        drone.fly(3.0)
+        last = drone.state()
+        for cycle in range(26):  # of 20 ms: 0.36 s of a landing, where half a second is a trouble
+            if cycle == 8:
+                assert not drone.ask("land") and drone.shield.blind()
+            drone.step(request=HOVER, state=replace(last, age=np.array(0.02 * cycle)))
+        if stopped:
+            drone.authority.estop()
+            drone.fly(3.0)
+            assert not drone.ask("reset")
+    drone.fly(9.0)
+    assert drone.authority.state is State.DISARMED, drone.authority.reason
+
+
 @pytest.mark.parametrize("asked", [False, True], ids=["for a trouble", "on request"])
 def test_what_becomes_known_of_a_trouble_while_the_robot_comes_down_is_in_its_reason(asked):
     drone = Operated()
