@@ -4,9 +4,11 @@ Splitting the rows once beats torch's own threads for networks this small: those
 operation, and on a busy machine each barrier waits for a thread that is not running. Here a busy core costs its share.
 """
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Event
 from typing import TypeVar
 
 import torch
@@ -34,6 +36,24 @@ class Workers:
 
     def close(self) -> None:
         self._pool.shutdown()
+
+
+def at_once(jobs: Sequence[Callable[[Callable[[], None]], Result]]) -> list[Result]:
+    """What `jobs` return, in order: they run in threads, as many at a time as this process may use cores.
+
+    Each is given a function to call now and then, which ends it after Ctrl-C, or when a job before it has failed.
+    """
+    ending = Event()
+
+    def check() -> None:
+        if ending.is_set():
+            raise InterruptedError("another job has ended early")
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        try:
+            return list(pool.map(lambda job: job(check), jobs))
+        finally:
+            ending.set()
 
 
 @contextmanager

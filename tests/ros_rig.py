@@ -147,7 +147,7 @@ class Rig:
     def asked(self, robot: str, what: str, within_s: float = 0.0, act: Callable[[float], None] = lambda t: None) -> str:
         """Why the shield of `robot` refuses `what`, for longer than `within_s`; or an empty string.
 
-        `act(t)` is called meanwhile, once a control period: what a shield listens to may not fall silent.
+        `act(t)` is called meanwhile, at least once a control period: what a shield listens to may not fall silent.
         """
         until = time.monotonic() + within_s
         while True:

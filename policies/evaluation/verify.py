@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from policies.evaluation.actuation import ActuatorWatch, measure_steps
 from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load_team, starts_for
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.evaluation.trained import controllers_of, trained_task
-from policies.threads import single_threaded_torch
+from policies.threads import at_once, single_threaded_torch
 from policies.training.run_record import versions
 from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task, without_overlay
@@ -92,15 +93,16 @@ def verify(
     by_group = {group_of(bundle.contract): bundle for bundle in bundles}
     parity = measure_team_parity(by_group, run_dir, cfg)
     watches = {group: ActuatorWatch(runtime) for group, runtime in team.items()}
-    teams: dict[str, dict[str, Any]] = {}
-    for robots in sizes:
-        flown = {}
-        for shield in (False, True):
-            say(f"{robots} robots {'with' if shield else 'without'} shield")
-            size = None if mixed else robots
-            runner = watches if shield and robots == trained else team
-            flown[shield] = asdict(evaluate(runner, task, starts, cfg.seed, size, shield))
-        teams[str(robots)] = _team(flown[False], flown[True])
+
+    def fly(robots: int, shield: bool, on_step: Callable[[], None]) -> dict[str, Any]:
+        say(f"{robots} robots {'with' if shield else 'without'} shield")
+        runner = watches if shield and robots == trained else team
+        size = None if mixed else robots
+        return asdict(evaluate(runner, task, starts, cfg.seed, size, shield, on_step=on_step))
+
+    flights = [(robots, shield) for robots in sorted(sizes, reverse=True) for shield in (True, False)]
+    flown = dict(zip(flights, at_once([partial(fly, *flight) for flight in flights]), strict=True))
+    teams = {str(robots): _team(flown[robots, False], flown[robots, True]) for robots in sizes}
     files: dict[str, dict[str, Any]] = {
         group: {
             "bundle": str(file),
