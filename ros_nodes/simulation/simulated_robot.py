@@ -35,7 +35,7 @@ class SimulatedRobot:
         self._watchdog = make_command_watchdog(self.spec)
         self._rest = np.array(rest_command(self.spec, member.joint_pos.tolist()))
         self.target = self._rest.copy()  # (U,) set-points that the drives got last
-        self.worked_s = self._driven_s = 0.0  # how long it has been commanded, for its battery; the last time step
+        self.worked_s = self._driven_s = 0.0  # how long it has been at work, for its battery; the last time step
         self._received_s: float | None = None
         self._in_flight: deque[tuple[float, np.ndarray]] = deque()
         self._put_on_stand()
@@ -57,7 +57,7 @@ class SimulatedRobot:
             ctrl = self._rest
         else:
             if now_s - self._received_s < AT_WORK_S:
-                self.worked_s += now_s - self._driven_s
+                self.worked_s += (now_s - self._driven_s) * self._power()
             joint_pos = self._data.qpos[self._index.joint_qpos[0]]
             ctrl = self._watchdog(self.target, now_s - self._received_s, self.true_pose()[3:], joint_pos)
         self._driven_s = now_s
@@ -95,6 +95,15 @@ class SimulatedRobot:
     def true_pose(self) -> np.ndarray:
         """(7,): position m, quaternion wxyz of its base; for the record only."""
         return self._index.base_pose[0] if self.spec.fixed_base else self._data.qpos[self._index.base_qpos[0]]
+
+    def _power(self) -> float:
+        """What it takes from its battery, as a share of what that lasts for as long as the maker says.
+
+        Of a drone that is hovering, and the power of rotors goes with thrust^1.5 (momentum theory: Leishman, Principles
+        of Helicopter Aerodynamics, chapter 2).
+        """
+        flight = self.spec.flight
+        return 1.0 if flight is None else float(max(self.target[0], 0.0) / flight.hover_thrust_n) ** 1.5
 
     def _put_on_stand(self) -> None:
         data, index = self._data, self._index

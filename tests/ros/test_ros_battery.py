@@ -150,6 +150,10 @@ def test_a_battery_lasts_as_long_as_the_maker_says_and_only_work_empties_it(tmp_
         worked_s = time.monotonic() - begin
         used_s = (1.0 - heard(rig).percentage) * SPEC.endurance_s
         assert worked_s - 2.5 < used_s < worked_s + 0.1
+        idle = 0.1 * HOVER  # as of motors on the ground
+        rig.watch("cf1", 5.0, lambda _: publisher.publish(converter.write(ActuatorCommand(idle), time.time_ns())))
+        time.sleep(1.1)
+        assert (1.0 - heard(rig).percentage) * SPEC.endurance_s - used_s < 2.5
 
 
 @pytest.mark.ros
