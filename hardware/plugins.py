@@ -55,7 +55,10 @@ def _imported(kind: str, name: str, module: str) -> Any:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             raise PluginError(f"{kind} {name!r}: there is no module {error.name!r} here or installed") from error
         last = traceback.extract_tb(error.__traceback__)[-1]
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PluginError(f"{kind} {name!r}: {last.filename}:{last.lineno}: {what}") from error
+        place, said = f"{last.filename}:{last.lineno}", str(error)
+        if isinstance(error, SyntaxError):  # then the last frame is one of Python's own
+            place, said = f"{error.filename}:{error.lineno}", error.msg
+        what = " ".join(f"{type(error).__name__}: {said}".split())
+        raise PluginError(f"{kind} {name!r}: {place}: {what}") from error
     finally:
         sys.path.remove(here)

@@ -135,7 +135,8 @@ def training_note(numbers: dict[str, float]) -> str:
     """The few numbers of an iteration that a person watches; while held-out starts are flown, how far they are."""
     if "held_out" in numbers:
         return f"held-out starts are flown, {100 * numbers['held_out']:.0f} %"
-    parts = [f"{numbers['steps_per_s'] / 1e3:.0f} k steps/s"]
+    rate = numbers["steps_per_s"]
+    parts = [f"{rate / 1e3:.0f} k steps/s" if rate >= 1e4 else f"{rate:.0f} steps/s"]
     if "success_rate" in numbers:
         parts.insert(0, f"success {100 * numbers['success_rate']:.0f} %")
     if "mean_return" in numbers:

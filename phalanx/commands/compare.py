@@ -19,7 +19,7 @@ HEADER = ("", "seeds", "steps", "at the end", "reached", "minutes")
 def compare(
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")],
     of: Annotated[str | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")] = None,
-    reach: float = 0.9,
+    reach: Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")] = None,
     out_file: OutFile = None,
     json: Json = False,
 ) -> int:
@@ -31,7 +31,7 @@ def compare(
     Args:
         runs: Folders of runs, or of several runs as `phalanx sweep` makes them.
         of: A column of progress.csv; success_rate, or mean_return where no run has one yet, when not given.
-        reach: Value of it whose first time is looked for.
+        reach: Value of it whose first time is looked for; 0.9 of a rate, none of others, when not given.
         out_file: Picture of the curves to draw, .png, .svg or .pdf.
     """
     from policies.records import find_records
@@ -47,7 +47,9 @@ def compare(
     from policies.evaluation.curves import as_rows, read_runs
     from policies.evaluation.curves import compare as curves_of
 
-    of, curves = curves_of(read_runs(runs), of, reach)
+    of, curves = curves_of(read_runs(runs), of, 0.9 if reach is None else reach)
+    if reach is None and "rate" in of:
+        reach = 0.9
     if out_file is not None:
         draw_curves(out_file, of, curves)
         err.print(f"written {out_file}", markup=False)
@@ -58,12 +60,16 @@ def compare(
     return 0
 
 
-def show_curves(of: str, reach: float, curves: "list[Curve]") -> None:
+def show_curves(of: str, reach: float | None, curves: "list[Curve]") -> None:
     """The curves as a table, the best at its end first."""
     what = "interquartile mean over seeds (95 % interval)"
-    out.print(f"{of}: {what}; reached {reach:g} after how many steps", markup=False)
+    out.print(
+        f"{of}: {what}" + (f"; reached {reach:g} after how many steps" if reach is not None else ""), markup=False
+    )
     ordered = sorted(curves, key=lambda curve: -curve.middle[-1])
-    print_table(HEADER, [_row(curve) for curve in ordered], whole=range(1, len(HEADER)))
+    shown = [place for place, title in enumerate(HEADER) if reach is not None or title != "reached"]
+    rows = [tuple(row[place] for place in shown) for row in map(_row, ordered)]
+    print_table(tuple(HEADER[place] for place in shown), rows, whole=range(1, len(shown)))
 
 
 def _row(curve: Any) -> tuple[str, ...]:

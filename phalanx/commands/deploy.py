@@ -55,7 +55,7 @@ def deploy(
 
     outlive_readers()
     warm()
-    if any(Path(subject).suffix in (".yaml", ".yml") for subject in subjects):
+    if any(Path(subject).suffix.lower() in (".yaml", ".yml") for subject in subjects):
         if trusted_keys:
             raise ValueError("--trusted-keys: a team file names its own, as trusted_keys: [...]")
         return _deploy_team(subjects, out_dir, json)

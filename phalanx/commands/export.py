@@ -46,7 +46,9 @@ def export(
         if best:
             run = folder / BEST
             if not run.exists():
-                raise CheckpointError(f"no {run}: in no iteration of that run had every world had a whole episode")
+                raise CheckpointError(
+                    f"no {run}: its worlds have not all ended an episode yet; train longer, or without --best"
+                )
         groups = list(load_checkpoint(run)["policies"])  # a wrong folder is answered before the exporter is loaded
         from policies.export.export import STAGES, export_policy, export_team
 

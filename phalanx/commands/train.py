@@ -96,7 +96,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
                 with 95 % confidence over all looks at them, of which the k-th has 5 % / (k (k + 1)) of the error.
                 Policies that are the best so far fly them at a checkpoint.
             shield: Whether to train behind the safety shield; as the task says when not given.
-            resume: Folder of a run to go on with from its last checkpoint, with the options that it was begun with.
+            resume: Folder of a run to go on with from its last checkpoint, with the options that it was begun with, but
+                --no-onnx, --no-film and --wandb, which are given again.
             start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the
                 same.
             checkpoint_every: Iterations between checkpoints.

@@ -105,6 +105,7 @@ def verify(
     with make_progress() as progress:
         bar = progress.add_task("verify", total=2 + 2 * sizes, completed=-1, note="")
         verdict = check(files, cfg, run, lambda what: progress.update(bar, advance=1, note=what))
+        progress.update(bar, completed=2 + 2 * sizes, note="")
         if pushed:
             bar = progress.add_task("margins", total=1.0, note="")
             found = measure(lambda share, note: progress.update(bar, completed=share, note=note))

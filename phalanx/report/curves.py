@@ -29,6 +29,8 @@ def draw_curves(path: Path, of: str, curves: Sequence["Curve"]) -> None:
         (line,) = axes.plot(curve.agent_steps, curve.middle, label=label)
         if curve.low is not None and curve.high is not None:
             axes.fill_between(curve.agent_steps, curve.low, curve.high, color=line.get_color(), alpha=0.2, linewidth=0)
+    if "rate" in of:
+        axes.set_ylim(-0.02, 1.02)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", loc="best")
     path.parent.mkdir(parents=True, exist_ok=True)

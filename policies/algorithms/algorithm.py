@@ -99,8 +99,11 @@ class Algorithm(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken."""
 
-    def start_from(self, state: Mapping[str, Any]) -> None:
-        """Take over, of another run's state, what a new run should begin with beside the policies."""
+    def start_from(self, state: Mapping[str, Any] | None) -> None:
+        """The policies are now another run's; take over of its state what else a new run should begin with.
+
+        None where that is of another algorithm.
+        """
 
 
 Result = TypeVar("Result")

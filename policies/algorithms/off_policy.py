@@ -268,10 +268,11 @@ class OffPolicy:
         self.steps = state["steps"]
         self.replay.load_state_dict(state["replay"])
 
-    def start_from(self, state: Mapping[str, Any]) -> None:
-        """The critics; RuntimeError where they are of another size."""
+    def start_from(self, state: Mapping[str, Any] | None) -> None:
+        """The critics; RuntimeError where they are of another size. Slow copies are of the new networks in any case."""
         for name, learner in self.learners.items():
-            learner.critic.load_state_dict(state["learners"][name]["critic"])
+            if state is not None:
+                learner.critic.load_state_dict(state["learners"][name]["critic"])
             learner.take_targets()
 
 

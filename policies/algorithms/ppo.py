@@ -201,8 +201,10 @@ class PPO:
         if "limits" in state:  # which runs of an earlier version did not have
             self.limits.load_state_dict(state["limits"])
 
-    def start_from(self, state: Mapping[str, Any]) -> None:
+    def start_from(self, state: Mapping[str, Any] | None) -> None:
         """The critics; RuntimeError where they are of another size."""
+        if state is None:
+            return
         for name, critic in self.critics.items():
             critic.load_state_dict(state["critics"][name])
 

@@ -105,8 +105,14 @@ def _curve(label: str, runs: Sequence[Run], of: str, reach: float) -> Curve:
         high=None if high is None else high.tolist(),
         best=[float(value.max()) for _, value in each],
         reached_after=first,
-        wall_s=[run.rows[-1]["wall_s"] for run in runs],
+        wall_s=[_wall_s(run, end) for run in runs],
     )
+
+
+def _wall_s(run: Run, agent_steps: float) -> float:
+    """How long a run took until `agent_steps`, s."""
+    done, wall_s = zip(*[(row["agent_steps"], row["wall_s"]) for row in run.rows], strict=True)
+    return float(np.interp(agent_steps, done, wall_s))
 
 
 def middle(values: np.ndarray, axis: int = 0) -> np.ndarray:

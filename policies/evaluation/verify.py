@@ -71,11 +71,11 @@ def verify(
     say("probes")
     paths = [path] if isinstance(path, Path | str) else list(path)
     bundles = [load_bundle(file) for file in paths]
+    task, team = load_team(bundles)  # files that do not belong together are answered first
     probes = [
         {"probes": {"max_abs": self_test(bundle, str(file))}, **_slots(bundle)}
         for bundle, file in zip(bundles, paths, strict=True)
     ]
-    task, team = load_team(bundles)
     if cfg.overlay is not None:
         task = f"{task}@{cfg.overlay}"
     demands = load_task(task)
@@ -95,7 +95,7 @@ def verify(
     watches = {group: ActuatorWatch(runtime) for group, runtime in team.items()}
 
     def fly(robots: int, shield: bool, on_step: Callable[[], None]) -> dict[str, Any]:
-        say(f"{robots} robots {'with' if shield else 'without'} shield")
+        say(f"{robots} robot{'s' if robots > 1 else ''} {'with' if shield else 'without'} shield")
         runner = watches if shield and robots == trained else team
         size = None if mixed else robots
         return asdict(evaluate(runner, task, starts, cfg.seed, size, shield, on_step=on_step))

@@ -136,9 +136,15 @@ def _train(
             _save(trainer, logs, path)
     wall_s = time.perf_counter() - began
     done = fraction >= 1 or trainer.reached
-    message = f"trained {trainer.agent_steps:,} agent steps in {wall_s:.0f} s"
+    message = f"trained {trainer.agent_steps:,} agent steps in {trainer.wall_s:.0f} s"
+    late = trainer.agent_steps < cfg.total_steps and cfg.wall_budget_s is not None
+    if late:
+        message += f", for --wall-budget-s {cfg.wall_budget_s:g} is used up"
+    if cfg.stop_at is not None:
+        message += f"; a success of {100 * cfg.stop_at:g} % was not shown"
     if resumed and trainer.agent_steps == before:
-        message = f"was trained to {before:,} agent steps before; to go on: phalanx train --resume {cfg.out} --steps N"
+        more = f"--wall-budget-s S, above {trainer.wall_s:.0f}" if late else "--steps N"
+        message = f"was trained to {before:,} agent steps before; to go on: phalanx train --resume {cfg.out} {more}"
     if trainer.reached:
         shown = f"a success of {100 * trainer.shown:.1f} % or more is shown on held-out starts"
         message = f"trained {trainer.agent_steps:,} agent steps: {shown}; to go on: a higher --stop-at"

@@ -243,11 +243,13 @@ class Trainer:
             if unlike := self._sees_otherwise(saved["run"], name):
                 raise CheckpointError(f"cannot start from {path}: {name} sees or does other things there: {unlike}")
             policy.load_state_dict(saved["policies"][name]["state"], strict=False)
-        if saved.get("run", {}).get("algo", "ppo") == self.cfg.algo:
-            try:
-                self.algorithm.start_from(saved["algorithm"])
-            except (RuntimeError, KeyError) as error:
-                raise CheckpointError(f"cannot start from {path}: its critic is of another size") from error
+        algo = saved.get("run", {}).get("algo", "ppo")
+        if algo != self.cfg.algo and not self.shards.index:
+            print(f"from a run of {algo}: policies are taken over, critics are new", file=sys.stderr)
+        try:
+            self.algorithm.start_from(saved["algorithm"] if algo == self.cfg.algo else None)
+        except (RuntimeError, KeyError) as error:
+            raise CheckpointError(f"cannot start from {path}: its critic is of another size") from error
 
     def _sees_otherwise(self, run: Mapping[str, Any], name: str) -> str:
         """In which observations and commands, by name, a group of another `run` differs, as far as that is known."""

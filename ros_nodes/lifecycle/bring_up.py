@@ -26,6 +26,7 @@ _GOALS = {
 ASK_AGAIN_S = 1.0
 LOOK_S = 0.05  # between two looks who is there: a core is better used by those who start
 COMES_WITHIN_S = 3.0  # after another node has refused
+NOT_UP_AGAIN = "not_up_again.json"  # beside a run's `not_up`: nodes that refuse since a restart
 GIVE_UP_CALL_S = 10.0  # a transition may take this long
 
 
@@ -143,6 +144,7 @@ class KeepUp:
     def __init__(self, node: Node, names: Sequence[str]):
         self._remotes = {name: _Remote(node, name) for name in names}
         self._logger = node.get_logger()
+        self.refused: dict[str, NotUp] = {}  # by name, those that are not up for that
 
     def step(self) -> None:
         """Send or read the next messages."""
@@ -150,8 +152,10 @@ class KeepUp:
             try:
                 if remote.keep():
                     self._logger.warning(f"{name} has restarted: it is up again")
+                    self.refused.pop(name, None)
             except BringUpError as error:
                 self._logger.error(str(error), throttle_duration_sec=10.0)
+                self.refused[name] = error.not_up[0]
 
 
 class _Remote:

@@ -1,6 +1,7 @@
 """The processes of a team: started together, watched, and never left behind."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_setti
 PARENT, WHEN_GONE = "PHALANX_PARENT_PID", "PHALANX_PARENT_GONE"  # and the signal that its end sends
 ORPHANED = signal.SIGUSR1  # the parent is gone: land the robot. Each of its threads may send it
 DISPENSABLE = ("recorder",)  # processes without which a mission goes on
+NO_SPACE = 1 << 16  # bytes; where fewer are left a line of a log may find no room
 HIGHEST_DOMAIN = 101  # above, the ports of a domain run into those that Linux hands out
 
 
@@ -210,6 +212,8 @@ class Processes:
         lines = [line for line in self.log_of(name).read_text(errors="replace").splitlines() if line.strip()]
         lines = [line for line in lines if about in line] or lines
         errors = [line for line in lines if "[ERROR]" in line or "[FATAL]" in line or line.startswith("error:")]
+        if not lines and shutil.disk_usage(self._log_dir).free < NO_SPACE:
+            return f"no output, for no space is left in {self._log_dir}"
         return (errors or lines or ["no output"])[-1]
 
     def end(self, name: str, timeout_s: float = 3.0, number: int = signal.SIGTERM) -> None:
@@ -219,28 +223,39 @@ class Processes:
         _reap(process, timeout_s)
 
     def end_all(
-        self, names: Sequence[str], timeout_s: float, number: int, watch: Callable[[], None] = lambda: None
-    ) -> bool:
-        """Send `names` the signal `number`, and once more at each Ctrl-C; kill what has not ended after `timeout_s`.
+        self,
+        names: Sequence[str],
+        timeout_s: float,
+        number: int,
+        watch: Callable[[], None] = lambda: None,
+        again: Callable[[], int] = lambda: 0,
+    ) -> dict[str, str]:
+        """Send `names` the signal `number`, and then as often as `again()` says in all.
 
-        `watch` is called again and again meanwhile. Returns whether there was a Ctrl-C.
+        `watch` is called again and again meanwhile. What has not ended after `timeout_s` is killed. Returns, by name,
+        why a process did not end by itself.
         """
-        interrupted = False
-        ending = [self._running.pop(name) for name in names if name in self._running]
-        for process in ending:
+        ending = {name: self._running[name] for name in names if name in self._running}
+        sent = 0
+        for process in ending.values():
             process.send_signal(number)
         until = time.monotonic() + timeout_s
-        while any(process.poll() is None for process in ending) and time.monotonic() < until:
-            try:
-                watch()
-                time.sleep(0.05)
-            except KeyboardInterrupt:
-                interrupted = True
-                for process in ending:
+        while any(process.poll() is None for process in ending.values()) and time.monotonic() < until:
+            watch()
+            time.sleep(0.05)
+            while again() > sent:
+                sent += 1
+                for process in ending.values():
                     process.send_signal(number)
-        for process in ending:
-            _reap(process, 0.0)
-        return interrupted
+        wrong = {}
+        for name, process in ending.items():
+            if process.poll() is None:
+                _reap(process, 0.0)
+                wrong[name] = f"{name} did not end within {timeout_s:g} s and was killed"
+            elif (process.returncode or 0) < 0 and process.returncode != -number:  # by which one ends that still starts
+                wrong[name] = self.why_ended(name)
+            self.forget(name)
+        return wrong
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End all, the last one started first to be asked."""

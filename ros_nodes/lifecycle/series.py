@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 ROOM = 1 << 20  # bytes, at least, that are reserved at a time
+CUT = -1.0  # first column of the row behind the last one, where the disk had no room for more; else zero
 
 
 class SeriesWriter:
@@ -33,13 +34,14 @@ class SeriesWriter:
         self._path, self._row_bytes, self._on_end = path, dtype.itemsize, on_end
         memory = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(capacity + 1,))
         self._begin, self._capacity = memory.offset, capacity
+        self._further = len(columns) - 1
         self._row, self._bytes = struct.Struct(f"{len(columns)}d"), memory.view(np.uint8).data
         self._count = self._room = 0
         self._ended = False
         self._reserve()
 
     def add(self, *values: float) -> None:
-        """Append one row; the first column must not be zero, which marks the end."""
+        """Append one row; the first column must be above zero, for others mark the end."""
         if self._count == self._room and not self._grow():
             return
         self._row.pack_into(self._bytes, self._count * self._row_bytes, *values)
@@ -53,6 +55,7 @@ class SeriesWriter:
             self._reserve()
         except OSError as error:
             self._ended = True
+            self._row.pack_into(self._bytes, self._count * self._row_bytes, CUT, *[0.0] * self._further)
             self._on_end(f"{self._path}: {error.strerror}; the series ends here")
         return not self._ended
 
@@ -61,13 +64,22 @@ class SeriesWriter:
         rows = min(self._room + -(-ROOM // self._row_bytes), self._capacity)
         with self._path.open("r+b") as file:
             begin = self._begin + self._room * self._row_bytes
-            os.posix_fallocate(file.fileno(), begin, (rows + 1 - self._room) * self._row_bytes)
+            try:
+                os.posix_fallocate(file.fileno(), begin, (rows + 1 - self._room) * self._row_bytes)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self._path)) from None
         self._room = rows
 
 
 def read_series(path: Path) -> dict[str, np.ndarray]:
     """Columns (rows,) by name of a file that a SeriesWriter wrote, finished or not."""
+    return read_whether_whole(path)[0]
+
+
+def read_whether_whole(path: Path) -> tuple[dict[str, np.ndarray], bool]:
+    """As `read_series`, and False where the disk had no room for what came after."""
     rows = np.load(path)  # not mapped: on a full disk the holes of such a file cannot be
     assert rows.dtype.names is not None
-    count = int(np.argmax(rows[rows.dtype.names[0]] == 0.0))
-    return {name: np.array(rows[name][:count]) for name in rows.dtype.names}
+    first = rows[rows.dtype.names[0]]
+    count = int(np.argmax(first <= 0.0))
+    return {name: np.array(rows[name][:count]) for name in rows.dtype.names}, first[count] != CUT

@@ -200,7 +200,8 @@ class CommandInbox:
 
 
 def _numbers(name: str, values: Sequence[float]) -> dict[str, np.ndarray]:
-    return {name: np.array(values, np.float32)}
+    with np.errstate(over="ignore"):  # what float32 does not hold is infinite, and refused
+        return {name: np.array(values, np.float32)}
 
 
 def _array(name: str, message: Float64MultiArray) -> dict[str, np.ndarray]:

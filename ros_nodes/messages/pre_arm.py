@@ -1,5 +1,6 @@
 """What is missing before a robot may be armed, in words."""
 
+import time
 from collections.abc import Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -14,6 +15,8 @@ from ros_nodes.messages.battery import TOPIC as BATTERY
 from ros_nodes.messages.device import TOPIC as DEVICE
 from ros_nodes.messages.diagnostics import FINGERPRINT, ROBOT_TYPE, SPEC_DIGEST, WAITS, value_of
 from ros_nodes.messages.names import DRIVER_STATUS, POLICY_STATUS
+
+POLICY_SILENT_S = 1.5  # a policy says twice a second that it is there; the middleware counts a dead one for long
 
 
 class PreArm:
@@ -40,12 +43,14 @@ class PreArm:
         self._robot, self._digest = spec.name, digest_of(spec)
         self._policy_topic = node.subscribe(DiagnosticArray, POLICY_STATUS, qos.LATCHED)
         self._policy_status: DiagnosticArray | None = None
+        self._policy_s = 0.0  # when it was heard, monotonic
         self._driver_topic = node.subscribe(DiagnosticArray, DRIVER_STATUS, qos.LATCHED)
         self._driver_status: DiagnosticArray | None = None
 
     def hear(self) -> None:
         """Take what the policy and the driver said."""
-        self._policy_status = (self._policy_topic.take() or (self._policy_status,))[0]
+        if taken := self._policy_topic.take():
+            self._policy_status, self._policy_s = taken[0], time.monotonic()
         self._driver_status = (self._driver_topic.take() or (self._driver_status,))[0]
 
     def policy_waits(self) -> str:
@@ -81,6 +86,8 @@ class PreArm:
             return ""
         if self._policy_status is None or not self._policy_topic.publishers:
             return "no status of the policy"
+        if (silent_s := time.monotonic() - self._policy_s) > POLICY_SILENT_S:
+            return f"the policy is silent for {silent_s:.1f} s"
         if waits := value_of(WAITS, self._policy_status):
             return f"the policy: {waits}"
         given = value_of(FINGERPRINT, self._policy_status) or "?"

@@ -197,9 +197,11 @@ def _fly(
             raise
         except (BringUpError, ArmError, ProcessError) as error:
             why, robot = str(error), getattr(error, "robot", "")
+            late = isinstance(error, ArmError)
             if isinstance(error, BringUpError):
                 why, robot = f"{why}: {processes.last_line_of(error.not_up[0].node)}", error.not_up[0].robot
-            if not isinstance(error, ProcessError):
+                late = error.not_up[0].late
+            if late:
                 why += load.blame(sum(processes.cpu_s().values()))
             took_s = (machine_clock().now_ns() - launched_ns) * 1e-9
             raise DeployError(why, robot, took_s, events(node.changes, launched_ns) if node else []) from error

@@ -11,7 +11,7 @@ import numpy as np
 from deploy.shield import JointShieldParams, Mode, ShieldParams
 from hardware import load_robot
 from hardware.spec import RobotSpec
-from ros_nodes.lifecycle.series import read_series
+from ros_nodes.lifecycle.series import read_whether_whole
 from ros_nodes.messages.diagnostics import UNDER_POLICY, ShieldMode
 from ros_nodes.mission.failures import Failure, Takeover, lost_robots, mission_failures, takeovers
 from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
@@ -42,6 +42,7 @@ class Recording:
     shields: list[Series]
     takeovers: list[Takeover]
     killed_s: float | None
+    cut: list[Failure]  # series that end before the mission, for the disk was full
 
 
 def load_recording(
@@ -52,9 +53,14 @@ def load_recording(
     `changes`: modes of each robot's shield, as the operator received them.
     """
 
+    cut: list[Failure] = []
+
     def read(name: str, clock: str = "time_s") -> Series:
-        series = read_series(folder / f"{name}.npy")
+        series, whole = read_whether_whole(folder / f"{name}.npy")
         series[clock] = series[clock] - start_ns * 1e-9
+        if not whole and (ends_s := float(max(series[clock], default=0.0))) < mission.duration_s:
+            why = f"{folder.name}/{name}.npy ends here, for the disk was full: what came after is not known"
+            cut.append({"robot": "", "t_s": round(ends_s, 3), "why": why})
         keep = (series[clock] >= 0.0) & (series[clock] <= mission.duration_s)
         return {column: values[keep] for column, values in series.items()}
 
@@ -71,6 +77,7 @@ def load_recording(
         [read(f"{name}_shield") for name in mission.names],
         takeovers(changes, start_ns),
         None if killed_ns is None else (killed_ns - start_ns) * 1e-9,
+        cut,
     )
 
 
@@ -92,7 +99,7 @@ def mission_metrics(
     filtered = [series["mode"] == MODES.index("FILTERED") for series in recording.shields]
     outcome = criterion(mission, recording.truth)
     legs = legs_done(mission, recording.truth, outcome, killed_s)
-    causes = [*lost_robots(mission, recording.takeovers, killed_s), *violations]
+    causes = [*recording.cut, *lost_robots(mission, recording.takeovers, killed_s), *violations]
     failures = mission_failures(mission, recording.truth, outcome, killed_s, causes)
     return {
         "task": mission.task,

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from deploy.shield.authority import ASKED, AT_REST, State
-from ros_nodes.lifecycle.bring_up import NotUp
+from ros_nodes.lifecycle.bring_up import NOT_UP_AGAIN, NotUp
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.lifecycle.transport import transport_settings
@@ -27,8 +27,25 @@ RESULT = "result.json"
 WATCH_S = 0.1
 SILENCE_S = 10.0  # after the end of a process in which its robots are found to be silent
 RATES_S = 1.0  # between two looks at the rates
+IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # what a state of such a robot begins with
 ON_GROUND = (*(state.name for state in AT_REST), SILENT, "")
 LANDING_S = 30.0  # for a shield that brings its robot down before it ends
+
+
+class CtrlC:
+    """The handler of SIGINT while a team runs: the first raises KeyboardInterrupt, until the robots land; all count.
+
+    What lands robots cannot be interrupted so, and hears of each of them.
+    """
+
+    def __init__(self) -> None:
+        self.count, self.raises = 0, True
+
+    def __call__(self, *_: Any) -> None:
+        self.count += 1
+        if self.raises:
+            self.raises = False
+            raise KeyboardInterrupt
 
 
 class TeamLog:
@@ -134,8 +151,11 @@ class TeamLog:
                 or (now == SILENT and before != State.DISARMED.name and not ended)
             ):
                 found.append((event, f"{now}: {reason}"))
-            if self._ended_s is not None and event is last.get(robot) and now == State.LANDING.name:
-                found.append((event, f"not down {LANDING_S:g} s after it was asked to land"))
+            if self._ended_s is not None and event is last.get(robot) and now.startswith(IN_THE_AIR):
+                waited_s = time.monotonic() - self._began_s - self._ended_s
+                found.append(
+                    (event, f"not known to be down {waited_s:.0f} s after it was asked to land: last in {now}")
+                )
         return found
 
 
@@ -164,8 +184,10 @@ def run_team(
     team = [robot.name for robot in given.robots]
     failures: list[dict[str, Any]] = []
     # A shell gives what it starts in the background an ignored SIGINT; here that is how robots are landed.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    ctrl_c = CtrlC()
+    signal.signal(signal.SIGINT, ctrl_c)
     with ExitStack() as stack:
+        stack.callback(signal.signal, signal.SIGINT, signal.default_int_handler)
         monitor = stack.enter_context(monitoring(team))
         nodes = plan({"team": str(file), "only": "", "out": str(out)}, monitor.refuse_taken)
         settings = transport_settings(os.environ)
@@ -174,18 +196,25 @@ def run_team(
         load, is_up = MachineLoad(), True
         names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor, team), time.monotonic()
         operators = [name for name in names if name.endswith("operator")]
-        simulated, armable_s = list(given.simulated) == team, None
+        simulated, armable_s, refused = list(given.simulated) == team, None, set[str]()
+
+        def carried_by(name: str) -> str:
+            return ", ".join(processes.robots_of(name, team))
+
+        def fail(robot: str, why: str) -> None:
+            failures.append({"robot": robot, "t_s": round(time.monotonic() - began_s, 3), "why": why})
+            on_failure(f"{robot}: {why}" if robot else why)
+
         again = {name: node for name, node in zip(names, nodes, strict=True) if node.get("respawn")}
         try:
             while True:
                 for name in processes.ended():  # the others go on: a robot without its policy is landed by its shield
                     not_up = _not_up(processes, out / NOT_UP, load) if name in operators else []
                     starts = "; it is started again, once: its robots are a person's to arm" if name in again else ""
-                    carried = ", ".join(processes.robots_of(name, team))
+                    carried = carried_by(name)
                     for robot, why in not_up or [(carried, processes.why_ended(name) + starts)]:
                         robot = robot if robot in (*team, carried) else ""
-                        failures.append({"robot": robot, "t_s": round(time.monotonic() - began_s, 3), "why": why})
-                        on_failure(f"{robot}: {why}" if robot else why)
+                        fail(robot, why)
                     is_up = is_up and not not_up
                     processes.forget(name)
                     if name in again:
@@ -201,25 +230,34 @@ def run_team(
                 if armable_s is None and _is_up(out / NOT_UP):
                     armable_s = round(time.monotonic() - began_s, 2)
                     on_up(armable_s, not simulated)
+                for each in _refused_again(out / NOT_UP_AGAIN):
+                    if each.node not in refused:
+                        refused.add(each.node)
+                        why = f"{each.why} after it was started again: {processes.last_line_of(each.node)}"
+                        fail(each.robot, why)
                 log.listen()
                 watch()
                 time.sleep(WATCH_S)
         except KeyboardInterrupt:
             log.end()
             on_stop(len(processes))
+        ctrl_c.raises = False
+        pressed = min(ctrl_c.count, 1)  # that of now
         took_s = time.monotonic() - began_s
         if took_s > ARM_S and simulated:  # with a real robot among them a person arms all of them
             busy = load.blame(sum(processes.cpu_s().values()))
             failures += [{**each, "t_s": round(took_s, 3), "why": each["why"] + busy} for each in log.idle()]
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
         shields = [name for name in names if "shield" in name]
-        twice = processes.end_all(shields, LANDING_S, signal.SIGINT, log.listen)
+        wrong = processes.end_all(shields, LANDING_S, signal.SIGINT, log.listen, lambda: ctrl_c.count - pressed)
+        ended_s = round(time.monotonic() - began_s, 3)
+        failures += [{"robot": carried_by(name), "t_s": ended_s, "why": why} for name, why in wrong.items()]
         time.sleep(WATCH_S)
         log.listen()  # to what shields said last
         result = {"team": list(team), **log.result(), "armable_after_s": armable_s, "cores": cores}
         seen = [each for each in result["failures"] if not _is_of_one(each, failures)]
         for each in seen:
-            if twice and each["why"].startswith(State.STOPPED.name):
+            if ctrl_c.count > pressed and each["why"].startswith(State.STOPPED.name):
                 each["why"] += "; Ctrl-C was pressed a second time"
         result["failures"] = sorted([*seen, *failures], key=lambda failure: failure["t_s"])
     result["unwritten"] = []
@@ -243,6 +281,11 @@ def _not_up(processes: Processes, file: Path, load: MachineLoad) -> list[tuple[s
     found = [NotUp(**each) for each in json.loads(file.read_text())] if file.exists() else []
     busy = load.blame(sum(processes.cpu_s().values()))
     return [(n.robot, f"{n.why}: {processes.last_line_of(n.node)}{busy if n.late else ''}") for n in found]
+
+
+def _refused_again(file: Path) -> list[NotUp]:
+    """The nodes of an operator's `file` of those that refuse since they were started again."""
+    return [NotUp(**each) for each in json.loads(file.read_text())] if file.exists() else []
 
 
 def _start(processes: Processes, node: Node) -> str:

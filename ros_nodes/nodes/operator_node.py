@@ -12,7 +12,7 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
-from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, NotUp, node_names
+from ros_nodes.lifecycle.bring_up import NOT_UP_AGAIN, BringUp, BringUpError, KeepUp, NotUp, node_names
 from ros_nodes.lifecycle.context import end_process
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent
@@ -81,10 +81,17 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     _write(not_up, ())
     kept = KeepUp(node, [name for stage in stages for name in stage if not name.endswith(ONCE)])
     sender = OrderSender(mission, node)
+
+    def keep_up() -> None:
+        before = list(kept.refused)
+        kept.step()
+        if list(kept.refused) != before:
+            _write(not_up and str(Path(not_up).with_name(NOT_UP_AGAIN)), list(kept.refused.values()))
+
     if not drivers and simulated:  # a real robot is for a person to arm
 
         def keep_up_and_watch() -> None:
-            kept.step()
+            keep_up()
             send_and_watch()
             if not mission.task and not any(order.t_s for order in mission.orders):  # courses wait for no other robot
                 sender.step(0.0)
@@ -95,7 +102,7 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     while True:  # after the mission too, for nodes that subscribe late
         watch()
         executor.spin_once(timeout_sec=WATCH_S)
-        kept.step()
+        keep_up()
         now = time.monotonic() - begin
         if now < mission.duration_s or mission.courses:  # a person may start a robot late
             if mission.courses:
@@ -108,7 +115,9 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
 
 def _write(file: str, not_up: Sequence[NotUp]) -> None:
     if file:
-        Path(file).write_text(json.dumps([asdict(each) for each in not_up]))
+        whole = Path(file).with_suffix(".new")  # who looks never reads half of it
+        whole.write_text(json.dumps([asdict(each) for each in not_up]))
+        whole.replace(file)
 
 
 def _arm(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:

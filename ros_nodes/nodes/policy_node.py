@@ -1,7 +1,9 @@
 """One robot's policy: measurements and peers in, requested actuator commands out, on absolute deadlines."""
 
+import time
 from collections.abc import Generator, Sequence
 from functools import partial
+from math import inf
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from sensor_msgs.msg import JointState
@@ -44,6 +46,7 @@ GRACE = 0.4  # of a period: a cycle waits so long for its own measurement, rathe
 LOOK_NS = 40_000_000  # between two looks at what the shield and operators say
 HEARD_NS = 200_000_000  # between two words that a goal came
 SAY_NS = 500_000_000  # between two reasons why it requests nothing
+TELL_S = 0.5  # between two words that it is there, by which a shield knows before it arms
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 STOPPED = State.STOPPED.name
 
@@ -100,6 +103,7 @@ class PolicyNode(TurnNode):
         self._refused = ""  # of commands
         self._goal_ns = self._heard_ns = 0  # stamp of the last goal, and when it was said that it came
         self._looked_ns = 0  # at what others say
+        self._heard_from_s = -inf  # when it said last that it is there, monotonic
         self._command: Command = {}
         self._asked_by = ""  # the state in which the shield asks for requests; empty while it does not
         self._was_stopped = False  # by a person, when the shield was last heard
@@ -190,6 +194,11 @@ class PolicyNode(TurnNode):
         if self._refused != self._inbox.refused or is_new:
             self._refused, self._goal_ns, self._heard_ns = self._inbox.refused, self._inbox.goal_ns, now_ns
             self._tell()
+        self._tell_now_and_then()
+
+    def _tell_now_and_then(self) -> None:
+        if time.monotonic() - self._heard_from_s > TELL_S:
+            self._tell()
 
     def _wait_for(self, what: str) -> None:
         """Say why it requests nothing; an empty string where it may."""
@@ -216,6 +225,7 @@ class PolicyNode(TurnNode):
             REFUSED: self._refused,
             HEARD: str(self._goal_ns),
         }
+        self._heard_from_s = time.monotonic()
         self._own_status.publish(policy_status(self.robot_name, self._waits, about, self.clock.now_ns()))
 
     def _await_objects(self) -> Cycles:
@@ -228,6 +238,7 @@ class PolicyNode(TurnNode):
                 self._waits = ""
                 return
             self._wait_for(f"no current message of objects: {', '.join(unseen)}")
+            self._tell_now_and_then()
             yield Wait((), now_ns + round(self._period_s * 1e9))
 
     def _first_measurement(self) -> Generator[Wait, bool, tuple[int, int]]:

@@ -119,6 +119,11 @@ class TeamEnv:
         A group with an entry in `targets` (W, N, U) is commanded that, whatever its action would be decoded to.
         """
         groups = self.groups
+        for name, group in groups.items():
+            action, shape = actions.get(name), (self.num_envs, group.num_agents, group.action_dim)
+            if not isinstance(action, Tensor) or action.shape != shape:
+                found = f"shape {tuple(action.shape)}" if isinstance(action, Tensor) else type(action).__name__
+                raise ValueError(f"action of {name!r}: wanted a torch tensor of shape {shape}, not {found}")
         actions = {name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in groups}
         targets = {name: target.to(self.device) for name, target in (targets or {}).items()}
         commands = {

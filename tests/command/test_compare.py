@@ -79,6 +79,7 @@ def test_a_run_that_is_still_training_shortens_the_curve_of_its_group(sweep: Pat
     _, (slow, fast) = compare(read_runs([sweep]))
     assert slow.agent_steps[-1] == 1000 and fast.agent_steps[-1] == 500
     assert fast.middle[-1] == pytest.approx(np.mean(ENDS[3e-3]) / 2)
+    assert fast.wall_s == [50.0] * 3, "the time until the steps that are shown"
 
 
 def test_a_run_that_goes_on_keeps_every_column_and_no_row_after_its_checkpoint(tmp_path: Path):

@@ -265,9 +265,10 @@ def test_terms_that_draw_from_the_global_generators_resume_too(tmp_path: Path):
 def test_a_budget_of_time_is_that_of_the_whole_run(tmp_path: Path):
     cfg = train_cfg(task="point", out=tmp_path, total_steps=10**9, wall_budget_s=1.0, **PPO)
     first = train(cfg, env=PointTeam(16))
-    assert first.finished
+    assert first.finished and first.message.endswith("s, for --wall-budget-s 1 is used up")
     again = train(replace(cfg, resume=True), env=PointTeam(16))
     assert again.finished and again.agent_steps == first.agent_steps
+    assert f"to go on: phalanx train --resume {tmp_path} --wall-budget-s S, above" in again.message
 
 
 @pytest.mark.slow

@@ -33,6 +33,21 @@ def test_networks_of_another_run_are_what_learning_begins_with(hovered: TrainCfg
     begun.iterate(0.0)
 
 
+@pytest.mark.parametrize("algo", ["td3", "sac"])
+def test_an_algorithm_with_slow_copies_of_its_policy_begins_with_those_of_another_algorithms_run(
+    hovered: TrainCfg, tmp_path: Path, algo: str, capsys: pytest.CaptureFixture[str]
+):
+    small = dict(num_envs=8, num_steps=8, batch=64, warm_up=64, hidden=16, peer_embed=8)
+    begun = Trainer(train_cfg(task="hover", algo=algo, out=tmp_path, start_from=hovered.out, **small))
+    saved = load_checkpoint(hovered.out)["policies"]["crazyflie"]["state"]
+    torch.testing.assert_close(begun.policy.state_dict()["trunk.own.weight"], saved["trunk.own.weight"])
+    learner = begun.algorithm.learners["crazyflie"]
+    for part, slow in learner.targets.items():
+        for name, value in getattr(learner, part).state_dict().items():
+            assert torch.equal(slow.state_dict()[name], value), (part, name)
+    assert "from a run of ppo: policies are taken over, critics are new" in capsys.readouterr().err
+
+
 def test_networks_that_do_not_fit_are_refused_in_one_line(hovered: TrainCfg, tmp_path: Path):
     with pytest.raises(CheckpointError, match=r"cannot start from .*: networks differ in hidden \(16 there, 32 here\)"):
         Trainer(replace(hovered, out=tmp_path, start_from=hovered.out, network={"hidden": 32, "peer_embed": 8}))

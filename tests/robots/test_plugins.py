@@ -27,6 +27,7 @@ def shop(tmp_path, monkeypatch):
     (tmp_path / "shop_arm.py").write_text(ARM)
     (tmp_path / "broken_arm.py").write_text("import os\nSPEC = undefined_name\n")
     (tmp_path / "half_arm.py").write_text("import no_such_sdk\n")
+    (tmp_path / "cut_arm.py").write_text("import os\nSPEC = dict(\n")
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     for module in ("shop_arm", "broken_arm", "half_arm"):
@@ -70,6 +71,7 @@ def test_what_an_installed_package_registers_has_a_name(installed):
         ("shop_arm:COUNT", "robot 'shop_arm:COUNT': is of type int, not RobotSpec"),
         ("nowhere.arm:SPEC", "robot 'nowhere.arm:SPEC': there is no module 'nowhere' here or installed"),
         ("broken_arm:SPEC", "broken_arm.py:2: NameError: name 'undefined_name' is not defined"),
+        ("cut_arm:SPEC", "cut_arm.py:2: SyntaxError: '(' was never closed"),
         ("half_arm:SPEC", "half_arm.py:1: ModuleNotFoundError: No module named 'no_such_sdk'"),
         ("shop_arm:", "unknown robot 'shop_arm:'; known robots: crazyflie, fr3, g1, "),
     ],

@@ -8,6 +8,8 @@ import time
 import pytest
 
 pytest.importorskip("rclpy")
+from ros_nodes.lifecycle.processes import Processes
+from ros_nodes.mission.run_team import CtrlC
 
 HANGS = """
 import time
@@ -48,3 +50,45 @@ run_nodes({"cf1": make})
 def test_a_process_whose_nodes_have_ended_waits_for_no_destructor():
     done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=45)
     assert (done.returncode, done.stderr) == (2, "error: cf1: no such robot\n")
+
+
+COUNTS = """
+import os, signal, sys, time
+presses = []
+signal.signal(signal.SIGINT, lambda *_: presses.append(1))
+print("ready", flush=True)
+while len(presses) < {presses}:
+    time.sleep(0.01)
+{then}
+"""
+
+
+def test_processes_that_did_not_end_by_themselves_are_said_and_each_hears_every_ctrl_c(tmp_path):
+    programs = {"first": (1, ""), "third": (3, ""), "never": (99, ""), "killed": (1, "os.kill(os.getpid(), 9)")}
+    said: list[int] = []
+    with Processes([], tmp_path, {}) as processes:
+        for name, (presses, then) in programs.items():
+            code = COUNTS.format(presses=presses, then=then)
+            program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+            assert program.stdout is not None and program.stdout.readline() == "ready\n"
+            processes._running[name] = program
+            processes.log_of(name).touch()
+        watch, again = lambda: said.append(1), lambda: min(2, len(said) // 10)  # two more, some time later
+        wrong = processes.end_all(list(programs), 4.0, signal.SIGINT, watch, again)
+        assert len(processes) == 0
+    assert wrong == {
+        "never": "never did not end within 4 s and was killed",
+        "killed": "killed ended with code -9: it was killed",
+    }
+
+
+def test_the_first_ctrl_c_is_raised_and_what_comes_while_robots_land_is_counted():
+    before = signal.signal(signal.SIGINT, ctrl_c := CtrlC())
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        assert ctrl_c.count == 3
+    finally:
+        signal.signal(signal.SIGINT, before)

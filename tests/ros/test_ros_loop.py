@@ -18,7 +18,7 @@ from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.loop import Deadlines, LoopThread
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
-from ros_nodes.lifecycle.series import SeriesWriter, read_series
+from ros_nodes.lifecycle.series import SeriesWriter, read_series, read_whether_whole
 from ros_nodes.lifecycle.turns import Cycles, Turns, Wait
 from ros_nodes.messages import qos
 from ros_nodes.nodes.policy_node import control_phase
@@ -91,22 +91,27 @@ def test_a_series_for_which_the_disk_has_no_room_ends_and_its_process_does_not(t
         "series.ROOM = 4096\n"
         f"writer = series.SeriesWriter(Path({str(tmp_path / 'a.npy')!r}), ('t', 'x'), 100_000, print)\n"
         "for i in range(50_000): writer.add(i + 1.0, i * i)\n"
-        f"print(np.load({str(tmp_path / 'a.npy')!r})['t'].max())"
+        f"rows, whole = series.read_whether_whole(Path({str(tmp_path / 'a.npy')!r}))\n"
+        "print(rows['t'].max(), len(rows['t']), whole)"
     )
     tiny = f"mount -t tmpfs -o size=64k tmpfs {tmp_path}"
     if subprocess.run(["unshare", "-rm", "sh", "-c", tiny], check=False, capture_output=True).returncode:
         pytest.skip("a disk that is small cannot be made here")
     run = f'{tiny} && exec {sys.executable} -c "$0"'
     ended = subprocess.run(["unshare", "-rm", "sh", "-c", run, code], check=True, capture_output=True, text=True)
-    reason, last = ended.stdout.splitlines()
-    assert reason == f"{tmp_path / 'a.npy'}: No space left on device; the series ends here" and float(last) > 1000
+    reason, found = ended.stdout.splitlines()
+    assert reason == f"{tmp_path / 'a.npy'}: No space left on device; the series ends here"
+    last, count, whole = found.split()
+    assert float(last) == int(count) > 1000 and whole == "False"
 
 
 def test_a_full_series_drops_what_comes_later(tmp_path):
     writer = SeriesWriter(tmp_path / "a.npy", ("t",), 3)
     for value in range(1, 6):
         writer.add(value)
-    np.testing.assert_array_equal(read_series(tmp_path / "a.npy")["t"], [1, 2, 3])
+    found, whole = read_whether_whole(tmp_path / "a.npy")
+    np.testing.assert_array_equal(found["t"], [1, 2, 3])
+    assert whole, "there was room on the disk"
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A mission that comes from a task: planned by its start, carried out in ROS 2, judged by its terms."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +12,16 @@ from places import ROOT, ZOO
 pytest.importorskip("rclpy")
 pytest.importorskip("torch")
 from deploy.bundle import load_bundle
+from deploy.shield import make_shield_params
+from hardware import load_robot
 from phalanx.missions.criterion import task_criterion
 from phalanx.missions.film import load_mission_flight
 from phalanx.missions.plan import plan_mission
 from phalanx.missions.task import plan_task
+from ros_nodes.lifecycle.series import CUT
 from ros_nodes.mission.deploy import run_mission
 from ros_nodes.mission.ground_truth import ground_truth_columns, read_ground_truth
+from ros_nodes.mission.mission_metrics import load_recording, mission_metrics
 from ros_nodes.plans.mission import Order, load_mission
 from sim.tasks import load_task, task_names
 
@@ -55,6 +60,23 @@ def test_a_mission_of_an_arm_leaves_its_plan_its_figures_and_its_bag(conducted):
     # The first is sent twice, before the mission and as it begins: a bag begun in between holds the second of them.
     assert counts["/panda_1/goal"] in (3, 4)
     assert counts["/panda_1/command"] > 400 and counts["/panda_1/odom"] > 400
+
+
+def test_a_mission_whose_end_a_full_disk_does_not_hold_fails_for_that(conducted, tmp_path):
+    _, out, mission = conducted
+    shutil.copytree(out / "series", tmp_path / "series")
+    file = tmp_path / "series" / "simulated_robots_truth.npy"
+    rows = np.load(file)
+    begin_s = float(rows["time_s"][0])
+    rows["time_s"][np.argmax(rows["time_s"] > begin_s + 5.0)] = CUT  # as the writer marks it
+    np.save(file, rows)
+    recording = load_recording(tmp_path / "series", mission, round(begin_s * 1e9), None, {"panda_1": []})
+    (failure,) = recording.cut
+    assert failure["t_s"] == pytest.approx(5.0, abs=0.05)
+    assert failure["why"].startswith("series/simulated_robots_truth.npy ends here, for the disk was full")
+    _, criterion = plan_mission({str(FILE): CONTRACT}, None, 9.0, 7.0, seed=3)
+    found = mission_metrics(recording, [make_shield_params(load_robot("panda"))], criterion)
+    assert failure in found["failures"] and not found["mission_success"]
 
 
 def test_a_policy_is_killed_when_something_has_been_judged_and_some_time_is_left():

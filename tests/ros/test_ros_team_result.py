@@ -134,6 +134,45 @@ def test_a_second_ctrl_c_is_a_failure_of_the_result(flying):
     assert team.returncode == 1 and failures == {"cf1": why, "cf2": why}
 
 
+def process_of(team: subprocess.Popen, node: str) -> int:
+    """The process that a `team` has started for a node of cf1, alone or with others."""
+    line = f"{node}_node.*/cf1|cf1/{node}"
+    return int(subprocess.run(["pgrep", "-P", str(team.pid), "-f", line], capture_output=True, text=True).stdout)
+
+
+@pytest.mark.parametrize("at", [0.0, 0.5], ids=["at once", "on its way down"])
+def test_a_shield_that_is_killed_before_its_robot_is_down_is_a_failure_of_the_result(flying, at):
+    team, out, _ = flying
+    shield = process_of(team, "shield")
+    team.send_signal(signal.SIGINT)
+    time.sleep(at)
+    os.kill(shield, signal.SIGKILL)
+    failures = printed_and_kept(team, out)["failures"]
+    assert team.returncode == 1 and {failure["robot"] for failure in failures} == {"cf1"}
+    assert "cf1_shield ended with code -9: it was killed" in [failure["why"] for failure in failures]
+
+
+def test_a_policy_that_refuses_when_started_again_is_said_and_its_robot_is_not_armed(flying):
+    team, out, environment = flying
+    (out.parent / "pd.onnx").unlink()
+    os.kill(process_of(team, "policy"), signal.SIGKILL)
+    wait_until_said(team, out, "cf1_shield", "-> FAULT")
+    domain_id, until, said = int(environment["ROS_DOMAIN_ID"]), time.monotonic() + patience(20.0), ""
+    while "the policy is silent for" not in said and "no status of the policy" not in said:
+        assert time.monotonic() < until, said
+        ask_here("reset", ["cf1"], domain_id, patience(5.0))
+        said = ask_here("arm", ["cf1"], domain_id, patience(5.0))["cf1"].said
+    wait_until_said(team, out, "operator", "/cf1/policy refused to configure")
+    time.sleep(1.0)  # until that is read
+    team.send_signal(signal.SIGINT)
+    result = printed_and_kept(team, out)
+    states = [event["to"] for event in result["events"] if event["robot"] == "cf1"]
+    assert "ARMED" not in states[states.index("FAULT") :], "it was armed without its policy"
+    whys = [failure["why"] for failure in result["failures"] if failure["robot"] == "cf1"]
+    (again,) = (why for why in whys if "refused to configure after it was started again" in why)
+    assert "pd.onnx: no such file" in again and team.returncode == 1
+
+
 def test_a_second_team_of_the_same_names_is_refused_before_it_starts_and_one_that_was_killed_is_in_no_ones_way(flying):
     team, out, environment = flying
     command = [sys.executable, "-m", "phalanx", "deploy", str(out.parent / "team.yaml"), "--out"]

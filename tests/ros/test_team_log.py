@@ -151,7 +151,10 @@ def test_a_shield_that_ended_as_asked_is_no_failure_and_a_robot_that_did_not_com
     said += [Change(now_s + 1, robot, "LANDING", "DISARMED", "") for robot in ("arm1", "cf3")]
     said += [Change(now_s + 6, robot, "FAULT", SILENT, "silent for 5 s") for robot in ("arm1", "cf1")]
     log.listen()
+    said.append(Change(now_s, "cf4", "STARTING", "POLICY", ""))  # its shield was killed before it could land
+    log.listen()
     failures = {failure["robot"]: failure["why"] for failure in log.result()["failures"]}
     said.robots = tuple({"robot": name, "reason": ""} for name in ("arm1", "cf9"))
     assert log.idle() == [{"robot": "cf9", "why": "never armed: nothing is said of why"}]
-    assert failures == {"cf1": "not down 30 s after it was asked to land", "cf2": f"{SILENT}: silent for 5 s"}
+    unknown = "not known to be down 0 s after it was asked to land: last in"
+    assert failures == {"cf1": f"{unknown} LANDING", "cf2": f"{SILENT}: silent for 5 s", "cf4": f"{unknown} POLICY"}

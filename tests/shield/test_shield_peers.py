@@ -122,7 +122,7 @@ def test_who_flew_and_is_silent_ends_the_policys_turn_by_name_and_gives_it_back_
     [
         ((0.0, 0.0, 0.02), (0.2, 0.0, 0.02), "0.20 m from cf2, at least 0.25 needed"),
         ((0.0, 0.0, 0.02), (0.0, 0.0, 0.5), "0.19 m from cf2, at least 0.25 needed"),  # of height a share counts
-        ((3.2, 0.0, 0.02), (0.0, 0.0, 0.02), "outside the geofence: x = 3.20 m, allowed -3 .. 3"),
+        ((3.2, 0.0, 0.02), (0.0, 0.0, 0.02), "outside the geofence: x = 3.2 m, allowed -3 .. 3"),
         ((2.9, 0.0, 0.02), (0.0, 0.0, 0.02), ""),
     ],
 )

@@ -284,3 +284,16 @@ def test_of_two_terms_with_one_name_both_are_checked(kind):
     task = load_task("swarm-swap").changed(observation=dataclasses.replace(seen, **added))
     with pytest.raises(ValueError, match=r"observation 'seen': .*unexpected keyword argument 'most'"):
         TeamEnv(task, 2, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "action of 'crazyflie': wanted a torch tensor of shape (2, 1, 4), not NoneType"),
+        ({"crazyflie": np.zeros((2, 1, 4))}, "not ndarray"),
+        ({"crazyflie": torch.zeros(2, 1, 3)}, "wanted a torch tensor of shape (2, 1, 4), not shape (2, 1, 3)"),
+    ],
+)
+def test_an_action_that_does_not_fit_is_refused_in_one_line(given, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        TeamEnv("hover", 2, seed=0).step(given)

@@ -45,7 +45,7 @@ def check_start(params: ShieldParams, context: Context) -> str:
     pos, peers = context.state.base_pos, context.peers
     for axis, value, low, high in zip("xyz", pos.tolist(), params.geofence_low, params.geofence_high, strict=True):
         if value > high or (value < low and axis != "z"):  # the ground is below the fence
-            return f"outside the geofence: {axis} = {value:.2f} m, allowed {low:g} .. {high:g}"
+            return f"outside the geofence: {axis} = {value:.6g} m, allowed {low:g} .. {high:g}"
     if near_what := check_clear(context, Body(double(pos)[None], np.zeros(1)), params.obstacle_m):
         return near_what
     separation_m = (
