@@ -16,6 +16,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in conftest.py: threads change the last bits of first weights
 
 import numpy as np
+import onnxruntime
 import torch
 
 from deploy.bundle import load_bundle
@@ -34,9 +35,13 @@ CURVE = ("agent_steps", "mean_return", "success_rate", "episode_steps")
 
 
 def machine() -> dict[str, str]:
-    """What bitwise equality depends on."""
-    cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "")
-    return {"cpu": cpu.partition(":")[2].strip() or platform.processor(), "torch": torch.__version__}
+    """What bitwise equality depends on: a processor's name alone does not say which instructions it has."""
+    lines = [line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines()]
+    about = {name.strip(): value.strip() for name, _, value in lines}
+    kind = [about.get(name, "") for name in ("model name", "cpu family", "model")]
+    vectors = sorted({"avx2", "avx512f", "avx512_vnni", "amx_tile"} & set(about.get("flags", "").split()))
+    cpu = " ".join([*kind, *vectors]).strip() or platform.processor()
+    return {"cpu": cpu, "torch": torch.__version__, "onnxruntime": onnxruntime.__version__}
 
 
 def golden(task: str, folder: Path) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def failure_lines(failures: Sequence[Mapping[str, Any]]) -> list[str]:
     robots: dict[tuple[float, str], list[str]] = {}
     for failure in failures:
         robots.setdefault((failure["t_s"], failure["why"]), []).append(failure["robot"])
-    return [f"{', '.join(who)} at {t_s:.1f} s: {why}" for (t_s, why), who in robots.items()]
+    return [f"{', '.join(who) or 'a process'} at {t_s:.1f} s: {why}" for (t_s, why), who in robots.items()]
 
 
 def state_lanes(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

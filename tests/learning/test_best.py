@@ -58,7 +58,7 @@ def test_export_takes_the_best_when_asked_and_says_when_there_is_none(tmp_path: 
     train(train_cfg(task="hover", out=run, num_envs=8, total_steps=8 * 8 * 2, **HOVER))
     assert phalanx("export", run, "--best", "--out", tmp_path / "a.onnx") == 2
     said = capsys.readouterr().err
-    assert "best.pt" in said and "whole episode" in said and "Traceback" not in said
+    assert "best.pt" in said and "ended an episode" in said and "Traceback" not in said
     content = load_checkpoint(run)
     save_policies(run / BEST, content)
     assert phalanx("sign", "--new-key", "--key", key := tmp_path / "my.pem") == 0
