@@ -21,15 +21,18 @@ def cpu_s() -> float:
 
 @pytest.mark.slow
 def test_help_is_quick_and_names_every_command():
+    """It takes twice as long as to import NumPy, on a machine of any speed; torch takes eight times as long."""
     phalanx("--help")  # bytecode is written once
-    times = []
+    times, numpy_s = [], []
     for _ in range(3):
         start = cpu_s()
         done = phalanx("--help")
         times.append(cpu_s() - start)
+        subprocess.run([sys.executable, "-c", "import numpy"], check=True)
+        numpy_s.append(cpu_s() - start - times[-1])
     assert done.returncode == 0
     assert all(name in done.stdout for name in COMMANDS)
-    assert min(times) < 0.5
+    assert min(times) < 3.5 * min(numpy_s)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
