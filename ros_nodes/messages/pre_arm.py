@@ -16,7 +16,7 @@ from ros_nodes.messages.device import TOPIC as DEVICE
 from ros_nodes.messages.diagnostics import FINGERPRINT, ROBOT_TYPE, SPEC_DIGEST, WAITS, value_of
 from ros_nodes.messages.names import DRIVER_STATUS, POLICY_STATUS
 
-POLICY_SILENT_S = 1.5  # a policy says twice a second that it is there; the middleware counts a dead one for long
+POLICY_SILENT_S = 2.0  # a policy says once a second that it is there; the middleware counts a dead one for long
 
 
 class PreArm:

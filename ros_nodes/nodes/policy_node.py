@@ -46,7 +46,7 @@ GRACE = 0.4  # of a period: a cycle waits so long for its own measurement, rathe
 LOOK_NS = 40_000_000  # between two looks at what the shield and operators say
 HEARD_NS = 200_000_000  # between two words that a goal came
 SAY_NS = 500_000_000  # between two reasons why it requests nothing
-TELL_S = 0.5  # between two words that it is there, by which a shield knows before it arms
+TELL_S = 1.0  # between two words that it is there, by which a shield knows before it arms
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 STOPPED = State.STOPPED.name
 
@@ -147,6 +147,7 @@ class PolicyNode(TurnNode):
             self._hear_operators(now_ns)
         if not self._asked_by:
             self._wait_for("")
+            self._tell_now_and_then()
             return
         until_ns, before_ns = now_ns + round(GRACE * 1e9 * self._period_s), due_ns - self._sensor_ns // 2
         arrived = True
@@ -194,11 +195,12 @@ class PolicyNode(TurnNode):
         if self._refused != self._inbox.refused or is_new:
             self._refused, self._goal_ns, self._heard_ns = self._inbox.refused, self._inbox.goal_ns, now_ns
             self._tell()
-        self._tell_now_and_then()
 
     def _tell_now_and_then(self) -> None:
+        """What it said last, once more, while nothing is asked of it: in flight that would cost other policies time."""
         if time.monotonic() - self._heard_from_s > TELL_S:
-            self._tell()
+            self._heard_from_s = time.monotonic()
+            self._own_status.publish(self._said)
 
     def _wait_for(self, what: str) -> None:
         """Say why it requests nothing; an empty string where it may."""
@@ -226,7 +228,8 @@ class PolicyNode(TurnNode):
             HEARD: str(self._goal_ns),
         }
         self._heard_from_s = time.monotonic()
-        self._own_status.publish(policy_status(self.robot_name, self._waits, about, self.clock.now_ns()))
+        self._said = policy_status(self.robot_name, self._waits, about, self.clock.now_ns())
+        self._own_status.publish(self._said)
 
     def _await_objects(self) -> Cycles:
         """Wait until every object that the policy observes has been received."""
