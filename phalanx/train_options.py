@@ -14,7 +14,8 @@ import tyro
 from hardware.names import nearest_path
 from policies.records import RECORD
 
-FLAGS = ("--shield", "--no-shield", "--json", "--accept-task-change", "--wandb", "--no-onnx", "--no-film", "--help")
+SWITCHES = ("shield", "onnx", "film", "wandb")  # --NAME or --no-NAME
+FLAGS = ("--json", "--accept-task-change", "--help", *(f"--{no}{name}" for name in SWITCHES for no in ("", "no-")))
 VALUED = "out seed num-envs robots steps wall-budget-s stop-at resume start-from checkpoint-every keep-every engine"
 VALUED += " device threads shards algo"  # options of every task and algorithm that take a value
 ALIKE = 0.85  # of the letters of two names, from which one is the other mistyped
@@ -34,6 +35,9 @@ class Begun:
     shield: bool | None = None  # as the task says
     checkpoint_every: int = 10
     keep_every: int | None = None
+    onnx: bool = True
+    film: bool = True
+    wandb: bool = False
     start_from: str | None = None
     device: Any = None
     threads: int = 2
@@ -90,6 +94,12 @@ def check_spelling(args: Sequence[str]) -> None:
         near = get_close_matches(option, known, n=1, cutoff=ALIKE)
         if near and option not in known:
             raise ValueError(f"unknown option {option}; see phalanx train --help; did you mean {near[0]!r}?")
+
+
+def usual(args: Sequence[str], switch: str, begun: bool) -> bool:
+    """The default of a switch: as of what was `begun`; what changes it is in the help, and either where it is given."""
+    given = [word == f"--no-{switch}" for word in args if word in (f"--{switch}", f"--no-{switch}")]
+    return given[0] if given else begun
 
 
 def check_limits(args: Sequence[str]) -> None:

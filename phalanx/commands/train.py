@@ -13,7 +13,7 @@ from phalanx.console import err, out, print_json
 from phalanx.folders import CHECKPOINT, check_out
 from phalanx.options import Count, Device, Engine, OutFolder, RunFlag, Seconds, TaskToTrain, check_robots, check_seed
 from phalanx.progress import make_progress, time_split, training_note
-from phalanx.train_options import asked, check_is_run, check_limits, check_spelling, fields_of_task, given
+from phalanx.train_options import asked, check_is_run, check_limits, check_spelling, fields_of_task, given, usual
 
 
 def train(*args: Any, **kwargs: Any) -> int:
@@ -44,9 +44,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     )
     sizes, hyper = plain.hyperparameters(next(iter(spec.groups.values())) if spec else None, f"task {wish.task!r}")
     kind, paths = fields_of_task(spec and changed(spec, old.task_changes))
-    switches = [word == "--no-shield" for word in args if word in ("--shield", "--no-shield")]
-    # There is the switch that changes what is usual, and either of them where it is given.
-    usual_shield = switches[0] if switches else spec is not None and plain.behind_shield(spec)
+    shield_is_given = any(word in args for word in ("--shield", "--no-shield"))
     algorithm_type, as_is = ALGORITHMS[algo].Cfg, kind()
     as_is_by_path = {path: getattr(as_is, name) for name, path in paths.items()}
 
@@ -59,7 +57,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         steps: Count = old.steps,
         wall_budget_s: Seconds = old.wall_budget_s,
         stop_at: Annotated[float | None, tyro.conf.arg(metavar="SUCCESS", help_behavior_hint="")] = old.stop_at,
-        shield: bool = usual_shield,
+        shield: bool = usual(args, "shield", spec is not None and plain.behind_shield(spec)),
         resume: RunFlag = None,
         start_from: RunFlag = Path(old.start_from) if old.start_from else None,
         checkpoint_every: int = old.checkpoint_every,
@@ -69,9 +67,9 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         threads: int = old.threads,
         shards: Count = old.shards,
         accept_task_change: bool = False,
-        wandb: bool = False,
-        onnx: bool = True,
-        film: bool = True,
+        wandb: bool = usual(args, "wandb", old.wandb),
+        onnx: bool = usual(args, "onnx", old.onnx),
+        film: bool = usual(args, "film", old.film),
         json: bool = False,
         algo: str = algo,
         hyperparameters: Annotated[algorithm_type, tyro.conf.arg(name=algo)] = hyper,  # type: ignore[valid-type]
@@ -96,8 +94,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
                 with 95 % confidence over all looks at them, of which the k-th has 5 % / (k (k + 1)) of the error.
                 Policies that are the best so far fly them at a checkpoint.
             shield: Whether to train behind the safety shield; as the task says when not given.
-            resume: Folder of a run to go on with from its last checkpoint, with the options that it was begun with, but
-                --no-onnx, --no-film and --wandb, which are given again.
+            resume: Folder of a run to go on with from its last checkpoint, with the options that it was begun with.
             start_from: Folder of another run whose networks to begin with, of a task in which robots see and do the
                 same.
             checkpoint_every: Iterations between checkpoints.
@@ -110,8 +107,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
                 not given.
             accept_task_change: Go on although the task is no longer what the run was begun with.
             wandb: Log to Weights & Biases too, beside TensorBoard; pip install 'phalanx[wandb]'.
-            onnx: Write no policy files at the end.
-            film: With the policy files, write no replay page of one of their episodes.
+            onnx: Whether to write policy files at the end.
+            film: Whether to write, with the policy files, a replay page of one of their episodes.
             json: Print the result as JSON on stdout.
             algo: Algorithm: dsact, happo, hasac, impala, ppo, sac, td3, vdn.
             hyperparameters: Of the algorithm, see docs/algorithms.md; --ppo.critic team is MAPPO.
@@ -134,7 +131,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         begun = wish.resumed is not None and (folder / CHECKPOINT).exists()
         if wish.resumed is not None and not begun:
             err.print(f"{folder}: no checkpoint had been written yet, training begins again", markup=False)
-        asked_shield = shield if switches else old.shield
+        asked_shield = shield if shield_is_given else old.shield
         numbers = {path: getattr(fields, name) for name, path in paths.items()}
         cfg = TrainCfg(
             task=wish.task,
@@ -154,6 +151,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             checkpoint_every=checkpoint_every,
             keep_every=keep_every,
             accept_task_change=accept_task_change,
+            onnx=onnx,
+            film=film,
             wandb=wandb,
         )
         with make_progress() as progress:

@@ -28,7 +28,6 @@ READ_EVERY_S = 2.0  # how far runs have come
 TRAINED = 0.99  # of a run, which has its files still to write
 GOES_ON = "attack"  # the command that goes on in the folder that it is given
 GATE = 1  # exit status of a command that has answered that something fell short
-KEPT_FLAGS = ("--no-onnx", "--no-film", "--wandb")  # of `phalanx train`, which a run does not remember
 
 
 class Process(Protocol):
@@ -118,7 +117,7 @@ class Sweep:
     def _start(self, name: str, start: Callable[[list[str], Path], Process]) -> Process:
         run, folder = self.runs[name], self.folder / name
         if (folder / RECORD).exists():
-            args = ["--resume", str(folder), *(flag for flag in KEPT_FLAGS if flag in run.args)]
+            args = ["--resume", str(folder)]
         else:
             args = [*run.args, *(["--out", str(folder)] if self.command in ("train", GOES_ON) else [])]
         log = self._log(name)

@@ -63,6 +63,8 @@ class TrainCfg:
     start_from: Path | None = None  # run, or checkpoint, of a task alike: its networks are what learning begins with
     checkpoint_every: int = 10  # iterations
     keep_every: int | None = None  # iterations between policies that are kept for good
+    onnx: bool = True  # policy files of the best policies are wanted at the end
+    film: bool = True  # and a page with one of their episodes
     wandb: bool = False  # log to Weights & Biases too
     accept_task_change: bool = False  # resume although the task is not what it was
 

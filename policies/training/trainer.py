@@ -27,7 +27,8 @@ from sim.physics import on
 from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
-HOW_FAR = ("total_steps", "wall_budget_s", "stop_at", "checkpoint_every", "keep_every")  # may differ when a run goes on
+HOW_FAR = ("total_steps", "wall_budget_s", "stop_at")  # these may differ when a run goes on,
+LEAVES = ("checkpoint_every", "keep_every", "onnx", "film", "wandb")  # and what it leaves
 IN_WORDS = {
     "dims": "sizes of observations (own, neighbours, privileged)",
     "action_dim": "channels",
@@ -176,8 +177,8 @@ class Trainer:
         self.best, self.shown, self.looks = progress.get("best"), progress.get("shown", 0.0), progress.get("looks", 0)
         self.wall_s = state.get("wall_s", 0.0)
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
-        # What was written when training began, but for how far it goes
-        self.run = state["run"] | {name: self.run[name] for name in HOW_FAR}
+        # What was written when training began, but for how far it goes and what it leaves
+        self.run = state["run"] | {name: self.run[name] for name in HOW_FAR + LEAVES}
         if made_on == {"engine": self.engine, "device": self.device.type}:
             for name, generator in self.generators.items():
                 generator.set_state(own["generators"][name])

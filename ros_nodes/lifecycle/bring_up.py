@@ -26,7 +26,6 @@ _GOALS = {
 ASK_AGAIN_S = 1.0
 LOOK_S = 0.05  # between two looks who is there: a core is better used by those who start
 COMES_WITHIN_S = 3.0  # after another node has refused
-NOT_UP_AGAIN = "not_up_again.json"  # beside a run's `not_up`: nodes that refuse since a restart
 GIVE_UP_CALL_S = 10.0  # a transition may take this long
 
 

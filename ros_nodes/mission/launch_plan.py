@@ -19,7 +19,7 @@ from ros_nodes.plans.team import Hosts
 from ros_nodes.plans.team_file import load_team
 from ros_nodes.plans.team_mission import team_mission
 
-NOT_UP = "not_up.json"  # of a run: the nodes that are not up when its operator has brought up what it could
+NOT_UP = "not_up.json"  # of a run: the nodes that are not up, once its operator has brought up what it could
 
 Node = dict[str, Any]
 

@@ -4,31 +4,27 @@ import json
 import os
 import signal
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from deploy.shield.authority import ASKED, AT_REST, State
-from ros_nodes.lifecycle.bring_up import NOT_UP_AGAIN, NotUp
+from deploy.shield.authority import State
+from ros_nodes.lifecycle.bring_up import NotUp
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.lifecycle.transport import transport_settings
 from ros_nodes.mission.deploy import CONFIG, unwritten
 from ros_nodes.mission.launch_plan import NOT_UP, Node, plan
+from ros_nodes.mission.team_log import TeamLog
 from ros_nodes.operation.arming import ARM_S
-from ros_nodes.operation.monitor import SILENT, STREAMS, Change, Monitor, monitoring
+from ros_nodes.operation.monitor import SILENT, monitoring
 from ros_nodes.plans.prepare import PARAMETERS
 from ros_nodes.plans.team_file import load_team
 
 RESULT = "result.json"
 WATCH_S = 0.1
 SILENCE_S = 10.0  # after the end of a process in which its robots are found to be silent
-RATES_S = 1.0  # between two looks at the rates
-IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # what a state of such a robot begins with
-ON_GROUND = (*(state.name for state in AT_REST), SILENT, "")
 LANDING_S = 30.0  # for a shield that brings its robot down before it ends
 
 
@@ -46,117 +42,6 @@ class CtrlC:
         if self.raises:
             self.raises = False
             raise KeyboardInterrupt
-
-
-class TeamLog:
-    """What robots do, as the monitor hears it: who had each of them when, and how often topics were sent."""
-
-    def __init__(self, monitor: Monitor, team: Sequence[str]):
-        """`team`: its robots by name."""
-        self._monitor, self._team = monitor, team
-        self._began_s, self._began_ns = time.monotonic(), time.time_ns()
-        self._changes: list[Change] = []
-        self._rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        self._rates_s = 0.0
-        self._courses: dict[str, dict[str, Any]] = {}  # of each robot with one, the last that was heard
-        self._ended_s: float | None = None  # when the robots were asked to land and end
-
-    def end(self) -> None:
-        """From now on a shield that falls silent has ended, as it was asked to."""
-        self._ended_s = time.monotonic() - self._began_s
-
-    def listen(self) -> None:
-        """To be called again and again."""
-        self._changes += self._monitor.poll()
-        if (now_s := time.monotonic()) < self._rates_s:
-            return
-        self._rates_s = now_s + RATES_S
-        for robot in self._monitor.snapshot()["robots"]:
-            if said := robot.get("course"):
-                self._courses[robot["robot"]] = said
-            if robot["state"] == State.POLICY.name:
-                for topic, rate_hz in robot["rates_hz"].items():
-                    if rate_hz is not None:
-                        self._rates[robot["robot"]][topic].append(rate_hz)
-
-    def result(self) -> dict[str, Any]:
-        """`events` and `failures` as of `phalanx deploy`, `rates_hz` while policies had their robots, and `courses`.
-
-        Of every robot there are rates; None where a topic's was not measured, as its policy did not have it so long.
-        """
-        events = [
-            {
-                "t_s": round(change.time_s - self._began_ns * 1e-9, 3),
-                "robot": change.robot,
-                "from": change.before,
-                "to": change.after,
-                "reason": change.reason,
-            }
-            for change in sorted(self._changes, key=lambda change: change.time_s)
-            if change.time_s * 1e9 >= self._began_ns  # before that it was another team's, with the same names
-        ]
-        return {
-            "duration_s": round(time.monotonic() - self._began_s, 1),
-            "failures": [
-                {name: event[name] for name in ("robot", "t_s")} | {"why": why} for event, why in self._failed(events)
-            ],
-            "events": events,
-            "courses": {robot: self._course(said) for robot, said in self._courses.items()},
-            "rates_hz": {
-                robot: {
-                    topic: {"median": round(median(r), 1), "min": round(min(r), 1)} if (r := rates.get(topic)) else None
-                    for topic in STREAMS
-                }
-                for robot, rates in ((name, self._rates.get(name, {})) for name in self._team)
-            },
-        }
-
-    def _course(self, said: dict[str, Any]) -> dict[str, Any]:
-        return said | {"passed_s": [round(t_s - self._began_ns * 1e-9, 3) for t_s in said["passed_s"]]}
-
-    def idle(self) -> list[dict[str, Any]]:
-        """The robots that nothing was done with, and why."""
-        known = {State.DISARMED.name, SILENT, ""}
-        acted = {change.robot for change in self._changes if {change.before, change.after} - known}
-        robots = self._monitor.snapshot()["robots"]
-        return [
-            {"robot": robot["robot"], "why": f"never armed: {robot['reason'] or 'nothing is said of why'}"}
-            for robot in robots
-            if robot["robot"] not in acted
-        ]
-
-    def _failed(self, events: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-        """The events that are failures, and why; a landing that ends in a fault is one, with all that it was for."""
-        last = {event["robot"]: event for event in events if event["to"] != SILENT}
-        found: list[tuple[dict[str, Any], str]] = []
-        landing: dict[str, int] = {}  # which of `found` is that of a robot that has not been armed since
-        for event in events:
-            before, now, robot, reason = (event[key] for key in ("from", "to", "robot", "reason"))
-            ended = self._ended_s is not None and event["t_s"] >= self._ended_s  # as it was asked to
-            landed = now == State.LANDING.name != before and reason != ASKED
-            fell = ended and now == State.STOPPED.name and before not in ON_GROUND  # a second Ctrl-C
-            if now.startswith((State.ARMED.name, State.STARTING.name, State.POLICY.name)):
-                landing.pop(robot, None)
-            if now == State.FAULT.name and robot in landing:
-                first, _ = found[landing[robot]]
-                if reason.startswith(first["reason"]):
-                    found[landing[robot]] = first, f"{first['to']}: {reason}"
-                    continue
-            if landed:
-                landing[robot] = len(found)
-            if (
-                now == State.FAULT.name
-                or landed
-                or fell
-                or (now == SILENT and before != State.DISARMED.name and not ended)
-            ):
-                found.append((event, f"{now}: {reason}"))
-            if self._ended_s is not None and event is last.get(robot) and now.startswith(IN_THE_AIR):
-                waited_s = time.monotonic() - self._began_s - self._ended_s
-                found.append(
-                    (event, f"not known to be down {waited_s:.0f} s after it was asked to land: last in {now}")
-                )
-        return found
 
 
 def run_team(
@@ -209,7 +94,8 @@ def run_team(
         try:
             while True:
                 for name in processes.ended():  # the others go on: a robot without its policy is landed by its shield
-                    not_up = _not_up(processes, out / NOT_UP, load) if name in operators else []
+                    brings_up = name in operators and armable_s is None
+                    not_up = _not_up(processes, out / NOT_UP, load) if brings_up else []
                     starts = "; it is started again, once: its robots are a person's to arm" if name in again else ""
                     carried = carried_by(name)
                     for robot, why in not_up or [(carried, processes.why_ended(name) + starts)]:
@@ -227,14 +113,14 @@ def run_team(
                     break
                 if not any("shield" in name for name in names):
                     break
-                if armable_s is None and _is_up(out / NOT_UP):
+                down = _read_not_up(out / NOT_UP)
+                if armable_s is None and down == []:
                     armable_s = round(time.monotonic() - began_s, 2)
                     on_up(armable_s, not simulated)
-                for each in _refused_again(out / NOT_UP_AGAIN):
-                    if each.node not in refused:
-                        refused.add(each.node)
-                        why = f"{each.why} after it was started again: {processes.last_line_of(each.node)}"
-                        fail(each.robot, why)
+                for each in [each for each in down or [] if armable_s is not None and each.node not in refused]:
+                    refused.add(each.node)
+                    why = f"{each.why} after it was started again: {processes.last_line_of(each.node)}"
+                    fail(each.robot, why)
                 log.listen()
                 watch()
                 time.sleep(WATCH_S)
@@ -265,11 +151,6 @@ def run_team(
     return result
 
 
-def _is_up(file: Path) -> bool:
-    """Whether an operator's `file` says that no node is not up."""
-    return file.exists() and file.read_text() == "[]"
-
-
 def _is_of_one(silence: dict[str, Any], failures: list[dict[str, Any]]) -> bool:
     """Whether a robot is silent for its process ended: that is one of `failures` already."""
     ends = [each["t_s"] for each in failures if silence["robot"] in each["robot"].split(", ")]
@@ -278,14 +159,14 @@ def _is_of_one(silence: dict[str, Any], failures: list[dict[str, Any]]) -> bool:
 
 def _not_up(processes: Processes, file: Path, load: MachineLoad) -> list[tuple[str, str]]:
     """Of each node of an operator's `file` of those that could not be brought up: its robot's name, and why."""
-    found = [NotUp(**each) for each in json.loads(file.read_text())] if file.exists() else []
+    found = _read_not_up(file) or []
     busy = load.blame(sum(processes.cpu_s().values()))
     return [(n.robot, f"{n.why}: {processes.last_line_of(n.node)}{busy if n.late else ''}") for n in found]
 
 
-def _refused_again(file: Path) -> list[NotUp]:
-    """The nodes of an operator's `file` of those that refuse since they were started again."""
-    return [NotUp(**each) for each in json.loads(file.read_text())] if file.exists() else []
+def _read_not_up(file: Path) -> list[NotUp] | None:
+    """The nodes of an operator's `file` of those that are not up; None while it has not brought up what it could."""
+    return [NotUp(**each) for each in json.loads(file.read_text())] if file.exists() else None
 
 
 def _start(processes: Processes, node: Node) -> str:

@@ -12,7 +12,7 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
-from ros_nodes.lifecycle.bring_up import NOT_UP_AGAIN, BringUp, BringUpError, KeepUp, NotUp, node_names
+from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, NotUp, node_names
 from ros_nodes.lifecycle.context import end_process
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent
@@ -68,7 +68,7 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
     timeout_s = declare(
         node, "bring_up_timeout_s", 30.0, "Longest time in bring-up without progress, s.", low=1.0, high=300.0
     )
-    not_up = declare(node, "not_up", "", "New file (.json) of nodes that are not up after bring-up; empty for none.")
+    not_up = declare(node, "not_up", "", "File (.json) of nodes that are not up, written after bring-up.")
     mission = load_mission(path)
     node.advertise(mission.command_names)
     send_and_watch = first_orders(mission, node, watch)
@@ -86,7 +86,7 @@ def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callabl
         before = list(kept.refused)
         kept.step()
         if list(kept.refused) != before:
-            _write(not_up and str(Path(not_up).with_name(NOT_UP_AGAIN)), list(kept.refused.values()))
+            _write(not_up, list(kept.refused.values()))
 
     if not drivers and simulated:  # a real robot is for a person to arm
 

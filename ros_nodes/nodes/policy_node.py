@@ -103,7 +103,8 @@ class PolicyNode(TurnNode):
         self._refused = ""  # of commands
         self._goal_ns = self._heard_ns = 0  # stamp of the last goal, and when it was said that it came
         self._looked_ns = 0  # at what others say
-        self._heard_from_s = -inf  # when it said last that it is there, monotonic
+        self._spoke_s = -inf  # when it said last that it is there, monotonic
+        self._said: DiagnosticArray | None = None  # then
         self._command: Command = {}
         self._asked_by = ""  # the state in which the shield asks for requests; empty while it does not
         self._was_stopped = False  # by a person, when the shield was last heard
@@ -198,8 +199,8 @@ class PolicyNode(TurnNode):
 
     def _tell_now_and_then(self) -> None:
         """What it said last, once more, while nothing is asked of it: in flight that would cost other policies time."""
-        if time.monotonic() - self._heard_from_s > TELL_S:
-            self._heard_from_s = time.monotonic()
+        if self._said and time.monotonic() - self._spoke_s > TELL_S:
+            self._spoke_s = time.monotonic()
             self._own_status.publish(self._said)
 
     def _wait_for(self, what: str) -> None:
@@ -227,7 +228,7 @@ class PolicyNode(TurnNode):
             REFUSED: self._refused,
             HEARD: str(self._goal_ns),
         }
-        self._heard_from_s = time.monotonic()
+        self._spoke_s = time.monotonic()
         self._said = policy_status(self.robot_name, self._waits, about, self.clock.now_ns())
         self._own_status.publish(self._said)
 

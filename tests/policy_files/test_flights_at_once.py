@@ -42,6 +42,7 @@ def test_ctrl_c_ends_all_jobs(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
 
     def interrupted(check):
+        time.sleep(0.3)  # an interrupted start of a thread is one that the pool does not wait for
         os.kill(os.getpid(), signal.SIGINT)
         return lasting(check)
 

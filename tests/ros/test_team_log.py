@@ -11,8 +11,8 @@ pytest.importorskip("rclpy")
 from deploy.shield.authority import ASKED
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
-from ros_nodes.mission import run_team
-from ros_nodes.mission.run_team import TeamLog
+from ros_nodes.mission import run_team, team_log
+from ros_nodes.mission.team_log import TeamLog
 from ros_nodes.operation.monitor import SILENT, Change
 
 
@@ -90,7 +90,7 @@ def test_of_nodes_that_did_not_come_up_the_robot_the_reason_and_the_busy_machine
 
 
 def test_the_rates_of_a_result_leave_no_robot_out(monkeypatch):
-    monkeypatch.setattr(run_team, "RATES_S", 0.0)
+    monkeypatch.setattr(team_log, "RATES_S", 0.0)
     said = Said()
     log = TeamLog(said, ["cf1", "cf2"])
     never = {"robot": "cf2", "state": "ARMED", "rates_hz": {"odom": 99.0}}
