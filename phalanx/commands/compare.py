@@ -11,7 +11,7 @@ from phalanx.folders import check_out
 from phalanx.options import Json, OutFile
 
 if TYPE_CHECKING:
-    from policies.evaluation.curves import Curve
+    from policies.evaluation.curves import Comparison
 
 HEADER = ("", "seeds", "steps", "at the end", "reached", "minutes")
 
@@ -44,29 +44,26 @@ def compare(
     if out_file is not None:
         check_out(out_file)
         check_kind(out_file)
-    from policies.evaluation.curves import as_rows, read_runs
-    from policies.evaluation.curves import compare as curves_of
+    from policies.evaluation.curves import compare as compare_runs
+    from policies.evaluation.curves import read_runs
 
-    of, curves = curves_of(read_runs(runs), of, 0.9 if reach is None else reach)
-    if reach is None and "rate" in of:
-        reach = 0.9
+    found = compare_runs(read_runs(runs), of, reach)
     if out_file is not None:
-        draw_curves(out_file, of, curves)
+        draw_curves(out_file, found.of, found.curves)
         err.print(f"written {out_file}", markup=False)
     if json:
-        print_json({"of": of, "reach": reach, "curves": as_rows(curves)})
+        print_json(found.as_data())
     else:
-        show_curves(of, reach, curves)
+        show_curves(found)
     return 0
 
 
-def show_curves(of: str, reach: float | None, curves: "list[Curve]") -> None:
+def show_curves(found: "Comparison") -> None:
     """The curves as a table, the best at its end first."""
-    what = "interquartile mean over seeds (95 % interval)"
-    out.print(
-        f"{of}: {what}" + (f"; reached {reach:g} after how many steps" if reach is not None else ""), markup=False
-    )
-    ordered = sorted(curves, key=lambda curve: -curve.middle[-1])
+    what, reach = "interquartile mean over seeds (95 % interval)", found.reach
+    said = f"{found.of}: {what}" + (f"; reached {reach:g} after how many steps" if reach is not None else "")
+    out.print(said, markup=False)
+    ordered = sorted(found.curves, key=lambda curve: -curve.middle[-1])
     shown = [place for place, title in enumerate(HEADER) if reach is not None or title != "reached"]
     rows = [tuple(row[place] for place in shown) for row in map(_row, ordered)]
     print_table(tuple(HEADER[place] for place in shown), rows, whole=range(1, len(shown)))

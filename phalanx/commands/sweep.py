@@ -220,22 +220,22 @@ def _show(sweep: "Sweep", json: bool) -> None:
     """The runs that are done as curves and a table."""
     from phalanx.commands.compare import show_curves
     from phalanx.report.curves import draw_curves
-    from policies.evaluation.curves import as_rows, compare, has_numbers, read_runs
+    from policies.evaluation.curves import compare, has_numbers, read_runs
 
     done = [sweep.folder / name for name, run in sweep.runs.items() if run.state == "done"]
-    states, runs, reach = _states(sweep), read_runs(done), 0.9
+    states, runs = _states(sweep), read_runs(done)
     if not has_numbers(runs):
         err.print("nothing to compare: no run was long enough for an episode")
         if json:
             print_json({"runs": states, "curves": []})
         return
-    of, curves = compare(runs, reach=reach)
-    draw_curves(sweep.folder / CURVES, of, curves)
+    found = compare(runs)
+    draw_curves(sweep.folder / CURVES, found.of, found.curves)
     err.print(f"written {sweep.folder / CURVES}", markup=False)
     if json:
-        print_json({"runs": states, "of": of, "reach": reach, "curves": as_rows(curves)})
+        print_json({"runs": states, **found.as_data()})
         return
-    show_curves(of, reach, curves)
+    show_curves(found)
     out.print(f"next: phalanx verify {sweep.folder}/RUN")
 
 

@@ -17,6 +17,7 @@ from policies.training.progress import read_progress
 POINTS = 100  # of a curve
 RESAMPLES = 2000  # of the bootstrap
 OF, ELSE = "success_rate", "mean_return"  # what is compared, and where no run has had it yet
+HIGH_RATE = 0.9  # whose first time is looked for where nothing else is asked
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,21 @@ class Curve:
     low: list[float] | None  # (T,)
     high: list[float] | None  # (T,)
     best: list[float]  # of every seed
-    reached_after: list[float | None]  # agent steps until every seed came to the value that was asked for
+    reached_after: list[float | None]  # agent steps until every seed came to the value; empty where none is looked for
     wall_s: list[float]  # of every seed
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Curves of one number."""
+
+    of: str  # a column of progress.csv
+    reach: float | None  # the value of it whose first time is looked for
+    curves: list[Curve]
+
+    def as_data(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
 
 
 def read_runs(paths: Iterable[Path]) -> list[Run]:
@@ -54,11 +68,11 @@ def read_runs(paths: Iterable[Path]) -> list[Run]:
     return found
 
 
-def compare(runs: Sequence[Run], of: str | None = None, reach: float = 0.9) -> tuple[str, list[Curve]]:
-    """What is compared, and a curve for each group of runs with the same settings, in the order of `runs`.
+def compare(runs: Sequence[Run], of: str | None = None, reach: float | None = None) -> Comparison:
+    """A curve for each group of runs with the same settings, in the order of `runs`.
 
-    `of` is a column of progress.csv; success, or the return where there is none yet, when not given. `reach` is the
-    value whose first time is looked for. CheckpointError for a number that no run has, and for one seed twice: an
+    `of` is success, or the return where there is none yet, when not given; `reach` 0.9 of a rate, none of another
+    number. CheckpointError for a number that no run has, and for one seed twice: an
     interval over seeds would take one training for two.
     """
     columns = {name: None for run in runs for row in run.rows for name in row}
@@ -66,6 +80,7 @@ def compare(runs: Sequence[Run], of: str | None = None, reach: float = 0.9) -> t
     if of not in columns:
         known = ", ".join(columns) or "no numbers yet"
         raise CheckpointError(f"no run has {of!r}; there are {known}{nearest(of, columns)}")
+    reach = HIGH_RATE if reach is None and "rate" in of else reach
     groups: dict[str, list[Run]] = {}
     for run in runs:
         if any(isfinite(row.get(of, nan)) for row in run.rows):
@@ -74,7 +89,8 @@ def compare(runs: Sequence[Run], of: str | None = None, reach: float = 0.9) -> t
                 raise CheckpointError(f"{twin.folder} and {run.folder} have the same settings and seed {run.seed}")
             members.append(run)
     differ = _differing([members[0].settings for members in groups.values()])
-    return of, [_curve(_label(members[0].settings, differ), members, of, reach) for members in groups.values()]
+    curves = [_curve(_label(members[0].settings, differ), members, of, reach) for members in groups.values()]
+    return Comparison(of, reach, curves)
 
 
 def has_numbers(runs: Iterable[Run]) -> bool:
@@ -82,19 +98,19 @@ def has_numbers(runs: Iterable[Run]) -> bool:
     return any(ELSE in row for run in runs for row in run.rows)
 
 
-def as_rows(curves: Iterable[Curve]) -> list[dict[str, Any]]:
-    """Curves as plain data."""
-    return [asdict(curve) for curve in curves]
+def _first(steps: np.ndarray, values: np.ndarray, reach: float) -> float | None:
+    """After how many of `steps` (T,) the first of `values` (T,) is at least `reach`."""
+    return next((float(step) for step, value in zip(steps, values, strict=True) if value >= reach), None)
 
 
-def _curve(label: str, runs: Sequence[Run], of: str, reach: float) -> Curve:
+def _curve(label: str, runs: Sequence[Run], of: str, reach: float | None) -> Curve:
     points = [[(row["agent_steps"], row[of]) for row in run.rows if isfinite(row.get(of, nan))] for run in runs]
     each = [np.array(pairs).T for pairs in points]
     begin, end = max(steps[0] for steps, _ in each), min(steps[-1] for steps, _ in each)
     grid = np.linspace(min(begin, end), end, POINTS)
     values = np.stack([np.interp(grid, steps, value) for steps, value in each])  # (S, T)
     low, high = interval(values) if len(runs) > 1 else (None, None)
-    first = [next((float(s) for s, v in zip(steps, value, strict=True) if v >= reach), None) for steps, value in each]
+    after = [] if reach is None else [_first(steps, value, reach) for steps, value in each]
     return Curve(
         label=label,
         folders=[str(run.folder) for run in runs],
@@ -104,7 +120,7 @@ def _curve(label: str, runs: Sequence[Run], of: str, reach: float) -> Curve:
         low=None if low is None else low.tolist(),
         high=None if high is None else high.tolist(),
         best=[float(value.max()) for _, value in each],
-        reached_after=first,
+        reached_after=after,
         wall_s=[_wall_s(run, end) for run in runs],
     )
 

@@ -48,6 +48,9 @@ def test_runs_are_compared_over_their_seeds_and_named_by_what_differs(sweep: Pat
     (curve,) = found["curves"]
     assert curve["label"] == "hover" and curve["seeds"] == [1, 2] and curve["agent_steps"][0] == 200
     assert curve["middle"][-1] == pytest.approx(0.975)
+    assert found["reach"] == 0.9 and curve["reached_after"] == [1000, 900]
+    found = json.loads(here("compare", str(sweep), "--of", "mean_return", "--json").stdout)
+    assert found["reach"] is None and all(curve["reached_after"] == [] for curve in found["curves"])
 
 
 def test_two_algorithms_are_named_by_what_both_have(sweep: Path):
@@ -55,7 +58,7 @@ def test_two_algorithms_are_named_by_what_both_have(sweep: Path):
     run = json.loads(record.read_text()) | {"algo": "td3", "task_changes": {"episode_s": 6.0}}
     run["algorithm"] = {"crazyflie": {f"a_number_with_a_long_name_{i}": i for i in range(20)}}
     record.write_text(json.dumps(run))
-    _, curves = compare(read_runs([sweep / "0.003-1", sweep / "0.003-2"]))
+    curves = compare(read_runs([sweep / "0.003-1", sweep / "0.003-2"])).curves
     assert [c.label for c in curves] == ["algo=td3 episode_s=6.0", "algo=ppo"]
 
 
@@ -63,20 +66,21 @@ def test_trainings_on_several_shards_are_told_from_those_on_one(sweep: Path):
     for seed in (1, 2):
         record = sweep / f"0.003-{seed}" / "run.json"
         record.write_text(json.dumps(json.loads(record.read_text()) | {"shards": seed}))
-    _, curves = compare(read_runs([sweep / "0.003-1", sweep / "0.003-2"]))
+    curves = compare(read_runs([sweep / "0.003-1", sweep / "0.003-2"])).curves
     assert [c.label for c in curves] == ["shards=1", "shards=2"]
 
 
 def test_a_long_name_stays_within_the_picture(sweep: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder):
-    of, curves = compare(read_runs([sweep]))
-    draw_curves(tmp_path / "curves.png", of, [replace(c, label=" ".join(["gamma=0.99"] * 40)) for c in curves])
+    found = compare(read_runs([sweep]))
+    long = [replace(curve, label=" ".join(["gamma=0.99"] * 40)) for curve in found.curves]
+    draw_curves(tmp_path / "curves.png", found.of, long)
     assert not recwarn.list  # matplotlib gives up the layout, and the name is cut off
 
 
 def test_a_run_that_is_still_training_shortens_the_curve_of_its_group(sweep: Path):
     rows = (sweep / "0.003-1" / "progress.csv").read_text().splitlines(keepends=True)
     (sweep / "0.003-1" / "progress.csv").write_text("".join(rows[:6]) + "600,60.0,-1.0,0.5")  # a line being written
-    _, (slow, fast) = compare(read_runs([sweep]))
+    slow, fast = compare(read_runs([sweep])).curves
     assert slow.agent_steps[-1] == 1000 and fast.agent_steps[-1] == 500
     assert fast.middle[-1] == pytest.approx(np.mean(ENDS[3e-3]) / 2)
     assert fast.wall_s == [50.0] * 3, "the time until the steps that are shown"
