@@ -27,6 +27,7 @@ SUFFIX = ".yaml"
 OF_JOINTS = {"stiffness": "N m/rad", "damping": "N m s/rad", "armature": "kg m^2", "friction": "N m"}  # see Joint
 TOOL_MASS = "tool_mass_kg"
 DELAY = "actuator_delay_s"
+POSITIVE = ("mass_kg", "thrust", "own_loop.speed")  # of a robot that can move; all others may be 0
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,20 @@ def load_overlay(path: Path | str) -> Overlay:
         overlay = msgspec.convert(read_yaml(file), Overlay)
     except msgspec.ValidationError as error:
         raise ValueError(f"{file}: is no overlay of a robot: {error}") from error
+    if overlay.robot.endswith(SUFFIX):
+        raise ValueError(f"{file}: robot: {overlay.robot}: wanted a kind of robot, not another overlay")
     for name, each in overlay.numbers.items():
+        check_value(f"{file}: {name}", name, each.value)
         numbers = (each.low, each.value, each.high)
         if not (all(map(isfinite, numbers)) and 0.0 <= each.low <= each.value <= each.high):
             raise ValueError(f"{file}: {name}: low {each.low:g}, value {each.value:g}, high {each.high:g}: 0 or more")
     return overlay
+
+
+def check_value(says: str, name: str, value: float) -> None:
+    """ValueError that begins with what it `says` for a `value` that the number `name` of no robot has."""
+    if not (isfinite(value) and value >= 0.0 and (value > 0.0 or name not in POSITIVE)):
+        raise ValueError(f"{says} = {value:g}: {'above 0' if name in POSITIVE else '0 or more'}")
 
 
 def save_overlay(path: Path, overlay: Overlay) -> None:

@@ -86,7 +86,8 @@ def of_group(group: Any) -> dict[str, Flip]:
     """How a `GroupCfg`'s observations (the parts of `Observation`) and actions mirror; ValueError where they do not."""
     seen = group.observation
     parts = {"policy": seen.own, "neighbours": seen.peer, "privileged": seen.privileged}
-    turned = {name: term for name in ("transform", "bias") if (term := getattr(group.action, name)) is not None}
+    named = {name: getattr(group.action, name) for name in ("transform", "bias", "limit")}
+    turned = {name: term for name, term in named.items() if term is not None}
     shown = [turned, *parts.values()]
     if unknown := [name for terms in shown for name, term in terms.items() if not _is_known(group, term)]:
         raise ValueError(f"network.symmetric: it is not stated how {', '.join(unknown)} of {group.robot!r} mirror")

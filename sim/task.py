@@ -51,7 +51,8 @@ class ActionCfg:
     Channels in `relative` are joints whose centre is where they are measured to be: the action is a small step. With
     `transform` ((state, (..., U)) -> (..., U), linear) scale * action are coordinates that it turns into what is added
     to the centre: of a tool, say, instead of joints. `bias` (state -> (..., U)) is added to them: what keeps by itself
-    the coordinates that the task leaves alone.
+    the coordinates that the task leaves alone. `limit` ((state, (..., U)) -> (..., U)) makes the sum smaller
+    where it is more than may be.
     """
 
     centre: tuple[float, ...]
@@ -59,6 +60,7 @@ class ActionCfg:
     relative: tuple[bool, ...] = ()  # one entry a channel; empty for none
     transform: Term | None = None
     bias: Term | None = None
+    limit: Term | None = None
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,9 @@ def _campaign(
     for what, known, asked in (("fault", known_faults, faults), ("attacker", known_attackers, attackers)):
         for name in asked:
             if name not in known:
-                raise ValueError(f"unknown {what} {name!r}; there are: {', '.join(known)}{nearest(name, known)}")
+                raise ValueError(
+                    f"unknown {what} {name!r}; there are: {', '.join(map(repr, known))}{nearest(name, known)}"
+                )
     return Campaign(
         robot, shield, tuple(robots), steps, seed, tuple(faults or known_faults), tuple(attackers or known_attackers)
     )

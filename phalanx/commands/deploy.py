@@ -144,6 +144,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         on_failure=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),
         on_stop=lambda processes: say_stopping(processes, hint),
         on_up=say_up,
+        on_wait=lambda robot, why: err.print(f"{robot}: {why}", markup=False, soft_wrap=True),
     )
     page = _write_failure(folder, result["failures"], result["events"]) if result["failures"] else ""
     if json:

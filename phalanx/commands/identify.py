@@ -33,8 +33,8 @@ def identify(
     said. The file that it writes names that robot wherever a robot is asked for.
 
     Args:
-        bag: Folder of a rosbag2, as `phalanx deploy` records it, in MCAP or SQLite; a ULog of PX4, .ulg (extra `ulog`);
-            or a table, .npz or .csv.
+        bag: Folder of a rosbag2, in MCAP or SQLite, or one that `phalanx deploy` wrote; a ULog of PX4, .ulg (extra
+            `ulog`); or a table, .npz or .csv.
         robot: Kind of robot, see `phalanx robots`.
         name: Of the robot in the bag; the only one of its kind when not given.
         out_file: File to write; ROBOT@lab.yaml when not given.
@@ -42,14 +42,16 @@ def identify(
         window_s: How long each window is; as is good for the class of robot when not given.
     """
     from hardware import load_robot
+    from hardware.overlay import SUFFIX, save_overlay
     from hardware.ranges import check_range
 
     check_range("window_s", window_s, 0.02, 10.0)
     spec = load_robot(robot)
+    if robot.endswith(SUFFIX):
+        raise ValueError(f"--robot {robot}: wanted the kind of robot, {spec.name}; what is known of it goes to --known")
     target = out_file or Path(f"{spec.name}@lab.yaml")
     check_out(target)
     numbers = _numbers(known)
-    from hardware.overlay import save_overlay
     from sim.identification.identify import IdentifyCfg
     from sim.identification.identify import identify as run
 
@@ -68,6 +70,8 @@ def identify(
 
 def _numbers(known: tuple[str, ...]) -> dict[str, float]:
     """NUMBER=VALUE by name; ValueError for what is no such pair."""
+    from hardware.overlay import check_value
+
     numbers = {}
     for each in known:
         name, _, value = each.partition("=")
@@ -75,6 +79,7 @@ def _numbers(known: tuple[str, ...]) -> dict[str, float]:
             numbers[name] = float(value)
         except ValueError:
             raise ValueError(f"--known {each}: wanted NUMBER=VALUE, such as mass_kg=0.0442") from None
+        check_value(f"--known {name}", name, numbers[name])
     return numbers
 
 

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,7 +103,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         alone = ALONE.get(what, "")
         asked = options if not alone or alone in dict(options) else [*options, (alone, ("1",))]
         about = {SUBJECT[what] + (f"-{i}" if i else ""): words for i, words in enumerate(named)}
-        runs = make_runs(about, asked, seeds, samples, _first_seed(what, seeds))
+        takes_fractions = partial(_takes_fractions, what, [words.split(",")[0] for words in named])
+        runs = make_runs(about, asked, seeds, samples, _first_seed(what, seeds), takes_fractions)
         _check(what, runs, [name for name, _ in options])
         _check_subjects(what, [each for words in named for each in words.split(",")])
         from phalanx.sweep.pool import RunState, Sweep, has_sweep
@@ -121,6 +123,17 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         what, *named = subjects if subjects[0] in SUBJECT else ("train", *subjects)
         command.runs = [what, *(named[0].split(",")[:1] if named and what == "train" else [])]  # type: ignore[attr-defined]
     return command
+
+
+def _takes_fractions(what: str, subjects: Sequence[str], option: str) -> bool:
+    """Whether the command takes 0.5 for an option."""
+    from phalanx.arguments import parse_command
+
+    try:
+        parse_command(SWEPT, what, [*subjects, option, "0.5"])
+    except ValueError:
+        return False
+    return True
 
 
 def _first_seed(what: str, seeds: int | None) -> int:

@@ -33,6 +33,8 @@ def plan_task(task: TaskCfg, robots: int | None, duration_s: float, kill_s: floa
     if any(term.func is terrain for cfg in task.groups.values() for term in cfg.randomisation.values()):
         raise ValueError(f"{task.name}: a mission is on a level floor, not on the ground that this task is about")
     if kill_s is not None:
+        if not np.isfinite(kill_s):
+            raise ValueError(f"kill_after_s = {kill_s:g}: must be a finite time, s")
         if size == 1 and kill_s < episode_s:
             raise ValueError(f"kill_after_s = {kill_s:g}: must be after the first episode, {episode_s:g} s")
         first_group = next(iter(task.groups.values()))

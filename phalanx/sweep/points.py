@@ -1,7 +1,7 @@
 """The runs of a sweep: every combination of what is asked for, as arguments of a command."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import exp, log
 
@@ -31,14 +31,23 @@ def split_options(args: Sequence[str], own: Sequence[str]) -> tuple[list[str], l
 
 
 def make_runs(
-    subjects: Mapping[str, str], options: Options, seeds: int | None, samples: int | None, first_seed: int = 0
+    subjects: Mapping[str, str],
+    options: Options,
+    seeds: int | None,
+    samples: int | None,
+    first_seed: int = 0,
+    takes_fractions: Callable[[str], bool] = lambda name: False,
 ) -> dict[str, list[str]]:
     """Arguments of a command by the name of the run, for every subject, value, sample and seed.
 
     `subjects` are what the command takes without an option's name, as {"task": "hover,reach"}. A value is one, several
-    as 1,2,3, or a range as 1e-4..1e-2, from which `samples` are drawn for all ranges together. ValueError for ranges
-    without samples, and samples without ranges.
+    as 1,2,3, or a range as 1e-4..1e-2, from which `samples` are drawn for all ranges together: whole numbers between
+    whole ends, but of an option that `takes_fractions`. ValueError for ranges without samples, samples without ranges,
+    an option that is given twice, and runs that would be the same.
     """
+    names = [name.replace("_", "-") for name, _ in options]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise ValueError(f"{twice} is given twice")
     fixed = [word for name, values in options for word in (name, *values) if not _varies(name, values, seeds)]
     grid: dict[str, list[str]] = {name: words.split(",") for name, words in subjects.items()}
     ranges: dict[str, tuple[float, float, bool]] = {}
@@ -46,9 +55,12 @@ def make_runs(
         if not _varies(name, values, seeds):
             continue
         if match := RANGE.fullmatch(values[0]):
-            ranges[name] = _range(name, match["low"], match["high"])
+            low, high, whole = _range(name, match["low"], match["high"])
+            ranges[name] = low, high, whole and not takes_fractions(name)
         else:
             grid[name] = values[0].split(",")
+            if len(set(grid[name])) < len(grid[name]):
+                raise ValueError(f"{name} {values[0]}: a value is there twice")
     if seeds is not None:
         begin = grid.get("--seed", [str(first_seed)])
         if len(begin) > 1:
@@ -58,6 +70,9 @@ def make_runs(
         which = next(iter(ranges), "")
         raise ValueError(f"{which}: a range needs --samples" if ranges else f"--samples {samples}: there is no range")
     drawn = _draw(ranges, samples or 1)
+    if (different := len({tuple(sample.values()) for sample in drawn})) < len(drawn):
+        what = " ".join(f"{name} {low:g}..{high:g}" for name, (low, high, _) in ranges.items())
+        raise ValueError(f"{what}: {different} different ones of --samples {samples}; give fewer, or all as 1,2,3")
     runs: dict[str, list[str]] = {}
     for sample in drawn:
         for values in product(*grid.values()):

@@ -65,7 +65,7 @@ def read_progress(folder: Path) -> list[dict[str, float]]:
         return []
     whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
     columns, *rows = csv.reader(io.StringIO(whole)) if whole else ([],)
-    return [{k: float(v) for k, v in zip(columns, row, strict=True) if v} for row in rows]
+    return [{k: int(v) if v.isdecimal() else float(v) for k, v in zip(columns, row, strict=True) if v} for row in rows]
 
 
 def _line(cells: Iterable[object]) -> str:

@@ -21,10 +21,12 @@ from ros_nodes.operation.arming import ARM_S
 from ros_nodes.operation.monitor import SILENT, monitoring
 from ros_nodes.plans.prepare import PARAMETERS
 from ros_nodes.plans.team_file import load_team
+from ros_nodes.plans.team_mission import team_mission
 
 RESULT = "result.json"
 WATCH_S = 0.1
 SILENCE_S = 10.0  # after the end of a process in which its robots are found to be silent
+WAITS_S = 5.0  # after all nodes are up, what keeps a simulated robot from being armed is said
 LANDING_S = 30.0  # for a shield that brings its robot down before it ends
 
 
@@ -52,6 +54,7 @@ def run_team(
     on_failure: Callable[[str], None] = lambda why: None,
     on_stop: Callable[[int], None] = lambda processes: None,
     on_up: Callable[[float, bool], None] = lambda after_s, by_a_person: None,
+    on_wait: Callable[[str, str], None] = lambda robot, why: None,
 ) -> dict[str, Any]:
     """Start the nodes of the team file and watch them until Ctrl-C; then shields end first, all others after them.
 
@@ -61,7 +64,8 @@ def run_team(
     once, and the others go on, as long as there is a shield and all nodes could be brought up. One with policies or
     shields is started again, once, as by launch files: robots of its own are DISARMED then, or STOPPED. `on_stop` hears
     of Ctrl-C, and of a team that could not be brought up: how many processes are waited for. `on_up` hears once
-    how many seconds after the start all nodes are up, `armable_after_s` of the result, and whether a person arms.
+    how many seconds after the start all nodes are up, `armable_after_s` of the result, and whether a person arms;
+    `on_wait`, a little later, of each robot that arms itself and could not be armed, and why.
 
     TeamError for a bad file, ValueError where another team has nodes of these names.
     """
@@ -82,6 +86,8 @@ def run_team(
         names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor, team), time.monotonic()
         operators = [name for name in names if name.endswith("operator")]
         simulated, armable_s, refused = list(given.simulated) == team, None, set[str]()
+        waits: dict[str, str] | None = None  # why of the robots that could not be armed in `WAITS_S`
+        ordered = {name for order in team_mission(given).orders for name in order.commands}
 
         def carried_by(name: str) -> str:
             return ", ".join(processes.robots_of(name, team))
@@ -122,6 +128,10 @@ def run_team(
                     why = f"{each.why} after it was started again: {processes.last_line_of(each.node)}"
                     fail(each.robot, why)
                 log.listen()
+                if simulated and waits is None and armable_s and time.monotonic() - began_s > armable_s + WAITS_S:
+                    waits = {each["robot"]: each["why"] for each in log.idle()}
+                    for robot, why in waits.items():
+                        on_wait(robot, why)
                 watch()
                 time.sleep(WATCH_S)
         except KeyboardInterrupt:
@@ -132,7 +142,10 @@ def run_team(
         took_s = time.monotonic() - began_s
         if took_s > ARM_S and simulated:  # with a real robot among them a person arms all of them
             busy = load.blame(sum(processes.cpu_s().values()))
-            failures += [{**each, "t_s": round(took_s, 3), "why": each["why"] + busy} for each in log.idle()]
+            for each in log.idle(ordered):  # what was so all the time is not the machine's doing
+                stands = waits is not None and waits.get(each["robot"]) == each["why"]
+                each["why"] += "" if stands else busy
+                failures.append({**each, "t_s": round(took_s, 3)})
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
         shields = [name for name in names if "shield" in name]
         wrong = processes.end_all(shields, LANDING_S, signal.SIGINT, log.listen, lambda: ctrl_c.count - pressed)

@@ -43,7 +43,7 @@ def send_goal(
     while time.monotonic() < until_s and not (listens.issuperset(robots) and "?" not in node.modes):
         executor.spin_once(timeout_sec=LOOK_S)
         node.update()
-        listens |= {robot for robot in robots if node.count_subscribers(f"/{robot}/goal")}
+        listens |= {robot for robot in robots if _takes_goals(node, robot)}
     time.sleep(NEWEST_S)
     node.update()
     shields = dict(zip(robots, node.shields, strict=True))
@@ -84,6 +84,12 @@ def _send_until_heard(
 def goal_command(goal_m: Sequence[float], quat: Sequence[float] | None) -> dict[str, np.ndarray]:
     """As `MissionNode.send` takes it: without `quat` its orientation is none, which only who needs one refuses."""
     return {"goal_pos": np.array(goal_m), "goal_quat": np.array(quat or np.zeros(4))}
+
+
+def _takes_goals(node: MissionNode, robot: str) -> bool:
+    """Whether its policy is among those that read its goal, as recorders do too."""
+    readers = node.get_subscriptions_info_by_topic(f"/{robot}/goal")
+    return any(reader.node_namespace == f"/{robot}" for reader in readers)
 
 
 def _takes_goal(listens: bool, shield: ShieldMode) -> Outcome:

@@ -15,7 +15,8 @@ from deploy.contract import CommandSpec, Contract
 from deploy.runtime.compatibility import check_robot
 from deploy.shield import JointShieldParams, ShieldParams, make_shield_params, narrowed_limits
 from hardware import load_robot
-from ros_nodes.messages.commands import own_topics
+from hardware.spec import Joint
+from ros_nodes.messages.commands import UNIT_WITHIN, own_topics
 from ros_nodes.messages.scene import NO_SCENE, Neighbour, Scene, Surroundings
 from ros_nodes.plans.mission import Member, Mission, Order, save_mission, yaw_of
 from ros_nodes.plans.team import Team
@@ -23,6 +24,7 @@ from ros_nodes.plans.team import Team
 PLAN, PARAMETERS = "plan.json", "params.yaml"
 # Parameters of a robot's policy that its driver has too.
 OF_A_DRIVER = ("robot_type", "base_pose", "bundle", "trusted_keys")
+OUTSIDE = 0.02  # of its range that a joint may begin outside: at a stop it is measured a little beyond it
 ShieldOf = dict[str, ShieldParams | JointShieldParams]  # robot by name
 
 
@@ -45,6 +47,7 @@ def prepare(
         contract = bundles[member.bundle].contract
         check_policy(contract, mission, member)
         spec = load_robot(member.robot)
+        _check_joints(member, spec.joints)
         trained, _ = narrowed_limits(spec, contract.shield)
         shields[member.name] = make_shield_params(spec, **{**trained, **limits.get(member.name, {})})
     for old in ("bag", "series", "logs"):
@@ -109,9 +112,23 @@ def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
 
 def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
     low, high = np.array(spec.low, np.float32), np.array(spec.high, np.float32)
+    command = f"the mission commands {robot} {spec.name} = {value.astype(float).round(3).tolist()}"
     if value.shape != low.shape or not ((value >= low) & (value <= high)).all():
-        command = f"the mission commands {robot} {spec.name} = {value.astype(float).round(3).tolist()}"
         raise ValueError(f"{command}; the policy was trained for {list(spec.low)} to {list(spec.high)}")
+    if spec.name == "goal_quat" and not abs(np.linalg.norm(value) - 1.0) < UNIT_WITHIN:
+        raise ValueError(f"{command}; a quaternion wxyz has a length of 1")
+
+
+def _check_joints(member: Member, joints: Sequence[Joint]) -> None:
+    if (given := len(member.joint_pos)) != len(joints):
+        raise ValueError(
+            f"the mission begins with {given} joint_pos of {member.name}; {member.robot} has {len(joints)}"
+        )
+    for joint, value in zip(joints, member.joint_pos.tolist(), strict=True):
+        slack = OUTSIDE * (joint.high - joint.low)
+        if not joint.low - slack <= value <= joint.high + slack:
+            begins = f"the mission begins with {joint.name} of {member.name} at {value:g}"
+            raise ValueError(f"{begins}; its range is {joint.low:g} to {joint.high:g}")
 
 
 def team_parameters(

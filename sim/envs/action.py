@@ -29,12 +29,14 @@ def decode(cfg: ActionCfg, action: Tensor, state: RobotState, robot: RobotSpec) 
         offset = offset + cfg.bias.func(state, **cfg.bias.params)
     if cfg.transform is not None:
         offset = cfg.transform.func(state, offset, **cfg.transform.params)
+    if cfg.limit is not None:
+        offset = cfg.limit.func(state, offset, **cfg.limit.params)
     low, high = (action.new_tensor(limits) for limits in (robot.command_low, robot.command_high))
     return ActuatorCommand(target=(centre + offset).clamp(low, high))
 
 
 def encode(cfg: ActionCfg, target: Tensor, state: RobotState, robot: RobotSpec) -> Tensor:
-    """The action (..., U) in [-1, 1] that comes nearest to `target` (..., U): the inverse of `decode`."""
+    """The action (..., U) in [-1, 1] that comes nearest to `target` (..., U): `decode` backwards, inside its limit."""
     centre = decode(cfg, torch.zeros_like(target), state, robot).target
     offset = target - centre
     if cfg.transform is not None:

@@ -116,7 +116,8 @@ class TeamEnv:
     def step(self, actions: Mapping[str, Tensor], targets: Mapping[str, Tensor] | None = None) -> EnvStep:
         """One control step under an action (W, N, U) for each group, clipped to [-1, 1].
 
-        A group with an entry in `targets` (W, N, U) is commanded that, whatever its action would be decoded to.
+        A NaN makes its world `unstable`. A group with an entry in `targets` (W, N, U) is commanded that, whatever its
+        action would be decoded to.
         """
         groups = self.groups
         for name, group in groups.items():

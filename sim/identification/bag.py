@@ -25,12 +25,14 @@ def read_bag(path: Path, spec: RobotSpec, name: str) -> Streams:
     from rosbags.highlevel import AnyReader
     from rosbags.typesys import Stores, get_typestore
 
+    if (path / "bag" / "metadata.yaml").exists():  # the folder of a `phalanx deploy`
+        path = path / "bag"
     is_part = path.suffix in STORED and (path.parent / "metadata.yaml").exists()
     folder = path.parent if is_part else path
     if folder.is_dir() and not (folder / "metadata.yaml").exists():
-        raise ValueError(
-            f"{path}: has no metadata.yaml, so it is no bag; give one of {', '.join(STORED)} in it by name"
-        )
+        parts = [file.name for end in STORED for file in sorted(folder.glob(f"*{end}"))]
+        way = f"; give {parts[0]} in it by name" if parts else ""
+        raise ValueError(f"{path}: has no metadata.yaml, so it is no bag{way}")
     if not folder.is_dir() and path.suffix not in STORED:
         raise ValueError(f"{path}: expected the folder of a rosbag2, {', '.join(STORED)}, .ulg, .npz or .csv")
     try:

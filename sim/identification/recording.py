@@ -16,6 +16,7 @@ from sim.identification.streams import Streams
 LONGEST_S = 6 * 3600.0  # of a recording: a stamp that is wrong makes one of years
 MOST_HZ = 100.0  # of the measurements that are compared
 LONGEST_GAP_S = 0.03  # between measurements; longer ones are not bridged
+SHORTEST_QUAT = 0.5  # a shorter one was not measured
 BASE = ("pos_x", "pos_y", "pos_z", "quat_w", "quat_x", "quat_y", "quat_z")
 BASE_VELOCITY = ("vel_x", "vel_y", "vel_z", "rate_x", "rate_y", "rate_z")
 
@@ -77,6 +78,9 @@ def read_recording(path: Path, spec: RobotSpec, name: str = "", step_s: float = 
         raise ValueError(f"{path}: {few}: too few to fit anything")
     if not (np.isfinite(read.rows).all() and np.isfinite(read.command).all()):
         raise ValueError(f"{path}: holds measurements or commands that are not finite")
+    if not spec.fixed_base and (lengths := np.linalg.norm(read.rows[:, 3:7], axis=1)).min() < SHORTEST_QUAT:
+        at_s = read.time_s[lengths.argmin()]
+        raise ValueError(f"{path}: at {at_s:g} s the quaternion wxyz has a length of {lengths.min():.3g}; wanted 1")
     return _resampled(f"{path}{f', {read.name}' if read.name else ''}", spec, read, step_s)
 
 
@@ -87,9 +91,11 @@ def _read_table(path: Path, spec: RobotSpec) -> Streams:
             with np.load(path, allow_pickle=False) as data:
                 table: Mapping[str, np.ndarray] = dict(data)
         else:
-            with path.open(encoding="utf-8") as file:
+            with path.open(encoding="utf-8-sig") as file:  # some programs begin a file with a byte order mark
                 names = [name.strip() for name in file.readline().split(",")]
-                table = dict(zip(names, np.loadtxt(file, delimiter=",", ndmin=2).T, strict=True))
+                if not (lines := file.readlines()):
+                    raise ValueError("it has no rows")
+                table = dict(zip(names, np.loadtxt(lines, delimiter=",", ndmin=2).T, strict=True))
     except (ValueError, OSError, EOFError, BadZipFile, MemoryError) as error:
         raise ValueError(f"{path}: cannot be read as a table: {error}") from error
 
@@ -97,10 +103,12 @@ def _read_table(path: Path, spec: RobotSpec) -> Streams:
         for each in wanted:
             if each not in table:
                 raise ValueError(f"{path}: no column {each!r}{nearest(each, table)}")
+            if (shape := np.shape(table[each])) != (rows := np.shape(table["time_s"])) or len(shape) != 1:
+                raise ValueError(f"{path}: column {each!r} has shape {shape}, time_s {rows}; wanted (T,) of all")
         return np.stack([np.asarray(table[each], float) for each in wanted], axis=-1)
 
     time_s, rows, command = columns(["time_s"])[:, 0], columns(row_names(spec)), columns(list(spec.channel_names))
-    if (np.diff(time_s) <= 0).any():
+    if not (np.diff(time_s) > 0).all():
         raise ValueError(f"{path}: time_s does not increase")
     new = np.append(True, (np.diff(command, axis=0) != 0).any(1))
     rhythms = {"measurements": rhythm(time_s), "commands": rhythm(time_s[new])}

@@ -18,6 +18,7 @@ LARGEST_TEAM = 2
 DRAWS = 16  # of joint angles, of which the first that puts the tool into its space counts
 SPEED = (0.5, 0.5, 0.5, 1.5, 1.5, 1.5)  # of the tool, m/s and rad/s
 ELBOW_SPEED = 0.5  # rad/s
+SPEED_SHARE = 0.8  # of each joint's limit: shields begin to hold it back at 0.85
 
 Corner = tuple[float, float, float]
 
@@ -89,6 +90,7 @@ def _group(arm: Reach) -> GroupCfg:
             scale=(*speed, *(0.0,) * rest),
             relative=(*(True,) * moving, *(False,) * rest),
             transform=Term(arms.tool_steps, {**tool, "elbow": arm.elbow}),
+            limit=Term(arms.within_speed, {**tool, "share": SPEED_SHARE}),
         ),
         rewards={
             "near": RewardTerm(arms.tool_near, {"scale_m": 0.3}, weight=0.5),

@@ -29,6 +29,18 @@ def tool_steps(
     return torch.cat([torch.tensor(lead) * speeds, coordinates[..., len(lead) :]], dim=-1)
 
 
+def within_speed(state: RobotState, steps: Tensor, robot: str, share: float) -> Tensor:
+    """Steps of joint targets (..., U), all of the arm's made smaller alike until none calls for more than its speed.
+
+    That is `share` of the joint's limit: a joint runs no faster than its target's lead over damping / stiffness.
+    """
+    joints = load_robot(robot).joints[: len(drive(robot)[1])]
+    most = steps.new_tensor([share * joint.max_velocity * joint.damping / joint.stiffness for joint in joints])
+    arm, rest = steps[..., : len(most)], steps[..., len(most) :]
+    excess = (arm.abs() / most).amax(-1, keepdim=True).clamp(min=1.0)
+    return torch.cat([arm / excess, rest], dim=-1)
+
+
 def joint_speeds(
     joint_pos: Tensor, coordinates: Tensor, robot: str, elbow: str | None, damping: float = 0.05
 ) -> Tensor:

@@ -94,6 +94,8 @@ def test_a_run_that_goes_on_keeps_every_column_and_no_row_after_its_checkpoint(t
     again = Progress(tmp_path, 200)
     again.add({"agent_steps": 300, "wall_s": 2.0})
     again.close()
+    first, *_ = (tmp_path / "progress.csv").read_text().splitlines()[1:]
+    assert first.startswith("100,1.0"), "as it was written before"
     rows = read_progress(tmp_path)
     assert [row["agent_steps"] for row in rows] == [100, 200, 300] and rows[-1]["wall_s"] == 2.0
     assert rows[0]["kl"] == 0.5 and "kl" not in rows[1]

@@ -54,6 +54,17 @@ def test_values_are_drawn_from_ranges_over_magnitudes_and_the_same_each_time():
     assert 24 <= sum(rate < 1e-3 for rate in rates) <= 40, "half of them below the middle magnitude"
     assert all(0.95 <= float(value["--ppo.gamma"]) <= 0.99 for value in values)
     assert {value["--network.hidden"].isdigit() for value in values} == {True}
+    of_a_float = split_options(["--ppo.entropy-coef", "0..1"], [])[1]
+    drawn = make_runs({"task": "hover"}, of_a_float, None, 4, takes_fractions=lambda name: True)
+    assert len(drawn) == 4 and any("." in args[2] for args in drawn.values())
+    for line, samples, said in (
+        ("hover --ppo.epochs 1..3", 6, r"--ppo.epochs 1..3: 3 different ones of --samples 6"),
+        ("hover --ppo.gamma 0.9,0.95 --ppo.gamma 0.99", None, "--ppo.gamma is given twice"),
+        ("hover --ppo.learning_rate 1e-3,1e-4 --ppo.learning-rate 1e-3", None, "--ppo.learning-rate is given twice"),
+        ("hover --ppo.epochs 1,2,1", None, "--ppo.epochs 1,2,1: a value is there twice"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            runs_of(line, samples=samples)
     with pytest.raises(ValueError, match=r"--ppo.gamma: a range needs --samples"):
         runs_of("hover --ppo.gamma 0.9..0.99")
     with pytest.raises(ValueError, match=r"the first number must be less"):

@@ -11,6 +11,7 @@ from places import ZOO
 pytest.importorskip("rclpy")
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped
 from rclpy.executors import SingleThreadedExecutor
 from ros_rig import Rig
 from std_srvs.srv import Trigger
@@ -43,6 +44,7 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
             return answer(begin(*arguments))
 
         rig.node.create_client(Trigger, "/cf7/shield/arm")  # of a robot that is gone
+        rig.node.create_subscription(PoseStamped, "/cf2/goal", lambda message: None, 1)  # as a recorder has
         to_nobody, no_policy = begin("arm"), begin("goal", "cf2", "--at", "0", "0", "1")  # they wait for seconds
         assert operate("start", "cf1") == (1, "cf1: start: the robot is DISARMED\n")
         assert answer(to_nobody) == (2, "phalanx: arm to whom: there are cf1, cf2\n")

@@ -124,6 +124,9 @@ def test_figures_that_no_mission_has_are_refused_and_only_missing_ones_are_the_t
     for duration_s in (0.0, -3.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=f"duration_s = {duration_s:g}: must be from 4 to 600"):
             plan_mission(policies, None, duration_s, None, seed=0)
+    for kill_s in (np.inf, -np.inf, np.nan):
+        with pytest.raises(ValueError, match=f"kill_after_s = {kill_s:g}: must be "):
+            plan_mission(policies, None, None, kill_s, seed=0)
     mission, _ = plan_mission(policies, None, None, None, seed=0)
     assert (len(mission.names), mission.duration_s) == ((1, 6.0) if task == "reach" else (4, 18.0))
 
@@ -153,9 +156,18 @@ def test_what_the_policy_would_refuse_is_refused_before_anything_starts(tmp_path
             r"commands panda_1 goal_pos = \[0.5, 0.0, 2.0\]; the policy was trained for",
         ),
         ({"velocity": np.zeros(3)}, "commands 'velocity'; the policy takes: goal_pos, goal_quat"),
+        ({"goal_quat": np.zeros(4)}, "goal_quat = .*; a quaternion wxyz has a length of 1"),
     ):
         with pytest.raises(ValueError, match=complaint):
             run_mission(replace(mission, orders=(Order(0.0, {"panda_1": asked}),)), tmp_path / "out", criterion)
+    (member,) = mission.team
+    for joint_pos, complaint in (
+        (np.zeros(0), "the mission begins with 0 joint_pos of panda_1; panda has 8"),
+        (np.full(8, 9.0), "begins with joint1 of panda_1 at 9; its range is -2.8973 to 2.8973"),
+        (np.full(8, np.nan), "begins with joint1 of panda_1 at nan"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            run_mission(replace(mission, team=(replace(member, joint_pos=joint_pos),)), tmp_path / "out", criterion)
     with pytest.raises(ValueError, match="is for robot 'panda', this robot has 'ur5e'"):
         run_mission(replace(mission, team=(replace(mission.team[0], robot="ur5e"),)), tmp_path / "out", criterion)
     assert not (tmp_path / "out").exists()

@@ -89,6 +89,21 @@ def test_of_nodes_that_did_not_come_up_the_robot_the_reason_and_the_busy_machine
     assert late[1].startswith("node /fleet/recorder did not configure within 30 s: no output; the machine may be too")
 
 
+def test_a_robot_with_orders_whose_policy_never_had_it_is_named_with_what_it_waits_for():
+    said = Said()
+    log = TeamLog(said, ["arm", "other"])
+    starts = [("DISARMED", "ARMED"), ("ARMED", "STARTING")]
+    said += [Change(time.time(), robot, *change, "") for robot in ("arm", "other") for change in starts]
+    why = "waiting for operator command on goal"
+    said.robots = tuple({"robot": r, "state": "STARTING", "reason": why, "rates_hz": {}} for r in ("arm", "other"))
+    log.listen()
+    assert log.idle() == [], "it may be a person who gives the goal"
+    assert log.idle({"arm"}) == [{"robot": "arm", "why": f"its policy never had it: {why}"}]
+    said.append(Change(time.time(), "arm", "STARTING", "POLICY", "started"))
+    log.listen()
+    assert log.idle({"arm"}) == []
+
+
 def test_the_rates_of_a_result_leave_no_robot_out(monkeypatch):
     monkeypatch.setattr(team_log, "RATES_S", 0.0)
     said = Said()

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,6 +108,9 @@ def test_an_overlay_is_a_robot_with_other_numbers(tmp_path):
         ("robot: crazyflie\nnumbers: {dragg: {value: 1, low: 1, high: 1}}", "no 'dragg'; did you mean 'drag'?"),
         ("robot: crazyflie\nnumbers: {drag: {value: 1, low: 2, high: 1}}", "low 2, value 1, high 1"),
         ("robot: crazyfly\nnumbers: {}", "did you mean 'crazyflie'?"),
+        ("robot: bad.yaml\nnumbers: {}", "bad.yaml: wanted a kind of robot, not another overlay"),
+        ("robot: crazyflie\nnumbers: {mass_kg: {value: 0, low: 0, high: 1}}", "mass_kg = 0: above 0"),
+        ("robot: crazyflie\nnumbers: {drag: {value: -1, low: -1, high: 1}}", "drag = -1: 0 or more"),
         ("numbers: {}", "missing required field `robot`"),
         ("[", "is not YAML"),
         ("robot: crazyflie\nrobot: x500\nnumbers: {}", "line 2: 'robot' is there twice"),
@@ -128,7 +132,14 @@ def test_a_file_that_is_no_overlay_is_refused_in_one_line(tmp_path, text, why):
         (["other.npz"], "no column 'thrust'"),
         (["short.npz", "--known", "mass=1"], "no 'mass'"),
         (["short.npz", "--known", "mass_kg=heavy"], "wanted NUMBER=VALUE"),
+        (["short.npz", "--known", "mass_kg=0"], "--known mass_kg = 0: above 0"),
+        (["short.npz", "--known", "drag=-1"], "--known drag = -1: 0 or more"),
         (["short.npz", "--window-s", "0"], "window_s = 0"),
+        (["uneven.npz"], "column 'pos_x' has shape (), time_s (10,)"),
+        (["stamps.npz"], "time_s does not increase"),
+        (["turned.npz"], "the quaternion wxyz has a length of 0; wanted 1"),
+        (["empty.csv"], "it has no rows"),
+        (["bom.csv"], "no column 'pos_x'"),
         ([".", "--name", "cf1"], ".: has no metadata.yaml, so it is no bag"),
     ],
 )
@@ -138,6 +149,12 @@ def test_a_recording_that_cannot_be_used_is_refused_in_one_line(tmp_path, capsys
     row = record("crazyflie", {}, fly_about, 0.02, NOISE, FLIGHT)
     np.savez("short.npz", **row)
     np.savez("other.npz", **{name: column for name, column in row.items() if name != "thrust"})
+    rows = record("crazyflie", {}, fly_about, 0.1, NOISE, FLIGHT)
+    np.savez("uneven.npz", **rows | {"pos_x": np.float64(0.0)})
+    np.savez("stamps.npz", **rows | {"time_s": np.where(np.arange(10) == 4, np.nan, rows["time_s"])})
+    np.savez("turned.npz", **rows | {f"quat_{axis}": np.zeros(10) for axis in "wxyz"})
+    Path("empty.csv").write_text("time_s,pos_x\n")
+    Path("bom.csv").write_bytes("\ufefftime_s,pos_y\n0,1\n1,2\n".encode())
     with pytest.raises(SystemExit) as end:
         main(["identify", *args, "--robot", "crazyflie"])
     said = capsys.readouterr().err
@@ -178,7 +195,7 @@ def test_a_bag_is_read_as_the_table_of_the_same_flight(tmp_path, storage):
             bag.write(to["/cf1/command"], each, store.serialize_cdr(command, kinds["/cf1/command"]))
     (file,) = (tmp_path / "bag").glob("*.mcap" if storage == "mcap" else "*.db3")
     table = read_recording(tmp_path / "flight.npz", spec)
-    for path in (tmp_path / "bag", file):
+    for path in (tmp_path / "bag", file, tmp_path):  # the last as what a deployment wrote
         bagged = read_recording(path, spec)
         np.testing.assert_allclose(bagged.rows, table.rows[: len(bagged.rows)], atol=1e-6)
     np.testing.assert_allclose(bagged.command[::2][: len(table.command)], table.command, atol=1e-6)

@@ -138,11 +138,29 @@ def test_an_action_moves_the_tool_as_fast_as_it_says():
 
 def test_targets_and_actions_are_each_others_inverse():
     env = make_env("reach", 8, seed=8)
-    action = torch.rand(still(env).shape, generator=torch.Generator().manual_seed(0)) * 1.6 - 0.8
+    action = torch.rand(still(env).shape, generator=torch.Generator().manual_seed(0)) * 0.6 - 0.3  # inside its limit
     target = decode(env.task.group.action, action, env.policy_input.state, PANDA).target
     back = encode(env.task.group.action, target, env.policy_input.state, PANDA)
     assert torch.allclose(back[..., :7], action[..., :7], atol=1e-4)
     assert (back[..., 7] == 0.0).all(), "the gripper, which this task holds still"
+
+
+@pytest.mark.parametrize("name", ["reach", "reach-fr3", "reach-ur5e"])
+def test_whatever_is_asked_of_a_tool_no_joint_is_asked_for_more_than_its_speed(name):
+    env = make_env(name, 64, seed=8)
+    group, state = env.task.group, env.policy_input.state
+    robot, last = load_robot(group.robot), len(arms.drive(group.robot)[1])
+    rates = [0.8 * joint.max_velocity * joint.damping / joint.stiffness for joint in robot.joints[:last]]
+    most = torch.tensor(rates)  # of a lead, rad
+    action = torch.rand(still(env).shape, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    free = (
+        decode(replace(group.action, limit=None), action, state, robot).target[..., :last] - state.joint_pos[..., :last]
+    )
+    held = decode(group.action, action, state, robot).target[..., :last] - state.joint_pos[..., :last]
+    beyond = (free.abs() > most).any(-1)
+    assert beyond.any() and not beyond.all()
+    assert (held.abs() <= most + 1e-6).all() and torch.allclose(held[~beyond], free[~beyond], atol=1e-6)
+    assert torch.nn.functional.cosine_similarity(held, free, dim=-1).min() > 0.9999, "the same way, but slower"
 
 
 def test_the_held_tool_keeps_looking_down():

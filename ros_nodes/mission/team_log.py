@@ -1,0 +1,128 @@
+"""What the robots of a team did while it ran, as the monitor hears it."""
+
+import time
+from collections import defaultdict
+from collections.abc import Container, Sequence
+from statistics import median
+from typing import Any
+
+from deploy.shield.authority import ASKED, AT_REST, State
+from ros_nodes.operation.monitor import SILENT, STREAMS, Change, Monitor
+
+RATES_S = 1.0  # between two looks at the rates
+IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # what a state of such a robot begins with
+ON_GROUND = (*(state.name for state in AT_REST), SILENT, "")
+
+
+class TeamLog:
+    """What robots do, as the monitor hears it: who had each of them when, and how often topics were sent."""
+
+    def __init__(self, monitor: Monitor, team: Sequence[str]):
+        """`team`: its robots by name."""
+        self._monitor, self._team = monitor, team
+        self._began_s, self._began_ns = time.monotonic(), time.time_ns()
+        self._changes: list[Change] = []
+        self._rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self._rates_s = 0.0
+        self._courses: dict[str, dict[str, Any]] = {}  # of each robot with one, the last that was heard
+        self._ended_s: float | None = None  # when the robots were asked to land and end
+
+    def end(self) -> None:
+        """From now on a shield that falls silent has ended, as it was asked to."""
+        self._ended_s = time.monotonic() - self._began_s
+
+    def listen(self) -> None:
+        """To be called again and again."""
+        self._changes += self._monitor.poll()
+        if (now_s := time.monotonic()) < self._rates_s:
+            return
+        self._rates_s = now_s + RATES_S
+        for robot in self._monitor.snapshot()["robots"]:
+            if said := robot.get("course"):
+                self._courses[robot["robot"]] = said
+            if robot["state"] == State.POLICY.name:
+                for topic, rate_hz in robot["rates_hz"].items():
+                    if rate_hz is not None:
+                        self._rates[robot["robot"]][topic].append(rate_hz)
+
+    def result(self) -> dict[str, Any]:
+        """`events` and `failures` as of `phalanx deploy`, `rates_hz` while policies had their robots, and `courses`.
+
+        Of every robot there are rates; None where a topic's was not measured, as its policy did not have it so long.
+        """
+        events = [
+            {
+                "t_s": round(change.time_s - self._began_ns * 1e-9, 3),
+                "robot": change.robot,
+                "from": change.before,
+                "to": change.after,
+                "reason": change.reason,
+            }
+            for change in sorted(self._changes, key=lambda change: change.time_s)
+            if change.time_s * 1e9 >= self._began_ns  # before that it was another team's, with the same names
+        ]
+        return {
+            "duration_s": round(time.monotonic() - self._began_s, 1),
+            "failures": [
+                {name: event[name] for name in ("robot", "t_s")} | {"why": why} for event, why in self._failed(events)
+            ],
+            "events": events,
+            "courses": {robot: self._course(said) for robot, said in self._courses.items()},
+            "rates_hz": {
+                robot: {
+                    topic: {"median": round(median(r), 1), "min": round(min(r), 1)} if (r := rates.get(topic)) else None
+                    for topic in STREAMS
+                }
+                for robot, rates in ((name, self._rates.get(name, {})) for name in self._team)
+            },
+        }
+
+    def _course(self, said: dict[str, Any]) -> dict[str, Any]:
+        return said | {"passed_s": [round(t_s - self._began_ns * 1e-9, 3) for t_s in said["passed_s"]]}
+
+    def idle(self, ordered: Container[str] = ()) -> list[dict[str, Any]]:
+        """The robots that nothing was done with, and why; of those `ordered`, those whose policy never had them."""
+        states: dict[str, set[str]] = defaultdict(set)
+        for change in self._changes:
+            states[change.robot] |= {change.before, change.after}
+        found = []
+        for robot in self._monitor.snapshot()["robots"]:
+            name, why = robot["robot"], robot["reason"] or "nothing is said of why"
+            if not states[name] - {State.DISARMED.name, SILENT, ""}:
+                found.append({"robot": name, "why": f"never armed: {why}"})
+            elif name in ordered and robot["state"] == State.STARTING.name and State.POLICY.name not in states[name]:
+                found.append({"robot": name, "why": f"its policy never had it: {why}"})
+        return found
+
+    def _failed(self, events: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+        """The events that are failures, and why; a landing that ends in a fault is one, with all that it was for."""
+        last = {event["robot"]: event for event in events if event["to"] != SILENT}
+        found: list[tuple[dict[str, Any], str]] = []
+        landing: dict[str, int] = {}  # which of `found` is that of a robot that has not been armed since
+        for event in events:
+            before, now, robot, reason = (event[key] for key in ("from", "to", "robot", "reason"))
+            ended = self._ended_s is not None and event["t_s"] >= self._ended_s  # as it was asked to
+            landed = now == State.LANDING.name != before and reason != ASKED
+            fell = ended and now == State.STOPPED.name and before not in ON_GROUND  # a second Ctrl-C
+            if now.startswith((State.ARMED.name, State.STARTING.name, State.POLICY.name)):
+                landing.pop(robot, None)
+            if now == State.FAULT.name and robot in landing:
+                first, _ = found[landing[robot]]
+                if reason.startswith(first["reason"]):
+                    found[landing[robot]] = first, f"{first['to']}: {reason}"
+                    continue
+            if landed:
+                landing[robot] = len(found)
+            if (
+                now == State.FAULT.name
+                or landed
+                or fell
+                or (now == SILENT and before != State.DISARMED.name and not ended)
+            ):
+                found.append((event, f"{now}: {reason}"))
+            if self._ended_s is not None and event is last.get(robot) and now.startswith(IN_THE_AIR):
+                waited_s = time.monotonic() - self._began_s - self._ended_s
+                found.append(
+                    (event, f"not known to be down {waited_s:.0f} s after it was asked to land: last in {now}")
+                )
+        return found
