@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from hardware.names import nearest
 from hardware.spec import GRAVITY, FlightModel, Joint, RobotSpec
-from hardware.yaml_file import read_yaml
 
 SUFFIX = ".yaml"
 OF_JOINTS = {"stiffness": "N m/rad", "damping": "N m s/rad", "armature": "kg m^2", "friction": "N m"}  # see Joint
@@ -78,6 +77,8 @@ def quantities(spec: RobotSpec) -> dict[str, Quantity]:
 
 def load_overlay(path: Path | str) -> Overlay:
     """Read and check an overlay file; ValueError in one line for what is none."""
+    from hardware.yaml_file import read_yaml  # every command imports this module, few read a file
+
     file = Path(path)
     try:
         overlay = msgspec.convert(read_yaml(file), Overlay)

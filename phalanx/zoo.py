@@ -31,16 +31,18 @@ def shipped_figure(task: str) -> dict[str, Any] | None:
     measured, *others = (verification(file, bundle) for file, bundle in zip(files, bundles, strict=True))
     if measured and all(other == measured for other in others):
         trained = str(bundles[0].contract.team.trained_with)
-        team = measured["teams"].get(trained) or next(iter(measured["teams"].values()))
+        size = trained if trained in measured["teams"] else next(iter(measured["teams"]))
+        team = measured["teams"][size]
         names = ("success_rate", "success_interval", "shielded_success_rate", "shielded_success_interval")
-        figure |= {"episodes": measured["episodes"], **{name: team[name] for name in names}}
+        figure |= {"episodes": measured["episodes"], "num_agents": int(size), **{name: team[name] for name in names}}
     return figure
 
 
-def figure_in_words(figure: dict[str, Any] | None) -> str:
-    """A figure as a cell of a table."""
+def figure_in_words(figure: dict[str, Any] | None, num_agents: int) -> str:
+    """A figure as a cell of a table; of a team of another size than `num_agents` with that size."""
     if figure is None:
         return ""
     if "success_rate" not in figure:
         return ", ".join(figure["files"])
-    return f"{100 * figure['success_rate']:.1f} %, shielded {100 * figure['shielded_success_rate']:.1f} %"
+    of = "" if figure["num_agents"] == num_agents else f"{figure['num_agents']} robots: "
+    return f"{of}{100 * figure['success_rate']:.1f} %, shielded {100 * figure['shielded_success_rate']:.1f} %"

@@ -82,6 +82,9 @@ def deploy(
         bar = progress.add_task("starting", total=plan.duration_s, note="")
 
         def follow(state: dict[str, Any]) -> None:
+            if "domain_id" in state:
+                domain = state["domain_id"]
+                err.print(f"in ROS domain {domain}; to watch: phalanx monitor --domain {domain}", markup=False)
             progress.update(bar, **mission_note(state))
             if state["phase"] == "stopping":
                 say_stopping(state["processes"])
@@ -114,6 +117,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     """Run a team file until Ctrl-C; 1 where something failed."""
     from deploy.bundle import load_bundle
     from deploy.runtime.compatibility import lacks_firmware
+    from hardware import load_robot
     from phalanx.verification.verdict import warn_of_files
     from ros_nodes.mission.run_team import LANDING_S, RESULT, run_team
     from ros_nodes.plans.team_file import load_team
@@ -131,7 +135,9 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
             err.print(f"[yellow]warning:[/] {robot.name}: {escape(robot.bundle)} {unlike}", soft_wrap=True)
     folder = _folder(out_dir)
     promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
-    hint = f", for {LANDING_S:g} s at most; what stands on its feet waits to be disarmed; Ctrl-C again stops all"
+    specs = [load_robot(robot.type) for robot in team.robots]
+    stands = "; what stands on its feet waits to be disarmed" * any(not (s.flight or s.fixed_base) for s in specs)
+    hint = f", for {LANDING_S:g} s at most{stands}; Ctrl-C again stops all"
 
     def say_up(after_s: float, by_a_person: bool) -> None:
         how = ": phalanx operate arm NAME" if by_a_person else ""

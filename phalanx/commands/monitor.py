@@ -94,7 +94,7 @@ def _once(watched: "Monitor", json: bool, wait_s: float) -> int:
 
     begin_s = changed_s = time.monotonic()
     find_s, known = FIND_S * min(slowness(), 3.0), tuple[list[str], list[str]](([], []))
-    polls, shown = 0, list[str]()
+    polls, shown = 0, False
     while True:
         now_s, settled_s = time.monotonic(), changed_s + (SETTLE_S if watched.is_whole else find_s)
         if now_s >= settled_s and polls >= SETTLE_POLLS and watched.heard and not watched.missing:
@@ -106,15 +106,15 @@ def _once(watched: "Monitor", json: bool, wait_s: float) -> int:
         if known != (found := ([robot.name for robot in watched.heard], watched.missing)):
             known, changed_s, polls = found, now_s, 0
         if not shown and watched.heard and now_s > begin_s + FIRST_S and not watched.is_whole:
-            shown = known[0]
+            shown = True
             if not json:
                 out.print(render(watched.snapshot()))
             others = ", ".join(watched.missing) or "others, if there are any"
-            err.print(f"heard {', '.join(shown)}; waiting for {others}", markup=False)
+            err.print(f"heard {', '.join(known[0])}; waiting for {others}", markup=False)
         time.sleep(POLL_S / 5)
     if json:
         print_line(watched.snapshot())
-    elif watched.heard and [robot.name for robot in watched.heard] != shown:
+    elif watched.heard:  # also where all were shown before: rates and ages are known now
         out.print(render(watched.snapshot()))
     if watched.heard and not watched.missing:
         return 0
@@ -143,7 +143,7 @@ def render(snapshot: dict[str, Any], width: int | None = None) -> RenderableType
     """The display of a `Monitor.snapshot`."""
     robots, width = snapshot["robots"], width or out.width
     if not robots:
-        return Text("no robot is heard yet", style="dim")
+        return Text(f"no robot is heard yet in ROS domain {snapshot['domain_id']}", style="dim")
     rows = [_cells(robot) for robot in robots]
     widths = {title: max(len(title), *(len(row[title]) for row in rows)) for title in rows[0]}
     below = () if sum(widths.values()) + len(widths) <= width else LONG

@@ -48,7 +48,9 @@ def tasks(
     else:
         from phalanx.zoo import figure_in_words
 
-        cells = [(row["name"], row["team"], row["summary"], figure_in_words(row["zoo"])) for row in rows]
+        cells = [
+            (row["name"], row["team"], row["summary"], figure_in_words(row["zoo"], row["num_agents"])) for row in rows
+        ]
         print_table(("task", "robots", "what is learned", "zoo: success"), cells, whole=(0, 3))
     return 0
 
@@ -58,10 +60,11 @@ def show_task(task: dict[str, Any]) -> None:
     from phalanx.documents.catalogue import sections_of, team_in_words
     from phalanx.zoo import figure_in_words
 
+    robots = sum(group["num_agents"] for group in task["groups"].values())
     out.print(f"\n[bold]{task['name']}[/]   {escape(task['summary'])}")
     out.print(
         f"[dim]{team_in_words(task)}, episodes of {task['episode_s']:g} s at {task['control_hz']:g} Hz"
-        f"{', zoo: ' + figure_in_words(task['zoo']) if task['zoo'] else ''}[/]\n"
+        f"{', zoo: ' + figure_in_words(task['zoo'], robots) if task['zoo'] else ''}[/]\n"
     )
     for section in sections_of(task):
         print_section(*section)

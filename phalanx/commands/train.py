@@ -107,8 +107,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
                 not given.
             accept_task_change: Go on although the task is no longer what the run was begun with.
             wandb: Log to Weights & Biases too, beside TensorBoard; pip install 'phalanx[wandb]'.
-            onnx: Whether to write policy files at the end.
-            film: Whether to write, with the policy files, a replay page of one of their episodes.
+            onnx: With, or without, policy files at the end.
+            film: With, or without, a replay page of an episode beside the policy files.
             json: Print the result as JSON on stdout.
             algo: Algorithm: dsact, happo, hasac, impala, ppo, sac, td3, vdn.
             hyperparameters: Of the algorithm, see docs/algorithms.md; --ppo.critic team is MAPPO.

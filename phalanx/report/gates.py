@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 SUCCESS_RATE = 0.95
@@ -10,6 +11,7 @@ CONTROL_HZ = 50.0
 LOST_PERCENT = 1.0  # of the cycles
 FALLBACK_PERIODS = 6  # five in which the shield waits for a request, and its own cycle
 ECHO_MS = 3.0  # all but one in twenty bare echoes are faster where nothing disturbs them
+LEAST_CORES = 2
 FREE_CORES = 0.25  # other programs that use less of the processor disturb nothing
 
 
@@ -91,6 +93,9 @@ def _slowness(ros: Mapping[str, Any]) -> tuple[float, str]:
         words.insert(0, f"other programs held {others:.1f} of {cores} cores{host}, this one {ours:.1f}")
         if (taken := others + stolen) > FREE_CORES:
             factors.append((cores - ours) / max(cores - ours - taken, 1e-3))
+    if cores < LEAST_CORES:
+        factors.append(inf)
+        words.insert(0, f"this machine has {cores} core, where {LEAST_CORES} are needed")
     return max(factors), "; ".join(words)
 
 

@@ -46,7 +46,9 @@ class TeamRunner:
         """An episode begins in every world; ValueError unless every group has its runner."""
         if self.runners.keys() != env.groups.keys():
             needed, given = (", ".join(names) for names in (env.groups, self.runners))
-            raise ValueError(f"task {env.task.name!r} has the groups {needed}; there are policies for: {given}")
+            raise ValueError(
+                f"task {env.task.name!r} has the groups {needed}; there are policies for: {given}; give a file of each"
+            )
         for group, runner in self.runners.items():
             runner.start(env.groups[group])
 

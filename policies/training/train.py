@@ -83,7 +83,8 @@ def _begin(cfg: TrainCfg, env: Any, shards: Shards) -> tuple[Trainer, bool]:
         raise ValueError(f"out = {cfg.out}: is a file, wanted a folder")
     saved = load_checkpoint(path) if cfg.resume else {}
     if not cfg.resume and path.exists():
-        raise CheckpointError(f"{path} exists: resume that run, or give another folder")
+        goes_on = f"phalanx train --resume {path.parent} goes on with that run"
+        raise CheckpointError(f"{path} exists: {goes_on}; another one needs another --out")
     if saved and cfg.machine.engine is None:
         cfg = replace(cfg, machine=replace(cfg.machine, engine=saved.get("made_on", {}).get("engine")))
     with engine_errors(cfg.machine.engine or "mujoco", cfg.collection.num_envs, cfg.machine.device):

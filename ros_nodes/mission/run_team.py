@@ -123,10 +123,10 @@ def run_team(
                 if armable_s is None and down == []:
                     armable_s = round(time.monotonic() - began_s, 2)
                     on_up(armable_s, not simulated)
-                for each in [each for each in down or [] if armable_s is not None and each.node not in refused]:
-                    refused.add(each.node)
-                    why = f"{each.why} after it was started again: {processes.last_line_of(each.node)}"
-                    fail(each.robot, why)
+                for gone in [gone for gone in down or [] if armable_s is not None and gone.node not in refused]:
+                    refused.add(gone.node)
+                    why = f"{gone.why} after it was started again: {processes.last_line_of(gone.node)}"
+                    fail(gone.robot, why)
                 log.listen()
                 if simulated and waits is None and armable_s and time.monotonic() - began_s > armable_s + WAITS_S:
                     waits = {each["robot"]: each["why"] for each in log.idle()}

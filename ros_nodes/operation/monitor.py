@@ -220,9 +220,10 @@ class Monitor:
         return sorted((c for robot in self._robots.values() for c in robot.poll(now_ns)), key=lambda c: c.time_s)
 
     def snapshot(self) -> dict[str, Any]:
-        """Of all robots that were heard, for JSON, and the time, s of the system's clock."""
-        now_ns = time.time_ns()
-        return {"time_s": now_ns * 1e-9, "robots": [robot.snapshot(now_ns) for robot in self.heard]}
+        """Of all robots that were heard, for JSON, the ROS domain, and the time, s of the system's clock."""
+        now_ns, domain_id = time.time_ns(), self._node.context.get_domain_id()
+        robots = [robot.snapshot(now_ns) for robot in self.heard]
+        return {"time_s": now_ns * 1e-9, "domain_id": domain_id, "robots": robots}
 
     def refuse_taken(self, nodes: Sequence[str]) -> None:
         """ValueError where one of `nodes`, fully qualified names, is alive already: another team's.

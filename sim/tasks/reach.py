@@ -18,7 +18,6 @@ LARGEST_TEAM = 2
 DRAWS = 16  # of joint angles, of which the first that puts the tool into its space counts
 SPEED = (0.5, 0.5, 0.5, 1.5, 1.5, 1.5)  # of the tool, m/s and rad/s
 ELBOW_SPEED = 0.5  # rad/s
-SPEED_SHARE = 0.8  # of each joint's limit: shields begin to hold it back at 0.85
 
 Corner = tuple[float, float, float]
 
@@ -33,6 +32,7 @@ class Reach:
     space: tuple[Corner, Corner]  # m: the corners of where a tool starts and shall go
     elbow: str | None = None  # joint that has a speed of its own, of an arm with seven
     gripper_m: tuple[float, ...] = ()  # set-points of the channels behind the arm's
+    speed_share: float | None = None  # of each joint's limit, what is asked of it at most; shields hold it back at 0.85
 
     def starts(self, draw: Draw) -> dict[str, Start]:
         """Joints and goal drawn alike: a pose that the arm can take with its tool in `space`.
@@ -90,7 +90,7 @@ def _group(arm: Reach) -> GroupCfg:
             scale=(*speed, *(0.0,) * rest),
             relative=(*(True,) * moving, *(False,) * rest),
             transform=Term(arms.tool_steps, {**tool, "elbow": arm.elbow}),
-            limit=Term(arms.within_speed, {**tool, "share": SPEED_SHARE}),
+            limit=None if arm.speed_share is None else Term(arms.within_speed, {**tool, "share": arm.speed_share}),
         ),
         rewards={
             "near": RewardTerm(arms.tool_near, {"scale_m": 0.3}, weight=0.5),
@@ -137,5 +137,6 @@ PANDA = Reach(
     space=((0.30, -0.5, 0.12), (0.70, 0.5, 0.75)),
     elbow="joint3",
     gripper_m=(0.04,),
+    speed_share=0.8,
 )
 REACH = reach_task("reach", "a Panda brings its tool to a pose and keeps it there", PANDA)

@@ -21,7 +21,7 @@ def cpu_s() -> float:
 
 @pytest.mark.slow
 def test_help_is_quick_and_names_every_command():
-    """It takes twice as long as to import NumPy, on a machine of any speed; torch takes eight times as long."""
+    """It takes two to four times as long as to import NumPy, on machines of any speed; torch takes eight."""
     phalanx("--help")  # bytecode is written once
     times, numpy_s = [], []
     for _ in range(3):
@@ -32,7 +32,7 @@ def test_help_is_quick_and_names_every_command():
         numpy_s.append(cpu_s() - start - times[-1])
     assert done.returncode == 0
     assert all(name in done.stdout for name in COMMANDS)
-    assert min(times) < 3.5 * min(numpy_s)
+    assert min(times) < 5.0 * min(numpy_s)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

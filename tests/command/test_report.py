@@ -102,6 +102,11 @@ def test_a_core_held_by_another_program_is_a_warning_that_names_it():
     assert not gate.passed  # what is left of sixteen cores is enough for anything
 
 
+def test_one_core_is_less_than_the_demo_is_made_for_which_is_a_warning():
+    (gate,) = late(74.6, machine_cores=1)
+    assert gate.passed and gate.cause.startswith("the machine: this machine has 1 core, where 2 are needed;")
+
+
 def test_what_the_host_of_a_virtual_machine_takes_counts_as_others():
     (gate,) = late(stolen_cores=0.6)
     assert gate.passed and "the host of this virtual machine 0.6" in gate.cause

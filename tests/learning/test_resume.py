@@ -139,7 +139,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path):
 
 def test_a_run_is_not_overwritten_nor_resumed_as_another(tmp_path: Path):
     run(tmp_path, stop=lambda: True)
-    with pytest.raises(CheckpointError, match="exists: resume that run, or give another folder"):
+    with pytest.raises(CheckpointError, match=r"exists: phalanx train --resume .* goes on with that run; another"):
         run(tmp_path)
     other = train_cfg(task="point", out=tmp_path, seed=5, resume=True, **PPO)
     with pytest.raises(CheckpointError, match="cannot resume with seed = 5: the checkpoint was made with 0"):

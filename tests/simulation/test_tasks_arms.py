@@ -145,9 +145,8 @@ def test_targets_and_actions_are_each_others_inverse():
     assert (back[..., 7] == 0.0).all(), "the gripper, which this task holds still"
 
 
-@pytest.mark.parametrize("name", ["reach", "reach-fr3", "reach-ur5e"])
-def test_whatever_is_asked_of_a_tool_no_joint_is_asked_for_more_than_its_speed(name):
-    env = make_env(name, 64, seed=8)
+def test_whatever_is_asked_of_a_tool_no_joint_is_asked_for_more_than_its_speed():
+    env = make_env("reach", 64, seed=8)
     group, state = env.task.group, env.policy_input.state
     robot, last = load_robot(group.robot), len(arms.drive(group.robot)[1])
     rates = [0.8 * joint.max_velocity * joint.damping / joint.stiffness for joint in robot.joints[:last]]
