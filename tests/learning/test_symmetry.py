@@ -125,7 +125,9 @@ def test_a_symmetric_run_resumes_to_the_last_bit(tmp_path: Path):
 
 def test_what_has_no_mirror_is_refused_in_one_line(tmp_path: Path):
     refused = here("train", "reach", "--network.symmetric", "--num-envs", "2", "--out", str(tmp_path / "run"))
-    assert_one_line_error(refused, "network.symmetric: it is not stated how transform, tool_to_goal of 'panda' mirror")
+    assert_one_line_error(
+        refused, "network.symmetric: it is not stated how transform, limit, tool_to_goal of 'panda' mirror"
+    )
     with pytest.raises(ValueError, match=r"network.symmetric: it is for one kind of robot, and there are drone, arm"):
         Trainer(train_cfg(task="perch", out=tmp_path, num_envs=2, symmetric=True))
     with pytest.raises(ValueError, match=r"robot 'panda': joint 'joint2' has no counterpart in the mirror"):

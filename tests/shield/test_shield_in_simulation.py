@@ -78,7 +78,7 @@ def one_robot(value, robot):
     return type(value)(*(getattr(value, name)[0, robot].numpy().copy() for name in value.__slots__))
 
 
-@pytest.mark.parametrize(("task", "sway"), [("swarm-swap", 0.0), ("reach", 1.0)])
+@pytest.mark.parametrize(("task", "sway"), [("swarm-swap", 0.0), ("reach-ur5e", 1.0)])
 def test_a_robots_shield_sends_what_the_simulation_sent_until_its_policy_is_late_and_once_it_is_back(
     task, sway, monkeypatch
 ):
@@ -111,7 +111,7 @@ def test_a_robots_shield_sends_what_the_simulation_sent_until_its_policy_is_late
             if step < 40 or asked is None or report.mode not in (Mode.NOMINAL, Mode.FILTERED):
                 continue  # its ramp, and its own answers
             # Target speed is the supervisor's; after a target that was another one the filter predicts another motion.
-            if "target speed" not in report.active and (known or task != "reach"):
+            if "target speed" not in report.active and (known or task != "reach-ur5e"):
                 np.testing.assert_allclose(command.target, sent[0, robot], rtol=1e-5, atol=1e-6)
                 compared += 1
                 held_back += report.mode is Mode.FILTERED
