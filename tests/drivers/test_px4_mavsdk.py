@@ -10,7 +10,7 @@ from places import TESTS
 
 pytest.importorskip("pymavlink")
 pytest.importorskip("mavsdk")
-from drones import SPECS, arm, connected, fly
+from drones import SPECS, arm, connected, fly, wait_until
 from emulated import Emulated
 from patience import patience
 
@@ -44,6 +44,7 @@ def test_our_driver_arms_flies_and_lands_a_vehicle_whose_mavlink_is_mavsdks():
     goal = np.array([0.3, -0.2, 0.8])
     with Emulated("px4_mavsdk") as device:
         driver = connected("px4", device.port)
+        wait_until(lambda: driver.read_battery().charge >= 0.0, driver.read_battery)  # it says so once a second
         assert driver.read_battery().charge == pytest.approx(0.9, abs=0.011)  # MAVSDK cuts it to a whole percent
         assert driver.read_battery().voltage_v == pytest.approx(16.52, abs=0.01)
         arm(driver)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from node_processes import node_processes
 from patience import patience
 from places import ZOO
 
@@ -160,7 +161,8 @@ def test_an_operator_ends_when_who_started_it_is_killed(tmp_path):
 
 
 @pytest.mark.ros
-def test_ctrl_c_before_anything_is_armed_says_at_once_what_it_waits_for(tmp_path):
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 1.0])
+def test_ctrl_c_before_anything_is_armed_says_at_once_what_it_waits_for_or_ends(tmp_path, after_s):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "phalanx", "deploy", str(SWAP), "--robots", "2", "--out", str(out)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as deploy:
@@ -168,14 +170,18 @@ def test_ctrl_c_before_anything_is_armed_says_at_once_what_it_waits_for(tmp_path
         while not list(out.glob("logs/recorder*")):
             assert deploy.poll() is None
             time.sleep(0.02)
-        time.sleep(1.0)  # nodes import, and are waited for
+        time.sleep(after_s)  # nodes import, and are waited for; so does the command, and then it ends at once
         asked_s = time.monotonic()
         deploy.send_signal(signal.SIGINT)
-        while "stopping: waiting for " not in (line := deploy.stderr.readline()):
+        while not re.search("^(stopping: waiting for |phalanx: interrupted$)", line := deploy.stderr.readline()):
             assert line, "it ended without a word"
         assert time.monotonic() - asked_s < 1.0
         assert deploy.wait(patience(10.0)) == 130
         assert time.monotonic() - asked_s < 6.0
+    until = time.monotonic() + patience(5.0)
+    while left := node_processes(str(out)):
+        assert time.monotonic() < until, left
+        time.sleep(0.1)
     assert not (out / "mission.json").exists()
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
+from node_processes import node_processes
 from patience import patience
 from places import ROOT
 
@@ -185,38 +186,24 @@ def test_children_die_with_a_parent_that_is_killed(pd_bundle, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=tmp_path) as parent:
         until = time.monotonic() + patience(60.0)
-        while len(mine := children(str(tmp_path))) < 4:
+        while len(mine := node_processes(str(tmp_path))) < 4:
             assert time.monotonic() < until and parent.poll() is None
             time.sleep(0.1)
         time.sleep(0.5)
         parent.send_signal(signal.SIGKILL)
     until = time.monotonic() + patience(20.0)  # a busy machine takes its time to end them
     while any(Path(f"/proc/{pid}").exists() for pid in mine):
-        assert time.monotonic() < until, children(str(tmp_path))
+        assert time.monotonic() < until, node_processes(str(tmp_path))
         time.sleep(0.1)
-
-
-def children(*marks: str) -> list[str]:
-    """Processes of nodes whose command line holds all `marks`."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_text()
-            except OSError:
-                continue  # it ended meanwhile
-            if all(mark in command for mark in (*marks, "ros_nodes.", "--ros-args")):
-                found.append(entry.name)
-    return found
 
 
 def test_a_process_that_dies_unasked_ends_the_mission_and_is_named(pd_bundle, tmp_path):
     def sabotage(progress: dict) -> None:
         if progress.get("t_s", 0.0) > 0.5:
-            for pid in children(str(tmp_path), "cf1/shield"):  # other teams may fly beside this one
+            for pid in node_processes(str(tmp_path), "cf1/shield"):  # other teams may fly beside this one
                 os.kill(int(pid), signal.SIGKILL)
 
     with pytest.raises(DeployError, match="cf1_shield ended with code -9") as died:
         run_swap(pd_bundle, tmp_path / "out", robots=1, kill_after_s=None, on_progress=sabotage)
     assert [(e["robot"], e["to"]) for e in died.value.events][:2] == [("cf1", "DISARMED"), ("cf1", "ARMED")]
-    assert not children(str(tmp_path))
+    assert not node_processes(str(tmp_path))

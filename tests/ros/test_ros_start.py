@@ -21,17 +21,18 @@ from ros_nodes.mission.deploy import CONFIG
 pytestmark = pytest.mark.ros
 SWAP = ZOO / "swarm-swap.onnx"
 ARMED_S = 5.0
-ARMED_IMPORTS = 7.5  # in processor times of one import of what nodes need: 6.0 forked, 9.6 where each process imports
-IMPORT = "from ros_nodes.lifecycle.fork_server import NODES\nfor node in NODES: __import__(f'ros_nodes.nodes.{node}')"
-WAITING_CORES = 0.5  # that nodes of four robots use while they wait for the last one
 TICKS = os.sysconf("SC_CLK_TCK")
+PAID_ONCE = {"numpy", "onnxruntime", "rclpy", "rclpy.node", "ros_nodes.lifecycle.lifecycle_node"}  # imports of nodes
 
 
 def test_four_robots_are_armed_within_five_seconds_of_the_command(tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "phalanx", "deploy", str(SWAP), "--robots", "4", "--out", str(out)]
     machine, began_s = MachineLoad(), time.time()
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as deploy:
+    listed = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}  # each process prints what it imports
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=listed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as deploy:
         try:
             while len(armed := armed_at(out / "logs")) < 4:
                 assert deploy.poll() is None and time.time() < began_s + patience(60.0)
@@ -43,8 +44,9 @@ def test_four_robots_are_armed_within_five_seconds_of_the_command(tmp_path):
             deploy.wait()
     armed_s, busy = max(armed) - began_s, max(os.getloadavg()[0] / os.cpu_count(), os.cpu_count() / max(left, 0.1))
     assert armed_s < ARMED_S * max(1.0, busy)
-    imports_s = max(cpu_of_a_process(IMPORT) for _ in range(2))
-    assert cpu_s < ARMED_IMPORTS * imports_s + WAITING_CORES * max(0.0, armed_s - ARMED_S), "imports are paid once"
+    logs = {file.name: imported(file.read_text()) for file in (out / "logs").iterdir()}
+    assert len(logs) == 6 and all(logs.values()), logs
+    assert not {name: twice for name, found in logs.items() if (twice := found & PAID_ONCE)}, "imports are paid once"
 
 
 def test_a_node_does_not_load_the_rarer_half_of_numpy():
@@ -56,12 +58,9 @@ def armed_at(logs: Path) -> list[float]:
     return [float(at_s) for at_s in re.findall(r"\[([\d.]+)\] \[\w+\.shield\]: \w+: DISARMED -> ARMED", said)]
 
 
-def cpu_of_a_process(code: str) -> float:
-    """Processor time of a Python process of its own that runs this."""
-    before = os.times()
-    subprocess.run([sys.executable, "-c", code], check=True)
-    after = os.times()
-    return after.children_user - before.children_user + after.children_system - before.children_system
+def imported(log: str) -> set[str]:
+    """The modules that a process imported itself: what it was forked from had the others."""
+    return {name.strip() for name in re.findall(r"^import time: +\d+ \| +\d+ \|(.*)$", log, re.MULTILINE)}
 
 
 def used_cpu_s(pid: int) -> float:
