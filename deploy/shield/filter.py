@@ -3,9 +3,10 @@
 What it guarantees, in numbers and under which assumptions, stands in docs/shield.md.
 """
 
+from deploy.shield.drone.constraints import row_names
 from deploy.shield.drone.filter import filter_flight
 from deploy.shield.drone.params import ShieldParams
-from deploy.shield.joints.filter import filter_joints
+from deploy.shield.joints.filter import filter_joints, joint_row_names
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import Context, FilterInfo
 from hardware.spec import RobotSpec
@@ -26,3 +27,10 @@ def filter_command(
     elif isinstance(params, ShieldParams):
         return filter_flight(params, spec, context, target)
     raise ValueError(f"{type(params).__name__} are not the shield parameters of {spec.name!r}, a {spec.kind}")
+
+
+def row_kinds(spec: RobotSpec, context: Context) -> tuple[str, ...]:
+    """What each row of `FilterInfo.active` is about: "tilt", "peer"; of joints "speed", "links: floor"."""
+    if spec.flight is not None:
+        return tuple(name.partition("_")[0] for name in row_names(context))
+    return tuple(name if name.startswith("links: ") else name.rpartition(": ")[2] for name in joint_row_names(spec))

@@ -9,6 +9,8 @@ from phalanx.console import err, out, print_json
 from phalanx.options import Agent, Count, Counts, Device, Engine, Json, Subjects, TaskFlag, check_robots, check_seed
 from phalanx.verification.verdict import team_in_words
 
+MOST = 3  # kinds of what the shield corrected for that are named in a line
+
 
 def evaluate(
     subjects: Subjects = (),
@@ -97,5 +99,7 @@ def sentence(result: Mapping[str, Any], touching: bool) -> str:
         parts.append(f"closest {result['min_separation_m']:.2f} m")
     parts.append(f"return {result['mean_return']:.1f} in {result['mean_episode_s']:.1f} s")
     if result["shield"]:
-        parts.append(f"shield intervened {100 * result['intervention_rate']:.0f} % of the time")
+        kinds = [f"{kind} {100 * share:.1f} %" for kind, share in list(result["corrected_by"].items())[:MOST]]
+        parts.append(f"shield intervened {100 * result['intervention_rate']:.1f} % of the time")
+        parts[-1] += f" ({', '.join(kinds)})" * bool(kinds)
     return f"{team_in_words(size)}: {', '.join(parts)}"

@@ -1,5 +1,6 @@
 """How well a policy does: one episode in each of many worlds that training never saw."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil, sqrt
@@ -45,6 +46,7 @@ class EvalResult:
     mean_return: float  # of an episode, mean over the robots
     mean_episode_s: float
     intervention_rate: float  # share of the robots' steps in which the shield changed the command
+    corrected_by: Mapping[str, float]  # the same for the rows of each kind, most first; one step may be of several
 
 
 def evaluate(
@@ -115,15 +117,19 @@ def group_of(contract: Contract) -> str:
 
 def fly(team: TeamRunner, env: TeamEnv, on_step: Callable[[], None] = lambda: None) -> EvalResult:
     """The first episode of every world of a freshly started `env`; `on_step` hears of every control step."""
-    return _summary(env, *fly_worlds(team, env, on_step))
+    corrected: Counter[str] = Counter()
+    return _summary(env, *fly_worlds(team, env, on_step, corrected), corrected)
 
 
 def fly_worlds(
-    team: TeamRunner, env: TeamEnv, on_step: Callable[[], None] = lambda: None
+    team: TeamRunner,
+    env: TeamEnv,
+    on_step: Callable[[], None] = lambda: None,
+    corrected: Counter[str] | None = None,
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Of the first episode of every world of a freshly started `env`: its outcomes by name, and its return, (W,) each.
 
-    `on_step` hears of every control step.
+    `on_step` hears of every control step; `corrected` counts those of a robot that rows of each kind changed.
     """
     team.start(env)
     open_worlds = torch.ones(env.num_envs, dtype=torch.bool)
@@ -132,6 +138,9 @@ def fly_worlds(
     while open_worlds.any():
         step = team.fly(env)
         total += torch.cat(list(step.reward.values()), dim=1).mean(-1) * open_worlds
+        if corrected is not None:
+            for group in env.groups.values():
+                corrected.update({kind: int(held[open_worlds].sum()) for kind, held in group.held_back().items()})
         ends = open_worlds & step.ended
         if ends.any():
             for name, value in _outcomes(step).items():
@@ -152,7 +161,7 @@ def _outcomes(step: EnvStep) -> dict[str, Tensor]:
     }
 
 
-def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResult:
+def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor, corrected: Counter[str]) -> EvalResult:
     count, groups = env.num_envs, list(env.groups.values())
     robots = sum(group.num_agents for group in groups)
     failures = {name.removeprefix("failure/"): v for name, v in worlds.items() if name.startswith("failure/")}
@@ -161,6 +170,7 @@ def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResul
         if name.rpartition("/")[2] == "collision":
             collisions = torch.maximum(collisions, value)
     steps, separation = worlds["episode_length"], worlds["min_separation_m"]
+    robot_steps = float(steps.sum()) * robots
     return EvalResult(
         episodes=count,
         num_agents=robots,
@@ -174,7 +184,8 @@ def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor) -> EvalResul
         mean_min_separation_m=float(separation.mean()) if separation.isfinite().all() else None,
         mean_return=float(total.mean()),
         mean_episode_s=float(steps.mean()) * env.control_dt,
-        intervention_rate=float(worlds["interventions"].sum() / (steps.sum() * robots)),
+        intervention_rate=float(worlds["interventions"].sum()) / robot_steps,
+        corrected_by={kind: count / robot_steps for kind, count in corrected.most_common() if count},
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from deploy.shield import Context, filter_command, make_shield_params
-from deploy.shield.types import Obstacles
+from deploy.shield.filter import row_kinds
+from deploy.shield.types import FilterInfo, Obstacles
 from hardware.once import worked_out_once
 from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
 from sim.envs.action import decode
@@ -60,6 +61,7 @@ class AgentGroup:
         self.num_shield_peers = sum(flies) - 1 if shield and self.robot.flight is not None else 0
         self.shield_peers = _no_peers(self.num_envs, self.num_agents)
         self.correction: Tensor | None = None  # (W, N) of the last command by the shield
+        self._filtered: tuple[Context, FilterInfo] | None = None  # and how it came to it
 
     @property
     def policy_input(self) -> PolicyInput:
@@ -121,9 +123,19 @@ class AgentGroup:
             untraceable("the safety shield")
             context = Context(state, self.shield_peers, obstacles=obstacles, sent=self.robots.sent)
             command.target, report = filter_command(self.shield, self.robot, context, command.target)
-            self.correction = report.intervention
+            self.correction, self._filtered = report.intervention, (context, report)
             self.shielded += report.intervention > 0
         return command
+
+    def held_back(self) -> dict[str, Tensor]:
+        """Which robots' last command (W, N) bool the shield changed for rows of each kind; empty without a shield."""
+        if self._filtered is None:
+            return {}
+        context, report = self._filtered
+        changed, kinds = report.intervention > 0, row_kinds(self.robot, context)
+        rows = report.active & changed.unsqueeze(-1)
+        held = {kind: rows[..., [each == kind for each in kinds]].any(-1) for kind in dict.fromkeys(kinds)}
+        return {**held, "mixer": changed & ~rows.any(-1)}  # met once thrust and rates were what the rotors can do
 
     def update_transition(self, **situation: Any) -> Transition:
         """The true situation after a step, kept as `now`; `situation` holds what is not this group's own."""

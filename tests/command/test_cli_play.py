@@ -72,7 +72,8 @@ def test_words_fit_the_class_of_robot():
     arm = here("eval", "reach", "--agent", "zero", "--episodes", "2", "--no-shield").stdout
     assert "one robot" in arm and "collision" not in arm and "closest" not in arm and "shield" not in arm
     team = here("eval", "swarm-swap", "--agent", "baseline", "--episodes", "2").stdout
-    assert "4 robots" in team and "closest" in team and "shield intervened" in team
+    assert "4 robots" in team and "closest" in team
+    assert re.search(r"shield intervened [\d.]+ % of the time \(\w+ [\d.]+ %", team), team
 
 
 @pytest.mark.slow

@@ -47,6 +47,29 @@ def test_only_the_first_episode_of_a_world_counts():
     assert result.min_separation_m == pytest.approx(min(separations))
     assert result.mean_return == pytest.approx(float(total.mean()), rel=1e-5)
     assert result.success_rate == 0.0 and not result.shield and result.episodes == worlds
+    assert result.corrected_by == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "robot", "push", "expected"),
+    [
+        ("hover", "crazyflie", {1: 1.0}, {"speed"}),
+        ("hover", "crazyflie", {0: -1.0}, {"descent"}),
+        ("reach", "panda", {3: -1.0}, {"braking", "range"}),
+    ],
+    ids=["roll", "no thrust", "elbow"],
+)
+def test_it_says_for_what_the_shield_corrected(name, robot, push, expected):
+    class Pushed(Drift):
+        def start(self, env) -> None:
+            self.action = torch.zeros(env.num_envs, env.num_agents, env.action_dim)
+            for channel, value in push.items():
+                self.action[..., channel] = value
+
+    result = fly(TeamRunner({robot: Pushed()}), TeamEnv(name, 8, seed=0, shield=True))
+    shares = list(result.corrected_by.values())
+    assert expected & set(list(result.corrected_by)[:2]), result.corrected_by
+    assert shares == sorted(shares, reverse=True) and max(shares) <= result.intervention_rate <= sum(shares) + 1e-9
 
 
 def test_wilson_interval():
