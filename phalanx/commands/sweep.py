@@ -103,8 +103,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         alone = ALONE.get(what, "")
         asked = options if not alone or alone in dict(options) else [*options, (alone, ("1",))]
         about = {SUBJECT[what] + (f"-{i}" if i else ""): words for i, words in enumerate(named)}
-        takes_fractions = partial(_takes_fractions, what, [words.split(",")[0] for words in named])
-        runs = make_runs(about, asked, seeds, samples, _first_seed(what, seeds), takes_fractions)
+        fractions = partial(takes_fractions, what, [words.split(",")[0] for words in named])
+        runs = make_runs(about, asked, seeds, samples, _first_seed(what, seeds), fractions)
         _check(what, runs, [name for name, _ in options])
         _check_subjects(what, [each for words in named for each in words.split(",")])
         from phalanx.sweep.pool import RunState, Sweep, has_sweep
@@ -125,7 +125,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     return command
 
 
-def _takes_fractions(what: str, subjects: Sequence[str], option: str) -> bool:
+def takes_fractions(what: str, subjects: Sequence[str], option: str) -> bool:
     """Whether the command takes 0.5 for an option."""
     from phalanx.arguments import parse_command
 

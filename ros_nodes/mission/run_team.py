@@ -140,7 +140,7 @@ def run_team(
         ctrl_c.raises = False
         pressed = min(ctrl_c.count, 1)  # that of now
         took_s = time.monotonic() - began_s
-        if took_s > ARM_S and simulated:  # with a real robot among them a person arms all of them
+        if simulated and (waits or took_s > ARM_S):  # with a real robot among them a person arms all of them
             busy = load.blame(sum(processes.cpu_s().values()))
             for each in log.idle(ordered):  # what was so all the time is not the machine's doing
                 stands = waits is not None and waits.get(each["robot"]) == each["why"]

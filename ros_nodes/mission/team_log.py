@@ -81,15 +81,19 @@ class TeamLog:
         return said | {"passed_s": [round(t_s - self._began_ns * 1e-9, 3) for t_s in said["passed_s"]]}
 
     def idle(self, ordered: Container[str] = ()) -> list[dict[str, Any]]:
-        """The robots that nothing was done with, and why; of those `ordered`, those whose policy never had them."""
+        """The robots that nothing was done with, and why; of those `ordered`, those whose policy never had them.
+
+        One that a person had stopped before is among them: its stop outlives every process.
+        """
         states: dict[str, set[str]] = defaultdict(set)
         for change in self._changes:
             states[change.robot] |= {change.before, change.after}
         found = []
         for robot in self._monitor.snapshot()["robots"]:
             name, why = robot["robot"], robot["reason"] or "nothing is said of why"
-            if not states[name] - {State.DISARMED.name, SILENT, ""}:
-                found.append({"robot": name, "why": f"never armed: {why}"})
+            if not states[name] - {State.DISARMED.name, State.STOPPED.name, SILENT, ""}:
+                stopped = f"{State.STOPPED.name}: " * (State.STOPPED.name in states[name])
+                found.append({"robot": name, "why": f"never armed: {stopped}{why}"})
             elif name in ordered and robot["state"] == State.STARTING.name and State.POLICY.name not in states[name]:
                 found.append({"robot": name, "why": f"its policy never had it: {why}"})
         return found

@@ -11,6 +11,7 @@ from places import ZOO
 from refused_policy import write_refused
 
 from phalanx.commands import COMMANDS
+from phalanx.zoo import figure_in_words
 
 
 def cpu_s() -> float:
@@ -48,6 +49,14 @@ def test_help_loads_no_heavy_library():
     heavy = ("torch", "mujoco", "rclpy", "onnxruntime")
     code = f"import sys, phalanx.arguments, phalanx.commands; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_the_success_of_another_team_than_the_tasks_names_that_team():
+    figure = {"num_agents": 8, "success_rate": 0.985, "shielded_success_rate": 1.0}
+    assert figure_in_words(figure, 8) == "98.5 %, shielded 100.0 %"
+    assert figure_in_words(figure, 4) == "8 robots: 98.5 %, shielded 100.0 %"
+    rows = {line.split()[0]: line for line in here("tasks").stdout.splitlines()}
+    assert "8 robots: 96.9 %, shielded 100.0 %" in rows["swarm-swap"] and "robots:" not in rows["hover"]
 
 
 def test_unknown_command_task_and_robot_name_the_nearest():

@@ -15,6 +15,7 @@ import pytest
 from command import assert_one_line_error, here, phalanx
 from patience import patience
 
+from phalanx.commands.sweep import takes_fractions
 from phalanx.sweep import pool
 from phalanx.sweep.points import make_runs, split_options
 from phalanx.sweep.pool import RunState, Sweep
@@ -57,6 +58,8 @@ def test_values_are_drawn_from_ranges_over_magnitudes_and_the_same_each_time():
     of_a_float = split_options(["--ppo.entropy-coef", "0..1"], [])[1]
     drawn = make_runs({"task": "hover"}, of_a_float, None, 4, takes_fractions=lambda name: True)
     assert len(drawn) == 4 and any("." in args[2] for args in drawn.values())
+    options = {"--ppo.entropy-coef": True, "--ppo.epochs": False, "--task.episode-s": True, "--num-envs": False}
+    assert {option: takes_fractions("train", ["hover"], option) for option in options} == options
     for line, samples, said in (
         ("hover --ppo.epochs 1..3", 6, r"--ppo.epochs 1..3: 3 different ones of --samples 6"),
         ("hover --ppo.gamma 0.9,0.95 --ppo.gamma 0.99", None, "--ppo.gamma is given twice"),

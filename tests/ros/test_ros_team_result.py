@@ -152,6 +152,29 @@ def test_a_shield_that_is_killed_before_its_robot_is_down_is_a_failure_of_the_re
     assert "cf1_shield ended with code -9: it was killed" in [failure["why"] for failure in failures]
 
 
+def test_it_is_said_at_once_which_simulated_robot_is_not_armed_and_it_is_a_failure(pd_bundle, tmp_path):
+    shutil.copy(pd_bundle, tmp_path / "pd.onnx")
+    robots = [{"name": f"cf{i}", "bundle": "pd.onnx", "base_pose": [2.0 * i - 3.0, 0, 0, 0]} for i in (1, 2)]
+    (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
+    out = tmp_path / "out"
+    (out / "stops").mkdir(parents=True)
+    (out / "stops" / "cf2.stopped").write_text("a person's stop\n")
+    command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(out), "--json"]
+    environment = os.environ | ros_environment(free_domain_id())
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as team:
+        assert team.stderr is not None
+        said: list[str] = []
+        while not (said and said[-1].startswith("cf")):
+            said.append(team.stderr.readline())
+            assert said[-1], said
+        assert re.match("cf2: never armed: STOPPED: a person's stop", said[-1]), said
+        team.send_signal(signal.SIGINT)
+        result = printed_and_kept(team, out)
+    assert team.returncode == 1
+    assert [(each["robot"], each["why"].split(":")[0]) for each in result["failures"]] == [("cf2", "never armed")]
+    assert "the machine" not in result["failures"][0]["why"], "it was so all the time"
+
+
 def test_a_policy_that_refuses_when_started_again_is_said_and_its_robot_is_not_armed(flying):
     team, out, environment = flying
     (out.parent / "pd.onnx").unlink()

@@ -162,6 +162,16 @@ def test_a_recording_that_cannot_be_used_is_refused_in_one_line(tmp_path, capsys
     assert not list(tmp_path.glob("*.yaml"))
 
 
+def test_a_robot_that_is_an_overlay_is_refused_before_it_is_overwritten_by_one_of_itself(tmp_path, capsys):
+    file = tmp_path / "crazyflie@lab.yaml"
+    file.write_text("robot: crazyflie\nnumbers: {mass_kg: {value: 0.05, low: 0.049, high: 0.051}}")
+    before = file.read_bytes()
+    with pytest.raises(SystemExit) as end:
+        main(["identify", "none.npz", "--robot", str(file), "--out", str(file)])
+    assert end.value.code == 2 and "wanted the kind of robot, crazyflie" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
 @pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
 def test_a_bag_is_read_as_the_table_of_the_same_flight(tmp_path, storage):
     rosbags = pytest.importorskip("rosbags.typesys")
