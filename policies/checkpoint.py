@@ -96,6 +96,8 @@ def read_saved(path: Path) -> Any:
     """What torch saved as `path`; CheckpointError where it is missing or damaged."""
     if not path.is_file():
         raise CheckpointError(f"no checkpoint at {path}")
+    if path.suffix == ".onnx":
+        raise CheckpointError(f"{path} is a policy file, which does not learn: give the folder of its training run")
     try:
         with ZipFile(path) as file:  # torch does not compare its checksums
             if damaged := file.testzip():

@@ -31,7 +31,7 @@ def drill(
     from ros_nodes.drill.drill import as_json, plan_drill, rows_for
     from ros_nodes.drill.drill import drill as fly
 
-    total = len(rows or rows_for(plan_drill(path)[1]))
+    total = len(rows_for(plan_drill(path)[1], rows))  # what is wrong with the rows is said before there is a folder
     folder = (out_dir or fresh_folder(Path("runs/drill"))).resolve()
     with make_progress() as progress:
         bar = progress.add_task("drill", total=total, note="")

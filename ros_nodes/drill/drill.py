@@ -12,6 +12,7 @@ import numpy as np
 
 from deploy.bundle import load_bundle
 from hardware import load_robot
+from hardware.names import nearest
 from hardware.spec import RobotSpec
 from ros_nodes.drill.faults import POLICY_FILE, ROWS, Row
 from ros_nodes.drill.flight import GROUND, OTHER, POLICY, STRUCK, simulated, team_in_flight
@@ -63,14 +64,9 @@ def drill(
     The fault is for the first robot. Logs and series of each row are in a folder of its own below `out`. ValueError for
     a name or file that cannot be.
     """
-    known = {row.title: row for row in ROWS}
-    if unknown := [name for name in rows if name not in known]:
-        raise ValueError(f"unknown row {unknown[0]!r}; known: {'; '.join(known)}")
     team, mission = plan_drill(path)
     outcomes = []
-    for number, row in enumerate([known[name] for name in rows] or rows_for(mission)):
-        if not row.strikes(mission):
-            raise ValueError(f"row {row.title!r} is for drones, and for two of them where one has to hear the other")
+    for number, row in enumerate(rows_for(mission, rows)):
         folder = out / f"{number + 1:02d}_{row.title.replace(' ', '_').replace(',', '')}"
         try:
             outcome = _fly_row(row, mission, team, folder)
@@ -99,9 +95,15 @@ def plan_drill(path: Path) -> tuple[Team | None, Mission]:
     return team, mission if team else mission.flown_by({CRAZYFLIE: path})
 
 
-def rows_for(mission: Mission) -> list[Row]:
-    """The rows that its robots can have."""
-    return [row for row in ROWS if row.strikes(mission)]
+def rows_for(mission: Mission, names: Sequence[str] = ()) -> list[Row]:
+    """The rows that its robots can have, or those named; ValueError for a name that is none of theirs."""
+    known = {row.title: row for row in ROWS}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"unknown row {name!r}{nearest(name, known)}; known: {'; '.join(known)}")
+        if not known[name].strikes(mission):
+            raise ValueError(f"row {name!r} is for drones, and for two of them where one has to hear the other")
+    return [known[name] for name in names] or [row for row in ROWS if row.strikes(mission)]
 
 
 def _fly_row(row: Row, mission: Mission, team: Team | None, out: Path) -> Outcome:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from one_group import make_env
-from places import TESTS
+from places import TESTS, ZOO
 from point_team import PointTeam
 from small_run import train_cfg
 
@@ -159,6 +159,8 @@ def test_a_run_is_not_overwritten_nor_resumed_as_another(tmp_path: Path):
 def test_bad_checkpoints_are_refused_in_one_line(tmp_path: Path):
     with pytest.raises(CheckpointError, match="no checkpoint at"):
         load_checkpoint(tmp_path)
+    with pytest.raises(CheckpointError, match=r"hover.onnx is a policy file, .*: give the folder of its training run"):
+        load_checkpoint(ZOO / "hover.onnx")
     path = tmp_path / FILE
     save_checkpoint(path, {"actor": torch.zeros(3)})
     data = path.read_bytes()

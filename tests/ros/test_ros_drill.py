@@ -12,6 +12,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from ros_rig import HOVER, SPEC, Rig
 
 from hardware.types import ActuatorCommand
+from phalanx.commands.drill import drill as command
 from ros_nodes.drill.drill import drill, plan_drill, rows_for
 from ros_nodes.drill.faults import ROWS
 from ros_nodes.drill.relay import changed, delay, duplicates, loss, reordering, silence, unchanged
@@ -53,9 +54,13 @@ def test_where_two_say_where_a_robot_is_no_request_is_obeyed_for_its_policy_hear
         team.node.destroy_publisher(stranger)
 
 
-def test_an_unknown_row_is_named(tmp_path):
-    with pytest.raises(ValueError, match="unknown row 'fire'; known: policy killed, ARMED; "):
-        drill(ZOO / "swarm-swap.onnx", tmp_path, rows=["fire"])
+def test_an_unknown_row_is_named_before_there_is_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ValueError, match="unknown row 'disk is full'; did you mean 'disk full'.; known: policy killed, "
+    ):
+        command(ZOO / "swarm-swap.onnx", rows=("disk is full",))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_lost_shield_is_told_as_it_is_and_its_neighbour_flies_on(tmp_path):
