@@ -56,9 +56,7 @@ def test_where_two_say_where_a_robot_is_no_request_is_obeyed_for_its_policy_hear
 
 def test_an_unknown_row_is_named_before_there_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        ValueError, match="unknown row 'disk is full'; did you mean 'disk full'.; known: policy killed, "
-    ):
+    with pytest.raises(ValueError, match=r"unknown row 'disk is full'; did you mean 'disk full'\?; known: "):
         command(ZOO / "swarm-swap.onnx", rows=("disk is full",))
     assert not list(tmp_path.iterdir())
 
