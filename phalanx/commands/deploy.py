@@ -119,7 +119,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from deploy.runtime.compatibility import lacks_firmware
     from hardware import load_robot
     from phalanx.verification.verdict import warn_of_files
-    from ros_nodes.mission.run_team import LANDING_S, RESULT, run_team
+    from ros_nodes.mission.run_team import LANDING_S, RESULT, Listener, run_team
     from ros_nodes.plans.team_file import load_team
 
     if len(subjects) > 1:
@@ -143,15 +143,14 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         how = ": phalanx operate arm NAME" if by_a_person else ""
         out.print(f"robots can be armed, {after_s:.1f} s after their nodes were started{how}", markup=False)
 
-    result = run_team(
-        file,
-        folder.resolve(),
-        on_start=lambda: out.print(promise, markup=False),
-        on_failure=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),
-        on_stop=lambda processes: say_stopping(processes, hint),
-        on_up=say_up,
-        on_wait=lambda robot, why: err.print(f"{robot}: {why}", markup=False, soft_wrap=True),
+    listener = Listener(
+        starts=lambda: out.print(promise, markup=False),
+        fails=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),
+        up=say_up,
+        waits=lambda robot, why: err.print(f"{robot}: {why}", markup=False, soft_wrap=True),
+        stops=lambda processes: say_stopping(processes, hint),
     )
+    result = run_team(file, folder.resolve(), listener)
     page = _write_failure(folder, result["failures"], result["events"]) if result["failures"] else ""
     if json:
         print_json(result)

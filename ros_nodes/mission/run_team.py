@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from ros_nodes.mission.deploy import CONFIG, unwritten
 from ros_nodes.mission.launch_plan import NOT_UP, Node, plan
 from ros_nodes.mission.team_log import TeamLog
 from ros_nodes.operation.arming import ARM_S
-from ros_nodes.operation.monitor import SILENT, monitoring
+from ros_nodes.operation.monitor import SILENT, Monitor, monitoring
 from ros_nodes.plans.prepare import PARAMETERS
+from ros_nodes.plans.team import Team
 from ros_nodes.plans.team_file import load_team
 from ros_nodes.plans.team_mission import team_mission
 
@@ -46,122 +48,169 @@ class CtrlC:
             raise KeyboardInterrupt
 
 
-def run_team(
-    file: Path,
-    out: Path,
-    watch: Callable[[], None] = lambda: None,
-    on_start: Callable[[], None] = lambda: None,
-    on_failure: Callable[[str], None] = lambda why: None,
-    on_stop: Callable[[int], None] = lambda processes: None,
-    on_up: Callable[[float, bool], None] = lambda after_s, by_a_person: None,
-    on_wait: Callable[[str, str], None] = lambda robot, why: None,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Listener:
+    """Who is told while a team runs. `starts`: all is checked. `watch`: again and again. `fails`: why, at once.
+
+    `up`: how many seconds after the start all nodes are up, and whether a person arms. `waits`: a little later, each
+    robot that arms itself and could not be armed, and why. `stops`: at Ctrl-C, and where the team could not be brought
+    up, how many processes are waited for.
+    """
+
+    starts: Callable[[], None] = lambda: None
+    watch: Callable[[], None] = lambda: None
+    fails: Callable[[str], None] = lambda why: None
+    up: Callable[[float, bool], None] = lambda after_s, by_a_person: None
+    waits: Callable[[str, str], None] = lambda robot, why: None
+    stops: Callable[[int], None] = lambda processes: None
+
+
+def run_team(file: Path, out: Path, listener: Listener | None = None) -> dict[str, Any]:
     """Start the nodes of the team file and watch them until Ctrl-C; then shields end first, all others after them.
 
-    ROS is that of the environment: domain, discovery range, middleware. `on_start` is called once all is checked,
-    `watch` again and again. Returns what `TeamLog` heard, with the share of a core that each process took; it is in
-    `RESULT` in `out` too. A process that ends by itself, a recorder too, is a failure, of which `on_failure` hears at
-    once, and the others go on, as long as there is a shield and all nodes could be brought up. One with policies or
-    shields is started again, once, as by launch files: robots of its own are DISARMED then, or STOPPED. `on_stop` hears
-    of Ctrl-C, and of a team that could not be brought up: how many processes are waited for. `on_up` hears once
-    how many seconds after the start all nodes are up, `armable_after_s` of the result, and whether a person arms;
-    `on_wait`, a little later, of each robot that arms itself and could not be armed, and why.
+    ROS is that of the environment: domain, discovery range, middleware. Returns what `TeamLog` heard, with the share of
+    a core that each process took and `armable_after_s`, when all nodes were up; it is in `RESULT` in `out` too. A
+    process that ends by itself, a recorder too, is a failure, and the others go on, as long as there is a shield and
+    all nodes could be brought up. One with policies or shields is started again, once, as by launch files: robots of
+    its own are DISARMED then, or STOPPED.
 
     TeamError for a bad file, ValueError where another team has nodes of these names.
     """
-    given = load_team(file)
-    team = [robot.name for robot in given.robots]
-    failures: list[dict[str, Any]] = []
+    given, listener = load_team(file), listener or Listener()
     # A shell gives what it starts in the background an ignored SIGINT; here that is how robots are landed.
     ctrl_c = CtrlC()
     signal.signal(signal.SIGINT, ctrl_c)
     with ExitStack() as stack:
         stack.callback(signal.signal, signal.SIGINT, signal.default_int_handler)
-        monitor = stack.enter_context(monitoring(team))
+        monitor = stack.enter_context(monitoring([robot.name for robot in given.robots]))
         nodes = plan({"team": str(file), "only": "", "out": str(out)}, monitor.refuse_taken)
         settings = transport_settings(os.environ)
         processes = stack.enter_context(Processes([CONFIG, out / PARAMETERS], out / "logs", settings, lands=True))
-        on_start()
-        load, is_up = MachineLoad(), True
-        names, log, began_s = [_start(processes, node) for node in nodes], TeamLog(monitor, team), time.monotonic()
-        operators = [name for name in names if name.endswith("operator")]
-        simulated, armable_s, refused = list(given.simulated) == team, None, set[str]()
-        waits: dict[str, str] | None = None  # why of the robots that could not be armed in `WAITS_S`
-        ordered = {name for order in team_mission(given).orders for name in order.commands}
-
-        def carried_by(name: str) -> str:
-            return ", ".join(processes.robots_of(name, team))
-
-        def fail(robot: str, why: str) -> None:
-            failures.append({"robot": robot, "t_s": round(time.monotonic() - began_s, 3), "why": why})
-            on_failure(f"{robot}: {why}" if robot else why)
-
-        again = {name: node for name, node in zip(names, nodes, strict=True) if node.get("respawn")}
-        try:
-            while True:
-                for name in processes.ended():  # the others go on: a robot without its policy is landed by its shield
-                    brings_up = name in operators and armable_s is None
-                    not_up = _not_up(processes, out / NOT_UP, load) if brings_up else []
-                    starts = "; it is started again, once: its robots are a person's to arm" if name in again else ""
-                    carried = carried_by(name)
-                    for robot, why in not_up or [(carried, processes.why_ended(name) + starts)]:
-                        robot = robot if robot in (*team, carried) else ""
-                        fail(robot, why)
-                    is_up = is_up and not not_up
-                    processes.forget(name)
-                    if name in again:
-                        _start(processes, again.pop(name))
-                    else:
-                        names.remove(name)
-                if not is_up:
-                    log.end()
-                    on_stop(len(processes))
-                    break
-                if not any("shield" in name for name in names):
-                    break
-                down = _read_not_up(out / NOT_UP)
-                if armable_s is None and down == []:
-                    armable_s = round(time.monotonic() - began_s, 2)
-                    on_up(armable_s, not simulated)
-                for gone in [gone for gone in down or [] if armable_s is not None and gone.node not in refused]:
-                    refused.add(gone.node)
-                    why = f"{gone.why} after it was started again: {processes.last_line_of(gone.node)}"
-                    fail(gone.robot, why)
-                log.listen()
-                if simulated and waits is None and armable_s and time.monotonic() - began_s > armable_s + WAITS_S:
-                    waits = {each["robot"]: each["why"] for each in log.idle()}
-                    for robot, why in waits.items():
-                        on_wait(robot, why)
-                watch()
+        listener.starts()
+        team = _RunningTeam(given, nodes, processes, monitor, out / NOT_UP, listener)
+        with suppress(KeyboardInterrupt):
+            while team.goes_on():
+                listener.watch()
                 time.sleep(WATCH_S)
-        except KeyboardInterrupt:
-            log.end()
-            on_stop(len(processes))
         ctrl_c.raises = False
-        pressed = min(ctrl_c.count, 1)  # that of now
-        took_s = time.monotonic() - began_s
-        if simulated and (waits or took_s > ARM_S):  # with a real robot among them a person arms all of them
-            busy = load.blame(sum(processes.cpu_s().values()))
-            for each in log.idle(ordered):  # what was so all the time is not the machine's doing
-                stands = waits is not None and waits.get(each["robot"]) == each["why"]
-                each["why"] += "" if stands else busy
-                failures.append({**each, "t_s": round(took_s, 3)})
-        cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in processes.cpu_s().items()}
-        shields = [name for name in names if "shield" in name]
-        wrong = processes.end_all(shields, LANDING_S, signal.SIGINT, log.listen, lambda: ctrl_c.count - pressed)
-        ended_s = round(time.monotonic() - began_s, 3)
-        failures += [{"robot": carried_by(name), "t_s": ended_s, "why": why} for name, why in wrong.items()]
-        time.sleep(WATCH_S)
-        log.listen()  # to what shields said last
-        result = {"team": list(team), **log.result(), "armable_after_s": armable_s, "cores": cores}
-        seen = [each for each in result["failures"] if not _is_of_one(each, failures)]
-        for each in seen:
-            if ctrl_c.count > pressed and each["why"].startswith(State.STOPPED.name):
-                each["why"] += "; Ctrl-C was pressed a second time"
-        result["failures"] = sorted([*seen, *failures], key=lambda failure: failure["t_s"])
+        result = team.end(ctrl_c)
     result["unwritten"] = []
     result["unwritten"] += unwritten(out / RESULT, lambda: (out / RESULT).write_text(json.dumps(result, indent=1)))
     return result
+
+
+class _RunningTeam:
+    """The processes of a team, and what came of them so far."""
+
+    def __init__(
+        self, given: Team, nodes: Sequence[Node], processes: Processes, monitor: Monitor, file: Path, listener: Listener
+    ):
+        """Start the `nodes`. Their operator writes to `file` which of them are not up."""
+        self._processes, self._file, self._listener = processes, file, listener
+        self._team = [robot.name for robot in given.robots]
+        self._simulated = list(given.simulated) == self._team  # with a real robot among them a person arms all of them
+        self._ordered = {name for order in team_mission(given).orders for name in order.commands}
+        self._load = MachineLoad()
+        self._names = [_start(processes, node) for node in nodes]
+        self._again = {name: node for name, node in zip(self._names, nodes, strict=True) if node.get("respawn")}
+        self._log, self._began_s = TeamLog(monitor, self._team), time.monotonic()
+        self._operators = [name for name in self._names if name.endswith("operator")]
+        self._failures: list[dict[str, Any]] = []
+        self._armable_s: float | None = None  # when all nodes were up
+        self._refused: set[str] = set()  # nodes that were up, and refused when they were started again
+        self._waits: dict[str, str] | None = None  # why of the robots that could not be armed in `WAITS_S`
+
+    def goes_on(self) -> bool:
+        """Look at all of it once; False where there is no shield left, or a node that could not be brought up."""
+        if not all([self._replace(name) for name in self._processes.ended()]):  # the others go on
+            return False
+        if not self._shields:
+            return False
+        self._see_who_is_up()
+        self._log.listen()
+        if self._simulated and self._waits is None and self._armable_s and self._age_s > self._armable_s + WAITS_S:
+            self._waits = {each["robot"]: each["why"] for each in self._log.idle()}
+            for robot, why in self._waits.items():
+                self._listener.waits(robot, why)
+        return True
+
+    def end(self, ctrl_c: CtrlC) -> dict[str, Any]:
+        """Land, end all processes, and return the result; `ctrl_c` counts how often that is asked for."""
+        pressed = min(ctrl_c.count, 1)  # that of now
+        if self._shields:
+            self._log.end()
+            self._listener.stops(len(self._processes))
+        took_s = self._age_s
+        used = self._processes.cpu_s()
+        if self._simulated and (self._waits or took_s > ARM_S):
+            self._failures += self._idle(took_s, self._load.blame(sum(used.values())))
+        wrong = self._processes.end_all(
+            self._shields, LANDING_S, signal.SIGINT, self._log.listen, lambda: ctrl_c.count - pressed
+        )
+        ended_s = round(self._age_s, 3)
+        self._failures += [{"robot": self._carried(name), "t_s": ended_s, "why": why} for name, why in wrong.items()]
+        time.sleep(WATCH_S)
+        self._log.listen()  # to what shields said last
+        cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in used.items()}
+        result = {"team": self._team, **self._log.result(), "armable_after_s": self._armable_s, "cores": cores}
+        seen = [each for each in result["failures"] if not _is_of_one(each, self._failures)]
+        for each in seen:
+            if ctrl_c.count > pressed and each["why"].startswith(State.STOPPED.name):
+                each["why"] += "; Ctrl-C was pressed a second time"
+        result["failures"] = sorted([*seen, *self._failures], key=lambda failure: failure["t_s"])
+        return result
+
+    @property
+    def _age_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    @property
+    def _shields(self) -> list[str]:
+        return [name for name in self._names if "shield" in name]
+
+    def _carried(self, name: str) -> str:
+        return ", ".join(self._processes.robots_of(name, self._team))
+
+    def _fail(self, robot: str, why: str) -> None:
+        self._failures.append({"robot": robot, "t_s": round(self._age_s, 3), "why": why})
+        self._listener.fails(f"{robot}: {why}" if robot else why)
+
+    def _replace(self, name: str) -> bool:
+        """Start the process `name`, which has ended, again if that is due; False where it could not bring nodes up."""
+        brings_up = name in self._operators and self._armable_s is None
+        not_up = _not_up(self._processes, self._file, self._load) if brings_up else []
+        starts = "; it is started again, once: its robots are a person's to arm" if name in self._again else ""
+        carried = self._carried(name)
+        for robot, why in not_up or [(carried, self._processes.why_ended(name) + starts)]:
+            self._fail(robot if robot in (*self._team, carried) else "", why)
+        self._processes.forget(name)
+        if name in self._again:
+            _start(self._processes, self._again.pop(name))
+        else:
+            self._names.remove(name)
+        return not not_up
+
+    def _see_who_is_up(self) -> None:
+        """Whether all nodes are up for the first time, and which refused after they had been."""
+        down = _read_not_up(self._file)
+        if self._armable_s is None and down == []:
+            self._armable_s = round(self._age_s, 2)
+            self._listener.up(self._armable_s, not self._simulated)
+        if self._armable_s is None:
+            return
+        for gone in down or []:
+            if gone.node not in self._refused:
+                self._refused.add(gone.node)
+                why = f"{gone.why} after it was started again: {self._processes.last_line_of(gone.node)}"
+                self._fail(gone.robot, why)
+
+    def _idle(self, t_s: float, busy: str) -> list[dict[str, Any]]:
+        """The failures of robots that nothing was done with; `busy`: of those that may wait for the machine only."""
+        found = self._log.idle(self._ordered)
+        for each in found:  # what was so all the time is not the machine's doing
+            stands = self._waits is not None and self._waits.get(each["robot"]) == each["why"]
+            each["why"] += "" if stands else busy
+        return [{**each, "t_s": round(t_s, 3)} for each in found]
 
 
 def _is_of_one(silence: dict[str, Any], failures: list[dict[str, Any]]) -> bool:
