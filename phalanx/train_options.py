@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from hardware.names import nearest_path
+from phalanx.folders import CHECKPOINT
 from policies.records import RECORD
 
 SWITCHES = ("shield", "onnx", "film", "wandb")  # --NAME or --no-NAME
@@ -74,6 +75,9 @@ def asked(args: Sequence[str]) -> Asked:
         return Asked(task, named.get("--algo", "ppo"), Begun())
     path = Path(named["--resume"])
     folder = path.parent if path.is_file() else path
+    if path.is_file() and path.name != CHECKPOINT:
+        last, begins = f"a run goes on from its last checkpoint, {folder / CHECKPOINT}", f"--start-from {path}"
+        raise ValueError(f"--resume {path}: {last}; to begin a new one with these networks: {begins}")
     if not (folder / RECORD).is_file():
         return Asked(task, named.get("--algo", "ppo"), Begun(), folder)  # which is refused when its work is to begin
     if Path(named.get("--out", folder)) != folder:

@@ -125,6 +125,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
 
         if wish.resumed is not None:
             check_is_run(wish.resumed)
+        if wish.resumed is not None and start_from is not None and str(start_from) != old.start_from:
+            raise ValueError(f"--start-from {start_from}: a run that goes on has networks of its own; see --resume")
         if spec is None:
             raise ValueError("TASK is missing: such as hover, or a run after --resume; see phalanx train --help")
         folder = wish.resumed or out_dir or Path("runs") / spec.name

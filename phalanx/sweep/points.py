@@ -42,13 +42,14 @@ def make_runs(
 
     `subjects` are what the command takes without an option's name, as {"task": "hover,reach"}. A value is one, several
     as 1,2,3, or a range as 1e-4..1e-2, from which `samples` are drawn for all ranges together: whole numbers between
-    whole ends, but of an option that `takes_fractions`. ValueError for ranges without samples, samples without ranges,
+    whole ends, but of an option that `takes_fractions`. Of several algorithms each run has the options of its own.
+    ValueError for ranges without samples, samples without ranges,
     an option that is given twice, and runs that would be the same.
     """
     names = [name.replace("_", "-") for name, _ in options]
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise ValueError(f"{twice} is given twice")
-    fixed = [word for name, values in options for word in (name, *values) if not _varies(name, values, seeds)]
+    fixed = {name: values for name, values in options if not _varies(name, values, seeds)}
     grid: dict[str, list[str]] = {name: words.split(",") for name, words in subjects.items()}
     ranges: dict[str, tuple[float, float, bool]] = {}
     for name, values in options:
@@ -77,24 +78,27 @@ def make_runs(
     for sample in drawn:
         for values in product(*grid.values()):
             point = dict(zip(grid, values, strict=True)) | sample
+            others = [f"--{algo}." for algo in grid.get("--algo", []) if algo != point["--algo"]]
+            point = {name: value for name, value in point.items() if not name.startswith((*others,))}
             runs[_name(point, grid | {key: ["", ""] for key in ranges})] = [
                 *(point[name] for name in subjects),
                 *(word for name, value in point.items() if name not in subjects for word in (name, value)),
-                *fixed,
+                *(word for name, given in fixed.items() if not name.startswith((*others,)) for word in (name, *given)),
             ]
     return runs
 
 
 def varied_in(runs: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
-    """What tells runs apart, by run: of the options, and of the subjects, those whose values differ."""
+    """What tells runs apart, by run: of the options, and of the subjects, those whose values differ; "" of none."""
     found: dict[str, dict[str, str]] = {}
     for run, args in runs.items():
         first = next((i for i, word in enumerate(args) if word.startswith("--")), len(args))
         subjects = {f"subject {i + 1}" if first > 1 else "subject": word for i, word in enumerate(args[:first])}
         options = {name.lstrip("-"): " ".join(values) for name, values in split_options(args[first:], ())[1]}
         found[run] = subjects | options
-    differ = [name for name in next(iter(found.values()), {}) if len({values[name] for values in found.values()}) > 1]
-    return {run: {name: values[name] for name in differ} for run, values in found.items()}
+    names = dict.fromkeys(name for values in found.values() for name in values)
+    differ = [name for name in names if len({values.get(name, "") for values in found.values()}) > 1]
+    return {run: {name: values.get(name, "") for name in differ} for run, values in found.items()}
 
 
 def _varies(name: str, values: tuple[str, ...], seeds: int | None) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from policies.algorithms.algorithm import Experience, with_shared_reward
 from policies.algorithms.off_policy import Batch, Others, shown, without
-from policies.algorithms.sac import SAC, SACCfg
+from policies.algorithms.sac import SAC, SACCfg, SACLearner
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,19 @@ class HASACCfg(SACCfg):
     critic: Literal["own", "team"] = "team"
 
 
+class HASACLearner(SACLearner):
+    """See `Learner`."""
+
+    def price(self, log_prob: Tensor) -> Tensor:
+        """The mean over a group's robots is of what each believes of the team's value, in which entropies add up."""
+        return super().price(log_prob) * log_prob.shape[-1]
+
+
 class HASAC(SAC):
     """See `Algorithm`."""
 
     Cfg = HASACCfg
+    Learner = HASACLearner
 
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
         super().record(t, with_shared_reward(team))

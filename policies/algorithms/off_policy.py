@@ -53,6 +53,8 @@ class OffPolicyCfg(SmoothCfg):
         check_fields(prefix, self, num_steps=(1, 100_000), updates=(1, 10_000), delay=(1, 1000), batch=(1, inf))
         check_fields(prefix, self, replay=(1, inf), warm_up=(0, inf), gamma=(0, 1), tau=(0, 1), learning_rate=(0, 1))
         check_fields(prefix, self, n_step=(1, 1000), critics=(1, 100))
+        if self.gamma == 1:
+            raise ValueError(f"{prefix}gamma = 1: below 1, for values are (1 - gamma) times a sum of rewards")
         if self.temporal_smoothness and self.n_step > 1:
             raise ValueError(f"{prefix}temporal_smoothness with {prefix}n_step = {self.n_step}: one of the two")
 
@@ -269,7 +271,13 @@ class OffPolicy:
         self.replay.load_state_dict(state["replay"])
 
     def start_from(self, state: Mapping[str, Any] | None) -> None:
-        """The critics; RuntimeError where they are of another size. Slow copies are of the new networks in any case."""
+        """The critics; RuntimeError where they are of another size. Slow copies are of the new networks in any case.
+
+        Policies of another algorithm have learned: they act, and not chance, while the replay fills.
+        """
+        if state is None:
+            for policy in self.policies.values():
+                policy.by_chance.fill_(False)
         for name, learner in self.learners.items():
             if state is not None:
                 learner.critic.load_state_dict(state["learners"][name]["critic"])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from policies.algorithms.algorithm import Experience, Group
-from policies.checkpoint import read_saved, replace_file
+from policies.checkpoint import CheckpointError, read_saved, replace_file
 from sim.tree import flat, on_tensors
 
 FOLDER = "replay"  # beside the checkpoint
@@ -136,7 +136,14 @@ class Replay:
         oldest = max(0, state["count"] - self.capacity) // self.segment
         for number in range(oldest, state["written"]):
             part = self._part(number * self.segment, (number + 1) * self.segment)
-            for old, kept in zip(flat(part), read_saved(_file(folder, number)), strict=True):
+            try:
+                saved = read_saved(_file(folder, number))
+            except CheckpointError as error:
+                goes = f"--start-from {folder} begins a new run with its networks"
+                raise CheckpointError(
+                    f"{folder} cannot be resumed, its replay is not whole: {error}; {goes}"
+                ) from error
+            for old, kept in zip(flat(part), saved, strict=True):
                 old.copy_(kept)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -67,12 +67,16 @@ class SACLearner(Learner):
         """Eq. 9, and then eq. 18: the temperature rises while the entropy is below what is wanted."""
         action, log_prob = self.policy.act(batch.features, self.generator)
         temperature, entropy = self.temperature, -mean(log_prob.detach(), batch.weight)
-        loss = mean(temperature * log_prob - self.value_of(batch, action, others), batch.weight)
+        loss = mean(self.price(log_prob) - self.value_of(batch, action, others), batch.weight)
         self.descend("policy", loss + self.roughness(batch))
         if self.cfg.learn_temperature:
             self.log_temperature.grad = self.shards.mean([entropy])[0] - self.target_entropy
             self.optimisers["temperature"].step()
         return {"loss/policy": loss.detach(), "entropy": entropy, "temperature": temperature}
+
+    def price(self, log_prob: Tensor) -> Tensor:
+        """What the density of its action (B, N) costs each robot."""
+        return self.temperature * log_prob
 
     def value_of(self, batch: Batch, action: Tensor, others: Others) -> Tensor:
         """The least of the critics' values (B, N); their mean where targets are of a subset, as in REDQ."""

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from policies.algorithms.algorithm import Experience, with_shared_reward
+from policies.algorithms.algorithm import Experience, Group, common, with_shared_reward
 from policies.algorithms.off_policy import Batch, Others, set_gradients
 from policies.algorithms.td3 import TD3, TD3Cfg
+from policies.threads import Workers
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,20 @@ class VDNCfg(TD3Cfg):
 
     NAME: ClassVar[str] = "vdn"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.critic != "own":
+            raise ValueError(f"vdn.critic = {self.critic!r}: own, for a robot's part is of what itself sees and does")
+
 
 class VDN(TD3):
     """See `Algorithm`."""
 
     Cfg = VDNCfg
+
+    def __init__(self, groups: Mapping[str, Group], generator: torch.Generator, workers: Workers) -> None:
+        common(groups, "critics")  # each is a part of the team's
+        super().__init__(groups, generator, workers)
 
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
         super().record(t, with_shared_reward(team))

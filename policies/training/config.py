@@ -1,7 +1,7 @@
 """What a training run does: the task, and four configurations: network, algorithm, collection and machine."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -102,13 +102,13 @@ class TrainCfg:
         _check_names(training, [COLLECTION, *ALGORITHMS], f"{owner} sets training of ")
         _check_names(training.get(COLLECTION, {}), OF_COLLECTION, f"{owner} sets {COLLECTION}.")
         asked = training.get(self.algo, {})
-        cfg, of_network = ALGORITHMS[self.algo].Cfg, NetworkCfg.__dataclass_fields__
-        _check_names(asked, [*cfg.__dataclass_fields__, *of_network], f"{owner} sets {self.algo}.")
+        of_algorithm, of_network = ([f.name for f in fields(cfg)] for cfg in (ALGORITHMS[self.algo].Cfg, NetworkCfg))
+        _check_names(asked, [*of_algorithm, *of_network], f"{owner} sets {self.algo}.")
         sizes = {name: value for name, value in asked.items() if name in of_network}
         rest = {name: value for name, value in asked.items() if name not in sizes}
         return (
             resolve(NetworkCfg, "network", {**sizes, **self.network}, "the run"),
-            resolve(cfg, self.algo, {**rest, **self.algorithm}, "the run"),
+            resolve(ALGORITHMS[self.algo].Cfg, self.algo, {**rest, **self.algorithm}, "the run"),
         )
 
 

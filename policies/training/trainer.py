@@ -66,6 +66,8 @@ class Trainer:
             groups = {name: self._group(name, obs) for name, obs in self.collector.obs.items()}
             self.algorithm = ALGORITHMS[cfg.algo](groups, self.generators["minibatch"], self.workers)
             self.collector.begin(self.algorithm.policies)
+        if cfg.total_steps <= (warm_up := getattr(self.algorithm, "warm_up", 0)):
+            raise ValueError(f"steps = {cfg.total_steps}: over before learning begins, {cfg.algo}.warm_up = {warm_up}")
         self.run = run_record(cfg, env, groups, shards.count)
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
             self._take_networks(cfg.start_from)
@@ -97,7 +99,10 @@ class Trainer:
             began = time.perf_counter()
             outcome = self.collector.collect(self.algorithm)
             collected = time.perf_counter()
+            by_chance = self._by_chance
             losses = self.algorithm.update(self.collector.obs, Clock(fraction, self.agent_steps))
+            if by_chance and not self._by_chance:  # what chance came to is no policy's
+                self.collector.episodes.last.clear()
             self.guard.check_update(losses, self.algorithm.networks())
             updated = time.perf_counter()
         self.iteration += 1
@@ -111,14 +116,22 @@ class Trainer:
     def score(self) -> list[float] | None:
         """How good the policies are: success over the last whole episode of every world, then the return.
 
-        None before every world has had one. Where worlds grow harder, success counts as much as the worlds are hard.
+        None before every world has had one, and while actions are drawn by chance. Where worlds grow harder, success
+        counts as much as the worlds are hard.
         """
+        if self._by_chance:
+            return None
         last = self.collector.episodes.everywhere(self.shards).last
         if "success_rate" not in last or not bool(last["success_rate"].isfinite().all()):
             return None
         difficulty = self.shards.joined(getattr(self.collector.env, "difficulty", last["success_rate"].new_ones(1)))
         returns = [float(value.mean()) for name, value in last.items() if name.endswith("mean_return")]
         return [float(last["success_rate"].mean() * difficulty.mean()), sum(returns)]
+
+    @property
+    def _by_chance(self) -> bool:
+        """Whether no policy acts yet, while a replay fills."""
+        return any(bool(getattr(policy, "by_chance", False)) for policy in self.algorithm.policies.values())
 
     @property
     def reached(self) -> bool:

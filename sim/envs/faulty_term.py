@@ -1,7 +1,7 @@
 """A mistake in a term of a task is said in one line that names the term, before anything is learned."""
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from inspect import signature
 from typing import Any
 
@@ -20,6 +20,10 @@ def check_terms(task: TaskCfg) -> None:
             wanted: Any = {"reward": RewardTerm, "randomisation": EventTerm}.get(kind, Term)
             if not isinstance(term, wanted):
                 raise ValueError(f"{where} is a {type(term).__name__}, wanted {wanted.__name__}(function, parameters)")
+            if not isinstance(term.params, Mapping):
+                raise ValueError(
+                    f"{where}: params = {term.params!r}: wanted a dict; a weight is weight={term.params!r}"
+                )
             try:
                 signature(term.func).bind_partial(**term.params)
             except TypeError as error:

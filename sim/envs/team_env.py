@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from hardware import load_robot
+from hardware.types import ActuatorCommand
 from sim.envs.agents import AgentGroup
 from sim.envs.faulty_term import check_terms, check_values, in_term
 from sim.envs.links_near import links_near
@@ -76,9 +77,13 @@ class TeamEnv:
         except ValueError:
             raise
         except Exception as error:
-            if said := in_term(error, task):
-                raise ValueError(said) from error
+            self._name_term(error)
             raise
+
+    def _name_term(self, error: Exception) -> None:
+        """ValueError that names the term which has raised `error`, if one has."""
+        if said := in_term(error, self.task):
+            raise ValueError(said) from error
 
     @property
     def group(self) -> AgentGroup:
@@ -131,6 +136,15 @@ class TeamEnv:
             name: group.actuator_command(actions[name], targets.get(name), links_near(groups, name))
             for name, group in groups.items()
         }
+        try:
+            return self._stepped(actions, commands)
+        except Exception as error:
+            self._name_term(error)
+            raise
+
+    def _stepped(self, actions: Mapping[str, Tensor], commands: Mapping[str, ActuatorCommand]) -> EnvStep:
+        """The step under what actuators are given, and all that it comes to."""
+        groups = self.groups
         self.world.step(list(commands.values()))
         unstable = ~self.world.physics.finite()
         self._where(unstable, self._rescue)  # so that no NaN goes any further

@@ -17,7 +17,7 @@ from patience import patience
 
 from phalanx.commands.sweep import takes_fractions
 from phalanx.sweep import pool
-from phalanx.sweep.points import make_runs, split_options
+from phalanx.sweep.points import make_runs, split_options, varied_in
 from phalanx.sweep.pool import RunState, Sweep
 from policies.training.progress import PROGRESS
 
@@ -58,6 +58,14 @@ def test_values_are_drawn_from_ranges_over_magnitudes_and_the_same_each_time():
     of_a_float = split_options(["--ppo.entropy-coef", "0..1"], [])[1]
     drawn = make_runs({"task": "hover"}, of_a_float, None, 4, takes_fractions=lambda name: True)
     assert len(drawn) == 4 and any("." in args[2] for args in drawn.values())
+    each_its_own = runs_of("perch --algo td3,vdn --td3.tau 0.01,0.02 --vdn.tau 0.03 --ppo.gamma 0.9 --steps 9")
+    assert each_its_own == {
+        "algo=td3_tau=0.01": ["perch", "--algo", "td3", "--td3.tau", "0.01", "--ppo.gamma", "0.9", "--steps", "9"],
+        "algo=td3_tau=0.02": ["perch", "--algo", "td3", "--td3.tau", "0.02", "--ppo.gamma", "0.9", "--steps", "9"],
+        "algo=vdn": ["perch", "--algo", "vdn", "--vdn.tau", "0.03", "--ppo.gamma", "0.9", "--steps", "9"],
+    }
+    varied = {"algo": "vdn", "td3.tau": "", "vdn.tau": "0.03"}
+    assert varied_in(each_its_own)["algo=vdn"] == varied
     options = {"--ppo.entropy-coef": True, "--ppo.epochs": False, "--task.episode-s": True, "--num-envs": False}
     assert {option: takes_fractions("train", ["hover"], option) for option in options} == options
     for line, samples, said in (

@@ -84,6 +84,29 @@ def test_a_policy_moves_beside_what_those_before_it_now_do_and_those_after_it_di
         assert [moved for _, moved in order] == [False, True] and {name for name, _ in order} == set(NAMES)
 
 
+@torch.no_grad()
+def reference_loss(algorithm: HASAC, batches: dict, name: str, others: dict, seed: torch.Tensor) -> float:
+    """What a group's policy loss is: the team's value as its robots believe it, and all its robots' entropy."""
+    learner, batch = algorithm.learners[name], batches[name]
+    mean, log_std = learner.policy.gaussian(batch.features)
+    generator = torch.Generator()
+    generator.set_state(seed)
+    raw = mean + torch.randn(mean.shape, generator=generator) * log_std.exp()
+    density = Normal(mean, log_std.exp()).log_prob(raw) - torch.log1p(-torch.tanh(raw).square())
+    value = torch.minimum(*learner.critic(batch.features, torch.tanh(raw), others))
+    return float((float(learner.temperature) * density.sum((1, 2)) - value.mean(1)).mean())
+
+
+def test_a_policy_is_paid_for_the_entropy_of_all_robots_of_its_group_as_the_value_counts_it():
+    algorithm, rows = made()
+    batches = {name: algorithm.batch_of(name, part) for name, part in rows.items()}
+    for name, other in (NAMES, NAMES[::-1]):
+        others = {other: algorithm.acting(other, batches[other])}
+        wanted = reference_loss(algorithm, batches, name, others, algorithm.generator.get_state())
+        said = algorithm.learners[name].improve_policy(batches[name], others)
+        assert float(said["loss/policy"]) == pytest.approx(wanted, rel=1e-4), name
+
+
 def test_with_one_robot_it_is_sac():
     found = []
     for kind, cfg in ((SAC, SACCfg()), (HASAC, HASACCfg())):

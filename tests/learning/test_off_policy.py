@@ -1,5 +1,6 @@
 """Algorithms with a replay learn on the seam that PPO stands on: alone, in a mixed team, through resume and export."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from policies.algorithms.algorithm import Group
 from policies.algorithms.dsact import DSACTCfg
 from policies.algorithms.sac import SAC, SACCfg
 from policies.algorithms.td3 import TD3, TD3Cfg
+from policies.algorithms.vdn import VDN, VDNCfg
 from policies.checkpoint import BEST, CheckpointError, load_checkpoint
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.trained import load_controller
@@ -23,6 +25,7 @@ from policies.networks.squashed import squashed_log_prob
 from policies.networks.trunk import NetworkCfg
 from policies.threads import Workers
 from policies.training.train import train
+from policies.training.trainer import Trainer
 from sim.envs.observation import Observation
 
 QUICK = dict(warm_up=640, batch=128, updates=8, gamma=0.95, tau=0.05, hidden=32, peer_embed=16)
@@ -60,8 +63,24 @@ def test_a_mixed_team_learns_and_resumes_to_the_last_bit(tmp_path: Path, algo: s
     assert stored[0] == stored[1] and len(stored[0]) == 18  # of 32: what is remembered no more is gone
     assert "replay" not in load_checkpoint(whole.path.with_name(BEST))["algorithm"]
     (whole.path.parent / "replay" / "000000020.pt").write_bytes(b"nothing")
-    with pytest.raises(CheckpointError, match=r"000000020.pt is not a checkpoint of phalanx, or damaged"):
+    said = r"whole cannot be resumed, its replay is not whole: \S+000000020.pt is .*; --start-from \S+whole begins"
+    with pytest.raises(CheckpointError, match=said):
         go("whole", 20, resume=True)
+
+
+def test_what_chance_came_to_is_no_score():
+    cfg = train_cfg(task="point", algo="sac", total_steps=6400, **{**QUICK, "warm_up": 2560})
+    trainer, acts = Trainer(cfg, PointTeam(32, num_agents=1, episode_steps=10)), True
+    for _ in range(40):
+        trainer.iterate(0.0)
+        scored, acts = trainer.score() is not None, not trainer.policy.by_chance
+        if acts:
+            break
+        assert not scored, "its actions were drawn by chance"
+    assert acts and trainer.iteration == 20 and trainer.score() is None, "those episodes were flown by chance"
+    for _ in range(10):
+        trainer.iterate(0.0)
+    assert trainer.score() is not None
 
 
 @pytest.mark.slow
@@ -81,6 +100,16 @@ def test_its_policy_leaves_as_a_file_that_does_what_it_does(tmp_path: Path, algo
 def test_bad_hyperparameters_are_said_in_one_line():
     with pytest.raises(ValueError, match=r"td3.gamma = 1.2: 0 to 1"):
         TD3Cfg(gamma=1.2)
+    with pytest.raises(ValueError, match=r"td3.gamma = 1: below 1"):
+        TD3Cfg(gamma=1)
+    with pytest.raises(ValueError, match=r"vdn.critic = 'team': own, for"):
+        VDNCfg(critic="team")
+    with pytest.raises(ValueError, match="groups walker, cart differ in critics"):
+        groups = groups_of(PointPair(8), VDNCfg())
+        groups["cart"] = replace(groups["cart"], cfg=VDNCfg(critics=1))
+        VDN(groups, torch.Generator(), Workers(1))
+    with pytest.raises(ValueError, match=r"steps = 640: over before learning begins, td3.warm_up = 640"):
+        Trainer(train_cfg(task="point", algo="td3", total_steps=640, **QUICK), PointTeam(32, num_agents=1))
     with pytest.raises(ValueError, match=r"sac.temperature = 0: 1e-09 to 1e\+09"):
         SACCfg(temperature=0)
     with pytest.raises(

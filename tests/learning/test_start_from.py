@@ -45,6 +45,7 @@ def test_an_algorithm_with_slow_copies_of_its_policy_begins_with_those_of_anothe
     for part, slow in learner.targets.items():
         for name, value in getattr(learner, part).state_dict().items():
             assert torch.equal(slow.state_dict()[name], value), (part, name)
+    assert not begun.policy.by_chance, "it acts as it has learned, while the replay fills"
     assert "from a run of ppo: policies are taken over, critics are new" in capsys.readouterr().err
 
 

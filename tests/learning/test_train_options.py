@@ -160,6 +160,11 @@ def test_a_task_of_ones_own_works_from_the_folder_it_is_in(tmp_path: Path, monke
     assert phalanx("eval", "run", "--episodes", "2") == 0
     assert phalanx("verify", "yaw.onnx", "--episodes", "2", "--run", "run") == 1  # it flies, but not well
     assert "did you mean 'YAW'" in refused(capsys, "train", "my_tasks:YAWW")
+    begun_with = refused(capsys, "train", "--resume", "run", "--start-from", "other")
+    assert "--start-from other: a run that goes on has networks of its own" in begun_with
+    Path("run/best.pt").touch()
+    best = refused(capsys, "train", "--resume", "run/best.pt")
+    assert "--resume run/best.pt: a run goes on from its last checkpoint, run/checkpoint.pt" in best
 
 
 @pytest.mark.slow

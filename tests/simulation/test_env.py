@@ -263,9 +263,10 @@ def slow(t, least):
         (slow, "reward 'slow' is a function, wanted RewardTerm"),
         (RewardTerm(slow, {"most": 1.0}), "reward 'slow': test_env.slow: got an unexpected keyword argument 'most'"),
         (RewardTerm(slow, {"least": 1.0}), "reward 'slow': .*test_env.py:[0-9]+: AttributeError: .*base_lin_vell"),
+        (RewardTerm(slow, 1.0), "reward 'slow': params = 1.0: wanted a dict; a weight is weight=1.0"),
         (RewardTerm(lambda t: t.state.base_pos), r"reward 'slow': .* returns \(2, 4, 3\), wanted a tensor \(2, 4\)"),
     ],
-    ids=["function", "parameter", "attribute", "shape"],
+    ids=["function", "parameter", "attribute", "weight", "shape"],
 )
 def test_a_mistake_in_a_term_is_one_line_that_names_the_term(term, said):
     group = load_task("swarm-swap").group
@@ -273,6 +274,22 @@ def test_a_mistake_in_a_term_is_one_line_that_names_the_term(term, said):
     with pytest.raises(ValueError, match=said) as refused:
         TeamEnv(task, 2, seed=0)
     assert str(refused.value).startswith("task 'swarm-swap': crazyflie: ") and "\n" not in str(refused.value)
+
+
+def test_a_term_that_fails_in_a_later_step_is_named_too():
+    calls = []
+
+    def tires(t):
+        calls.append(1)
+        return t.action[..., 0] if len(calls) < 5 else t.no_such_thing
+
+    rewards = load_task("hover").group.rewards
+    env = TeamEnv(load_task("hover").changed(rewards={**rewards, "tires": RewardTerm(tires)}), 2, seed=0)
+    with pytest.raises(
+        ValueError, match=r"task 'hover': crazyflie: reward 'tires': \S+test_env.py:\d+: AttributeError"
+    ):
+        for _ in range(10):
+            env.step({"crazyflie": torch.zeros(2, 1, 4)})
 
 
 @pytest.mark.parametrize("kind", ["own", "peer", "privileged"])
