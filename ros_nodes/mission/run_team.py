@@ -50,7 +50,7 @@ class CtrlC:
 
 @dataclass(frozen=True)
 class Listener:
-    """Who is told while a team runs. `starts`: all is checked. `watch`: again and again. `fails`: why, at once.
+    """Who hears of a team while it runs. `starts`: all is checked. `watch`: again and again. `fails`: why, at once.
 
     `up`: how many seconds after the start all nodes are up, and whether a person arms. `waits`: a little later, each
     robot that arms itself and could not be armed, and why. `stops`: at Ctrl-C, and where the team could not be brought

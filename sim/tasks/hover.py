@@ -20,6 +20,8 @@ from sim.tasks.parts.multirotor import FRAMES, firmware, goal_offset_sum
 from sim.terms import EventTerm, RewardTerm, Term, flight, observations, rewards, terminations
 
 Corner = tuple[float, float, float]
+# Slower than the Crazyflie of a team: of faster rates the shield corrects more, and slower ones are too slow for 10 cm.
+ACTION = ActionCfg(centre=(crazyflie.HOVER_N, 0.0, 0.0, 0.0), scale=(0.6 * crazyflie.HOVER_N, 2.5, 2.5, 2.0))
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ def hover_task(name: str, summary: str, hover: Hover, **changes: Any) -> TaskCfg
             "goal_speed": RewardTerm(rewards.goal_speed, {"limit_m_s": 1.5, "slow_m": 0.5}, weight=0.4),
             "action_change": RewardTerm(rewards.action_change, weight=-0.1),
             "spin": RewardTerm(rewards.spin, weight=-0.005),
+            "correction": RewardTerm(rewards.correction, {"scale": 1.0}, weight=-2.0),  # behind the shield only
             "outside": RewardTerm(terminations.outside, space, weight=-10.0),
         },
         terminations={"outside": Term(terminations.outside, space)},
@@ -130,7 +133,7 @@ HOVER = hover_task(
         space=crazyflie.SPACE,
         geofence=crazyflie.GEOFENCE,
         goal_pos=crazyflie.GOAL_POS,
-        action=crazyflie.ACTION,
+        action=ACTION,
         noise=crazyflie.NOISE,
         centre_of_mass_m=0.002,
         wind_n=0.03,

@@ -47,7 +47,8 @@ def old_task(monkeypatch):
     )
     newer = firmware(crazyflie.ROBOT)
     variation = {name: e for name, e in HOVER.group.randomisation.items() if name not in newer}
-    task = HOVER.changed(observation=observation, randomisation=variation, rate_loop=False)
+    action = crazyflie.ACTION
+    task = HOVER.changed(observation=observation, action=action, randomisation=variation, rate_loop=False)
     monkeypatch.setattr("sim.tasks.hover.HOVER", task)
 
 
