@@ -5,6 +5,7 @@ the ground are those of the lower sole, which is taken to stand, and the place d
 """
 
 import math
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from hardware.drivers.unitree_g1_packets import (
     state_of,
 )
 from hardware.legs import LegOdometry
+from hardware.names import nearest
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
@@ -129,6 +131,10 @@ class UnitreeG1Driver:
             from hardware.drivers.unitree_g1_dds import DRIVER, LISTENER, Link
         except ImportError as error:
             raise DriverError(f'driver unitree_g1: {error}; install it by: pip install "phalanx[g1]"') from error
+        has = [name for _, name in socket.if_nameindex()]
+        if self._interface not in has:
+            near = nearest(self._interface, has)
+            raise DriverError(f"{self._where}: no such network interface; there are {', '.join(has)}{near}")
         try:
             self._link = Link(self._interface, self._domain, role=LISTENER if listens else DRIVER)
         except Exception as error:  # Cyclone's have no base of their own

@@ -81,8 +81,8 @@ class TeamEnv:
             raise
 
     def _name_term(self, error: Exception) -> None:
-        """ValueError that names the term which has raised `error`, if one has."""
-        if said := in_term(error, self.task):
+        """ValueError that names the term which has raised `error`, if one has; what tracing refuses is its own."""
+        if not is_tracing() and (said := in_term(error, self.task)):
             raise ValueError(said) from error
 
     @property

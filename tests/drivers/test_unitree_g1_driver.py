@@ -240,7 +240,7 @@ def test_what_cannot_be_driven_is_refused_in_one_line(robot):
         assert "\n" not in str(refused.value)
     for options, message in (
         ({"interface": "lo", "domain": next(DOMAINS), "connect_s": 0.3}, "nothing on rt/lowstate within 0.3 s"),
-        ({"interface": "eth77", "domain": next(DOMAINS)}, "^G1 at eth77: "),
+        ({"interface": "eth77", "domain": next(DOMAINS)}, "^G1 at eth77: no such network interface; there are .*lo"),
         ({"interface": "lo", "domain": 300}, "domain is 300: expected 0 to 230"),
     ):
         with pytest.raises(DriverError, match=message) as refused:

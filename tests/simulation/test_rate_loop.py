@@ -120,7 +120,7 @@ def test_a_lost_command_leaves_the_last_one_standing():
     for _ in range(3):
         env.step(torch.full((2, 1, 4), -0.5))
     sent = env.group.robots.sent
-    assert (sent[..., 1] == 0.4).all()
+    assert (sent[..., 1] == 0.1 * HOVER.group.action.scale[1]).all()
 
 
 def test_each_drone_draws_its_loop_within_the_ranges_of_its_spec():
