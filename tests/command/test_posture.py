@@ -128,8 +128,8 @@ def test_feet_that_stand_apart_are_no_wrong_zero():
 @pytest.mark.slow
 def test_an_emulated_g1_with_a_wrong_zero_and_a_tilted_imu_is_found_out_and_hears_no_command(tmp_path):
     pytest.importorskip("cyclonedds")
+    from dds_domains import DOMAINS
     from emulated import Emulated
-    from test_unitree_g1_driver import DOMAINS
 
     domain, file = next(DOMAINS), tmp_path / "team.yaml"
     options = f"{{interface: lo, domain: {domain}}}"

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from itertools import count
 
 import numpy as np
 import pytest
 
 pytest.importorskip("cyclonedds")
+from dds_domains import DOMAINS
 from emulated import Emulated
 from patience import patience
 from test_unitree_g1_packets import command
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.real_time
 
 G1 = load_robot("g1")
 HOME = np.array(G1.home, np.float32)
-DOMAINS = (20 + (7 * os.getpid() + number) % 200 for number in count())  # apart from those of other tests at work
 MOTORS = {"waist_yaw_joint": 12, "left_elbow_joint": 18}
 
 
