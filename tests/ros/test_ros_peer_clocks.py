@@ -102,9 +102,13 @@ def test_a_computer_alone_is_silent_and_one_whose_clock_differs_keeps_robots_on_
 
 
 def has_answered(said: list[str], carried: str) -> bool:
-    """Whether the process of another computer that carries a node of the robot has heard one of this computer."""
+    """Whether the process of another computer that carries a node of the robot has heard this one, and said so to all.
+
+    Each process of this computer hears it by itself: what it says once, one of them may have missed.
+    """
     messages = [json.loads(data) for data in said]
-    return any(m["machine"] == "another computer" and m["robots"] == [carried] and m["heard"] for m in messages)
+    heard = [m for m in messages if m["machine"] == "another computer" and m["robots"] == [carried] and m["heard"]]
+    return len(heard) >= 3
 
 
 GARBAGE = {
