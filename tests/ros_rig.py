@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SPEC = load_robot("crazyflie")
 PERIOD_S = 1 / SPEC.control_hz
+GROUNDED = ("DISARMED", "ARMED", "FAULT")
 HOVER = np.array([SPEC.flight.hover_thrust_n, 0.0, 0.0, 0.0], np.float32)
 
 
@@ -204,10 +205,29 @@ class Rig:
             assert time.monotonic() < until, f"{robot}: {self.node.shields}"
             self.watch(robot, 0.1, act)
 
+    def fly_until(
+        self, robot: str, happens: Callable[[], bool], within_s: float, act: Callable[[float], None] = lambda t: None
+    ) -> None:
+        """`watch_until`, while robots that this machine was too busy for, and were landed, are started again."""
+
+        def happens_in_flight() -> bool:
+            for name, said in zip(self.node.team, self.node.shields, strict=True):
+                if said.state in GROUNDED:
+                    print(name, said)
+                    self.restart(name, act)
+            return happens()
+
+        self.watch_until(robot, happens_in_flight, within_s, act)
+
     def kept_from(self, what: str, robot: str) -> bool:
         """Whether the shield of `robot` has given `what`, an obstacle or a person, as the reason of what it does."""
         self.node.update()
         return any(said.reason.startswith(what) for said in self.node.changes[robot])
+
+    def has_said(self, robot: str, what: str) -> bool:
+        """Whether a reason that the shield of `robot` has given contains `what`."""
+        self.node.update()
+        return any(what in said.reason for said in self.node.changes[robot])
 
     def fly(
         self, robot: str, duration_s: float, act: Callable[[float], None] = lambda t: None
@@ -221,14 +241,8 @@ class Rig:
         raise AssertionError(f"{robot}: {self.node.modes}, {self.node.shields}")
 
     def arrive(self, robot: str, is_there: Callable[[], bool]) -> None:
-        """Until its policy has brought `robot` there; again where this machine was too busy and it was landed."""
-        until = time.monotonic() + patience(60.0)
-        while not (self.authority(robot) == "POLICY" and is_there()):
-            assert time.monotonic() < until, self.node.shields
-            if self.authority(robot) in ("DISARMED", "ARMED", "FAULT"):
-                print(self.node.shields)
-                self.restart(robot)
-            self.watch(robot, 0.2)
+        """Until its policy has brought `robot` there."""
+        self.fly_until(robot, lambda: self.authority(robot) == "POLICY" and is_there(), 60.0)
 
     def sent_ages_ms(self, robot: str, duration_s: float) -> np.ndarray:
         """How old what `robot` measured was when what follows from it had been sent, ms, for so long."""

@@ -239,6 +239,7 @@ def test_engines_are_measured_side_by_side():
     rows = {row["engine"]: row for row in json.loads(done.stdout)["rows"]}
     assert rows.keys() == {"mujoco", "warp", "mjx"}
     for row in rows.values():
+        assert "error" not in row, row
         assert 0.0 < row["physics_share"] < 1.0 and row["agent_steps_per_s"] > 0.0
     assert rows["mujoco"]["of_mujoco"] == 1.0
 
